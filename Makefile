@@ -1,0 +1,35 @@
+# Every target is one or two commands that a person could type; README.md gives them for machines without make.
+PYTHON ?= python3
+VENV   ?= .venv
+PY     := $(VENV)/bin/python
+export CI
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab test book grade reproduce notebooks clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 20
+
+setup:  ## make .venv and install everything in it; does nothing when it is up to date
+	@$(PYTHON) tools/setup_env.py $(VENV)
+
+lab: setup  ## open JupyterLab on the chapters (HEADLESS=1: run one chapter in it, in a real browser, and exit)
+	$(PY) tools/lab.py $(if $(HEADLESS),--headless)
+
+test: setup  ## every test, every notebook, and the website's tests
+	$(PY) -m pytest $(ARGS)
+
+book: setup  ## build the website from the executed notebooks into _build/html
+	$(PY) tools/build_book.py
+
+grade: setup  ## the instructor's round with nbgrader: marks and feedback (ARGS=--help for its options)
+	$(PY) -m attnbook grade $(ARGS)
+
+reproduce: setup  ## make one recorded run again: make reproduce NAME=...
+	$(PY) -m attnbook reproduce $(NAME)
+
+notebooks: setup  ## run the chapter sources and write the .ipynb beside them (CHAPTERS="chapters/00_attention ...")
+	$(PY) tools/build_notebooks.py $(CHAPTERS)
+
+clean:  ## remove what was built; the environment stays
+	rm -rf _build build course

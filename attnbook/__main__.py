@@ -1,0 +1,4 @@
+"""`python -m attnbook` is the command `attnbook`."""
+from .cli import main
+
+main()

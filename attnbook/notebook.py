@@ -1,0 +1,75 @@
+"""The set-up cell of every notebook: `setup = attnbook.setup(seed=0)`."""
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import torch
+
+PRESETS = ("quick", "full")
+
+
+class Setup(NamedTuple):
+    """What a notebook runs on: the device, the preset ("quick" or "full") and the seed."""
+
+    device: torch.device
+    preset: str
+    seed: int
+
+    @property
+    def full(self) -> bool:
+        """True in the full preset (the paper's size)."""
+        return self.preset == "full"
+
+
+def setup(seed: int = 0, preset: str | None = None) -> Setup:
+    """Seed the generators, choose device and preset, make figures readable, and say on one line what the notebook runs on.
+
+    seed: of Python's, NumPy's and torch's global generators, >= 0.
+    preset: "quick" or "full"; without it the variable ATTNBOOK_PRESET, else "full" with a CUDA device and "quick" without.
+    Returns a Setup(device, preset, seed). May be called again: it always leaves the same state behind.
+    Raises ValueError for a preset that is neither, or a negative seed.
+    """
+    import numpy as np
+    import torch
+
+    from . import __version__
+
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed: expected an integer >= 0, got {seed!r}")
+    cuda = torch.cuda.is_available()
+    chosen = preset or os.environ.get("ATTNBOOK_PRESET") or ("full" if cuda else "quick")
+    if chosen not in PRESETS:
+        name = "preset" if preset else "ATTNBOOK_PRESET"
+        raise ValueError(f"{name}: expected one of {', '.join(PRESETS)}, got {chosen!r}")
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+    _figures()
+    device = torch.device("cuda" if cuda else "cpu")
+    print(f"attnbook {__version__} · torch {torch.__version__} · numpy {np.__version__} · {device.type} · {chosen} preset")
+    return Setup(device, chosen, seed)
+
+
+def _figures() -> None:
+    """Figures as one opaque PNG each, readable on a light and on a dark page; the same bytes when drawn again."""
+    try:
+        from .figures import style
+    except ImportError:
+        style = None
+    if style is not None:
+        style()
+    try:
+        from IPython import get_ipython
+    except ImportError:  # a plain script
+        return
+    shell = get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):  # a terminal: figures open in windows of their own
+        return
+    from matplotlib_inline.config import InlineBackend
+
+    backend = InlineBackend.instance(parent=shell)
+    # No software stamp in the PNG: a rebuild on the same machine gives the same bytes.
+    backend.print_figure_kwargs = {"bbox_inches": "tight", "metadata": {"Software": None}}

@@ -1,0 +1,85 @@
+"""Makes the virtual environment and installs the project in it: python tools/setup_env.py [FOLDER].
+
+Needs nothing but Python. Where the Python that runs it has a recent PyTorch already, the environment sees that one and pip is
+told to leave it, and NumPy, as they are. With CI=true the versions are those of requirements/ci-lock.txt. A stamp in the folder
+makes the second call immediate.
+"""
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "requirements" / "ci-lock.txt"
+EXTRAS = "lab,book,test,grade,translate"
+TORCH_MINIMUM = (2, 9)
+CI = os.environ.get("CI", "").lower() in ("1", "true")
+
+
+def installed() -> dict[str, str]:
+    """Versions of torch and numpy in the Python that runs this script, empty where torch is missing or too old."""
+    try:
+        found = {name: metadata.version(name) for name in ("torch", "numpy")}
+    except metadata.PackageNotFoundError:
+        return {}
+    return found if tuple(int(p) for p in found["torch"].split(".")[:2]) >= TORCH_MINIMUM else {}
+
+
+def stamp_of(base: dict[str, str]) -> str:
+    parts = [sys.version, sys.base_prefix, str(CI), EXTRAS, str(sorted(base.items()))]
+    parts += [(ROOT / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "setup.py")]
+    parts += [LOCK.read_text(encoding="utf-8")] if CI else []
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def python_of(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def commands(python: str, base: dict[str, str], constraints: Path) -> list[list[str]]:
+    """The pip commands, in order."""
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if base:
+        # Nothing may replace the PyTorch that is there, so both names are held at what is installed.
+        constraints.write_text("".join(f"{name}=={version}\n" for name, version in base.items()), encoding="utf-8")
+        return [[*pip, "-c", str(constraints), "-e", f".[{EXTRAS}]"]]
+    if CI:
+        # torch by itself: the lock then needs no opinion on which build (CPU, CUDA) this machine has.
+        torch = next(line for line in LOCK.read_text(encoding="utf-8").split() if line.startswith("torch=="))
+        return [[*pip, torch], [*pip, "-c", str(LOCK), "-e", f".[{EXTRAS}]"]]
+    return [[*pip, "-e", f".[{EXTRAS}]"]]
+
+
+def main(folder: Path) -> None:
+    if sys.version_info < (3, 11):
+        sys.exit(f"attnbook needs Python 3.11 or newer, this is {sys.version.split()[0]}; make PYTHON=/path/to/python3.11 ...")
+    if CI:
+        subprocess.run(["bash", str(ROOT / "tools" / "install_system.sh")], check=True)
+    base = installed()
+    stamp, wanted = folder / "attnbook-setup", stamp_of(base)
+    if stamp.is_file() and stamp.read_text() == wanted and python_of(folder).exists():
+        return
+    if not python_of(folder).exists():
+        print(f"making {folder} with Python {sys.version.split()[0]}", flush=True)
+        flags = ["--system-site-packages"] if base else []
+        made = subprocess.run([sys.executable, "-m", "venv", *flags, str(folder)])
+        if made.returncode:
+            shutil.rmtree(folder, ignore_errors=True)
+            sys.exit("could not make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv)")
+    kept = f", keeping torch {base['torch']}" if base else ""
+    print(f"installing attnbook into {folder}{kept}; the first time takes a few minutes", flush=True)
+    for command in commands(str(python_of(folder)), base, folder / "attnbook-constraints.txt"):
+        if subprocess.run(command, cwd=ROOT).returncode:
+            sys.exit("the installation stopped; run the command again once the reason above is dealt with")
+    part = stamp.with_suffix(".partial")
+    part.write_text(wanted)
+    os.replace(part, stamp)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / ".venv")
