@@ -1,0 +1,214 @@
+"""Dates as people write them, character by character, to ISO 8601 (1997-05-03).
+
+Two readings are possible of some dates; the rules here are: with slashes the month comes first (05/03/1997, as in
+the United States), with dots and the year last the day comes first (03.05.1997, as in Germany), with the year
+first the month follows it; a year of two digits after an apostrophe ('97) lies in 1970–2069.
+
+The alignment: a digit written in the source comes from that character; both digits of a month or of an ordinal
+given by a name come from the letters of that name (twenty-first: 2 from "twenty", 1 from "first"); the century of
+'97 comes from its two digits. A zero put before a single digit and the two hyphens come from nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Iterable
+
+from .pairs import NOTHING, Pair, check_count, span
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_ORDINALS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+    "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+).split()
+
+# The parts of a format: {d} 3, {dd} 03, {th} 3rd, {word} third, {m} 5, {mm} 05, {mon} May or Sep, {month} May or
+# September, {y} 1997, {yy} 97, {dow} Saturday, {dw} Sat. Everything else stands for itself.
+FORMATS: dict[str, str] = {
+    "day month year": "{d} {month} {y}",
+    "day mon year": "{dd} {mon} {y}",
+    "day-mon-year": "{d}-{mon}-{y}",
+    "day th of month": "{th} of {month} {y}",
+    "on the day th": "on the {th} of {month}, {y}",
+    "day in words": "the {word} of {month} {y}",
+    "month day, year": "{month} {d}, {y}",
+    "mon day, year": "{mon} {d}, {y}",
+    "month day th, year": "{month} {th}, {y}",
+    "month in words, year": "{month} the {word}, {y}",
+    "weekday, month day": "{dow}, {month} {d}, {y}",
+    "weekday day month": "{dw} {d} {mon} {y}",
+    "short year": "{d} {month} '{yy}",
+    "short year, us": "{mon} {d}, '{yy}",
+    "slashes, us": "{m}/{d}/{y}",
+    "slashes, us, zeros": "{mm}/{dd}/{y}",
+    "dots, day first": "{dd}.{mm}.{y}",
+    "dots, year first": "{y}.{mm}.{dd}",
+    "slashes, year first": "{y}/{mm}/{dd}",
+    "year month day": "{y} {month} {d}",
+}
+FIRST, LAST = datetime.date(1970, 1, 1), datetime.date(2069, 12, 31)
+
+_SHIFT = (NOTHING, NOTHING)
+
+
+def _ordinal_words(day: int) -> tuple[str, str]:
+    """The part that says the tens and the part that says the units; one piece below twenty and for tens."""
+    if day <= 20:
+        return "", _ORDINALS[day - 1]
+    if day == 30:
+        return "", "thirtieth"
+    return ("twenty", "thirty")[day // 10 - 2], _ORDINALS[day % 10 - 1]
+
+
+def _suffix(day: int) -> str:
+    return "th" if 11 <= day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+
+
+def _parse(pattern: str) -> tuple[tuple[str, str], ...]:
+    """A format as (literal text, name of the part that follows it) pieces."""
+    pieces = []
+    for piece in pattern.split("{"):
+        name, closed, text = piece.partition("}")
+        pieces.append((name, text) if closed else ("", piece))
+    return tuple(pieces)
+
+
+_PARSED = {name: _parse(pattern) for name, pattern in FORMATS.items()}
+
+
+def _whole(start: int, stop: int) -> tuple[frozenset[int], frozenset[int]]:
+    both = span(start, stop)
+    return both, both
+
+
+def _number(text: str, at: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Sources of the two digits of a day or month written as a number."""
+    if len(text) == 1:
+        return NOTHING, span(at, at + 1)
+    return span(at, at + 1), span(at + 1, at + 2)
+
+
+def _render(pieces, year: int, month: int, day: int, weekday: int) -> tuple[str, tuple[frozenset[int], ...]]:
+    """The text of a date in a format, and the sources of the ten characters of its ISO form."""
+    text = ""
+    years, months, days = (NOTHING,) * 4, _SHIFT, _SHIFT
+    for part, literal in pieces:
+        at = len(text)
+        if part == "d" or part == "dd":
+            shown = str(day) if part == "d" else f"{day:02d}"
+            days = _number(shown, at)
+        elif part == "th":
+            days = _number(str(day), at)
+            shown = f"{day}{_suffix(day)}"
+        elif part == "word":
+            tens, units = _ordinal_words(day)
+            shown = f"{tens}-{units}" if tens else units
+            days = _whole(at, at + len(shown))
+            if tens:
+                days = span(at, at + len(tens)), span(at + len(tens) + 1, at + len(shown))
+        elif part == "m" or part == "mm":
+            shown = str(month) if part == "m" else f"{month:02d}"
+            months = _number(shown, at)
+        elif part == "month" or part == "mon":
+            shown = MONTHS[month - 1] if part == "month" else MONTHS[month - 1][:3]
+            months = _whole(at, at + len(shown))
+        elif part == "y":
+            shown = str(year)
+            years = span(at, at + 1), span(at + 1, at + 2), span(at + 2, at + 3), span(at + 3, at + 4)
+        elif part == "yy":
+            shown = f"{year % 100:02d}"
+            years = (*_whole(at, at + 2), span(at, at + 1), span(at + 1, at + 2))
+        elif part == "dow" or part == "dw":
+            shown = WEEKDAYS[weekday] if part == "dow" else WEEKDAYS[weekday][:3]
+        else:
+            shown = ""
+        text += shown + literal
+    return text, (*years, NOTHING, *months, NOTHING, *days)
+
+
+def pair(date: datetime.date, format: str = "day month year", case: str = "plain") -> Pair:
+    """One date in one format.
+
+    format  a key of `FORMATS`
+    case    "plain" as in the format, "lower" or "upper"
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {list(FORMATS)}, got {format!r}")
+    if case not in ("plain", "lower", "upper"):
+        raise ValueError(f'case must be "plain", "lower" or "upper", got {case!r}')
+    if "{yy}" in FORMATS[format] and not FIRST <= date <= LAST:
+        raise ValueError(f"date must lie in {FIRST.year}–{LAST.year} for a year of two digits, got {date}")
+    if date.year < 1000:
+        raise ValueError(f"date must have a year of four digits, got {date}")
+    text, alignment = _render(_PARSED[format], date.year, date.month, date.day, date.weekday())
+    text = text.lower() if case == "lower" else text.upper() if case == "upper" else text
+    return Pair(tuple(text), tuple(date.isoformat()), alignment, tuple([bool(s) for s in alignment]))
+
+
+def source_tokens(cases: Iterable[str] = ("plain", "lower", "upper")) -> tuple[str, ...]:
+    """Every character that the formats use, in code-point order."""
+    longest = [datetime.date(2000, month, day) for month in range(1, 13) for day in range(1, 30)]
+    found = {
+        c
+        for case in cases
+        for name in FORMATS
+        for date in longest
+        for c in pair(date, name, case).source
+    }  # fmt: skip
+    return tuple(sorted(found))
+
+
+def target_tokens() -> tuple[str, ...]:
+    """The characters of ISO dates."""
+    return tuple("-0123456789")
+
+
+def drawer(
+    *,
+    formats: Iterable[str] | None = None,
+    cases: Iterable[str] = ("plain", "plain", "lower", "upper"),
+    first: datetime.date = FIRST,
+    last: datetime.date = LAST,
+):
+    """A function from a random generator to one pair."""
+    names, cases = tuple(FORMATS if formats is None else formats), tuple(cases)
+    if not names or not cases:
+        raise ValueError(f"formats and cases must not be empty, got {names!r} and {cases!r}")
+    if not first <= last:
+        raise ValueError(f"first must not be later than last, got {first} and {last}")
+    for name in names:  # also checks the names, the cases and the years
+        for case in cases:
+            pair(first, name, case), pair(last, name, case)
+    low, high = first.toordinal(), last.toordinal()
+
+    def draw(generator: random.Random) -> Pair:
+        date = datetime.date.fromordinal(generator.randint(low, high))
+        return pair(date, generator.choice(names), generator.choice(cases))
+
+    return draw
+
+
+def generate(
+    count: int,
+    *,
+    seed: int,
+    formats: Iterable[str] | None = None,
+    cases: Iterable[str] = ("plain", "plain", "lower", "upper"),
+    first: datetime.date = FIRST,
+    last: datetime.date = LAST,
+) -> list[Pair]:
+    """Random dates in random formats, each character a token, with ISO dates as targets.
+
+    formats      keys of `FORMATS` to draw from; all by default
+    cases        "plain", "lower", "upper" to draw from; one named twice comes twice as often
+    first, last  the days to draw from, both included; 1970 to 2069 where the year may have two digits
+    """
+    check_count(count)
+    draw = drawer(formats=formats, cases=cases, first=first, last=last)
+    generator = random.Random(seed)
+    return [draw(generator) for _ in range(count)]

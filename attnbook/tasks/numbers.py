@@ -1,0 +1,211 @@
+"""Numbers in English or French words, to digits, with the true alignment.
+
+French counts 70 to 99 on sixty and on four twenties, so that one digit may come from three words, and one word may
+give two digits: quatre vingt dix sept → 97, with 9 from (quatre, vingt, dix) and 7 from (sept).
+
+The rule of the alignment: a digit comes from the words that say it. A word that names a number below twenty in one
+piece gives both digits (twelve → 1, 2). In "cent" and "mille" without a multiplier the word itself says the 1.
+A zero that no word says, as in "three hundred two" → 302, comes from nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from .pairs import NOTHING, Pair, check_range, take
+
+LARGEST = 999_999_999
+
+_EN_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+).split()
+_EN_TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
+_FR_SMALL = (
+    "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize"
+).split()
+_FR_TENS = "- - vingt trente quarante cinquante soixante".split()
+
+# Words with the place (0 units, 1 tens, 2 hundreds) of the digits that each says.
+Said = list[tuple[str, tuple[int, ...]]]
+
+
+def _english_below_hundred(value: int) -> Said:
+    if value < 10:
+        return [(_EN_SMALL[value], (0,))] if value else []
+    if value < 20:
+        return [(_EN_SMALL[value], (1, 0))]
+    return [(_EN_TENS[value // 10], (1,))] + _english_below_hundred(value % 10)
+
+
+def _english_block(value: int, british: bool) -> Said:
+    hundreds, rest = divmod(value, 100)
+    said: Said = [(_EN_SMALL[hundreds], (2,)), ("hundred", ())] if hundreds else []
+    if british and hundreds and rest:
+        said.append(("and", ()))
+    return said + _english_below_hundred(rest)
+
+
+def _english(value: int, british: bool) -> list[Said]:
+    """The words of the three blocks of three digits: millions, thousands, units."""
+    millions, thousands, units = _blocks(value)
+    said = [_english_block(block, british) for block in (millions, thousands, units)]
+    if millions:
+        said[0].append(("million", ()))
+    if thousands:
+        said[1].append(("thousand", ()))
+    if british and units and units < 100 and (millions or thousands):
+        said[2].insert(0, ("and", ()))
+    return said
+
+
+def _french_below_hundred(value: int, final: bool) -> Said:
+    """`final`: nothing follows but a noun (million), so that quatre-vingts keeps its s."""
+    if value == 0:
+        return []
+    if value < 10:
+        return [(_FR_SMALL[value], (0,))]
+    if value < 17:
+        return [(_FR_SMALL[value], (1, 0))]
+    if value < 20:
+        return [("dix", (1,)), (_FR_SMALL[value - 10], (0,))]
+    tens, unit = divmod(value, 10)
+    if tens < 7:
+        said: Said = [(_FR_TENS[tens], (1,))]
+        if unit == 1:
+            said.append(("et", ()))
+        return said + _french_below_hundred(unit, final)
+    if tens == 7:
+        joined: Said = [("soixante", (1,))]
+        if unit == 1:
+            joined.append(("et", ()))
+        return joined + _french_teen(unit)
+    if tens == 8:
+        twenty = "vingts" if unit == 0 and final else "vingt"
+        return [("quatre", (1,)), (twenty, (1,))] + _french_below_hundred(unit, final)
+    return [("quatre", (1,)), ("vingt", (1,))] + _french_teen(unit)
+
+
+def _french_teen(unit: int) -> Said:
+    """The second half of 70–79 and 90–99: dix, onze, …, dix neuf; it says the tens digit too."""
+    if unit < 7:
+        return [(_FR_SMALL[10 + unit], (1, 0))]
+    return [("dix", (1,)), (_FR_SMALL[unit], (0,))]
+
+
+def _french_block(value: int, final: bool) -> Said:
+    hundreds, rest = divmod(value, 100)
+    said: Said = []
+    if hundreds == 1:
+        said.append(("cent", (2,)))
+    elif hundreds:
+        said += [(_FR_SMALL[hundreds], (2,)), ("cents" if rest == 0 and final else "cent", ())]
+    return said + _french_below_hundred(rest, final)
+
+
+def _french(value: int, british: bool) -> list[Said]:
+    millions, thousands, units = _blocks(value)
+    said = [_french_block(millions, True), [], _french_block(units, True)]
+    if millions:
+        # "million" is a noun: it takes an s, and leaves that of quatre-vingts and cents in place.
+        said[0].append(("millions" if millions > 1 else "million", ()))
+    if thousands == 1:
+        said[1] = [("mille", (0,))]
+    elif thousands:
+        # "mille" is a numeral: it takes no s, and the word before it loses its own.
+        said[1] = _french_block(thousands, False) + [("mille", ())]
+    return said
+
+
+def _blocks(value: int) -> tuple[int, int, int]:
+    return value // 1_000_000, value // 1000 % 1000, value % 1000
+
+
+_SPEAKERS: dict[str, tuple[Callable[[int, bool], list[Said]], str]] = {
+    "en": (_english, "zero"),
+    "fr": (_french, "zéro"),
+}
+
+
+def _speaker(language: str) -> tuple[Callable[[int, bool], list[Said]], str]:
+    if language not in _SPEAKERS:
+        raise ValueError(f'language must be "en" or "fr", got {language!r}')
+    return _SPEAKERS[language]
+
+
+def pair(value: int, language: str = "en", *, british: bool = False) -> Pair:
+    """The words of `value`, its digits, and the words that say each digit.
+
+    value    0 to 999 999 999
+    british  English only: "three hundred and two", not "three hundred two"
+    """
+    speak, zero = _speaker(language)
+    if not isinstance(value, int) or not 0 <= value <= LARGEST:
+        raise ValueError(f"value must be a whole number in 0..{LARGEST}, got {value!r}")
+    digits = str(value)
+    if value == 0:
+        return Pair((zero,), ("0",), (frozenset((0,)),), (True,))
+    words: list[str] = []
+    size = len(digits)
+    sources: list[frozenset[int]] = [NOTHING] * size
+    for block, said in enumerate(speak(value, british)):
+        last = size - 1 - 3 * (2 - block)  # where the units digit of this block stands
+        for word, places in said:
+            position = len(words)
+            for place in places:
+                index = last - place
+                sources[index] = sources[index] | {position}
+            words.append(word)
+    return Pair(tuple(words), tuple(digits), tuple(sources), tuple([bool(s) for s in sources]))
+
+
+def words(value: int, language: str = "en", *, british: bool = False) -> tuple[str, ...]:
+    """The words of `value`, one token each: hyphens are taken apart."""
+    return pair(value, language, british=british).source
+
+
+def source_tokens(language: str = "en", *, british: bool = False) -> tuple[str, ...]:
+    """Every word that numbers up to 999 999 999 use."""
+    _speaker(language)
+    if language == "en":
+        extra = ["and"] if british else []
+        return tuple(_EN_SMALL + _EN_TENS[2:] + ["hundred", "thousand", "million"] + extra)
+    return tuple(_FR_SMALL + _FR_TENS[2:] + ["vingts", "cent", "cents", "mille", "million", "millions", "et"])
+
+
+def target_tokens() -> tuple[str, ...]:
+    """The ten digits."""
+    return tuple("0123456789")
+
+
+def drawer(language: str = "en", *, digits: tuple[int, int] | int = (1, 6), british: bool = False):
+    """A function from a random generator to one pair."""
+    _speaker(language)
+    low, high = check_range("digits", digits, 1)
+    if high > 9:
+        raise ValueError(f"digits must not exceed 9 (numbers go to {LARGEST}), got {digits!r}")
+
+    def draw(generator: random.Random) -> Pair:
+        size = generator.randint(low, high)
+        least = 10 ** (size - 1) if size > 1 else 0
+        return pair(generator.randrange(least, 10**size), language, british=british)
+
+    return draw
+
+
+def generate(
+    count: int,
+    *,
+    seed: int,
+    language: str = "en",
+    digits: tuple[int, int] | int = (1, 6),
+    british: bool = False,
+) -> list[Pair]:
+    """Random numbers in words with their digits.
+
+    language  "en" or "fr"
+    digits    (least, most) digits, both included, each number of digits as likely as the others; at most 9
+    british   English only: say "and" after the hundreds
+    """
+    return take(drawer(language, digits=digits, british=british), count, seed)

@@ -1,0 +1,45 @@
+"""Copy and reverse: the smallest tasks that need every token of the source."""
+
+from __future__ import annotations
+
+import random
+
+from .pairs import Pair, check_range, span, take
+
+SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def tokens(symbols: int = 26) -> tuple[str, ...]:
+    """The first `symbols` letters."""
+    if not isinstance(symbols, int) or not 1 <= symbols <= len(SYMBOLS):
+        raise ValueError(f"symbols must lie in 1..{len(SYMBOLS)}, got {symbols!r}")
+    return tuple(SYMBOLS[:symbols])
+
+
+def drawer(reverse: bool, *, length: tuple[int, int] | int = (3, 10), symbols: int = 26):
+    """A function from a random generator to one pair."""
+    letters = tokens(symbols)
+    low, high = check_range("length", length, 1)
+
+    def draw(generator: random.Random) -> Pair:
+        n = generator.randint(low, high)
+        source = tuple(generator.choices(letters, k=n))
+        order = range(n - 1, -1, -1) if reverse else range(n)
+        target = source[::-1] if reverse else source
+        return Pair(source, target, tuple([span(i, i + 1) for i in order]), (True,) * n)
+
+    return draw
+
+
+def copy(count: int, *, seed: int, length: tuple[int, int] | int = (3, 10), symbols: int = 26) -> list[Pair]:
+    """Random letters and the same letters again.
+
+    length   (least, most) letters, both included; or one number
+    symbols  how many different letters, 1 to 26
+    """
+    return take(drawer(False, length=length, symbols=symbols), count, seed)
+
+
+def reverse(count: int, *, seed: int, length: tuple[int, int] | int = (3, 10), symbols: int = 26) -> list[Pair]:
+    """Random letters and the same letters backwards; arguments as in `copy`."""
+    return take(drawer(True, length=length, symbols=symbols), count, seed)

@@ -1,0 +1,140 @@
+"""Tokens to numbers and back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
+
+
+class Vocabulary:
+    """A fixed list of tokens; the first four ids are PAD=0, BOS=1, EOS=2, UNK=3 in every vocabulary.
+
+    tokens   the ordinary tokens, in the order of their ids 4, 5, …
+    unknown  what `encode` does with a token it does not hold: "error" or "unk" (map to UNK)
+
+    Raises ValueError for a repeated token, a special one, or another `unknown`.
+    """
+
+    def __init__(self, tokens: Iterable[str], unknown: str = "error"):
+        self._ordinary = tuple(tokens)
+        self.tokens = SPECIAL + self._ordinary
+        self.unknown = _policy(unknown)
+        self._ids = {token: index for index, token in enumerate(self.tokens)}
+        if len(self._ids) != len(self.tokens):
+            repeated = [token for token, times in Counter(self.tokens).items() if times > 1]
+            raise ValueError(f"tokens must differ from one another and from {SPECIAL}, got repeated {repeated[:5]}")
+
+    @classmethod
+    def from_sequences(
+        cls,
+        sequences: Iterable[Sequence[str]],
+        *,
+        min_count: int = 1,
+        max_size: int | None = None,
+        unknown: str = "error",
+    ) -> Vocabulary:
+        """Every token seen at least `min_count` times, the frequent ones first, ties in code-point order.
+
+        max_size counts the four special tokens as well.
+        """
+        if isinstance(sequences, str):
+            raise ValueError("sequences must be sequences of tokens, got one string")
+        counts: Counter[str] = Counter()
+        for sequence in sequences:
+            counts.update(sequence)
+        for token in SPECIAL:
+            del counts[token]
+        if max_size is not None and max_size < len(SPECIAL) + 1:
+            raise ValueError(f"max_size must leave room for a token beside the 4 special ones, got {max_size}")
+        ranked = sorted((token for token in counts if counts[token] >= min_count), key=lambda t: (-counts[t], t))
+        if max_size is not None:
+            ranked = ranked[: max_size - len(SPECIAL)]
+        return cls(ranked, unknown)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __contains__(self, token: object) -> bool:
+        return token in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and (self.tokens, self.unknown) == (other.tokens, other.unknown)
+
+    def __hash__(self) -> int:
+        return hash((self.tokens, self.unknown))
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} tokens, unknown={self.unknown!r})"
+
+    def encode(self, tokens: Iterable[str], unknown: str | None = None) -> list[int]:
+        """The id of each token. Raises ValueError naming the unknown tokens, unless they go to UNK."""
+        policy = self.unknown if unknown is None else _policy(unknown)
+        if isinstance(tokens, str):
+            raise ValueError(f"tokens must be a sequence of tokens, got the string {tokens[:40]!r}; split it first")
+        tokens = list(tokens)
+        if policy == "unk":
+            return [self._ids.get(token, UNK) for token in tokens]
+        try:
+            return [self._ids[token] for token in tokens]
+        except KeyError:
+            missing = list(dict.fromkeys(token for token in tokens if token not in self._ids))
+            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            raise ValueError(
+                f"tokens holds {', '.join(map(repr, missing[:5]))}{more}, unknown to this vocabulary of {len(self)}; "
+                'pass unknown="unk" to read them as <unk>'
+            ) from None
+
+    def decode(self, ids: Iterable[int], *, keep_special: bool = False) -> list[str]:
+        """The tokens of `ids` up to the first EOS, without PAD and BOS (all of them with keep_special)."""
+        found = []
+        for index in ids:
+            index = int(index)
+            if not 0 <= index < len(self.tokens):
+                raise ValueError(f"ids must lie in 0..{len(self.tokens) - 1}, got {index}")
+            if not keep_special:
+                if index == EOS:
+                    break
+                if index in (PAD, BOS):
+                    continue
+            found.append(self.tokens[index])
+        return found
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write the vocabulary as JSON."""
+        text = json.dumps({"unknown": self.unknown, "tokens": self._ordinary}, ensure_ascii=False, indent=0)
+        return write_atomically(path, text.encode("utf-8"))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Vocabulary:
+        """Read a vocabulary that `save` wrote."""
+        try:
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+            return cls(stored["tokens"], stored["unknown"])
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+            raise ValueError(f"path must name a saved vocabulary, got {os.fspath(path)}: {error}") from None
+
+
+def _policy(unknown: str) -> str:
+    if unknown not in ("error", "unk"):
+        raise ValueError(f'unknown must be "error" or "unk", got {unknown!r}')
+    return unknown
+
+
+def write_atomically(path: str | os.PathLike, content: bytes) -> Path:
+    """Write to a temporary name in the same folder, then rename: never a half-written file."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return path
