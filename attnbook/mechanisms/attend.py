@@ -1,0 +1,65 @@
+"""The one path from scores to context: score, mask, softmax, weighted sum."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from .errors import check_mask, check_tensor, require
+from .masks import masked_softmax
+from .scores import Score
+from .streaming import stream_attention
+
+__all__ = ["Attended", "attend"]
+
+
+class Attended(NamedTuple):
+    """What attention gives: ``context (…, m, d_v)`` and ``weights (…, m, n)``, or None where they were not asked for."""
+
+    context: torch.Tensor
+    weights: torch.Tensor | None
+
+
+def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor | None = None,
+           mask: torch.Tensor | None = None, *, need_weights: bool = True,
+           projected_keys: torch.Tensor | None = None) -> Attended:
+    """Look up every query in the keys and return the values it finds, weighted.
+
+    ``e_tj = score(query_t, key_j)``, ``α_t = softmax_j(e_t)`` over the keys that the mask allows,
+    ``context_t = Σ_j α_tj value_j``
+
+    Args:
+        score: how well a query matches a key, one of :data:`attnbook.SCORES`.
+        query: ``(…, m, d_q)``.
+        key: ``(…, n, d_k)`` with n ≥ 1.
+        value: ``(…, n, d_v)``; the keys themselves when not given.
+        mask: boolean, broadcastable to ``(…, m, n)``; True = may attend. A query that may attend to nothing gets zero
+            weights and a zero context, with zero gradients.
+        need_weights: when False the weights are not returned and the m×n matrix is never stored: memory grows
+            with m + n, and the backward pass recomputes the scores (once differentiable). The context is the same.
+        projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many times.
+
+    Returns:
+        :class:`Attended`: context and weights.
+
+    Raises:
+        ValueError: for a wrong shape, width or dtype, no keys at all, or a mask that is not boolean or does not fit.
+    """
+    score.check(query, key)
+    value = key if value is None else check_tensor("value", value)
+    require(key.shape[-2] >= 1, f"key must have at least one position, got shape {tuple(key.shape)}: an empty source")
+    require(value.shape[-2] == key.shape[-2],
+            f"value must have as many positions as key ({key.shape[-2]}), got shape {tuple(value.shape)}")
+    try:
+        batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    except RuntimeError:
+        raise ValueError("query, key and value must have leading dimensions that broadcast, got shapes "
+                         f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}") from None
+    check_mask(mask, (*batch, query.shape[-2], key.shape[-2]))
+    if projected_keys is None:
+        projected_keys = score.project_keys(key)
+    if not need_weights:
+        return Attended(stream_attention(score, query, projected_keys, value, mask), None)
+    weights = masked_softmax(score.compare(query, projected_keys), mask)
+    return Attended(weights @ value, weights)

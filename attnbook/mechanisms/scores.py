@@ -1,0 +1,312 @@
+"""Scores: how well a query matches a key. One class per score, one signature, registered under its name.
+
+A score maps ``query (…, m, d_q)`` and ``key (…, n, d_k)`` to ``(…, m, n)``. Symbols: s is a query (a decoder state
+in the papers), h a key (an encoder state).
+
+Work that depends on the keys alone is done by :meth:`Score.project_keys`, once per source; :meth:`Score.compare`
+then scores any number of queries against the result. ``score(query, key)`` does both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from .errors import check_positive, check_tensor, require
+
+__all__ = ["SCORES", "Score", "ContentScore", "AdditiveScore", "LocationScore", "GeneralScore", "DotScore",
+           "ScaledDotScore", "ReducedRankScore", "make_score"]
+
+SCORES: dict[str, type[Score]] = {}
+"""Every score of the book under its name from the literature; the book's summary table is made from it."""
+
+
+class Score(nn.Module):
+    """Base class of the scores: ``forward(query (…, m, d_q), key (…, n, d_k)) -> (…, m, n)``.
+
+    Subclasses set ``name``, ``formula`` (TeX) and ``source``, define :meth:`compare` and, where keys are transformed
+    before they meet a query, :meth:`project_keys`. Defining a subclass with a name registers it.
+    """
+
+    name: ClassVar[str] = ""
+    formula: ClassVar[str] = ""
+    source: ClassVar[str] = ""
+    query_width: int | None = None
+    key_width: int | None = None
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__dict__.get("name"):
+            SCORES[cls.name] = cls
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        """Return what of the score depends on the keys alone, ``(…, n, width)``: computed once per source."""
+        return key
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        """Score queries ``(…, m, d_q)`` against projected keys ``(…, n, width)``: ``(…, m, n)``."""
+        raise NotImplementedError(f"{type(self).__name__} must define compare(query, projected)")
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        """Score every query against every key: ``(…, m, n)``. Raises ``ValueError`` if a width does not fit."""
+        self.check(query, key)
+        return self.compare(query, self.project_keys(key))
+
+    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        """Raise ``ValueError`` if query or key has a wrong shape or width."""
+        check_tensor("query", query, width=self.query_width)
+        check_tensor("key", key, width=self.key_width)
+
+    def _check_equal_widths(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        check_tensor("query", query)
+        check_tensor("key", key)
+        require(query.shape[-1] == key.shape[-1],
+                f"{type(self).__name__} needs query and key of one width, got {query.shape[-1]} and {key.shape[-1]}")
+
+
+class ContentScore(Score):
+    """Cosine of the angle between query and key.
+
+    ``score(s, h) = s·h / (‖s‖ ‖h‖)``; a vector of norm 0 scores 0, with a finite gradient.
+
+    Shapes: query ``(…, m, d)``, key ``(…, n, d)``. No parameters. The result lies in [−1, 1], so the softmax stays
+    flat unless it is scaled: the Neural Turing Machine multiplies it by a learned strength β.
+
+    Raises:
+        ValueError: if the widths differ.
+
+    Source: Graves, Wayne and Danihelka 2014, section 3.3.1.
+    """
+
+    name = "content"
+    formula = r"\operatorname{cosine}(s, h)"
+    source = "graves2014"
+
+    def __init__(self, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.eps = eps
+
+    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        self._check_equal_widths(query, key)
+
+    def _unit(self, x: torch.Tensor) -> torch.Tensor:
+        # Clamping the squared norm, not the norm: the square root has an infinite slope at 0.
+        return x * x.square().sum(-1, keepdim=True).clamp_min(self.eps**2).rsqrt()
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        return self._unit(key)
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        return self._unit(query) @ projected.transpose(-1, -2)
+
+
+class AdditiveScore(Score):
+    """A feed-forward network with one hidden layer of tanh units; also called concat attention.
+
+    ``score(s, h) = v·tanh(W_s s + W_h h)``, the same as ``v·tanh(W [s; h])`` with W = [W_s, W_h].
+    W_h h is computed once per source.
+
+    Args:
+        d_query: width of the queries.
+        d_key: width of the keys.
+        d_hidden: width of the hidden layer; ``d_query`` when not given.
+
+    Raises:
+        ValueError: if a width is below 1, or an input has another width.
+
+    Source: Bahdanau, Cho and Bengio 2015, appendix A.1.2; no bias, as there.
+    """
+
+    name = "additive"
+    formula = r"v^\top \tanh(W[s; h])"
+    source = "bahdanau2015"
+
+    def __init__(self, d_query: int, d_key: int, d_hidden: int | None = None) -> None:
+        super().__init__()
+        d_hidden = d_query if d_hidden is None else d_hidden
+        self.query_width = check_positive("d_query", d_query)
+        self.key_width = check_positive("d_key", d_key)
+        self.query_projection = nn.Linear(d_query, check_positive("d_hidden", d_hidden), bias=False)  # W_s
+        self.key_projection = nn.Linear(d_key, d_hidden, bias=False)  # W_h
+        self.vector = nn.Linear(d_hidden, 1, bias=False)  # v
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        return self.key_projection(key)  # (…, n, d_hidden)
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        hidden = self.query_projection(query).unsqueeze(-2) + projected.unsqueeze(-3)  # (…, m, n, d_hidden)
+        return self.vector(hidden.tanh()).squeeze(-1)  # (…, m, n)
+
+
+class LocationScore(Score):
+    """Scores from the query alone: it names positions, it does not look at what stands there.
+
+    ``e = W s``, ``α = softmax(e)`` over the first n of ``max_length`` rows of W.
+
+    Args:
+        d_query: width of the queries.
+        max_length: the longest source, the number of rows of W.
+
+    Raises:
+        ValueError: if a source is longer than ``max_length``.
+
+    Source: Luong, Pham and Manning 2015, equation 8.
+    """
+
+    name = "location"
+    formula = r"(W s)_i"
+    source = "luong2015"
+
+    def __init__(self, d_query: int, max_length: int) -> None:
+        super().__init__()
+        self.query_width = check_positive("d_query", d_query)
+        self.max_length = check_positive("max_length", max_length)
+        self.rows = nn.Linear(d_query, max_length, bias=False)  # W
+
+    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        super().check(query, key)
+        require(key.shape[-2] <= self.max_length,
+                f"key has {key.shape[-2]} positions, LocationScore was made for max_length = {self.max_length}")
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        # Only the number of the keys counts: their position, as one column, is all that compare needs.
+        n = key.shape[-2]
+        return torch.arange(n, device=key.device).expand(*key.shape[:-2], n).unsqueeze(-1)  # (…, n, 1)
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        m, n = query.shape[-2], projected.shape[-2]
+        batch = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2])
+        index = projected.transpose(-1, -2).expand(*batch, m, n)  # (…, m, n)
+        return self.rows(query).expand(*batch, m, self.max_length).gather(-1, index)
+
+
+class GeneralScore(Score):
+    """A bilinear form: a learned inner product between query and key.
+
+    ``score(s, h) = sᵀ W h`` with W of shape ``(d_query, d_key)``; W h is computed once per source.
+
+    Raises:
+        ValueError: if a width is below 1, or an input has another width.
+
+    Source: Luong, Pham and Manning 2015, section 3.1.
+    """
+
+    name = "general"
+    formula = r"s^\top W h"
+    source = "luong2015"
+
+    def __init__(self, d_query: int, d_key: int) -> None:
+        super().__init__()
+        self.query_width = check_positive("d_query", d_query)
+        self.key_width = check_positive("d_key", d_key)
+        self.key_projection = nn.Linear(d_key, d_query, bias=False)  # W
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        return self.key_projection(key)  # (…, n, d_query)
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        return query @ projected.transpose(-1, -2)
+
+
+class DotScore(Score):
+    """The inner product of query and key: ``score(s, h) = sᵀ h``. No parameters; one width for both.
+
+    Raises:
+        ValueError: if the widths differ.
+
+    Source: Luong, Pham and Manning 2015, section 3.1.
+    """
+
+    name = "dot"
+    formula = r"s^\top h"
+    source = "luong2015"
+
+    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        self._check_equal_widths(query, key)
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        return query @ projected.transpose(-1, -2)
+
+
+class ScaledDotScore(DotScore):
+    """The inner product divided by the root of the width of the keys: ``score(s, h) = sᵀ h / √d``.
+
+    For independent components of variance 1 the product sᵀh has variance d; the factor brings it back to 1, so that
+    the softmax does not saturate as d grows.
+
+    Raises:
+        ValueError: if the widths differ.
+
+    Source: Vaswani et al. 2017, section 3.2.1.
+    """
+
+    name = "scaled_dot"
+    formula = r"s^\top h / \sqrt{d}"
+    source = "vaswani2017"
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        return super().compare(query * (1.0 / math.sqrt(query.shape[-1])), projected)
+
+
+class ReducedRankScore(Score):
+    """A bilinear form of rank at most k: ``score(s, h) = (U s)ᵀ (V h)``, that is W = Uᵀ V of shape (d_query, d_key).
+
+    With k below both widths it has k·(d_query + d_key) parameters instead of d_query·d_key.
+
+    Args:
+        d_query, d_key: widths of queries and keys.
+        rank: k, the rows of U and V.
+
+    Raises:
+        ValueError: if a width or the rank is below 1, or an input has another width.
+
+    Source: the reduced-rank multiplicative attention of Britz et al. 2017, section 3.
+    """
+
+    name = "reduced_rank"
+    formula = r"(U s)^\top (V h)"
+    source = "britz2017"
+
+    def __init__(self, d_query: int, d_key: int, rank: int) -> None:
+        super().__init__()
+        self.query_width = check_positive("d_query", d_query)
+        self.key_width = check_positive("d_key", d_key)
+        self.query_projection = nn.Linear(d_query, check_positive("rank", rank), bias=False)  # U
+        self.key_projection = nn.Linear(d_key, rank, bias=False)  # V
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        return self.key_projection(key)  # (…, n, rank)
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        return self.query_projection(query) @ projected.transpose(-1, -2)
+
+
+def make_score(name: str, d_query: int, d_key: int, *, d_hidden: int | None = None, rank: int | None = None,
+               max_length: int | None = None) -> Score:
+    """Make a registered score for queries of width ``d_query`` and keys of width ``d_key``.
+
+    Args:
+        name: one of :data:`SCORES`.
+        d_hidden: hidden width of ``additive``.
+        rank: rank of ``reduced_rank``; a quarter of the smaller width when not given.
+        max_length: longest source of ``location``.
+
+    Raises:
+        ValueError: for an unknown name, or where the score needs one width and two are given.
+    """
+    require(name in SCORES, f"score must be one of {sorted(SCORES)}, got {name!r}")
+    if name == "additive":
+        return AdditiveScore(d_query, d_key, d_hidden)
+    if name == "general":
+        return GeneralScore(d_query, d_key)
+    if name == "reduced_rank":
+        return ReducedRankScore(d_query, d_key, max(1, min(d_query, d_key) // 4) if rank is None else rank)
+    if name == "location":
+        require(max_length is not None, "score 'location' needs max_length, the longest source")
+        return LocationScore(d_query, max_length)
+    if name in ("content", "dot", "scaled_dot"):
+        require(d_query == d_key, f"score {name!r} needs d_query = d_key, got {d_query} and {d_key}")
+    return SCORES[name]()
