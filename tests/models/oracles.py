@@ -1,0 +1,90 @@
+"""The models written from their equations, one token and one unit at a time, in float64."""
+
+import torch
+
+
+def _gru(cell, x, h):
+    """GRU as PyTorch documents it; ``cell`` is a dict of w_ih, w_hh, b_ih, b_hh."""
+    i_r, i_z, i_n = (cell["w_ih"] @ x + cell["b_ih"]).chunk(3)
+    h_r, h_z, h_n = (cell["w_hh"] @ h + cell["b_hh"]).chunk(3)
+    r, z = torch.sigmoid(i_r + h_r), torch.sigmoid(i_z + h_z)
+    return (1 - z) * torch.tanh(i_n + r * h_n) + z * h
+
+
+def _lstm(cell, x, state):
+    h, c = state
+    i, f, g, o = (cell["w_ih"] @ x + cell["b_ih"] + cell["w_hh"] @ h + cell["b_hh"]).chunk(4)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def _tanh(cell, x, h):
+    return torch.tanh(cell["w_ih"] @ x + cell["b_ih"] + cell["w_hh"] @ h + cell["b_hh"])
+
+
+def advance(unit, cell, x, state):
+    """One step; the state is a tuple, (h,) or (h, c)."""
+    if unit == "lstm":
+        return _lstm(cell, x, state)
+    return ((_gru if unit == "gru" else _tanh)(cell, x, state[0]),)
+
+
+def weights(module, layer=0, suffix=""):
+    """The weights of one layer of an nn.RNNBase, or of an nn.RNNCell."""
+    tail = "" if not hasattr(module, "num_layers") else f"_l{layer}{suffix}"
+    return {short: getattr(module, f"{long}{tail}") for short, long in
+            (("w_ih", "weight_ih"), ("w_hh", "weight_hh"), ("b_ih", "bias_ih"), ("b_hh", "bias_hh"))}
+
+
+def zero_state(unit, size):
+    zero = torch.zeros(size, dtype=torch.float64)
+    return (zero, zero) if unit == "lstm" else (zero,)
+
+
+def read(unit, cell, inputs, size):
+    """All hidden states and the last state of one direction."""
+    state, states = zero_state(unit, size), []
+    for x in inputs:
+        state = advance(unit, cell, x, state)
+        states.append(state[0])
+    return states, state
+
+
+def seq2seq(model, unit, source, target_in):
+    """Logits (m, vocabulary) of a one-layer :class:`attnbook.Seq2Seq` for one unpadded pair of lists of ids."""
+    if model.reverse_source:
+        source = source[::-1]
+    size = model.encoder.hidden_size
+    _, state = read(unit, weights(model.encoder), [model.source_embedding.weight[i] for i in source], size)
+    c, logits = state[0], []
+    for i in target_in:
+        x = model.target_embedding.weight[i]
+        state = advance(unit, weights(model.decoder), torch.cat([x, c]) if model.context_every_step else x, state)
+        out = torch.cat([state[0], c]) if model.context_every_step else state[0]
+        logits.append(model.output.weight @ out + model.output.bias)
+    return torch.stack(logits)
+
+
+def bahdanau(model, unit, source, target_in):
+    """Logits and weights of :class:`attnbook.Bahdanau` (maxout) for one unpadded pair, from the paper's equations."""
+    size = model.cell.hidden_size
+    embedded = [model.source_embedding.weight[i] for i in source]
+    forward, _ = read(unit, weights(model.encoder), embedded, size)
+    backward, _ = read(unit, weights(model.encoder, suffix="_reverse"), embedded[::-1], size)
+    h = [torch.cat([f, b]) for f, b in zip(forward, backward[::-1])]
+    s = torch.tanh(model.bridge.weight @ backward[-1] + model.bridge.bias)
+    state = (s, torch.zeros_like(s)) if unit == "lstm" else (s,)
+    w_s, w_h = model.score.query_projection.weight, model.score.key_projection.weight
+    v = model.score.vector.weight[0]
+    logits, alphas = [], []
+    for i in target_in:
+        e = torch.stack([v @ torch.tanh(w_s @ state[0] + w_h @ h_i) for h_i in h])
+        alpha = torch.exp(e) / torch.exp(e).sum()
+        c = sum(a * h_i for a, h_i in zip(alpha, h))
+        y = model.target_embedding.weight[i]
+        state = advance(unit, weights(model.cell), torch.cat([y, c]), state)
+        t = model.readout.hidden.weight @ torch.cat([state[0], y, c]) + model.readout.hidden.bias
+        t = torch.stack([torch.maximum(t[2 * j], t[2 * j + 1]) for j in range(len(t) // 2)])
+        logits.append(model.readout.output.weight @ t + model.readout.output.bias)
+        alphas.append(alpha)
+    return torch.stack(logits), torch.stack(alphas)
