@@ -1,0 +1,70 @@
+"""Runs a notebook in a fresh kernel, in the environment that the book is built and tested in, and measures it."""
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from .measure import PeakMemory
+
+# The quick preset on the CPU, without a mirror of data sets: what every machine can do again.
+SET = {
+    "ATTNBOOK_PRESET": "quick",
+    "ATTNBOOK_PROGRESS": "0",
+    "CUDA_VISIBLE_DEVICES": "",
+    "PYTHONHASHSEED": "0",
+    "PYTHONWARNINGS": "ignore::DeprecationWarning",
+    "TQDM_DISABLE": "1",
+}
+UNSET = ("ATTNBOOK_DATA", "MPLBACKEND", "MATPLOTLIBRC", "PYTHONSTARTUP")
+
+
+def environment() -> dict[str, str]:
+    """The variables that a kernel of the book runs with."""
+    env = {name: value for name, value in os.environ.items() if name not in UNSET}
+    return {**env, **SET}
+
+
+def execute(nb: NotebookNode, folder: Path, timeout: int = 300) -> dict[str, float]:
+    """Run `nb` in place, with `folder` as working directory, and leave outputs that a second run makes again byte by byte.
+
+    timeout: seconds for one cell.
+    Returns {"seconds": from a cold start to the end, "peak_mb": of the kernel and its children}.
+    Raises nbclient's CellExecutionError or CellTimeoutError.
+    """
+    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+
+    class ThisPython(KernelSpecManager):
+        """Every kernel is the Python that runs this, whatever kernels are installed for the user."""
+
+        def get_kernel_spec(self, kernel_name):
+            argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+            return KernelSpec(argv=argv, display_name="Python 3 (ipykernel)", language="python")
+
+    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=ThisPython())
+    client = NotebookClient(nb, km=manager, timeout=timeout, record_timing=False, coalesce_streams=True,
+                            resources={"metadata": {"path": str(folder)}})
+    metadata, watcher = dict(nb.metadata), []
+
+    def watch(**_):
+        if not watcher:
+            watcher.append(PeakMemory(manager.provisioner.pid))
+            watcher[0].__enter__()
+
+    client.on_cell_start = watch
+    begin = time.perf_counter()
+    try:
+        client.execute(env=environment())
+        seconds = time.perf_counter() - begin
+    finally:
+        for peak in watcher:
+            peak.__exit__()
+    nb.metadata = NotebookNode(metadata)  # nbclient adds the kernel's Python version and the state of widgets
+    for cell in nb.cells:
+        cell.metadata.pop("execution", None)
+    return {"seconds": round(seconds, 1), "peak_mb": round(watcher[0].mb) if watcher else 0}

@@ -1,0 +1,118 @@
+"""A whole small notebook that keeps every rule of the book, for tests to build, break and run."""
+from attnbook.course.rules import SETUP
+
+HEAD = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+kernelspec:
+  display_name: Python 3 (ipykernel)
+  language: python
+  name: python3
+---
+
+(sec-small)=
+# A small section
+
+After this section you can run a notebook.
+
+*quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · one GPU*
+
+```{code-cell} ipython3
+:tags: [hide-input]
+
+""" + SETUP + """
+```
+"""
+
+BODY = """
+The sum is an even number.
+
+```{code-cell} ipython3
+import torch
+import matplotlib.pyplot as plt
+total = torch.arange(4).sum().item()
+print(total)
+```
+
+```{code-cell} ipython3
+---
+mystnb:
+  figure:
+    caption: Four bars.
+    name: fig-bars
+  image:
+    alt: Four bars that grow by one from left to right, starting at zero
+---
+fig, ax = plt.subplots(figsize=(3, 2))
+ax.bar(range(4), range(4))
+plt.show()
+```
+
+```{code-cell} ipython3
+:tags: [nbval-ignore-output]
+
+import time
+begin = time.perf_counter()
+seconds = time.perf_counter() - begin
+assert seconds < 60
+print(f"{seconds:.2g} s")
+```
+"""
+
+EXERCISE = """
+### Exercise 9.1: Twice
+
+*●○○ · 5 minutes*
+
+Write `twice(x)`.
+
+<details><summary>Hint</summary>
+
+Add.
+
+</details>
+
+```{code-cell} ipython3
+---
+tags: [exercise]
+nbgrader: {grade: false, grade_id: 99-twice, locked: false, schema_version: 3, solution: true, task: false}
+---
+def twice(x):
+    \"\"\"Two times x.\"\"\"
+    ### BEGIN SOLUTION
+    return x + x
+    ### END SOLUTION
+```
+
++++ {"tags": ["solution-gate"]}
+
+The secret of twice is addition.
+
++++
+
+```{code-cell} ipython3
+---
+tags: [check]
+nbgrader: {grade: true, grade_id: 99-twice-check, locked: true, points: 2, schema_version: 3, solution: false, task: false}
+---
+from types import SimpleNamespace
+checks = SimpleNamespace(check=lambda name, fn: print(name, "is asked of", fn.__name__))
+# from attnbook.checks import check
+check = checks.check
+check("99.twice", twice)
+```
+
+```{code-cell} ipython3
+---
+tags: [check]
+nbgrader: {grade: true, grade_id: 99-twice-hidden, locked: true, points: 1, schema_version: 3, solution: false, task: false}
+---
+### BEGIN HIDDEN TESTS
+assert twice(4) == 8
+### END HIDDEN TESTS
+```
+"""
+
+SOURCE = HEAD + BODY + EXERCISE
