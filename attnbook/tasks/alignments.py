@@ -1,0 +1,124 @@
+"""How well attention weights agree with known alignments."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+Link = tuple[int, int]
+
+
+def _matrix(weights, name: str = "weights") -> np.ndarray:
+    """A weight matrix (target positions, source positions) as float64, from a tensor or an array."""
+    if hasattr(weights, "detach"):
+        weights = weights.detach().cpu().double().numpy()
+    matrix = np.asarray(weights, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise ValueError(f"{name} must be a matrix (target positions, source positions), got shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    return matrix
+
+
+def links_from_weights(weights) -> set[Link]:
+    """For each target position the source position of the largest weight, as links (source, target).
+
+    weights  (m, n); a row of zeros (nothing to attend to) gives no link; the first of equal weights counts
+    """
+    matrix = _matrix(weights)
+    return {(int(row.argmax()), target) for target, row in enumerate(matrix) if row.max() > 0}
+
+
+def alignment_error_rate(
+    predicted: Sequence[Iterable[Link]],
+    sure: Sequence[Collection[Link]],
+    possible: Sequence[Collection[Link]],
+) -> float:
+    """Alignment error rate over a corpus: 0 is perfect, 1 is nothing right.
+
+    AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|), each count summed over all sentences.
+
+    predicted  one collection A of links (source, target) a sentence
+    sure       one collection S a sentence
+    possible   one collection P a sentence; the sure links count as possible too
+
+    Raises ValueError when the three differ in length, or when there is no link in A and S together.
+    Source: Och and Ney (2003), equation 19 (in Section 4).
+    """
+    if not len(predicted) == len(sure) == len(possible):
+        raise ValueError(
+            f"predicted, sure and possible must have one entry a sentence, got {len(predicted)}, {len(sure)} and "
+            f"{len(possible)}"
+        )
+    right = total = 0
+    for a, s, p in zip(map(set, predicted), map(set, sure), map(set, possible)):
+        right += len(a & s) + len(a & (p | s))
+        total += len(a) + len(s)
+    if total == 0:
+        raise ValueError("predicted and sure hold no link at all, so the error rate is not defined")
+    return 1 - right / total
+
+
+def alignment_accuracy(
+    weights: Sequence,
+    gold: Sequence[Sequence[Collection[int]]],
+    content: Sequence[Sequence[bool]] | None = None,
+) -> float:
+    """The share of target tokens whose largest weight lies on a source token that they come from.
+
+    weights  one matrix (m, n) a sentence; rows beyond the gold ones (that of EOS) and columns beyond the source
+             (padding) are allowed
+    gold     one alignment a sentence, as `Pair.alignment`: for each target token the source positions; tokens that
+             come from nothing are not counted
+    content  one list of flags a sentence, as `Pair.content`: only tokens marked True are counted; None: all
+
+    Raises ValueError for lengths that do not fit, weights with too few rows, or when no token is counted.
+    """
+    if len(weights) != len(gold) or (content is not None and len(content) != len(gold)):
+        raise ValueError(
+            f"weights, gold and content must have one entry a sentence, got {len(weights)}, {len(gold)} and "
+            f"{'none' if content is None else len(content)}"
+        )
+    right = counted = 0
+    for index, positions in enumerate(gold):
+        matrix = _matrix(weights[index], f"weights[{index}]")
+        flags = [True] * len(positions) if content is None else content[index]
+        if len(matrix) < len(positions) or len(flags) != len(positions):
+            raise ValueError(
+                f"sentence {index} has {len(positions)} target tokens, but {len(matrix)} rows of weights and "
+                f"{len(flags)} content flags"
+            )
+        for row, sources, flag in zip(matrix, positions, flags):
+            if flag and sources:
+                if max(sources) >= matrix.shape[1]:
+                    raise ValueError(f"gold[{index}] names source {max(sources)}, weights have {matrix.shape[1]}")
+                counted += 1
+                right += int(row.argmax()) in sources
+    if counted == 0:
+        raise ValueError("gold marks no target token to count")
+    return right / counted
+
+
+def word_weights(weights, source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
+    """Weights between subwords summed up to weights between words.
+
+    A source word gets the sum of the weights on its pieces; a target word the mean over its pieces; so rows that
+    sum to 1 still do.
+
+    weights       (m, n), m and n counted in pieces; more rows (EOS) and columns (padding) are cut off
+    source_words  the word of each source piece, as `Subwords.split_words` gives it
+    target_words  the word of each target piece
+
+    Returns (target words, source words); a word without a piece has a row or column of zeros.
+    """
+    matrix = _matrix(weights)
+    for name, owners, size in (("source_words", source_words, matrix.shape[1]), ("target_words", target_words, len(matrix))):
+        if len(owners) == 0 or len(owners) > size or min(owners) < 0:
+            raise ValueError(f"{name} must name a word for each of 1..{size} pieces, got {list(owners)[:8]}")
+    source = np.zeros((len(source_words), max(source_words) + 1))
+    source[np.arange(len(source_words)), list(source_words)] = 1
+    target = np.zeros((max(target_words) + 1, len(target_words)))
+    target[list(target_words), np.arange(len(target_words))] = 1
+    target /= np.maximum(target.sum(axis=1, keepdims=True), 1)
+    return target @ matrix[: len(target_words), : len(source_words)] @ source
