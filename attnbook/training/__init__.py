@@ -1,0 +1,33 @@
+"""Training, decoding and scoring, for any model with the methods `encode`, `start`, `step` and `forward`."""
+
+from .checkpoints import load_model_weights, read_metadata, save_model
+from .decoding import Decoding, Hypothesis, beam_search, greedy, score_targets
+from .fit import History, NonFiniteError, fit
+from .losses import token_loss
+from .metrics import Bleu, bleu, edit_distance, exact_match, token_accuracy, token_error_rate
+from .schedules import constant, cosine_decay, inverse_sqrt, linear_decay
+
+__all__ = [
+    "Bleu",
+    "Decoding",
+    "History",
+    "Hypothesis",
+    "NonFiniteError",
+    "beam_search",
+    "bleu",
+    "constant",
+    "cosine_decay",
+    "edit_distance",
+    "exact_match",
+    "fit",
+    "greedy",
+    "inverse_sqrt",
+    "linear_decay",
+    "load_model_weights",
+    "read_metadata",
+    "save_model",
+    "score_targets",
+    "token_accuracy",
+    "token_error_rate",
+    "token_loss",
+]

@@ -1,0 +1,138 @@
+"""The weights of a model in one safetensors file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+_ALIASES = "attnbook.aliases"
+_CLASS = "attnbook.class"
+_RESERVED = "attnbook."
+
+
+def save_model(model: torch.nn.Module, path: str | os.PathLike, *, half: bool = False, **metadata: str) -> Path:
+    """Write the weights of `model` and `metadata` (text by name) to a safetensors file at `path`.
+
+    half=True stores floating-point tensors as float16, half the size, with three decimal digits left;
+    `load_model_weights` gives them back in the dtype of the model. Tensors that share memory are stored
+    once. The file appears under its name only when it is whole. Returns the path.
+
+    Raises ValueError for metadata that is not text and for weights that are not finite or that float16
+    cannot hold; OSError when there is no space, with nothing left behind.
+    """
+    from safetensors.torch import save
+
+    for name, text in metadata.items():
+        if not isinstance(text, str):
+            raise ValueError(f"metadata {name}: got {text!r} ({type(text).__name__}), expected a string")
+    stored: dict[str, torch.Tensor] = {}
+    aliases: dict[str, str] = {}
+    seen: dict[tuple, str] = {}
+    for name, tensor in model.state_dict().items():
+        # Tied weights: the same memory seen in the same shape. An empty tensor has no address of its own.
+        view = (tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if tensor.numel() and view in seen:
+            aliases[name] = seen[view]
+            continue
+        seen[view] = name
+        stored[name] = _prepared(name, tensor, half)
+    header = {**metadata, _CLASS: type(model).__name__}
+    if aliases:
+        header[_ALIASES] = json.dumps(aliases, sort_keys=True)
+    data = save(stored, metadata=header)
+    return write_whole(path, lambda file: file.write(data))
+
+
+def load_model_weights(model: torch.nn.Module, path: str | os.PathLike) -> dict[str, str]:
+    """Copy the weights of a file written by `save_model` into `model`; returns the file's metadata.
+
+    The dtype and the device of the model stay. Either every weight is copied or none.
+    Raises ValueError, naming what differs, when the file is of another model, and when it is damaged.
+    """
+    tensors, metadata = _read(path)
+    for name, source in json.loads(metadata.get(_ALIASES, "{}")).items():
+        tensors[name] = tensors[source]
+    own = model.state_dict()
+    problems = compare_shapes(
+        {name: tuple(tensor.shape) for name, tensor in tensors.items()},
+        {name: tuple(tensor.shape) for name, tensor in own.items()},
+    )
+    if problems:
+        was = metadata.get(_CLASS, "another model")
+        raise ValueError(f"path: {path} holds the weights of {was}, which do not fit {type(model).__name__}: {problems}")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
+    return {name: text for name, text in metadata.items() if not name.startswith(_RESERVED)}
+
+
+def read_metadata(path: str | os.PathLike) -> dict[str, str]:
+    """The metadata given to `save_model`, without reading the weights. ValueError when the file is damaged."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(os.fspath(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+    except SafetensorError as error:
+        raise ValueError(f"path: {path} is not a whole safetensors file ({error})") from error
+    return {name: text for name, text in metadata.items() if not name.startswith(_RESERVED)}
+
+
+def compare_shapes(there: dict[str, tuple], here: dict[str, tuple]) -> str:
+    """In words, how the names and shapes of a file differ from those of a model; empty when they agree."""
+    parts = []
+    if missing := [name for name in here if name not in there]:
+        parts.append(f"the file lacks {_some(missing)}")
+    if extra := [name for name in there if name not in here]:
+        parts.append(f"the model lacks {_some(extra)}")
+    if other := [name for name in here if name in there and tuple(there[name]) != tuple(here[name])]:
+        parts.append(_some([f"{n} is {tuple(there[n])} in the file and {tuple(here[n])} in the model" for n in other]))
+    return "; ".join(parts)
+
+
+def write_whole(path: str | os.PathLike, write: Callable) -> Path:
+    """Write a file through `write(file)` under a temporary name, then rename it: it is whole or not there."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, f"{path.name} was not written: {error.strerror}", str(path)) from error
+        raise
+    return path
+
+
+def _prepared(name: str, tensor: torch.Tensor, half: bool) -> torch.Tensor:
+    tensor = tensor.detach().cpu()
+    if tensor.is_floating_point():
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"model: {name} holds values that are not finite")
+        if half:
+            tensor = tensor.to(torch.float16)
+            if not torch.isfinite(tensor).all():
+                raise ValueError(f"half: {name} holds values beyond the range of float16 (65504)")
+    return tensor.contiguous().clone()
+
+
+def _read(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(os.fspath(path), framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}
+    except SafetensorError as error:
+        raise ValueError(f"path: {path} is not a whole safetensors file ({error})") from error
+
+
+def _some(names: list[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,162 @@
+"""Checkpoints of a running `fit`: whole or not there, checked when read, the newest sound one is used."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .checkpoints import compare_shapes
+
+_STATE, _MANIFEST = "state.pt", "manifest.json"
+_NAME = re.compile(r"step_(\d{6,})")
+# A run may go on elsewhere; it is then no longer equal to the last bit.
+_ONLY_WARN = ("device", "torch")
+
+
+class DamagedCheckpoint(ValueError):
+    """A checkpoint that lacks a file or whose bytes are not those that were written."""
+
+
+def write_checkpoint(directory: Path, step: int, state: dict[str, Any], settings: dict[str, Any], keep: int) -> Path:
+    """Write `state` after `step` updates to directory/step_NNNNNN and keep only the newest `keep` ones.
+
+    All is written under a temporary name, flushed to the disk, and the folder renamed at the end.
+    Raises OSError when that fails (no space left, say); earlier checkpoints stay, nothing is left behind.
+    """
+    final = directory / f"step_{step:06d}"
+    temporary = directory / f".step_{step:06d}.{os.getpid()}.tmp"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        data = buffer.getbuffer()
+        _write(temporary / _STATE, data)
+        digest = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        manifest = {"format": 1, "step": step, "files": {_STATE: digest}, "settings": settings}
+        _write(temporary / _MANIFEST, json.dumps(manifest, indent=1).encode())
+        shutil.rmtree(final, ignore_errors=True)
+        os.replace(temporary, final)
+        _flush_directory(directory)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise OSError(
+                error.errno, f"the checkpoint of step {step} was not written, earlier ones stay: {error.strerror}", str(final)
+            ) from error
+        raise
+    for old in checkpoints_in(directory)[:-keep]:
+        _remove(old)
+    return final
+
+
+def checkpoints_in(directory: Path) -> list[Path]:
+    """The checkpoints in a directory, oldest first; an absent directory holds none."""
+    if not directory.exists():
+        return []
+    if not directory.is_dir():
+        raise ValueError(f"checkpoint_dir: {directory} is a file, expected a directory")
+    found = [path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
+    return sorted(found, key=lambda path: int(_NAME.fullmatch(path.name)[1]))
+
+
+def clear_leftovers(directory: Path) -> None:
+    """Remove what a killed run had begun to write or to remove."""
+    if directory.is_dir():
+        for path in directory.glob(".step_*.tmp"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def read_newest(directory: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
+    """The state in the newest sound checkpoint; None when the directory holds no checkpoint at all.
+
+    A damaged one is passed over with a warning. Raises ValueError when all are damaged, and when the
+    newest sound one was written under other settings, naming those that differ.
+    """
+    found = checkpoints_in(directory)
+    for path in reversed(found):
+        try:
+            manifest, state = _read(path)
+        except DamagedCheckpoint as error:
+            warnings.warn(f"{error}; an earlier checkpoint is tried", stacklevel=3)
+            continue
+        check_settings(path.name, manifest["settings"], settings)
+        return state
+    if found:
+        raise ValueError(f"checkpoint_dir: every checkpoint in {directory} is damaged; remove them to begin anew")
+    return None
+
+
+def check_settings(name: str, there: dict[str, Any], here: dict[str, Any]) -> None:
+    """Raise ValueError naming each setting in which a checkpoint and this call differ."""
+    here = json.loads(json.dumps(here))
+    parts = []
+    for key in here:
+        if there.get(key) == here[key]:
+            continue
+        if key in _ONLY_WARN:
+            warnings.warn(
+                f"checkpoint {name} was written with {key} {there.get(key)}, this run has {here[key]}: "
+                "it goes on, but not equal to the last bit",
+                stacklevel=4,
+            )
+        elif key == "shapes":
+            difference = compare_shapes(there.get(key) or {}, here[key])
+            parts.append("the parameters: " + (difference or "same names and shapes in another order"))
+        else:
+            parts.append(f"{key}: {there.get(key)!r} in the checkpoint, {here[key]!r} in this call")
+    if parts:
+        raise ValueError(
+            f"checkpoint_dir: {name} is of another run. " + "; ".join(parts) + ". Choose another directory, or remove it"
+        )
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        manifest = json.loads((path / _MANIFEST).read_bytes())
+        expected = manifest["files"][_STATE]
+        data = (path / _STATE).read_bytes()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedCheckpoint(f"checkpoint {path} is damaged: {error!r}") from error
+    if len(data) != expected["bytes"]:
+        raise DamagedCheckpoint(f"checkpoint {path} is damaged: {_STATE} has {len(data)} bytes of {expected['bytes']}")
+    if hashlib.sha256(data).hexdigest() != expected["sha256"]:
+        raise DamagedCheckpoint(f"checkpoint {path} is damaged: the SHA-256 of {_STATE} is not the one written")
+    return manifest, torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+
+
+def _write(path: Path, data: Any) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush_directory(directory: Path) -> None:
+    """Make the rename itself survive a power cut, where the system lets a directory be opened."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    """Remove a checkpoint in two steps, so that a kill half-way leaves no half checkpoint under its name."""
+    doomed = path.with_name(f".{path.name}.old.tmp")
+    shutil.rmtree(doomed, ignore_errors=True)
+    os.replace(path, doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
