@@ -1,0 +1,115 @@
+"""Every id of the syllabus has a row in the ledger, and every row that says it is done points at something."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+IDS = (Path(__file__).parent / "syllabus_ids.txt").read_text(encoding="utf-8").split()
+
+_spec = importlib.util.spec_from_file_location("make_ledger", ROOT / "tools/make_ledger.py")
+ledger = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(ledger)
+
+
+@pytest.fixture
+def rows():
+    return ledger.read(ROOT / "data/ledger.csv")
+
+
+def test_the_list_of_ids_is_whole():
+    # Counts taken from the syllabus by hand: S, F, P, C for chapters 0..8, then the slips.
+    counts = {kind: [sum(i.startswith(f"{kind}{c}.") for i in IDS) for c in range(9)] for kind in "SFPC"}
+    assert counts == {
+        "S": [3, 6, 6, 21, 4, 7, 19, 3, 7],
+        "F": [0, 2, 3, 2, 7, 1, 2, 0, 1],
+        "P": [1, 2, 2, 3, 3, 1, 4, 1, 3],
+        "C": [2, 7, 5, 7, 4, 2, 12, 1, 2],
+    }
+    assert [i for i in IDS if i.startswith("E")] == [f"E{n}" for n in range(1, 10)]
+    assert len(IDS) == len(set(IDS)) == 165
+
+
+def test_the_ledger_holds(rows):
+    assert ledger.problems(rows, IDS) == []
+
+
+def test_the_page_is_current(rows):
+    page = (ROOT / "appendix/ledger.md").read_text(encoding="utf-8")
+    assert page == ledger.render(rows), "run python tools/make_ledger.py"
+    for row in rows:
+        assert f"| {row['id']} | " in page
+
+
+def _done(**changes):
+    """A row whose every part exists, with changes."""
+    row = {
+        "id": "S1.1",
+        "chapter": "1",
+        "kind": "system",
+        "title": "A title",
+        "status": "done",
+        "section": "chapters/01_some/section",
+        "name": "attnbook.tasks.Vocabulary.encode",
+        "test": "tests/test_one.py::test_first tests/test_one.py::TestGroup::test_second[1-a]",
+    }
+    return [{**row, **changes}]
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "chapters/01_some").mkdir(parents=True)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "chapters/01_some/section.md").write_text("# Section\n")
+    (tmp_path / "chapters/01_some/section.ipynb").write_text('{"source": "assert loss < 1"}')
+    (tmp_path / "chapters/01_some/quiet.ipynb").write_text('{"source": "print(1)"}')
+    (tmp_path / "tests/test_one.py").write_text(
+        "def test_first():\n    pass\n\nclass TestGroup:\n    def test_second(self):\n        pass\n\n"
+        "def helper():\n    def test_inner():\n        pass\n"
+    )
+    return tmp_path
+
+
+def test_a_row_with_all_its_parts_passes(root):
+    assert ledger.problems(_done(), ["S1.1"], root) == []
+    assert ledger.problems(_done(test="chapters/01_some/section.ipynb"), ["S1.1"], root) == []
+    assert ledger.problems(_done(id="C1.1", kind="claim", name=""), ["C1.1"], root) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"test": ""}, "no test"),
+        ({"section": ""}, "no section"),
+        ({"name": ""}, "no name"),
+        ({"section": "chapters/01_some/absent"}, "does not exist"),
+        ({"section": "chapters/02_other/section"}, "not a notebook of chapter 1"),
+        ({"section": "chapters/01_some/section.md"}, "without extension"),
+        ({"name": "attnbook.tasks.Vocabulary.absent"}, "does not exist"),
+        ({"name": "attnbook.absent.Thing"}, "does not exist"),
+        ({"name": "torch.nn.Linear"}, "not of attnbook"),
+        ({"test": "tests/test_absent.py::test_first"}, "does not exist"),
+        ({"test": "tests/test_one.py::test_absent"}, "does not exist"),
+        ({"test": "tests/test_one.py::test_second"}, "does not exist"),
+        ({"test": "tests/test_one.py::test_inner"}, "does not exist"),
+        ({"test": "tests/test_one.py"}, "names no test"),
+        ({"test": "tests/test_one.py::helper"}, "names no test"),
+        ({"test": "tests/test_one.py::test_first tests/test_one.py::test_absent"}, "does not exist"),
+        ({"test": "chapters/01_some/quiet.ipynb"}, "asserts nothing"),
+        ({"status": "finished"}, "status"),
+        ({"kind": "claim"}, "kind"),
+        ({"chapter": "2"}, "chapter"),
+        ({"title": " "}, "title"),
+    ],
+)
+def test_a_broken_row_is_found(root, changes, fault):
+    found = ledger.problems(_done(**changes), ["S1.1"], root)
+    assert any(fault in line for line in found), found
+
+
+def test_missing_repeated_and_strange_ids_are_found(rows):
+    assert any(line.startswith("S1.3: missing") for line in ledger.problems([r for r in rows if r["id"] != "S1.3"], IDS))
+    assert any("listed 2 times" in line for line in ledger.problems([*rows, rows[4]], IDS))
+    assert any("not in the syllabus" in line for line in ledger.problems([*rows, {**rows[4], "id": "S1.77"}], IDS))
+    assert ledger.problems(rows[::-1], IDS) == ["the rows are not in the order of the syllabus"]

@@ -1,0 +1,196 @@
+"""Writes appendix/ledger.md from data/ledger.csv, after checking every row of it.
+
+    python tools/make_ledger.py            write the page
+    python tools/make_ledger.py --check    only say what is wrong: a row that points nowhere, or a page out of date
+
+Columns of data/ledger.csv: id, chapter, kind, title, status ("planned" or "done"), section (a notebook without its
+extension), name (what attnbook calls it; several are separated by spaces) and test (a pytest node id such as
+tests/tasks/test_dates.py::test_every_format, or a notebook with assertions; several are separated by spaces).
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import importlib
+import os
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COLUMNS = ["id", "chapter", "kind", "title", "status", "section", "name", "test"]
+KINDS = {"S": "system", "F": "formula", "P": "picture", "C": "claim", "E": "slip"}
+CHAPTERS = {
+    "0": "What attention is",
+    "1": "Sequence to sequence",
+    "2": "Bahdanau: attention for translation",
+    "3": "A family of attention mechanisms",
+    "4": "Neural Turing Machine",
+    "5": "Pointer network",
+    "6": "Transformer",
+    "7": "SNAIL",
+    "8": "Self-attention GAN",
+}
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows of a ledger."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        reader = csv.DictReader(stream)
+        if reader.fieldnames != COLUMNS:
+            raise ValueError(f"{path.name} must have the columns {COLUMNS}, got {reader.fieldnames}")
+        return list(reader)
+
+
+def problems(rows: list[dict[str, str]], ids: list[str], root: Path = ROOT) -> list[str]:
+    """What is wrong with a ledger that should hold `ids`, each once and in that order; one line a fault."""
+    have = [row["id"] for row in rows]
+    found = [f"{i}: missing from the ledger" for i in ids if i not in have]
+    found += [f"{i}: not in the syllabus" for i in have if i not in ids]
+    found += [f"{i}: listed {times} times" for i, times in Counter(have).items() if times > 1]
+    if not found and have != ids:
+        found.append("the rows are not in the order of the syllabus")
+    for row in rows:
+        found += [f"{row['id']}: {fault}" for fault in _faults(row, root)]
+    return found
+
+
+def _faults(row: dict[str, str], root: Path) -> list[str]:
+    faults = []
+    if row["kind"] != KINDS.get(row["id"][:1]):
+        faults.append(f"kind is {row['kind']!r}, expected {KINDS.get(row['id'][:1])!r}")
+    if row["chapter"] not in CHAPTERS or ("." in row["id"] and row["id"][1:].split(".")[0] != row["chapter"]):
+        faults.append(f"chapter is {row['chapter']!r}")
+    if not row["title"].strip():
+        faults.append("has no title")
+    if row["section"] and not re.fullmatch(rf"chapters/0{row['chapter']}_\w+/\w+", row["section"]):
+        faults.append(f"section {row['section']!r} is not a notebook of chapter {row['chapter']}, without extension")
+    if row["status"] not in ("planned", "done"):
+        faults.append(f"status is {row['status']!r}, expected 'planned' or 'done'")
+    if row["status"] != "done":
+        return faults
+    if not row["section"]:
+        faults.append("is done, but has no section")
+    elif not (root / f"{row['section']}.md").is_file():
+        faults.append(f"section {row['section']}.md does not exist")
+    if not row["name"] and row["kind"] in ("system", "formula"):
+        faults.append("is done, but has no name")
+    if not row["test"]:
+        faults.append("is done, but has no test")
+    faults += [fault for name in row["name"].split() if (fault := name_fault(name))]
+    faults += [fault for test in row["test"].split() if (fault := test_fault(test, root))]
+    return faults
+
+
+def name_fault(name: str) -> str | None:
+    """Why a dotted name cannot be imported, or None."""
+    parts = name.split(".")
+    if parts[0] != "attnbook":
+        return f"name {name} is not of attnbook"
+    for length in range(len(parts), 0, -1):
+        module = ".".join(parts[:length])
+        try:
+            found = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name and (module == error.name or module.startswith(error.name + ".")):
+                continue
+            return f"name {name} cannot be imported: {error}"
+        for attribute in parts[length:]:
+            if not hasattr(found, attribute):
+                return f"name {name} does not exist"
+            found = getattr(found, attribute)
+        return None
+    return f"name {name} does not exist"
+
+
+def test_fault(test: str, root: Path = ROOT) -> str | None:
+    """Why a test does not exist, or None."""
+    file, *path = test.split("::")
+    if not (root / file).is_file():
+        return f"test file {file} does not exist"
+    text = (root / file).read_text(encoding="utf-8")
+    if file.endswith(".ipynb"):
+        return None if re.search(r"\bassert\b", text) else f"notebook {file} asserts nothing"
+    if not path or not re.sub(r"\[.*", "", path[-1]).startswith("test_"):
+        return f"test {test} names no test function"
+    body = ast.parse(text).body
+    for part in path:
+        part = re.sub(r"\[.*", "", part)
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        match = [node for node in body if isinstance(node, kinds) and node.name == part]
+        if not match:
+            return f"test {test} does not exist"
+        body = match[0].body
+    return None
+
+
+def render(rows: list[dict[str, str]]) -> str:
+    """The appendix page."""
+    done = sum(row["status"] == "done" for row in rows)
+    lines = [
+        "# Ledger",
+        "",
+        "Everything this book sets out to cover, one line each: the section that explains it, what `attnbook` calls "
+        "it, and the test that holds it. "
+        f"{done} of {len(rows)} lines are done; the others are planned.",
+        "",
+        "The first letter of an id says what it is: **S** a system or mechanism, **F** a formula, **P** a picture "
+        "redrawn from a model trained here, **C** a claim that is measured (the verdict may be that it does not "
+        "hold), **E** a slip in a source that is corrected.",
+        "",
+    ]
+    for chapter, title in CHAPTERS.items():
+        mine = [row for row in rows if row["chapter"] == chapter]
+        if not mine:
+            continue
+        lines += [f"## {chapter}. {title}", ""]
+        lines += ["| id | what | status | section | name | test |", "|---|---|---|---|---|---|"]
+        lines += [_line(row) for row in mine]
+        lines.append("")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _line(row: dict[str, str]) -> str:
+    if row["status"] != "done":  # what is planned has no page to link to yet
+        return f"| {row['id']} | {_cell(row['title'])} | planned | | | |"
+    label = row["section"].rsplit("/", 1)[1].replace("_", " ")
+    cells = [
+        row["id"],
+        _cell(row["title"]),
+        "done",
+        f"[{label}](../{row['section']}.ipynb)",
+        " ".join(f"`{name}`" for name in row["name"].split()),
+        " ".join(f"`{test}`" for test in row["test"].split()),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main(arguments: list[str]) -> int:
+    if not set(arguments) <= {"--check"}:
+        print(__doc__, file=sys.stderr)
+        return 2
+    rows = read(ROOT / "data/ledger.csv")
+    # The ids here are those of the ledger itself; the test of the ledger holds them against the syllabus.
+    found = problems(rows, [row["id"] for row in rows])
+    page, text = ROOT / "appendix/ledger.md", render(rows)
+    if "--check" in arguments:
+        if not page.is_file() or page.read_text(encoding="utf-8") != text:
+            found.append("appendix/ledger.md is out of date: run python tools/make_ledger.py")
+    else:
+        page.parent.mkdir(exist_ok=True)
+        temporary = page.with_suffix(".md.tmp")
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(temporary, page)
+    for fault in found:
+        print(fault, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
