@@ -50,6 +50,27 @@ class Score(nn.Module):
         """Score queries ``(…, m, d_q)`` against projected keys ``(…, n, width)``: ``(…, m, n)``."""
         raise NotImplementedError(f"{type(self).__name__} must define compare(query, projected)")
 
+    def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):
+        """Compare, and keep what the backward pass needs.
+
+        Returns:
+            The scores, detached, and a function from their gradient ``(…, m, n)`` to the gradients of ``query``, of
+            ``projected`` and of every parameter in the order of ``parameters()``; None where there is none. A subclass
+            may replace this automatic derivative by a cheaper one.
+        """
+        with torch.enable_grad():
+            q = query.detach().requires_grad_()
+            k = projected.detach().requires_grad_(projected.is_floating_point())
+            scores = self.compare(q, k)
+
+        def pullback(grad: torch.Tensor):
+            inputs = [q, k, *self.parameters()]
+            wanted = [t for t in inputs if t.requires_grad]
+            grads = iter(torch.autograd.grad(scores, wanted, grad.to(scores.dtype), allow_unused=True))
+            return [next(grads) if t.requires_grad else None for t in inputs]
+
+        return scores.detach(), pullback
+
     def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         """Score every query against every key: ``(…, m, n)``. Raises ``ValueError`` if a width does not fit."""
         self.check(query, key)
@@ -138,7 +159,31 @@ class AdditiveScore(Score):
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
         hidden = self.query_projection(query).unsqueeze(-2) + projected.unsqueeze(-3)  # (…, m, n, d_hidden)
-        return self.vector(hidden.tanh()).squeeze(-1)  # (…, m, n)
+        return self.vector(hidden.tanh_()).squeeze(-1)  # (…, m, n); in place: the sum itself is not needed again
+
+    def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):
+        # The hidden layer is the large tensor. Its derivative 1 − tanh² overwrites it, and v, equal for all pairs, is
+        # multiplied after the sums: two passes over the block instead of the five of the automatic derivative.
+        with torch.no_grad():
+            weight, v = self.query_projection.weight, self.vector.weight[0]
+            projected_query = self.query_projection(query)  # (…, m, d_hidden)
+            hidden = (projected_query.unsqueeze(-2) + projected.unsqueeze(-3)).tanh_()  # (…, m, n, d_hidden)
+            scores = self.vector(hidden).squeeze(-1)
+
+        def pullback(grad: torch.Tensor):
+            pairs = grad.to(hidden.dtype)
+            grad_v = (pairs.reshape(1, -1) @ hidden.reshape(-1, hidden.shape[-1])).to(weight.dtype)
+            hidden.square_().mul_(pairs.unsqueeze(-1))  # grad · tanh²
+            through_v = v.to(hidden.dtype)
+            grad_hidden_query = (pairs.sum(-1, keepdim=True) - hidden.sum(-2)) * through_v  # (…, m, d_hidden)
+            grad_projected = (pairs.sum(-2).unsqueeze(-1) - hidden.sum(-3)) * through_v  # (…, n, d_hidden)
+            flat = grad_hidden_query.reshape(-1, grad_hidden_query.shape[-1]).to(weight.dtype)
+            grad_weight = flat.transpose(0, 1) @ query.reshape(-1, query.shape[-1]).to(weight.dtype)
+            grad_query = grad_hidden_query.to(weight.dtype) @ weight
+            by_name = {"query_projection.weight": grad_weight, "vector.weight": grad_v}
+            return [grad_query, grad_projected, *(by_name.get(name) for name, _ in self.named_parameters())]
+
+        return scores, pullback
 
 
 class LocationScore(Score):

@@ -118,38 +118,31 @@ class _Stream(torch.autograd.Function):
         grad_query = torch.zeros_like(query) if ctx.needs_input_grad[3] else None
         grad_projected = torch.zeros_like(projected) if ctx.needs_input_grad[4] else None
         grad_value = torch.zeros_like(value) if ctx.needs_input_grad[5] else None
-        trained = [p for p, needed in zip(parameters, ctx.needs_input_grad[6:]) if needed]
-        grad_trained = [torch.zeros_like(p) for p in trained]
-        scores_needed = grad_query is not None or grad_projected is not None or trained
+        grad_parameters = [torch.zeros_like(p) if needed else None
+                           for p, needed in zip(parameters, ctx.needs_input_grad[6:])]
         for r in rows:
             g = grad_context[..., r, :].to(wide)
             # dot(gradient, context) is what the softmax subtracts from every key's share
             shared = (g * context[..., r, :]).sum(-1, keepdim=True)
             for c in columns:
-                with torch.enable_grad(), _autocast_as(ctx.autocast):
-                    q = query[..., r, :].detach().requires_grad_(grad_query is not None)
-                    k = projected[..., c, :].detach()
-                    k = k.requires_grad_(grad_projected is not None) if k.is_floating_point() else k
-                    e = ctx.score.compare(q, k)
-                weight = (e.detach().to(wide) - lse[..., r].unsqueeze(-1)).exp_()
+                with _autocast_as(ctx.autocast):
+                    e, pullback = ctx.score.compare_with_pullback(query[..., r, :], projected[..., c, :])
+                weight = (e.to(wide) - lse[..., r].unsqueeze(-1)).exp_()
                 allowed = _mask_block(ctx.mask, r, c)
                 if allowed is not None:
                     weight = weight.masked_fill_(~allowed, 0.0)
-                v = value[..., c, :].to(wide)
                 if grad_value is not None:
                     grad_value[..., c, :] += (weight.transpose(-1, -2) @ g).to(value.dtype)
-                if not scores_needed or not e.requires_grad:
-                    continue
-                grad_e = weight.mul_(g @ v.transpose(-1, -2) - shared).to(e.dtype)
-                wanted = [t for t in (q, k) if t.requires_grad] + trained
-                grads = list(torch.autograd.grad(e, wanted, grad_e, allow_unused=True))
-                if q.requires_grad and (grad := grads.pop(0)) is not None:
-                    grad_query[..., r, :] += grad
-                if k.requires_grad and (grad := grads.pop(0)) is not None:
-                    grad_projected[..., c, :] += grad
-                for total, grad in zip(grad_trained, grads):
-                    if grad is not None:
+                grad_e = weight.mul_(g @ value[..., c, :].to(wide).transpose(-1, -2) - shared)
+                grad_q, grad_k, *grads = pullback(grad_e)
+                _add(grad_query, r, grad_q)
+                _add(grad_projected, c, grad_k)
+                for total, grad in zip(grad_parameters, grads):
+                    if total is not None and grad is not None:
                         total += grad
-        by_parameter = iter(grad_trained)
-        grad_parameters = [next(by_parameter) if needed else None for needed in ctx.needs_input_grad[6:]]
         return None, None, None, grad_query, grad_projected, grad_value, *grad_parameters
+
+
+def _add(total, positions, grad):
+    if total is not None and grad is not None:
+        total[..., positions, :] += grad
