@@ -2,6 +2,10 @@
 
 The public `.ipynb`, which the website, Colab and JupyterLab show, is the student's version. Its solutions are cut as nbgrader's
 ClearSolutions cuts them, so a hand-in made from it grades like one made from an nbgrader release.
+
+A source names an exercise once, in the check that follows it: the cell tagged `exercise`, then the cell tagged `check` with
+`check("00.weighted_sum", weighted_sum)`. What nbgrader needs is made from that and from the registry of `attnbook.checks`: the
+cells' ids, their points, and, for the instructor only, the hidden tests.
 """
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
 
 STUB = "raise NotImplementedError  # YOUR CODE HERE"
 GATE = "solution-gate"
@@ -67,11 +72,15 @@ def student_version(nb: NotebookNode) -> NotebookNode:
             raise ValueError(f"a text cell holds a solution marker, which only code cells may: {cell.source[:60]!r}")
         kept.append(cell)
     made.cells = kept
+    _mark_exercises(made, hidden=False)
     return _normalize(made)
 
 
 def instructor_version(nb: NotebookNode) -> NotebookNode:
     """The notebook with solutions, hidden tests and their markers in place (what `nbgrader generate_assignment` reads).
+
+    Each exercise has three cells with nbgrader's metadata: `KEY` (the solution), `KEY-check` (the reader's check, which for the
+    grader also raises) and `KEY-hidden` (the same check on other inputs). KEY and points come from `attnbook.checks`.
 
     Returns a new notebook without outputs.
     Raises ValueError for a begin marker without its end, or an end without its begin.
@@ -80,6 +89,7 @@ def instructor_version(nb: NotebookNode) -> NotebookNode:
     for cell in made.cells:
         if cell.cell_type == "code":
             _cut(cell.source, SOLUTION, STUB), _cut(cell.source, HIDDEN, None)
+    _mark_exercises(made, hidden=True)
     return _normalize(made)
 
 
@@ -107,6 +117,50 @@ def _cut(source: str, markers: tuple[str, str], stub: str | None) -> str:
     if inside:
         raise ValueError(f"{begin} without {end}: {source[:80]!r}")
     return "\n".join(lines)
+
+
+_CHECK = re.compile(r"""^check\(\s*["'](?P<id>[\w.]+)["']\s*,\s*(?P<function>\w+)""", re.MULTILINE)
+
+
+def _mark_exercises(nb: NotebookNode, hidden: bool) -> None:
+    """Give the cells of each exercise their nbgrader metadata; with `hidden`, add the tests that only the grader runs."""
+    cells, task = [], None
+    for cell in nb.cells:
+        tags = cell.metadata.get("tags", [])
+        cells.append(cell)
+        if "exercise" in tags:
+            if task is not None:
+                raise ValueError(f"two exercises without a check between them: {cell.source[:60]!r}")
+            task = cell
+        elif "check" in tags:
+            called = _CHECK.search(cell.source)
+            if task is None or called is None:
+                raise ValueError(f'a cell tagged check follows an exercise and calls check("ID", function), got {cell.source[:80]!r}')
+            from ..checks import find  # late: the checks take NumPy and SciPy along
+
+            entry = find(called["id"])
+            visible, secret = entry.points
+            task.metadata.nbgrader = _nbgrader(entry.key, solution=True)
+            cell.metadata.nbgrader = _nbgrader(f"{entry.key}-check", points=visible)
+            if hidden:
+                graded = f"from attnbook.checks import grade\ngrade(\"{called['id']}\", {called['function']}%s)"
+                cell.source += "\n" + _hide(graded % "")
+                cells.append(new_code_cell(_hide(graded % ", seed=1"), metadata={
+                    "tags": ["remove-cell"], "nbgrader": _nbgrader(f"{entry.key}-hidden", points=secret)}))
+            task = None
+    if task is not None:
+        raise ValueError(f"an exercise without a check after it: {task.source[:60]!r}")
+    nb.cells = cells
+
+
+def _hide(code: str) -> str:
+    return f"{HIDDEN[0]}\n{code}\n{HIDDEN[1]}"
+
+
+def _nbgrader(grade_id: str, points: int | None = None, solution: bool = False) -> NotebookNode:
+    made = {"grade": points is not None, "grade_id": grade_id, "locked": points is not None, "schema_version": 3,
+            "solution": solution, "task": False}
+    return NotebookNode({**made, "points": points} if points is not None else made)
 
 
 def _normalize(nb: NotebookNode) -> NotebookNode:

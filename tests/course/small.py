@@ -62,56 +62,39 @@ print(f"{seconds:.2g} s")
 """
 
 EXERCISE = """
-### Exercise 9.1: Twice
+### Exercise 9.1: A weighted sum
 
 *●○○ · 5 minutes*
 
-Write `twice(x)`.
+Write `weighted_sum(weights, values)`.
 
 <details><summary>Hint</summary>
 
-Add.
+Multiply, then add.
 
 </details>
 
 ```{code-cell} ipython3
----
-tags: [exercise]
-nbgrader: {grade: false, grade_id: 99-twice, locked: false, schema_version: 3, solution: true, task: false}
----
-def twice(x):
-    \"\"\"Two times x.\"\"\"
+:tags: [exercise]
+
+def weighted_sum(weights, values):
+    \"\"\"The values, averaged with these weights.\"\"\"
     ### BEGIN SOLUTION
-    return x + x
+    return weights @ values
     ### END SOLUTION
 ```
 
 +++ {"tags": ["solution-gate"]}
 
-The secret of twice is addition.
+The secret of a weighted sum is a matrix product.
 
 +++
 
 ```{code-cell} ipython3
----
-tags: [check]
-nbgrader: {grade: true, grade_id: 99-twice-check, locked: true, points: 2, schema_version: 3, solution: false, task: false}
----
-from types import SimpleNamespace
-checks = SimpleNamespace(check=lambda name, fn: print(name, "is asked of", fn.__name__))
-# from attnbook.checks import check
-check = checks.check
-check("99.twice", twice)
-```
+:tags: [check]
 
-```{code-cell} ipython3
----
-tags: [check]
-nbgrader: {grade: true, grade_id: 99-twice-hidden, locked: true, points: 1, schema_version: 3, solution: false, task: false}
----
-### BEGIN HIDDEN TESTS
-assert twice(4) == 8
-### END HIDDEN TESTS
+from attnbook.checks import check
+check("00.weighted_sum", weighted_sum)
 ```
 """
 
