@@ -20,7 +20,8 @@ test: setup  ## every test, every notebook, and the website's tests
 	$(PY) -m pytest $(ARGS)
 
 book: setup  ## build the website from the executed notebooks into _build/html
-	$(PY) tools/build_book.py
+	$(PY) tools/build_notebooks.py --check
+	$(VENV)/bin/jupyter-book build . --all -W --keep-going
 
 grade: setup  ## the instructor's round with nbgrader: marks and feedback (ARGS=--help for its options)
 	$(PY) -m attnbook grade $(ARGS)

@@ -62,6 +62,8 @@ print(f"{seconds:.2g} s")
 """
 
 EXERCISE = """
+## Exercises
+
 ### Exercise 9.1: A weighted sum
 
 *●○○ · 5 minutes*
