@@ -1,0 +1,62 @@
+"""The command line: ``attnbook reproduce``, ``attnbook experiments``, and what the course adds."""
+
+from __future__ import annotations
+
+import click
+
+from . import __version__
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="attnbook")
+def main() -> None:
+    """Attention, Cell by Cell: the book's experiments and its course."""
+
+
+@main.command("experiments")
+def list_experiments() -> None:
+    """List the recorded runs that `attnbook reproduce` remakes."""
+    from .experiments import EXPERIMENTS
+
+    width = max(map(len, EXPERIMENTS))
+    for name, experiment in sorted(EXPERIMENTS.items()):
+        needs = f" · needs {experiment.needs}" if experiment.needs else ""
+        click.echo(f"{name:<{width}}  {experiment.title} · about {experiment.minutes} min{needs}")
+
+
+@main.command()
+@click.argument("name")
+@click.option("--seed", default=0, show_default=True, help="Seed of data, weights and order.")
+@click.option("--out", default="results", show_default=True, type=click.Path(file_okay=False), help="Where the JSON goes.")
+@click.option("--device", default=None, help="cpu, cuda, cuda:1 …  [default: the GPU if there is one]")
+@click.option("--commit", default=None, help="Recorded beside the figures.  [default: what git says]")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting; may be repeated.")
+def reproduce(name: str, seed: int, out: str, device: str | None, commit: str | None, overrides: tuple[str, ...]) -> None:
+    """Run the experiment NAME and record its figures in OUT/NAME.seedN.json."""
+    from .experiments import reproduce as run
+
+    try:
+        path = run(name, seed=seed, out=out, device=device, commit=commit, **dict(map(_setting, overrides)))
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(path.read_text(encoding="utf-8"))
+    click.echo(f"written to {path}", err=True)
+
+
+def _setting(text: str) -> tuple[str, object]:
+    """``KEY=VALUE`` with the value as a number or a truth value where it looks like one."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"expected KEY=VALUE, got {text!r}", param_hint="--set")
+    for kind in (int, float):
+        try:
+            return key, kind(value)
+        except ValueError:
+            continue
+    return key, {"true": True, "false": False}.get(value.lower(), value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""The experiments by name, and what a recorded run is: one JSON with figures, settings, versions, device, seed, commit."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["EXPERIMENTS", "Experiment", "reproduce"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One recorded run.
+
+    run       ``module:function`` under attnbook.experiments; called with ``seed``, ``device``, ``folder`` (where it may
+              leave a checkpoint) and the settings; returns its figures as a dict that JSON can hold
+    title     one line for the list
+    needs     data sets it reads, "" when the book makes them
+    settings  keyword arguments of the function
+    minutes   about how long, and on what
+    """
+
+    run: str
+    title: str
+    needs: str
+    settings: dict[str, Any]
+    minutes: str
+
+
+EXPERIMENTS: dict[str, Experiment] = {}
+
+
+def _add(name: str, run: str, title: str, minutes: str, needs: str = "", **settings: Any) -> None:
+    EXPERIMENTS[name] = Experiment(run, title, needs, settings, minutes)
+
+
+for _language, _long in (("de", "German"), ("fr", "French")):
+    for _model in ("bahdanau", "seq2seq"):
+        _add(f"multi30k-en-{_language}-{_model}", "translation:multi30k",
+             f"Multi30k English to {_long} with {'attention' if _model == 'bahdanau' else 'a fixed vector'}: BLEU",
+             "6 on one GPU", needs="multi30k", target=_language, model=_model)
+_add("tatoeba-en-fr", "translation:tatoeba",
+     "A small attention model of everyday English and French, with its checkpoint; alignment error rate on Alibi",
+     "8 on one GPU", needs="tatoeba-fra-eng, alibi-alignments")
+for _model in ("seq2seq", "seq2seq-reversed", "bahdanau"):
+    _add(f"length-{_model}", "length:by_length", f"Exact answers against source length, {_model}", "6 on two CPU cores",
+         model=_model)
+
+
+def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", device: str | None = None,
+              commit: str | None = None, **overrides: Any) -> Path:
+    """Run an experiment and write ``OUT/NAME.seedN.json``, whole or not at all.
+
+    Args:
+        name: one of :data:`EXPERIMENTS`.
+        seed: of data, weights and order.
+        out: folder of the results.
+        device: the GPU if there is one, else the CPU, when not given.
+        commit: recorded beside the figures; asked of git when not given.
+        overrides: settings to change, by name; recorded too.
+
+    Returns:
+        The path of the JSON.
+
+    Raises:
+        ValueError: for an unknown name or setting.
+    """
+    import torch
+
+    from ..training.checkpoints import write_whole
+
+    if name not in EXPERIMENTS:
+        raise ValueError(f"name must be one of {', '.join(sorted(EXPERIMENTS))}, got {name!r}")
+    experiment = EXPERIMENTS[name]
+    module, function = experiment.run.split(":")
+    run: Callable[..., dict] = getattr(importlib.import_module(f".{module}", __package__), function)
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {**run.__kwdefaults__, **experiment.settings, **overrides}
+    for fixed in ("seed", "device", "folder"):
+        settings.pop(fixed, None)
+    unknown = set(overrides) - set(run.__kwdefaults__) - set(experiment.settings)
+    if unknown:
+        raise ValueError(f"settings of {name} are {', '.join(sorted(settings))}; got {', '.join(sorted(unknown))}")
+    started = time.perf_counter()
+    figures = run(seed=seed, device=device, folder=folder, **settings)
+    record = {
+        "name": name, "title": experiment.title, "seed": seed, "settings": settings, "figures": figures,
+        "seconds": round(time.perf_counter() - started, 1), "device": _device_name(device), "versions": _versions(),
+        "commit": commit or _commit(), "command": f"attnbook reproduce {name} --seed {seed}",
+    }
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return write_whole(folder / f"{name}.seed{seed}.json", lambda file: file.write(text.encode()))
+
+
+def _device_name(device: str) -> str:
+    import torch
+
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": platform.python_version()}
+    for package in ("attnbook", "torch", "numpy", "accelerate", "tokenizers", "sacrebleu"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _commit() -> str:
+    here = Path(__file__).resolve().parent
+    try:
+        shown = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=here, capture_output=True,
+                               text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return shown.stdout.strip()
