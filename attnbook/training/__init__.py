@@ -2,7 +2,8 @@
 
 from .checkpoints import load_model_weights, read_metadata, save_model
 from .decoding import Decoding, Hypothesis, beam_search, greedy, score_targets
-from .fit import History, NonFiniteError, fit
+from .fit import fit
+from .history import History, NonFiniteError
 from .losses import token_loss
 from .metrics import Bleu, bleu, edit_distance, exact_match, token_accuracy, token_error_rate
 from .schedules import constant, cosine_decay, inverse_sqrt, linear_decay

@@ -110,6 +110,11 @@ def check_settings(name: str, there: dict[str, Any], here: dict[str, Any]) -> No
                 "it goes on, but not equal to the last bit",
                 stacklevel=4,
             )
+        elif key == "schedule":
+            old = there.get(key) or {}
+            if changed := [step for step in old if step in here[key] and old[step] != here[key][step]]:
+                step = changed[0]
+                parts.append(f"schedule: factor {old[step]:g} at step {step} in the checkpoint, {here[key][step]:g} in this call")
         elif key == "shapes":
             difference = compare_shapes(there.get(key) or {}, here[key])
             parts.append("the parameters: " + (difference or "same names and shapes in another order"))

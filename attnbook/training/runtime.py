@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -56,14 +57,23 @@ def make_accelerator(precision: str, device: torch.device | str | None):
     cpu = cpu or os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes")
     if precision == "fp16" and cpu:
         raise ValueError("precision: got 'fp16' on the CPU, where its gradients cannot be scaled; expected 'no' or 'bf16'")
+    opened = torch.distributed.is_available() and torch.distributed.is_initialized()
     with _environment("ACCELERATE_TORCH_DEVICE", str(wanted) if wanted is not None and world == 1 else None):
         accelerator = Accelerator(mixed_precision=precision, cpu=cpu)
+    if accelerator.num_processes > 1 and not opened:
+        # A later call uses the same group, so it is closed when Python ends, not when the call does.
+        atexit.register(_close_process_group)
     kind = str(accelerator.distributed_type).rsplit(".", 1)[-1]
     if kind != "NO" and not kind.startswith("MULTI_"):
         raise ValueError(f"launch: got the distributed type {kind}, expected plain data parallel processes")
     if accelerator.num_processes != world:
         raise ValueError(f"launch: WORLD_SIZE is {world} but Accelerate started {accelerator.num_processes} process(es)")
     return accelerator
+
+
+def _close_process_group() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 @contextmanager

@@ -1,0 +1,378 @@
+"""The training loop: arithmetic of one update, what it records, what it refuses, what it leaves as it was."""
+
+import random
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from training_doubles import PAD, CopyBatches, make_model
+
+from attnbook.training import NonFiniteError, exact_match, fit, greedy, inverse_sqrt, token_loss
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setenv("ATTNBOOK_PROGRESS", "0")
+
+
+def weights(model):
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def by_hand(model, batches, steps, learning_rate, clip_norm, factor=lambda step: 1.0):
+    """The plain loop in PyTorch that `fit` promises to equal: mean over tokens, clip, then step."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
+    losses, norms = [], []
+    for step in range(steps):
+        batch = batches.batch(step)
+        logits = model(batch.source, batch.lengths, batch.target_in).logits
+        loss = F.cross_entropy(logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=PAD)
+        optimizer.zero_grad()
+        loss.backward()
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), clip_norm).item())
+        optimizer.param_groups[0]["lr"] = learning_rate * factor(step)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, norms
+
+
+def test_equals_a_plain_loop():
+    model, other = make_model(dtype=torch.float64), make_model(dtype=torch.float64)
+    history = fit(model, CopyBatches(), token_loss, steps=12, learning_rate=0.01, schedule=inverse_sqrt(4), clip_norm=0.5)
+    losses, norms = by_hand(other, CopyBatches(), 12, 0.01, 0.5, inverse_sqrt(4))
+    assert max(norms) > 0.5 > min(norms)  # some are clipped, some are not
+    assert history.losses == pytest.approx(losses, rel=1e-10)
+    assert history.grad_norms == pytest.approx(norms, rel=1e-10)
+    torch.testing.assert_close(weights(model), weights(other), rtol=1e-10, atol=1e-12)
+    assert history.steps == 12 and history.stopped == "steps" and history.seconds > 0 and history.resumed_from == 0
+
+
+def test_learns_the_copy_task():
+    model = make_model(width=32)
+    history = fit(model, CopyBatches(32), token_loss, steps=500, learning_rate=1e-2)
+    test = CopyBatches(200, seed=7).batch(0)
+    references = [row[:n].tolist() for row, n in zip(test.source, test.lengths.tolist(), strict=True)]
+    trained = exact_match(greedy(model, test.source, test.lengths, 7).tokens, references)
+    untrained = make_model(width=32)
+    chance = exact_match(greedy(untrained, test.source, test.lengths, 7).tokens, references)
+    assert history.losses[0] > 1.7 > 0.6 > history.losses[-1]
+    assert trained > 0.25 > chance
+
+
+def test_one_step_of_sgd_is_clipped_to_the_norm():
+    model, before = make_model(), weights(make_model())
+    history = fit(model, CopyBatches(), token_loss, steps=1, optimizer="sgd", learning_rate=0.1, clip_norm=0.01)
+    assert history.grad_norms[0] > 0.1  # recorded as it was before clipping
+    assert (weights(model) - before).norm().item() == pytest.approx(0.1 * 0.01, rel=1e-3)
+
+
+def test_no_clipping():
+    model, before = make_model(), weights(make_model())
+    history = fit(model, CopyBatches(), token_loss, steps=1, optimizer="sgd", learning_rate=0.1, clip_norm=None)
+    assert (weights(model) - before).norm().item() == pytest.approx(0.1 * history.grad_norms[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adadelta"])
+def test_optimizers_by_name(name):
+    rate = {"sgd": 0.5, "adadelta": 10.0}.get(name, 1e-2)
+    history = fit(make_model(), CopyBatches(16), token_loss, steps=100, optimizer=name, learning_rate=rate)
+    assert np.mean(history.losses[-5:]) < 0.95 * history.losses[0]
+
+
+def test_an_optimizer_of_the_callers_making():
+    model = make_model()
+
+    def two_rates(parameters):
+        return torch.optim.SGD([{"params": parameters[:1], "lr": 0.0}, {"params": parameters[1:], "lr": 0.1}])
+
+    first = model.source.weight.clone()
+    fit(model, CopyBatches(), token_loss, steps=2, optimizer=two_rates, schedule="linear")
+    assert torch.equal(model.source.weight, first)
+    assert not torch.equal(model.mix.weight, make_model().mix.weight)
+
+
+def test_the_same_seed_gives_the_same_run_whatever_the_callers_random_state():
+    runs = []
+    for caller in (1, 2):
+        torch.manual_seed(caller)
+        model = make_model(dropout=0.5)
+        fit(model, CopyBatches(), token_loss, steps=5, seed=3)
+        runs.append(weights(model))
+    assert torch.equal(*runs)
+    model = make_model(dropout=0.5)
+    fit(model, CopyBatches(), token_loss, steps=5, seed=4)
+    assert not torch.equal(weights(model), runs[0])
+
+
+def test_the_callers_random_numbers_go_on_as_if_fit_had_not_been_called():
+    def draws():
+        return random.random(), np.random.rand(), torch.rand(()).item()
+
+    random.seed(5), np.random.seed(5), torch.manual_seed(5)
+    expected = draws()
+    random.seed(5), np.random.seed(5), torch.manual_seed(5)
+    fit(make_model(dropout=0.5), CopyBatches(), token_loss, steps=2)
+    assert draws() == expected
+
+
+def test_every_generator_is_seeded():
+    seen = []
+
+    def loss(model, batch):
+        seen.append((random.random(), np.random.rand(), torch.rand(()).item()))
+        return token_loss(model, batch)
+
+    fit(make_model(), CopyBatches(), loss, steps=2, seed=1)
+    fit(make_model(), CopyBatches(), loss, steps=2, seed=1)
+    assert seen[:2] == seen[2:] and seen[0] != seen[1]
+
+
+def test_evaluation_is_called_on_time_in_eval_mode_and_does_not_change_training():
+    def evaluate(model):
+        assert not model.training and not torch.is_grad_enabled()
+        random.random(), np.random.rand(), torch.rand(9)
+        return {"norm": model.readout.weight.norm(), "rate": np.float32(0.5)}
+
+    plain, watched = make_model(dropout=0.5), make_model(dropout=0.5)
+    fit(plain, CopyBatches(), token_loss, steps=7)
+    history = fit(watched, CopyBatches(), token_loss, steps=7, evaluate=evaluate, evaluate_every=3)
+    assert torch.equal(weights(plain), weights(watched))
+    assert [step for step, _ in history.evaluations] == [3, 6, 7]
+    assert history.evaluations[-1][1] == {"norm": watched.readout.weight.norm().item(), "rate": 0.5}
+
+
+def test_evaluation_at_the_end_only_and_once():
+    history = fit(make_model(), CopyBatches(), token_loss, steps=4, evaluate=lambda model: 1.0)
+    assert history.evaluations == [(4, 1.0)]
+    history = fit(make_model(), CopyBatches(), token_loss, steps=4, evaluate=lambda model: 1.0, evaluate_every=2)
+    assert history.evaluations == [(2, 1.0), (4, 1.0)]
+
+
+def test_evaluation_must_return_numbers():
+    with pytest.raises(ValueError, match="evaluate: returned Tensor"):
+        fit(make_model(), CopyBatches(), token_loss, steps=1, evaluate=lambda model: torch.zeros(3))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_modes_are_put_back(fails):
+    model = make_model(dropout=0.5).eval()
+    model.dropout.train()
+
+    def loss(model, batch):
+        assert model.training and model.readout.training
+        if fails:
+            raise RuntimeError("stop here")
+        return token_loss(model, batch)
+
+    if fails:
+        with pytest.raises(RuntimeError, match="stop here"):
+            fit(model, CopyBatches(), loss, steps=1)
+    else:
+        fit(model, CopyBatches(), loss, steps=1)
+    assert not model.training and not model.readout.training and model.dropout.training
+
+
+def test_the_model_is_trained_in_place_and_not_wrapped():
+    model = make_model()
+    forward, first = type(model).forward, next(model.parameters())
+    for precision in ("bf16", "no"):
+        fit(model, CopyBatches(), token_loss, steps=1, precision=precision)
+        assert next(model.parameters()) is first and first.dtype == torch.float32
+        assert "forward" not in vars(model) and type(model).forward is forward
+        assert model(*CopyBatches().batch(0)[:3]).logits.dtype == torch.float32
+
+
+class Poison:
+    """A loss that is multiplied by `value`, or has `value` added to one gradient, at one step."""
+
+    def __init__(self, step, value, where):
+        self.step, self.value, self.where, self.calls = step, value, where, 0
+
+    def __call__(self, model, batch):
+        total, count = token_loss(model, batch)
+        if self.calls == self.step:
+            if self.where == "loss":
+                total = total * self.value
+            else:
+                total = total + _Spoil.apply(model.mix.bias, self.value)
+        self.calls += 1
+        return total, count
+
+
+class _Spoil(torch.autograd.Function):
+    @staticmethod
+    def forward(context, tensor, value):
+        context.value = value
+        return tensor.sum() * 0
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient * context.value * torch.ones(8), None
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_stops_before_the_weights_are_touched(where, value):
+    model, twin = make_model(), make_model()
+    fit(twin, CopyBatches(), token_loss, steps=3)
+    with pytest.raises(NonFiniteError, match=f"{where}: got (nan|inf) at step 3") as caught:
+        fit(model, CopyBatches(), Poison(3, value, where), steps=9)
+    assert isinstance(caught.value, ValueError)
+    assert caught.value.step == 3 and caught.value.what == where
+    assert torch.equal(weights(model), weights(twin))
+    if where == "gradient":
+        assert "mix.bias" in str(caught.value)
+
+
+def test_a_batch_without_terms():
+    def nothing(model, batch):
+        total, count = token_loss(model, batch)
+        return total * 0, count * 0
+
+    with pytest.raises(ValueError, match="the batch of step 0 has 0 terms"):
+        fit(make_model(), CopyBatches(), nothing, steps=1)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (lambda model, batch: token_loss(model, batch)[0], r"expected \(total, count\)"),
+        (lambda model, batch: (token_loss(model, batch)[0].detach(), 1), "depends on the parameters"),
+        (lambda model, batch: (token_loss(model, batch)[0].expand(2), 1), r"tensor of shape \(\)"),
+        (lambda model, batch: (token_loss(model, batch)[0], torch.ones(2)), r"count has the shape \(2,\)"),
+    ],
+)
+def test_losses_of_the_wrong_kind(loss, message):
+    with pytest.raises(ValueError, match=message):
+        fit(make_model(), CopyBatches(), loss, steps=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps: got 0"),
+        ({"steps": 2.0}, "steps: got 2.0"),
+        ({"seed": -1}, "seed: got -1"),
+        ({"learning_rate": 0}, "learning_rate: got 0"),
+        ({"learning_rate": float("nan")}, "learning_rate: got nan"),
+        ({"clip_norm": 0}, "clip_norm: got 0"),
+        ({"optimizer": "lion"}, "optimizer: got 'lion', expected one of adam"),
+        ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, "made already"),
+        ({"optimizer": lambda parameters: None}, "the function returned NoneType"),
+        ({"schedule": "noam"}, "schedule: got 'noam'"),
+        ({"precision": "fp8"}, "precision: got 'fp8'"),
+        ({"precision": "fp16", "device": "cpu"}, "precision: got 'fp16' on the CPU"),
+        ({"save_every": 5}, "save_every: got a number without checkpoint_dir"),
+        ({"evaluate_every": 5}, "evaluate_every: got a number without evaluate"),
+        ({"evaluate": len, "evaluate_every": 0}, "evaluate_every: got 0"),
+        ({"time_limit": 0}, "time_limit: got 0"),
+        ({"model": None}, "model: got NoneType"),
+        ({"batches": [1, 2]}, "batches: got list"),
+        ({"model": nn.Identity()}, "has no parameter"),
+    ],
+)
+def test_arguments_out_of_range(options, message):
+    given = {"model": make_model(), "batches": CopyBatches(), "loss": token_loss, "steps": 1, **options}
+    with pytest.raises(ValueError, match=message):
+        fit(given.pop("model"), given.pop("batches"), given.pop("loss"), **given)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
+def test_a_gpu_that_is_not_there():
+    with pytest.raises(ValueError, match="PyTorch sees no CUDA GPU"):
+        fit(make_model(), CopyBatches(), token_loss, steps=1, device="cuda")
+
+
+def test_two_precisions_in_one_process_and_an_accelerator_of_the_callers():
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState, PartialState
+
+    AcceleratorState._reset_state(reset_partial_state=True)
+    autocast = []
+
+    def loss(model, batch):
+        autocast.append(torch.is_autocast_enabled("cpu"))
+        return token_loss(model, batch)
+
+    for precision in ("bf16", "no", "bf16"):
+        fit(make_model(), CopyBatches(), loss, steps=1, precision=precision, device="cpu")
+    assert autocast == [True, False, True]
+    assert AcceleratorState._shared_state == {} and PartialState._shared_state == {}
+    mine = Accelerator(mixed_precision="bf16", cpu=True)
+    fit(make_model(), CopyBatches(), loss, steps=1, device="cpu")
+    assert mine.state.mixed_precision == "bf16" and mine.device.type == "cpu"
+    assert Accelerator().mixed_precision == "bf16"
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def test_bf16_on_the_cpu_learns():
+    history = fit(make_model(width=16), CopyBatches(16), token_loss, steps=80, learning_rate=1e-2, precision="bf16")
+    assert np.mean(history.losses[-5:]) < 0.7 * history.losses[0]
+
+
+def test_time_limit_stops_and_what_was_done_stays(tmp_path):
+    slow = []
+
+    def loss(model, batch):
+        slow.append(sum(range(200_000)))
+        return token_loss(model, batch)
+
+    model = make_model()
+    history = fit(model, CopyBatches(), loss, steps=10_000, time_limit=0.2, checkpoint_dir=tmp_path)
+    assert 1 <= history.steps < 1000 and history.stopped == "time_limit"
+    assert 0.2 <= history.seconds < 5
+    assert [path.name for path in tmp_path.iterdir()] == [f"step_{history.steps:06d}"]
+    twin = make_model()
+    fit(twin, CopyBatches(), token_loss, steps=history.steps)
+    assert torch.equal(weights(model), weights(twin))
+
+
+def test_frozen_parameters_and_unused_ones_stay():
+    model = make_model()
+    model.unused = nn.Linear(2, 2)
+    model.source.weight.requires_grad_(False)
+    before = [model.source.weight.clone(), model.unused.weight.detach().clone()]
+    fit(model, CopyBatches(), token_loss, steps=2, optimizer="adamw")
+    assert torch.equal(model.source.weight, before[0]) and torch.equal(model.unused.weight, before[1])
+
+
+def test_nested_batches_of_another_kind():
+    class Pairs:
+        def batch(self, step):
+            generator = torch.Generator().manual_seed(step)
+            x = torch.randn(8, 3, generator=generator)
+            return {"x": x, "y": [x.sum(1, keepdim=True), None]}
+
+    def squares(model, batch):
+        return (model(batch["x"]) - batch["y"][0]).square().sum(), len(batch["x"])
+
+    model = nn.Linear(3, 1)
+    history = fit(model, Pairs(), squares, steps=400, learning_rate=0.05)
+    assert history.losses[-1] < 1e-4
+    torch.testing.assert_close(model.weight.data, torch.ones(1, 3), atol=0.05, rtol=0)
+
+
+def test_progress_goes_to_stderr_as_text_and_can_be_silenced(capfd, monkeypatch):
+    fit(make_model(), CopyBatches(), token_loss, steps=2)
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.delenv("ATTNBOOK_PROGRESS")
+    fit(make_model(), CopyBatches(), token_loss, steps=2)
+    out, err = capfd.readouterr()
+    assert out == "" and "2/2" in err and "loss" in err
+    fit(make_model(), CopyBatches(), token_loss, steps=2, progress=False)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_each_step_trains_on_its_own_batch():
+    asked = []
+
+    class Recorded(CopyBatches):
+        def batch(self, step):
+            asked.append(step)
+            return super().batch(step)
+
+    fit(make_model(), Recorded(), partial(token_loss, label_smoothing=0.1), steps=4)
+    assert asked == [0, 1, 2, 3]
