@@ -1,0 +1,18 @@
+"""The exercises' checks: one function an exercise, used by the reader, by the tests and by the grader.
+
+>>> from attnbook.checks import check
+>>> check("00.weighted_sum", weighted_sum)
+
+A check draws its inputs from a seed, calls the answer, and compares with an oracle written here in NumPy. It knows no
+mechanism and no model of the library: an answer is never compared with the code that the book prints.
+"""
+
+from .registry import Exercise, check, exercise, exercises, find, grade, judge
+from .verdict import Mistake, NotPassed, Verdict
+
+# The order of the book.
+from . import soft_lookup, weights_as_explanation  # noqa: E402,F401
+from . import encoder_decoder, decoding, long_sources, gradients  # noqa: E402,F401
+from . import alignment_model, alignment_for_free, beyond_the_bottleneck, translation  # noqa: E402,F401
+
+__all__ = ["Exercise", "Mistake", "NotPassed", "Verdict", "check", "exercise", "exercises", "find", "grade", "judge"]

@@ -1,0 +1,70 @@
+"""Checks of the section on the alignment for free: reading it off the weights, and its error rate."""
+
+import numpy as np
+
+from .registry import exercise
+from .trial import array
+
+
+@exercise("02.hard_alignment", title="Read off the alignment", difficulty=1, minutes=5)
+def hard_alignment(answer, trial):
+    for _ in range(2):
+        m, n = trial.integers(6, 8), trial.integers(6, 9)
+        rows, columns = trial.integers(3, 6), trial.integers(3, 6)
+        weights = trial.weights(m, n)
+        weights[:, columns + trial.integers(0, n - columns)] += 1.0  # the padding would win
+        weights = weights / weights.sum(-1, keepdim=True)
+        a = array(weights)
+        inside = a[:rows, :columns]
+        got = trial.ids(trial.call(answer, weights, columns, rows), "the alignment")
+        expected = inside.argmax(-1).tolist()
+        wrong = {
+            "padding is pointed at: look at the first source_length columns only": a[:rows].argmax(-1).tolist(),
+            "padded target words are aligned too: expected target_length entries": a[:, :columns].argmax(-1).tolist(),
+            "neither length is used: padding is aligned with padding": a.argmax(-1).tolist(),
+            "positions are counted from 1: expected from 0": [i + 1 for i in expected],
+            "for each source word the best target word is taken: expected a source position for each target word": inside.argmax(
+                0
+            ).tolist(),
+            "the least weight is taken: expected the largest": inside.argmin(-1).tolist(),
+        }
+        for message, other in wrong.items():
+            if got == other and got != expected:
+                trial.fail(message)
+        if len(got) != rows:
+            trial.fail(f"the alignment has {len(got)} entries, expected target_length = {rows}")
+        trial.close(np.array(got), np.array(expected), "the alignment")
+
+
+@exercise("02.alignment_error_rate", title="The alignment error rate", difficulty=2, minutes=10)
+def alignment_error_rate(answer, trial):
+    def links(count):
+        return set(zip(trial.integers(0, 6, count).tolist(), trial.integers(0, 6, count).tolist()))
+
+    everything = [(i, j) for i in range(6) for j in range(6)]
+    order = trial.order(36)
+    sure, maybe = {everything[i] for i in order[:6]}, {everything[i] for i in order[6:12]}
+    predicted = {everything[i] for i in order[:4] + order[6:9] + order[12:14]}  # 4 sure, 3 possible, 2 wrong
+    cases = [
+        ("", predicted, sure, sure | maybe),
+        (" where possible does not repeat the sure links", predicted, sure, maybe),
+        ("", links(9), sure, sure | maybe),
+        (" of the sure links themselves", set(sure), sure, sure | maybe),
+    ]
+    for what, a, s, p in cases:
+        union = p | s
+        got = np.array(trial.number(trial.call(answer, a, s, p), "the rate"))
+        hits_s, hits_p = len(a & s), len(a & union)
+        right = 1 - (hits_s + hits_p) / (len(a) + len(s))
+        wrong = {
+            "this is 1 minus the error rate": 1 - right,
+            "every sure link is possible too, even where possible does not list it": 1 - (hits_s + len(a & p)) / (len(a) + len(s)),
+            "this divides by |A| + |P|: expected |A| + |S|": 1 - (hits_s + hits_p) / (len(a) + len(union)),
+            "this is 1 minus the precision": 1 - hits_p / max(len(a), 1),
+            "this is 1 minus the recall": 1 - hits_s / len(s),
+            "possible links do not count here: this is 1 minus the F-score on the sure ones": 1 - 2 * hits_s / (len(a) + len(s)),
+            "sure and possible are not told apart: this is 1 minus the F-score on both": 1 - 2 * hits_p / (len(a) + len(union)),
+        }
+        trial.close(got, np.array(right), "the rate" + what, wrong)
+    try_empty = trial.number(trial.call(answer, set(), set(), set()), "the rate of nothing against nothing")
+    trial.close(np.array(try_empty), np.array(0.0), "the rate of nothing against nothing")

@@ -1,0 +1,279 @@
+"""The hands of a check: seeded inputs, guarded calls, and comparisons that name what differs."""
+
+import contextlib
+import linecache
+import os
+import sys
+import sysconfig
+import warnings
+
+import numpy as np
+import torch
+
+from .verdict import Mistake
+
+_LIBRARIES = tuple(
+    os.path.realpath(folder) + os.sep
+    for folder in {
+        os.path.dirname(os.path.dirname(torch.__file__)),
+        os.path.dirname(os.path.dirname(np.__file__)),
+        sysconfig.get_paths()["stdlib"],
+        sysconfig.get_paths()["purelib"],
+        os.path.dirname(os.path.dirname(os.path.realpath(__file__))),  # attnbook itself
+    }
+)
+_PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+class StudentError(Exception):
+    """The reader's code raised an error; `unwritten` is true when it is the stub's NotImplementedError."""
+
+    def __init__(self, message, unwritten=False):
+        super().__init__(message)
+        self.unwritten = unwritten
+
+
+def array(tensor):
+    """The numbers of a tensor as a NumPy array, float64 if they are floats: what the oracles compute with."""
+    tensor = torch.Tensor.detach(tensor)
+    return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
+
+
+def softmax(scores, axis=-1):
+    """Softmax in NumPy, for the oracles. Rows of nothing but -inf give zeros."""
+    top = scores.max(axis=axis, keepdims=True)
+    powers = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
+    total = powers.sum(axis=axis, keepdims=True)
+    return np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
+
+
+class Trial:
+    """One run of a check: every number in it comes from `seed`, and the first mistake ends it."""
+
+    def __init__(self, seed=0):
+        self.seed = seed
+        self.generator = torch.Generator().manual_seed(seed)
+
+    # Inputs -----------------------------------------------------------------------------------------------------------
+
+    def normal(self, *shape):
+        """Standard normal numbers, float32."""
+        return torch.randn(shape, generator=self.generator)
+
+    def integers(self, low, high, *shape):
+        """Whole numbers in [low, high), long; without a shape, one Python int."""
+        drawn = torch.randint(low, high, shape or (1,), generator=self.generator)
+        return drawn if shape else int(drawn)
+
+    def order(self, n):
+        """A random order of 0 … n-1 as a list."""
+        return torch.randperm(n, generator=self.generator).tolist()
+
+    def weights(self, *shape):
+        """Attention weights: positive, adding up to 1 along the last dimension."""
+        return torch.softmax(1.5 * self.normal(*shape), dim=-1)
+
+    # Calling the reader's function ------------------------------------------------------------------------------------
+
+    def call(self, function, *arguments):
+        """Call `function` on copies of the arguments; raise StudentError if it stops, Mistake if it changes them.
+
+        What it prints to standard error goes to standard output: nbgrader takes a warning for a failed cell.
+        """
+        copies = tuple(_copy(argument) for argument in arguments)
+        try:
+            with (
+                contextlib.redirect_stderr(sys.stdout),
+                warnings.catch_warnings(),
+                torch.random.fork_rng(devices=[]),
+                torch.enable_grad(),
+            ):
+                warnings.simplefilter("ignore")
+                torch.manual_seed(self.seed)
+                result = function(*copies)
+        except Mistake:  # a function that the check handed in has seen the mistake
+            raise
+        except NotImplementedError as error:
+            raise StudentError(_describe(error, function), unwritten=not str(error)) from None
+        except (Exception, SystemExit, GeneratorExit) as error:  # not KeyboardInterrupt: that is the time limit
+            raise StudentError(_describe(error, function)) from None
+        names = _argument_names(function, len(arguments))
+        for name, before, after in zip(names, arguments, copies):
+            self._unchanged(name, before, after)
+        return result
+
+    def _unchanged(self, name, before, after):
+        if isinstance(before, torch.Tensor):
+            if before.shape != after.shape or not torch.equal(before, after.detach()):
+                self.fail(f"your function changes its argument {name} in place: the caller's tensor is different now")
+            if after.requires_grad != before.requires_grad or after.grad is not None:
+                self.fail(f"your function leaves gradients on its argument {name}: work on a detached copy of it")
+        elif isinstance(before, (list, tuple)):
+            if len(before) != len(after):
+                self.fail(f"your function changes its argument {name} in place: it has {len(after)} entries now")
+            for one, other in zip(before, after):
+                self._unchanged(name, one, other)
+        elif isinstance(before, (set, dict)) and before != after:
+            self.fail(f"your function changes its argument {name} in place")
+
+    # Looking at the result --------------------------------------------------------------------------------------------
+
+    def fail(self, message):
+        """End the check with this sentence."""
+        raise Mistake(message)
+
+    def tensor(self, value, name, shape, *, dtype=torch.float32, nan=None, mention=None):
+        """The value as a detached tensor of our own, after its class, shape, dtype and finiteness are in order.
+
+        nan: a sentence for numbers that are not finite. mention: a sentence added to a wrong shape.
+        """
+        if value is None:
+            self.fail(f"{name}: None came back. Does your function return it?")
+        if type(value) not in _PLAIN_TENSORS:
+            self.fail(f"{name}: a {type(value).__name__} came back, expected a torch.Tensor")
+        value = torch.Tensor.clone(torch.Tensor.detach(value))  # nothing that hangs on the reader's object comes along
+        if value.layout != torch.strided or value.device.type == "meta":
+            self.fail(f"{name}: expected an ordinary dense tensor, got layout {value.layout} on device {value.device.type}")
+        value = value.cpu()
+        if tuple(value.shape) != tuple(shape):
+            tail = f" ({mention})" if mention else ""
+            self.fail(f"{name}: the shape is {tuple(value.shape)}, expected {tuple(shape)}{tail}")
+        if value.dtype != dtype:
+            self.fail(f"{name}: the dtype is {_dtype(value.dtype)}, expected {_dtype(dtype)}")
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            bad = _first(~torch.isfinite(value))
+            self.fail(f"{name}{_at(bad)} is {_number(value[bad])}" + (f": {nan}" if nan else ", a finite number was expected"))
+        return value
+
+    def number(self, value, name):
+        """A Python float from an int, a float, a NumPy float64 or a tensor with one element."""
+        if type(value) in _PLAIN_TENSORS and torch.Tensor.numel(value) == 1:
+            value = torch.Tensor.item(torch.Tensor.detach(value))
+        if type(value) in (np.float64, np.float32):
+            value = float(value)
+        if value is None:
+            self.fail(f"{name}: None came back. Does your function return it?")
+        if type(value) not in (int, float):
+            self.fail(f"{name}: a {type(value).__name__} came back, expected one number")
+        if not np.isfinite(value):
+            self.fail(f"{name} is {_number(value)}, a finite number was expected")
+        return float(value)
+
+    def truth(self, value, name):
+        """True or False from a bool or a one-element bool tensor."""
+        if type(value) is torch.Tensor and torch.Tensor.numel(value) == 1 and value.dtype == torch.bool:
+            value = torch.Tensor.item(value)
+        if type(value) is not bool:
+            self.fail(f"{name}: a {type(value).__name__} came back, expected True or False")
+        return value
+
+    def parts(self, value, names):
+        """The members of a returned tuple, one for each name."""
+        if type(value) not in (tuple, list) or len(value) != len(names):
+            what = f"{len(value)} values" if type(value) in (tuple, list) else f"a {type(value).__name__}"
+            self.fail(f"your function returns {what}, expected the tuple ({', '.join(names)})")
+        return list(value)
+
+    def ids(self, value, name):
+        """A list of Python ints from a list of ints or a one-dimensional long tensor."""
+        if value is None:
+            self.fail(f"{name}: None came back. Does your function return it?")
+        if type(value) is torch.Tensor and value.dtype == torch.long and value.dim() == 1:
+            value = torch.Tensor.tolist(value)
+        if type(value) not in (list, tuple):
+            self.fail(f"{name}: a {type(value).__name__} came back, expected a list of whole numbers")
+        result = []
+        for position, entry in enumerate(value):
+            if type(entry) is torch.Tensor and entry.dtype == torch.long and entry.numel() == 1:
+                entry = torch.Tensor.item(entry)
+            if type(entry) is not int:
+                self.fail(f"{name}: entry {position} is a {type(entry).__name__}, expected a whole number")
+            result.append(entry)
+        return result
+
+    # Comparing --------------------------------------------------------------------------------------------------------
+
+    def same(self, got, other):
+        """Whether two results are equal up to rounding."""
+        got, other = _numbers(got), _numbers(other)
+        return got.shape == other.shape and bool(np.allclose(got, other, rtol=1e-4, atol=2e-5, equal_nan=True))
+
+    def recognize(self, got, expected, wrong):
+        """Fail with the message of the first known wrong result that `got` equals, unless that is also the right one."""
+        if self.same(got, expected):
+            return
+        for message, other in wrong.items():
+            if self.same(got, other):
+                self.fail(message)
+
+    def close(self, got, expected, name, wrong=None):
+        """Fail unless `got` equals `expected` up to rounding; say where they differ most."""
+        self.recognize(got, expected, wrong or {})
+        if self.same(got, expected):
+            return
+        got, expected = _numbers(got), _numbers(expected)
+        if got.shape != expected.shape:
+            self.fail(f"{name}: the shape is {got.shape}, expected {expected.shape}")
+        difference = np.abs(got - expected)
+        worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.ndim else ()
+        count = int((difference > 1e-4 * np.abs(expected) + 2e-5).sum())
+        which = f" ({count} of {difference.size} values differ)" if difference.size > 1 else ""
+        self.fail(f"{name}{_at(worst)} is {_number(got[worst])}, expected {_number(expected[worst])}{which}")
+
+
+def _numbers(value):
+    if isinstance(value, torch.Tensor):
+        return array(value)
+    return np.asarray(value)
+
+
+def _copy(value):
+    if type(value) in _PLAIN_TENSORS:
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    if type(value) in (list, tuple):
+        return type(value)(_copy(entry) for entry in value)
+    if type(value) in (set, dict):
+        return type(value)(value)
+    return value
+
+
+def _argument_names(function, count):
+    code = getattr(function, "__code__", None)
+    names = list(code.co_varnames[: code.co_argcount]) if code else []
+    return [names[i] if i < len(names) else f"number {i + 1}" for i in range(count)]
+
+
+def _describe(error, function):
+    """The error and the reader's line that raised it. No file name: notebooks give cells a new one in every run."""
+    text = next(iter(str(error).strip().splitlines()), "")
+    text = text if len(text) <= 160 else text[:157] + "..."
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    where, frame = "", error.__traceback__
+    while frame is not None:
+        path = frame.tb_frame.f_code.co_filename
+        if not os.path.realpath(path).startswith(_LIBRARIES) and not path.startswith("<frozen"):
+            line = linecache.getline(path, frame.tb_lineno, frame.tb_frame.f_globals).strip()
+            where = f"; line {frame.tb_lineno}" + (f": {line}" if line else "")
+        frame = frame.tb_next
+    if not where and isinstance(error, TypeError) and "argument" in text:
+        where = ". Does your function take the arguments of the stub?"
+    return said + where
+
+
+def _first(condition):
+    return tuple(int(i) for i in condition.nonzero()[0]) if condition.dim() else ()
+
+
+def _at(index):
+    return f"[{', '.join(str(int(i)) for i in index)}]" if len(index) else ""
+
+
+def _number(value):
+    value = float(value)
+    if not np.isfinite(value):
+        return "NaN" if np.isnan(value) else "inf" if value > 0 else "-inf"
+    return str(int(value)) if value == int(value) and abs(value) < 1e6 else f"{value:.4g}"
+
+
+def _dtype(dtype):
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,99 @@
+"""Checks of the section on weights as an explanation: leave-one-out, gradient times input, agreement of rankings."""
+
+import itertools
+
+import numpy as np
+import torch
+
+from .registry import exercise
+from .trial import array
+
+
+def _small_network(trial, d):
+    """A prediction that reads any number of rows: n matters, so that a row of zeros is not a row left out."""
+    first, second, last = trial.normal(d, 3), trial.normal(d), trial.normal(3)
+
+    def predict(inputs):
+        return torch.tanh(inputs @ first + 0.3).mean(0) @ last + inputs.mean(0) @ second
+
+    return predict
+
+
+@exercise("00.leave_one_out", title="Leave one out", difficulty=2, minutes=10)
+def leave_one_out(answer, trial):
+    for n in (5, trial.integers(3, 8)):
+        d = trial.integers(2, 5)
+        predict, inputs = _small_network(trial, d), trial.normal(n, d)
+        got = trial.tensor(trial.call(answer, predict, inputs), "the effects", (n,), mention="one number a row of inputs")
+        full = float(predict(inputs))
+        without = np.array([float(predict(torch.cat((inputs[:i], inputs[i + 1 :])))) for i in range(n)])
+        zeroed = []
+        for i in range(n):
+            changed = inputs.clone()
+            changed[i] = 0
+            zeroed.append(float(predict(changed)))
+        zeroed, alone = np.array(zeroed), np.array([float(predict(inputs[i : i + 1])) for i in range(n)])
+        effects = np.abs(full - without)
+        wrong = {
+            "the row is set to zero: a row of zeros is still a row. Take it out": np.abs(full - zeroed),
+            "the effects have a sign: expected how large the change is, its absolute value": full - without,
+            "the effects have a sign, and the wrong one: expected the absolute value of the change": without - full,
+            "only row i is kept: expected all rows but i": np.abs(full - alone),
+            "these are the predictions without row i: expected how far they are from the full one": without,
+            "the changes are squared: expected their absolute values": effects**2,
+            "the effects are those of the row after: check which row is taken out": np.roll(effects, -1),
+        }
+        trial.close(got, effects, "the effects", wrong)
+
+
+@exercise("00.gradient_times_input", title="Gradient times input", difficulty=2, minutes=10)
+def gradient_times_input(answer, trial):
+    for n in (4, trial.integers(3, 8)):
+        d = trial.integers(5, 8)
+        predict, inputs = _small_network(trial, d), trial.normal(n, d)
+        got = trial.call(answer, predict, inputs)
+        got = trial.tensor(got, "the saliency", (n,), mention="the products are added up over the width")
+        leaf = inputs.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(predict(leaf), leaf)
+        g, x = array(gradient), array(inputs)
+        wrong = {
+            "this is the length of the gradient: multiply it by the input first": np.sqrt((g**2).sum(-1)),
+            "the gradient is not multiplied by the input": np.abs(g.sum(-1)),
+            "the absolute value comes before the sum: add up over the width, then take it": np.abs(g * x).sum(-1),
+            "the saliency has a sign: expected its absolute value": (g * x).sum(-1),
+            "the products are averaged over the width: expected their sum": np.abs((g * x).mean(-1)),
+        }
+        trial.close(got, np.abs((g * x).sum(-1)), "the saliency", wrong)
+
+
+def _ranks(values):
+    return np.argsort(np.argsort(values)).astype(float)
+
+
+@exercise("00.rank_agreement", title="Do two rankings agree?", difficulty=3, minutes=15)
+def rank_agreement(answer, trial):
+    n = trial.integers(6, 10)
+    first = trial.normal(n)
+    cases = [
+        ("of two rankings", 0.5 * first + trial.normal(n), first**3),
+        ("of opposite rankings", first, -first),
+        ("of a ranking with itself", first, first.clone()),
+        ("of two rankings", first, trial.normal(n)),
+    ]
+    for what, one, other in cases:
+        a, b = array(one), array(other)
+        got = trial.number(trial.call(answer, one, other), "the agreement")
+        signs = [np.sign((a[i] - a[j]) * (b[i] - b[j])) for i, j in itertools.combinations(range(n), 2)]
+        agree, pairs = sum(sign > 0 for sign in signs), len(signs)
+        tau = (2 * agree - pairs) / pairs
+        wrong = {
+            "this is the share of pairs in the same order: count those in the other order against them": agree / pairs,
+            "the difference of the counts is not divided by the number of pairs": 2 * agree - pairs,
+            "every pair is counted twice but divided by n(n-1)/2": 2 * tau,
+            "the number of pairs is n(n-1)/2: n² counts every pair twice, and each position with itself": tau * pairs / n**2,
+            "this is the correlation of the numbers: only their order may count": np.corrcoef(a, b)[0, 1],
+            "this is the correlation of the ranks: expected pairs in the same order minus pairs in the other": np.corrcoef(
+                _ranks(a), _ranks(b)
+            )[0, 1],
+        }
+        trial.close(np.array(got), np.array(tau), f"the agreement {what}", wrong)

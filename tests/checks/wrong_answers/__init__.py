@@ -1,0 +1,17 @@
+"""Known wrong answers: for every exercise what readers get wrong, with words that the check must say about it."""
+
+from . import (
+    alignment_for_free,
+    alignment_model,
+    beyond_the_bottleneck,
+    decoding,
+    encoder_decoder,
+    gradients,
+    long_sources,
+    soft_lookup,
+    translation,
+    weights_as_explanation,
+)
+from .collection import WRONG
+
+__all__ = ["WRONG"]
