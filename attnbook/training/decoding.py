@@ -58,34 +58,40 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
     Source: Sutskever et al. 2014, section 3.2 (a beam of 1).
     """
     source, lengths = _check_inputs(model, source, lengths, max_length)
-    batch = source.shape[0]
+    batch, width = source.shape
     with torch.no_grad(), training_modes_kept(model, False):
         memory = model.encode(source, lengths)
         state = model.start(memory)
+        active = torch.arange(batch, device=source.device)  # sentence of each row
         token = torch.full((batch,), BOS, dtype=torch.long, device=source.device)
         finished = torch.zeros(batch, dtype=torch.bool, device=source.device)
-        log_probs, steps, weights = None, [], []
+        log_probs, tokens, weights = None, [], []
         for _ in range(max_length):
             step = model.step(token, state, memory)
-            state = step.state
             best, token = _log_probs(step.logits).max(dim=-1)
-            log_probs = torch.zeros_like(best) if log_probs is None else log_probs
-            log_probs = torch.where(finished, log_probs, log_probs + best)
-            token = token.masked_fill(finished, PAD)
-            steps.append(token)
-            weights.append(step.weights)
-            finished = finished | (token == EOS)
-            if finished.all():
+            log_probs = best.new_zeros(batch) if log_probs is None else log_probs
+            running = ~finished[active]
+            log_probs = log_probs.index_add(0, active, torch.where(running, best, 0.0))
+            tokens.append(active.new_full((batch,), PAD).index_copy(0, active, token.masked_fill(~running, PAD)))
+            if step.weights is not None:
+                weights.append(step.weights.new_zeros(batch, width).index_copy(0, active, step.weights))
+            finished = finished.index_copy(0, active, ~running | (token == EOS))
+            keep = _still_running(finished[active])
+            if keep is None:
+                state = step.state
+            elif len(keep) == 0:
                 break
+            else:
+                active, token = active[keep], token[keep]
+                state, memory = _pick(step.state, keep), _pick(memory, keep)
     if log_probs.isnan().any():
         raise ValueError(f"model: {type(model).__name__} gave logits that are NaN")
-    tokens = [_until_end(row) for row in torch.stack(steps, dim=1).tolist()]
+    rows = [_until_end(row) for row in torch.stack(tokens, dim=1).tolist()]
     maps = None
-    if weights[0] is not None:
+    if weights:
         together = torch.stack(weights, dim=1).cpu()
-        pairs = zip(tokens, lengths.tolist(), strict=True)
-        maps = [together[i, : len(row), :n].clone() for i, (row, n) in enumerate(pairs)]
-    return Decoding(tokens, maps, log_probs, finished)
+        maps = [together[i, : len(row), :n].clone() for i, (row, n) in enumerate(zip(rows, lengths.tolist(), strict=True))]
+    return Decoding(rows, maps, log_probs, finished)
 
 
 def beam_search(
@@ -122,7 +128,7 @@ def beam_search(
 
 
 class _Beams:
-    """Beams of B sentences: row b·k + j of the batch that the model sees is beam j of sentence b."""
+    """Beams of B sentences: row b·k + j of the batch that the model sees is beam j of its sentence b."""
 
     def __init__(self, model, sentences: int, beam_size: int, max_length: int, length_penalty: float):
         self.model, self.sentences, self.k = model, sentences, beam_size
@@ -130,63 +136,68 @@ class _Beams:
 
     def search(self, state: Any, memory: Any, device: torch.device) -> list[list[Hypothesis]]:
         b, k = self.sentences, self.k
-        rows = torch.arange(b, device=device).repeat_interleave(k)  # sentence of each row
+        beams = torch.arange(k, device=device)
+        active = torch.arange(b, device=device)  # the sentences that the model still sees
+        rows = active.repeat_interleave(k)
         state, memory = _pick(state, rows), _pick(memory, rows)
-        # Only beam 0 is alive at first: k equal beams would give the same hypothesis k times.
-        dead = torch.arange(k, device=device).expand(b, k) > 0
-        log_prob = None
-        finished = torch.zeros(b, k, dtype=torch.bool, device=device)
-        length = torch.zeros(b, k, dtype=torch.long, device=device)
         token = torch.full((b * k,), BOS, dtype=torch.long, device=device)
-        tokens, parents = [], []
+        log_prob, ends = None, torch.zeros(b, k, dtype=torch.bool, device=device)
+        length = torch.zeros(b, k, dtype=torch.long, device=device)
+        final, path = None, []
         for step in range(1, self.max_length + 1):
             out = self.model.step(token, state, memory)
-            logp = _log_probs(out.logits).view(b, k, -1)
+            logp = _log_probs(out.logits).unflatten(0, (-1, k))
             if log_prob is None:
-                log_prob = logp.new_zeros(b, k).masked_fill(dead, -math.inf)
+                # Only beam 0 is alive at first: k equal beams would give the same hypothesis k times.
+                log_prob = logp.new_zeros(b, k).masked_fill(beams > 0, -math.inf)
+                final = [log_prob, length, ends]
             total = log_prob[:, :, None] + logp
             # A finished beam goes on as itself and in no other way: one candidate, in the column of PAD.
-            total = total.masked_fill(finished[:, :, None], -math.inf)
-            total[:, :, PAD] = torch.where(finished, log_prob, -math.inf)
-            candidate_length = torch.where(finished, length, step)
-            score = self.score(total, candidate_length[:, :, None]).flatten(1)
-            index = score.topk(k, dim=1).indices
+            total = total.masked_fill(ends[:, :, None], -math.inf)
+            total[:, :, PAD] = torch.where(ends, log_prob, -math.inf)
+            candidate_length = torch.where(ends, length, step)
+            index = self.score(total, candidate_length[:, :, None]).flatten(1).topk(k, dim=1).indices
             parent, chosen = index // logp.shape[-1], index % logp.shape[-1]
             log_prob = total.flatten(1).gather(1, index)
             length = candidate_length.gather(1, parent)
-            finished = finished.gather(1, parent) | (chosen == EOS)
-            tokens.append(chosen)
-            parents.append(parent)
-            if (finished | (log_prob == -math.inf)).all():
-                break
+            ends = ends.gather(1, parent) | (chosen == EOS)
+            path.append((active, chosen, parent))
+            final = [whole.index_copy(0, active, part) for whole, part in zip(final, (log_prob, length, ends), strict=True)]
+            keep = _still_running((ends | (log_prob == -math.inf)).all(1))
+            if keep is not None:
+                if len(keep) == 0:
+                    break
+                active, log_prob, length, ends = active[keep], log_prob[keep], length[keep], ends[keep]
+                chosen, parent = chosen[keep], parent[keep]
+                memory = _pick(memory, (keep[:, None] * k + beams).flatten())
             token = chosen.flatten()
-            order = (torch.arange(b, device=device)[:, None] * k + parent).flatten()
-            # Rows of one sentence share its memory, so only the state follows the beams.
-            state = _pick(out.state, order)
-        if log_prob.isnan().any():
+            # Rows of one sentence share its memory, so only the state has to follow the beams.
+            old = torch.arange(len(active), device=device) if keep is None else keep
+            state = _pick(out.state, (old[:, None] * k + parent).flatten())
+        if final[0].isnan().any():
             raise ValueError(f"model: {type(self.model).__name__} gave logits that are NaN")
-        return self.collect(tokens, parents, log_prob, length, finished)
+        return self.collect(path, *final)
 
     def score(self, log_prob: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
         return log_prob if self.alpha == 0 else log_prob / length.to(log_prob) ** self.alpha
 
-    def collect(self, tokens, parents, log_prob, length, finished) -> list[list[Hypothesis]]:
+    def collect(self, path, log_prob, length, ends) -> list[list[Hypothesis]]:
         """Follow the parents back from the last step; `topk` has ordered the beams, best first."""
-        beam = torch.arange(self.k, device=log_prob.device).expand(self.sentences, self.k)
-        path = []
-        for chosen, parent in zip(reversed(tokens), reversed(parents), strict=True):
-            path.append(chosen.gather(1, beam))
-            beam = parent.gather(1, beam)
-        sequences = torch.stack(path[::-1], dim=-1).tolist()
-        columns = (log_prob, self.score(log_prob, length), finished)
-        values = zip(sequences, *(column.tolist() for column in columns), strict=True)
+        beam = torch.arange(self.k, device=log_prob.device).expand(self.sentences, self.k).clone()
+        columns = []
+        for active, chosen, parent in reversed(path):
+            # A sentence that had left the batch by then ended before: PAD, and the same beam.
+            columns.append(torch.full_like(beam, PAD).index_copy(0, active, chosen.gather(1, beam[active])))
+            beam = beam.index_copy(0, active, parent.gather(1, beam[active]))
+        sequences = torch.stack(columns[::-1], dim=-1).tolist()
+        values = (log_prob, self.score(log_prob, length), ends)
         return [
             [
                 Hypothesis(_until_end(sequence), value, score, done)
                 for sequence, value, score, done in zip(*sentence, strict=True)
                 if value > -math.inf
             ]
-            for sentence in values
+            for sentence in zip(sequences, *(value.tolist() for value in values), strict=True)
         ]
 
 
@@ -215,6 +226,15 @@ def _log_probs(logits: torch.Tensor) -> torch.Tensor:
 def _pick(nest: Any, rows: torch.Tensor) -> Any:
     """Those rows of every tensor of a nest of tuples and NamedTuples; None stays None."""
     return map_tensors(lambda tensor: tensor.index_select(0, rows), nest)
+
+
+def _still_running(done: torch.Tensor) -> torch.Tensor | None:
+    """Indices of the rows that are not done, once they are half of the rows or fewer; None before that.
+
+    Every step costs as much as its rows: a few long targets should not pay for the whole batch.
+    """
+    running = (~done).nonzero()[:, 0]
+    return running if 2 * len(running) <= len(done) else None
 
 
 def _until_end(row: list[int]) -> list[int]:
