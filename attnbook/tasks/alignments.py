@@ -44,7 +44,7 @@ def alignment_error_rate(
     possible   one collection P a sentence; the sure links count as possible too
 
     Raises ValueError when the three differ in length, or when there is no link in A and S together.
-    Source: Och and Ney (2003), equation 19 (in Section 4).
+    Source: Och and Ney (2003), where the evaluation of alignments is defined.
     """
     if not len(predicted) == len(sure) == len(possible):
         raise ValueError(

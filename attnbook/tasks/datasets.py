@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import csv
 import errno
+import glob
 import hashlib
 import os
 import shutil
+import threading
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -173,7 +176,18 @@ def _aside(path: Path) -> Path:
 
 
 def _part(path: Path) -> Path:
-    return path.with_name(f"{path.name}.{os.getpid()}.part")
+    """The temporary name, one for each process and thread."""
+    return path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+
+
+def _sweep(path: Path) -> None:
+    """Remove what downloads that were killed left behind an hour ago or longer."""
+    for old in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
+        try:
+            if time.time() - old.lstat().st_mtime > 3600:
+                old.unlink()
+        except OSError:
+            continue  # another process was faster
 
 
 def _download(found: Entry, path: Path) -> Path:
@@ -186,6 +200,7 @@ def _download(found: Entry, path: Path) -> Path:
             f"put it in a folder and name the folder in {VARIABLE}"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path)
     if found.bytes > shutil.disk_usage(path.parent).free:
         raise _no_space(found, path)
     download = pooch.HTTPDownloader(timeout=TIMEOUT)

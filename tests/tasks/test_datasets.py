@@ -1,0 +1,251 @@
+"""Fetching files: from a mirror, from the cache, from a server that misbehaves. Nothing here leaves the machine."""
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from attnbook.tasks import datasets
+
+GOOD = bytes(range(256)) * 8
+BAD = GOOD[:-1] + b"!"
+
+
+def tree(folder):
+    return sorted(str(p.relative_to(folder)) for p in Path(folder).rglob("*") if not p.is_dir())
+
+
+def sha(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "cache"
+
+
+def test_a_good_download_is_kept_and_not_asked_for_again(registry, server, cache):
+    registry("set", "deep/file.bin", GOOD, server.serve("/f", ("drip", GOOD)))
+    assert not datasets.available("set", "deep/file.bin")
+    path = datasets.fetch("set", "deep/file.bin")
+    assert path == cache / "set/deep/file.bin" and path.read_bytes() == GOOD
+    assert datasets.available("set", "deep/file.bin")
+    assert datasets.fetch("set", "deep/file.bin") == path
+    assert server.requests == ["/f"] and tree(cache) == ["set/deep/file.bin"]
+
+
+def test_a_file_known_by_its_git_blob_alone(registry, server):
+    registry("set", "good", GOOD, server.serve("/g", GOOD), blob_only=True)
+    registry("set", "bad", GOOD, server.serve("/b", BAD), blob_only=True)
+    assert datasets.fetch("set", "good").read_bytes() == GOOD
+    blob = hashlib.sha1(b"blob %d\0" % len(GOOD) + GOOD).hexdigest()
+    with pytest.raises(ValueError, match=f"git blob SHA-1 expected {blob}, found [0-9a-f]{{40}}"):
+        datasets.fetch("set", "bad")
+
+
+def test_a_corrupt_download_is_kept_aside_and_tried_again(registry, server, cache):
+    registry("set", "file", GOOD, server.serve("/f", BAD, GOOD))
+    assert datasets.fetch("set", "file").read_bytes() == GOOD
+    assert server.requests == ["/f"] * 2
+    assert tree(cache) == ["set/file", "set/file.corrupt"]
+    assert (cache / "set/file.corrupt").read_bytes() == BAD
+
+
+@pytest.mark.parametrize("wrong", [BAD, GOOD[:1000], GOOD + b"more", b""], ids=["flipped", "short", "long", "empty"])
+def test_giving_up_after_three_corrupt_downloads(registry, server, cache, wrong):
+    url = server.serve("/f", wrong)
+    registry("set", "file", GOOD, url)
+    with pytest.raises(ValueError) as caught:
+        datasets.fetch("set", "file")
+    text = str(caught.value)
+    for part in (url, f"expected {sha(GOOD)}", f"found {sha(wrong)}", f"{len(wrong)} bytes", "file.corrupt", "3 downloads"):
+        assert part in text, text
+    assert ".part" not in text
+    assert server.requests == ["/f"] * 3
+    assert tree(cache) == ["set/file.corrupt"] and (cache / "set/file.corrupt").read_bytes() == wrong
+
+
+def test_a_download_cut_off_is_tried_again(registry, server, cache):
+    registry("set", "file", GOOD, server.serve("/f", ("cut", GOOD), ("cut", GOOD), GOOD))
+    assert datasets.fetch("set", "file").read_bytes() == GOOD
+    assert server.requests == ["/f"] * 3 and tree(cache) == ["set/file"]
+
+
+def test_a_download_that_is_always_cut_off_leaves_nothing(registry, server, cache):
+    url = server.serve("/f", ("cut", GOOD))
+    registry("set", "file", GOOD, url)
+    with pytest.raises(OSError, match=f"set/file could not be downloaded from {url}.*ATTNBOOK_DATA"):
+        datasets.fetch("set", "file")
+    assert server.requests == ["/f"] * 3 and tree(cache) == []
+
+
+def test_a_server_that_falls_silent_is_given_up(registry, server, cache, monkeypatch):
+    monkeypatch.setattr(datasets, "TIMEOUT", 0.2)
+    registry("set", "file", GOOD, server.serve("/f", ("slow", GOOD)))
+    with pytest.raises(OSError, match="timed out"):
+        datasets.fetch("set", "file")
+    assert server.requests == ["/f"] * 3 and tree(cache) == []
+    registry("set", "file", GOOD, server.serve("/f", ("slow", GOOD), GOOD))
+    assert datasets.fetch("set", "file").read_bytes() == GOOD
+
+
+def test_missing_on_the_server_is_not_asked_for_again(registry, server, cache):
+    registry("set", "file", GOOD, server.serve("/f", 404))
+    with pytest.raises(OSError, match="404"):
+        datasets.fetch("set", "file")
+    assert server.requests == ["/f"] and tree(cache) == []
+
+
+def test_a_server_in_trouble_is_asked_again(registry, server):
+    registry("set", "file", GOOD, server.serve("/f", 503, GOOD))
+    assert datasets.fetch("set", "file").read_bytes() == GOOD
+
+
+def test_no_server_at_all(registry, server):
+    url = server.serve("/f", GOOD)
+    server.server.shutdown()
+    server.server.server_close()
+    registry("set", "file", GOOD, url)
+    with pytest.raises(OSError, match="could not be downloaded"):
+        datasets.fetch("set", "file")
+
+
+def test_a_cached_file_that_was_damaged_is_replaced(registry, server, cache, monkeypatch):
+    registry("set", "file", GOOD, server.serve("/f", GOOD))
+    path = datasets.fetch("set", "file")
+    path.write_bytes(BAD[:500])
+    assert datasets.fetch("set", "file").read_bytes() == GOOD
+    assert (cache / "set/file.corrupt").read_bytes() == BAD[:500] and len(server.requests) == 2
+    # A new process looks even when size and time are the same.
+    stamp = path.stat()
+    path.write_bytes(BAD)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    monkeypatch.setattr(datasets, "_verified", {})
+    assert datasets.fetch("set", "file").read_bytes() == GOOD
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device /dev/full, which Linux has")
+def test_no_space_left_while_writing(registry, server, cache):
+    found = registry("set", "file", GOOD, server.serve("/f", GOOD))
+    part = datasets._part(cache / "set/file")
+    part.parent.mkdir(parents=True)
+    part.symlink_to("/dev/full")
+    with pytest.raises(OSError, match=f"no space left in {part.parent} for set/file .{found.bytes} bytes") as caught:
+        datasets.fetch("set", "file")
+    assert caught.value.errno == errno.ENOSPC and tree(cache) == []
+    assert datasets.fetch("set", "file").read_bytes() == GOOD
+
+
+def test_too_little_space_is_seen_before_the_download(registry, server, cache, monkeypatch):
+    registry("set", "file", GOOD, server.serve("/f", GOOD))
+    monkeypatch.setattr(datasets.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, len(GOOD) - 1))
+    with pytest.raises(OSError, match="no space left") as caught:
+        datasets.fetch("set", "file")
+    assert caught.value.errno == errno.ENOSPC and server.requests == [] and tree(cache) == []
+
+
+def test_two_downloads_at_once_do_not_disturb_each_other(registry, server, cache):
+    from concurrent.futures import ThreadPoolExecutor
+
+    for n in range(4):
+        registry("set", f"file{n}", GOOD + bytes([n]), server.serve(f"/{n}", ("drip", GOOD + bytes([n]))))
+    with ThreadPoolExecutor(8) as pool:
+        paths = list(pool.map(lambda n: datasets.fetch("set", f"file{n % 4}"), range(8)))
+    assert [path.read_bytes()[-1] for path in paths] == [0, 1, 2, 3] * 2
+    assert tree(cache) == [f"set/file{n}" for n in range(4)]
+
+
+def test_what_a_killed_download_left_is_swept_up(registry, server, cache):
+    registry("set", "file", GOOD, server.serve("/f", GOOD))
+    (cache / "set").mkdir(parents=True)
+    for name, age in (("file.1-1.part", 7200), ("file.2-2.part", 60), ("files.1-1.part", 7200)):
+        (cache / "set" / name).write_bytes(GOOD[:9])
+        stamp = (cache / "set" / name).stat().st_mtime - age
+        os.utime(cache / "set" / name, (stamp, stamp))
+    datasets.fetch("set", "file")
+    assert tree(cache) == ["set/file", "set/file.2-2.part", "set/files.1-1.part"]
+
+
+def test_a_mirror_is_used_and_nothing_is_downloaded(mirror, registry, server, cache):
+    path = mirror("set", "deep/file", GOOD)
+    registry("set", "absent", GOOD, server.serve("/f", GOOD))
+    assert datasets.fetch("set", "deep/file") == path and datasets.available("set", "deep/file")
+    assert not datasets.available("set", "absent")
+    with pytest.raises(FileNotFoundError) as caught:
+        datasets.fetch("set", "absent")
+    for part in ("set/absent", str(mirror.folder), "ATTNBOOK_DATA", "/f"):
+        assert part in str(caught.value)
+    assert server.requests == [] and tree(cache) == []
+
+
+def test_a_corrupt_file_in_the_mirror_is_named_and_left_alone(mirror):
+    path = mirror("set", "file", GOOD)
+    path.write_bytes(GOOD[:100])
+    with pytest.raises(ValueError) as caught:
+        datasets.fetch("set", "file")
+    for part in (str(path), sha(GOOD), sha(GOOD[:100]), "100 bytes, expected 2048", "ATTNBOOK_DATA"):
+        assert part in str(caught.value)
+    assert tree(mirror.folder) == ["set/file"]
+
+
+def test_a_mirror_that_is_no_folder(registry, monkeypatch, tmp_path):
+    registry("set", "file", GOOD)
+    monkeypatch.setenv("ATTNBOOK_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(FileNotFoundError, match="ATTNBOOK_DATA names .*nowhere"):
+        datasets.fetch("set", "file")
+    monkeypatch.setenv("ATTNBOOK_DATA", "")
+    assert datasets.mirror() is None
+
+
+def test_a_file_that_no_one_serves(registry):
+    registry("set", "file", GOOD)
+    with pytest.raises(FileNotFoundError, match="cannot be downloaded.*ATTNBOOK_DATA"):
+        datasets.fetch("set", "file")
+
+
+def test_unknown_names_are_answered_with_what_there_is(registry):
+    registry("set", "file", GOOD)
+    with pytest.raises(ValueError, match="name must be one of set, got 'other'"):
+        datasets.fetch("other", "file")
+    with pytest.raises(ValueError, match="file of set must be one of file, got 'else'"):
+        datasets.fetch("set", "else")
+    with pytest.raises(ValueError, match="name must"):
+        datasets.licence("other")
+    assert datasets.attribution("set") == "by the makers of set" and datasets.licence("set") == "CC0"
+
+
+def test_checksums_of_known_content(tmp_path):
+    (tmp_path / "f").write_bytes(b"hello\n")
+    # printf 'hello\n' | sha256sum, and | git hash-object --stdin
+    assert datasets.checksum(tmp_path / "f").startswith("5891b5b522d5df086d0ff0b110fbd9d2")
+    assert datasets.checksum(tmp_path / "f", "git blob SHA-1") == "ce013625030ba8dba906f756967f9e9ca394464a"
+    with pytest.raises(ValueError, match="kind"):
+        datasets.checksum(tmp_path / "f", "MD5")
+
+
+def test_the_registry_of_the_book_is_whole():
+    entries = datasets.read_registry()
+    assert len(entries) > 150
+    names = {name for name, _ in entries}
+    assert {"multi30k", "tatoeba-fra-eng", "alibi-alignments", "omniglot", "mnist"} <= names
+    readme = (Path(__file__).parents[2] / "data/README.md").read_text(encoding="utf-8")
+    for entry in entries.values():
+        assert re.fullmatch(r"[0-9a-f]{64}|", entry.sha256) and re.fullmatch(r"[0-9a-f]{40}|", entry.git_blob_sha1)
+        assert entry.sha256 or entry.git_blob_sha1
+        assert entry.licence and entry.attribution
+        assert entry.bytes > 0 or not entry.sha256
+        assert re.fullmatch(r"https://[\w.-]+/\S+", entry.url) or not entry.url
+        assert ".." not in entry.file and not entry.file.startswith("/")
+        assert f"`{entry.name}`" in readme, entry.name
+
+
+@pytest.mark.skipif(not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set")
+def test_every_file_of_the_mirror_is_what_the_registry_says():
+    here = [key for key in datasets.read_registry() if datasets.available(*key)]
+    assert here
+    for key in here:
+        datasets.fetch(*key)
