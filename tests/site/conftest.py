@@ -1,0 +1,46 @@
+"""The website, built once for all tests from the committed notebooks, and a headless Chromium to look at it."""
+import functools
+import http.server
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from book import ROOT, build, chromium_path
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """The folder with the built pages."""
+    target = ROOT / "build" / "site"
+    shutil.rmtree(target, ignore_errors=True)
+    done = build(ROOT, target)
+    said = [line for line in (done.stdout + done.stderr).splitlines() if "WARNING" in line or "ERROR" in line]
+    assert done.returncode == 0, "the book does not build:\n" + ("\n".join(said) or done.stderr[-3000:])
+    return target / "_build" / "html"
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="session")
+def url(site):
+    """Where the site is served, on this machine only."""
+    handler = functools.partial(_Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One Chromium for the session."""
+    api = pytest.importorskip("playwright.sync_api")
+    path = chromium_path()
+    with api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield running
+        running.close()

@@ -1,0 +1,119 @@
+"""The built pages as files: links, pictures, buttons, nothing from elsewhere, nothing that only instructors may see."""
+import re
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlsplit
+
+import nbformat
+import pytest
+from book import ROOT, build, toc_files
+from bs4 import BeautifulSoup
+
+from attnbook.course.rules import is_figure
+
+pytestmark = [pytest.mark.site, pytest.mark.slow]
+
+
+def pages(site: Path) -> dict[Path, BeautifulSoup]:
+    return {p: BeautifulSoup(p.read_text(encoding="utf-8"), "html.parser") for p in sorted(site.rglob("*.html"))
+            if "_static" not in p.parts}
+
+
+@pytest.fixture(scope="module")
+def soup(site):
+    """Every page, parsed."""
+    return pages(site)
+
+
+def broken_links(soup: dict[Path, BeautifulSoup], site: Path) -> list[str]:
+    """Internal links of the built pages that lead nowhere."""
+    ids = {page: {t["id"] for t in s.find_all(id=True)} | {t["name"] for t in s.find_all("a", attrs={"name": True})}
+           for page, s in soup.items()}
+    said = []
+    for page, parsed in soup.items():
+        if page.name in ("404.html", "genindex.html", "search.html"):
+            continue
+        for tag in parsed.find_all("a", href=True):
+            link, fragment = urldefrag(tag["href"])
+            if urlsplit(link).scheme or link.startswith("//"):
+                continue
+            target = (page.parent / unquote(link)).resolve() if link else page
+            if target.is_dir():
+                target = target / "index.html"
+            if not target.exists():
+                said.append(f"{page.relative_to(site)}: {tag['href']}")
+            elif fragment and target in ids and unquote(fragment) not in ids[target]:
+                said.append(f"{page.relative_to(site)}: {tag['href']} (no such place on the page)")
+    return said
+
+
+def test_every_page_is_built(site):
+    missing = [name for name in toc_files() if not (site / f"{name}.html").exists()]
+    assert not missing
+
+
+def test_internal_links_hold(soup, site):
+    assert not broken_links(soup, site)
+
+
+def test_a_broken_link_is_seen(tmp_path):
+    page = tmp_path / "a.html"
+    page.write_text("<h1 id='here'>x</h1><a href='#here'>1</a><a href='#gone'>2</a><a href='b.html'>3</a><a href='https://x.org'>4</a>")
+    assert broken_links(pages(tmp_path), tmp_path) == ["a.html: #gone (no such place on the page)", "a.html: b.html"]
+
+
+def test_every_figure_of_the_notebooks_is_on_its_page_and_described(soup, site):
+    """Counted: as many pictures as the cells drew, each with the alt text of its cell."""
+    total = 0
+    for name in toc_files():
+        notebook = ROOT / f"{name}.ipynb"
+        if not notebook.exists():
+            continue
+        nb = nbformat.read(notebook, as_version=4)
+        wanted = [c.metadata.mystnb.image.alt for c in nb.cells if c.cell_type == "code" for o in c.outputs if is_figure(o)]
+        images = [i for i in soup[site / f"{name}.html"].find("article").find_all("img")]
+        assert [i.get("alt") for i in images if i.get("alt") in wanted] == wanted, name
+        total += len(wanted)
+        assert all(len(i.get("alt", "")) >= 20 for i in images), name
+    assert total >= 20
+
+
+def test_buttons_lead_to_the_notebook(soup, site):
+    """Colab opens the notebook of the page, and the download is it."""
+    for name in toc_files():
+        if (ROOT / f"{name}.ipynb").exists():
+            links = [a.get("href", "") for a in soup[site / f"{name}.html"].find_all("a")]
+            assert f"https://colab.research.google.com/github/attnbook/attnbook/blob/main/{name}.ipynb" in links, name
+            assert any(link.endswith(f"{Path(name).name}.ipynb") and "colab" not in link for link in links), name
+
+
+def test_nothing_is_loaded_from_elsewhere(soup):
+    """No script, style sheet, font or picture with an address of another machine."""
+    said = []
+    for page, parsed in soup.items():
+        for tag in parsed.find_all(["script", "link", "img", "iframe", "source"]):
+            address = tag.get("src") or (tag.get("href") if tag.name == "link" else "") or ""
+            loads = tag.name != "link" or set(tag.get("rel", [])) & {"stylesheet", "preload", "icon", "modulepreload", "preconnect"}
+            if loads and re.match(r"(https?:)?//", address):
+                said.append(f"{page.name}: {address}")
+    assert not said
+
+
+def test_no_solution_reaches_the_site(site):
+    said = [str(p.relative_to(site)) for p in site.rglob("*") if p.suffix in (".html", ".ipynb", ".md", ".txt", ".js")
+            and "mathjax" not in p.parts and re.search(r"BEGIN SOLUTION|BEGIN HIDDEN", p.read_text(encoding="utf-8", errors="ignore"))]
+    assert not said
+
+
+@pytest.mark.parametrize("text", ["# One\n\nSee {ref}`nowhere`.\n", "# One\n\nAs in {cite:t}`nobody1900`.\n", "# One\n\n### Three\n"])
+def test_a_warning_fails_the_build(tmp_path, text):
+    """Planted: an unknown label, an unknown citation, a skipped heading."""
+    config = (ROOT / "_config.yml").read_text(encoding="utf-8")
+    (tmp_path / "_config.yml").write_text(re.sub(r"^(logo|  favicon|    html_css_files):.*\n", "", config, flags=re.MULTILINE))
+    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: intro\n")
+    (tmp_path / "_vendor").mkdir()
+    (tmp_path / "references.bib").write_text((ROOT / "references.bib").read_text(encoding="utf-8"))
+    (tmp_path / "intro.md").write_text("# Nothing wrong\n\n```{bibliography}\n:filter: False\n```\n")
+    if text.startswith("# One\n\nSee"):
+        assert build(tmp_path, tmp_path / "out").returncode == 0
+    (tmp_path / "intro.md").write_text(text)
+    assert build(tmp_path, tmp_path / "out").returncode != 0
