@@ -1,0 +1,84 @@
+"""Run by test_distributed.py in two processes: the same calls of `fit` as its single process makes."""
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from training_doubles import CopyBatches, make_model
+
+from attnbook.training import NonFiniteError, fit, token_loss
+
+OPTIONS = {"steps": 8, "learning_rate": 0.01, "clip_norm": 0.5, "device": "cpu", "progress": False}
+
+
+def start(seed, dtype):
+    """A model with weights of that seed, two of which no loss depends on."""
+    model = make_model(seed, dtype)
+    model.unused = torch.nn.Parameter(torch.full((2,), float(seed), dtype=dtype))
+    return model
+
+
+def run(name, directory, rank=0):
+    """The state of the model, and the history, of one case. Every rank starts from other weights."""
+    dtype = torch.float32 if name == "float32" else torch.float64
+    rows = {"uneven rows": 5, "one row": 1}.get(name, 6)
+    model = start(rank, dtype)
+    if name == "running statistics":
+        model.register_buffer("seen", torch.zeros((), dtype=dtype))
+
+    def loss(model, batch):
+        if name == "running statistics":
+            model.seen += len(batch.source)
+        return token_loss(model, batch)
+
+    options = dict(OPTIONS)
+    if name == "checkpoints":
+        options.update(checkpoint_dir=directory, save_every=3, evaluate=lambda m: m.readout.bias[0], evaluate_every=4)
+        fit(model, CopyBatches(rows), loss, **{**options, "steps": 3, "evaluate_every": None, "evaluate": None})
+        model = start(rank + 5, dtype)
+    history = fit(model, CopyBatches(rows), loss, **options)
+    return {"weights": model.state_dict(), "history": vars(history)}
+
+
+def errors(directory, rank):
+    """What a full disk on the main process, and a NaN on the other one, raise in this process."""
+    raised = {}
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    real = os.fsync
+    if rank == 0:
+        os.fsync = full
+    try:
+        fit(make_model(), CopyBatches(), token_loss, checkpoint_dir=directory, **OPTIONS)
+    except OSError as error:
+        raised["full disk"] = str(error)
+    os.fsync = real
+
+    def poisoned(model, batch):
+        total, count = token_loss(model, batch)
+        return (total * float("nan") if rank == 1 else total), count
+
+    try:
+        fit(make_model(), CopyBatches(), poisoned, **OPTIONS)
+    except NonFiniteError as error:
+        raised["nan"] = str(error)
+    limited = fit(make_model(), CopyBatches(), token_loss, **{**OPTIONS, "steps": 100_000, "time_limit": 0.3})
+    raised["stopped"] = (limited.stopped, limited.steps)
+    return raised
+
+
+CASES = ("float64", "float32", "uneven rows", "one row", "checkpoints", "running statistics")
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    place, own = Path(sys.argv[1]), int(os.environ["RANK"])
+    results = {name: run(name, place / "checkpoints", own) for name in CASES}
+    results["errors"] = errors(place / "full", own)
+    results["world"] = torch.distributed.get_world_size()
+    torch.save(results, place / f"rank_{own}.pt")
