@@ -7,7 +7,6 @@ import random
 import re
 import unicodedata
 import zipfile
-from functools import lru_cache
 from typing import NamedTuple
 
 from . import datasets
@@ -140,17 +139,15 @@ def _aligned(french: list[str], english: list[str], links: list[str], turned: bo
     return AlignedSentences(tuple(sides[0]), tuple(sides[1]), frozenset(sure), frozenset(possible))
 
 
-_SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"\w+(?:[’'](?=\w))?|[^\w\s]")
 _ENGLISH_WORD = re.compile(r"\w+(?:[’']\w+)*|[^\w\s]")
 
 
 def normalize(text: str) -> str:
     """One form of each character (NFC), plain spaces (French sets narrow ones before ! and ?), plain apostrophes."""
-    return _SPACES.sub(" ", unicodedata.normalize("NFC", text).replace("’", "'")).strip()
+    return " ".join(unicodedata.normalize("NFC", text).replace("’", "'").split())
 
 
-@lru_cache(maxsize=1 << 18)
 def words(text: str, language: str = "en") -> tuple[str, ...]:
     """Lower-case words and punctuation marks.
 
@@ -184,34 +181,35 @@ def tatoeba_task(
     english = 0 if source == "en" else 1
     groups: dict[str, list[Pair]] = {}
     for sentences in tatoeba(source, target):
+        if max(side.count(" ") for side in sentences) >= max_words:  # a quick no, before the words are parted
+            continue
         pair = Pair(words(sentences.source, source), words(sentences.target, target))
         if 0 < len(pair.source) <= max_words and 0 < len(pair.target) <= max_words:
             groups.setdefault(_key(pair[english]), []).append(pair)
     keys = sorted(groups)
     random.Random(seed).shuffle(keys)
 
-    kept: dict[str, list[Pair]] = {"test": [], "valid": [], "train": []}
-    taken: set[str] = set()
-    remaining = iter(keys)
-    for name, size in (("test", test), ("valid", valid)):
-        for key in remaining:
-            if len(kept[name]) == size:
-                break
-            pair = groups[key][0]
-            sides = {_key(pair.source), _key(pair.target)}
-            if not sides & taken:
-                taken |= sides
-                kept[name].append(pair)
-    held = taken | {_key(p.target) for pairs in (kept["test"], kept["valid"]) for p in pairs}
+    sizes = {"test": test, "valid": valid, "train": train}
+    kept: dict[str, list[Pair]] = {name: [] for name in sizes}
+    held: set[str] = set()  # what valid and test say, on either side
+    rest: list[str] = []
+    for key in keys:
+        pair = groups[key][0]
+        sides = {_key(pair.source), _key(pair.target)}
+        name = next((name for name in ("test", "valid") if len(kept[name]) < sizes[name]), None)
+        if name is None or sides & held:
+            rest.append(key)
+        else:
+            held |= sides
+            kept[name].append(pair)
     seen: set[Pair] = set()
-    for key in remaining:
-        for pair in groups[key]:
-            if len(kept["train"]) == train:
-                break
-            if pair not in seen and not {_key(pair.source), _key(pair.target)} & held:
-                seen.add(pair)
-                kept["train"].append(pair)
-    for name, size in (("test", test), ("valid", valid), ("train", train)):
+    for pair in (pair for key in rest for pair in groups[key]):
+        if len(kept["train"]) == train:
+            break
+        if pair not in seen and not {_key(pair.source), _key(pair.target)} & held:
+            seen.add(pair)
+            kept["train"].append(pair)
+    for name, size in sizes.items():
         if len(kept[name]) < size:
             raise ValueError(f"{name} asks for {size} pairs, but with max_words={max_words} there are {len(kept[name])}")
     return Task(

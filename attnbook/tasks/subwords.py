@@ -59,6 +59,11 @@ class Subwords:
         )
         trainer = library.trainers.BpeTrainer(vocab_size=size, special_tokens=list(SPECIAL), show_progress=False)
         tokenizer.train_from_iterator(sentences, trainer)
+        if tokenizer.get_vocab_size() > size:  # every character is a piece, whatever was asked for
+            raise ValueError(
+                f"size must be at least {tokenizer.get_vocab_size()}, the number of different characters and special "
+                f"tokens, got {size}"
+            )
         return cls(tokenizer)
 
     def __len__(self) -> int:
