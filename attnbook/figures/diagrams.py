@@ -52,7 +52,7 @@ def encoder_decoder(source: Sequence[str], target: Sequence[str], *, attention=N
         x = shift + t
         _box(ax, x, 0, f"$s_{{{t + 1}}}$", COLORS[1])
         _arrow(ax, (x, 0.28), (x, 0.62))
-        ax.text(x, 0.85, word, ha="center", va="center", fontsize=9.5, rotation=30)
+        ax.text(x - 0.12, 0.68, word, ha="left", va="bottom", fontsize=9.5, rotation=30, rotation_mode="anchor")
         ax.text(x, -0.95, "start" if t == 0 else target[t - 1], ha="center", va="center", fontsize=9.5, rotation=30,
                 color="#555555", style="italic")
         _arrow(ax, (x, -0.68), (x, -0.28))
@@ -73,8 +73,8 @@ def encoder_decoder(source: Sequence[str], target: Sequence[str], *, attention=N
                    alpha=0.3 + 0.7 * min(1.0, float(weight)))
             ax.text(i + 0.06, 0.5, f"{weight:.2f}", fontsize=8, color="#333333", ha="center", va="center", zorder=5,
                     bbox=dict(facecolor="#fbfbf8", edgecolor="none", pad=0.5))
-        _arrow(ax, (middle + 0.43, 1.75), (shift + looking - 0.1, 0.3), color=COLORS[2], linewidth=2.0,
-               connectionstyle="arc3,rad=-0.25")
+        _arrow(ax, (middle + 0.43, 1.75), (shift + looking - 0.26, 0.28), color=COLORS[2], linewidth=2.0,
+               connectionstyle="angle,angleA=0,angleB=90,rad=6")
     else:
         ax.text((n - 1 + shift) / 2, 0.42, "all that\npasses", ha="center", va="bottom", fontsize=8.5, color=COLORS[1])
     ax.set(xlim=(-0.7, shift + m - 0.3), ylim=(-1.35, top))

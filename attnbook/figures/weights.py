@@ -120,8 +120,10 @@ def text_heat(words: Sequence[str], weights, ax=None) -> Figure:
     top = max(row.max(), 1e-12)
     for word, weight, (x, line), width in zip(words, row, places, widths):
         ax.add_patch(Rectangle((x, -line - 0.3), width - 0.06, 0.6, color=plt.get_cmap(CMAP)(0.75 * weight / top), lw=0))
-        ax.text(x + width / 2 - 0.03, -line + 0.08, word, ha="center", va="center", fontsize=10, family="monospace")
-        ax.text(x + width / 2 - 0.03, -line - 0.2, f"{weight:.2f}", ha="center", va="center", fontsize=7, color="#333333")
+        ink = "#ffffff" if weight > 0.7 * top else "#222222"  # readable on the dark fields too
+        ax.text(x + width / 2 - 0.03, -line + 0.08, word, ha="center", va="center", fontsize=10, family="monospace",
+                color=ink)
+        ax.text(x + width / 2 - 0.03, -line - 0.19, f"{weight:.2f}", ha="center", va="center", fontsize=8, color=ink)
     ax.set(xlim=(0, 7.05), ylim=(-line - 0.5, 0.5))
     ax.axis("off")
     return ax.figure
