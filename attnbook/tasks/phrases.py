@@ -8,7 +8,7 @@ determiners and adjectives take the gender and number of the noun:
 
 So the alignment has blocks that run backwards, words that become several (potato → pomme de terre), several that
 become one (railway station → gare), and forms that depend on a word further on (the → le, la, l', les).
-The lexicon is the book's own: some 50 nouns and 40 adjectives, all invented pairings of everyday words.
+The lexicon is the book's own: 50 nouns and 39 adjectives, all invented pairings of everyday words.
 """
 
 from __future__ import annotations

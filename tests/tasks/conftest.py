@@ -26,6 +26,7 @@ def registry(monkeypatch, tmp_path):
     monkeypatch.setattr(datasets, "cache", lambda: tmp_path / "cache")
     monkeypatch.setattr(datasets, "_verified", {})
     monkeypatch.delenv(datasets.VARIABLE, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
     def add(name, file, content, url="", blob_only=False):
         entries[name, file] = entry_of(name, file, content, url, blob_only)
