@@ -14,7 +14,7 @@ from ..training import cosine_decay, exact_match, fit, greedy, token_accuracy, t
 __all__ = ["by_length", "curve_of", "make_model"]
 
 EDGES = ((2, 4), (5, 7), (8, 10), (11, 13), (14, 16), (17, 20), (21, 25), (26, 32), (33, 40))
-"""Source lengths in words, as they are grouped in the curve."""
+"""Source lengths in words, as they are grouped in the curve; longer ones are too few to count."""
 
 
 def make_model(name: str, task, *, d_embed: int, hidden_size: int):
@@ -45,11 +45,11 @@ def curve_of(model, pairs, task, edges=EDGES) -> list[dict]:
 
 
 def by_length(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "bahdanau",
-              train_pairs: int = 30000, train_phrases: int = 4, test_phrases: int = 8, d_embed: int = 48,
-              hidden_size: int = 96, batch_size: int = 64, steps: int = 2000, learning_rate: float = 4e-3) -> dict:
+              train_pairs: int = 30000, test_pairs: int = 2000, train_phrases: int = 4, test_phrases: int = 8,
+              d_embed: int = 48, hidden_size: int = 96, batch_size: int = 64, steps: int = 2000, learning_rate: float = 4e-3) -> dict:
     """Train on 1 to ``train_phrases`` noun phrases, test on sources up to ``test_phrases``, by length in words."""
     task = make_task("phrases", train=train_pairs, valid=500, test=1000, seed=0, phrases=(1, train_phrases))
-    longer = task.unseen(2000, seed=1, phrases=(1, test_phrases))
+    longer = task.unseen(test_pairs, seed=1, phrases=(1, test_phrases))
     torch.manual_seed(seed)
     net = make_model(model, task, d_embed=d_embed, hidden_size=hidden_size)
     batches = SequenceBatches(task.train, task.source_vocab, task.target_vocab, batch_size, seed=seed)

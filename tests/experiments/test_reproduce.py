@@ -1,0 +1,71 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from attnbook.cli import main
+from attnbook.experiments import EXPERIMENTS, reproduce
+from attnbook.experiments.length import EDGES, curve_of, make_model
+from attnbook.tasks import make_task
+
+TINY = {"train_pairs": 200, "test_pairs": 200, "steps": 3, "d_embed": 8, "hidden_size": 8, "batch_size": 8}
+
+
+def test_a_recorded_run_says_what_made_it(tmp_path):
+    path = reproduce("length-seq2seq", seed=1, out=tmp_path, device="cpu", commit="abc", **TINY)
+    record = json.loads(path.read_text())
+    assert path.name == "length-seq2seq.seed1.json" and list(tmp_path.iterdir()) == [path]
+    assert record["seed"] == 1 and record["settings"]["steps"] == 3 and record["commit"] == "abc"
+    assert record["versions"]["torch"] and record["device"] and record["seconds"] > 0
+    curve = record["figures"]["curve"]
+    assert [row["words"] for row in curve] == [list(edge) for edge in EDGES][:len(curve)] and len(curve) >= 7
+    assert 190 <= sum(row["sentences"] for row in curve) <= 200
+
+
+def test_the_same_seed_gives_the_same_figures_and_another_seed_others(tmp_path):
+    def losses(seed, folder):
+        path = reproduce("length-seq2seq", seed=seed, out=tmp_path / folder, device="cpu", **TINY)
+        return json.loads(path.read_text())["figures"]["last_losses"]
+
+    assert losses(0, "a") == losses(0, "b") != losses(1, "c")
+
+
+def test_every_experiment_names_a_function_and_settings_that_exist():
+    import importlib
+
+    for name, experiment in EXPERIMENTS.items():
+        module, function = experiment.run.split(":")
+        run = getattr(importlib.import_module(f"attnbook.experiments.{module}"), function)
+        assert set(experiment.settings) <= set(run.__kwdefaults__), name
+
+
+def test_the_curve_counts_exact_answers_of_a_perfect_and_of_a_silent_model():
+    task = make_task("phrases", train=20, valid=0, test=40, seed=0, phrases=(1, 3))
+    net = make_model("seq2seq", task, d_embed=4, hidden_size=4)
+    assert all(row["exact"] == 0 for row in curve_of(net, task.test, task))
+    assert sum(row["sentences"] for row in curve_of(net, task.test, task)) == 40
+
+
+def test_the_command_line_reproduces_and_names_mistakes(tmp_path):
+    run = CliRunner().invoke
+    options = [f"--set={key}={value}" for key, value in TINY.items()]
+    result = run(main, ["reproduce", "length-seq2seq", "--out", str(tmp_path), "--device", "cpu", *options])
+    assert result.exit_code == 0 and json.loads((tmp_path / "length-seq2seq.seed0.json").read_text())
+    for arguments, words in ((["nothing"], "name must be one of"), (["length-seq2seq", "--set", "depth=3"], "got depth"),
+                             (["length-seq2seq", "--set", "steps"], "expected KEY=VALUE")):
+        result = run(main, ["reproduce", *arguments, "--out", str(tmp_path / "x")])
+        assert result.exit_code != 0 and words in result.output
+    assert "length-bahdanau" in run(main, ["experiments"]).output
+
+
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_recorded_results_are_of_their_experiment(name):
+    from attnbook import resources
+
+    for seed in range(3):
+        try:
+            path = resources.path(f"results/{name}.seed{seed}.json")
+        except (FileNotFoundError, ValueError):
+            continue
+        record = json.loads(path.read_text())
+        assert record["name"] == name and record["seed"] == seed and record["commit"] and record["device"]

@@ -1,0 +1,97 @@
+import matplotlib
+
+matplotlib.use("agg")
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+
+from attnbook import figures
+
+
+@pytest.fixture(autouse=True)
+def styled():
+    figures.style()
+    yield
+    plt.close("all")
+
+
+def test_alignment_draws_the_weights_cut_to_the_tokens_and_frames_the_gold():
+    weights = torch.arange(12, dtype=torch.float64).view(3, 4) / 12
+    ax = figures.alignment(weights, ["a", "b", "c"], ["x", "y"], gold=[{0, 2}, set()]).axes[0]
+    np.testing.assert_allclose(ax.images[0].get_array(), weights[:2, :3].numpy())
+    frames = [p for p in ax.patches if isinstance(p, Rectangle)]
+    assert sorted(p.get_xy() for p in frames) == [(-0.5, -0.5), (1.5, -0.5)]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["a", "b", "c"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["x", "y"]
+
+
+def test_word_arcs_draw_one_arc_a_word_wider_for_more_weight():
+    ax = figures.word_arcs(["she", "is", "eating", "apple"], [0.1, 0.0, 0.2, 0.7], 2).axes[0]
+    arcs = [p for p in ax.patches if isinstance(p, FancyArrowPatch)]
+    assert len(arcs) == 2 and arcs[1].get_linewidth() > arcs[0].get_linewidth()
+
+
+def test_text_heat_writes_every_word_once_darker_for_more_weight():
+    words = [f"word{k}" for k in range(30)]
+    ax = figures.text_heat(words, np.linspace(0, 1, 30)).axes[0]
+    assert [t.get_text() for t in ax.texts][::2] == words
+    fields = [p.get_facecolor()[:3] for p in ax.patches]
+    assert sum(fields[0]) > sum(fields[15]) > sum(fields[-1])
+
+
+def test_curves_draw_the_mean_and_the_range_over_seeds():
+    ax = figures.curves([1, 2], {"a": [[0, 1], [1, 1]], "b": [0.5, 0.5]}, xlabel="x", ylabel="y").axes[0]
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [0.5, 1])
+    band = ax.collections[0].get_paths()[0].vertices
+    assert band[:, 1].min() == 0 and band[:, 1].max() == 1
+    assert len(ax.collections) == 1 and ax.lines[0].get_linestyle() != ax.lines[1].get_linestyle()
+
+
+def test_training_draws_a_running_mean():
+    ax = figures.training({"a": [4.0] * 20 + [2.0] * 20}, baseline=3.0).axes[0]
+    smooth = ax.lines[1].get_ydata()
+    assert smooth[0] == 4 and smooth[20] == 3 and smooth[-1] == 2
+    assert ax.lines[2].get_ydata()[0] == 3.0
+
+
+def test_bars_show_the_mean_of_the_seeds():
+    ax = figures.bars(["a", "b"], [[1.0, 3.0], [3.0, 3.0]], reference=2.0).axes[0]
+    assert [bar.get_width() for bar in ax.patches] == [2, 3]
+
+
+def test_encoder_decoder_has_a_box_a_state_and_a_context_only_with_attention():
+    def boxes(fig):
+        return sum(isinstance(p, FancyBboxPatch) for p in fig.axes[0].patches)
+
+    source, target = ["she", "eats"], ["elle", "mange", "."]
+    assert boxes(figures.encoder_decoder(source, target)) == 5
+    assert boxes(figures.encoder_decoder(source, target, attention=[0.3, 0.7], step=1)) == 6
+
+
+def test_every_figure_is_opaque_and_drawn_the_same_twice(tmp_path):
+    for k in range(2):
+        figures.curves([1, 2], {"a": [0, 1]}, xlabel="x", ylabel="y").savefig(
+            tmp_path / f"{k}.png", metadata={"Software": None})
+    assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
+    assert plt.imread(tmp_path / "0.png")[..., 3].min() == 1
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: figures.alignment(np.zeros((1, 2)), ["a", "b"], ["x", "y"]), "cover 2 target and 2 source tokens"),
+    (lambda: figures.alignment(np.zeros(2), ["a"], ["x"]), r"weights must have 2 dimension\(s\), got shape \(2,\)"),
+    (lambda: figures.alignment([[float("nan")]], ["a"], ["x"]), "weights must be finite"),
+    (lambda: figures.word_arcs(["a"], [1.0, 0.0], 0), "one number a word"),
+    (lambda: figures.word_arcs(["a", "b"], [1.0, 0.0], 2), "query name one"),
+    (lambda: figures.text_heat(["a"], [0.1, 0.2]), "one number a word"),
+    (lambda: figures.curves([1, 2], {"a": [1]}, xlabel="", ylabel=""), "line 'a' must hold 2 values"),
+    (lambda: figures.training([]), "must not be empty"),
+    (lambda: figures.bars(["a"], [1, 2]), "one number a name"),
+    (lambda: figures.encoder_decoder([], ["a"]), "at least one word each"),
+    (lambda: figures.encoder_decoder(["a"], ["b"], attention=[0.5, 0.5]), "attention must hold 1 weights"),
+])
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
