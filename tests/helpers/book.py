@@ -16,7 +16,7 @@ def toc_files() -> list[str]:
     """Every page of the table of contents, in order, as a path without extension."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     found = [toc["root"]]
-    for chapter in toc["chapters"]:
+    for chapter in (chapter for part in toc["parts"] for chapter in part["chapters"]):
         found += [chapter["file"], *(section["file"] for section in chapter.get("sections", []))]
     return found
 

@@ -98,6 +98,20 @@ def test_nothing_is_loaded_from_elsewhere(soup):
     assert not said
 
 
+def test_chapters_are_numbered_from_zero(soup, site):
+    """Chapter 0 is 0, in the heading, in the contents and in the number of a figure; the appendix has no number."""
+    def heading(name):
+        return soup[site / f"{name}.html"].select_one("article h1").get_text()
+
+    assert heading("chapters/00_attention/index").startswith("0. ")
+    assert heading("chapters/02_bahdanau/alignment_model").startswith("2.1. ")
+    assert heading("appendix/ledger")[0].isalpha()
+    captions = [c.get_text() for c in soup[site / "chapters/00_attention/soft_lookup.html"].select(".caption-number")]
+    assert captions and all(c.startswith("Fig. 0.") for c in captions)
+    contents = soup[site / "intro.html"].select("nav.bd-links a")
+    assert any(a.get_text().strip().startswith("0. ") for a in contents)
+
+
 def test_no_solution_reaches_the_site(site):
     said = [str(p.relative_to(site)) for p in site.rglob("*") if p.suffix in (".html", ".ipynb", ".md", ".txt", ".js")
             and "mathjax" not in p.parts and re.search(r"BEGIN SOLUTION|BEGIN HIDDEN", p.read_text(encoding="utf-8", errors="ignore"))]
@@ -108,12 +122,13 @@ def test_no_solution_reaches_the_site(site):
 def test_a_warning_fails_the_build(tmp_path, text):
     """Planted: an unknown label, an unknown citation, a skipped heading."""
     config = (ROOT / "_config.yml").read_text(encoding="utf-8")
-    (tmp_path / "_config.yml").write_text(re.sub(r"^(logo|  favicon|    html_css_files):.*\n", "", config, flags=re.MULTILINE))
-    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: intro\n")
+    (tmp_path / "_config.yml").write_text(re.sub(r"^(logo|  favicon|    html_css_files|  local_extensions|    chapter_zero):.*\n", "", config, flags=re.MULTILINE))
+    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: intro\nchapters:\n- file: page\n")
     (tmp_path / "_vendor").mkdir()
     (tmp_path / "references.bib").write_text((ROOT / "references.bib").read_text(encoding="utf-8"))
     (tmp_path / "intro.md").write_text("# Nothing wrong\n\n```{bibliography}\n:filter: False\n```\n")
+    (tmp_path / "page.md").write_text("# Nothing wrong here\n\nA page.\n")
     if text.startswith("# One\n\nSee"):
         assert build(tmp_path, tmp_path / "out").returncode == 0
-    (tmp_path / "intro.md").write_text(text)
+    (tmp_path / "page.md").write_text(text)
     assert build(tmp_path, tmp_path / "out").returncode != 0
