@@ -15,7 +15,7 @@ import datetime
 import random
 from collections.abc import Iterable
 
-from .pairs import NOTHING, Pair, check_count, span
+from .pairs import NOTHING, Pair, span, take
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -52,8 +52,6 @@ FORMATS: dict[str, str] = {
     "year month day": "{y} {month} {d}",
 }
 FIRST, LAST = datetime.date(1970, 1, 1), datetime.date(2069, 12, 31)
-
-_SHIFT = (NOTHING, NOTHING)
 
 
 def _ordinal_words(day: int) -> tuple[str, str]:
@@ -96,7 +94,7 @@ def _number(text: str, at: int) -> tuple[frozenset[int], frozenset[int]]:
 def _render(pieces, year: int, month: int, day: int, weekday: int) -> tuple[str, tuple[frozenset[int], ...]]:
     """The text of a date in a format, and the sources of the ten characters of its ISO form."""
     text = ""
-    years, months, days = (NOTHING,) * 4, _SHIFT, _SHIFT
+    years, months, days = (NOTHING,) * 4, (NOTHING,) * 2, (NOTHING,) * 2
     for part, literal in pieces:
         at = len(text)
         if part == "d" or part == "dd":
@@ -208,7 +206,4 @@ def generate(
     cases        "plain", "lower", "upper" to draw from; one named twice comes twice as often
     first, last  the days to draw from, both included; 1970 to 2069 where the year may have two digits
     """
-    check_count(count)
-    draw = drawer(formats=formats, cases=cases, first=first, last=last)
-    generator = random.Random(seed)
-    return [draw(generator) for _ in range(count)]
+    return take(drawer(formats=formats, cases=cases, first=first, last=last), count, seed)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from . import dates, numbers, phrases, toys
 from .pairs import Pair, distinct, stream
@@ -27,7 +28,6 @@ class Task:
     source_vocab: Vocabulary
     target_vocab: Vocabulary
     attribution: str = ""
-    _make: Callable | None = field(default=None, repr=False, compare=False)
 
     def unseen(self, count: int, *, seed: int, **options) -> list[Pair]:
         """More pairs of the same task whose sources are in none of the three lists, and differ.
@@ -35,12 +35,13 @@ class Task:
         options  those of `make_task` for this task; so a test of longer sources than those of training is
                  ``task.unseen(500, seed=1, phrases=8)``
 
-        Raises ValueError where the data is a fixed collection, or when too few new sources can be found.
+        Raises ValueError where the data is a fixed collection, for unknown options, or when too few new sources can
+        be found.
         """
-        if self._make is None:
+        if self.name not in _MADE:
             raise ValueError(f"task {self.name!r} is a fixed collection: there are no more pairs to draw")
         seen = {pair.source for part in (self.train, self.valid, self.test) for pair in part}
-        return distinct(stream(self._make(options), seed), count, seen)
+        return distinct(stream(_drawer(self.name, options), seed), count, seen)
 
 
 def _fixed(**fixed):
@@ -111,14 +112,15 @@ def make_task(name: str, *, train: int, valid: int = 1000, test: int = 1000, see
     if name == "tatoeba":
         from .corpora import tatoeba_task
 
-        return tatoeba_task(train=train, valid=valid, test=test, seed=seed, **options)
+        try:
+            return tatoeba_task(train=train, valid=valid, test=test, seed=seed, **options)
+        except TypeError as error:
+            if "argument" not in str(error):
+                raise
+            raise ValueError(f"options of {name!r}: {error}") from None
 
-    make, source_tokens, target_tokens = _MADE[name]
-    try:
-        draw = make(options)
-    except TypeError as error:
-        raise ValueError(f"options of {name!r}: {error}") from None
-    splits = _splits(stream(draw, seed), test, valid, train)
+    _, source_tokens, target_tokens = _MADE[name]
+    splits = _splits(stream(_drawer(name, options), seed), test, valid, train)
     return Task(
         name,
         train=splits[2],
@@ -126,8 +128,14 @@ def make_task(name: str, *, train: int, valid: int = 1000, test: int = 1000, see
         test=splits[0],
         source_vocab=Vocabulary(source_tokens(options)),
         target_vocab=Vocabulary(target_tokens(options)),
-        _make=make,
     )
+
+
+def _drawer(name: str, options: dict) -> Callable[[random.Random], Pair]:
+    try:
+        return _MADE[name][0](options)
+    except TypeError as error:
+        raise ValueError(f"options of {name!r}: {error}") from None
 
 
 def _splits(pairs: Iterable[Pair], *sizes: int) -> list[list[Pair]]:

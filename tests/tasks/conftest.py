@@ -6,8 +6,13 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from hypothesis import settings
 
 from attnbook.tasks import datasets
+
+# The same examples in every run, and no time limit on one: the machine may be busy.
+settings.register_profile("tasks", derandomize=True, deadline=None, max_examples=60)
+settings.load_profile("tasks")
 
 
 def entry_of(name, file, content, url="", blob_only=False):

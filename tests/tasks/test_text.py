@@ -70,6 +70,10 @@ def test_wrong_arguments_are_named():
         make_task("copy", train=1, colour="red")
     with pytest.raises(ValueError, match="too few different sources"):
         make_task("copy", train=100, length=1, symbols=5)
+    with pytest.raises(ValueError, match="options of 'tatoeba'.*length"):
+        make_task("tatoeba", train=1, length=3)
+    with pytest.raises(ValueError, match="options of 'copy'.*words"):
+        make_task("copy", train=1, valid=0, test=0).unseen(1, seed=0, words=3)
     with pytest.raises(ValueError, match="options of 'phrases'"):
         make_task("phrases", train=1, digits=3)
 
