@@ -1,0 +1,181 @@
+"""Additive attention and the Bahdanau step beside their peers: ratios of medians from alternating blocks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
+"""glibc keeps large buffers instead of returning them to the kernel."""
+
+
+def alternate(sides: dict, blocks: int, repeats: int = 2) -> dict[str, list[float]]:
+    """Milliseconds a call, one number a block; the sides take turns, so that all meet the same machine."""
+    for call in sides.values():
+        call()
+    found = {name: [] for name in sides}
+    for _ in range(blocks):
+        for name, call in sides.items():
+            started = time.perf_counter()
+            for _ in range(repeats):
+                call()
+            found[name].append((time.perf_counter() - started) / repeats * 1e3)
+    return found
+
+
+def summary(found: dict[str, list[float]], ours: str) -> dict:
+    median = {name: statistics.median(values) for name, values in found.items()}
+    ratios = {name: statistics.median(a / b for a, b in zip(values, found[ours])) for name, values in found.items()}
+    return {name: {"ms": round(median[name], 1), "times_ours": round(ratios[name], 2)} for name in found}
+
+
+def calibration() -> dict:
+    import torch
+
+    a, b = torch.randn(2048, 2048), torch.randn(8 * 2**20)
+    sides = {"matmul": lambda: a @ a, "copy": b.clone, "tanh": lambda: torch.tanh_(b)}
+    found = {name: min(values) / 1e3 for name, values in alternate(sides, 5).items()}
+    return {"gflops": round(2 * 2048**3 / found["matmul"] / 1e9), "copy_gb_s": round(2 * 4 * b.numel() / found["copy"] / 1e9, 1),
+            "tanh_gelem_s": round(b.numel() / found["tanh"] / 1e9, 2)}
+
+
+def attention(blocks: int) -> dict:
+    import torch
+    from peers import TextbookAttention, d2l_additive
+
+    from attnbook import AdditiveScore, attend
+
+    torch.manual_seed(0)
+    batch, length, width = 32, 50, 256
+    query = torch.randn(batch, length, width, requires_grad=True)
+    key = torch.randn(batch, length, width, requires_grad=True)
+    lengths = torch.full((batch,), length)
+    mask = torch.ones(batch, 1, length, dtype=torch.bool)
+    score, textbook, d2l = AdditiveScore(width, width, width), TextbookAttention(width, width, width), d2l_additive(width)
+    sides = {
+        "attnbook": lambda: attend(score, query, key, mask=mask, need_weights=False).context.sum().backward(),
+        "attnbook with weights": lambda: attend(score, query, key, mask=mask).context.sum().backward(),
+        "textbook": lambda: textbook(query, key, mask).sum().backward(),
+    }
+    if d2l is not None:
+        sides["d2l 1.0.3"] = lambda: d2l(query, key, key, lengths).sum().backward()
+    return summary(alternate(sides, blocks), "attnbook")
+
+
+def training_step(blocks: int) -> dict:
+    import torch
+    from peers import TextbookBahdanau
+    from torch.nn import functional as F
+
+    from attnbook import Bahdanau
+
+    torch.manual_seed(0)
+    batch, length, size = 32, 50, 4000
+    model = Bahdanau(size, size, d_embed=128, hidden_size=256)
+    textbook = TextbookBahdanau(model)
+    source, target = torch.randint(4, size, (batch, length)), torch.randint(4, size, (batch, length))
+    lengths = torch.full((batch,), length)
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step(forward):
+        loss = F.cross_entropy(forward().flatten(0, 1), target.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    with torch.no_grad():
+        same = (model(source, lengths, target).logits - textbook(source, lengths, target)).abs().max().item()
+    assert same < 1e-4, f"the two sides must compute the same, they differ by {same}"
+    return summary(alternate({
+        "attnbook": lambda: step(lambda: model(source, lengths, target).logits),
+        "attnbook with weights": lambda: step(lambda: model(source, lengths, target, need_weights=True).logits),
+        "textbook loop": lambda: step(lambda: textbook(source, lengths, target)),
+    }, max(3, blocks // 2), repeats=1), "attnbook")
+
+
+def memory() -> list[dict]:
+    """Peak resident memory above the start, each point in a process of its own."""
+    rows = []
+    for length in (128, 256, 512, 1024, 2048):
+        row = {"m": length, "n": length}
+        for name, need in (("with weights", True), ("without", False)):
+            if need and length > 1024:
+                row[name] = None  # over 2 GB at width 64
+                continue
+            row[name] = float(subprocess.run([sys.executable, __file__, "--peak", str(length), str(int(need))],
+                                             capture_output=True, text=True, check=True).stdout)
+        rows.append(row)
+    return rows
+
+
+def peak(length: int, need_weights: bool) -> float:
+    """MB above the start of one forward and backward pass of additive attention, width 64, one row."""
+    import resource
+
+    import torch
+
+    from attnbook import AdditiveScore, attend
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    score = AdditiveScore(64, 64, 64)
+
+    def once(n, need):
+        query, key = torch.randn(1, n, 64, requires_grad=True), torch.randn(1, n, 64, requires_grad=True)
+        attend(score, query, key, need_weights=need).context.sum().backward()
+
+    once(16, need_weights)  # libraries and threads are loaded before the count starts
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    once(length, need_weights)
+    return round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024, 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--blocks", type=int, default=12)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--part", choices=("attention", "step"), help=argparse.SUPPRESS)
+    parser.add_argument("--peak", nargs=2, type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peak:
+        print(peak(options.peak[0], bool(options.peak[1])))
+    elif options.part:
+        figures = attention(options.blocks) if options.part == "attention" else training_step(options.blocks)
+        print(json.dumps({"calibration": calibration(), "figures": figures}))
+    else:
+        report(options.blocks, options.json)
+
+
+def report(blocks: int, path: Path | None) -> None:
+    import platform
+
+    import torch
+
+    found = {"torch": torch.__version__, "threads": torch.get_num_threads(), "machine": platform.machine(), "runs": []}
+    for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
+        for part in ("attention", "step"):
+            done = subprocess.run([sys.executable, __file__, "--part", part, "--blocks", str(blocks)],
+                                  env={**os.environ, **extra}, capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(done.stderr)
+            run = {"part": part, "allocator": allocator, **extra, **json.loads(done.stdout.splitlines()[-1])}
+            found["runs"].append(run)
+            print(f"\n{part}, {allocator}   calibration {run['calibration']}")
+            for name, row in run["figures"].items():
+                print(f"  {name:<24}{row['ms']:>9.1f} ms   {row['times_ours']:.2f} × ours")
+    found["memory_mb"] = memory()
+    print("\npeak memory of attention (MB above the start, width 64, one row)")
+    for row in found["memory_mb"]:
+        print(f"  m = n = {row['m']:<6}with weights {row['with weights'] or '-':>8}   without {row['without']:>8}")
+    if path:
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
