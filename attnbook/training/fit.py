@@ -61,7 +61,11 @@ def fit(
     evaluate        `evaluate(model)` returns a number, or a list or dict of numbers. Called every
                     `evaluate_every` steps and at the end, without gradients, the model in evaluation mode and
                     under random numbers of its own: how often it is called does not change the training.
+                    Every process calls it; the value of the main one is kept.
     time_limit      seconds after which this call stops, saving a checkpoint if it may.
+
+    Several processes: `accelerate launch --multi_gpu --num_processes P script.py`, or `torchrun`; without a GPU the
+    processes are joined by gloo. (`accelerate launch --cpu` starts one process only where there is no MPI.)
 
     Random numbers: Python's, NumPy's and PyTorch's global generators are seeded with `seed` (plus the number of
     the process) for the training, and have the state they had before the call when it returns. So the result depends
