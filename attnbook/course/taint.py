@@ -27,6 +27,7 @@ class Taint:
 
     def __init__(self) -> None:
         self.names: set[str] = set()
+        self._branches = 0
 
     def feed(self, source: str) -> bool:
         """Take in one cell; returns whether the cell uses, or makes, a tainted value."""
@@ -75,7 +76,10 @@ class Taint:
         return any([self._expression(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)])
 
     def _block(self, statements: list[ast.stmt]) -> bool:
-        return any([self._statement(s) for s in statements])
+        self._branches += 1
+        used = any([self._statement(s) for s in statements])
+        self._branches -= 1
+        return used
 
     # -- names
 
@@ -94,7 +98,10 @@ class Taint:
                 self.names.add(root)
 
     def _set(self, name: str, tainted: bool) -> None:
-        (self.names.add if tainted else self.names.discard)(name)
+        if tainted:
+            self.names.add(name)
+        elif not self._branches:  # a branch that may not run cleans nothing
+            self.names.discard(name)
 
     @staticmethod
     def _parameters(node: ast.AST) -> set[str]:

@@ -1,0 +1,158 @@
+"""Grading one notebook: in a folder, with a gradebook and in a process of its own, so that nothing it does reaches another."""
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from . import nbgrader_course as course
+from .exercises import Section
+from .submissions import Submission, Unreadable, read_submission, restore
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds for one cell, for the start of a kernel, and for one notebook in all."""
+
+    cell: int = 30
+    startup: int = 120
+    notebook: int = 600
+
+
+@dataclass(frozen=True)
+class Result:
+    """The marks of one student for one exercise; `note` says in words what was wrong, "" when nothing was.
+
+    scores: name of the graded cell -> points, as nbgrader gave them
+    """
+
+    student: str
+    section: str
+    exercise: str
+    title: str
+    points: float
+    max: float
+    note: str
+    scores: tuple[tuple[str, float], ...]
+
+
+def grade_one(work: Path, one: Submission, id: str, section: Section, limits: Limits) -> list[Result]:
+    """Grade one submission against the course in `work`, and leave nbgrader's notebook and feedback page there.
+
+    Never raises for what a student handed in: whatever happens ends in marks with a reason. Touches no gradebook but its own copy.
+    """
+    if one.path is None:
+        return _nothing(one, section, "nothing was handed in")
+    try:
+        nb, remarks = restore(read_submission(one.path), section)
+    except Unreadable as error:
+        return _nothing(one, section, str(error))
+    place = Path(id) / section.name
+    job = work / "jobs" / place
+    job.mkdir(parents=True)
+    try:
+        shutil.copyfile(work / "gradebook.db", job / "gradebook.db")
+        for folder in (job, work):
+            (folder / "submitted" / place).mkdir(parents=True)
+            nbformat.write(nb, folder / "submitted" / place / f"{section.name}.ipynb")
+        reason = _run(job, section.name, id, limits)
+        if reason:
+            return _nothing(one, section, reason)
+        results = _read_marks(job, one, id, section, remarks, limits)
+        for kind in ("autograded", "feedback"):
+            (work / kind / id).mkdir(parents=True, exist_ok=True)
+            shutil.copytree(job / kind / place, work / kind / place)
+        return results
+    finally:
+        shutil.rmtree(job, ignore_errors=True)
+
+
+def _run(job, section, id, limits):
+    """Run the grading process. Returns "" or why the notebook has no marks."""
+    command = [sys.executable, "-m", "attnbook.course.nbgrader_course", str(job), section, id, str(limits.cell), str(limits.startup)]
+    process = subprocess.Popen(
+        command,
+        env=course.environment(job),
+        cwd=job,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        _, said = process.communicate(timeout=limits.notebook)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return f"the notebook ran longer than {limits.notebook} s in all and was stopped"
+    lines = said.decode(errors="replace").strip().splitlines()
+    if process.returncode == 3 and lines:
+        return lines[-1]
+    return f"the process that graded the notebook ended with code {process.returncode}" if process.returncode else ""
+
+
+def _end(process):
+    """End the process and its kernel, which runs in a session of its own."""
+    import psutil
+
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for member in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.kill()
+    process.kill()
+    process.communicate()
+
+
+def _read_marks(job, one, id, section, remarks, limits):
+    from nbgrader.api import Gradebook
+
+    nb = nbformat.read(job / "autograded" / id / section.name / f"{section.name}.ipynb", 4)
+    cells = {cell.metadata.nbgrader.grade_id: cell for cell in nb.cells if "grade_id" in cell.metadata.get("nbgrader", {})}
+    results = []
+    with Gradebook(course.database(job), course.COURSE) as book:
+        for task in section.tasks:
+            scores, most, note = [], 0.0, ""
+            for test in task.tests:
+                name = test.metadata.nbgrader.grade_id
+                grade = book.find_grade(name, section.name, section.name, id)
+                scores.append((name, float(grade.score)))
+                most += float(grade.max_score)
+                if not note and grade.score < grade.max_score:
+                    note = ("" if name.endswith("-check") else "with other inputs: ") + _why(cells[name], limits.cell)
+            points = sum(score for _, score in scores)
+            note = remarks.get(task.id) or note
+            results.append(Result(one.student, section.name, task.id, _title(task), points, most, note, tuple(scores)))
+    return results
+
+
+def _nothing(one, section, reason):
+    """No marks for a notebook that could not be run."""
+    results = []
+    for task in section.tasks:
+        scores = tuple((cell.metadata.nbgrader.grade_id, 0.0) for cell in task.tests)
+        most = float(sum(cell.metadata.nbgrader.points for cell in task.tests))
+        results.append(Result(one.student, section.name, task.id, _title(task), 0.0, most, reason, scores))
+    return results
+
+
+def _title(task):
+    found = re.search(r"^### (?:Exercise [\d.]+: )?(.+)$", task.statement.source, re.MULTILINE)
+    return found[1].strip() if found else task.id
+
+
+def _why(cell, seconds):
+    """The sentence of the check, or what else stopped the cell."""
+    for output in cell.outputs:
+        if output.output_type != "error":
+            continue
+        if output.ename in ("CellTimeoutError", "KeyboardInterrupt"):
+            return f"the cell ran longer than {seconds} s and was stopped: an endless loop?"
+        if output.ename == "NotPassed":
+            return re.sub(r"^\S+ \S+: ", "", output.evalue)
+        return ": ".join([output.ename, *output.evalue.strip().splitlines()[:1]])
+    return "the check wrote to standard error"
