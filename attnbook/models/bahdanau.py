@@ -11,7 +11,11 @@ from ..mechanisms import attend, make_score, padding_mask
 from ..mechanisms.errors import check_positive, require
 from .recurrent import Decoded, Step, check_source, check_target, make_cell, make_recurrent, run_packed
 
-__all__ = ["Annotations", "Bahdanau"]
+__all__ = ["Annotations", "Bahdanau", "STORED_ELEMENTS"]
+
+STORED_ELEMENTS = 2**26
+"""How much of the alignment model's hidden layer, batch × m × n × d_attention, a training step may keep for its backward
+pass (256 MB in float32). Beyond it the hidden layer is computed again, a fifth slower, in memory that grows with m + n."""
 
 
 class Annotations(NamedTuple):
@@ -77,7 +81,7 @@ class Bahdanau(nn.Module):
         return (s, torch.zeros_like(s)) if isinstance(self.cell, nn.LSTMCell) else (s,)
 
     def _advance(self, embedded: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Annotations,
-                 need_weights: bool):
+                 need_weights: bool = True):
         """One step: look with s_{t−1}, then move to s_t. Returns state, context and weights without the query axis."""
         query = state[0][:, None]  # (batch, 1, hidden)
         context, weights = attend(self.score, query, memory.annotations, mask=memory.mask,
@@ -99,10 +103,11 @@ class Bahdanau(nn.Module):
         """Score a target under teacher forcing. The loop holds only what depends on the state before it."""
         memory = self.encode(source, lengths)
         check_target(target_in, source.shape[0], self.target_size)
+        keep = need_weights or memory.projected.numel() * target_in.shape[-1] <= STORED_ELEMENTS
         embedded = self.dropout(self.target_embedding(target_in))  # (batch, m, d_embed)
         state, states, contexts, weights = self.start(memory), [], [], []
         for e in embedded.unbind(1):
-            state, context, w = self._advance(e, state, memory, need_weights)
+            state, context, w = self._advance(e, state, memory, keep)
             states.append(state[0])
             contexts.append(context)
             weights.append(w)
