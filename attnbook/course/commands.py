@@ -80,6 +80,21 @@ def release(out, book, only):
 
 
 @course.command()
+@click.option("--out", default=Path("course/example"), show_default=True, type=click.Path(path_type=Path))
+@_BOOK
+@_SECTION
+def example(out, book, only):
+    """Write a made-up class for one section, to try `attnbook grade` on: right, wrong, broken and hostile hand-ins."""
+    from .exercises import find_book, sections
+    from .made_up import write_class
+
+    with _clear_errors():
+        part = sections(find_book(book), only)[0]
+        _write_folder(out, lambda folder: write_class(folder, part))
+    click.echo(f"hand-ins for {part.name} in {out}; next: attnbook grade {out}")
+
+
+@course.command()
 @click.option("--out", default=Path("course/instructor"), show_default=True, type=click.Path(path_type=Path))
 @_BOOK
 @_SECTION

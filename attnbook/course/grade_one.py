@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 
+from . import autograde
 from . import nbgrader_course as course
 from .exercises import Section
 from .submissions import Submission, Unreadable, read_submission, restore
@@ -75,7 +76,7 @@ def grade_one(work: Path, one: Submission, id: str, section: Section, limits: Li
 
 def _run(job, section, id, limits):
     """Run the grading process. Returns "" or why the notebook has no marks."""
-    command = [sys.executable, "-m", "attnbook.course.nbgrader_course", str(job), section, id, str(limits.cell), str(limits.startup)]
+    command = [sys.executable, "-P", autograde.__file__, str(job), section, id, str(limits.cell), str(limits.startup)]
     process = subprocess.Popen(
         command,
         env=course.environment(job),
@@ -91,7 +92,7 @@ def _run(job, section, id, limits):
         _end(process)
         return f"the notebook ran longer than {limits.notebook} s in all and was stopped"
     lines = said.decode(errors="replace").strip().splitlines()
-    if process.returncode == 3 and lines:
+    if process.returncode == autograde.FAILED and lines:
         return lines[-1]
     return f"the process that graded the notebook ended with code {process.returncode}" if process.returncode else ""
 
@@ -109,12 +110,10 @@ def _end(process):
 
 
 def _read_marks(job, one, id, section, remarks, limits):
-    from nbgrader.api import Gradebook
-
     nb = nbformat.read(job / "autograded" / id / section.name / f"{section.name}.ipynb", 4)
     cells = {cell.metadata.nbgrader.grade_id: cell for cell in nb.cells if "grade_id" in cell.metadata.get("nbgrader", {})}
     results = []
-    with Gradebook(course.database(job), course.COURSE) as book:
+    with course.gradebook(job) as book:
         for task in section.tasks:
             scores, most, note = [], 0.0, ""
             for test in task.tests:
