@@ -1,0 +1,146 @@
+"""The files around the book: nothing of one machine, nothing unfinished, links and badges that hold, versions that agree."""
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+TEXT = {".py", ".md", ".toml", ".yml", ".yaml", ".ipynb", ".json", ".sh", ".cfg", ".csv", ".css", ".bib", ".cff", ".txt", ""}
+# Written in two parts, so that this file does not contain what it looks for.
+MACHINE = re.compile(r"(?<![\w.}$])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me/\w+|Us" + r"ers/\w+|t" + r"mp/\w+)/[\w./-]+")
+UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX|place" + r"holder|coming so" + r"on|lorem ip" + r"sum)\b", re.IGNORECASE)
+
+
+def tracked() -> list[Path]:
+    """Files under version control (all files where there is no git, as in an unpacked archive), vendored ones left out."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        names = [p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*") if not {".venv", "build", "_build"} & set(p.parts)]
+    else:
+        names = listed.stdout.split("\0")
+    return [ROOT / n for n in names if n and not n.startswith("_vendor/mathjax") and (ROOT / n).is_file()
+            and (ROOT / n).suffix in TEXT and (ROOT / n).stat().st_size < 3_000_000]
+
+
+def hits(pattern: re.Pattern, paths: list[Path]) -> list[str]:
+    return [f"{p.name}: {m.group(0)}" for p in paths for m in pattern.finditer(_prose(p))]
+
+
+def _prose(path: Path) -> str:
+    text = path.read_text(encoding="utf-8", errors="ignore")
+    return re.sub(r'"image/png": "[^"]*"', "", text) if path.suffix == ".ipynb" else text
+
+
+def test_no_path_of_one_machine():
+    assert hits(MACHINE, tracked()) == []
+
+
+def test_nothing_is_left_unfinished():
+    assert hits(UNFINISHED, tracked()) == []
+
+
+def test_planted_paths_and_words_are_seen(tmp_path):
+    bad = tmp_path / "a.md"
+    bad.write_text("see /wo" + "rk/main/x.py\nTO" + "DO: write this\n")
+    assert len(hits(MACHINE, [bad])) == 1 and len(hits(UNFINISHED, [bad])) == 1
+
+
+def links(path: Path) -> list[str]:
+    """Targets of the Markdown links and pictures of a file, addresses of the web left out."""
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    found = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:src|href)="([^"]+)"', text)
+    return [t.split("#")[0] for t in found if not re.match(r"[a-z]+:", t) and t.split("#")[0]]
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "intro.md", "data/README.md", "results/README.md"])
+def test_links_of_the_pages_exist(name):
+    page = ROOT / name
+    assert [t for t in links(page) if not (page.parent / t).exists()] == []
+
+
+def colab(text: str) -> list[str]:
+    return re.findall(r"colab\.research\.google\.com/github/attnbook/attnbook/blob/main/([^)\s\"]+)", text)
+
+
+def test_every_notebook_has_its_colab_badge_in_the_readme():
+    badges = colab((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert sorted(badges) == sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "chapters").rglob("*.ipynb")
+                                    if ".ipynb_checkpoints" not in p.parts)
+
+
+def test_the_readme_gives_every_command_of_the_makefile_without_make():
+    make = (ROOT / "Makefile").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"^([a-z]+):.*##", make, flags=re.MULTILINE):
+        if target not in ("help", "clean"):
+            assert f"make {target}" in readme, target
+    for script in re.findall(r"tools/\w+\.py", make):
+        assert script in readme and (ROOT / script).exists(), script
+
+
+def test_versions_agree():
+    import attnbook
+
+    cff = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert attnbook.__version__ == PROJECT["version"] == cff["version"]
+    from attnbook.course.rules import SETUP
+
+    assert f"@v{PROJECT['version']}" in SETUP
+
+
+def test_the_package_sets_lower_bounds_only():
+    """An upper pin would fight with what Colab or a reader has; the website's are for its own extra."""
+    for line in PROJECT["dependencies"]:
+        assert [s.operator for s in Requirement(line).specifier] == [">="], line
+    for extra, lines in PROJECT["optional-dependencies"].items():
+        for line in lines if extra != "book" else []:
+            assert [s.operator for s in Requirement(line).specifier] == [">="], line
+
+
+COLAB = {"torch": "2.11.0", "numpy": "2.1.3", "matplotlib": "3.10.0", "tqdm": "4.67.3", "scipy": "1.16.3", "pandas": "2.2.3", "ipython": "7.34.0"}
+
+
+def test_colab_s_versions_are_enough():
+    """The versions of its image of August 2026, for what the package needs and the notebooks import first."""
+    assert SpecifierSet(PROJECT["requires-python"]).contains("3.13.15")
+    for requirement in map(Requirement, PROJECT["dependencies"]):
+        if requirement.name in COLAB:
+            assert requirement.specifier.contains(COLAB[requirement.name]), requirement
+
+
+def test_the_lock_answers_every_requirement():
+    """Each package of pyproject.toml stands in the lock, at a version that its bound allows."""
+    lock = dict(line.split("==") for line in (ROOT / "requirements" / "ci-lock.txt").read_text().splitlines() if "==" in line and line[0] != "#")
+    lock = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in lock.items()}
+    for line in [*PROJECT["dependencies"], *(x for extra in PROJECT["optional-dependencies"].values() for x in extra)]:
+        requirement = Requirement(line)
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        if name != "setuptools":
+            assert name in lock and requirement.specifier.contains(Version(lock[name])), line
+
+
+def test_environment_yml_is_the_project():
+    """The conda part holds Python and pip; everything else is what pyproject.toml says."""
+    wanted = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    conda = [d for d in wanted["dependencies"] if isinstance(d, str)]
+    assert {re.split(r"[=<>]", d)[0] for d in conda} == {"python", "pip"}
+    python = next(d for d in conda if d.startswith("python="))
+    assert SpecifierSet(PROJECT["requires-python"]).contains(python.split("=", 1)[1])
+    (pip,) = [d["pip"] for d in wanted["dependencies"] if isinstance(d, dict)]
+    (line,) = pip
+    assert set(re.fullmatch(r"-e \.\[([\w,]+)\]", line).group(1).split(",")) == set(PROJECT["optional-dependencies"])
+
+
+def test_ci_calls_make_test():
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "export CI=true" in script and script.rstrip().endswith("exec make test")
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        assert yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"], workflow
+    assert "make test" in (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")

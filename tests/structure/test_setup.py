@@ -1,0 +1,109 @@
+"""The set-up script: what it would tell pip, in each situation; its stamp; and that it keeps a PyTorch that is there."""
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture()
+def script(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import setup_env
+
+    return setup_env
+
+
+def test_torch_that_is_there_is_kept(script, tmp_path):
+    (command,) = script.commands("python", {"torch": "2.11.0+cu128", "numpy": "2.1.3"}, tmp_path / "c.txt")
+    assert (tmp_path / "c.txt").read_text() == "torch==2.11.0+cu128\nnumpy==2.1.3\n"
+    assert command[command.index("-c") + 1] == str(tmp_path / "c.txt")
+
+
+def test_old_torch_does_not_count(script, monkeypatch):
+    versions = {"torch": "2.8.1+cpu", "numpy": "2.1.3"}
+    monkeypatch.setattr(script.metadata, "version", versions.__getitem__)
+    assert script.installed() == {}
+    versions["torch"] = "2.10.0a0+git123"
+    assert script.installed() == versions
+
+
+def test_ci_uses_the_lock_and_takes_torch_first(script, monkeypatch, tmp_path):
+    monkeypatch.setattr(script, "CI", True)
+    first, second = script.commands("python", {}, tmp_path / "c.txt")
+    assert first[-1].startswith("torch==") and str(script.LOCK) in second
+
+
+def test_others_get_lower_bounds(script, monkeypatch, tmp_path):
+    monkeypatch.setattr(script, "CI", False)
+    (command,) = script.commands("python", {}, tmp_path / "c.txt")
+    assert "-c" not in command and command[-1].startswith(".[")
+
+
+def test_every_extra_is_installed(script):
+    import tomllib
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(script.EXTRAS.split(",")) == set(extras)
+
+
+def test_the_second_call_does_nothing_and_a_change_does_something(script, monkeypatch, tmp_path):
+    ran = []
+    monkeypatch.setattr(script.subprocess, "run", lambda command, **k: ran.append(command) or subprocess.CompletedProcess(command, 0))
+    monkeypatch.setattr(script, "CI", False)
+    monkeypatch.setattr(script, "installed", dict)
+    folder = tmp_path / "venv"
+    python = script.python_of(folder)
+    python.parent.mkdir(parents=True)
+    python.touch()
+    script.main(folder)
+    assert len(ran) == 1
+    script.main(folder)
+    assert len(ran) == 1
+    monkeypatch.setattr(script, "EXTRAS", "lab")
+    script.main(folder)
+    assert len(ran) == 2
+
+
+def test_a_failed_installation_leaves_no_stamp(script, monkeypatch, tmp_path):
+    monkeypatch.setattr(script.subprocess, "run", lambda command, **k: subprocess.CompletedProcess(command, 1))
+    monkeypatch.setattr(script, "CI", False)
+    folder = tmp_path / "venv"
+    python = script.python_of(folder)
+    python.parent.mkdir(parents=True)
+    python.touch()
+    with pytest.raises(SystemExit):
+        script.main(folder)
+    assert not (folder / "attnbook-setup").exists()
+
+
+def test_make_passes_the_status_of_pytest_on(tmp_path):
+    """A red test makes `make test` red: the recipe has no pipe and no `|| true`."""
+    recipe = subprocess.run(["make", "--dry-run", "test"], cwd=ROOT, capture_output=True, text=True).stdout.splitlines()[-1]
+    assert "-m pytest" in recipe and "|" not in recipe and ";" not in recipe
+
+
+@pytest.mark.slow
+def test_the_wheel_carries_data_and_results(tmp_path):
+    """Built from a copy and unpacked elsewhere, attnbook.resources finds its files."""
+    import shutil
+    import zipfile
+
+    copy = tmp_path / "copy"
+    for name in ("attnbook", "data", "results"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "LICENSE-TEXT"):
+        shutil.copy(ROOT / name, copy / name)
+    done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(copy)],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("attnbook-*.whl")
+    away = tmp_path / "away"
+    zipfile.ZipFile(wheel).extractall(away)
+    code = "import attnbook.resources as r; print(r.path('data/registry.csv'), r.path('results/README.md'), len(r.text('data/registry.csv')))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": str(away)})
+    assert str(away) in said.stdout, said.stderr
+    listed = {p.relative_to(ROOT / "results").as_posix() for p in (ROOT / "results").rglob("*") if p.is_file()}
+    assert listed == {p.relative_to(away / "attnbook" / "_results").as_posix() for p in (away / "attnbook" / "_results").rglob("*") if p.is_file()}

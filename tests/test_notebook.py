@@ -1,0 +1,74 @@
+"""The set-up call, and the files that travel with the package."""
+import random
+
+import numpy as np
+import pytest
+import torch
+
+import attnbook
+from attnbook import resources
+
+
+def draw():
+    return random.random(), np.random.rand(), torch.rand(2).tolist()
+
+
+def test_setup_seeds_everything_and_may_be_called_again(capsys, monkeypatch):
+    monkeypatch.setenv("ATTNBOOK_PRESET", "quick")
+    first = attnbook.setup(seed=3)
+    drawn = draw()
+    assert attnbook.setup(seed=3) == first and draw() == drawn
+    attnbook.setup(seed=4)
+    assert draw() != drawn
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and lines[0].startswith(f"attnbook {attnbook.__version__} · torch {torch.__version__} · numpy {np.__version__}")
+    assert first.seed == 3 and first.preset == "quick" and not first.full
+
+
+def test_preset_comes_from_argument_then_variable_then_device(monkeypatch):
+    monkeypatch.setenv("ATTNBOOK_PRESET", "full")
+    assert attnbook.setup().preset == "full" and attnbook.setup(preset="quick").preset == "quick"
+    monkeypatch.delenv("ATTNBOOK_PRESET")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert attnbook.setup() == (torch.device("cpu"), "quick", 0)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert attnbook.setup() == (torch.device("cuda"), "full", 0)
+
+
+@pytest.mark.parametrize("arguments, said", [({"preset": "huge"}, "preset: .*'huge'"), ({"seed": -1}, "seed: .*-1"), ({"seed": 1.5}, "seed"), ({"seed": True}, "seed")])
+def test_bad_arguments_are_named(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        attnbook.setup(**arguments)
+
+
+def test_a_bad_variable_is_named(monkeypatch):
+    monkeypatch.setenv("ATTNBOOK_PRESET", "fast")
+    with pytest.raises(ValueError, match="ATTNBOOK_PRESET.*'fast'"):
+        attnbook.setup()
+
+
+def test_in_a_notebook_the_figures_carry_no_stamp(monkeypatch):
+    """IPython 7.34 and 9 alike: the shell of a kernel has `kernel`, and the inline backend is one object a process."""
+    import IPython
+    from matplotlib_inline.config import InlineBackend
+
+    from traitlets.config import Configurable
+
+    class Shell(Configurable):
+        kernel = object()
+
+    InlineBackend.clear_instance()
+    monkeypatch.setattr(IPython, "get_ipython", Shell)
+    attnbook.setup()
+    assert InlineBackend.instance().print_figure_kwargs["metadata"] == {"Software": None}
+    InlineBackend.clear_instance()
+
+
+def test_resources_are_found_and_nothing_else():
+    assert resources.path("data/README.md").is_file() and "data" in resources.text("data/README.md")
+    assert resources.path("results").is_dir()
+    with pytest.raises(FileNotFoundError, match="results/none.json"):
+        resources.path("results/none.json")
+    for name in ("", "attnbook/cli.py", "../data/x", "data/../pyproject.toml", "/data/README.md"):
+        with pytest.raises(ValueError, match="name"):
+            resources.path(name)
