@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from importlib import metadata
 from pathlib import Path
 
@@ -28,6 +29,19 @@ def installed() -> dict[str, str]:
     except metadata.PackageNotFoundError:
         return {}
     return found if tuple(int(p) for p in found["torch"].split(".")[:2]) >= TORCH_MINIMUM else {}
+
+
+def see_parent(folder: Path) -> None:
+    """Let the new environment see the packages of the environment that this script runs in.
+
+    --system-site-packages shows those of the Python underneath; where a virtual environment is active, PyTorch is in that one.
+    """
+    if sys.prefix == sys.base_prefix:
+        return
+    where = subprocess.run([str(python_of(folder)), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+                           capture_output=True, text=True, check=True).stdout.strip()
+    parents = dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+    Path(where, "attnbook-parent.pth").write_text("".join(f"{p}\n" for p in parents), encoding="utf-8")
 
 
 def stamp_of(base: dict[str, str]) -> str:
@@ -71,6 +85,8 @@ def main(folder: Path) -> None:
         if made.returncode:
             shutil.rmtree(folder, ignore_errors=True)
             sys.exit("could not make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv)")
+        if base:
+            see_parent(folder)
     kept = f", keeping torch {base['torch']}" if base else ""
     print(f"installing attnbook into {folder}{kept}; the first time takes a few minutes", flush=True)
     for command in commands(str(python_of(folder)), base, folder / "attnbook-constraints.txt"):
