@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from . import __version__
+from .course.commands import course, grade
 
 __all__ = ["main"]
 
@@ -13,6 +14,10 @@ __all__ = ["main"]
 @click.version_option(__version__, prog_name="attnbook")
 def main() -> None:
     """Attention, Cell by Cell: the book's experiments and its course."""
+
+
+main.add_command(course)
+main.add_command(grade)
 
 
 @main.command("experiments")
