@@ -67,6 +67,23 @@ def test_every_format_reads_back(date, format, case):
     assert all(len(character) == 1 for character in pair.source)
 
 
+def test_every_day_of_a_month_and_every_month_reads_back():
+    days = [datetime.date(2024, 1, day) for day in range(1, 32)] + [datetime.date(1997, m, 12) for m in range(1, 13)]
+    for date in days:
+        for format in dates.FORMATS:
+            assert read("".join(dates.pair(date, format).source))[0] == date
+
+
+def test_cases():
+    day = datetime.date(1997, 5, 3)
+    texts = {case: "".join(dates.pair(day, "weekday, month day", case).source) for case in ("plain", "lower", "upper")}
+    assert texts == {
+        "plain": "Saturday, May 3, 1997",
+        "lower": "saturday, may 3, 1997",
+        "upper": "SATURDAY, MAY 3, 1997",
+    }
+
+
 @given(DAYS, FORMATS, CASES)
 def test_the_alignment_points_at_what_says_each_digit(date, format, case):
     pair = dates.pair(date, format, case)
