@@ -70,7 +70,7 @@ EXERCISE = """
 
 Write `weighted_sum(weights, values)`.
 
-<details><summary>Hint</summary>
+<details><summary>Show a hint</summary>
 
 Multiply, then add.
 

@@ -75,7 +75,7 @@ def test_hints_unfold(browser, url):
     """A hint is folded until somebody asks for it."""
     with Look(browser) as look:
         page = look.open(f"{url}/chapters/00_attention/soft_lookup.html")
-        hint = page.locator("article details:has(> summary:text('Hint'))").first
+        hint = page.locator("article details:has(> summary:text('hint'))").first
         inside = hint.locator("p").first
         assert not inside.is_visible()
         hint.locator("summary").click()
