@@ -1,7 +1,10 @@
 """Checks of the section on the alignment model: annotations, additive scores, masked contexts, one projection a source."""
 
+import math
+
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 
 from .registry import exercise
 from .trial import array, softmax
@@ -79,6 +82,67 @@ def masked_context(answer, trial):
         trial.close(got_context, attend(expected), "context", wrong)
 
 
+class _Products(TorchFunctionMode):
+    """Counts the multiplications and additions of the matrix products below it, in the ways in which they are written.
+
+    Not a TorchDispatchMode, which sees every product alike but takes seconds to import.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.cost = 0
+
+    def __torch_function__(self, function, types, inputs=(), options=None):
+        result = function(*inputs, **(options or {}))
+        name = getattr(function, "__name__", "")
+        if name in ("matmul", "__matmul__", "mm", "bmm", "mv", "linear", "inner"):
+            self.cost += 2 * result.numel() * inputs[0].shape[-1]
+        elif name == "__rmatmul__":
+            self.cost += 2 * result.numel() * inputs[1].shape[-1]
+        elif name in ("addmm", "baddbmm"):
+            self.cost += 2 * result.numel() * inputs[1].shape[-1]
+        elif name == "einsum" and isinstance(inputs[0], str):
+            operands = inputs[1] if isinstance(inputs[1], (list, tuple)) else inputs[1:]
+            terms = inputs[0].replace(" ", "").split("->")[0].split(",")
+            sizes = {}
+            for term, operand in zip(terms, operands):
+                letters = term.replace("...", "")
+                sizes.update(zip(reversed(letters), reversed(operand.shape)))
+            self.cost += 2 * math.prod(sizes.values())
+        return result
+
+
+@exercise("02.project_once", title="Project the keys once", difficulty=3, minutes=15)
+def project_once(answer, trial):
+    m, batch, n, d_s, d_h, d_a = 6, 2, 5, 3, 16, 8
+    states, annotations = trial.normal(m, batch, d_s), trial.normal(batch, n, d_h)
+    w, u, v = trial.normal(d_a, d_s), 0.3 * trial.normal(d_a, d_h), trial.normal(d_a)
+    with _Products() as counter:
+        got = trial.call(answer, states, annotations, w, u, v)
+    got = trial.tensor(got, "weights", (m, batch, n), mention="one row of weights a step and source")
+    s, h, w, u, v = (array(t) for t in (states, annotations, w, u, v))
+    from_s, from_h = s @ w.T, h @ u.T
+    inside = from_s[:, :, None] + from_h[None]
+    scores = np.tanh(inside) @ v
+    wrong = {
+        "these are scores: a softmax over the positions is missing": scores,
+        "the softmax runs over the steps (dim=0): expected over the positions (dim=-1)": softmax(scores, 0),
+        "the softmax runs over the batch (dim=1): expected over the positions (dim=-1)": softmax(scores, 1),
+        "the tanh is missing: all steps get the same weights": softmax(inside @ v),
+        "every step gets the weights of the first: score each state": np.broadcast_to(softmax(scores[:1]), scores.shape),
+        "a ReLU stands where tanh should": softmax(np.maximum(inside, 0) @ v),
+    }
+    trial.close(got, softmax(scores), "weights", wrong)
+    once = 2 * batch * n * d_h * d_a  # multiplications and additions
+    rest = 2 * m * batch * d_a * (d_s + n)
+    times = 1 + (counter.cost - rest - once) / once
+    if times > 1.5:
+        trial.fail(
+            f"the weights are right, but the matrix products cost as much as projecting the annotations {times:.0f} times "
+            f"(for {m} steps): U h does not depend on the step, compute it once"
+        )
+
+
 @exercise("02.bidirectional", title="Annotations from both sides", difficulty=4, minutes=25)
 def bidirectional(answer, trial):
     batch, n, d, size = 3, trial.integers(4, 7), 3, 2
@@ -131,36 +195,3 @@ def bidirectional(answer, trial):
     if trial.same(inside, expected) and (array(got) * ~real).any():
         trial.fail("the annotations of padding positions are not 0")
     trial.close(got, expected, "the annotations")
-
-
-@exercise("02.project_once", title="Project the keys once", difficulty=3, minutes=15)
-def project_once(answer, trial):
-    from torch.utils.flop_counter import FlopCounterMode
-
-    m, batch, n, d_s, d_h, d_a = 6, 2, 5, 3, 16, 8
-    states, annotations = trial.normal(m, batch, d_s), trial.normal(batch, n, d_h)
-    w, u, v = trial.normal(d_a, d_s), 0.3 * trial.normal(d_a, d_h), trial.normal(d_a)
-    with FlopCounterMode(display=False) as counter:
-        got = trial.call(answer, states, annotations, w, u, v)
-    got = trial.tensor(got, "weights", (m, batch, n), mention="one row of weights a step and source")
-    s, h, w, u, v = (array(t) for t in (states, annotations, w, u, v))
-    from_s, from_h = s @ w.T, h @ u.T
-    inside = from_s[:, :, None] + from_h[None]
-    scores = np.tanh(inside) @ v
-    wrong = {
-        "these are scores: a softmax over the positions is missing": scores,
-        "the softmax runs over the steps (dim=0): expected over the positions (dim=-1)": softmax(scores, 0),
-        "the softmax runs over the batch (dim=1): expected over the positions (dim=-1)": softmax(scores, 1),
-        "the tanh is missing: all steps get the same weights": softmax(inside @ v),
-        "every step gets the weights of the first: score each state": np.broadcast_to(softmax(scores[:1]), scores.shape),
-        "a ReLU stands where tanh should": softmax(np.maximum(inside, 0) @ v),
-    }
-    trial.close(got, softmax(scores), "weights", wrong)
-    once = 2 * batch * n * d_h * d_a  # multiplications and additions, as the counter counts them
-    rest = 2 * m * batch * d_a * (d_s + n)
-    times = 1 + (counter.get_total_flops() - rest - once) / once
-    if times > 1.5:
-        trial.fail(
-            f"the weights are right, but the matrix products cost as much as projecting the annotations {times:.0f} times "
-            f"(for {m} steps): U h does not depend on the step, compute it once"
-        )

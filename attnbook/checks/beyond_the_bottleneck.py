@@ -35,36 +35,6 @@ def _subjects(trial, d):
     ]
 
 
-@exercise("02.reads_a_set", title="Write the test: does it read a set?", difficulty=3, minutes=20)
-def reads_a_set(answer, trial):
-    batch, n, d = 2, 7, 4
-    states = trial.normal(batch, n, d)
-    mask = torch.arange(n) < torch.tensor([[n], [n - 3]])
-    seen = []
-
-    def watch(attention):
-        def watched(h, allowed):
-            seen.append((torch.Tensor.clone(h), torch.Tensor.clone(allowed)))
-            return attention(h, allowed)
-
-        return watched
-
-    for name, attention, expected in _subjects(trial, d):
-        seen.clear()
-        got = trial.truth(trial.call(answer, watch(attention), states, mask), f"your test of {name}")
-        if not any(h.shape == states.shape and not torch.equal(h, states) for h, _ in seen):
-            trial.fail("the states are never shuffled: call attention a second time, with their order changed")
-        if len(seen) < 2:
-            trial.fail("attention is called once: there is nothing to compare its context with")
-        if expected and not got:
-            kept = all(torch.equal(m, mask) for _, m in seen)
-            if kept:
-                trial.fail(f"your test says that {name} does not read a set, but it does: the mask must be shuffled with the states")
-            trial.fail(f"your test says that {name} does not read a set, but it does: compare up to rounding, with torch.allclose")
-        if got and not expected:
-            trial.fail(f"your test says that {name} reads a set, but its context changes with the order")
-
-
 @exercise("02.accuracy_by_length", title="Accuracy by source length", difficulty=2, minutes=15)
 def accuracy_by_length(answer, trial):
     edges = [1, 5, 10, 15, 20, 40]
@@ -123,3 +93,33 @@ def accuracy_by_length(answer, trial):
             trial.fail(f"no source has a length in {span}, and its accuracy is {value:.4g}: expected None")
         if wanted is not None and abs(value - wanted) > 1e-6:
             trial.fail(f"accuracy[{i}], lengths {span}, is {value:.4g}, expected {wanted:.4g}")
+
+
+@exercise("02.reads_a_set", title="Write the test: does it read a set?", difficulty=3, minutes=20)
+def reads_a_set(answer, trial):
+    batch, n, d = 2, 7, 4
+    states = trial.normal(batch, n, d)
+    mask = torch.arange(n) < torch.tensor([[n], [n - 3]])
+    seen = []
+
+    def watch(attention):
+        def watched(h, allowed):
+            seen.append((torch.Tensor.clone(h), torch.Tensor.clone(allowed)))
+            return attention(h, allowed)
+
+        return watched
+
+    for name, attention, expected in _subjects(trial, d):
+        seen.clear()
+        got = trial.truth(trial.call(answer, watch(attention), states, mask), f"your test of {name}")
+        if not any(h.shape == states.shape and not torch.equal(h, states) for h, _ in seen):
+            trial.fail("the states are never shuffled: call attention a second time, with their order changed")
+        if len(seen) < 2:
+            trial.fail("attention is called once: there is nothing to compare its context with")
+        if expected and not got:
+            kept = all(torch.equal(m, mask) for _, m in seen)
+            if kept:
+                trial.fail(f"your test says that {name} does not read a set, but it does: the mask must be shuffled with the states")
+            trial.fail(f"your test says that {name} does not read a set, but it does: compare up to rounding, with torch.allclose")
+        if got and not expected:
+            trial.fail(f"your test says that {name} reads a set, but its context changes with the order")

@@ -33,34 +33,6 @@ def _scripted_model(trial, script, size):
     return step, calls
 
 
-@exercise("01.greedy", title="Greedy decoding", difficulty=2, minutes=15)
-def greedy(answer, trial):
-    bos, eos, size = 1, 2, 12
-    words = trial.integers(3, size, 5).tolist()
-    step, calls = _scripted_model(trial, [*words, eos], size)
-    got = trial.ids(trial.call(answer, step, (), bos, eos, 10), "the result")
-    if calls and calls[0][0] != bos:
-        trial.fail(f"the first token that the decoder reads is {calls[0][0]}, expected bos")
-    if len(calls) > 1 and all(read == 0 for _, read in calls):
-        trial.fail("every step starts from the first state: pass on the state that step returns")
-    if len(calls) > 1 and all(token == bos for token, _ in calls):
-        trial.fail("the decoder reads bos at every step: it must read the token that it has just said")
-    if got[-1:] == [eos] and got[:-1] == words:
-        trial.fail("eos is in the result: it ends the sequence and is not part of it")
-    if got == [bos, *words]:
-        trial.fail("bos is in the result: it starts the decoder and is not part of the sequence")
-    if len(calls) > len(words) + 1:
-        trial.fail(f"the loop goes on after eos: step was called {len(calls)} times, {len(words) + 1} are enough")
-    if got != words:
-        trial.fail(f"the result is {got}, expected {words}: the most likely token of each step")
-    step, calls = _scripted_model(trial, words * 2, size)
-    got = trial.ids(trial.call(answer, step, (), bos, eos, 7), "the result")
-    if len(got) != 7:
-        trial.fail(f"without an eos the result has {len(got)} tokens, expected max_length = 7")
-    if got != (words * 2)[:7]:
-        trial.fail(f"the result is {got}, expected {(words * 2)[:7]}: the most likely token of each step")
-
-
 @exercise("01.best_hypothesis", title="Long and short hypotheses", difficulty=1, minutes=5)
 def best_hypothesis(answer, trial):
     # Each slip picks another one, and so do the right choices at alpha 1, 0.8 and 0.5.
@@ -88,6 +60,34 @@ def best_hypothesis(answer, trial):
                 f"at alpha = {alpha:g} the hypothesis of length {length[picked[0]]} (score {scores[picked[0]]:.3g}) is picked, "
                 f"expected that of length {length[best]} (score {scores[best]:.3g})"
             )
+
+
+@exercise("01.greedy", title="Greedy decoding", difficulty=2, minutes=15)
+def greedy(answer, trial):
+    bos, eos, size = 1, 2, 12
+    words = trial.integers(3, size, 5).tolist()
+    step, calls = _scripted_model(trial, [*words, eos], size)
+    got = trial.ids(trial.call(answer, step, (), bos, eos, 10), "the result")
+    if calls and calls[0][0] != bos:
+        trial.fail(f"the first token that the decoder reads is {calls[0][0]}, expected bos")
+    if len(calls) > 1 and all(read == 0 for _, read in calls):
+        trial.fail("every step starts from the first state: pass on the state that step returns")
+    if len(calls) > 1 and all(token == bos for token, _ in calls):
+        trial.fail("the decoder reads bos at every step: it must read the token that it has just said")
+    if got[-1:] == [eos] and got[:-1] == words:
+        trial.fail("eos is in the result: it ends the sequence and is not part of it")
+    if got == [bos, *words]:
+        trial.fail("bos is in the result: it starts the decoder and is not part of the sequence")
+    if len(calls) > len(words) + 1:
+        trial.fail(f"the loop goes on after eos: step was called {len(calls)} times, {len(words) + 1} are enough")
+    if got != words:
+        trial.fail(f"the result is {got}, expected {words}: the most likely token of each step")
+    step, calls = _scripted_model(trial, words * 2, size)
+    got = trial.ids(trial.call(answer, step, (), bos, eos, 7), "the result")
+    if len(got) != 7:
+        trial.fail(f"without an eos the result has {len(got)} tokens, expected max_length = 7")
+    if got != (words * 2)[:7]:
+        trial.fail(f"the result is {got}, expected {(words * 2)[:7]}: the most likely token of each step")
 
 
 @exercise("01.beam_step", title="One step of a beam", difficulty=4, minutes=25)

@@ -11,6 +11,22 @@ def _padded(rows, width, pad):
     return np.array([row + [pad] * (width - len(row)) for row in rows])
 
 
+def _gru(x, h, w_x, w_h, b_x, b_h, *, order="rzn", candidate=np.tanh, swap=False, reset="product", bias=True):
+    """One GRU step with the slips that books and programs make as switches."""
+    size = h.shape[-1]
+    from_x, from_h = x @ w_x.T + b_x, h @ w_h.T + (b_h if bias else 0.0)
+    part = {name: slice(i * size, (i + 1) * size) for i, name in enumerate(order)}
+    r = 1 / (1 + np.exp(-(from_x[:, part["r"]] + from_h[:, part["r"]])))
+    z = 1 / (1 + np.exp(-(from_x[:, part["z"]] + from_h[:, part["z"]])))
+    inner = {
+        "product": r * from_h[:, part["n"]],
+        "state": (r * h) @ w_h[part["n"]].T + b_h[part["n"]],
+        "none": from_h[:, part["n"]],
+    }[reset]
+    n = candidate(from_x[:, part["n"]] + inner)
+    return z * n + (1 - z) * h if swap else (1 - z) * n + z * h
+
+
 @exercise("01.teacher_forcing", title="What the decoder reads, what it must say", difficulty=1, minutes=10)
 def teacher_forcing(answer, trial):
     for bos, eos, pad in ((1, 2, 0), tuple(3 + i for i in trial.order(5)[:3])):
@@ -71,42 +87,6 @@ def last_states(answer, trial):
     trial.close(got, h[rows, np.array(ends) - 1], "the states", wrong)
 
 
-def _gru(x, h, w_x, w_h, b_x, b_h, *, order="rzn", candidate=np.tanh, swap=False, reset="product", bias=True):
-    """One GRU step with the slips that books and programs make as switches."""
-    size = h.shape[-1]
-    from_x, from_h = x @ w_x.T + b_x, h @ w_h.T + (b_h if bias else 0.0)
-    part = {name: slice(i * size, (i + 1) * size) for i, name in enumerate(order)}
-    r = 1 / (1 + np.exp(-(from_x[:, part["r"]] + from_h[:, part["r"]])))
-    z = 1 / (1 + np.exp(-(from_x[:, part["z"]] + from_h[:, part["z"]])))
-    inner = {
-        "product": r * from_h[:, part["n"]],
-        "state": (r * h) @ w_h[part["n"]].T + b_h[part["n"]],
-        "none": from_h[:, part["n"]],
-    }[reset]
-    n = candidate(from_x[:, part["n"]] + inner)
-    return z * n + (1 - z) * h if swap else (1 - z) * n + z * h
-
-
-@exercise("01.gru_step", title="One step of a GRU", difficulty=3, minutes=20)
-def gru_step(answer, trial):
-    for batch in (2, 3):
-        d, size = trial.integers(3, 6), trial.integers(2, 5)
-        x, h = trial.normal(batch, d), torch.tanh(trial.normal(batch, size))
-        w_x, w_h, b_x, b_h = trial.normal(3 * size, d), trial.normal(3 * size, size), trial.normal(3 * size), trial.normal(3 * size)
-        got = trial.tensor(trial.call(answer, x, h, w_x, w_h, b_x, b_h), "the new state", (batch, size))
-        inputs = [array(t) for t in (x, h, w_x, w_h, b_x, b_h)]
-        wrong = {
-            "the update gate is the wrong way round: z keeps the old state, 1 - z takes the candidate": _gru(*inputs, swap=True),
-            "reset and update gate are swapped: the rows of the matrices are r, z, n in this order": _gru(*inputs, order="zrn"),
-            "the candidate goes through a ReLU: expected tanh": _gru(*inputs, candidate=lambda a: np.maximum(a, 0)),
-            "the candidate goes through a sigmoid: expected tanh": _gru(*inputs, candidate=lambda a: 1 / (1 + np.exp(-a))),
-            "the reset gate multiplies the state before the matrix: here it multiplies W h + b": _gru(*inputs, reset="state"),
-            "the reset gate is not used": _gru(*inputs, reset="none"),
-            "bias_hh is not added": _gru(*inputs, bias=False),
-        }
-        trial.close(got, _gru(*inputs), "the new state", wrong)
-
-
 @exercise("01.sequence_log_prob", title="How likely is this target?", difficulty=2, minutes=10)
 def sequence_log_prob(answer, trial):
     for pad in (0, 3):
@@ -137,3 +117,23 @@ def sequence_log_prob(answer, trial):
             "tokens with id 0 are left out: expected those equal to pad": (steps * (array(targets) != 0)).sum(-1),
         }
         trial.close(got, expected, "log p", wrong)
+
+
+@exercise("01.gru_step", title="One step of a GRU", difficulty=3, minutes=20)
+def gru_step(answer, trial):
+    for batch in (2, 3):
+        d, size = trial.integers(3, 6), trial.integers(2, 5)
+        x, h = trial.normal(batch, d), torch.tanh(trial.normal(batch, size))
+        w_x, w_h, b_x, b_h = trial.normal(3 * size, d), trial.normal(3 * size, size), trial.normal(3 * size), trial.normal(3 * size)
+        got = trial.tensor(trial.call(answer, x, h, w_x, w_h, b_x, b_h), "the new state", (batch, size))
+        inputs = [array(t) for t in (x, h, w_x, w_h, b_x, b_h)]
+        wrong = {
+            "the update gate is the wrong way round: z keeps the old state, 1 - z takes the candidate": _gru(*inputs, swap=True),
+            "reset and update gate are swapped: the rows of the matrices are r, z, n in this order": _gru(*inputs, order="zrn"),
+            "the candidate goes through a ReLU: expected tanh": _gru(*inputs, candidate=lambda a: np.maximum(a, 0)),
+            "the candidate goes through a sigmoid: expected tanh": _gru(*inputs, candidate=lambda a: 1 / (1 + np.exp(-a))),
+            "the reset gate multiplies the state before the matrix: here it multiplies W h + b": _gru(*inputs, reset="state"),
+            "the reset gate is not used": _gru(*inputs, reset="none"),
+            "bias_hh is not added": _gru(*inputs, bias=False),
+        }
+        trial.close(got, _gru(*inputs), "the new state", wrong)

@@ -1,6 +1,7 @@
 """The exercises of the book's chapters, as notebooks of their own: with solutions, and what a student gets."""
 from __future__ import annotations
 
+import os
 import re
 from copy import deepcopy
 from dataclasses import dataclass
@@ -57,10 +58,11 @@ class Section:
 
 
 def find_book(folder: str | Path | None = None) -> Path:
-    """The folder that holds `chapters/`: the one given, or else the checkout that this package runs from.
+    """The folder that holds `chapters/`: the one given, that of the variable ATTNBOOK_BOOK, or the checkout that this package runs from.
 
     Raises ValueError when there are no chapters (an installed wheel holds none).
     """
+    folder = folder or os.environ.get("ATTNBOOK_BOOK")
     root = Path(folder) if folder else _ROOT
     if not (root / "chapters").is_dir():
         hint = "give the checkout of the book" if folder else "an installed package has none: give --book, a checkout of the book"

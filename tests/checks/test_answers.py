@@ -1,0 +1,76 @@
+"""Every exercise of the book: its solution is right, its stub is not written yet, its known wrong answers are named."""
+
+import re
+
+import pytest
+
+from attnbook.checks import exercises, judge
+from attnbook.course.exercises import find_book, sections
+from attnbook.course.source import STUB, read_source, student_version
+
+from .wrong_answers import WRONG
+
+IDS = list(exercises())
+CASES = [(id, *case) for id in IDS for case in WRONG[id]]
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return {task.id: (section, task) for section in sections(find_book()) for task in section.tasks}
+
+
+def answer(code, name):
+    scope = {}
+    exec(compile(code, "<answer>", "exec"), scope)
+    return scope[name]
+
+
+def test_every_exercise_stands_in_the_section_that_its_check_is_named_after(tasks):
+    assert list(tasks) == IDS, "the order of the book and of the registry"
+    wrong = [id for id in IDS if tasks[id][0].name != exercises()[id].notebook]
+    assert not wrong
+
+
+def test_each_chapter_has_enough_of_them():
+    for chapter in ("00", "01", "02"):
+        assert sum(id.startswith(chapter) for id in IDS) >= 5
+    assert set(WRONG) == set(IDS)
+    assert all(len(WRONG[id]) >= 3 for id in IDS)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_the_statement_says_what_the_registry_says(tasks, id):
+    entry, text = exercises()[id], tasks[id][1].statement.source
+    dots = "●" * entry.difficulty + "○" * (4 - entry.difficulty)
+    assert re.match(rf"### Exercise {int(id[:2])}\.\d+: {re.escape(entry.title)}\n", text)
+    assert f"*{dots} · {entry.minutes} minutes*" in text
+    assert text.index("<summary>Hint</summary>") < text.index("<summary>Pseudo-code</summary>")
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_the_solution_is_right(tasks, id):
+    task = tasks[id][1]
+    function = answer(task.solution.source, task.function)
+    for seed in range(6):
+        verdict = judge(id, function, seed)
+        assert verdict, verdict
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_the_stub_is_not_written_yet(tasks, id):
+    section, task = tasks[id]
+    cells = student_version(read_source(section.path)).cells
+    (stub,) = [cell for cell in cells if cell.metadata.get("nbgrader", {}).get("grade_id") == task.key]
+    assert STUB in stub.source
+    verdict = judge(id, answer(stub.source, task.function))
+    assert (verdict.status, verdict.passed) == ("not written yet", False)
+
+
+@pytest.mark.parametrize(("id", "name", "function", "words"), CASES, ids=[f"{id}-{name}" for id, name, *_ in CASES])
+def test_a_wrong_answer_is_named(id, name, function, words):
+    for seed in range(4):
+        verdict = judge(id, function, seed)
+        assert not verdict.passed, f"accepted with seed {seed}"
+        assert words in verdict.message
+        assert "\n" not in verdict.message
+    assert judge(id, function, 3) == verdict, "the same answer and seed give the same words"

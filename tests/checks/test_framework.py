@@ -1,0 +1,263 @@
+"""What check and grade do with answers of every kind."""
+
+import ast
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import attnbook.checks
+from attnbook.checks import NotPassed, check, exercises, grade, judge
+from attnbook.checks.registry import exercise
+from attnbook.checks.trial import Trial
+from attnbook.checks.verdict import Mistake
+
+ID = "00.weighted_sum"
+
+
+def right(weights, values):
+    return weights @ values
+
+
+@pytest.fixture
+def probe():
+    """Register a check for one test: probe(function(answer, trial)) -> id."""
+
+    def add(function):
+        exercise("99.probe", title="A probe", difficulty=1, minutes=1)(function)
+        return "99.probe"
+
+    yield add
+    attnbook.checks.registry._EXERCISES.pop("99.probe", None)
+
+
+def test_check_prints_one_line_and_returns_the_verdict(capsys):
+    verdict = check(ID, right)
+    assert verdict.passed and verdict
+    assert capsys.readouterr().out == "✓ 00.weighted_sum: right.\n"
+    assert not check(ID, lambda weights, values: values)
+    assert capsys.readouterr().out.startswith("✗ 00.weighted_sum: the context: the shape is (3, 4)") is False
+    assert len(capsys.readouterr().out) == 0
+
+
+def test_a_cell_that_ends_in_a_check_shows_it_once():
+    from IPython.core.interactiveshell import InteractiveShell
+
+    # An empty bundle: the kernel sends nothing, so that the printed line stands alone.
+    assert InteractiveShell.instance().display_formatter.format(judge(ID, right)) == ({}, {})
+
+
+def test_grade_is_silent_or_raises(capsys):
+    assert grade(ID, right) is None
+    with pytest.raises(NotPassed, match="None came back") as caught:
+        grade(ID, lambda weights, values: None, seed=1)
+    assert capsys.readouterr() == ("", "")
+    assert caught.value._render_traceback_() == [str(caught.value.verdict)], "the page shows the sentence, not the stack"
+    assert isinstance(caught.value, AssertionError)
+
+
+def test_another_seed_draws_other_inputs():
+    seen = {}
+    for seed in (0, 0, 1):
+        inputs = []
+        judge(ID, lambda weights, values: inputs.append(values) or weights @ values, seed)
+        seen.setdefault(seed, []).append(inputs[0])
+    assert torch.equal(*seen[0])
+    assert not torch.equal(seen[0][0], seen[1][0])
+
+
+def test_an_unknown_id_names_the_nearest():
+    with pytest.raises(ValueError, match=r"no exercise '00.weigted_sum'; did you mean '00.weighted_sum'"):
+        check("00.weigted_sum", right)
+    with pytest.raises(ValueError, match="known: 00.weighted_sum"):
+        check("zzz", right)
+
+
+def test_something_that_is_no_function():
+    assert "got a Tensor, expected your function" in judge(ID, torch.ones(2)).message
+
+
+def test_an_error_is_told_with_its_line():
+    def crashes(weights, values):
+        kept = weights
+        return kept[99]
+
+    verdict = judge(ID, crashes)
+    assert verdict.status == "stopped"
+    line = crashes.__code__.co_firstlineno + 2
+    assert f"your code stopped with IndexError: index 99 is out of bounds for dimension 0 with size 3; line {line}: return kept[99]" == verdict.message
+
+
+def test_wrong_arguments_point_at_the_stub():
+    assert "Does your function take the arguments of the stub?" in judge(ID, lambda weights: weights).message
+
+
+def test_not_implemented_with_a_message_is_an_error():
+    def refuses(weights, values):
+        raise NotImplementedError("no such kernel")
+
+    assert judge(ID, refuses).status == "stopped"
+
+
+def test_leaving_and_interrupting():
+    def leaves(weights, values):
+        sys.exit(0)
+
+    def interrupted(weights, values):
+        raise KeyboardInterrupt
+
+    assert "SystemExit" in judge(ID, leaves).message
+    with pytest.raises(KeyboardInterrupt):  # that is how a time limit arrives
+        judge(ID, interrupted)
+
+
+def test_warnings_and_errors_go_to_standard_output(capsys):
+    def talks(weights, values):
+        warnings.warn("hm", stacklevel=1)
+        print("hello", file=sys.stderr)
+        return weights @ values
+
+    grade(ID, talks)
+    assert capsys.readouterr().err == "", "nbgrader takes no marks for what stands there"
+
+
+def test_the_reader_s_random_numbers_stay_as_they_were():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    judge(ID, lambda weights, values: weights @ values + 0 * torch.rand(1))
+    assert torch.equal(torch.rand(3), expected)
+
+
+class Yes:
+    """Equal to everything, and whatever you ask of it."""
+
+    shape, dtype = (3, 4), torch.float32
+
+    def __eq__(self, other):
+        return True
+
+    def __getattr__(self, name):
+        return self
+
+    def __call__(self, *inputs):
+        return self
+
+
+class Agreeing(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, inputs=(), options=None):
+        return True
+
+
+def hooked(weights, values):
+    """A plain tensor of wrong numbers whose methods have been replaced."""
+    result = torch.zeros(*weights.shape[:-1], values.shape[-1])
+    for name in ("detach", "clone", "cpu", "double", "numpy"):
+        setattr(result, name, lambda *_, **__: weights @ values)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda w, v: Yes(), "a Yes came back"),
+        (lambda w, v: (w @ v).as_subclass(Agreeing), "a Agreeing came back"),
+        (hooked, "expected"),
+        (lambda w, v: (w @ v).to_sparse(), "dense tensor"),
+        (lambda w, v: (w @ v).to("meta"), "device meta"),
+        (lambda w, v: (w @ v).tolist(), "a list came back, expected a torch.Tensor"),
+        (lambda w, v: (w @ v).half(), "the dtype is float16, expected float32"),
+        (lambda w, v: (w @ v).abs() / 0, "is inf"),
+        (lambda w, v: (w @ v) * torch.nan, "the context[0, 0] is NaN, a finite number was expected"),
+        (lambda w, v: (w @ v) + 0.5, "differ)"),
+        (lambda w, v: (w @ v)[:1], "the shape is (1, 4), expected (3, 4)"),
+    ],
+)
+def test_a_result_is_judged_by_its_numbers(function, words):
+    verdict = judge(ID, function)
+    assert verdict.status == "mistake"
+    assert words in verdict.message
+
+
+def test_a_parameter_and_a_result_with_a_gradient_are_fine():
+    assert judge(ID, lambda w, v: torch.nn.Parameter(w @ v))
+    assert judge(ID, lambda w, v: (w @ v.requires_grad_(False)).requires_grad_())
+
+
+def test_changed_arguments_are_seen(probe):
+    arguments = (torch.zeros(2), [[1, 2], [3]], {1, 2}, torch.zeros(2))
+
+    def run(answer, trial):
+        trial.call(answer, *arguments)
+
+    id = probe(run)
+    for change, words in (
+        (lambda a, b, c, d: a.add_(1), "argument a in place"),
+        (lambda a, b, c, d: b[1].append(4), "argument b in place"),
+        (lambda a, b, c, d: b.append([]), "argument b in place: it has 3 entries"),
+        (lambda a, b, c, d: c.add(3), "argument c in place"),
+        (lambda a, b, c, d: d.requires_grad_(), "leaves gradients on its argument d"),
+        (lambda a, b, c, d: a.resize_(1), "argument a in place"),
+    ):
+        verdict = judge(id, change)
+        assert words in verdict.message, verdict
+    assert judge(id, lambda *_: None)
+    assert arguments[1] == [[1, 2], [3]] and arguments[2] == {1, 2}, "the check works on copies"
+
+
+def test_numbers_truths_ids_and_tuples():
+    trial = Trial()
+    assert trial.number(torch.tensor(2.0), "x") == trial.number(np.float64(2), "x") == trial.number(2, "x") == 2.0
+    assert trial.truth(torch.tensor(True), "x") is True
+    assert trial.ids(torch.tensor([1, 2]), "x") == trial.ids((1, torch.tensor(2)), "x") == [1, 2]
+    for ask, value, words in (
+        (trial.number, True, "a bool came back"),
+        (trial.number, float("nan"), "is NaN"),
+        (trial.number, torch.ones(2), "a Tensor came back"),
+        (trial.truth, 1, "a int came back"),
+        (trial.ids, [1.0], "entry 0 is a float"),
+        (trial.ids, None, "None came back"),
+        (trial.ids, torch.ones(2), "a Tensor came back"),
+    ):
+        with pytest.raises(Mistake, match=words):
+            ask(value, "x")
+    with pytest.raises(Mistake, match="returns 3 values, expected the tuple"):
+        trial.parts((1, 2, 3), ("a", "b"))
+
+
+def test_a_recognized_slip_that_is_also_right_is_right():
+    trial = Trial()
+    trial.close(torch.ones(2), np.ones(2), "x", {"never said": np.ones(2)})
+    with pytest.raises(Mistake, match="twice too large"):
+        trial.close(torch.full((2,), 2.0), np.ones(2), "x", {"twice too large": np.full(2, 2.0)})
+    with pytest.raises(Mistake, match=r"x\[1\] is 3, expected 1 \(1 of 2 values differ\)"):
+        trial.close(torch.tensor([1.0, 3.0]), np.ones(2), "x")
+
+
+def test_ids_and_difficulties_are_checked(probe):
+    id = probe(lambda answer, trial: None)
+    with pytest.raises(ValueError, match="registered twice"):
+        exercise(id, title="", difficulty=1, minutes=1)(lambda answer, trial: None)
+    with pytest.raises(ValueError, match="expected 1, 2, 3 or 4"):
+        exercise("99.other", title="", difficulty=5, minutes=1)(lambda answer, trial: None)
+
+
+def test_checks_know_nothing_that_they_grade():
+    folder = Path(attnbook.checks.__file__).parent
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level <= 1, f"{path.name} imports from the rest of attnbook"
+                assert not (node.module or "").startswith("attnbook"), path.name
+            elif isinstance(node, ast.Import):
+                assert not any(name.name.startswith("attnbook") for name in node.names), path.name
+
+
+def test_keys_are_names_that_nbgrader_takes():
+    keys = [task.key for task in exercises().values()]
+    assert len(set(keys)) == len(keys)
+    assert all(key.replace("-", "").isalnum() for key in keys)
