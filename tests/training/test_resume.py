@@ -107,6 +107,14 @@ def test_stopped_while_a_checkpoint_is_written(tmp_path, monkeypatch, moment):
     assert_equal_runs(resumed, whole)
 
 
+def test_what_a_dead_process_left_is_removed(tmp_path):
+    for name in (".step_000008.999999.tmp", ".step_000002.old.tmp"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "state.pt").write_bytes(b"half")
+    train(tmp_path, steps=4)
+    assert names(tmp_path) == ["step_000004"]
+
+
 def test_a_run_in_two_parts_equals_one(tmp_path):
     whole = train(tmp_path / "whole", schedule=None)
     train(tmp_path / "parts", steps=5, schedule=None, evaluate_every=5)
