@@ -26,7 +26,7 @@ def ranks(tmp_path_factory):
     command += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(port)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [*command, distributed_script.__file__, str(place)], env=environment, capture_output=True, text=True, timeout=240
+        [*command, distributed_script.__file__, str(place)], env=environment, capture_output=True, text=True, timeout=400
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return [torch.load(place / f"rank_{rank}.pt") for rank in range(2)], place

