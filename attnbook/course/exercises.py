@@ -98,9 +98,10 @@ def instructor_notebook(section: Section) -> NotebookNode:
     cells = [new_markdown_cell(title), section.setup]
     for task in section.tasks:
         cells += [task.statement, *task.cells]
-    nb = new_notebook(cells=[deepcopy(cell) for cell in cells])
-    for place, cell in enumerate(nb.cells):
+    cells = [deepcopy(cell) for cell in cells]
+    for place, cell in enumerate(cells):
         cell.id = f"cell-{place:03d}"
+    nb = new_notebook(cells=cells)
     nb.metadata = deepcopy(NotebookNode({key: NotebookNode(value) for key, value in source.METADATA.items()}))
     return nb
 

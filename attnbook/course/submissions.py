@@ -112,9 +112,9 @@ def restore(nb: NotebookNode, section: Section) -> tuple[NotebookNode, dict[str,
         if task.id not in placed:
             at = next(i for i, c in enumerate(cells) if _grade_id(c) == task.key)
             cells[at + 1 : at + 1] = [_fresh(test) for test in task.tests]
-    made = new_notebook(cells=cells, metadata=NotebookNode({k: NotebookNode(v) for k, v in source.METADATA.items()}))
-    for place, cell in enumerate(made.cells):
+    for place, cell in enumerate(cells):
         cell.id = f"cell-{place:03d}"
+    made = new_notebook(cells=cells, metadata=NotebookNode({k: NotebookNode(v) for k, v in source.METADATA.items()}))
     return made, remarks
 
 

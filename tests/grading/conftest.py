@@ -1,0 +1,12 @@
+import pytest
+
+from attnbook.course.exercises import find_book, sections
+
+IDS = ("00.weighted_sum", "00.temperature")
+
+
+@pytest.fixture(scope="session")
+def section():
+    """Two exercises of the first section of the book."""
+    (part,) = sections(find_book(), ["soft_lookup"], IDS)
+    return part
