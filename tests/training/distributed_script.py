@@ -12,13 +12,13 @@ from training_doubles import CopyBatches, make_model
 
 from attnbook.training import NonFiniteError, fit, token_loss
 
-OPTIONS = {"steps": 8, "learning_rate": 0.01, "clip_norm": 0.5, "device": "cpu", "progress": False}
+OPTIONS = {"steps": 8, "learning_rate": 0.01, "optimizer": "adamw", "clip_norm": 0.5, "device": "cpu", "progress": False}
 
 
 def start(seed, dtype):
-    """A model with weights of that seed, two of which no loss depends on."""
+    """A model with weights of that seed, two of which no loss depends on: no gradient, so no weight decay either."""
     model = make_model(seed, dtype)
-    model.unused = torch.nn.Parameter(torch.full((2,), float(seed), dtype=dtype))
+    model.unused = torch.nn.Parameter(torch.full((2,), seed + 1.0, dtype=dtype))
     return model
 
 
@@ -31,6 +31,8 @@ def run(name, directory, rank=0):
         model.register_buffer("seen", torch.zeros((), dtype=dtype))
 
     def loss(model, batch):
+        if len(batch.source) == 0:
+            raise ValueError("a process without rows has no loss to compute")
         if name == "running statistics":
             model.seen += len(batch.source)
         return token_loss(model, batch)
