@@ -55,6 +55,9 @@ for _model in ("bahdanau", "seq2seq"):
 _add("tatoeba-en-fr", "translation:tatoeba",
      "A small attention model of everyday English and French, with its checkpoint; alignment error rate on Alibi",
      "30 on one CPU core", needs="tatoeba-fra-eng, alibi-alignments")
+_add("tatoeba-en-fr-alignment", "translation:alibi",
+     "Alignment error rate of the recorded tatoeba-en-fr model on Alibi, by length", "1 on one CPU core",
+     needs="alibi-alignments")
 for _model in ("seq2seq", "seq2seq-reversed", "bahdanau"):
     _add(f"length-{_model}", "length:by_length", f"Exact answers against source length, {_model}", "6 on two CPU cores",
          model=_model)

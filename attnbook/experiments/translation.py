@@ -6,14 +6,16 @@ from pathlib import Path
 
 import torch
 
+from .. import resources
 from ..models import Bahdanau, Seq2Seq
 from ..tasks import corpora, subwords
 from ..tasks.alignments import alignment_error_rate, links_from_weights, word_weights
 from ..tasks.batches import SequenceBatches, collate
 from ..tasks.pairs import Pair
-from ..training import beam_search, bleu, cosine_decay, fit, greedy, save_model, token_loss
+from ..training import (beam_search, bleu, cosine_decay, fit, greedy, load_model_weights, read_metadata, save_model,
+                        token_loss)
 
-__all__ = ["align", "multi30k", "tatoeba", "translate"]
+__all__ = ["alibi", "align", "multi30k", "tatoeba", "translate"]
 
 
 def translate(model, sentences, pieces_in, pieces_out, *, beam_size: int = 1, batch_size: int = 256,
@@ -48,14 +50,36 @@ def align(model, source_words, target_words, pieces_in, pieces_out):
 
 
 def _aer(model, pieces_in, pieces_out) -> dict[str, float]:
+    figures = _aer_of(corpora.alibi("en", "fr"), model, pieces_in, pieces_out)
+    return {"aer_alibi": figures["attention"], "aer_alibi_diagonal": figures["diagonal"],
+            "sentences": figures["sentences"]}
+
+
+def _aer_of(gold, model, pieces_in, pieces_out) -> dict:
+    """Alignment error rate of the model's largest weights, and of the plain diagonal, which knows two lengths only."""
     model.eval()
-    gold = corpora.alibi("en", "fr")
     predicted = [links_from_weights(align(model, pair.source, pair.target, pieces_in, pieces_out)) for pair in gold]
     diagonal = [{(round(j * (len(p.source) - 1) / max(1, len(p.target) - 1)), j) for j in range(len(p.target))}
                 for p in gold]
     sure, possible = [p.sure for p in gold], [p.possible for p in gold]
-    return {"aer_alibi": round(alignment_error_rate(predicted, sure, possible), 4),
-            "aer_alibi_diagonal": round(alignment_error_rate(diagonal, sure, possible), 4), "sentences": len(gold)}
+    return {"attention": round(alignment_error_rate(predicted, sure, possible), 4),
+            "diagonal": round(alignment_error_rate(diagonal, sure, possible), 4), "sentences": len(gold)}
+
+
+def alibi(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results")) -> dict:
+    """Alignment error rate of the recorded ``tatoeba-en-fr`` model by length of the English sentence."""
+    name = f"results/tatoeba-en-fr.seed{seed}"
+    pieces_in, pieces_out = (subwords.Subwords.load(resources.path(f"{name}.{side}.json")) for side in ("en", "fr"))
+    metadata = read_metadata(resources.path(f"{name}.safetensors"))
+    model = Bahdanau(len(pieces_in), len(pieces_out), d_embed=int(metadata["d_embed"]),
+                     hidden_size=int(metadata["hidden_size"]))
+    load_model_weights(model, resources.path(f"{name}.safetensors"))
+    model.to(device)
+    gold, rows = corpora.alibi("en", "fr"), []
+    for low, high in ((1, 10), (11, 20), (21, 30), (31, 999)):
+        chosen = [pair for pair in gold if low <= len(pair.source) <= high]
+        rows.append({"words": [low, high], **_aer_of(chosen, model, pieces_in, pieces_out)})
+    return {"all": _aer_of(gold, model, pieces_in, pieces_out), "by_words": rows}
 
 
 def _validation_loss(pairs, pieces_in, pieces_out):
