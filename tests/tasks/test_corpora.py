@@ -78,7 +78,8 @@ def test_the_split_leaks_nothing(mirror, direction):
     # Sentences that differ in punctuation alone, several translations each, and French shared between English ones.
     lines = []
     for n, word in enumerate(LETTERS):
-        lines += [(f"see {word}.", f"vois {word}."), (f"See {word}!", f"regarde {word} !"), (f"see {word}", f"vu {n // 2}")]
+        lines += [(f"see {word}", f"vu {n // 2}"), (f"see {word}.", f"vois {word}."), (f"See {word}!", f"regarde {word} !")]
+        lines += [(f"SEE {word}.", f"Vois {word}.")]  # the same pair once more, but for case
     put_tatoeba(mirror, lines)
     source, target = direction
     task = make_task("tatoeba", train=120, valid=15, test=20, seed=3, source=source, target=target)
@@ -88,6 +89,8 @@ def test_the_split_leaks_nothing(mirror, direction):
     again = make_task("tatoeba", train=90, valid=15, test=20, seed=3, source=source, target=target)
     assert (again.test, again.valid, again.train) == (task.test, task.valid, task.train[:90])
     assert make_task("tatoeba", train=120, valid=15, test=20, seed=4, source=source, target=target).test != task.test
+    turned = make_task("tatoeba", train=120, valid=15, test=20, seed=3, source=target, target=source)
+    assert [pair[1::-1] for pair in turned.test] == [pair[:2] for pair in task.test]  # one split for both directions
     assert task.attribution == "by the makers of tatoeba-fra-eng"
     with pytest.raises(ValueError, match="fixed collection"):
         task.unseen(1, seed=0)
