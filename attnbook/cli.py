@@ -28,7 +28,7 @@ def list_experiments() -> None:
     width = max(map(len, EXPERIMENTS))
     for name, experiment in sorted(EXPERIMENTS.items()):
         needs = f" · needs {experiment.needs}" if experiment.needs else ""
-        click.echo(f"{name:<{width}}  {experiment.title} · about {experiment.minutes} min{needs}")
+        click.echo(f"{name:<{width}}  {experiment.title} · about {experiment.minutes}{needs}")
 
 
 @main.command()

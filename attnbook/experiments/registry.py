@@ -46,21 +46,21 @@ for _language, _long in (("de", "German"), ("fr", "French")):
     for _model in ("bahdanau", "seq2seq"):
         _add(f"multi30k-en-{_language}-{_model}", "translation:multi30k",
              f"Multi30k English to {_long} with {'attention' if _model == 'bahdanau' else 'a fixed vector'}: BLEU",
-             "6 on one GPU", needs="multi30k" + (", alibi-alignments" if _language == "fr" else ""),
+             "6 minutes on one GPU", needs="multi30k" + (", alibi-alignments" if (_language, _model) == ("fr", "bahdanau") else ""),
              target=_language, model=_model)
 for _model in ("bahdanau", "seq2seq"):
     _add(f"multi30k-en-de-{_model}-small", "translation:multi30k",
-         f"The same, small and short enough for one CPU core, {_model}", "12 on one CPU core", needs="multi30k",
+         f"The same, small and short enough for one CPU core, {_model}", "12 minutes on one CPU core", needs="multi30k",
          target="de", model=_model, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2, steps=1500,
          learning_rate=2e-3)
 _add("tatoeba-en-fr", "translation:tatoeba",
      "A small attention model of everyday English and French, with its checkpoint; alignment error rate on Alibi",
-     "30 on one CPU core", needs="tatoeba-fra-eng, alibi-alignments")
+     "30 minutes on one CPU core", needs="tatoeba-fra-eng, alibi-alignments")
 _add("tatoeba-en-fr-alignment", "translation:alibi",
-     "Alignment error rate of the recorded tatoeba-en-fr model on Alibi, by length", "1 on one CPU core",
+     "Alignment error rate of the recorded tatoeba-en-fr model on Alibi, by length", "1 minute on one CPU core",
      needs="alibi-alignments")
 for _model in ("seq2seq", "seq2seq-reversed", "bahdanau"):
-    _add(f"length-{_model}", "length:by_length", f"Exact answers against source length, {_model}", "6 on two CPU cores",
+    _add(f"length-{_model}", "length:by_length", f"Exact answers against source length, {_model}", "6 minutes on one CPU core",
          model=_model)
 
 
