@@ -15,6 +15,7 @@ SET = {
     "ATTNBOOK_PRESET": "quick",
     "ATTNBOOK_PROGRESS": "0",
     "CUDA_VISIBLE_DEVICES": "",
+    "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait in a loop cost ten times the work where other programs run too
     "PYTHONHASHSEED": "0",
     "PYTHONWARNINGS": "ignore::DeprecationWarning",
     "TQDM_DISABLE": "1",
