@@ -22,6 +22,15 @@ def test_context_and_weights_equal_the_numpy_oracle(score, problem):
         torch.testing.assert_close(got.weights[b].detach(), torch.tensor(weights), **EXACT)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_weights_of_every_registered_score_are_shares_over_the_keys(score, problem, masked):
+    query, key, value, mask = problem
+    mask = mask if masked else torch.ones_like(mask)
+    weights = attend(score, 100 * query, 100 * key, value, mask).weights
+    assert (weights >= 0).all() and (weights <= 1).all() and (weights[~mask] == 0).all()
+    torch.testing.assert_close(weights.sum(-1), mask.any(-1).double(), atol=1e-12, rtol=0)
+
+
 @pytest.mark.parametrize("blocks", [1, 30, 10**6])
 @pytest.mark.parametrize("masked", [False, True])
 def test_streaming_equals_the_stored_matrix_in_value_and_gradient(score, problem, blocks, masked):
