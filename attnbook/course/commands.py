@@ -8,19 +8,22 @@ from pathlib import Path
 
 import click
 
-_BOOK = click.option("--book", type=click.Path(path_type=Path), help="A checkout of the book; default: the one that attnbook runs from.")
-_SECTION = click.option("--section", "only", multiple=True, metavar="NAME", help="Only this section, as soft_lookup; may be repeated.")
+_FOLDER = click.Path(path_type=Path)
+_SECONDS = click.IntRange(1)
+_BOOK = click.option("--book", type=_FOLDER, help="A checkout of the book; default: the one that attnbook runs from.")
+_SECTION = click.option("--section", "only", multiple=True, metavar="NAME", help="Only this section, as soft_lookup; repeatable.")
+_UNPROTECTED = "Students' code runs unprotected, with your rights: grade untrusted work in a container that you can throw away."
 
 
-@click.command(epilog="Students' code runs unprotected, with your rights: grade untrusted work in a container that you can throw away.")
-@click.argument("submissions", type=click.Path(path_type=Path))
-@click.option("--out", default=Path("course/graded"), show_default=True, type=click.Path(path_type=Path), help="Where marks and feedback go.")
+@click.command(epilog=_UNPROTECTED)
+@click.argument("submissions", type=_FOLDER)
+@click.option("--out", default=Path("course/graded"), show_default=True, type=_FOLDER, help="Where marks and feedback go.")
 @_BOOK
 @_SECTION
-@click.option("--exercise", "tasks", multiple=True, metavar="ID", help="Only this exercise, as 00.weighted_sum; may be repeated.")
-@click.option("--timeout", default=30, show_default=True, type=click.IntRange(1), help="Seconds for one cell.")
-@click.option("--startup-timeout", default=120, show_default=True, type=click.IntRange(1), help="Seconds for a kernel to start.")
-@click.option("--limit", default=600, show_default=True, type=click.IntRange(1), help="Seconds for one notebook in all.")
+@click.option("--exercise", "tasks", multiple=True, metavar="ID", help="Only this exercise, as 00.weighted_sum; repeatable.")
+@click.option("--timeout", default=30, show_default=True, type=_SECONDS, help="Seconds for one cell.")
+@click.option("--startup-timeout", default=120, show_default=True, type=_SECONDS, help="Seconds for a kernel to start.")
+@click.option("--limit", default=600, show_default=True, type=_SECONDS, help="Seconds for one notebook in all.")
 @click.option("--jobs", type=click.IntRange(1), help="Notebooks graded at a time; default: one for each core.")
 def grade(submissions, out, book, only, tasks, timeout, startup_timeout, limit, jobs):
     """Grade the folder SUBMISSIONS, which holds STUDENT/SECTION.ipynb for every student.
@@ -52,7 +55,7 @@ def course():
 
 
 @course.command()
-@click.option("--out", default=Path("course/release"), show_default=True, type=click.Path(path_type=Path))
+@click.option("--out", default=Path("course/release"), show_default=True, type=_FOLDER)
 @_BOOK
 @_SECTION
 def release(out, book, only):
@@ -80,7 +83,7 @@ def release(out, book, only):
 
 
 @course.command()
-@click.option("--out", default=Path("course/example"), show_default=True, type=click.Path(path_type=Path))
+@click.option("--out", default=Path("course/example"), show_default=True, type=_FOLDER)
 @_BOOK
 @_SECTION
 def example(out, book, only):
@@ -95,7 +98,7 @@ def example(out, book, only):
 
 
 @course.command()
-@click.option("--out", default=Path("course/instructor"), show_default=True, type=click.Path(path_type=Path))
+@click.option("--out", default=Path("course/instructor"), show_default=True, type=_FOLDER)
 @_BOOK
 @_SECTION
 def instructor(out, book, only):

@@ -94,8 +94,8 @@ def sections(book: Path, only=None, tasks=None) -> list[Section]:
 
 def instructor_notebook(section: Section) -> NotebookNode:
     """The exercises of one section with solutions and hidden checks, as nbgrader's generate_assignment reads them."""
-    title = f"# {section.title}: exercises\n\nRun the cells from top to bottom. Each check says what is right, or the first thing that is wrong."
-    cells = [new_markdown_cell(title), section.setup]
+    how = "Run the cells from top to bottom. Each check says what is right, or the first thing that is wrong."
+    cells = [new_markdown_cell(f"# {section.title}: exercises\n\n{how}"), section.setup]
     for task in section.tasks:
         cells += [task.statement, *task.cells]
     cells = [deepcopy(cell) for cell in cells]

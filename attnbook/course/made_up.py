@@ -150,7 +150,10 @@ def _only_first_calls(right, task):
 
     judge(task.id, counted)
     calls = 2 * count  # the graded cell checks once for the reader and once for the mark
-    return f"\n\nhonest, left = {task.function}, {calls}\n\n\ndef {task.function}(*inputs):\n    global left\n    left -= 1\n    return honest(*inputs) if left >= 0 else inputs[0]\n"
+    return (
+        f"\n\nhonest, left = {task.function}, {calls}\n\n\ndef {task.function}(*inputs):\n    global left\n    left -= 1\n"
+        "    return honest(*inputs) if left >= 0 else inputs[0]\n"
+    )
 
 
 def _talks(task):

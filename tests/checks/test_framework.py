@@ -38,9 +38,8 @@ def test_check_prints_one_line_and_returns_the_verdict(capsys):
     verdict = check(ID, right)
     assert verdict.passed and verdict
     assert capsys.readouterr().out == "✓ 00.weighted_sum: right.\n"
-    assert not check(ID, lambda weights, values: values)
-    assert capsys.readouterr().out.startswith("✗ 00.weighted_sum: the context: the shape is (3, 4)") is False
-    assert len(capsys.readouterr().out) == 0
+    assert not check(ID, lambda weights, values: weights)
+    assert capsys.readouterr().out.startswith("✗ 00.weighted_sum: the context: the shape is (3, 3), expected (3, 4)")
 
 
 def test_a_cell_that_ends_in_a_check_shows_it_once():
@@ -88,7 +87,8 @@ def test_an_error_is_told_with_its_line():
     verdict = judge(ID, crashes)
     assert verdict.status == "stopped"
     line = crashes.__code__.co_firstlineno + 2
-    assert f"your code stopped with IndexError: index 99 is out of bounds for dimension 0 with size 3; line {line}: return kept[99]" == verdict.message
+    said = "your code stopped with IndexError: index 99 is out of bounds for dimension 0 with size 3"
+    assert verdict.message == f"{said}; line {line}: return kept[99]"
 
 
 def test_wrong_arguments_point_at_the_stub():

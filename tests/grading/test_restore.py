@@ -26,7 +26,9 @@ def names(nb):
 ORDER = [f"00-{name}{part}" for name in ("weighted-sum", "temperature") for part in ("", "-check", "-hidden")]
 
 
-@pytest.mark.parametrize("student", ["right", "right in the chapter", "right without checks", "right without cell names", "edited checks"])
+@pytest.mark.parametrize(
+    "student", ["right", "right in the chapter", "right without checks", "right without cell names", "edited checks"]
+)
 def test_the_checks_are_those_of_the_source(section, hand_ins, student):
     nb, remarks = restored(section, hand_ins[student])
     assert names(nb) == ORDER

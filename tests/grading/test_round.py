@@ -123,8 +123,8 @@ def test_a_second_run_repeats_the_marks(graded, section, tmp_path):
     again = ["right", "partly right", "endless loop", "ends the kernel", "not JSON"]
     write_class(tmp_path / "hand-ins", section, again)
     first = [row for row in table(out) if row["student"] in again]
-    arguments = [str(tmp_path / "hand-ins"), "--out", str(tmp_path / "out"), "--timeout", "3", "--exercise", IDS[0], "--exercise", IDS[1]]
-    result = CliRunner().invoke(grade, arguments)
+    arguments = [tmp_path / "hand-ins", "--out", tmp_path / "out", "--timeout", 3, "--exercise", IDS[0], "--exercise", IDS[1]]
+    result = CliRunner().invoke(grade, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
     assert "unprotected" in result.stderr
     assert "right · soft_lookup: 6 of 6" in result.stdout
@@ -139,9 +139,8 @@ def test_a_round_replaces_the_one_before(section, tmp_path):
     (tmp_path / "hand-ins" / "empty").mkdir()
     (tmp_path / "hand-ins" / "empty" / "soft_lookup.ipynb").write_text("")
     grading.grade_folder(tmp_path / "hand-ins", tmp_path / "out", tasks=IDS, say=lambda line: None)
-    assert [row["note"] for row in table(tmp_path / "out")] == ["nothing was handed in"] * 0 + [
-        "the file is not a Jupyter notebook (Notebook does not appear to be JSON)"
-    ] * 2 + ["nothing was handed in"] * 2
+    unreadable = "the file is not a Jupyter notebook (Notebook does not appear to be JSON)"
+    assert [row["note"] for row in table(tmp_path / "out")] == [unreadable] * 2 + ["nothing was handed in"] * 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hand-ins", "out"]
 
 
@@ -149,7 +148,8 @@ def test_a_notebook_that_takes_too_long_in_all_is_stopped(section, tmp_path):
     text, _ = made_up_class(section)["right"]
     nb = json.loads(text)
     stubborn = "import time\nwhile True:\n    try:\n        time.sleep(1)\n    except BaseException:\n        pass"
-    nb["cells"].insert(1, {**nb["cells"][1], "cell_type": "code", "source": stubborn, "metadata": {}, "outputs": [], "execution_count": None, "id": "stubborn"})
+    cell = {"cell_type": "code", "id": "stubborn", "metadata": {}, "execution_count": None, "outputs": [], "source": stubborn}
+    nb["cells"].insert(1, cell)
     for student, content in (("slow", json.dumps(nb)), ("quick", text)):
         (tmp_path / "hand-ins" / student).mkdir(parents=True)
         (tmp_path / "hand-ins" / student / "soft_lookup.ipynb").write_text(content)
