@@ -1,16 +1,17 @@
-"""The process that grades one notebook with nbgrader: `python -P autograde.py FOLDER SECTION STUDENT SECONDS SECONDS`.
+"""The process that grades notebooks with nbgrader, one after the other: `python -P autograde.py`, driven by grader.py.
 
 A process of its own, because whatever a notebook does to the one that grades it, the others must not notice. It imports
-nothing of attnbook, and so not PyTorch, which only the notebook's kernel needs.
+nothing of attnbook, and so not PyTorch, which only the notebooks' kernels need.
 """
+import json
 import logging
+import os
 import re
 import sys
 from pathlib import Path
 
 COURSE = "attnbook"
 STUB = "raise NotImplementedError  # YOUR CODE HERE"
-FAILED = 3  # the exit code for "there are no marks, standard error says why"
 
 
 class GradingFailed(RuntimeError):
@@ -72,12 +73,21 @@ def done(result: dict, doing: str) -> None:
 
 
 def main() -> None:
-    folder, section, student, timeout, startup_timeout = sys.argv[1:]
-    try:
-        autograde(folder, section, student, int(timeout), int(startup_timeout))
-    except GradingFailed as error:
-        print(error, file=sys.stderr)
-        sys.exit(FAILED)
+    """Answer requests, one line of JSON each, until standard input ends: {"env": …, "job": the arguments of autograde}.
+
+    An answer is {"failed": why there are no marks, or ""}.
+    """
+    answers = os.fdopen(os.dup(1), "w", buffering=1)  # private: what nbgrader prints, and a kernel inherits, goes nowhere
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    for line in sys.stdin:
+        request, failed = json.loads(line), ""
+        os.environ.clear()
+        os.environ.update(request["env"])
+        try:
+            autograde(*request["job"])
+        except GradingFailed as error:
+            failed = str(error)
+        answers.write(json.dumps({"failed": failed}) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,16 @@
-"""Grading one notebook: in a folder, with a gradebook and in a process of its own, so that nothing it does reaches another."""
+"""Grading one notebook: in a folder and with a gradebook of its own, so that nothing it does reaches another."""
 from __future__ import annotations
 
-import contextlib
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 
-from . import autograde
 from . import nbgrader_course as course
 from .exercises import Section
+from .grader import Grader
 from .submissions import Submission, Unreadable, read_submission, restore
 
 
@@ -43,7 +40,7 @@ class Result:
     scores: tuple[tuple[str, float], ...]
 
 
-def grade_one(work: Path, one: Submission, id: str, section: Section, limits: Limits) -> list[Result]:
+def grade_one(grader: Grader, work: Path, one: Submission, id: str, section: Section, limits: Limits) -> list[Result]:
     """Grade one submission against the course in `work`, and leave nbgrader's notebook and feedback page there.
 
     Never raises for what a student handed in: whatever happens ends in marks with a reason. Touches no gradebook but its own copy.
@@ -62,7 +59,7 @@ def grade_one(work: Path, one: Submission, id: str, section: Section, limits: Li
         for folder in (job, work):
             (folder / "submitted" / place).mkdir(parents=True)
             nbformat.write(nb, folder / "submitted" / place / f"{section.name}.ipynb")
-        reason = _run(job, section.name, id, limits)
+        reason = grader.grade(job, section.name, id, limits.cell, limits.startup, limits.notebook)
         if reason:
             return _nothing(one, section, reason)
         results = _read_marks(job, one, id, section, remarks, limits)
@@ -72,41 +69,6 @@ def grade_one(work: Path, one: Submission, id: str, section: Section, limits: Li
         return results
     finally:
         shutil.rmtree(job, ignore_errors=True)
-
-
-def _run(job, section, id, limits):
-    """Run the grading process. Returns "" or why the notebook has no marks."""
-    command = [sys.executable, "-P", autograde.__file__, str(job), section, id, str(limits.cell), str(limits.startup)]
-    process = subprocess.Popen(
-        command,
-        env=course.environment(job),
-        cwd=job,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        _, said = process.communicate(timeout=limits.notebook)
-    except subprocess.TimeoutExpired:
-        _end(process)
-        return f"the notebook ran longer than {limits.notebook} s in all and was stopped"
-    lines = said.decode(errors="replace").strip().splitlines()
-    if process.returncode == autograde.FAILED and lines:
-        return lines[-1]
-    return f"the process that graded the notebook ended with code {process.returncode}" if process.returncode else ""
-
-
-def _end(process):
-    """End the process and its kernel, which runs in a session of its own."""
-    import psutil
-
-    with contextlib.suppress(psutil.NoSuchProcess):
-        for member in psutil.Process(process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                member.kill()
-    process.kill()
-    process.communicate()
 
 
 def _read_marks(job, one, id, section, remarks, limits):

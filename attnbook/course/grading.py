@@ -7,12 +7,15 @@ import shutil
 import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 from . import nbgrader_course as course
 from .exercises import find_book, sections
 from .grade_one import Limits, Result, grade_one
+from .grader import Grader
 from .report import write_csv, write_feedback
 from .submissions import find_submissions
 
@@ -68,11 +71,12 @@ def _grade(parts, found, remarks, out, limits, jobs, say):
     try:
         course.add_assignments(work, parts)
         results = []
-        with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-            for marks in pool.map(lambda one: grade_one(work, one, ids[one.student], by_name[one.section], limits), found):
-                results += marks
-                got, most = sum(one.points for one in marks), sum(one.max for one in marks)
-                say(f"{marks[0].student} · {marks[0].section}: {got:g} of {most:g}")
+        for marks in _in_parallel(
+            lambda grader, one: grade_one(grader, work, one, ids[one.student], by_name[one.section], limits), found, jobs
+        ):
+            results += marks
+            got, most = sum(one.points for one in marks), sum(one.max for one in marks)
+            say(f"{marks[0].student} · {marks[0].section}: {got:g} of {most:g}")
         course.record(work, {(ids[one.student], one.section, cell): score for one in results for cell, score in one.scores})
         write_csv(work / "marks.csv", results)
         for student, id in ids.items():
@@ -84,6 +88,25 @@ def _grade(parts, found, remarks, out, limits, jobs, say):
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return Round(results, remarks)
+
+
+def _in_parallel(grade, found, jobs):
+    """grade(grader, submission) for all of `found`, in their order, with `jobs` at a time."""
+    count, graders = jobs or os.cpu_count() or 1, SimpleQueue()
+
+    def run(one):
+        grader = graders.get()  # there are as many as threads
+        try:
+            return grade(grader, one)
+        finally:
+            graders.put(grader)
+
+    with ExitStack() as stack, ThreadPoolExecutor(count) as pool:
+        for _ in range(count):
+            grader = Grader()
+            stack.callback(grader.close)
+            graders.put(grader)
+        yield from pool.map(run, found)
 
 
 def _names(students):

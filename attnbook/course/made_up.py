@@ -77,6 +77,7 @@ def made_up_class(section: Section) -> dict[str, tuple[str, dict[str, float]]]:
         "forged check": (forged, lost),
         "answer deleted": (without(book(), lambda meta: meta.get("grade_id") == first.key), lost),
         "always equal": (book(_YES.format(f=function)), lost),
+        "ends its grader": (book(right + "\nimport os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nos.kill(os.getppid(), 9)\n"), none),
         "ends the kernel": (book(right + "\nimport os\nos._exit(0)\n"), none),
     }
     texts = {student: (nbformat.writes(nb), marks) for student, (nb, marks) in notebooks.items()}

@@ -21,6 +21,7 @@ WHY = {
     "another format": "not a Jupyter notebook",
     "always equal": "a Yes came back, expected a torch.Tensor",
     "answer deleted": "the cell for your answer is missing from the notebook",
+    "ends its grader": "the notebook ended the process that graded it",
     "crashing": "your code stopped with IndexError: list index out of range; line 2: return [][1]",
     "edited checks": "None came back",
     "empty file": "not a Jupyter notebook",
