@@ -41,10 +41,10 @@ def additive_score(answer, trial):
 
 @exercise("02.masked_context", title="A context without padding", difficulty=2, minutes=15)
 def masked_context(answer, trial):
-    for scale in (1.0, 30.0):
+    for scale, padding_everywhere in ((1.0, True), (30.0, False)):
         batch, n, d = 3, trial.integers(5, 8), 4
         scores, annotations = scale * trial.normal(batch, n), trial.normal(batch, n, d)
-        lengths = torch.tensor([n, 2, trial.integers(2, n - 1)])
+        lengths = torch.tensor([n - 1 if padding_everywhere else n, 2, trial.integers(2, n - 1)])
         s, h, ends = array(scores), array(annotations), np.array(lengths.tolist())
         positions = np.arange(n)[None]
         real = positions < ends[:, None]
@@ -53,6 +53,8 @@ def masked_context(answer, trial):
             return np.einsum("bn,bnd->bd", weights, h)
 
         got_context, got = trial.parts(trial.call(answer, scores, annotations, lengths), ("context", "weights"))
+        if [tuple(getattr(part, "shape", ())) for part in (got_context, got)] == [(batch, n), (batch, d)]:
+            trial.fail("your function returns (weights, context): expected (context, weights), the context first")
         got = trial.tensor(got, "weights", (batch, n), nan="masked scores are -inf, and every source has at least one word")
         got_context = trial.tensor(got_context, "context", (batch, d))
         expected, full = softmax(np.where(real, s, -np.inf)), softmax(s)
@@ -164,11 +166,13 @@ def bidirectional(answer, trial):
             states[i] = state
         return states
 
-    def both(left=0, right=1, from_padding=False, unturned=False):
+    def both(left=0, right=1, from_padding=False, unturned=False, whole=False):
         rows = []
         for row, end in enumerate(ends):
             forward = run(left, row, range(end))
             backward = run(right, row, reversed(range(n if from_padding else end)))
+            if whole:
+                backward = backward[::-1].copy()
             backward[end:] = 0
             if unturned:
                 backward[:end] = backward[:end][::-1].copy()
@@ -191,6 +195,9 @@ def bidirectional(answer, trial):
         "the backward states come first: expected [forward; backward]": np.roll(expected, size, -1),
         "the backward half repeats the forward one: it must read from the end": np.concatenate([expected[..., :size]] * 2, -1),
     }
+    order = "the backward states are in reading order, that of the flipped batch: flip them back along the positions"
+    for late in (False, True):
+        trial.recognize(inside, expected, {order + (", and start at the last word" if late else ""): both(from_padding=late, whole=True)})
     trial.recognize(inside, expected, wrong)
     if trial.same(inside, expected) and (array(got) * ~real).any():
         trial.fail("the annotations of padding positions are not 0")

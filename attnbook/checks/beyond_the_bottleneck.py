@@ -3,6 +3,7 @@
 import torch
 
 from .registry import exercise
+from .trial import a
 
 
 def _subjects(trial, d):
@@ -50,7 +51,7 @@ def accuracy_by_length(answer, trial):
     if type(got) is torch.Tensor and got.dim() == 1:
         got = got.tolist()
     if type(got) not in (list, tuple):
-        trial.fail(f"the result is a {type(got).__name__}, expected a list with one accuracy a bin")
+        trial.fail(f"the result is {a(got)}, expected a list with one accuracy a bin")
     if len(got) != len(edges) - 1:
         trial.fail(f"the result has {len(got)} entries, expected {len(edges) - 1}: {len(edges)} edges bound {len(edges) - 1} bins")
     right, upper, lower, tokens, prefix = [], [], [], [], []

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from .registry import exercise
-from .trial import array
+from .trial import StudentError, a, array
 
 
 def _scripted_model(trial, script, size):
@@ -19,7 +19,7 @@ def _scripted_model(trial, script, size):
         if type(token) is torch.Tensor:
             token = int(token)
         if type(token) is not int or not isinstance(state, tuple):
-            given = f"a {type(token).__name__} and a {type(state).__name__}"
+            given = f"{a(token)} and {a(state)}"
             trial.fail(f"step(token, state) got {given}: expected a token id and the state of the step before")
         if len(calls) == len(noise):
             trial.fail(f"step was called {len(calls)} times and more: stop at eos, or after max_length tokens")
@@ -33,6 +33,15 @@ def _scripted_model(trial, script, size):
     return step, calls
 
 
+def _multiplies_by_alpha(answer, trial, found):
+    """Whether log p is divided by alpha · length: a negative alpha then turns the order of log p / length round."""
+    try:
+        got = trial.call(answer, found, -1.0)
+    except StudentError:
+        return False
+    return type(got) is list and got == min(found, key=lambda pair: pair[1] / len(pair[0]))[0]
+
+
 @exercise("01.best_hypothesis", title="Long and short hypotheses", difficulty=1, minutes=5)
 def best_hypothesis(answer, trial):
     # Each slip picks another one, and so do the right choices at alpha 1, 0.8 and 0.5.
@@ -41,7 +50,10 @@ def best_hypothesis(answer, trial):
     length, log_p = np.array([len(tokens) for tokens, _ in found]), np.array([log_p for _, log_p in found])
     for alpha in (1.0, 0.8, 0.5, 0.0):
         best = int((log_p / length**alpha).argmax())
-        got = trial.ids(trial.call(answer, found, alpha), "the result")
+        got = trial.call(answer, found, alpha)
+        if type(got) in (tuple, list) and len(got) == 2 and type(got[0]) is list:
+            trial.fail("the whole pair (tokens, log p) came back: return the tokens alone")
+        got = trial.ids(got, "the result")
         picked = [i for i, (tokens, _) in enumerate(found) if tokens == got]
         if not picked:
             trial.fail(f"{got} is none of the hypotheses: expected the tokens of the best one")
@@ -53,6 +65,8 @@ def best_hypothesis(answer, trial):
         }
         if picked[0] != best:
             scores = log_p / length**alpha
+            if picked[0] == int((log_p / length).argmax()) and _multiplies_by_alpha(answer, trial, found):
+                trial.fail(f"at alpha = {alpha:g}: log p is divided by alpha · length: alpha is an exponent, expected length ** alpha")
             for message, slip in slips.items():
                 if int(slip.argmax()) == picked[0]:
                     trial.fail(f"at alpha = {alpha:g}: {message}")
@@ -111,6 +125,9 @@ def beam_step(answer, trial):
             right[0],
             {
                 "the scores so far are not added: a hypothesis is worth its whole log p": array(following).reshape(-1)[alone],
+                "log p is multiplied: probabilities multiply, so their logarithms add up": np.sort(
+                    array(so_far)[:, None] * array(following), axis=None
+                )[::-1][:k],
                 "the scores are sorted from worst to best: expected the best first": right[0][::-1],
                 "these are the worst continuations: log p is negative, the largest is best": np.sort(total, axis=None)[:k],
                 "probabilities are mixed with log-probabilities: add two logarithms": np.sort(
@@ -133,6 +150,7 @@ def beam_step(answer, trial):
             {
                 "parents holds the tokens: index // V is the hypothesis, index % V the token": right[2],
                 "parents holds indices into all K·V continuations: divide by V": order,
+                "parents is index // K: every hypothesis has V continuations, so its number is index // V": order // beam,
                 "parents is index % K: the flattened index runs over the vocabulary first, so it is index // V": order % beam,
             },
         )
@@ -142,6 +160,7 @@ def beam_step(answer, trial):
             "tokens",
             {
                 "tokens holds indices into all K·V continuations: take the remainder by V": order,
+                "tokens is index % K: every hypothesis has V continuations, so the token is index % V": order % beam,
                 "tokens is index // K: the flattened index runs over the vocabulary first, so it is index % V": order // beam,
             },
         )

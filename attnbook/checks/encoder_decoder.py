@@ -4,11 +4,15 @@ import numpy as np
 import torch
 
 from .registry import exercise
-from .trial import array, softmax
+from .trial import StudentError, array, softmax
 
 
 def _padded(rows, width, pad):
     return np.array([row + [pad] * (width - len(row)) for row in rows])
+
+
+def _padded_left(rows, width, pad):
+    return np.array([[pad] * (width - len(row)) + row for row in rows])
 
 
 def _gru(x, h, w_x, w_h, b_x, b_h, *, order="rzn", candidate=np.tanh, swap=False, reset="product", bias=True):
@@ -20,6 +24,7 @@ def _gru(x, h, w_x, w_h, b_x, b_h, *, order="rzn", candidate=np.tanh, swap=False
     z = 1 / (1 + np.exp(-(from_x[:, part["z"]] + from_h[:, part["z"]])))
     inner = {
         "product": r * from_h[:, part["n"]],
+        "matrix": r * (h @ w_h[part["n"]].T) + (b_h[part["n"]] if bias else 0.0),
         "state": (r * h) @ w_h[part["n"]].T + b_h[part["n"]],
         "none": from_h[:, part["n"]],
     }[reset]
@@ -47,6 +52,12 @@ def teacher_forcing(answer, trial):
             {
                 "target_in is what the decoder must say: it reads the answer. Shift it by one, BOS first": right_out,
                 f"target_in is padded with 0: expected pad, which is {pad} here": _padded([[bos, *y] for y in targets], width, 0),
+                "target_in is padded with EOS: the places after the last token are filled with pad": _padded(
+                    [[bos, *y] for y in targets], width, eos
+                ),
+                "target_in is padded at the left: the row begins with BOS, pad comes after the last token": _padded_left(
+                    [[bos, *y] for y in targets], width, pad
+                ),
                 "target_in does not begin with BOS": _padded([[*y] for y in targets], width, pad),
             },
         )
@@ -60,6 +71,9 @@ def teacher_forcing(answer, trial):
                 "EOS stands at the end of the padded row: it belongs right after the last token": np.array(
                     [y + [pad] * (width - 1 - len(y)) + [eos] for y in targets]
                 ),
+                "target_out is padded at the left: the target comes first, pad after EOS": _padded_left(
+                    [[*y, eos] for y in targets], width, pad
+                ),
                 "target_out is padded with EOS: after the first EOS comes pad": _padded(targets, width, eos),
                 f"target_out is padded with 0: expected pad, which is {pad} here": _padded([[*y, eos] for y in targets], width, 0),
             },
@@ -68,23 +82,34 @@ def teacher_forcing(answer, trial):
 
 @exercise("01.last_states", title="The last real state", difficulty=2, minutes=10)
 def last_states(answer, trial):
-    batch, n, width = 4, trial.integers(6, 9), 3
-    outputs = trial.normal(batch, n, width)
-    lengths = torch.tensor([2, n, 1, trial.integers(3, n)])
-    h, ends = array(outputs), lengths.tolist()
-    got = trial.tensor(trial.call(answer, outputs, lengths), "the states", (batch, width), mention="one state a source")
-    rows = np.arange(batch)
-    real = np.arange(n)[None, :, None] < np.array(ends)[:, None, None]
-    wrong = {
-        "these are the states at the end of the padded batch: the encoder has read padding by then": h[:, -1],
-        "these are the states one step after the last token: positions count from 0": h[rows, np.array(ends) % n],
-        "these are the states one step before the last token": h[rows, np.array(ends) - 2],
-        "these are the first states": h[:, 0],
-        "the length of the first source is used for all": h[:, ends[0] - 1],
-        "these are means over the source: expected the state after the last token": (h * real).sum(1) / real.sum(1),
-        "these are maxima over the source: expected the state after the last token": np.where(real, h, -np.inf).max(1),
-    }
-    trial.close(got, h[rows, np.array(ends) - 1], "the states", wrong)
+    for shortest in (2, 1):
+        batch, n, width = 4, trial.integers(6, 9), 3
+        outputs = trial.normal(batch, n, width)
+        lengths = torch.tensor([3, n, shortest, trial.integers(4, n)])
+        h, ends = array(outputs), np.array(lengths.tolist())
+        try:
+            got = trial.call(answer, outputs, lengths)
+        except StudentError as error:
+            if f"index {n} is out of bounds" not in str(error):
+                raise
+            trial.fail(f"{error}. This is one step after the last token: positions count from 0, so it stands at length - 1")
+        got = trial.tensor(got, "the states", (batch, width), mention="one state a source")
+        rows = np.arange(batch)
+        real = np.arange(n)[None, :, None] < ends[:, None, None]
+        wrong = {
+            "these are the states at the end of the padded batch: the encoder has read padding by then": h[:, -1],
+            "these are the states one step after the last token: positions count from 0": h[rows, ends % n],
+            "these are the states one step after the last token, cut off at the end: positions count from 0": h[
+                rows, np.minimum(ends, n - 1)
+            ],
+            "these are the states one step before the last token": h[rows, ends - 2],
+            "all sources are cut at the length of the shortest: each has its own length": h[:, shortest - 1],
+            "these are the first states": h[:, 0],
+            "the length of the first source is used for all": h[:, ends[0] - 1],
+            "these are means over the source: expected the state after the last token": (h * real).sum(1) / real.sum(1),
+            "these are maxima over the source: expected the state after the last token": np.where(real, h, -np.inf).max(1),
+        }
+        trial.close(got, h[rows, ends - 1], "the states", wrong)
 
 
 @exercise("01.sequence_log_prob", title="How likely is this target?", difficulty=2, minutes=10)
@@ -132,7 +157,8 @@ def gru_step(answer, trial):
             "reset and update gate are swapped: the rows of the matrices are r, z, n in this order": _gru(*inputs, order="zrn"),
             "the candidate goes through a ReLU: expected tanh": _gru(*inputs, candidate=lambda a: np.maximum(a, 0)),
             "the candidate goes through a sigmoid: expected tanh": _gru(*inputs, candidate=lambda a: 1 / (1 + np.exp(-a))),
-            "the reset gate multiplies the state before the matrix: here it multiplies W h + b": _gru(*inputs, reset="state"),
+            "the reset gate multiplies the state before the matrix: here it multiplies U h + b', after the matrix": _gru(*inputs, reset="state"),
+            "the bias of h stands outside the reset gate: r multiplies U h + b', the bias included": _gru(*inputs, reset="matrix"),
             "the reset gate is not used": _gru(*inputs, reset="none"),
             "bias_hh is not added": _gru(*inputs, bias=False),
         }

@@ -4,7 +4,7 @@ import difflib
 from dataclasses import dataclass
 from typing import Callable
 
-from .trial import StudentError, Trial
+from .trial import StudentError, Trial, a
 from .verdict import MISTAKE, NOT_WRITTEN, RIGHT, STOPPED, Mistake, NotPassed, Verdict
 
 _EXERCISES = {}
@@ -75,7 +75,7 @@ def judge(id, answer, seed=0):
     """Run the checks of exercise `id` on the function `answer` and return the Verdict, silently."""
     task = find(id)
     if not callable(answer):
-        return Verdict(id, MISTAKE, f"the check got a {type(answer).__name__}, expected your function")
+        return Verdict(id, MISTAKE, f"the check got {a(answer)}, expected your function")
     try:
         task.function(answer, Trial(seed))
     except StudentError as error:

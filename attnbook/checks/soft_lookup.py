@@ -1,6 +1,7 @@
 """Checks of the section on the soft look-up: weighted sums, from soft to hard, and the softmax under a mask."""
 
 import numpy as np
+import torch
 
 from .registry import exercise
 from .trial import array, softmax
@@ -51,8 +52,17 @@ def temperature(answer, trial):
             }
         trial.close(got, softmax(s / t) @ v, f"at temperature {t:g} the context", wrong)
     zero = trial.call(answer, scores, values, 0.0)
-    zero = trial.tensor(zero, "at temperature 0 the context", (m, d), nan="0 is its own case: return the value of the best key")
+    zero = trial.tensor(
+        zero,
+        "at temperature 0 the context",
+        (m, d),
+        nan="0 is its own case: return the value of the best key",
+        mention="one best key a query: argmax runs over the keys, dim=-1",
+    )
     wrong = {
+        "at temperature 0 all queries get the same value: argmax runs over the keys of each query (dim=-1)": np.broadcast_to(
+            v[s.argmax() % n], hard.shape
+        ),
         "at temperature 0 the context is the mean of all values: expected the value of the best key": np.broadcast_to(
             v.mean(0), hard.shape
         ),
@@ -92,6 +102,20 @@ def masked_softmax(answer, trial):
     if leaked.any():
         trial.fail(f"a masked key gets weight {leaked.max():.2g}: expected exactly 0")
     trial.close(got, expected, "weights")
+
+    # Each of the three shows one slip of exp; the later slips survive it.
+    row, masked = np.zeros((2, m, 1)), np.where(allowed, 0.0, 300.0)
+    row[0, 0] = 300.0
+    for lift, message in (
+        (200.0, "exp overflows for large scores: subtract the largest score of a row first"),
+        (row, "one maximum is subtracted from several rows, and exp underflows to 0 in the others: each row has its own largest score"),
+        (masked, "the maximum is taken over all keys, and exp underflows to 0 for the allowed ones: take it over the allowed keys"),
+    ):
+        lifted = scores + torch.as_tensor(lift, dtype=torch.float32)
+        got = trial.tensor(trial.call(answer, lifted, mask), "weights", (2, m, n), nan=message)
+        if (array(got).sum(-1) < 0.5).any():
+            trial.fail(message)
+        trial.close(got, softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
 
     large = trial.call(answer, 3e4 * scores, mask)
     nan = "exp overflows for large scores: subtract the largest score of a row first"

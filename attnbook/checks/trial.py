@@ -39,6 +39,12 @@ def array(tensor):
     return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
 
 
+def a(value):
+    """The class of a value with its article: "a list", "an int"."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOaeio' or name == 'ndarray' else 'a'} {name}"
+
+
 def softmax(scores, axis=-1):
     """Softmax in NumPy, for the oracles. Rows of nothing but -inf give zeros."""
     top = scores.max(axis=axis, keepdims=True)
@@ -130,7 +136,7 @@ class Trial:
         if value is None:
             self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) not in _PLAIN_TENSORS:
-            self.fail(f"{name}: a {type(value).__name__} came back, expected a torch.Tensor")
+            self.fail(f"{name}: {a(value)} came back, expected a torch.Tensor")
         value = torch.Tensor.clone(torch.Tensor.detach(value))  # nothing that hangs on the reader's object comes along
         if value.layout != torch.strided or value.device.type == "meta":
             self.fail(f"{name}: expected an ordinary dense tensor, got layout {value.layout} on device {value.device.type}")
@@ -142,7 +148,7 @@ class Trial:
             self.fail(f"{name}: the dtype is {_dtype(value.dtype)}, expected {_dtype(dtype)}")
         if value.is_floating_point() and not torch.isfinite(value).all():
             bad = _first(~torch.isfinite(value))
-            self.fail(f"{name}{_at(bad)} is {_number(value[bad])}" + (f": {nan}" if nan else ", a finite number was expected"))
+            self.fail(f"{_entry(name, bad)} is {_number(value[bad])}" + (f": {nan}" if nan else ", a finite number was expected"))
         return value
 
     def number(self, value, name):
@@ -154,7 +160,7 @@ class Trial:
         if value is None:
             self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) not in (int, float):
-            self.fail(f"{name}: a {type(value).__name__} came back, expected one number")
+            self.fail(f"{name}: {a(value)} came back, expected one number")
         if not np.isfinite(value):
             self.fail(f"{name} is {_number(value)}, a finite number was expected")
         return float(value)
@@ -164,13 +170,13 @@ class Trial:
         if type(value) is torch.Tensor and torch.Tensor.numel(value) == 1 and value.dtype == torch.bool:
             value = torch.Tensor.item(value)
         if type(value) is not bool:
-            self.fail(f"{name}: a {type(value).__name__} came back, expected True or False")
+            self.fail(f"{name}: {a(value)} came back, expected True or False")
         return value
 
     def parts(self, value, names):
         """The members of a returned tuple, one for each name."""
         if type(value) not in (tuple, list) or len(value) != len(names):
-            what = f"{len(value)} values" if type(value) in (tuple, list) else f"a {type(value).__name__}"
+            what = f"{len(value)} values" if type(value) in (tuple, list) else a(value)
             self.fail(f"your function returns {what}, expected the tuple ({', '.join(names)})")
         return list(value)
 
@@ -181,13 +187,13 @@ class Trial:
         if type(value) is torch.Tensor and value.dtype == torch.long and value.dim() == 1:
             value = torch.Tensor.tolist(value)
         if type(value) not in (list, tuple):
-            self.fail(f"{name}: a {type(value).__name__} came back, expected a list of whole numbers")
+            self.fail(f"{name}: {a(value)} came back, expected a list of whole numbers")
         result = []
         for position, entry in enumerate(value):
             if type(entry) is torch.Tensor and entry.dtype == torch.long and entry.numel() == 1:
                 entry = torch.Tensor.item(entry)
             if type(entry) is not int:
-                self.fail(f"{name}: entry {position} is a {type(entry).__name__}, expected a whole number")
+                self.fail(f"{name}: entry {position} is {a(entry)}, expected a whole number")
             result.append(entry)
         return result
 
@@ -218,7 +224,7 @@ class Trial:
         worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.ndim else ()
         count = int((difference > 1e-4 * np.abs(expected) + 2e-5).sum())
         which = f" ({count} of {difference.size} values differ)" if difference.size > 1 else ""
-        self.fail(f"{name}{_at(worst)} is {_number(got[worst])}, expected {_number(expected[worst])}{which}")
+        self.fail(f"{_entry(name, worst)} is {_number(got[worst])}, expected {_number(expected[worst])}{which}")
 
 
 def _numbers(value):
@@ -266,6 +272,12 @@ def _first(condition):
 
 def _at(index):
     return f"[{', '.join(str(int(i)) for i in index)}]" if len(index) else ""
+
+
+def _entry(name, index):
+    """What one entry is called: "effects[0]" if all of them are "the effects"."""
+    before, the, noun = name.rpartition("the ")
+    return f"{before}{noun}{_at(index)}" if the and len(index) else f"{name}{_at(index)}"
 
 
 def _number(value):

@@ -14,6 +14,8 @@ def _small_network(trial, d):
     first, second, last = trial.normal(d, 3), trial.normal(d), trial.normal(3)
 
     def predict(inputs):
+        if type(inputs) is torch.Tensor and inputs.dim() == 1:
+            trial.fail("predict got a single row, inputs[i]: it reads a matrix of rows, here those that are left")
         return torch.tanh(inputs @ first + 0.3).mean(0) @ last + inputs.mean(0) @ second
 
     return predict
@@ -39,6 +41,7 @@ def leave_one_out(answer, trial):
             "the effects have a sign: expected how large the change is, its absolute value": full - without,
             "the effects have a sign, and the wrong one: expected the absolute value of the change": without - full,
             "only row i is kept: expected all rows but i": np.abs(full - alone),
+            "these are the predictions from row i alone: expected how far the prediction moves when row i is left out": alone,
             "these are the predictions without row i: expected how far they are from the full one": without,
             "the changes are squared: expected their absolute values": effects**2,
             "the effects are those of the row after: check which row is taken out": np.roll(effects, -1),
@@ -66,6 +69,32 @@ def gradient_times_input(answer, trial):
         trial.close(got, np.abs((g * x).sum(-1)), "the saliency", wrong)
 
 
+def _tau(a, b):
+    return np.mean([np.sign((a[i] - a[j]) * (b[i] - b[j])) for i, j in itertools.combinations(range(len(a)), 2)])
+
+
+def _wrong_agreements(a, b):
+    n = len(a)
+    pairs, tau = n * (n - 1) // 2, _tau(a, b)
+    products = np.mean([(a[i] - a[j]) * (b[i] - b[j]) for i, j in itertools.combinations(range(n), 2)])
+    return {
+        "these are the positions that argsort gives, not ranks: compare the numbers themselves, or argsort twice": _tau(
+            np.argsort(a), np.argsort(b)
+        ),
+        "this is the share of pairs in the same order: count those in the other order against them": (tau + 1) / 2,
+        "the difference of the counts is not divided by the number of pairs": tau * pairs,
+        "every pair is counted twice but divided by n(n-1)/2": 2 * tau,
+        "every pair is counted once but divided by n(n-1): the number of pairs is n(n-1)/2": tau / 2,
+        "the number of pairs is n(n-1)/2: n² counts every pair twice, and each position with itself": tau * pairs / n**2,
+        "the sum is divided by n²: that counts each position with itself. Of ordered pairs there are n(n-1)": 2 * tau * pairs / n**2,
+        "the sign is forgotten: a pair counts +1 or -1, however far apart its numbers are": products,
+        "this is the correlation of the numbers: only their order may count": np.corrcoef(a, b)[0, 1],
+        "this is the correlation of the ranks: expected pairs in the same order minus pairs in the other": np.corrcoef(
+            _ranks(a), _ranks(b)
+        )[0, 1],
+    }
+
+
 def _ranks(values):
     return np.argsort(np.argsort(values)).astype(float)
 
@@ -73,9 +102,15 @@ def _ranks(values):
 @exercise("00.rank_agreement", title="Do two rankings agree?", difficulty=3, minutes=15)
 def rank_agreement(answer, trial):
     n = trial.integers(6, 10)
-    first = trial.normal(n)
+    for _ in range(200):  # until every slip has a result of its own
+        first, other = trial.normal(n), trial.normal(n)
+        a, b = array(0.5 * first + other), array(first**3)
+        tau = _tau(a, b)
+        results = np.sort([tau, 0.0, 1.0, *_wrong_agreements(a, b).values(), *([-tau] if tau < 0 else [])])
+        if np.diff(results).min() > 1e-3:
+            break
     cases = [
-        ("of two rankings", 0.5 * first + trial.normal(n), first**3),
+        ("of two rankings", 0.5 * first + other, first**3),
         ("of opposite rankings", first, -first),
         ("of a ranking with itself", first, first.clone()),
         ("of two rankings", first, trial.normal(n)),
@@ -83,17 +118,7 @@ def rank_agreement(answer, trial):
     for what, one, other in cases:
         a, b = array(one), array(other)
         got = trial.number(trial.call(answer, one, other), "the agreement")
-        signs = [np.sign((a[i] - a[j]) * (b[i] - b[j])) for i, j in itertools.combinations(range(n), 2)]
-        agree, pairs = sum(sign > 0 for sign in signs), len(signs)
-        tau = (2 * agree - pairs) / pairs
-        wrong = {
-            "this is the share of pairs in the same order: count those in the other order against them": agree / pairs,
-            "the difference of the counts is not divided by the number of pairs": 2 * agree - pairs,
-            "every pair is counted twice but divided by n(n-1)/2": 2 * tau,
-            "the number of pairs is n(n-1)/2: n² counts every pair twice, and each position with itself": tau * pairs / n**2,
-            "this is the correlation of the numbers: only their order may count": np.corrcoef(a, b)[0, 1],
-            "this is the correlation of the ranks: expected pairs in the same order minus pairs in the other": np.corrcoef(
-                _ranks(a), _ranks(b)
-            )[0, 1],
-        }
+        tau, wrong = _tau(a, b), _wrong_agreements(a, b)
+        if tau < 0:
+            wrong["the sign is lost: rankings in opposite orders agree less than not at all, the result is negative"] = -tau
         trial.close(np.array(got), np.array(tau), f"the agreement {what}", wrong)

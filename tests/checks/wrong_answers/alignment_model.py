@@ -75,6 +75,18 @@ def off_by_one(scores, annotations, lengths):
     return _context(weights, annotations), weights
 
 
+@wrong("02.masked_context", "the mask is upside down")
+def inverted(scores, annotations, lengths):
+    weights = torch.softmax(scores.masked_fill(_words(scores, lengths), float("-inf")), -1)
+    return _context(weights, annotations), weights
+
+
+@wrong("02.masked_context", "the mask is upside down")
+def inverted_finite(scores, annotations, lengths):
+    weights = torch.softmax(scores.masked_fill(_words(scores, lengths), -1e9), -1)
+    return _context(weights, annotations), weights
+
+
 @wrong("02.masked_context", "expected exactly 0")
 def mild_fill(scores, annotations, lengths):
     weights = torch.softmax(scores.masked_fill(~_words(scores, lengths), -6.0), -1)
@@ -87,7 +99,7 @@ def context_unmasked(scores, annotations, lengths):
     return _context(torch.softmax(scores, -1), annotations), weights
 
 
-@wrong("02.masked_context", "weights: the shape is (3, 4), expected (3, ")
+@wrong("02.masked_context", "returns (weights, context): expected (context, weights)")
 def wrong_way_round(scores, annotations, lengths):
     weights = torch.softmax(scores.masked_fill(~_words(scores, lengths), float("-inf")), -1)
     return weights, _context(weights, annotations)
@@ -119,6 +131,29 @@ def from_padding(forward, backward, inputs, lengths, size):
 @wrong("02.bidirectional", "turn them round")
 def unturned(forward, backward, inputs, lengths, size):
     return _annotate(forward, backward, inputs, lengths, size, turn=False)
+
+
+def _flipped(forward, backward, inputs, lengths, size, skip):
+    """Runs over the whole flipped batch and forgets to flip the states back."""
+    result = _annotate(forward, backward, inputs, lengths, size)
+    batch, n, _ = inputs.shape
+    h, states = torch.zeros(batch, size), []
+    for i in reversed(range(n)):
+        new = backward(inputs[:, i], h)
+        h = torch.where((i < lengths)[:, None], new, h) if skip else new
+        states.append(h)
+    real = torch.arange(n) < lengths[:, None]
+    return torch.cat((result[..., :size], torch.stack(states, 1) * real[..., None]), -1)
+
+
+@wrong("02.bidirectional", "flip them back along the positions")
+def not_flipped_back(*inputs):
+    return _flipped(*inputs, skip=True)
+
+
+@wrong("02.bidirectional", "flip them back along the positions, and start at the last word")
+def not_flipped_back_from_padding(*inputs):
+    return _flipped(*inputs, skip=False)
 
 
 @wrong("02.bidirectional", "one unit runs in both directions")

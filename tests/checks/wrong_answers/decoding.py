@@ -123,6 +123,16 @@ def returns_all(hypotheses, alpha):
     return sorted(hypotheses, key=lambda pair: pair[1] / len(pair[0]) ** alpha)
 
 
+@wrong("01.best_hypothesis", "divided by alpha · length")
+def times_alpha(hypotheses, alpha):
+    return max(hypotheses, key=lambda pair: pair[1] / (alpha * len(pair[0])))[0]
+
+
+@wrong("01.best_hypothesis", "return the tokens alone")
+def returns_pair(hypotheses, alpha):
+    return max(hypotheses, key=lambda pair: pair[1] / len(pair[0]) ** alpha)
+
+
 def _beam(total, k):
     scores, positions = total.flatten().topk(k)
     return scores, positions // total.shape[1], positions % total.shape[1]
@@ -172,3 +182,20 @@ def mixes(so_far, following, beam_size):
 def float_parents(so_far, following, beam_size):
     scores, positions = (so_far[:, None] + following).flatten().topk(beam_size)
     return scores, torch.floor(positions / following.shape[1]), positions % following.shape[1]
+
+
+@wrong("01.beam_step", "is index // V")
+def divides_by_beam(so_far, following, beam_size):
+    scores, positions = (so_far[:, None] + following).flatten().topk(beam_size)
+    return scores, positions // len(so_far), positions % len(so_far)
+
+
+@wrong("01.beam_step", "the token is index % V")
+def remainder_by_beam(so_far, following, beam_size):
+    scores, positions = (so_far[:, None] + following).flatten().topk(beam_size)
+    return scores, positions // following.shape[1], positions % len(so_far)
+
+
+@wrong("01.beam_step", "log p is multiplied")
+def multiplies_logs(so_far, following, beam_size):
+    return _beam(so_far[:, None] * following, beam_size)

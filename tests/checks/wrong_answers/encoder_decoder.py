@@ -58,6 +58,34 @@ def appends(targets, bos, eos, pad):
     return target_in, _rows(targets, width, pad)
 
 
+@wrong("01.teacher_forcing", "target_in is padded with EOS")
+def filled_with_eos(targets, bos, eos, pad):
+    width = _width(targets)
+    return _rows([[bos, *y] for y in targets], width, eos), _rows(targets, width, eos)
+
+
+@wrong("01.teacher_forcing", "target_out is padded with EOS")
+def out_filled_with_eos(targets, bos, eos, pad):
+    width = _width(targets)
+    return _rows([[bos, *y] for y in targets], width, pad), _rows(targets, width, eos)
+
+
+def _left(rows, width, pad):
+    return torch.tensor([[*[pad] * (width - len(row)), *row] for row in rows])
+
+
+@wrong("01.teacher_forcing", "target_in is padded at the left")
+def padded_left(targets, bos, eos, pad):
+    width = _width(targets)
+    return _left([[bos, *y] for y in targets], width, pad), _left([[*y, eos] for y in targets], width, pad)
+
+
+@wrong("01.teacher_forcing", "target_out is padded at the left")
+def out_padded_left(targets, bos, eos, pad):
+    width = _width(targets)
+    return _rows([[bos, *y] for y in targets], width, pad), _left([[*y, eos] for y in targets], width, pad)
+
+
 @wrong("01.last_states", "the encoder has read padding by then")
 def end_of_batch(outputs, lengths):
     return outputs[:, -1]
@@ -68,9 +96,24 @@ def off_by_one(outputs, lengths):
     return outputs[torch.arange(len(outputs)), lengths % outputs.shape[1]]
 
 
-@wrong("01.last_states", "IndexError")
+@wrong("01.last_states", "one step after the last token")
 def off_by_one_crash(outputs, lengths):
     return outputs[torch.arange(len(outputs)), lengths]
+
+
+@wrong("01.last_states", "one step after the last token, cut off at the end")
+def off_by_one_clamped(outputs, lengths):
+    return outputs[torch.arange(len(outputs)), lengths.clamp(max=outputs.shape[1] - 1)]
+
+
+@wrong("01.last_states", "one step after the last token")
+def off_by_one_gather(outputs, lengths):
+    return outputs.gather(1, lengths[:, None, None].expand(-1, 1, outputs.shape[2])).squeeze(1)
+
+
+@wrong("01.last_states", "the length of the shortest")
+def shortest(outputs, lengths):
+    return outputs[:, lengths.min() - 1]
 
 
 @wrong("01.last_states", "the length of the first source")
@@ -113,9 +156,16 @@ def relu_candidate(*inputs):
     return _gru(*inputs, candidate=torch.relu)
 
 
-@wrong("01.gru_step", "before the matrix")
+@wrong("01.gru_step", "here it multiplies U h + b'")
 def early_reset(*inputs):
     return _gru(*inputs, early=True)
+
+
+@wrong("01.gru_step", "outside the reset gate")
+def bias_outside(x, h, w_x, w_h, b_x, b_h):
+    from_x, from_h, b = (x @ w_x.T + b_x).chunk(3, -1), (h @ w_h.T).chunk(3, -1), b_h.chunk(3)
+    r, z = (torch.sigmoid(from_x[i] + from_h[i] + b[i]) for i in range(2))
+    return (1 - z) * torch.tanh(from_x[2] + r * from_h[2] + b[2]) + z * h
 
 
 @wrong("01.gru_step", "bias_hh is not added")

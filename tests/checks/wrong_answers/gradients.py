@@ -51,6 +51,24 @@ def transposed(weight, states):
     return _norms(weight.T, states)
 
 
+@wrong("01.jacobian_norms", "not W diag(1 - h²)")
+def slope_at_the_right(weight, states):
+    product, norms = torch.eye(len(weight)), []
+    for h in states:
+        product = weight @ torch.diag(1 - h**2) @ product
+        norms.append(torch.linalg.matrix_norm(product, ord=2))
+    return torch.stack(norms)
+
+
+@wrong("01.jacobian_norms", "spectral radius")
+def spectral_radius(weight, states):
+    product, norms = torch.eye(len(weight)), []
+    for h in states:
+        product = (1 - h**2)[:, None] * weight @ product
+        norms.append(torch.linalg.eigvals(product).abs().max())
+    return torch.stack(norms)
+
+
 @wrong("01.jacobian_norms", "one norm a step")
 def last_only(weight, states):
     return _norms(weight, states)[-1]

@@ -34,7 +34,7 @@ def no_sum(weights, values):
     return weights.unsqueeze(-1) * values.unsqueeze(-3)
 
 
-@wrong("00.weighted_sum", "a ndarray came back, expected a torch.Tensor")
+@wrong("00.weighted_sum", "an ndarray came back, expected a torch.Tensor")
 def numpy_result(weights, values):
     return (weights @ values).numpy()
 
@@ -97,6 +97,13 @@ def mean_at_zero(scores, values, temperature):
     return torch.softmax(scores / temperature, -1) @ values
 
 
+@wrong("00.temperature", "argmax runs over the keys, dim=-1")
+def best_query(scores, values, temperature):
+    if temperature == 0:
+        return values[scores.argmax(0)]
+    return torch.softmax(scores / temperature, -1) @ values
+
+
 def _softmax(scores, mask):
     """A right answer, to be spoiled."""
     scores = scores.masked_fill(~mask, float("-inf"))
@@ -148,3 +155,29 @@ def finite_fill(scores, mask):
 @wrong("00.masked_softmax", "a masked key gets weight")
 def small_fill(scores, mask):
     return torch.softmax(scores.masked_fill(~mask, -5.0), -1)
+
+
+def _by_hand(scores, mask, top, guard=True):
+    powers = torch.exp(scores - top) * mask
+    total = powers.sum(-1, keepdim=True)
+    return powers / (total.masked_fill(total == 0, 1.0) if guard else total)
+
+
+@wrong("00.masked_softmax", "the maximum is taken over all keys")
+def maximum_of_all_keys(scores, mask):
+    return _by_hand(scores, mask, scores.amax(-1, keepdim=True))
+
+
+@wrong("00.masked_softmax", "the maximum is taken over all keys")
+def maximum_of_all_keys_unguarded(scores, mask):
+    return _by_hand(scores, mask, scores.amax(-1, keepdim=True), guard=False)
+
+
+@wrong("00.masked_softmax", "each row has its own largest score")
+def one_maximum(scores, mask):
+    return _by_hand(scores.masked_fill(~mask, float("-inf")), mask, scores[mask].max())
+
+
+@wrong("00.masked_softmax", "each row has its own largest score")
+def one_maximum_unguarded(scores, mask):
+    return _by_hand(scores, mask, scores.max(), guard=False)

@@ -27,6 +27,16 @@ def keeps_one(predict, inputs):
     return torch.stack([(predict(inputs) - predict(inputs[i : i + 1])).abs() for i in range(len(inputs))])
 
 
+@wrong("00.leave_one_out", "from row i alone")
+def row_alone(predict, inputs):
+    return torch.stack([predict(inputs[i : i + 1]) for i in range(len(inputs))])
+
+
+@wrong("00.leave_one_out", "predict got a single row")
+def row_without_matrix(predict, inputs):
+    return torch.stack([(predict(inputs) - predict(inputs[i])).abs() for i in range(len(inputs))])
+
+
 @wrong("00.leave_one_out", "predictions without row i")
 def no_difference(predict, inputs):
     return torch.stack([predict(_without(inputs, i)) for i in range(len(inputs))])
@@ -122,3 +132,24 @@ def divides_by_square(first, second):
 @wrong("00.rank_agreement", "the agreement of")
 def top_only(first, second):
     return float(first.argmax() == second.argmax())
+
+
+@wrong("00.rank_agreement", "argsort gives, not ranks")
+def argsort_positions(first, second):
+    return _signs(first.argsort(), second.argsort()).float().mean()
+
+
+@wrong("00.rank_agreement", "the sum is divided by n²")
+def ordered_pairs_by_square(first, second):
+    return 2 * _signs(first, second).sum() / len(first) ** 2
+
+
+@wrong("00.rank_agreement", "the sign is forgotten")
+def no_sign(first, second):
+    i, j = torch.combinations(torch.arange(len(first)), 2).unbind(-1)
+    return ((first[i] - first[j]) * (second[i] - second[j])).mean()
+
+
+@wrong("00.rank_agreement", "the sign is lost")
+def absolute(first, second):
+    return _signs(first, second).mean().abs()
