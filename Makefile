@@ -23,8 +23,9 @@ book: setup  ## build the website from the executed notebooks into _build/html
 	$(PY) tools/build_notebooks.py --check
 	$(VENV)/bin/jupyter-book build . --all -W --keep-going
 
-grade: setup  ## the instructor's round with nbgrader: marks and feedback (ARGS=--help for its options)
-	$(PY) -m attnbook grade $(ARGS)
+grade: setup  ## the instructor's round: marks and feedback for SUBMISSIONS=FOLDER (without it: for a made-up class)
+	$(if $(SUBMISSIONS),,test -d course/example || $(PY) -m attnbook course example --section soft_lookup --out course/example)
+	$(PY) -m attnbook grade $(or $(SUBMISSIONS),course/example) --out course/graded $(ARGS)
 
 reproduce: setup  ## make one recorded run again: make reproduce NAME=...
 	$(PY) -m attnbook reproduce $(NAME)
