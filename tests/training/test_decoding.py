@@ -278,7 +278,7 @@ def test_score_targets_is_the_sum_over_steps():
 # Known faults: each changes the result, so that the tests above would see it
 
 
-def fails_when(monkeypatch, name, broken, test, *arguments):
+def assert_fails_when(monkeypatch, name, broken, test, *arguments):
     monkeypatch.setattr(module, name, broken)
     with pytest.raises(AssertionError):
         test(*arguments)
@@ -291,7 +291,7 @@ def test_a_state_that_does_not_follow_its_beam_is_noticed(monkeypatch):
         calls.append(None)
         return real(nest, rows) if len(calls) <= 2 else nest
 
-    fails_when(monkeypatch, "_pick", first_two_only, test_log_probs_are_those_of_teacher_forcing)
+    assert_fails_when(monkeypatch, "_pick", first_two_only, test_log_probs_are_those_of_teacher_forcing)
 
 
 def test_a_nested_part_of_the_state_that_does_not_follow_is_noticed(monkeypatch):
@@ -302,7 +302,7 @@ def test_a_nested_part_of_the_state_that_does_not_follow_is_noticed(monkeypatch)
         moved = real(nest, rows)
         return moved if len(calls) <= 2 else (moved[0], nest[1])
 
-    fails_when(monkeypatch, "_pick", outer_only, test_log_probs_are_those_of_teacher_forcing)
+    assert_fails_when(monkeypatch, "_pick", outer_only, test_log_probs_are_those_of_teacher_forcing)
 
 
 def test_a_penalty_on_the_wrong_length_is_noticed(monkeypatch):
@@ -310,8 +310,8 @@ def test_a_penalty_on_the_wrong_length_is_noticed(monkeypatch):
         def score(self, log_prob, length):
             return super().score(log_prob, (length - 1).clamp(min=1))
 
-    fails_when(monkeypatch, "_Beams", Wrong, test_a_beam_as_wide_as_all_sequences_is_exhaustive_search, 1.0)
-    fails_when(monkeypatch, "_Beams", Wrong, test_equals_a_plain_search_with_lists, 3, 1.0)
+    assert_fails_when(monkeypatch, "_Beams", Wrong, test_a_beam_as_wide_as_all_sequences_is_exhaustive_search, 1.0)
+    assert_fails_when(monkeypatch, "_Beams", Wrong, test_equals_a_plain_search_with_lists, 3, 1.0)
 
 
 def test_all_beams_alive_at_the_start_are_noticed(monkeypatch):
