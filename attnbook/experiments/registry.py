@@ -48,11 +48,13 @@ for _language, _long in (("de", "German"), ("fr", "French")):
              f"Multi30k English to {_long} with {'attention' if _model == 'bahdanau' else 'a fixed vector'}: BLEU",
              "6 minutes on one GPU", needs="multi30k" + (", alibi-alignments" if (_language, _model) == ("fr", "bahdanau") else ""),
              target=_language, model=_model)
-for _model in ("bahdanau", "seq2seq"):
-    _add(f"multi30k-en-de-{_model}-small", "translation:multi30k",
-         f"The same, small and short enough for one CPU core, {_model}", "12 minutes on one CPU core", needs="multi30k",
-         target="de", model=_model, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2, steps=1500,
-         learning_rate=2e-3)
+for _language in ("de", "fr"):
+    for _model in ("bahdanau", "seq2seq"):
+        _add(f"multi30k-en-{_language}-{_model}-small", "translation:multi30k",
+             f"The same, small and short enough for one CPU core, {_model}", "12 minutes on one CPU core",
+             needs="multi30k" + (", alibi-alignments" if (_language, _model) == ("fr", "bahdanau") else ""),
+             target=_language, model=_model, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2, steps=1500,
+             learning_rate=2e-3)
 _add("tatoeba-en-fr", "translation:tatoeba",
      "A small attention model of everyday English and French, with its checkpoint; alignment error rate on Alibi",
      "30 minutes on one CPU core", needs="tatoeba-fra-eng, alibi-alignments")
