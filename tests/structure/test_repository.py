@@ -75,6 +75,21 @@ def test_every_notebook_has_its_colab_badge_in_the_readme():
                                     if ".ipynb_checkpoints" not in p.parts)
 
 
+def _title(source: Path) -> str:
+    return re.search(r"^# (.+)$", source.read_text(encoding="utf-8"), flags=re.MULTILINE)[1]
+
+
+@pytest.mark.parametrize("page", ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "chapters").glob("*/index.md"))])
+def test_lists_of_sections_call_them_by_their_titles(page):
+    """The table of the README and each chapter's page name every section, in the words over it."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    entries = re.findall(r"^(?:\| |- )\[([^\]]+)\]\(([^)]+)\.ipynb\)", text, flags=re.MULTILINE)
+    folder = (ROOT / page).parent
+    assert {name: _title(folder / f"{name}.md") for _, name in entries} == {name: said for said, name in entries}
+    notebooks = (ROOT / "chapters").rglob("*.ipynb") if page == "README.md" else folder.glob("*.ipynb")
+    assert {p.stem for p in notebooks if ".ipynb_checkpoints" not in p.parts} == {Path(name).name for _, name in entries}
+
+
 def test_the_readme_gives_every_command_of_the_makefile_without_make():
     make = (ROOT / "Makefile").read_text(encoding="utf-8")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
