@@ -1,0 +1,131 @@
+"""Multi-head attention: several attentions side by side, each in a narrow space of its own."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from .attend import Attended, attend
+from .errors import check_mask, check_positive, check_tensor, require
+from .scores import ScaledDotScore, Score
+
+__all__ = ["MultiHeadAttention", "ProjectedSource"]
+
+
+class ProjectedSource(NamedTuple):
+    """Keys and values of one source in every head: what a decoder computes once and reads at each step.
+
+    ``key (…, h, n, d_head)``, ``value (…, h, n, d_head_value)``, and ``scored``, what the score makes of the keys.
+    """
+
+    key: torch.Tensor
+    value: torch.Tensor
+    scored: torch.Tensor
+
+
+class MultiHeadAttention(nn.Module):
+    """h attentions at once, each on its own projections of queries, keys and values.
+
+    ``head_i = attend(score, Q W_q,i, K W_k,i, V W_v,i)`` for i = 1 … h,  ``output = [head_1; …; head_h] W_o``
+
+    One matrix holds the W of all heads side by side: head i has the columns from (i − 1)·d_head on. (``nn.Linear`` keeps
+    the transpose, so these are rows of ``weight``.) Biases are added to all four products unless ``bias`` is False.
+
+    Args:
+        d_model: width of the output, and of the inputs unless said otherwise.
+        num_heads: h.
+        d_query, d_key, d_value: widths of the inputs; ``d_model``, ``d_model`` and ``d_key`` when not given.
+        d_head: width of queries and keys in a head; ``d_model / h`` when not given.
+        d_head_value: width of values in a head; ``d_head`` when not given.
+        score: how a query matches a key, for widths d_head; :class:`ScaledDotScore` when not given, so that the scale
+            is √d_head. A score with parameters shares them between the heads.
+        bias: whether the four projections have one; the paper's formula has none, PyTorch's layer has.
+
+    Raises:
+        ValueError: if a width is below 1, ``d_model`` does not divide by ``num_heads`` (and no ``d_head`` is given), or
+            the score was made for another width.
+
+    Source: Vaswani et al. 2017, section 3.2.2.
+    """
+
+    def __init__(self, d_model: int, num_heads: int, *, d_query: int | None = None, d_key: int | None = None,
+                 d_value: int | None = None, d_head: int | None = None, d_head_value: int | None = None,
+                 score: Score | None = None, bias: bool = True) -> None:
+        super().__init__()
+        self.d_model, self.num_heads = check_positive("d_model", d_model), check_positive("num_heads", num_heads)
+        require(d_head is not None or d_model % num_heads == 0,
+                f"d_model must divide by num_heads, got {d_model} and {num_heads}: give d_head, or another number")
+        self.d_head = check_positive("d_head", d_model // num_heads if d_head is None else d_head)
+        self.d_head_value = check_positive("d_head_value", self.d_head if d_head_value is None else d_head_value)
+        self.query_width = check_positive("d_query", d_model if d_query is None else d_query)
+        self.key_width = check_positive("d_key", d_model if d_key is None else d_key)
+        self.value_width = check_positive("d_value", self.key_width if d_value is None else d_value)
+        self.score = ScaledDotScore() if score is None else score
+        require(isinstance(self.score, Score), f"score must be a Score, got {type(score).__name__}")
+        for name in ("query_width", "key_width"):
+            width = getattr(self.score, name)
+            require(width in (None, self.d_head), f"score must be made for the width of a head, {self.d_head}; its {name} is {width}")
+        self.query_projection = nn.Linear(self.query_width, num_heads * self.d_head, bias=bias)  # W_q of all heads
+        self.key_projection = nn.Linear(self.key_width, num_heads * self.d_head, bias=bias)
+        self.value_projection = nn.Linear(self.value_width, num_heads * self.d_head_value, bias=bias)
+        self.output_projection = nn.Linear(num_heads * self.d_head_value, d_model, bias=bias)  # W_o
+        for layer in (self.query_projection, self.key_projection, self.value_projection, self.output_projection):
+            nn.init.xavier_uniform_(layer.weight)
+            if bias:
+                nn.init.zeros_(layer.bias)
+
+    def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> ProjectedSource:
+        """Project a source ``(…, n, d_key)`` into all heads, once for any number of queries; value as in :meth:`forward`."""
+        check_tensor("key", key, width=self.key_width)
+        value = check_tensor("value", key if value is None else value, width=self.value_width)
+        keys = self._split(self.key_projection(key))
+        return ProjectedSource(keys, self._split(self.value_projection(value)), self.score.project_keys(keys))
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor | None = None, value: torch.Tensor | None = None,
+                mask: torch.Tensor | None = None, *, need_weights: bool = True,
+                projected: ProjectedSource | None = None) -> Attended:
+        """Attend with every head.
+
+        Args:
+            query: ``(…, m, d_query)``.
+            key: ``(…, n, d_key)``; the query itself when not given, which is self-attention.
+            value: ``(…, n, d_value)``; the keys when not given.
+            mask: boolean, True = may attend. Broadcastable to ``(…, m, n)``, the same for all heads; or, with one
+                dimension more than that, to ``(…, h, m, n)``.
+            need_weights: when False the m×n matrices are not returned and never stored, as in :func:`attnbook.attend`.
+            projected: ``project(key, value)``, instead of key and value.
+
+        Returns:
+            :class:`Attended`: ``context (…, m, d_model)`` and ``weights (…, h, m, n)`` or None. A query that may attend
+            to nothing in any head gets a row of zeros, without the output's bias; with gradient zero.
+
+        Raises:
+            ValueError: for a wrong shape, width or dtype, no keys at all, or a mask that is not boolean or does not fit.
+        """
+        check_tensor("query", query, width=self.query_width)
+        require(projected is None or (key is None and value is None), "give key and value, or projected, not both")
+        if projected is None:
+            projected = self.project(query if key is None else key, value)
+        try:
+            batch = torch.broadcast_shapes(query.shape[:-2], projected.key.shape[:-3])
+        except RuntimeError:
+            raise ValueError("query and key must have leading dimensions that broadcast, got "
+                             f"{tuple(query.shape[:-2])} and {tuple(projected.key.shape[:-3])}") from None
+        m, n = query.shape[-2], projected.key.shape[-2]
+        with_heads = isinstance(mask, torch.Tensor) and mask.dim() == len(batch) + 3
+        check_mask(mask, (*batch, self.num_heads, m, n) if with_heads else (*batch, m, n))
+        everywhere = mask if mask is None or with_heads or mask.dim() < 3 else mask.unsqueeze(-3)  # (…, 1, m, n)
+        context, weights = attend(self.score, self._split(self.query_projection(query)), projected.key, projected.value,
+                                  everywhere, need_weights=need_weights, projected_keys=projected.scored)
+        output = self.output_projection(context.transpose(-3, -2).flatten(-2))  # heads side by side, then W_o
+        if mask is not None and self.output_projection.bias is not None:
+            some = mask.any(-1)  # (…, m), or (…, h, m)
+            some = some.any(-2) if with_heads else some
+            output = output.masked_fill(~some.unsqueeze(-1), 0.0)
+        return Attended(output, weights)
+
+    def _split(self, projected: torch.Tensor) -> torch.Tensor:
+        """``(…, n, h·w)`` → ``(…, h, n, w)``: cut every row into heads, then let the heads be a batch dimension."""
+        return projected.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
