@@ -5,7 +5,7 @@ from .decoding import Decoding, Hypothesis, beam_search, greedy, score_targets
 from .fit import fit
 from .history import History, NonFiniteError
 from .losses import token_loss
-from .metrics import Bleu, bleu, edit_distance, exact_match, token_accuracy, token_error_rate
+from .metrics import Bleu, bleu, cider, edit_distance, exact_match, token_accuracy, token_error_rate
 from .schedules import constant, cosine_decay, inverse_sqrt, linear_decay
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "NonFiniteError",
     "beam_search",
     "bleu",
+    "cider",
     "constant",
     "cosine_decay",
     "edit_distance",

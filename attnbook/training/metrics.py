@@ -67,17 +67,10 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequenc
     Raises ValueError for token lists, empty or unequal lists; ImportError, naming the extra, without sacrebleu.
     Source: Papineni et al. 2002; Post 2018.
     """
-    _check_pairs(hypotheses, references)
-    for i, hypothesis in enumerate(hypotheses):
-        if not isinstance(hypothesis, str):
-            raise ValueError(f"hypotheses: number {i} is {type(hypothesis).__name__}, expected detokenised text")
-    several = [[reference] if isinstance(reference, str) else list(reference) for reference in references]
+    several = _check_texts(hypotheses, references)
     counts = {len(row) for row in several}
-    if len(counts) != 1 or 0 in counts:
+    if len(counts) != 1:
         raise ValueError(f"references: got {sorted(counts)} for a hypothesis, expected the same number, at least 1, for all")
-    for i, row in enumerate(several):
-        if not all(isinstance(reference, str) for reference in row):
-            raise ValueError(f"references: those of number {i} are not all text, expected detokenised strings")
     try:
         from sacrebleu.metrics import BLEU
     except ImportError as error:
@@ -85,6 +78,44 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequenc
     metric = BLEU(**options)
     result = metric.corpus_score(list(hypotheses), [list(stream) for stream in zip(*several, strict=True)])
     return Bleu(float(result.score), str(metric.get_signature()))
+
+
+def cider(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> float:
+    """CIDEr-D by pycocoevalcap on text of words between spaces: 10 is the best for captions that differ, 0 the least.
+
+    The mean over n = 1 … 4 of the cosine between n-gram counts, each n-gram weighted by the logarithm of how few of the
+    pictures have it in a reference; times 10, times a penalty for another length. The weights come from the references
+    given here, so only scores on the same set can be compared. An n-gram that every reference has counts nothing.
+
+    `references` holds one string, or several, for each hypothesis.
+    Raises ValueError for token lists, empty or unequal lists, and fewer than 2 pictures, where all weights are 0;
+    ImportError, naming the extra, without pycocoevalcap.
+    Source: Vedantam, Zitnick and Parikh 2015.
+    """
+    several = _check_texts(hypotheses, references)
+    if len(hypotheses) < 2:
+        raise ValueError("hypotheses: got 1, expected at least 2: with one picture all weights of CIDEr are 0")
+    try:
+        from pycocoevalcap.cider.cider import Cider
+    except ImportError as error:
+        raise ImportError("cider needs pycocoevalcap: pip install 'attnbook[captions]'") from error
+    score, _ = Cider().compute_score(dict(enumerate(several)), {i: [text] for i, text in enumerate(hypotheses)})
+    return float(score)
+
+
+def _check_texts(hypotheses, references) -> list[list[str]]:
+    """The references of each hypothesis as lists of text."""
+    _check_pairs(hypotheses, references)
+    for i, hypothesis in enumerate(hypotheses):
+        if not isinstance(hypothesis, str):
+            raise ValueError(f"hypotheses: number {i} is {type(hypothesis).__name__}, expected detokenised text")
+    several = [[reference] if isinstance(reference, str) else list(reference) for reference in references]
+    for i, row in enumerate(several):
+        if not all(isinstance(reference, str) for reference in row):
+            raise ValueError(f"references: those of number {i} are not all text, expected detokenised strings")
+    if not all(several):
+        raise ValueError("references: got none for some hypothesis, expected at least 1 for each")
+    return several
 
 
 def _check_pairs(predictions: Sequence, references: Sequence) -> None:
