@@ -1,15 +1,16 @@
 """attnbook: attention mechanisms, each in one place, each tested. The library of the book "Attention, Cell by Cell"."""
 
 from .mechanisms import (SCORES, AdditiveScore, Attended, ContentScore, DotScore, GeneralScore, LocationScore,
-                         MultiHeadAttention, ReducedRankScore, ScaledDotScore, Score, attend, causal_mask, make_score,
-                         masked_softmax, padding_mask)
-from .models import Bahdanau, Seq2Seq
+                         MultiHeadAttention, ReducedRankScore, ScaledDotScore, Score, attend, attend_window, causal_mask,
+                         make_score, masked_softmax, padding_mask)
+from .models import Bahdanau, FeedForwardAttention, HierarchicalAttention, Luong, MemoryNetwork, Seq2Seq
 
 __version__ = "0.1.0"
 
-__all__ = ["SCORES", "AdditiveScore", "Attended", "Bahdanau", "ContentScore", "DotScore", "GeneralScore",
-           "LocationScore", "MultiHeadAttention", "ReducedRankScore", "ScaledDotScore", "Score", "Seq2Seq",
-           "__version__", "attend", "causal_mask", "make_score", "masked_softmax", "padding_mask", "setup"]
+__all__ = ["SCORES", "AdditiveScore", "Attended", "Bahdanau", "ContentScore", "DotScore", "FeedForwardAttention",
+           "GeneralScore", "HierarchicalAttention", "LocationScore", "Luong", "MemoryNetwork", "MultiHeadAttention",
+           "ReducedRankScore", "ScaledDotScore", "Score", "Seq2Seq", "__version__", "attend", "attend_window",
+           "causal_mask", "make_score", "masked_softmax", "padding_mask", "setup"]
 
 
 def __getattr__(name):

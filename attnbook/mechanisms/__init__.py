@@ -5,7 +5,8 @@ from .heads import MultiHeadAttention, ProjectedSource
 from .masks import causal_mask, masked_softmax, padding_mask
 from .scores import (SCORES, AdditiveScore, ContentScore, DotScore, GeneralScore, LocationScore, ReducedRankScore,
                      ScaledDotScore, Score, make_score)
+from .windows import PredictedPosition, WindowedSource, attend_window, monotonic_position, window_index
 
 __all__ = ["SCORES", "AdditiveScore", "Attended", "ContentScore", "DotScore", "GeneralScore", "LocationScore",
-           "MultiHeadAttention", "ProjectedSource", "ReducedRankScore", "ScaledDotScore", "Score", "attend",
-           "causal_mask", "make_score", "masked_softmax", "padding_mask"]
+           "MultiHeadAttention", "PredictedPosition", "ProjectedSource", "ReducedRankScore", "ScaledDotScore", "Score",
+           "WindowedSource", "attend", "attend_window", "causal_mask", "make_score", "masked_softmax", "monotonic_position", "padding_mask", "window_index"]

@@ -1,6 +1,13 @@
 """Whole systems, one file each."""
 
 from .bahdanau import Bahdanau
+from .feed_forward_attention import FeedForwardAttention
+from .hierarchical import HierarchicalAttention
+from .language import LSTMLanguageModel
+from .lstmn import LSTMN
+from .luong import Luong
+from .memory_network import MemoryNetwork
 from .seq2seq import Seq2Seq
 
-__all__ = ["Bahdanau", "Seq2Seq"]
+__all__ = ["LSTMN", "Bahdanau", "FeedForwardAttention", "HierarchicalAttention", "LSTMLanguageModel", "Luong",
+           "MemoryNetwork", "Seq2Seq"]
