@@ -64,6 +64,14 @@ _add("tatoeba-en-fr-alignment", "translation:alibi",
 for _model in ("seq2seq", "seq2seq-reversed", "bahdanau"):
     _add(f"length-{_model}", "length:by_length", f"Exact answers against source length, {_model}", "6 minutes on one CPU core",
          model=_model)
+for _name, _model, _steps in (("lstmn-language", "lstmn", 1500), ("lstm-language", "lstm", 1500),
+                              ("lstm-language-equal-time", "lstm", 4000)):
+    _add(_name, "language:grammar", f"Words that hang on a far one, {_model.upper()} of {_steps} steps", "1 minute on one CPU core",
+         model=_model, steps=_steps, checkpoint=_model == "lstmn")
+for _model in ("lstmn", "lstm"):
+    _add(f"{_model}-wikitext-2", "language:wikitext", f"Sentences of WikiText-2 by words, {_model.upper()}: perplexity",
+         "10 minutes on one CPU core", needs="wikitext-2", model=_model)
+
 
 
 def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", device: str | None = None,
