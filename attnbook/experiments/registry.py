@@ -64,6 +64,19 @@ _add("tatoeba-en-fr-alignment", "translation:alibi",
 for _model in ("seq2seq", "seq2seq-reversed", "bahdanau"):
     _add(f"length-{_model}", "length:by_length", f"Exact answers against source length, {_model}", "6 minutes on one CPU core",
          model=_model)
+_add("luong-ranking", "luong:ranking", "Global and local attention, the eight systems of Luong's table 4, on numbers",
+     "2 minutes on one CPU core", task="numbers-en", options={"digits": [1, 9]})
+_add("luong-ranking-phrases", "luong:ranking", "The same eight systems on noun phrases", "4 minutes on one CPU core",
+     task="phrases", options={"phrases": [1, 2]}, steps=1000)
+for _attention, _scores in (("global", ("location", "dot", "general", "concat")), ("local-m", ("dot", "general")),
+                            ("local-p", ("dot", "general"))):
+    for _score in _scores:
+        _system = f"{_attention} ({_score})"
+        _add(f"multi30k-luong-{_attention}-{_score}", "luong:multi30k", f"Multi30k English to German, {_system}: perplexity, BLEU",
+             "6 minutes on one GPU", needs="multi30k", system=_system)
+        _add(f"multi30k-luong-{_attention}-{_score}-small", "luong:multi30k",
+             f"The same, small and short enough for one CPU core, {_system}", "12 minutes on one CPU core", needs="multi30k",
+             system=_system, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2, steps=1500, learning_rate=2e-3)
 for _name, _model, _steps in (("lstmn-language", "lstmn", 1500), ("lstm-language", "lstm", 1500),
                               ("lstm-language-equal-time", "lstm", 4000)):
     _add(_name, "language:grammar", f"Words that hang on a far one, {_model.upper()} of {_steps} steps", "1 minute on one CPU core",

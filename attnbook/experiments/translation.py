@@ -103,17 +103,32 @@ def multi30k(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results
              dropout: float = 0.4, label_smoothing: float = 0.1, batch_size: int = 128, steps: int = 6000,
              learning_rate: float = 1e-3, precision: str = "no") -> dict:
     """Train on Multi30k English to ``target``; BLEU of greedy and of beam 5 on the test of 2016."""
+    sizes = dict(d_embed=d_embed, hidden_size=hidden_size, dropout=dropout)
+
+    def make(source_size, target_size):
+        if model == "bahdanau":
+            return Bahdanau(source_size, target_size, **sizes)
+        # the fixed vector gets the help it has in the literature: the context at every step, the source reversed
+        return Seq2Seq(source_size, target_size, context_every_step=True, reverse_source=True, **sizes)
+
+    figures, net, pieces_in, pieces_out = train_on_multi30k(
+        make, seed=seed, device=device, target=target, pieces=pieces, label_smoothing=label_smoothing,
+        batch_size=batch_size, steps=steps, learning_rate=learning_rate, precision=precision)
+    if model == "bahdanau" and target == "fr":
+        figures.update(_aer(net, pieces_in, pieces_out))
+    return figures
+
+
+def train_on_multi30k(make, *, seed: int, device: str, target: str, pieces: int, label_smoothing: float, batch_size: int,
+                      steps: int, learning_rate: float, precision: str):
+    """Train ``make(source_size, target_size)`` on Multi30k; the figures, the model and the pieces of both sides."""
     parts = {split: corpora.multi30k("en", target, split) for split in ("train", "valid", "test2016")}
     pieces_in = subwords.Subwords.train((s.source for s in parts["train"]), pieces)
     pieces_out = subwords.Subwords.train((s.target for s in parts["train"]), pieces)
     train = subwords.to_pairs(parts["train"], pieces_in, pieces_out, 80)
     batches = SequenceBatches(train, pieces_in.vocab, pieces_out.vocab, batch_size, seed=seed)
     torch.manual_seed(seed)
-    sizes = dict(d_embed=d_embed, hidden_size=hidden_size, dropout=dropout)
-    if model == "bahdanau":
-        net = Bahdanau(len(pieces_in), len(pieces_out), **sizes)
-    else:  # the fixed vector gets the help it has in the literature: the context at every step, the source reversed
-        net = Seq2Seq(len(pieces_in), len(pieces_out), context_every_step=True, reverse_source=True, **sizes)
+    net = make(len(pieces_in), len(pieces_out))
     evaluate = _validation_loss(subwords.to_pairs(parts["valid"], pieces_in, pieces_out), pieces_in, pieces_out)
     history = fit(net, batches, lambda m, b: token_loss(m, b, label_smoothing=label_smoothing), steps=steps,
                   learning_rate=learning_rate, schedule=cosine_decay(steps, 200), seed=seed, device=device,
@@ -128,9 +143,7 @@ def multi30k(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results
         figures[f"bleu_{name}"], figures["bleu_signature"] = round(score.score, 2), score.signature
         if name == "greedy":
             figures["bleu_by_words"] = _bleu_by_length(sources, found, references)
-    if model == "bahdanau" and target == "fr":
-        figures.update(_aer(net, pieces_in, pieces_out))
-    return figures
+    return figures, net, pieces_in, pieces_out
 
 
 def _bleu_by_length(sources, found, references) -> list[dict]:
