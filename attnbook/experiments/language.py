@@ -87,7 +87,7 @@ def _batches(pairs, vocabulary, batch_size, seed):
 
 def grammar(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "lstmn",
             train_sentences: int = 20000, test_sentences: int = 1000, insertions: int = 3, longer: int = 5, d_embed: int = 32,
-            hidden_size: int = 64, batch_size: int = 64, steps: int = 1500, learning_rate: float = 8e-3,
+            hidden_size: int = 64, batch_size: int = 64, steps: int = 2000, learning_rate: float = 8e-3,
             checkpoint: bool = False) -> dict:
     """Train on sentences with 0 to ``insertions`` phrases between; test on new ones, and on ones with up to ``longer``."""
     task = language.language_task(train=train_sentences, valid=500, test=test_sentences, seed=0, insertions=(0, insertions))
@@ -111,7 +111,7 @@ def grammar(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"
 
 def wikitext(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "lstmn", max_words: int = 30,
              min_count: int = 3, d_embed: int = 64, hidden_size: int = 96, dropout: float = 0.3, batch_size: int = 64,
-             steps: int = 900, learning_rate: float = 5e-3) -> dict:
+             steps: int = 800, learning_rate: float = 5e-3) -> dict:
     """Train on the sentences of WikiText-2's validation file, as the small set at hand; perplexity on its test file."""
     task = language.wikitext(max_words=max_words, min_count=min_count)
     vocabulary = task.source_vocab

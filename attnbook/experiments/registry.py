@@ -77,8 +77,8 @@ for _attention, _scores in (("global", ("location", "dot", "general", "concat"))
         _add(f"multi30k-luong-{_attention}-{_score}-small", "luong:multi30k",
              f"The same, small and short enough for one CPU core, {_system}", "12 minutes on one CPU core", needs="multi30k",
              system=_system, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2, steps=1500, learning_rate=2e-3)
-for _name, _model, _steps in (("lstmn-language", "lstmn", 1500), ("lstm-language", "lstm", 1500),
-                              ("lstm-language-equal-time", "lstm", 4000)):
+for _name, _model, _steps in (("lstmn-language", "lstmn", 2000), ("lstm-language", "lstm", 2000),
+                              ("lstm-language-equal-time", "lstm", 5000)):
     _add(_name, "language:grammar", f"Words that hang on a far one, {_model.upper()} of {_steps} steps", "1 minute on one CPU core",
          model=_model, steps=_steps, checkpoint=_model == "lstmn")
 for _model in ("lstmn", "lstm"):
