@@ -7,10 +7,10 @@ from .models import Bahdanau, FeedForwardAttention, HierarchicalAttention, LSTMN
 
 __version__ = "0.1.0"
 
-__all__ = ["AdditiveScore", "Attended", "Bahdanau", "ContentScore", "DotScore", "FeedForwardAttention", "GeneralScore",
-           "HierarchicalAttention", "LSTMN", "LocationScore", "Luong", "MemoryNetwork", "MultiHeadAttention",
-           "ReducedRankScore", "SCORES", "ScaledDotScore", "Score", "Seq2Seq", "__version__", "attend", "attend_window",
-           "causal_mask", "make_score", "masked_softmax", "padding_mask", "setup"]
+__all__ = ["LSTMN", "SCORES", "AdditiveScore", "Attended", "Bahdanau", "ContentScore", "DotScore",
+           "FeedForwardAttention", "GeneralScore", "HierarchicalAttention", "LocationScore", "Luong", "MemoryNetwork",
+           "MultiHeadAttention", "ReducedRankScore", "ScaledDotScore", "Score", "Seq2Seq", "__version__", "attend",
+           "attend_window", "causal_mask", "make_score", "masked_softmax", "padding_mask", "setup"]
 
 
 def __getattr__(name):

@@ -85,6 +85,18 @@ for _model in ("lstmn", "lstm"):
     _add(f"{_model}-wikitext-2", "language:wikitext", f"Sentences of WikiText-2 by words, {_model.upper()}: perplexity",
          "10 minutes on one CPU core", needs="wikitext-2", model=_model)
 
+for _kind in ("adding", "multiplication"):
+    _add(f"feed-forward-attention-{_kind}", "documents:long_sums",
+         f"Feed-forward attention and its mean on {_kind}, 100 and 1000 steps", "10 minutes on one CPU core", kind=_kind)
+    _add(f"feed-forward-attention-{_kind}-long", "documents:long_sums",
+         f"Feed-forward attention and its mean on {_kind}, 5000 and 10,000 steps", "3 hours on one CPU core", kind=_kind,
+         lengths=(5000, 10000), steps=3000, learning_rate=3e-3)
+for _pooling in ("attention", "mean"):
+    _add("movie-reviews-hierarchical" + ("" if _pooling == "attention" else "-mean"), "documents:pooled_film_reviews",
+         f"Real film reviews by words and sentences, pooled by {_pooling}: accuracy", "6 minutes on one CPU core",
+         needs="movie_reviews", pooling=_pooling)
+_add("memory-network-questions", "documents:question_tasks", "Made questions by the end-to-end memory network, by hops",
+     "4 minutes on one CPU core")
 
 
 def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", device: str | None = None,
