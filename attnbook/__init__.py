@@ -3,11 +3,12 @@
 from .mechanisms import (SCORES, AdditiveScore, Attended, ContentScore, DotScore, GeneralScore, LocationScore,
                          MultiHeadAttention, ReducedRankScore, ScaledDotScore, Score, attend, attend_window, causal_mask,
                          make_score, masked_softmax, padding_mask)
-from .models import Bahdanau, FeedForwardAttention, HierarchicalAttention, LSTMN, Luong, MemoryNetwork, Seq2Seq
+from .models import (Bahdanau, Captioner, FeedForwardAttention, HierarchicalAttention, LSTMN, Luong, MemoryNetwork,
+                     Seq2Seq)
 
 __version__ = "0.1.0"
 
-__all__ = ["LSTMN", "SCORES", "AdditiveScore", "Attended", "Bahdanau", "ContentScore", "DotScore",
+__all__ = ["LSTMN", "SCORES", "AdditiveScore", "Attended", "Bahdanau", "Captioner", "ContentScore", "DotScore",
            "FeedForwardAttention", "GeneralScore", "HierarchicalAttention", "LocationScore", "Luong", "MemoryNetwork",
            "MultiHeadAttention", "ReducedRankScore", "ScaledDotScore", "Score", "Seq2Seq", "__version__", "attend",
            "attend_window", "causal_mask", "make_score", "masked_softmax", "padding_mask", "setup"]

@@ -1,6 +1,7 @@
 """Whole systems, one file each."""
 
 from .bahdanau import Bahdanau
+from .captioner import Captioner
 from .feed_forward_attention import FeedForwardAttention
 from .hierarchical import HierarchicalAttention
 from .language import LSTMLanguageModel
@@ -9,5 +10,5 @@ from .luong import Luong
 from .memory_network import MemoryNetwork
 from .seq2seq import Seq2Seq
 
-__all__ = ["LSTMN", "Bahdanau", "FeedForwardAttention", "HierarchicalAttention", "LSTMLanguageModel", "Luong",
-           "MemoryNetwork", "Seq2Seq"]
+__all__ = ["LSTMN", "Bahdanau", "Captioner", "FeedForwardAttention", "HierarchicalAttention", "LSTMLanguageModel",
+           "Luong", "MemoryNetwork", "Seq2Seq"]

@@ -179,7 +179,7 @@ class Captioner(nn.Module):
         self.from_hidden = nn.Linear(hidden_size, d_embed)  # W_h
         self.from_context = nn.Linear(d_feature, d_embed, bias=False)  # W_z
         self.output = nn.Linear(d_embed, vocabulary_size)  # W_o
-        self.register_buffer("baseline", torch.zeros(()))  # b, moving mean of log p(caption), for reinforce_loss
+        self.register_buffer("baseline", torch.zeros(()))  # b, moving mean of log p(caption); 0: none yet
 
     def encode(self, pictures: torch.Tensor) -> Regions:
         """Features and keys of pictures, computed once however many words follow."""
@@ -264,11 +264,13 @@ def caption_loss(model: Captioner, batch, *, coverage: float = 0.0, reward_weigh
     log_p = out.logits.float().log_softmax(-1).gather(-1, target[..., None])[..., 0]
     log_p = log_p.masked_fill(~real, 0.0).sum(1)
     if hard:
+        with torch.no_grad():  # b starts at the first mean: from 0 the first advantages would all be large and negative
+            mean = log_p.mean().to(model.baseline)
+            baseline = torch.where(model.baseline == 0, mean, model.baseline)
+            model.baseline.copy_(0.9 * baseline + 0.1 * mean)
         entropy = -(out.weights * out.weights.clamp_min(1e-12).log()).sum(-1)
-        per_caption = reinforce_loss(log_p, (out.log_choice * real).sum(1), (entropy * real).sum(1), model.baseline,
+        per_caption = reinforce_loss(log_p, (out.log_choice * real).sum(1), (entropy * real).sum(1), baseline,
                                      reward_weight, entropy_weight)
-        with torch.no_grad():
-            model.baseline.mul_(0.9).add_(0.1 * log_p.detach().mean())
     else:
         per_caption = -log_p
     if coverage and out.weights is not None:
