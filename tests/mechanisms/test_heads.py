@@ -177,6 +177,26 @@ def test_a_projected_source_serves_every_step():
     torch.testing.assert_close(steps, made(query, key, value).context, **EXACT)
 
 
+def test_the_score_s_own_projection_of_the_keys_is_made_once_as_well():
+    made, (query, key, value) = layer(score=GeneralScore(4, 4).double()), tensors()
+    calls = []
+    made.score.key_projection.register_forward_hook(lambda *_: calls.append(1))
+    source = made.project(key, value)
+    for t in range(M):
+        made(query[:, t:t + 1], projected=source)
+    assert len(calls) == 1
+
+
+def test_widths_that_are_not_given_follow_the_others():
+    def widths(*arguments, **options):
+        made = MultiHeadAttention(*arguments, **options)
+        return [p.in_features for p in (made.query_projection, made.key_projection, made.value_projection)] + [made.d_head, made.d_head_value]
+
+    assert widths(12, 3) == [12, 12, 12, 4, 4]
+    assert widths(12, 3, d_key=6, d_head=5) == [12, 6, 6, 5, 5]
+    assert widths(12, 3, d_query=7, d_value=8, d_head_value=2) == [7, 12, 8, 4, 2]
+
+
 @pytest.mark.parametrize("make", [lambda: AdditiveScore(4, 4, 5), lambda: GeneralScore(4, 4)], ids=["additive", "general"])
 def test_another_score_works_in_every_head(make):
     torch.manual_seed(1)

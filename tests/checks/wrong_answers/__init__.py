@@ -6,6 +6,7 @@ from . import (
     beyond_the_bottleneck,
     decoding,
     encoder_decoder,
+    general_layer,
     gradients,
     long_sources,
     soft_lookup,
