@@ -32,10 +32,13 @@ def make_model(name: str, vocabulary_size: int, *, d_embed: int, hidden_size: in
         raise ValueError(f"model must be one of {sorted(MODELS)}, got {name!r}")
     options = dict(d_embed=d_embed, dropout=dropout)
     if name == "lstm":
-        with torch.device("meta"):  # counts without memory or random numbers
+        with torch.random.fork_rng(devices=[]):  # only to count
             wanted = parameters(LSTMN(vocabulary_size, hidden_size=hidden_size, **options))
-            sizes = range(hidden_size, 2 * hidden_size + 1)
-            hidden_size = min(sizes, key=lambda h: abs(parameters(LSTMLanguageModel(vocabulary_size, hidden_size=h, **options)) - wanted))
+
+        def size(h):  # embeddings, four gates with two biases each, output
+            return vocabulary_size * d_embed + 4 * h * (d_embed + h + 2) + (h + 1) * vocabulary_size
+
+        hidden_size = min(range(hidden_size, 2 * hidden_size + 1), key=lambda h: abs(size(h) - wanted))
     return MODELS[name](vocabulary_size, hidden_size=hidden_size, **options)
 
 
