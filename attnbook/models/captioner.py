@@ -74,6 +74,9 @@ class PictureEncoder(nn.Module):
         self.register_buffer("places", torch.stack(torch.meshgrid(x, y, indexing="xy"), -1), persistent=False)
         self.place = nn.Linear(2, d_feature, bias=False)  # P
         self.mix = nn.Linear(d_feature, d_feature)  # W
+        for layer in (*self.convolutions[::2], self.mix):  # PyTorch's own start shrinks the signal in every layer
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         size = (3, 8 * self.grid[0], 8 * self.grid[1])

@@ -27,7 +27,7 @@ KINDS = tuple(product(COLOURS, SHAPES))
 
 GRID = (6, 6)  # cells of a picture, rows and columns; at most one object a cell
 CELL = 8  # pixels of a cell, each way
-LARGE, SMALL = 6, 3  # width of an object in pixels
+LARGE, SMALL = 7, 4  # width of an object in pixels
 BACKGROUND = (226, 226, 220)
 _FINER = 8  # samples a pixel, each way, for smooth edges
 
