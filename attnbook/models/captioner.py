@@ -150,7 +150,7 @@ class MeanContext(nn.Module):
 class Captioner(nn.Module):
     """An LSTM that writes a caption and looks at the picture before every word, in the way it is handed.
 
-    ``h_0 = tanh(W_h0 ā)``, ``c_0 = tanh(W_c0 ā)`` with ā the mean of the features; ``ẑ_t = β_t · attention(h_{t−1}, a)``,
+    ``h_0 = tanh(W_h0 ā)``, ``c_0 = tanh(W_c0 ā)``, ā the mean of the features; ``ẑ_t = β_t · attention(h_{t−1}, a)``,
     ``β_t = σ(w_β·h_{t−1} + b_β)``, one number a step; ``h_t = LSTM([E y_{t−1}; ẑ_t], h_{t−1})``;
     ``p(y_t) = softmax(W_o(E y_{t−1} + W_h h_t + W_z ẑ_t))``.
 
@@ -249,8 +249,8 @@ def reinforce_loss(log_p: torch.Tensor, log_choice: torch.Tensor, entropy: torch
     return -log_p - reward_weight * advantage * log_choice - entropy_weight * entropy
 
 
-def caption_loss(model: Captioner, batch, *, coverage: float = 0.0, reward_weight: float = 1.0,
-                 entropy_weight: float = 0.01, expected_share: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
+def caption_loss(model: Captioner, batch, *, coverage: float = 0.0, reward_weight: float = 0.3,
+                 entropy_weight: float = 0.03, expected_share: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
     """The training loss of a captioner for :func:`attnbook.training.fit`: summed over captions, and the number of tokens.
 
     ``Σ_b [−log p(y_b) + λ Σ_i (1 − Σ_t α_ti)²]``, λ = ``coverage``; for hard attention in training mode
