@@ -64,7 +64,7 @@ class LSTMNLayer(nn.Module):
         """Read one input ``(batch, input_size)`` and write one row.
 
         Args:
-            mask: boolean ``(batch,)``; a row that is False attends to nothing.
+            mask: boolean, broadcastable to ``(batch, t − 1)``; True = may attend to that row of the tapes.
 
         Returns:
             The longer tapes, and the weights over the rows that were there before, ``(batch, t − 1)``.
@@ -76,7 +76,7 @@ class LSTMNLayer(nn.Module):
         if tapes.states.shape[1]:
             query = torch.cat([x, tapes.summary.to(x.dtype)], dim=-1)[:, None]  # (batch, 1, input + hidden)
             read, weights = attend(self.score, query, tapes.states[..., :d], tapes.states, projected_keys=tapes.keys,
-                                   mask=None if mask is None else mask[:, None, None])
+                                   mask=None if mask is None else mask[:, None])
             read, weights = read[:, 0], weights[:, 0]  # [h̃_t; c̃_t], (batch, 2·hidden); s_t, (batch, t − 1)
         else:
             read, weights = x.new_zeros(len(x), 2 * d), x.new_zeros(len(x), 0)
@@ -104,7 +104,8 @@ class LSTMNLayer(nn.Module):
         gates = self.input_gates(inputs)  # one product for all steps: (batch, n, 4·hidden)
         tapes, rows = self.start(batch), []
         for t in range(n):
-            tapes, weights = self._advance(inputs[:, t], gates[:, t], tapes, None if real is None else real[:, t])
+            tapes, weights = self._advance(inputs[:, t], gates[:, t], tapes,
+                                           None if real is None else real[:, t, None])
             rows.append(nn.functional.pad(weights, (0, n - t)) if need_weights else None)
         hidden = tapes.states[..., :self.hidden_size]
         if real is not None:

@@ -168,6 +168,26 @@ def test_step_by_step_equals_the_whole_text():
         assert tapes.states.shape == (BATCH, t + 1, 2 * D_H) and tapes.keys.shape[1] == t + 1
 
 
+def test_a_row_that_is_hidden_might_as_well_not_be_there():
+    built, x = layer(), inputs()
+    tapes = built.start(BATCH)
+    for t in range(N - 1):
+        tapes, _ = built.step(x[:, t], tapes)
+    allowed = torch.ones(BATCH, N - 1, dtype=torch.bool)
+    hidden = torch.tensor([0, 3, 2])
+    allowed[torch.arange(BATCH), hidden] = False
+    longer, weights = built.step(x[:, N - 1], tapes, allowed)
+    for b, row in enumerate(hidden.tolist()):
+        keep = [i for i in range(N - 1) if i != row]
+        short = tapes._replace(states=tapes.states[b:b + 1, keep], keys=tapes.keys[b:b + 1, keep], summary=tapes.summary[b:b + 1])
+        expected, shares = built.step(x[b:b + 1, N - 1], short)
+        torch.testing.assert_close(longer.states[b, -1], expected.states[0, -1], **EXACT)
+        torch.testing.assert_close(weights[b, keep], shares[0], **EXACT)
+        assert weights[b, row] == 0
+    with pytest.raises(ValueError, match="mask must be broadcastable"):
+        built.step(x[:, 0], tapes, torch.ones(BATCH, N, dtype=torch.bool))
+
+
 def test_every_row_of_the_tape_is_projected_once():
     built, rows = layer(), []
     built.score.key_projection.register_forward_hook(lambda module, given, out: rows.append(out.numel() // (BATCH * D_A)))
