@@ -55,7 +55,7 @@ def share_solved(model, batch, rows: int = 100) -> float:
 
 def long_sums(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), kind: str = "adding",
               lengths: tuple[int, ...] = (100, 1000), poolings: tuple[str, ...] = ("attention", "mean"),
-              hidden_size: int = 100, batch_size: int = 100, steps: int = 1500, learning_rate: float = 0.01,
+              hidden_size: int = 100, batch_size: int = 100, steps: int = 1000, learning_rate: float = 0.01,
               test: int = 1000) -> dict:
     """Train feed-forward attention anew at each length; the share solved as training goes on, and the weight that the
     two marked steps get. Length, batch and size are the paper's; steps and rate are ours, and fixed beforehand."""
