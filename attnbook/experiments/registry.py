@@ -98,9 +98,9 @@ for _pooling in ("attention", "mean"):
 _add("memory-network-questions", "documents:question_tasks", "Made questions by the end-to-end memory network, by hops",
      "4 minutes on one CPU core")
 for _attention in ("soft", "hard", "none"):
-    _add(f"captions-{_attention}", "captions:drawn", f"Captions of drawn scenes, {_attention} attention: quality, pointing rate, checkpoint",
+    _add(f"captions-{_attention}", "captions:drawn", f"Captions of drawn scenes, {_attention} attention, with checkpoint",
          "2 minutes on one CPU core", attention=_attention)
-    _add(f"captions-nlvr-{_attention}", "captions:human", f"The same on pictures and human sentences of NLVR, {_attention} attention",
+    _add(f"captions-nlvr-{_attention}", "captions:human", f"Human sentences about NLVR pictures, {_attention} attention",
          "10 minutes on one CPU core", needs="nlvr", attention=_attention)
 _add("captions-soft-overlap", "captions:drawn", "Soft attention over regions that see beyond their edges: where the peak drifts",
      "2 minutes on one CPU core", attention="soft", overlap=True)
