@@ -104,7 +104,7 @@ def _train(model, data, vocab, *, seed, device, batch_size, steps, learning_rate
 def drawn(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), attention: str = "soft",
           overlap: bool = False, train_pictures: int = 8000, test_pictures: int = 1000, batch_size: int = 64,
           steps: int = 2000, learning_rate: float = 2e-3, coverage: float = 0.0, reward_weight: float = 0.3,
-          entropy_weight: float = 0.03, expected_share: float = 0.5) -> dict:
+          entropy_weight: float = 0.003, expected_share: float = 0.5) -> dict:
     """Train on the book's own scenes, keep the weights, test on pairs of objects that were never named together."""
     vocab, train = scenes.vocabulary(), scenes.scenes(train_pictures, seed=seed)
     test = scenes.scenes(test_pictures, seed=seed + 1000, part="test")
@@ -129,7 +129,7 @@ def drawn(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"),
 
 def human(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), attention: str = "soft",
           batch_size: int = 32, steps: int = 1000, learning_rate: float = 2e-3, coverage: float = 0.0,
-          reward_weight: float = 0.3, entropy_weight: float = 0.03, expected_share: float = 0.5) -> dict:
+          reward_weight: float = 0.3, entropy_weight: float = 0.003, expected_share: float = 0.5) -> dict:
     """Train on the true sentences of NLVR; test on scenes and sentences of other people's prompts.
 
     Each scene has one sentence as its reference. The scores of always saying one and the same training sentence, the best

@@ -250,7 +250,7 @@ def reinforce_loss(log_p: torch.Tensor, log_choice: torch.Tensor, entropy: torch
 
 
 def caption_loss(model: Captioner, batch, *, coverage: float = 0.0, reward_weight: float = 0.3,
-                 entropy_weight: float = 0.03, expected_share: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
+                 entropy_weight: float = 0.003, expected_share: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
     """The training loss of a captioner for :func:`attnbook.training.fit`: summed over captions, and the number of tokens.
 
     ``Σ_b [−log p(y_b) + λ Σ_i (1 − Σ_t α_ti)²]``, λ = ``coverage``; for hard attention in training mode
