@@ -7,11 +7,16 @@ from typing import NamedTuple
 import torch
 
 from .errors import check_mask, check_tensor, require
+from .fused import fused_attention, has_fused_kernel
 from .masks import masked_softmax
 from .scores import Score
 from .streaming import stream_attention
 
-__all__ = ["Attended", "attend"]
+__all__ = ["STORED_WEIGHTS", "Attended", "attend"]
+
+STORED_WEIGHTS = 2**20
+"""Up to so many weights (batch × m × n; 4 MB in float32) are kept for the backward pass even where nobody asks for them, if
+the score has no fused kernel: a few MB, whatever the problem, for a third of the time."""
 
 
 class Attended(NamedTuple):
@@ -36,8 +41,11 @@ def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Te
         value: ``(…, n, d_v)``; the keys themselves when not given.
         mask: boolean, broadcastable to ``(…, m, n)``; True = may attend. A query that may attend to nothing gets zero
             weights and a zero context, with zero gradients.
-        need_weights: when False the weights are not returned and the m×n matrix is never stored: memory grows
-            with m + n, and the backward pass recomputes the scores (once differentiable). The context is the same.
+        need_weights: when False the weights are not returned and no matrix of m×n is stored: memory grows with m + n (and
+            with the mask you give), but for a constant of a few MB, see :data:`STORED_WEIGHTS`. The backward pass
+            recomputes the scores (once differentiable). The context is the same up to rounding. A score that is an inner
+            product goes through PyTorch's ``scaled_dot_product_attention``, any other, if the problem is large, through
+            :func:`~attnbook.mechanisms.streaming.stream_attention`.
         projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many times.
 
     Returns:
@@ -59,7 +67,13 @@ def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     check_mask(mask, (*batch, query.shape[-2], key.shape[-2]))
     if projected_keys is None:
         projected_keys = score.project_keys(key)
-    if not need_weights:
-        return Attended(stream_attention(score, query, projected_keys, value, mask), None)
-    weights = masked_softmax(score.compare(query, projected_keys), mask)
-    return Attended(weights @ value, weights)
+    single = query.shape[-2] == 1  # its weights are no larger than the keys
+    if not need_weights and not single and has_fused_kernel(value):
+        product = score.shortcut("inner_product")(query)
+        if product is not None:
+            return Attended(fused_attention(product[0], projected_keys, value, mask, product[1]), None)
+    pairs = batch.numel() * query.shape[-2] * key.shape[-2]
+    if need_weights or single or pairs <= STORED_WEIGHTS:
+        weights = masked_softmax(score.compare(query, projected_keys), mask)
+        return Attended(weights @ value, weights if need_weights else None)
+    return Attended(stream_attention(score, query, projected_keys, value, mask), None)

@@ -10,11 +10,13 @@ then scores any number of queries against the result. ``score(query, key)`` does
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
 from torch import nn
 
+from .additive import Hidden, additive_scores
 from .errors import check_positive, check_tensor, require
 
 __all__ = ["SCORES", "Score", "ContentScore", "AdditiveScore", "LocationScore", "GeneralScore", "DotScore",
@@ -27,8 +29,10 @@ SCORES: dict[str, type[Score]] = {}
 class Score(nn.Module):
     """Base class of the scores: ``forward(query (…, m, d_q), key (…, n, d_k)) -> (…, m, n)``.
 
-    Subclasses set ``name``, ``formula`` (TeX) and ``source``, define :meth:`compare` and, where keys are transformed
-    before they meet a query, :meth:`project_keys`. Defining a subclass with a name registers it.
+    Subclasses set ``name``, ``formula`` (TeX) and ``source``, define :meth:`compare` (or :meth:`inner_product`, from which
+    it follows) and, where keys are transformed before they meet a query, :meth:`project_keys`. Defining a subclass with a
+    name registers it. Where a subclass, or somebody on one object, defines :meth:`compare` anew, the shortcuts :meth:`inner_product`,
+    :meth:`project_queries` and :meth:`compare_with_pullback` of its parent are not used: they give the parent's scores.
     """
 
     name: ClassVar[str] = ""
@@ -48,19 +52,40 @@ class Score(nn.Module):
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
         """Score queries ``(…, m, d_q)`` against projected keys ``(…, n, width)``: ``(…, m, n)``."""
-        raise NotImplementedError(f"{type(self).__name__} must define compare(query, projected)")
+        product = self.inner_product(query)
+        if product is None:
+            raise NotImplementedError(f"{type(self).__name__} must define compare(query, projected)")
+        query, scale = product
+        return (query if scale == 1.0 else query * scale) @ projected.transpose(-1, -2)
+
+    def shortcut(self, name: str) -> Callable:
+        """Return the method of that name, or the one of :class:`Score` where :meth:`compare` was defined anew after it."""
+        owner = next(c for c in type(self).__mro__ if "compare" in vars(c) or name in vars(c))
+        if name in vars(owner) and "compare" not in vars(self):
+            return getattr(self, name)
+        return getattr(Score, name).__get__(self)
+
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float] | None:
+        """Return ``(transformed query (…, m, width), scale)`` if the score is ``scale · query · projected key``, else None.
+
+        :func:`attnbook.attend` hands such a score to a fused kernel when no weights are asked for.
+        """
+        return None
+
+    def project_queries(self, query: torch.Tensor) -> tuple[Score, torch.Tensor]:
+        """Return a score, and the queries that it takes, such that the work on queries alone is done: once, not per block."""
+        return self, query
 
     def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):
         """Compare, and keep what the backward pass needs.
 
         Returns:
             The scores, detached, and a function from their gradient ``(…, m, n)`` to the gradients of ``query``, of
-            ``projected`` and of every parameter in the order of ``parameters()``; None where there is none. A subclass
-            may replace this automatic derivative by a cheaper one.
+            ``projected`` and of every parameter in the order of ``parameters()``; None where there is none. It is called
+            once. A subclass may replace this automatic derivative by a cheaper one.
         """
         with torch.enable_grad():
-            q = query.detach().requires_grad_()
-            k = projected.detach().requires_grad_(projected.is_floating_point())
+            q, k = query.detach().requires_grad_(), projected.detach().requires_grad_()
             scores = self.compare(q, k)
 
         def pullback(grad: torch.Tensor):
@@ -120,15 +145,16 @@ class ContentScore(Score):
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
         return self._unit(key)
 
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        return self._unit(query) @ projected.transpose(-1, -2)
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return self._unit(query), 1.0
 
 
 class AdditiveScore(Score):
     """A feed-forward network with one hidden layer of tanh units; also called concat attention.
 
     ``score(s, h) = v·tanh(W_s s + W_h h)``, the same as ``v·tanh(W [s; h])`` with W = [W_s, W_h].
-    W_h h is computed once per source.
+    W_h h is computed once per source. The hidden layer, m·n·d_hidden numbers, is computed in blocks and never stored;
+    see :func:`attnbook.mechanisms.additive.additive_scores`, also for what can be differentiated twice.
 
     Args:
         d_query: width of the queries.
@@ -158,32 +184,30 @@ class AdditiveScore(Score):
         return self.key_projection(key)  # (…, n, d_hidden)
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        hidden = self.query_projection(query).unsqueeze(-2) + projected.unsqueeze(-3)  # (…, m, n, d_hidden)
-        return self.vector(hidden.tanh_()).squeeze(-1)  # (…, m, n); in place: the sum itself is not needed again
+        return additive_scores(self.query_projection(query), projected, self.vector.weight[0])
+
+    def project_queries(self, query: torch.Tensor) -> tuple[Score, torch.Tensor]:
+        return _HiddenLayer(self.vector), self.query_projection(query)
+
+
+class _HiddenLayer(Score):
+    """What is left of :class:`AdditiveScore` when queries and keys are projected: ``v·tanh(q + k)``."""
+
+    def __init__(self, vector: nn.Linear) -> None:
+        super().__init__()
+        self.vector = vector
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        return Hidden(query, projected, self.vector.weight[0]).scores()
 
     def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):
-        # The hidden layer is the large tensor. Its derivative 1 − tanh² overwrites it, and v, equal for all pairs, is
-        # multiplied after the sums: two passes over the block instead of the five of the automatic derivative.
-        with torch.no_grad():
-            weight, v = self.query_projection.weight, self.vector.weight[0]
-            projected_query = self.query_projection(query)  # (…, m, d_hidden)
-            hidden = (projected_query.unsqueeze(-2) + projected.unsqueeze(-3)).tanh_()  # (…, m, n, d_hidden)
-            scores = self.vector(hidden).squeeze(-1)
+        hidden = Hidden(query, projected, self.vector.weight[0])
 
         def pullback(grad: torch.Tensor):
-            pairs = grad.to(hidden.dtype)
-            grad_v = (pairs.reshape(1, -1) @ hidden.reshape(-1, hidden.shape[-1])).to(weight.dtype)
-            hidden.square_().mul_(pairs.unsqueeze(-1))  # grad · tanh²
-            through_v = v.to(hidden.dtype)
-            grad_hidden_query = (pairs.sum(-1, keepdim=True) - hidden.sum(-2)) * through_v  # (…, m, d_hidden)
-            grad_projected = (pairs.sum(-2).unsqueeze(-1) - hidden.sum(-3)) * through_v  # (…, n, d_hidden)
-            flat = grad_hidden_query.reshape(-1, grad_hidden_query.shape[-1]).to(weight.dtype)
-            grad_weight = flat.transpose(0, 1) @ query.reshape(-1, query.shape[-1]).to(weight.dtype)
-            grad_query = grad_hidden_query.to(weight.dtype) @ weight
-            by_name = {"query_projection.weight": grad_weight, "vector.weight": grad_v}
-            return [grad_query, grad_projected, *(by_name.get(name) for name, _ in self.named_parameters())]
+            grad_query, grad_projected, grad_v = hidden.gradients(grad)
+            return grad_query, grad_projected, grad_v.unsqueeze(0)
 
-        return scores, pullback
+        return hidden.scores(), pullback
 
 
 class LocationScore(Score):
@@ -213,19 +237,20 @@ class LocationScore(Score):
 
     def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
         super().check(query, key)
+        self._check_length(key)
+
+    def _check_length(self, key: torch.Tensor) -> None:
         require(key.shape[-2] <= self.max_length,
                 f"key has {key.shape[-2]} positions, LocationScore was made for max_length = {self.max_length}")
 
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
-        # Only the number of the keys counts: their position, as one column, is all that compare needs.
+        # Of the keys only their number counts: position i is scored by row i of W, whatever stands there.
+        self._check_length(key)
         n = key.shape[-2]
-        return torch.arange(n, device=key.device).expand(*key.shape[:-2], n).unsqueeze(-1)  # (…, n, 1)
+        return self.rows.weight[:n].expand(*key.shape[:-2], n, self.query_width)  # (…, n, d_query)
 
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        m, n = query.shape[-2], projected.shape[-2]
-        batch = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2])
-        index = projected.transpose(-1, -2).expand(*batch, m, n)  # (…, m, n)
-        return self.rows(query).expand(*batch, m, self.max_length).gather(-1, index)
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return query, 1.0
 
 
 class GeneralScore(Score):
@@ -252,8 +277,8 @@ class GeneralScore(Score):
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
         return self.key_projection(key)  # (…, n, d_query)
 
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        return query @ projected.transpose(-1, -2)
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return query, 1.0
 
 
 class DotScore(Score):
@@ -272,8 +297,8 @@ class DotScore(Score):
     def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
         self._check_equal_widths(query, key)
 
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        return query @ projected.transpose(-1, -2)
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return query, 1.0
 
 
 class ScaledDotScore(DotScore):
@@ -292,8 +317,8 @@ class ScaledDotScore(DotScore):
     formula = r"s^\top h / \sqrt{d}"
     source = "vaswani2017"
 
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        return super().compare(query * (1.0 / math.sqrt(query.shape[-1])), projected)
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return query, 1.0 / math.sqrt(query.shape[-1])
 
 
 class ReducedRankScore(Score):
@@ -325,8 +350,8 @@ class ReducedRankScore(Score):
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
         return self.key_projection(key)  # (…, n, rank)
 
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        return self.query_projection(query) @ projected.transpose(-1, -2)
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return self.query_projection(query), 1.0
 
 
 def make_score(name: str, d_query: int, d_key: int, *, d_hidden: int | None = None, rank: int | None = None,

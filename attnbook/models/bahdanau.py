@@ -14,8 +14,8 @@ from .recurrent import Decoded, Step, check_source, check_target, make_cell, mak
 __all__ = ["Annotations", "Bahdanau", "STORED_ELEMENTS"]
 
 STORED_ELEMENTS = 2**26
-"""How much of the alignment model's hidden layer, batch × m × n × d_attention, a training step may keep for its backward
-pass (256 MB in float32). Beyond it the hidden layer is computed again, a fifth slower, in memory that grows with m + n."""
+"""How many weights a model that looks at all positions at once may keep where nobody asks for them; no longer of use here, as
+a step keeps one row of weights and never a hidden layer."""
 
 
 class Annotations(NamedTuple):
@@ -103,11 +103,10 @@ class Bahdanau(nn.Module):
         """Score a target under teacher forcing. The loop holds only what depends on the state before it."""
         memory = self.encode(source, lengths)
         check_target(target_in, source.shape[0], self.target_size)
-        keep = need_weights or memory.projected.numel() * target_in.shape[-1] <= STORED_ELEMENTS
         embedded = self.dropout(self.target_embedding(target_in))  # (batch, m, d_embed)
         state, states, contexts, weights = self.start(memory), [], [], []
         for e in embedded.unbind(1):
-            state, context, w = self._advance(e, state, memory, keep)
+            state, context, w = self._advance(e, state, memory, need_weights)
             states.append(state[0])
             contexts.append(context)
             weights.append(w)

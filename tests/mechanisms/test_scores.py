@@ -44,6 +44,52 @@ def test_gradients_match_finite_differences(score, problem):
     assert torch.autograd.gradcheck(lambda q, k: score(q, k), (query, key))
 
 
+def test_additive_can_be_differentiated_twice_and_twice_over(problem):
+    query, key, _, _ = (t[:1].clone().requires_grad_() if t.is_floating_point() else t for t in problem)
+    score = AdditiveScore(6, 6, 5).double()
+    assert torch.autograd.gradgradcheck(lambda q, k: score(q, k), (query, key))
+    loss = score(query, key).square().sum()
+    first = torch.autograd.grad(loss, (query, key, *score.parameters()), retain_graph=True)
+    again = torch.autograd.grad(loss, (query, key, *score.parameters()))
+    for a, b in zip(first, again):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("elements", [1, 40, 10**6])
+def test_additive_in_blocks_equals_the_formula_in_value_and_gradient(problem, elements, monkeypatch):
+    from attnbook.mechanisms import blocks
+
+    monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", elements)
+    score = AdditiveScore(6, 6, 5).double()
+    found = []
+    for way in (score, lambda q, k: score.vector(
+            (score.query_projection(q)[..., None, :] + score.key_projection(k)[..., None, :, :]).tanh()).squeeze(-1)):
+        query, key = problem[0].clone().requires_grad_(), problem[1][:1].clone().requires_grad_()  # broadcast
+        scores = way(query, key)
+        loss = (scores * torch.linspace(-1, 2, scores.numel(), dtype=torch.float64).view_as(scores)).sum()
+        found.append([scores, *torch.autograd.grad(loss, (query, key, *score.parameters()))])
+    for a, b in zip(*found):
+        torch.testing.assert_close(a, b, **EXACT)
+
+
+def test_additive_under_the_transforms_of_torch_func(problem):
+    query, key, _, _ = problem
+    score = AdditiveScore(6, 6, 5).double()
+    batched = torch.func.vmap(score, in_dims=(0, None))(query, key[0])
+    torch.testing.assert_close(batched, score(query, key[:1]), **EXACT)
+    jacobian = torch.func.jacrev(lambda q: score(q, key[0]))(query[0])  # (m, n, m, d)
+    expected = torch.autograd.functional.jacobian(lambda q: score(q, key[0]), query[0])
+    torch.testing.assert_close(jacobian, expected, **EXACT)
+
+
+def test_additive_in_float32_stays_close_for_small_and_for_huge_hidden_units(problem):
+    for size in (1e-4, 1.0, 1e4):
+        query, key = size * problem[0], size * problem[1]
+        score = AdditiveScore(6, 6, 5).double()
+        expected = score(query, key)
+        torch.testing.assert_close(score.float()(query.float(), key.float()).double(), expected, atol=1e-5 * max(1, size / 1e3), rtol=0)
+
+
 def test_permuting_the_keys_permutes_the_scores_of_all_but_location(score, problem):
     query, key, _, _ = problem
     order = torch.tensor([3, 0, 6, 1, 5, 2, 4])

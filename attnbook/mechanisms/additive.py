@@ -1,0 +1,115 @@
+"""The hidden layer of additive attention: computed block by block, never stored, with its gradient in closed form.
+
+``e_tj = v·tanh(q_t + k_j)`` takes one tanh for every query, key and hidden unit. As one tensor, that hidden layer is what
+additive attention costs: most of the time goes into moving it. Here a block of it is computed where it is used, in memory
+that stays in the cache: once in the forward pass and once more in the backward pass.
+
+With ``σ = sigmoid(2x)``: ``tanh x = 2σ − 1`` and ``d tanh x / dx = 1 − tanh² x = 4 (σ − σ²)``. On a CPU PyTorch's sigmoid
+takes a fraction of the time of its tanh, and 2, −1 and 4 are applied to the small tensors around the block. The identity
+is exact up to the rounding of numbers near 1, not relative to a small tanh; so the hidden layer is computed in float32 at
+least, whatever the dtype of the inputs.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .blocks import blocks
+from .precision import wide_dtype, without_autocast
+
+__all__ = ["Hidden", "additive_scores"]
+
+
+def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+    """Score projected queries against projected keys: ``e_tj = v·tanh(q_t + k_j)``.
+
+    Nothing of the size m·n·d is stored, in either pass. Second derivatives (``create_graph=True``) go through the formula
+    as it stands and do store it. The transforms of ``torch.func`` work, but for forward-mode derivatives, which raise.
+
+    Args:
+        query: projected queries ``(…, m, d)``.
+        key: projected keys ``(…, n, d)``; leading dimensions broadcast.
+        vector: v, ``(d,)``.
+
+    Returns:
+        ``(…, m, n)``, in the dtype that query and key promote to.
+    """
+    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+    q, k = (t.expand(*batch, *t.shape[-2:]).reshape(batch.numel(), *t.shape[-2:]) for t in (query, key))
+    return _AdditiveScores.apply(q, k, vector).view(*batch, q.shape[-2], k.shape[-2])
+
+
+class Hidden:
+    """The hidden layer of one block, from which its scores and its gradients follow.
+
+    Args:
+        query, key: projected, ``(…, m, d)`` and ``(…, n, d)``, with equal leading dimensions.
+        vector: v, ``(d,)``.
+    """
+
+    def __init__(self, query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor) -> None:
+        self.wide = wide_dtype(query, key, vector)
+        self.vector = vector.to(self.wide)
+        doubled = (2 * query.to(self.wide)).unsqueeze(-2), (2 * key.to(self.wide)).unsqueeze(-3)
+        self.sigma = torch.add(*doubled).sigmoid_()  # (…, m, n, d)
+
+    def scores(self) -> torch.Tensor:
+        """``v·tanh(…)``, ``(…, m, n)``."""
+        sigma = self.sigma
+        with without_autocast(sigma):
+            products = torch.mv(sigma.view(-1, sigma.shape[-1]), 2 * self.vector)
+        return products.sub_(self.vector.sum()).view(sigma.shape[:-1])
+
+    def gradients(self, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Gradients of query, key and v from that of the scores ``(…, m, n)``. Overwrites the block: the last call."""
+        sigma, grad = self.sigma, grad.to(self.wide)
+        with without_autocast(sigma):
+            grad_vector = 2 * torch.mv(sigma.view(-1, sigma.shape[-1]).t(), grad.reshape(-1)) - grad.sum()
+        torch.addcmul(sigma, sigma, sigma, value=-1, out=sigma)  # σ − σ²
+        sigma.mul_(grad.unsqueeze(-1))
+        through = 4 * self.vector
+        return sigma.sum(-2) * through, sigma.sum(-3) * through, grad_vector
+
+
+def _formula(query, key, vector):
+    wide = wide_dtype(query, key, vector)
+    hidden = (query.to(wide).unsqueeze(-2) + key.to(wide).unsqueeze(-3)).tanh()
+    return hidden, (hidden * vector.to(wide)).sum(-1).to(torch.promote_types(query.dtype, key.dtype))
+
+
+class _AdditiveScores(torch.autograd.Function):
+    """``(b, m, d), (b, n, d), (d,) → (b, m, n)``. Saves its inputs and nothing else."""
+
+    @staticmethod
+    def forward(query, key, vector):
+        scores = query.new_empty(*query.shape[:-1], key.shape[-2], dtype=torch.promote_types(query.dtype, key.dtype))
+        for b, r, c in blocks(query, key):
+            scores[b, r, c] = Hidden(query[b, r], key[b, c], vector).scores()
+        return scores
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def vmap(info, in_dims, query, key, vector):
+        return torch.vmap(lambda *inputs: _formula(*inputs)[1], in_dims)(query, key, vector), 0
+
+    @staticmethod
+    def backward(ctx, grad):
+        query, key, vector = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the gradient is to be differentiated again
+            hidden, _ = _formula(query, key, vector)
+            grad = grad.to(hidden.dtype).unsqueeze(-1)
+            through = grad * (1 - hidden * hidden) * vector.to(hidden.dtype)
+            grads = through.sum(-2), through.sum(-3), (grad * hidden).flatten(0, -2).sum(0)
+        else:
+            wide = wide_dtype(query, key, vector)
+            grads = tuple(torch.zeros_like(t, dtype=wide) for t in (query, key, vector))
+            for b, r, c in blocks(query, key):
+                of_query, of_key, of_vector = Hidden(query[b, r], key[b, c], vector).gradients(grad[b, r, c])
+                grads[0][b, r] += of_query
+                grads[1][b, c] += of_key
+                grads[2].add_(of_vector)
+        return tuple(g.to(t.dtype) if needed else None
+                     for g, t, needed in zip(grads, (query, key, vector), ctx.needs_input_grad))

@@ -1,0 +1,32 @@
+"""In which dtype sums are kept, also under autocast."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+__all__ = ["autocast_as", "autocast_state", "wide_dtype", "without_autocast"]
+
+
+def wide_dtype(*tensors: torch.Tensor) -> torch.dtype:
+    """Return float64 if any of the tensors is float64, else float32: no sum is kept in less."""
+    return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32
+
+
+def without_autocast(tensor: torch.Tensor) -> AbstractContextManager:
+    """Return a context in which products are taken in the dtype that they are given in."""
+    kind = tensor.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+
+
+def autocast_state(tensor: torch.Tensor) -> tuple[str, bool, torch.dtype]:
+    """Return what :func:`autocast_as` takes, so that a backward pass can recompute as the forward pass computed."""
+    kind = tensor.device.type
+    return kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+
+
+def autocast_as(state: tuple[str, bool, torch.dtype]) -> AbstractContextManager:
+    """Return a context with the autocast of ``state``."""
+    kind, enabled, dtype = state
+    return torch.autocast(kind, dtype=dtype) if enabled else nullcontext()
