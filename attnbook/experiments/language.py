@@ -114,7 +114,7 @@ def grammar(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"
 
 def wikitext(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "lstmn", max_words: int = 30,
              min_count: int = 3, d_embed: int = 64, hidden_size: int = 96, dropout: float = 0.3, batch_size: int = 64,
-             steps: int = 800, learning_rate: float = 5e-3) -> dict:
+             steps: int = 400, learning_rate: float = 5e-3) -> dict:
     """Train on the sentences of WikiText-2's validation file, as the small set at hand; perplexity on its test file."""
     task = language.wikitext(max_words=max_words, min_count=min_count)
     vocabulary = task.source_vocab
@@ -123,7 +123,7 @@ def wikitext(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results
     valid = _batches(task.valid, vocabulary, 100, seed)
     history = fit(net, _batches(task.train, vocabulary, batch_size, seed), language_loss, steps=steps,
                   learning_rate=learning_rate, schedule=cosine_decay(steps, 20), seed=seed, device=device,
-                  evaluate=lambda m: perplexity(m, valid), evaluate_every=max(1, steps // 6))
+                  evaluate=lambda m: perplexity(m, valid), evaluate_every=max(1, steps // 4))
     test = _batches(task.test, vocabulary, 100, seed)
     return {"parameters": parameters(net), "vocabulary": len(vocabulary), "train_sentences": len(task.train),
             "train_words": sum(len(pair.source) + 1 for pair in task.train), "test_sentences": len(task.test),
