@@ -99,32 +99,80 @@ def training_step(blocks: int) -> dict:
     }, max(3, blocks // 2), repeats=1), "attnbook")
 
 
+PRODUCTS = {"32 x 50 x 50, d 256": ((32, 50, 256), False), "8 x 8 x 512 x 512, d 64": ((8, 8, 512, 64), False),
+            "8 x 8 x 512 x 512, d 64, padded": ((8, 8, 512, 64), True), "1 x 2048 x 2048, d 64": ((1, 2048, 64), False),
+            "1 x 2048 x 2048, d 64, padded": ((1, 2048, 64), True)}
+
+
+def inner_products(blocks: int) -> dict:
+    """Every score that is an inner product, without weights, beside PyTorch's kernel on the same projected tensors."""
+    import torch
+    from torch.nn import functional as F
+
+    from attnbook import attend, make_score
+
+    torch.manual_seed(0)
+    found = {}
+    for size, (shape, padded) in PRODUCTS.items():
+        n, width = shape[-2:]
+        query, key, value = (torch.randn(shape, requires_grad=True) for _ in range(3))
+        mask = None
+        if padded:
+            lengths = torch.linspace(n // 2, n, shape[0]).long().view(-1, *(1,) * (len(shape) - 1))
+            mask = torch.arange(n) < lengths
+        for name in ("dot", "scaled_dot", "general", "reduced_rank", "content", "location"):
+            score = make_score(name, width, width, rank=width // 4, max_length=n)
+            scale, projected = score.inner_product(query)[1], score.project_keys(key).detach().requires_grad_()
+
+            def ours():
+                return attend(score, query, key, value, mask, projected_keys=projected, need_weights=False).context
+
+            def kernel():
+                transformed = score.inner_product(query)[0]
+                return F.scaled_dot_product_attention(transformed, projected, value, attn_mask=mask, scale=scale)
+
+            sides = {"attnbook": lambda: ours().sum().backward(), "kernel": lambda: kernel().sum().backward()}
+            with torch.no_grad():
+                forward = summary(alternate({"attnbook": ours, "kernel": kernel}, max(3, blocks // 2)), "attnbook")
+            both = summary(alternate(sides, max(3, blocks // 2)), "attnbook")
+            found[f"{name}, {size}"] = {"forward_times_ours": forward["kernel"]["times_ours"],
+                                        "forward_and_backward_times_ours": both["kernel"]["times_ours"],
+                                        "ms": both["attnbook"]["ms"]}
+    return found
+
+
 def memory() -> list[dict]:
     """Peak resident memory above the start, each point in a process of its own."""
     rows = []
     for length in (128, 256, 512, 1024, 2048):
         row = {"m": length, "n": length}
         for name, need in (("with weights", True), ("without", False)):
-            if need and length > 1024:
-                row[name] = None  # over 2 GB at width 64
-                continue
             row[name] = float(subprocess.run([sys.executable, __file__, "--peak", str(length), str(int(need))],
                                              capture_output=True, text=True, check=True).stdout)
         rows.append(row)
     return rows
 
 
-def peak(length: int, need_weights: bool) -> float:
-    """MB above the start of one forward and backward pass of additive attention, width 64, one row."""
+def memory_of_all_scores() -> list[dict]:
+    """Peak memory without weights of each score."""
+    from attnbook import SCORES
+
+    return [{"m": length, "n": length, **{name: float(subprocess.run(
+        [sys.executable, __file__, "--peak", str(length), "0", "--score", name],
+        capture_output=True, text=True, check=True).stdout) for name in sorted(SCORES)}} for length in (1024, 2048, 4096)]
+
+
+def peak(length: int, need_weights: bool, name: str = "additive") -> float:
+    """MB above the start of one forward and backward pass of attention, width 64, one row."""
     import resource
 
     import torch
 
-    from attnbook import AdditiveScore, attend
+    from attnbook import attend, make_score
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    score = AdditiveScore(64, 64, 64)
+    score = make_score(name, 64, 64, max_length=length)
 
     def once(n, need):
         query, key = torch.randn(1, n, 64, requires_grad=True), torch.randn(1, n, 64, requires_grad=True)
@@ -140,13 +188,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=12)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--part", choices=("attention", "step"), help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=("attention", "products", "step"), help=argparse.SUPPRESS)
+    parser.add_argument("--score", default="additive", help=argparse.SUPPRESS)
     parser.add_argument("--peak", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peak:
-        print(peak(options.peak[0], bool(options.peak[1])))
+        print(peak(options.peak[0], bool(options.peak[1]), options.score))
     elif options.part:
-        figures = attention(options.blocks) if options.part == "attention" else training_step(options.blocks)
+        figures = {"attention": attention, "products": inner_products, "step": training_step}[options.part](options.blocks)
         print(json.dumps({"calibration": calibration(), "figures": figures}))
     else:
         report(options.blocks, options.json)
@@ -159,7 +208,7 @@ def report(blocks: int, path: Path | None) -> None:
 
     found = {"torch": torch.__version__, "threads": torch.get_num_threads(), "machine": platform.machine(), "runs": []}
     for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
-        for part in ("attention", "step"):
+        for part in ("attention", "products", "step"):
             done = subprocess.run([sys.executable, __file__, "--part", part, "--blocks", str(blocks)],
                                   env={**os.environ, **extra}, capture_output=True, text=True)
             if done.returncode:
@@ -168,11 +217,16 @@ def report(blocks: int, path: Path | None) -> None:
             found["runs"].append(run)
             print(f"\n{part}, {allocator}   calibration {run['calibration']}")
             for name, row in run["figures"].items():
-                print(f"  {name:<24}{row['ms']:>9.1f} ms   {row['times_ours']:.2f} × ours")
+                ratios = "   ".join(f"{what}: {ratio:.2f}" for what, ratio in row.items() if what != "ms")
+                print(f"  {name:<52}{row['ms']:>9.1f} ms   {ratios}")
     found["memory_mb"] = memory()
     print("\npeak memory of attention (MB above the start, width 64, one row)")
     for row in found["memory_mb"]:
         print(f"  m = n = {row['m']:<6}with weights {row['with weights'] or '-':>8}   without {row['without']:>8}")
+    found["memory_without_weights_mb"] = memory_of_all_scores()
+    print("\npeak memory without weights (MB above the start, width 64, one row)")
+    for row in found["memory_without_weights_mb"]:
+        print("  " + "   ".join(f"{name} {number}" for name, number in row.items()))
     if path:
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -16,7 +16,7 @@ __all__ = ["STORED_WEIGHTS", "Attended", "attend"]
 
 STORED_WEIGHTS = 2**20
 """Up to so many weights (batch × m × n; 4 MB in float32) are kept for the backward pass even where nobody asks for them, if
-the score has no fused kernel: a few MB, whatever the problem, for a third of the time."""
+no fused kernel fits the score and its widths: a few MB, whatever the problem, for a third of the time."""
 
 
 class Attended(NamedTuple):
@@ -67,12 +67,13 @@ def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     check_mask(mask, (*batch, query.shape[-2], key.shape[-2]))
     if projected_keys is None:
         projected_keys = score.project_keys(key)
+    pairs = batch.numel() * query.shape[-2] * key.shape[-2]
     single = query.shape[-2] == 1  # its weights are no larger than the keys
     if not need_weights and not single and has_fused_kernel(value):
         product = score.shortcut("inner_product")(query)
-        if product is not None:
+        # The kernel wants one width for all; where it would be fed zeros, a small problem is quicker with its weights.
+        if product is not None and (product[0].shape[-1] == value.shape[-1] or pairs > STORED_WEIGHTS):
             return Attended(fused_attention(product[0], projected_keys, value, mask, product[1]), None)
-    pairs = batch.numel() * query.shape[-2] * key.shape[-2]
     if need_weights or single or pairs <= STORED_WEIGHTS:
         weights = masked_softmax(score.compare(query, projected_keys), mask)
         return Attended(weights @ value, weights if need_weights else None)
