@@ -128,7 +128,7 @@ def drawn(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"),
 
 
 def human(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), attention: str = "soft",
-          batch_size: int = 32, steps: int = 1000, learning_rate: float = 2e-3, coverage: float = 0.0,
+          batch_size: int = 32, steps: int = 600, learning_rate: float = 2e-3, coverage: float = 0.0,
           reward_weight: float = 0.3, entropy_weight: float = 0.003, expected_share: float = 0.5) -> dict:
     """Train on the true sentences of NLVR; test on scenes and sentences of other people's prompts.
 

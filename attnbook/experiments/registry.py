@@ -83,7 +83,7 @@ for _name, _model, _steps in (("lstmn-language", "lstmn", 2000), ("lstm-language
          model=_model, steps=_steps, checkpoint=_model == "lstmn")
 for _model in ("lstmn", "lstm"):
     _add(f"{_model}-wikitext-2", "language:wikitext", f"Sentences of WikiText-2 by words, {_model.upper()}: perplexity",
-         "10 minutes on one CPU core", needs="wikitext-2", model=_model)
+         "3 minutes on one CPU core", needs="wikitext-2", model=_model)
 
 for _kind in ("adding", "multiplication"):
     _add(f"feed-forward-attention-{_kind}", "documents:long_sums",
@@ -101,7 +101,7 @@ for _attention in ("soft", "hard", "none"):
     _add(f"captions-{_attention}", "captions:drawn", f"Captions of drawn scenes, {_attention} attention, with checkpoint",
          "2 minutes on one CPU core", attention=_attention)
     _add(f"captions-nlvr-{_attention}", "captions:human", f"Human sentences about NLVR pictures, {_attention} attention",
-         "10 minutes on one CPU core", needs="nlvr", attention=_attention)
+         "3 minutes on one CPU core", needs="nlvr", attention=_attention)
 _add("captions-soft-overlap", "captions:drawn", "Soft attention over regions that see beyond their edges: where the peak drifts",
      "2 minutes on one CPU core", attention="soft", overlap=True)
 
