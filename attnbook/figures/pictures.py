@@ -39,7 +39,8 @@ def picture(image, *, grid: tuple[int, int] | None = None, boxes: Sequence = (),
     """
     pixels = _pixels(image)
     height, width = pixels.shape[:2]
-    ax = ax if ax is not None else plt.subplots(figsize=(3.2 * width / height, 3.4), layout="constrained")[1]
+    across = min(7.2, 3.2 * width / height)
+    ax = ax if ax is not None else plt.subplots(figsize=(across, across * height / width + 0.3), layout="constrained")[1]
     ax.imshow(pixels, interpolation="nearest")
     for count, size, line in ((grid[0], height, ax.axhline), (grid[1], width, ax.axvline)) if grid else ():
         for k in range(1, count):
@@ -47,6 +48,7 @@ def picture(image, *, grid: tuple[int, int] | None = None, boxes: Sequence = (),
     _frame(ax, boxes, COLORS[1])
     ax.set_title(title, fontsize=10)
     ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
     ax.grid(False)
     return ax.figure
 
