@@ -85,6 +85,7 @@ TEXT = """
  The <unk> is here . It is not far , it is near .
  One paragraph without a stop
  The is here . The is not far .
+ The house is here . The house is not here .
 """
 
 
@@ -97,10 +98,10 @@ def test_wikitext_is_cut_into_sentences_with_a_vocabulary_of_the_training_part(r
     monkeypatch.setenv("ATTNBOOK_DATA", str(tmp_path / "mirror"))
     task = language.wikitext(max_words=8, min_count=2, valid_share=0.25)
     sentences = ["The <unk> is here .", "It is not far , it is near .", "One paragraph without a stop", "The is here .",
-                 "The is not far ."]
+                 "The is not far .", "The house is here .", "The house is not here ."]
     short = [tuple(s.split()) for s in sentences if len(s.split()) <= 8]
     assert [p.source for p in task.valid] == short[::4]
     assert [p.source for p in task.train] == [s for k, s in enumerate(short) if k % 4]
-    assert len(task.test) == 5 - (len(sentences) - len(short)) and task.attribution == "by the makers of wikitext-2"
+    assert len(task.test) == len(short) == 6 and task.attribution == "by the makers of wikitext-2"
     assert {"is", "."} <= set(task.source_vocab.tokens) and "stop" not in task.source_vocab
     assert task.source_vocab.encode(["<unk>", "unheard", "heading"]) == [UNK] * 3
