@@ -291,6 +291,30 @@ def test_the_loss_of_hard_attention_is_the_surrogate_of_what_was_drawn():
                                atol=1e-6, rtol=0)
 
 
+def test_the_baseline_starts_at_the_first_mean_and_then_moves_a_tenth_of_the_way():
+    model, batch = build("hard").train(), batch_of(pictures())
+    seen = []
+    for _ in range(3):
+        with torch.no_grad():
+            total, _ = caption_loss(model, batch, expected_share=1.0, entropy_weight=0.0)  # no draw, so total = -Σ log p
+        seen.append(-float(total) / 3)
+        moved = seen[0] if len(seen) == 1 else 0.9 * moved + 0.1 * seen[-1]
+        assert abs(float(model.baseline) - moved) < 1e-5
+    model.eval()
+    caption_loss(model, batch)
+    assert abs(float(model.baseline) - moved) < 1e-5  # looking at the validation loss does not move it
+
+
+@pytest.mark.parametrize("attention", ["soft", "hard", "none"])
+def test_half_precision_trains(attention):
+    model = build(attention).float().train()
+    torch.manual_seed(0)
+    with torch.autocast("cpu", torch.bfloat16):
+        total, _ = caption_loss(model, batch_of(pictures().float()), coverage=0.1)
+    total.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
 def test_the_penalty_leaves_out_padded_steps():
     weights = torch.softmax(torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0)).double(), -1)
     real = torch.tensor([[True, True, True, True], [True, True, False, False]])
