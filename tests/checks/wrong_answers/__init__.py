@@ -9,6 +9,7 @@ from . import (
     general_layer,
     gradients,
     long_sources,
+    scores,
     soft_lookup,
     translation,
     weights_as_explanation,
