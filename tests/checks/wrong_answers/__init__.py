@@ -10,6 +10,7 @@ from . import (
     gradients,
     long_sources,
     scores,
+    self_attention,
     soft_lookup,
     translation,
     weights_as_explanation,
