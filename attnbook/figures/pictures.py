@@ -89,5 +89,5 @@ def picture_words(image, words: Sequence[str], weights, grid: tuple[int, int], *
         light = np.kron(share / max(share.max(), 1e-12), np.ones((height // grid[0], width // grid[1])))[..., None]
         ax.imshow(pixels * (0.22 + 0.78 * light), interpolation="nearest")
         ax.set_title(f"{word}  {share.max():.2f}", fontsize=9.5)
-        _frame(ax, boxes[k] if boxes is not None else (), "#ffffff")
+        _frame(ax, boxes[k] if boxes is not None else (), COLORS[1])
     return fig
