@@ -17,5 +17,6 @@ from . import alignment_model, alignment_for_free, beyond_the_bottleneck, transl
 from . import scores  # noqa: E402,F401
 from . import self_attention  # noqa: E402,F401
 from . import general_layer  # noqa: E402,F401
+from . import documents_and_memory  # noqa: E402,F401
 
 __all__ = ["Exercise", "Mistake", "NotPassed", "Verdict", "check", "exercise", "exercises", "find", "grade", "judge"]

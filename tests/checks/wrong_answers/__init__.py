@@ -5,6 +5,7 @@ from . import (
     alignment_model,
     beyond_the_bottleneck,
     decoding,
+    documents_and_memory,
     encoder_decoder,
     general_layer,
     gradients,

@@ -1,0 +1,195 @@
+import torch
+
+from .collection import wrong
+
+
+def _real(lengths, n):
+    return torch.arange(n) < lengths[:, None]
+
+
+def _pool(h, W, b, u, lengths, keys=lambda z: torch.tanh(z), dim=-1, fill=float("-inf"), clean=True):
+    real = _real(lengths, h.shape[1])
+    weights = torch.softmax((keys(h @ W.T + b) @ u).masked_fill(~real, fill), dim)
+    weights = weights.nan_to_num() * real if clean else weights
+    return (weights[..., None] * h).sum(1), weights
+
+
+@wrong("03.learned_query", "the lengths are not used")
+def query_no_mask(h, W, b, u, lengths):
+    weights = torch.softmax(torch.tanh(h @ W.T + b) @ u, -1)
+    weights = torch.where((lengths > 0)[:, None], weights, 0.0)
+    return (weights[..., None] * h).sum(1), weights
+
+
+@wrong("03.learned_query", "set to 0 after the softmax")
+def query_mask_after(h, W, b, u, lengths):
+    weights = torch.softmax(torch.tanh(h @ W.T + b) @ u, -1) * _real(lengths, h.shape[1])
+    return (weights[..., None] * h).sum(1), weights
+
+
+@wrong("03.learned_query", "over the sequences of the batch")
+def query_over_the_batch(h, W, b, u, lengths):
+    return _pool(h, W, b, u, lengths, dim=0)
+
+
+@wrong("03.learned_query", "the tanh is missing")
+def query_no_tanh(h, W, b, u, lengths):
+    return _pool(h, W, b, u, lengths, keys=lambda z: z)
+
+
+@wrong("03.learned_query", "the bias b is not used")
+def query_no_bias(h, W, b, u, lengths):
+    return _pool(h, W, 0 * b, u, lengths)
+
+
+@wrong("03.learned_query", "no real position: its weights and its vector are zeros")
+def query_nan(h, W, b, u, lengths):
+    return _pool(h, W, b, u, lengths, clean=False)
+
+
+@wrong("03.learned_query", "Yours has weights that add up to 1")
+def query_finite_fill(h, W, b, u, lengths):
+    return _pool(h, W, b, u, lengths, fill=-1e9, clean=False)
+
+
+@wrong("03.learned_query", "expected (pooled, weights)")
+def query_wrong_way_round(h, W, b, u, lengths):
+    return _pool(h, W, b, u, lengths)[::-1]
+
+
+@wrong("03.learned_query", "the query u is not used")
+def query_unused(h, W, b, u, lengths):
+    return _pool(h, W, b, torch.ones_like(u), lengths)
+
+
+@wrong("03.learned_query", "equal weights")
+def query_mean(h, W, b, u, lengths):
+    return _pool(h, W, b, 0 * u, lengths)
+
+
+@wrong("03.learned_query", "mean of the weighted annotations")
+def query_mean_of_weighted(h, W, b, u, lengths):
+    pooled, weights = _pool(h, W, b, u, lengths)
+    return pooled / h.shape[1], weights
+
+
+def _encode(x, lengths, first_word=1, first_component=1, total=None, mask=True, sign=-1):
+    _, words, d = x.shape
+    j = torch.arange(first_word, words + first_word).float()[None, :, None]
+    k = torch.arange(first_component, d + first_component).float()
+    J = (lengths if total is None else torch.full_like(lengths, total))[:, None, None].float()
+    scale = (1 - j / J) + sign * (k / d) * (1 - 2 * j / J)
+    if mask:
+        scale = scale * _real(lengths, words)[..., None]
+    return (scale * x).sum(1)
+
+
+@wrong("03.position_encoding", "added up as they are")
+def encoding_bag(x, lengths):
+    return (x * _real(lengths, x.shape[1])[..., None]).sum(1)
+
+
+@wrong("03.position_encoding", "the words are counted from 0")
+def encoding_from_zero(x, lengths):
+    return _encode(x, lengths, 0, 0)
+
+
+@wrong("03.position_encoding", "the words j are counted from 0")
+def encoding_words_from_zero(x, lengths):
+    return _encode(x, lengths, 0)
+
+
+@wrong("03.position_encoding", "the components k are counted from 0")
+def encoding_components_from_zero(x, lengths):
+    return _encode(x, lengths, 1, 0)
+
+
+@wrong("03.position_encoding", "J is the padded length")
+def encoding_padded_length(x, lengths):
+    return _encode(x, lengths, total=x.shape[1])
+
+
+@wrong("03.position_encoding", "the padding is added as well")
+def encoding_no_mask(x, lengths):
+    return _encode(x, lengths, mask=False)
+
+
+@wrong("03.position_encoding", "the two terms are added")
+def encoding_plus(x, lengths):
+    return _encode(x, lengths, sign=1)
+
+
+@wrong("03.position_encoding", "the mean of the words")
+def encoding_mean(x, lengths):
+    return _encode(x, lengths) / lengths[:, None]
+
+
+@wrong("03.position_encoding", "the shape is")
+def encoding_not_summed(x, lengths):
+    return x * _real(lengths, x.shape[1])[..., None]
+
+
+def _hops(u, memories, lengths, forget=False, freeze=False, masked=True, dim=-1, scale=1.0, pairs=None):
+    first, rows = u, []
+    for k in range(len(memories) - 1):
+        key, value = pairs(k) if pairs else (k, k + 1)
+        e = scale * ((first if freeze else u)[:, None] * memories[key]).sum(-1)
+        if masked:
+            e = e.masked_fill(~_real(lengths, e.shape[1]), float("-inf"))
+        p = torch.softmax(e, dim).nan_to_num()
+        o = (p[..., None] * memories[value]).sum(1)
+        u = o if forget else u + o
+        rows.append(p)
+    return u, torch.stack(rows, 1)
+
+
+@wrong("03.memory_hops", "u is forgotten")
+def hops_forget(u, memories, lengths):
+    return _hops(u, memories, lengths, forget=True)
+
+
+@wrong("03.memory_hops", "every hop asks the first question")
+def hops_frozen(u, memories, lengths):
+    return _hops(u, memories, lengths, freeze=True)
+
+
+@wrong("03.memory_hops", "the lengths are not used")
+def hops_no_mask(u, memories, lengths):
+    return _hops(u, memories, lengths, masked=False)
+
+
+@wrong("03.memory_hops", "the values of a hop are its keys")
+def hops_one_memory(u, memories, lengths):
+    return _hops(u, memories, lengths, pairs=lambda k: (k, k))
+
+
+@wrong("03.memory_hops", "keys and values are swapped")
+def hops_swapped(u, memories, lengths):
+    return _hops(u, memories, lengths, pairs=lambda k: (k + 1, k))
+
+
+@wrong("03.memory_hops", "reads the first two memories")
+def hops_same_memory(u, memories, lengths):
+    return _hops(u, memories, lengths, pairs=lambda k: (0, 1))
+
+
+@wrong("03.memory_hops", "does not scale")
+def hops_scaled(u, memories, lengths):
+    return _hops(u, memories, lengths, scale=u.shape[-1] ** -0.5)
+
+
+@wrong("03.memory_hops", "over the stories of the batch")
+def hops_over_the_batch(u, memories, lengths):
+    return _hops(u, memories, lengths, dim=0)
+
+
+@wrong("03.memory_hops", "this is o of the last hop")
+def hops_last_output(u, memories, lengths):
+    found, weights = _hops(u, memories, lengths)
+    return found - _hops(u, memories[:-1], lengths)[0], weights
+
+
+@wrong("03.memory_hops", "one row of weights a hop")
+def hops_last_weights(u, memories, lengths):
+    found, weights = _hops(u, memories, lengths)
+    return found, weights[:, -1]
