@@ -15,6 +15,7 @@ from . import soft_lookup, weights_as_explanation  # noqa: E402,F401
 from . import encoder_decoder, decoding, long_sources, gradients  # noqa: E402,F401
 from . import alignment_model, alignment_for_free, beyond_the_bottleneck, translation  # noqa: E402,F401
 from . import scores  # noqa: E402,F401
+from . import global_and_local  # noqa: E402,F401
 from . import self_attention  # noqa: E402,F401
 from . import general_layer  # noqa: E402,F401
 from . import documents_and_memory  # noqa: E402,F401

@@ -8,6 +8,7 @@ from . import (
     documents_and_memory,
     encoder_decoder,
     general_layer,
+    global_and_local,
     gradients,
     long_sources,
     scores,

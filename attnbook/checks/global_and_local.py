@@ -1,0 +1,150 @@
+"""Checks of the section on global and local attention: the window, its weights, a decoder with input feeding."""
+
+import numpy as np
+import torch
+
+from .registry import exercise
+from .trial import array, softmax
+
+
+def _window(position, half_width, ends, n, round_to=lambda p: np.floor(p + 0.5), left=None, right=None):
+    """Where |j − centre| ≤ D and j < length, (batch, n)."""
+    left, right = half_width if left is None else left, half_width if right is None else right
+    away = np.arange(n)[None] - round_to(position)[:, None]
+    return (away >= -left) & (away <= right) & (np.arange(n)[None] < ends[:, None])
+
+
+LENGTHS = (12, 6, 9, 2)
+
+
+def _positions(trial):
+    """One position in each source of ``LENGTHS`` words.
+
+    In the middle of the first, rounded down; half-way in the second, where floor(p + 1/2) is not the even place; in the
+    last word of the third or behind it, rounded up; at the start of the fourth, which is shorter than a window.
+    """
+    return torch.tensor([6 + trial.integers(1, 4) / 10, 4.5, 8.6 + trial.integers(0, 3) / 10, trial.integers(1, 4) / 10])
+
+
+@exercise("03.window", title="The places of a window", difficulty=2, minutes=15)
+def window(answer, trial):
+    for half_width in (2, 1):
+        n, ends = 12, np.array(LENGTHS)
+        position, lengths = _positions(trial), torch.tensor(ends.tolist())
+        got = trial.call(answer, position, half_width, lengths, n)
+        got = trial.tensor(got, "the window", (4, n), dtype=torch.bool, mention="one row a source, one column a place")
+        p = array(position)
+
+        def make(**options):
+            return _window(p, half_width, ends, n, **options)
+
+        expected = make()
+        wrong = {
+            "padding is in the window: places from the length on are no words": _window(p, half_width, np.full(4, n), n),
+            "the last word of a source counts as padding: words are at 0 … length - 1": _window(p, half_width, ends - 1, n),
+            "one padding place counts as a word: words are at 0 … length - 1": _window(p, half_width, ends + 1, n),
+            "the window has 2D places: its right end, centre + D, belongs to it": make(right=half_width - 1),
+            "the window has 2D places: its left end, centre - D, belongs to it": make(left=half_width - 1),
+            "the window is too narrow at both ends: centre - D and centre + D belong to it": make(
+                left=half_width - 1, right=half_width - 1),
+            "the window is one place too wide on each side": make(left=half_width + 1, right=half_width + 1),
+            "the centre is cut off: round it to the nearest place": make(round_to=np.floor),
+            "the centre is rounded up: round it to the nearest place": make(round_to=np.ceil),
+            "a half is rounded to the even place (torch.round does that): the centre is floor(position + 1/2)": make(round_to=np.round),
+            "the position is not rounded: the window has 2D places unless the position is whole": make(round_to=lambda x: x),
+            "the window is upside down: True where it may look": ~expected,
+        }
+        trial.close(got, expected, "the window", wrong)
+
+
+@exercise("03.gaussian_weights", title="Weights under the Gaussian", difficulty=3, minutes=20)
+def gaussian_weights(answer, trial):
+    for half_width in (3, 5):
+        n, ends = 12, np.array(LENGTHS)
+        scores = 1.5 * trial.normal(4, n)
+        position, lengths = _positions(trial), torch.tensor(ends.tolist())
+        got = trial.call(answer, scores, position, half_width, lengths)
+        got = trial.tensor(got, "the weights", (4, n), nan="every window has a word in it: mask the scores, not the weights")
+        s, p = array(scores), array(position)
+        inside = _window(p, half_width, ends, n)
+        away = np.arange(n)[None] - p[:, None]
+
+        def gaussian(sigma, away=away):
+            return np.exp(-(away**2) / (2 * sigma**2))
+
+        shares = softmax(np.where(inside, s, -np.inf))
+        sigma = half_width / 2
+        expected = shares * gaussian(sigma)
+        wide = softmax(np.where(np.arange(n)[None] < ends[:, None], s, -np.inf))
+        wrong = {
+            "the Gaussian is missing": shares,
+            "sigma is D: expected D / 2": shares * gaussian(half_width),
+            "the Gaussian lacks its 1/2: exp(-(j - p)² / (2 sigma²))": shares * np.exp(-(away**2) / sigma**2),
+            "sigma is not squared: exp(-(j - p)² / (2 sigma²))": shares * np.exp(-(away**2) / (2 * sigma)),
+            "the distance is not squared: exp(-(j - p)² / (2 sigma²))": shares * np.exp(-np.abs(away) / (2 * sigma**2)),
+            "the Gaussian stands around the rounded centre: it takes the position itself": shares * gaussian(
+                sigma, np.arange(n)[None] - np.floor(p + 0.5)[:, None]),
+            "the weights are normalised again after the Gaussian: this attention leaves them as they are": expected / expected.sum(
+                -1, keepdims=True),
+            "the Gaussian is added to the scores, so that the softmax shares it out again: multiply the weights": softmax(
+                np.where(inside, s + gaussian(sigma), -np.inf)),
+            "the Gaussian multiplies the scores: it belongs after the softmax": softmax(np.where(inside, s * gaussian(sigma), -np.inf)),
+            "the window is cut out after the softmax: the softmax must run over the window alone": wide * gaussian(sigma) * inside,
+            "there is no window: the softmax runs over the whole source": wide * gaussian(sigma),
+            "padding in the window gets weight": softmax(
+                np.where(_window(p, half_width, np.full(4, n), n), s, -np.inf)) * gaussian(sigma),
+            "these are the bare Gaussian: the softmax of the scores is missing": np.where(inside, gaussian(sigma), 0.0),
+        }
+        trial.recognize(got, expected, wrong)
+        outside = np.where(inside, 0.0, np.abs(array(got)))
+        if outside.any():
+            trial.fail(f"a place outside the window gets weight {outside.max():.2g}: expected exactly 0")
+        trial.close(got, expected, "the weights")
+
+
+@exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=25)
+def input_feeding(answer, trial):
+    for m in (1, 3):
+        batch, n, d_e, d = 2, trial.integers(4, 7), 3, 4
+        embedded, start, annotations = trial.normal(m, batch, d_e), trial.normal(batch, d), trial.normal(batch, n, d)
+        w, w_c = 0.7 * trial.normal(d, d), 0.7 * trial.normal(d, 2 * d)
+        w_x, w_s = trial.normal(d_e + d, d), 0.7 * trial.normal(d, d)
+
+        def cell(x, s):
+            if isinstance(x, torch.Tensor) and x.shape[-1] != d_e + d:
+                trial.fail(f"the cell got inputs of width {x.shape[-1]}, expected {d_e + d}: the embedding and h̃ of the step before")
+            return torch.tanh(x @ w_x + s @ w_s)
+
+        got = trial.call(answer, cell, embedded, start, annotations, w, w_c)
+        got = trial.tensor(got, "the attention vectors", (m, batch, d), mention="one a step and source")
+        e, s_0, h, a, a_c, ax, au = (array(t) for t in (embedded, start, annotations, w, w_c, w_x, w_s))
+
+        def decode(query="new", fed="vector", first=None, tanh=True, order="cs", inputs="ef", transposed=False, uniform=False):
+            s, feed, found = s_0, np.zeros((batch, d)) if first is None else first, []
+            for x in e:
+                before = s
+                parts = (x, feed) if inputs == "ef" else (feed, x)
+                s = np.tanh(np.concatenate(parts, -1) @ ax + s @ au)
+                q = s if query == "new" else before
+                scores = np.einsum("bd,de,bne->bn", q, a.T if transposed else a, h)
+                weights = np.full((batch, n), 1 / n) if uniform else softmax(scores)
+                c = np.einsum("bn,bnd->bd", weights, h)
+                v = np.concatenate((c, s) if order == "cs" else (s, c), -1) @ a_c.T
+                v = np.tanh(v) if tanh else v
+                feed = {"vector": v, "context": c, "state": s, "nothing": np.zeros((batch, d))}[fed]
+                found.append(v)
+            return np.stack(found)
+
+        wrong = {
+            "the scores are made with s_{t-1}: this decoder moves first and asks with the new state": decode(query="old"),
+            "the tanh of the attention vector is missing": decode(tanh=False),
+            "[s; c] stands where [c; s] should: W_c meets the context first": decode(order="sc"),
+            "[h̃; embedding] goes into the cell: expected [embedding; h̃]": decode(inputs="fe"),
+            "the context is fed into the next step: feed h̃": decode(fed="context"),
+            "the state is fed into the next step: feed h̃": decode(fed="state"),
+            "zeros are fed at every step: feed h̃ of the step before": decode(fed="nothing"),
+            "the start state is fed at the first step: expected zeros": decode(first=s_0),
+            "W is transposed: the score is sᵀ W h": decode(transposed=True),
+            "the weights are equal: the scores are not used": decode(uniform=True),
+        }
+        trial.close(got, decode(), "the attention vectors", wrong)
