@@ -17,6 +17,7 @@ from . import alignment_model, alignment_for_free, beyond_the_bottleneck, transl
 from . import scores  # noqa: E402,F401
 from . import global_and_local  # noqa: E402,F401
 from . import self_attention  # noqa: E402,F401
+from . import soft_and_hard  # noqa: E402,F401
 from . import general_layer  # noqa: E402,F401
 from . import documents_and_memory  # noqa: E402,F401
 

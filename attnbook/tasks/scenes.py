@@ -136,7 +136,8 @@ def scenes(count: int, *, seed: int, part: str = "train", small: tuple[int, int]
     cells = cells.masked_fill(torch.arange(most) >= 2 + number[:, None], -1)
     sizes = torch.tensor([LARGE] * 2 + [SMALL] * (most - 2)).expand(count, most)
     offsets = (torch.rand(count, most, 2, generator=generator) * (CELL - sizes + 1)[..., None]).long()
-    pictures = draw(cells, kinds, sizes, offsets)
+    parts = zip(*(t.split(1000) for t in (cells, kinds, sizes, offsets)))  # a thousand at a time: floats are four times as wide
+    pictures = torch.cat([draw(*part) for part in parts])
 
     corners = torch.stack([row, column], -1) * CELL + offsets[:, :2]  # (count, 2, 2): top and left
     captions, boxes = [], []

@@ -13,6 +13,7 @@ from . import (
     long_sources,
     scores,
     self_attention,
+    soft_and_hard,
     soft_lookup,
     translation,
     weights_as_explanation,
