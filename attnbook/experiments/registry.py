@@ -104,6 +104,8 @@ for _attention in ("soft", "hard", "none"):
          "3 minutes on one CPU core", needs="nlvr", attention=_attention)
 _add("captions-soft-overlap", "captions:drawn", "Soft attention over regions that see beyond their edges: where the peak drifts",
      "2 minutes on one CPU core", attention="soft", overlap=True)
+_add("score-cost", "score_cost:cost", "Time and peak memory of plain attention, additive score against dot product",
+     "10 seconds on two CPU cores")
 
 
 def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", device: str | None = None,
