@@ -14,11 +14,6 @@ from .verdict import Mistake, NotPassed, Verdict
 from . import soft_lookup, weights_as_explanation  # noqa: E402,F401
 from . import encoder_decoder, decoding, long_sources, gradients  # noqa: E402,F401
 from . import alignment_model, alignment_for_free, beyond_the_bottleneck, translation  # noqa: E402,F401
-from . import scores  # noqa: E402,F401
-from . import global_and_local  # noqa: E402,F401
-from . import self_attention  # noqa: E402,F401
-from . import soft_and_hard  # noqa: E402,F401
-from . import general_layer  # noqa: E402,F401
-from . import documents_and_memory  # noqa: E402,F401
+from . import scores, global_and_local, self_attention, soft_and_hard, general_layer, documents_and_memory  # noqa: E402,F401
 
 __all__ = ["Exercise", "Mistake", "NotPassed", "Verdict", "check", "exercise", "exercises", "find", "grade", "judge"]
