@@ -11,11 +11,7 @@ from ..mechanisms import attend, make_score, padding_mask
 from ..mechanisms.errors import check_positive, require
 from .recurrent import Decoded, Step, check_source, check_target, make_cell, make_recurrent, run_packed
 
-__all__ = ["Annotations", "Bahdanau", "STORED_ELEMENTS"]
-
-STORED_ELEMENTS = 2**26
-"""How many weights a model that looks at all positions at once may keep where nobody asks for them; no longer of use here, as
-a step keeps one row of weights and never a hidden layer."""
+__all__ = ["Annotations", "Bahdanau"]
 
 
 class Annotations(NamedTuple):

@@ -8,10 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..mechanisms import (AdditiveScore, Attended, PredictedPosition, WindowedSource, attend, make_score,
-                          monotonic_position, padding_mask)
+from ..mechanisms import (Attended, PredictedPosition, WindowedSource, attend, make_score, monotonic_position,
+                          padding_mask)
 from ..mechanisms.errors import check_positive, require
-from .bahdanau import STORED_ELEMENTS
 from .recurrent import Decoded, Step, check_source, check_target, make_recurrent, run_packed
 
 __all__ = ["ATTENTIONS", "DecoderState", "Luong", "Source"]
@@ -157,13 +156,11 @@ class Luong(nn.Module):
         check_target(target_in, source.shape[0], self.target_size)
         embedded = self.dropout(self.target_embedding(target_in))  # (batch, m, d_embed)
         m, start = target_in.shape[1], self.start(memory)
-        hidden = memory.projected.shape[-1] if isinstance(self.score, AdditiveScore) else 1  # numbers a pair (t, i)
-        keep = need_weights or (self.attention == "global" and source.numel() * m * hidden <= STORED_ELEMENTS)
         if self.input_feeding:
-            vectors, weights = self._feed(embedded, start, memory, keep)
+            vectors, weights = self._feed(embedded, start, memory, need_weights)
         else:
             states, _ = self._run(embedded, start.recurrent)  # (batch, m, hidden)
-            context, weights = self.look(states, memory, torch.arange(m, device=source.device), need_weights=keep)
+            context, weights = self.look(states, memory, torch.arange(m, device=source.device), need_weights=need_weights)
             vectors = self._attention_vector(states, context)
         return Decoded(self.output(self.dropout(vectors)), weights if need_weights else None)
 
