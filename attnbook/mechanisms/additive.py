@@ -15,9 +15,9 @@ from __future__ import annotations
 import torch
 
 from .blocks import blocks
-from .precision import wide_dtype, without_autocast
+from .precision import wide_dtype
 
-__all__ = ["Hidden", "additive_scores"]
+__all__ = ["Hidden", "Scratch", "additive_scores"]
 
 
 def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
@@ -39,36 +39,52 @@ def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor
     return _AdditiveScores.apply(q, k, vector).view(*batch, q.shape[-2], k.shape[-2])
 
 
+class Scratch:
+    """Two buffers that the blocks of one pass share: to fetch memory anew for each costs more than what is computed in it."""
+
+    def __init__(self) -> None:
+        self._flat: dict[int, torch.Tensor] = {}
+
+    def take(self, which: int, shape: torch.Size, like: torch.Tensor) -> torch.Tensor:
+        """Buffer ``which`` in this shape, with the dtype and device of ``like``; what it held is lost."""
+        flat = self._flat.get(which)
+        if flat is None or flat.numel() < shape.numel() or flat.dtype != like.dtype or flat.device != like.device:
+            flat = self._flat[which] = like.new_empty(shape.numel())
+        return flat[:shape.numel()].view(shape)
+
+
 class Hidden:
-    """The hidden layer of one block, from which its scores and its gradients follow.
+    """The hidden layer of one block, from which its scores and its gradients follow. Not differentiable itself.
+
+    No matrix-vector product stands in here: PyTorch leaves those to a library whose threads then keep the cores from the
+    operations after it, which took ten times as long.
 
     Args:
         query, key: projected, ``(…, m, d)`` and ``(…, n, d)``, with equal leading dimensions.
         vector: v, ``(d,)``.
+        scratch: shared by the blocks of a pass; the next block overwrites this one.
     """
 
-    def __init__(self, query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor) -> None:
+    def __init__(self, query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor, scratch: Scratch) -> None:
         self.wide = wide_dtype(query, key, vector)
-        self.vector = vector.to(self.wide)
-        doubled = (2 * query.to(self.wide)).unsqueeze(-2), (2 * key.to(self.wide)).unsqueeze(-3)
-        self.sigma = torch.add(*doubled).sigmoid_()  # (…, m, n, d)
+        self.vector, self.scratch = vector.to(self.wide), scratch
+        q, k = (2 * query.to(self.wide)).unsqueeze(-2), (2 * key.to(self.wide)).unsqueeze(-3)
+        shape = torch.broadcast_shapes(q.shape, k.shape)
+        self.sigma = torch.add(q, k, out=scratch.take(0, shape, q)).sigmoid_()  # (…, m, n, d)
 
     def scores(self) -> torch.Tensor:
         """``v·tanh(…)``, ``(…, m, n)``."""
-        sigma = self.sigma
-        with without_autocast(sigma):
-            products = torch.mv(sigma.view(-1, sigma.shape[-1]), 2 * self.vector)
-        return products.sub_(self.vector.sum()).view(sigma.shape[:-1])
+        product = torch.mul(self.sigma, 2 * self.vector, out=self.scratch.take(1, self.sigma.shape, self.sigma))
+        return product.sum(-1).sub_(self.vector.sum())
 
     def gradients(self, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Gradients of query, key and v from that of the scores ``(…, m, n)``. Overwrites the block: the last call."""
+        """Gradients of query, key and v from that of the scores ``(…, m, n)``."""
         sigma, grad = self.sigma, grad.to(self.wide)
-        with without_autocast(sigma):
-            grad_vector = 2 * torch.mv(sigma.view(-1, sigma.shape[-1]).t(), grad.reshape(-1)) - grad.sum()
-        torch.addcmul(sigma, sigma, sigma, value=-1, out=sigma)  # σ − σ²
-        sigma.mul_(grad.unsqueeze(-1))
+        weighted = torch.mul(sigma, grad.unsqueeze(-1), out=self.scratch.take(1, sigma.shape, sigma))  # gσ
+        grad_vector = 2 * weighted.sum(-2).flatten(0, -2).sum(0) - grad.sum()
+        weighted.addcmul_(weighted, sigma, value=-1)  # g (σ − σ²)
         through = 4 * self.vector
-        return sigma.sum(-2) * through, sigma.sum(-3) * through, grad_vector
+        return weighted.sum(-2) * through, weighted.sum(-3) * through, grad_vector
 
 
 def _formula(query, key, vector):
@@ -83,8 +99,9 @@ class _AdditiveScores(torch.autograd.Function):
     @staticmethod
     def forward(query, key, vector):
         scores = query.new_empty(*query.shape[:-1], key.shape[-2], dtype=torch.promote_types(query.dtype, key.dtype))
+        scratch = Scratch()
         for b, r, c in blocks(query, key):
-            scores[b, r, c] = Hidden(query[b, r], key[b, c], vector).scores()
+            scores[b, r, c] = Hidden(query[b, r], key[b, c], vector, scratch).scores()
         return scores
 
     @staticmethod
@@ -106,8 +123,9 @@ class _AdditiveScores(torch.autograd.Function):
         else:
             wide = wide_dtype(query, key, vector)
             grads = tuple(torch.zeros_like(t, dtype=wide) for t in (query, key, vector))
+            scratch = Scratch()
             for b, r, c in blocks(query, key):
-                of_query, of_key, of_vector = Hidden(query[b, r], key[b, c], vector).gradients(grad[b, r, c])
+                of_query, of_key, of_vector = Hidden(query[b, r], key[b, c], vector, scratch).gradients(grad[b, r, c])
                 grads[0][b, r] += of_query
                 grads[1][b, c] += of_key
                 grads[2].add_(of_vector)

@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from .additive import Hidden, additive_scores
+from .additive import Hidden, Scratch, additive_scores
 from .errors import check_positive, check_tensor, require
 
 __all__ = ["SCORES", "Score", "ContentScore", "AdditiveScore", "LocationScore", "GeneralScore", "DotScore",
@@ -195,13 +195,13 @@ class _HiddenLayer(Score):
 
     def __init__(self, vector: nn.Linear) -> None:
         super().__init__()
-        self.vector = vector
+        self.vector, self.scratch = vector, Scratch()
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        return Hidden(query, projected, self.vector.weight[0]).scores()
+        return Hidden(query, projected, self.vector.weight[0], self.scratch).scores()
 
     def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):
-        hidden = Hidden(query, projected, self.vector.weight[0])
+        hidden = Hidden(query, projected, self.vector.weight[0], self.scratch)
 
         def pullback(grad: torch.Tensor):
             grad_query, grad_projected, grad_v = hidden.gradients(grad)

@@ -208,7 +208,7 @@ def test_predicted_positions_are_equation_9_and_learn_through_the_gaussian_alone
     for b in range(2):
         for t in range(3):
             expected = int(lengths[b]) / (1 + math.exp(-float(v @ np.tanh(w @ query[b, t].numpy()))))
-            assert abs(float(p[b, t]) - expected) < 1e-12
+            assert abs(float(p[b, t].detach()) - expected) < 1e-12
     mask = padding_mask(lengths)[:, None]
     for sigma, learns in ((1.0, True), (None, False)):
         out = attend_window(build("dot"), query, key, predict(query, lengths), 2, mask=mask, sigma=sigma)
