@@ -1,6 +1,7 @@
 """Every section is a pair, NAME.md and NAME.ipynb, that say the same and keep the rules; and the contents list all of them."""
 import io
 import json
+import re
 from pathlib import Path
 
 import nbformat
@@ -64,6 +65,14 @@ def test_recorded_rows_are_the_notebooks():
 def test_a_section_of_the_quick_preset_ends_in_150_seconds():
     rows = json.loads((ROOT / "results" / "notebooks.json").read_text(encoding="utf-8"))
     assert max(row["seconds"] for row in rows) <= 150
+
+
+def test_labels_are_unique_in_the_book():
+    """(label)= over a title or before an equation: the website's build stops at a second one."""
+    labels = [label for path in (ROOT / "chapters").rglob("*.md") if ".ipynb_checkpoints" not in path.parts
+              for label in re.findall(r"^\(([\w-]+)\)=$|^\$\$ \(([\w-]+)\)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)]
+    labels = ["".join(label) for label in labels]
+    assert len(labels) > 50 and [label for label in set(labels) if labels.count(label) > 1] == []
 
 
 def test_names_are_unique_in_the_book():
