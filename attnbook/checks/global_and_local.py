@@ -51,6 +51,8 @@ def window(answer, trial):
             "the centre is cut off: round it to the nearest place": make(round_to=np.floor),
             "the centre is rounded up: round it to the nearest place": make(round_to=np.ceil),
             "a half is rounded to the even place (torch.round does that): the centre is floor(position + 1/2)": make(round_to=np.round),
+            "the centre is moved into the source: it stays where it is, and what of the window lies outside is left out": make(
+                round_to=lambda x: np.minimum(np.floor(x + 0.5), ends - 1)),
             "the position is not rounded: the window has 2D places unless the position is whole": make(round_to=lambda x: x),
             "the window is upside down: True where it may look": ~expected,
         }

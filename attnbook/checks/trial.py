@@ -220,6 +220,8 @@ class Trial:
         got, expected = _numbers(got), _numbers(expected)
         if got.shape != expected.shape:
             self.fail(f"{name}: the shape is {got.shape}, expected {expected.shape}")
+        if expected.dtype == bool:  # True and False count as 1 and 0
+            got, expected = got.astype(int), expected.astype(int)
         difference = np.abs(got - expected)
         worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.ndim else ()
         count = int((difference > 1e-4 * np.abs(expected) + 2e-5).sum())

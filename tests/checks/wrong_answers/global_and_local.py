@@ -227,3 +227,20 @@ def not_fed(cell, embedded, start, annotations, W, W_c):
 @wrong("03.input_feeding", "the shape is")
 def last_only(*arguments):
     return _decode(*arguments)[-1]
+
+
+@wrong("03.window", "the centre is moved into the source")
+def centre_moved_into_the_source(position, D, lengths, n):
+    centre = torch.minimum(torch.floor(position + 0.5).long(), lengths - 1)
+    places = torch.arange(n)
+    return ((places - centre[:, None]).abs() <= D) & (places < lengths[:, None])
+
+
+@wrong("03.window", "expected 0")
+def negative_places_wrap_to_the_end(position, D, lengths, n):
+    window = torch.zeros(len(position), n, dtype=torch.bool)
+    for b, centre in enumerate(torch.floor(position + 0.5).long().tolist()):
+        for j in range(centre - D, centre + D + 1):
+            if j < int(lengths[b]):
+                window[b, j] = True
+    return window
