@@ -46,6 +46,19 @@ def broken_links(soup: dict[Path, BeautifulSoup], site: Path) -> list[str]:
     return said
 
 
+def raw_tables(soup: dict[Path, BeautifulSoup]) -> list[str]:
+    """Pages on which the bars of a Markdown table are read as text, outside code."""
+    return [page.name for page, parsed in soup.items()
+            if any(re.search(r"\|\s*:?-{3}", p.get_text()) for p in parsed.find_all("p"))]
+
+
+def test_tables_are_tables_also_those_that_cells_display(soup):
+    assert raw_tables(soup) == []
+    shown = [t for page, parsed in soup.items() if page.name == "scores.html" for t in parsed.select(".cell_output table")]
+    assert [len(t.find_all("tr")) for t in shown] == [8, 4]  # seven scores and three kinds, each under a head
+    assert raw_tables({Path("a.html"): BeautifulSoup("<p>| a | b |\n|---|---|</p>", "html.parser")}) == ["a.html"]
+
+
 def test_every_page_is_built(site):
     missing = [name for name in toc_files() if not (site / f"{name}.html").exists()]
     assert not missing
