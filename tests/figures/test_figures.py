@@ -1,7 +1,3 @@
-import matplotlib
-
-matplotlib.use("agg")
-
 import numpy as np
 import pytest
 import torch
@@ -9,13 +5,6 @@ from matplotlib import pyplot as plt
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
 from attnbook import figures
-
-
-@pytest.fixture(autouse=True)
-def styled():
-    figures.style()
-    yield
-    plt.close("all")
 
 
 def test_alignment_draws_the_weights_cut_to_the_tokens_and_frames_the_gold():

@@ -1,21 +1,9 @@
-import matplotlib
-
-matplotlib.use("agg")
-
 import numpy as np
 import pytest
 import torch
-from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle
 
 from attnbook import figures
-
-
-@pytest.fixture(autouse=True)
-def styled():
-    figures.style()
-    yield
-    plt.close("all")
 
 
 def gray(height=4, width=6):

@@ -1,22 +1,10 @@
-import matplotlib
-
-matplotlib.use("agg")
-
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 
 from attnbook import figures
 
 WORDS = ["the", "dogs", "near", "sleep"]
 WEIGHTS = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [0.3, 0.7, 0, 0], [0.0, 0.9, 0.1, 0]])
-
-
-@pytest.fixture(autouse=True)
-def styled():
-    figures.style()
-    yield
-    plt.close("all")
 
 
 def test_a_line_a_word_each_one_longer_and_darker_where_the_weight_is():
