@@ -1,0 +1,191 @@
+"""Convex hulls of many small sets of points at once, and how well a predicted polygon covers the true one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+__all__ = ["HullReport", "convex_hulls", "is_simple", "polygon_area", "report", "same_polygon"]
+
+
+def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+    """The corners of the convex hull of each row's points, counter-clockwise, from the corner with the lowest index.
+
+    points   (B, n, 2)  coordinates
+    lengths  (B,)       how many points of each row are real; all of them if not given
+
+    Returns (B, m) indices, −1 as padding, m being the size of the largest hull. A point on an edge is no corner. Of
+    equal points only the one with the lowest index can be one. Points on one line have two corners, equal points one.
+
+    Gift wrapping, all rows in step: from a corner, the next is the point that has no other on its right. It is found
+    in a tournament of ⌈log₂ n⌉ rounds, so that a hull of h corners costs O(h n). Cross products are taken in float64,
+    which is exact for coordinates that are multiples of 2⁻²⁴ below 1, as `torch.rand` draws them.
+
+    Raises ValueError for a wrong shape, a row without points, coordinates that are not finite, and points so close to
+    one line that rounding leads the walk in circles.
+    Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.1.
+    """
+    points, lengths = _check(points, lengths)
+    B, n, _ = points.shape
+    if B == 0:
+        return torch.empty(0, 0, dtype=torch.long, device=points.device)
+    rows = torch.arange(B, device=points.device)
+    index = torch.arange(n, device=points.device).expand(B, n)
+    xy = points.double()
+    # Padding becomes a copy of the row's first point: the higher of two equal indices, it is never chosen.
+    xy = torch.where((index < lengths[:, None])[..., None], xy, xy[:, :1])
+    start = _lexicographic_lowest(xy)
+    corner, done = start, torch.zeros(B, dtype=torch.bool, device=points.device)
+    walk: list[torch.Tensor] = []
+    while not bool(done.all()):
+        if len(walk) == n:
+            row = int((~done).nonzero()[0])
+            raise ValueError(f"points of row {row} lie too close to one line: rounding errors decide which are corners")
+        walk.append(corner.masked_fill(done, -1))
+        corner = _next_corner(xy - xy[rows, corner][:, None], index)
+        done = done | (corner == start)
+    return _from_lowest_index(torch.stack(walk, 1))
+
+
+def _check(points: torch.Tensor, lengths: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    if not isinstance(points, torch.Tensor) or points.dim() != 3 or points.shape[2] != 2 or points.shape[1] == 0:
+        came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
+        raise ValueError(f"points must be a tensor (batch, n, 2) with n >= 1, got {came}")
+    if not bool(torch.isfinite(points).all()):
+        raise ValueError("points must be finite, got NaN or infinity")
+    if lengths is None:
+        lengths = torch.full(points.shape[:1], points.shape[1], device=points.device)
+    if lengths.shape != points.shape[:1] or bool(((lengths < 1) | (lengths > points.shape[1])).any()):
+        raise ValueError(f"lengths must be ({len(points)},) whole numbers in 1..{points.shape[1]}, got {lengths.tolist()}")
+    return points, lengths
+
+
+def _lexicographic_lowest(xy: torch.Tensor) -> torch.Tensor:
+    """(B,) the point with the smallest x; of these the smallest y; of these the lowest index. Always a corner."""
+    x, y = xy.unbind(2)
+    leftmost = x == x.amin(1, keepdim=True)
+    y = y.masked_fill(~leftmost, torch.inf)
+    return (y == y.amin(1, keepdim=True)).int().argmax(1)
+
+
+def _next_corner(relative: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """(B,) the point that has none on its right, seen from the origin; of several on one ray the farthest."""
+    x, y = relative.unbind(2)
+    while x.shape[1] > 1:
+        half = x.shape[1] // 2
+        (xa, ya, ia), (xb, yb, ib) = ([t[:, i * half:(i + 1) * half] for t in (x, y, index)] for i in (0, 1))
+        cross = xa * yb - ya * xb
+        nearer = xa * xa + ya * ya - xb * xb - yb * yb  # below 0 where a is nearer than b
+        second = (cross < 0) | ((cross == 0) & ((nearer < 0) | ((nearer == 0) & (ib < ia))))
+        x, y, index = (torch.cat([torch.where(second, b, a), t[:, 2 * half:]], 1)
+                       for a, b, t in ((xa, xb, x), (ya, yb, y), (ia, ib, index)))
+    return index[:, 0]
+
+
+def _from_lowest_index(walk: torch.Tensor) -> torch.Tensor:
+    """Turn each row, padded with −1 at the end, so that its lowest index comes first."""
+    size = (walk >= 0).sum(1, keepdim=True)
+    first = walk.masked_fill(walk < 0, torch.iinfo(walk.dtype).max).argmin(1, keepdim=True)
+    place = torch.arange(walk.shape[1], device=walk.device).expand_as(walk)
+    return walk.gather(1, (place + first) % size).masked_fill(place >= size, -1)
+
+
+def polygon_area(corners: torch.Tensor) -> float:
+    """The area inside a polygon, above 0 counter-clockwise: ``½ Σ (xᵢ yᵢ₊₁ − xᵢ₊₁ yᵢ)``. corners (m, 2)."""
+    x, y = corners.double().unbind(1)
+    return float((x * y.roll(-1) - x.roll(-1) * y).sum() / 2)
+
+
+def is_simple(corners: torch.Tensor) -> bool:
+    """Whether a closed polygon neither meets nor touches itself: at least three different corners, no two edges in common.
+
+    corners  (m, 2) in the order of the walk
+    """
+    p = corners.double()
+    m = len(p)
+    if m < 3:
+        return False
+    q = p.roll(-1, 0)
+
+    def side(a, b, c):  # the sign of the turn a → b → c for all pairs of edges
+        return torch.sign((b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0]))
+
+    def within(a, b, c):  # c, on the line a b, lies between a and b
+        return ((torch.minimum(a, b) <= c) & (c <= torch.maximum(a, b))).all(-1)
+
+    a, b = p[:, None], q[:, None]
+    c, d = p[None], q[None]
+    sides = side(a, b, c), side(a, b, d), side(c, d, a), side(c, d, b)
+    meet = (sides[0] * sides[1] < 0) & (sides[2] * sides[3] < 0)
+    for s, (start, end, point) in zip(sides, ((a, b, c), (a, b, d), (c, d, a), (c, d, b))):
+        meet = meet | ((s == 0) & within(start, end, point))
+    i = torch.arange(m)
+    step = (i[None] - i[:, None]) % m
+    apart = (step > 1) & (step < m - 1)
+    if bool((meet & apart).any()):
+        return False
+    # Neighbours share a corner; they share more where the walk turns back on itself, or stands still.
+    before, after = p - p.roll(1, 0), q - p
+    turn = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]
+    return not bool(((turn == 0) & ((before * after).sum(1) <= 0)).any())
+
+
+def same_polygon(first: Sequence[int], second: Sequence[int]) -> bool:
+    """Whether two walks name the same polygon: equal after a turn of the start, in either direction."""
+    first, second = list(first), list(second)
+    if len(first) != len(second) or set(first) != set(second):
+        return False
+    if not first:
+        return True
+    for walk in (second, second[::-1]):
+        for k in range(len(walk)):
+            if walk[k:] + walk[:k] == first:
+                return True
+    return False
+
+
+class HullReport(NamedTuple):
+    """Shares over a batch of answers.
+
+    exact    equal to the canonical answer, position by position
+    same     the same polygon, wherever the walk starts and however it turns (the paper's accuracy)
+    simple   simple polygons; below 0.99 the paper reports FAIL for the area
+    area     mean area of the simple polygons, as a share of the true hull's area
+    """
+
+    exact: float
+    same: float
+    simple: float
+    area: float
+
+    def area_text(self, digits: int = 1) -> str:
+        """The area in percent, or FAIL where more than 1 % of the answers are no simple polygons."""
+        return "FAIL" if self.simple < 0.99 else f"{100 * self.area:.{digits}f} %"
+
+
+def report(points: torch.Tensor, predicted: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]) -> HullReport:
+    """Compare predicted hulls with the true ones.
+
+    points     (B, n, 2)
+    predicted  B walks over positions, without END
+    truth      B walks, the canonical answers
+
+    The corners of an answer are input points, so that a simple polygon lies inside the hull and the area that both
+    cover is its own. Source: Vinyals, Fortunato and Jaitly 2015, section 4.2.
+    """
+    if not len(points) == len(predicted) == len(truth) or not len(points):
+        raise ValueError("points, predicted and truth must be as many, at least one, "
+                         f"got {len(points)}, {len(predicted)} and {len(truth)}")
+    exact = same = simple = 0
+    area = 0.0
+    for row, said, right in zip(points, predicted, truth):
+        said, right = list(said), list(right)
+        exact += said == right
+        same += same_polygon(said, right)
+        if is_simple(row[said]):
+            simple += 1
+            area += abs(polygon_area(row[said])) / abs(polygon_area(row[right]))
+    count = len(points)
+    return HullReport(exact / count, same / count, simple / count, area / simple if simple else 0.0)

@@ -1,0 +1,210 @@
+"""Tours through cities: the shortest by dynamic programming, short ones by rules of thumb, many instances at once.
+
+A tour is a permutation of 0 … n − 1; the way from its last city back to its first is part of it and not written.
+The canonical form starts at city 0, in the direction in which the second city has a lower index than the last.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+
+__all__ = ["MOST", "canonical", "distances", "farthest_insertion", "held_karp", "is_tour", "nearest_neighbour",
+           "shortest_tours", "tour_length", "two_opt", "two_opt_best"]
+
+MOST = 16
+"""More cities than this take too much memory: the table of one instance has 2ⁿ⁻¹ (n − 1) entries."""
+
+_TABLE = 1 << 18  # entries of the table that are worked on at a time: small enough for the processor's cache
+
+
+def distances(points: torch.Tensor) -> torch.Tensor:
+    """Euclidean distances (B, n, n) in float64, of points (B, n, 2)."""
+    if not isinstance(points, torch.Tensor) or points.dim() != 3 or points.shape[2] != 2 or points.shape[1] == 0:
+        came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
+        raise ValueError(f"points must be a tensor (batch, n, 2) with n >= 1, got {came}")
+    xy = points.double()
+    return (xy[:, :, None] - xy[:, None]).square().sum(-1).sqrt()
+
+
+def tour_length(matrix: torch.Tensor, tours: torch.Tensor) -> torch.Tensor:
+    """(B,) length of each tour with the way back. matrix (B, n, n) distances, tours (B, n)."""
+    rows = torch.arange(len(tours), device=tours.device)[:, None]
+    return matrix[rows, tours, tours.roll(-1, 1)].sum(1)
+
+
+def is_tour(walk, n: int) -> bool:
+    """Whether a walk visits each of n cities exactly once."""
+    return sorted(walk) == list(range(n))
+
+
+def canonical(tours: torch.Tensor) -> torch.Tensor:
+    """The same tours (B, n) from city 0, in the direction in which the second city is lower than the last."""
+    n = tours.shape[1]
+    place = torch.arange(n, device=tours.device)
+    tours = tours.gather(1, (place + tours.argmin(1, keepdim=True)) % n)
+    if n < 3:
+        return tours
+    return torch.where(tours[:, 1:2] > tours[:, -1:], tours[:, (-place) % n], tours)
+
+
+def shortest_tours(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+    """The shortest tour of each row, canonical: (B, n), −1 as padding. Rows of one length are solved together.
+
+    points   (B, n, 2)  at most 16 cities in a row
+    lengths  (B,)       how many of each row are real; all of them if not given
+    """
+    if lengths is None:
+        return held_karp(distances(points))
+    made = torch.full(points.shape[:2], -1, device=points.device)
+    for n in lengths.unique().tolist():
+        rows = (lengths == n).nonzero()[:, 0]
+        made[rows, :n] = held_karp(distances(points[rows, :n]))
+    return made
+
+
+def held_karp(matrix: torch.Tensor) -> torch.Tensor:
+    """The shortest tours by dynamic programming over sets of cities, canonical (B, n).
+
+    With C(S, j) the shortest way that starts at city 0, visits the set S once each and ends at j ∈ S:
+
+        ``C({j}, j) = d(0, j)``,   ``C(S, j) = min over i ∈ S∖j of C(S∖j, i) + d(i, j)``,
+        ``length = min over j of C({1 … n − 1}, j) + d(j, 0)``.
+
+    matrix  (B, n, n) symmetric distances, n at most 16
+
+    Sets are bit masks, all sets of one size are one step: O(2ⁿ n²) a row, without a loop over rows.
+    Raises ValueError for a wrong shape, more than 16 cities, and distances that are not finite or not symmetric.
+    Source: Held and Karp 1962; Bellman 1962.
+    """
+    if matrix.dim() != 3 or matrix.shape[1] != matrix.shape[2] or matrix.shape[1] == 0:
+        raise ValueError(f"matrix must be (batch, n, n) with n >= 1, got {tuple(matrix.shape)}")
+    n = matrix.shape[1]
+    if n > MOST:
+        raise ValueError(f"matrix must have at most {MOST} cities for an exact tour, got {n}; two_opt_best takes more")
+    if not bool(torch.isfinite(matrix).all()) or not torch.equal(matrix, matrix.transpose(1, 2)):
+        raise ValueError("matrix must be finite and symmetric")
+    if n <= 3 or len(matrix) == 0:
+        return torch.arange(n, device=matrix.device).expand(len(matrix), n).clone()
+    rows = max(1, _TABLE // (2 ** (n - 1) * (n - 1)))
+    return canonical(torch.cat([_solve(chunk) for chunk in matrix.split(rows)]))
+
+
+@lru_cache(maxsize=MOST)
+def _levels(m: int) -> tuple[tuple[tuple[torch.Tensor, torch.Tensor], ...], ...]:
+    """For each size of set from 2 to m, for each city j: the sets with j, and the same sets without it."""
+    masks = torch.arange(2 ** m)
+    size = sum((masks >> j) & 1 for j in range(m))
+    return tuple(tuple((s, s ^ (1 << j)) for j in range(m) for s in [masks[(size == k) & ((masks >> j) & 1 == 1)]])
+                 for k in range(2, m + 1))
+
+
+def _solve(matrix: torch.Tensor) -> torch.Tensor:
+    B, n, _ = matrix.shape
+    m, device = n - 1, matrix.device
+    home = matrix[:, 0, 1:]  # (B, m)
+    way = matrix[:, 1:, 1:].permute(1, 2, 0).contiguous()  # (m, m, B): rows of the batch last, side by side in memory
+    table = torch.full((2 ** m, m, B), torch.inf, dtype=matrix.dtype, device=device)
+    for j in range(m):
+        table[1 << j, j] = home[:, j]
+    for level in _levels(m):
+        for j, (with_j, without_j) in enumerate(level):
+            best = table[without_j.to(device)].add_(way[:, j]).amin(1)  # infinite for an i that is not in the set
+            table[with_j.to(device), j] = best
+    # Walk back: which last city, then which before it, explains the length.
+    mask = torch.full((B,), 2 ** m - 1, device=device)
+    batch = torch.arange(B, device=device)
+    last = (table[-1].T + home).argmin(1)
+    walk = [last]
+    for _ in range(m - 1):
+        mask = mask ^ (1 << last)
+        last = (table[mask, :, batch] + matrix[batch, 1 + last, 1:]).argmin(1)
+        walk.append(last)
+    return torch.cat([torch.zeros(B, 1, dtype=torch.long, device=device), 1 + torch.stack(walk, 1)], 1)
+
+
+def nearest_neighbour(matrix: torch.Tensor, start: int | torch.Tensor = 0) -> torch.Tensor:
+    """Always go to the nearest city not yet visited: tours (B, n) in O(n²). start: one city, or one a row (B,)."""
+    B, n, _ = matrix.shape
+    batch = torch.arange(B, device=matrix.device)
+    city = torch.as_tensor(start, device=matrix.device).expand(B)
+    left = torch.ones(B, n, dtype=torch.bool, device=matrix.device)
+    walk = []
+    for _ in range(n):
+        walk.append(city)
+        left[batch, city] = False
+        city = matrix[batch, city].masked_fill(~left, torch.inf).argmin(1)
+    return torch.stack(walk, 1)
+
+
+def farthest_insertion(matrix: torch.Tensor) -> torch.Tensor:
+    """Insert the city farthest from the tour where it lengthens it least, until all are in: tours (B, n) in O(n²).
+
+    Begins with city 0 and the city farthest from it. Source: Rosenkrantz, Stearns and Lewis 1977.
+    """
+    B, n, _ = matrix.shape
+    batch = torch.arange(B, device=matrix.device)
+    tour = torch.zeros(B, 1, dtype=torch.long, device=matrix.device)
+    to_tour = matrix[:, 0].clone()  # (B, n) distance of each city to its nearest in the tour; below 0: it is in
+    to_tour[:, 0] = -1.0
+    for _ in range(n - 1):
+        city = to_tour.argmax(1)
+        there = matrix[batch[:, None], tour, city[:, None]]  # (B, k)
+        edge = matrix[batch[:, None], tour, tour.roll(-1, 1)]
+        after = (there + there.roll(-1, 1) - edge).argmin(1, keepdim=True)
+        k = torch.arange(tour.shape[1] + 1, device=matrix.device)
+        wider = torch.cat([tour, city[:, None]], 1)
+        source = torch.where(k <= after, k, torch.where(k == after + 1, tour.shape[1], k - 1))
+        tour = wider.gather(1, source)
+        to_tour = torch.minimum(to_tour, matrix[batch, city])
+        to_tour[batch, city] = -1.0
+        to_tour.scatter_(1, tour, -1.0)
+    return tour
+
+
+def two_opt(matrix: torch.Tensor, tours: torch.Tensor) -> torch.Tensor:
+    """Exchange two edges as long as that shortens the tour, the best exchange first; all rows in step.
+
+    ``Δ(i, j) = d(tᵢ, tⱼ) + d(tᵢ₊₁, tⱼ₊₁) − d(tᵢ, tᵢ₊₁) − d(tⱼ, tⱼ₊₁)``: the part from i + 1 to j is turned round.
+
+    Stops where no exchange gains more than 1e-12 of the tour. A step costs O(n²). Source: Croes 1958.
+    """
+    B, n, _ = matrix.shape
+    tours = tours.clone()
+    if n < 4:
+        return tours
+    place = torch.arange(n, device=matrix.device)
+    upper = place[None] > place[:, None]
+    least = 1e-12 * tour_length(matrix, tours)
+    active = torch.arange(B, device=matrix.device)
+    while len(active):
+        t = tours[active]
+        step = matrix[active[:, None, None], t[:, :, None], t[:, None, :]]  # distances in the tour's order
+        edge = step[:, place, (place + 1) % n]
+        gain = edge[:, :, None] + edge[:, None] - step - step.roll((-1, -1), (1, 2))
+        best, where = gain.masked_fill(~upper, -torch.inf).flatten(1).max(1)
+        better = best > least[active]
+        active, t, where = active[better], t[better], where[better]
+        i, j = (where // n)[:, None], (where % n)[:, None]
+        inside = (place > i) & (place <= j)
+        tours[active] = t.gather(1, torch.where(inside, i + 1 + j - place, place))
+    return tours
+
+
+def two_opt_best(matrix: torch.Tensor, starts: int | None = None) -> torch.Tensor:
+    """The best of several runs of `two_opt`: from farthest insertion, and from nearest neighbour at each of `starts` cities.
+
+    A heuristic without a guarantee; for n up to 16 `held_karp` gives the shortest. starts: all n cities if not given.
+    """
+    n = matrix.shape[1]
+    starts = n if starts is None else min(starts, n)
+    best = two_opt(matrix, farthest_insertion(matrix))
+    length = tour_length(matrix, best)
+    for start in range(starts):
+        tour = two_opt(matrix, nearest_neighbour(matrix, start))
+        found = tour_length(matrix, tour)
+        better = found < length
+        best = torch.where(better[:, None], tour, best)
+        length = torch.where(better, found, length)
+    return canonical(best)

@@ -1,0 +1,110 @@
+"""Delaunay triangulations in one fixed order, and how much of one an answer covers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+__all__ = ["TriangulationReport", "delaunay", "incentres", "report", "triangles_of"]
+
+
+def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+    """The triangles of each row's Delaunay triangulation, flat: three ascending indices a triangle.
+
+    points   (B, n, 2)
+    lengths  (B,)  how many points of each row are real; all of them if not given
+
+    Returns (B, m) indices, −1 as padding, m being three times the largest number of triangles. The triangles are
+    ordered by their incentres: by the first coordinate, then by the second.
+
+    SciPy (Qhull) triangulates, one row after the other.
+    Raises ValueError for fewer than 3 points, and where the triangulation is not unique or not whole: points on one
+    line, equal points, four points on a circle that holds no other.
+    Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2.
+    """
+    if not isinstance(points, torch.Tensor) or points.dim() != 3 or points.shape[2] != 2 or points.shape[1] < 3:
+        came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
+        raise ValueError(f"points must be a tensor (batch, n, 2) with n >= 3, got {came}")
+    sizes = [points.shape[1]] * len(points) if lengths is None else lengths.tolist()
+    xy = points.detach().cpu().numpy().astype(np.float64)
+    flat = [_triangles(row[:size], b).reshape(-1) for b, (row, size) in enumerate(zip(xy, sizes))]
+    made = np.full((len(flat), max((len(f) for f in flat), default=0)), -1, dtype=np.int64)
+    for row, f in zip(made, flat):
+        row[:len(f)] = f
+    return torch.from_numpy(made).to(points.device)
+
+
+def _triangles(xy: np.ndarray, row: int) -> np.ndarray:
+    """(t, 3) in the canonical order."""
+    from scipy.spatial import Delaunay, QhullError
+
+    if len(xy) < 3:
+        raise ValueError(f"row {row}: a triangulation needs at least 3 points, got {len(xy)}")
+    if not np.isfinite(xy).all():
+        raise ValueError(f"row {row}: points must be finite, got NaN or infinity")
+    try:
+        made = Delaunay(xy)
+    except QhullError as error:
+        raise ValueError(f"row {row}: points on one line have no triangulation") from error
+    if len(made.coplanar):
+        raise ValueError(f"row {row}: points {sorted({int(i) for i in made.coplanar[:, 0]})} coincide with others")
+    triangles = np.sort(made.simplices, axis=1).astype(np.int64)
+    _check_unique(xy, triangles, made.neighbors, made.simplices, row)
+    return triangles[_order(incentres(xy[triangles]))]
+
+
+def _check_unique(xy, triangles, neighbours, simplices, row):
+    """No neighbouring triangle's far corner may lie on a triangle's circle: both diagonals would do."""
+    for k in range(3):
+        other = neighbours[:, k]
+        inner = np.flatnonzero(other > np.arange(len(other)))
+        if not len(inner):
+            continue
+        a, b, c = (xy[triangles[inner, j]] for j in range(3))
+        far = np.array([np.setdiff1d(simplices[other[i]], simplices[i])[0] for i in inner])
+        d = xy[far]
+        m = np.stack([np.concatenate([v - d, ((v - d) ** 2).sum(1, keepdims=True)], 1) for v in (a, b, c)], 1)
+        if (np.abs(np.linalg.det(m)) < 1e-15).any():
+            raise ValueError(f"row {row}: four points lie on one circle: the triangulation is not unique")
+
+
+def incentres(corners: np.ndarray) -> np.ndarray:
+    """The centres of the inscribed circles: ``(|BC| A + |CA| B + |AB| C) / (|BC| + |CA| + |AB|)``. (…, 3, 2) → (…, 2)."""
+    opposite = np.linalg.norm(np.roll(corners, -1, -2) - np.roll(corners, -2, -2), axis=-1)
+    return (opposite[..., None] * corners).sum(-2) / opposite.sum(-1)[..., None]
+
+
+def _order(centres: np.ndarray) -> np.ndarray:
+    return np.lexsort((centres[:, 1], centres[:, 0]))
+
+
+def triangles_of(answer: Sequence[int]) -> list[tuple[int, ...]]:
+    """The triples of a flat answer, each ascending; what is left over at the end (one or two positions) is dropped."""
+    answer = list(answer)
+    return [tuple(sorted(answer[k:k + 3])) for k in range(0, len(answer) - len(answer) % 3, 3)]
+
+
+class TriangulationReport(NamedTuple):
+    """Shares over a batch of answers.
+
+    exact     the same set of triangles, in whatever order (the paper's accuracy)
+    coverage  mean share of the true triangles that the answer names
+    """
+
+    exact: float
+    coverage: float
+
+
+def report(predicted: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]) -> TriangulationReport:
+    """Compare flat answers with the true ones. Source: Vinyals, Fortunato and Jaitly 2015, section 4.3."""
+    if len(predicted) != len(truth) or not len(truth):
+        raise ValueError(f"predicted and truth must be as many, at least one, got {len(predicted)} and {len(truth)}")
+    exact = covered = 0.0
+    for said, right in zip(predicted, truth):
+        said_set, right_set = set(triangles_of(said)), set(triangles_of(right))
+        exact += said_set == right_set and len(list(said)) == len(list(right))
+        covered += len(said_set & right_set) / len(right_set)
+    return TriangulationReport(exact / len(truth), covered / len(truth))
