@@ -1,16 +1,16 @@
 """attnbook: attention mechanisms, each in one place, each tested. The library of the book "Attention, Cell by Cell"."""
 
 from .mechanisms import (SCORES, AdditiveScore, Attended, ContentScore, DotScore, GeneralScore, LocationScore,
-                         MultiHeadAttention, ReducedRankScore, ScaledDotScore, Score, attend, attend_window, causal_mask,
+                         MultiHeadAttention, ReducedRankScore, ScaledDotScore, Score, address, attend, attend_window, causal_mask,
                          make_score, masked_softmax, padding_mask)
 from .models import (Bahdanau, Captioner, FeedForwardAttention, HierarchicalAttention, LSTMN, Luong, MemoryNetwork,
-                     Seq2Seq)
+                     NTM, Seq2Seq)
 
 __version__ = "0.1.0"
 
-__all__ = ["LSTMN", "SCORES", "AdditiveScore", "Attended", "Bahdanau", "Captioner", "ContentScore", "DotScore",
+__all__ = ["LSTMN", "NTM", "SCORES", "AdditiveScore", "Attended", "Bahdanau", "Captioner", "ContentScore", "DotScore",
            "FeedForwardAttention", "GeneralScore", "HierarchicalAttention", "LocationScore", "Luong", "MemoryNetwork",
-           "MultiHeadAttention", "ReducedRankScore", "ScaledDotScore", "Score", "Seq2Seq", "__version__", "attend",
+           "MultiHeadAttention", "ReducedRankScore", "ScaledDotScore", "Score", "Seq2Seq", "__version__", "address", "attend",
            "attend_window", "causal_mask", "make_score", "masked_softmax", "padding_mask", "setup"]
 
 

@@ -8,7 +8,8 @@ from .language import LSTMLanguageModel
 from .lstmn import LSTMN
 from .luong import Luong
 from .memory_network import MemoryNetwork
+from .ntm import NTM
 from .seq2seq import Seq2Seq
 
-__all__ = ["LSTMN", "Bahdanau", "Captioner", "FeedForwardAttention", "HierarchicalAttention", "LSTMLanguageModel",
+__all__ = ["LSTMN", "NTM", "Bahdanau", "Captioner", "FeedForwardAttention", "HierarchicalAttention", "LSTMLanguageModel",
            "Luong", "MemoryNetwork", "Seq2Seq"]

@@ -1,0 +1,198 @@
+"""The neural Turing machine: a network that controls heads, and a memory that the heads read and write."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ..mechanisms import addressing
+from ..mechanisms.errors import check_positive, check_tensor, require
+from ..mechanisms.precision import wide_dtype
+
+__all__ = ["CONTROLLERS", "MEMORY_STARTS", "SHIFTS", "NTM", "NTMOutput", "NTMState"]
+
+CONTROLLERS, SHIFTS, MEMORY_STARTS = ("feedforward", "lstm"), ("softmax", "scalar"), ("constant", "learned")
+START = 1e-6
+"""What every entry of a constant memory holds at the start (Collier and Beel 2018)."""
+
+
+class NTMState(NamedTuple):
+    """What a machine carries from step to step."""
+
+    memory: torch.Tensor  # M, (batch, slots, slot_width)
+    weights: torch.Tensor  # w of every head, read heads first, (batch, heads, slots)
+    reads: torch.Tensor  # r of every read head, (batch, read_heads, slot_width)
+    controller: tuple[torch.Tensor, ...]  # of an LSTM h and c of each layer, each (batch, hidden); else empty
+
+
+class NTMOutput(NamedTuple):
+    """A sequence read: ``logits (batch, T, d_output)``, the last ``state``, ``weights (batch, T, heads, slots)`` or None."""
+
+    logits: torch.Tensor
+    state: NTMState
+    weights: torch.Tensor | None
+
+
+class NTM(nn.Module):
+    """A neural Turing machine.
+
+    One step, in this order:
+
+    1. The controller reads the input and what the read heads brought in the step before:
+       ``h_t = controller([x_t; r_{t−1}])``, a layer of tanh or an LSTM.
+    2. One product gives the parameters of all heads: ``[k; a; e; g; β; γ; s] = W h_t + b``, with ``β = softplus(·)``,
+       ``γ = 1 + softplus(·)``, e and g through a sigmoid; s is a softmax over the shifts −R … R, or the kernel
+       :func:`~attnbook.mechanisms.addressing.uniform_shift` of R tanh(·).
+    3. *All* heads find their place in ``M_{t−1}``, the memory as the step before left it.
+    4. The write heads erase, then add: ``M_t``.
+    5. The read heads read ``r_t`` from ``M_t``: what is written in a step can be read in the same step.
+    6. ``y_t = V [h_t; r_t] + c``.
+
+    The paper says that M_t is what the write heads of step t leave (section 3.2) and that reads are from M_t (equation 2). It
+    is silent about which memory the write heads compare their keys with, where equation 5 would need M_t before it is made
+    (M_{t−1} here, for all heads alike); about what the output sees; about the functions that keep e, β, γ and the scalar shift
+    in their ranges; and about the start. At the start here every head looks at slot 0, which is a distribution and, unlike a
+    uniform one, tells the slots of a constant memory apart; r_0 is what it reads there; an LSTM starts at 0.
+
+    Args:
+        d_input: width of an input.
+        d_output: width of an output.
+        controller: ``"feedforward"`` or ``"lstm"``.
+        hidden_size: width of the controller.
+        num_layers: layers of the controller.
+        slots: N, rows of the memory.
+        slot_width: M, width of a row.
+        read_heads, write_heads: how many, each with parameters of its own.
+        shift: ``"softmax"`` over whole shifts, or ``"scalar"``.
+        shift_range: R, the furthest shift in one step; 2R + 1 ≤ slots.
+        memory_start: ``"constant"``, 1e-6 everywhere, or ``"learned"``.
+
+    Shapes: inputs ``(batch, T, d_input)`` → logits ``(batch, T, d_output)``; weights ``(batch, T, heads, slots)``, read heads
+    first.
+
+    Raises:
+        ValueError: for sizes below 1, unknown names, too large a range of shifts, inputs of another width.
+
+    Parameters: on the paper's copy task (9 inputs, 8 outputs, one head of each kind, controller of 100, memory 128 × 20) the
+    feed-forward machine has 13,260, the paper's 17,162; with the LSTM 62,260, the paper's 67,561. The text of the paper does
+    not say where the rest lies.
+
+    Source: Graves, Wayne and Danihelka 2014; the constant start is Collier and Beel 2018.
+    """
+
+    def __init__(self, d_input: int, d_output: int, *, controller: str = "feedforward", hidden_size: int = 100,
+                 num_layers: int = 1, slots: int = 128, slot_width: int = 20, read_heads: int = 1, write_heads: int = 1,
+                 shift: str = "softmax", shift_range: int = 1, memory_start: str = "constant") -> None:
+        super().__init__()
+        for name, value, known in (("controller", controller, CONTROLLERS), ("shift", shift, SHIFTS),
+                                   ("memory_start", memory_start, MEMORY_STARTS)):
+            require(value in known, f"{name} must be one of {list(known)}, got {value!r}")
+        self.d_input, self.d_output = check_positive("d_input", d_input), check_positive("d_output", d_output)
+        self.controller, self.shift, self.memory_start = controller, shift, memory_start
+        self.hidden_size, self.num_layers = check_positive("hidden_size", hidden_size), check_positive("num_layers", num_layers)
+        self.slots, self.slot_width = check_positive("slots", slots), check_positive("slot_width", slot_width)
+        self.read_heads, self.write_heads = check_positive("read_heads", read_heads), check_positive("write_heads", write_heads)
+        self.shift_range = check_positive("shift_range", shift_range)
+        require(2 * shift_range + 1 <= slots,
+                f"shift_range must leave 2·shift_range + 1 ≤ slots = {slots}, got shift_range {shift_range}")
+
+        recurrent, gates = (hidden_size, 4) if controller == "lstm" else (0, 1)
+        widths = [d_input + read_heads * slot_width] + [hidden_size] * (num_layers - 1)
+        self.layers = nn.ModuleList(nn.Linear(width + recurrent, gates * hidden_size) for width in widths)
+        heads = read_heads + write_heads
+        # The columns of one matrix, those that pass through the same function side by side:
+        self.parts = [heads * slot_width,  # k, as it is
+                      write_heads * slot_width,  # a, as it is
+                      write_heads * slot_width + heads,  # e and g, sigmoid
+                      2 * heads,  # β and γ, softplus
+                      heads * (2 * shift_range + 1 if shift == "softmax" else 1)]  # s
+        self.heads = nn.Linear(hidden_size, sum(self.parts))
+        self.output = nn.Linear(hidden_size + read_heads * slot_width, d_output)
+        if memory_start == "learned":
+            self.start_memory = nn.Parameter(torch.empty(slots, slot_width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all weights anew: Glorot uniform, biases 0, a learned memory from N(0, 1/M)."""
+        for layer in (*self.layers, self.heads, self.output):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        if self.memory_start == "learned":
+            nn.init.normal_(self.start_memory, std=self.slot_width ** -0.5)
+
+    def initial_state(self, batch: int) -> NTMState:
+        """The state before the first input of ``batch`` sequences, in float32 at least."""
+        check_positive("batch", batch)
+        like = self.output.weight
+        dtype = wide_dtype(like)
+        if self.memory_start == "learned":
+            memory = self.start_memory.to(dtype).expand(batch, -1, -1)
+        else:
+            memory = like.new_full((batch, self.slots, self.slot_width), START, dtype=dtype)
+        weights = like.new_zeros(batch, self.read_heads + self.write_heads, self.slots, dtype=dtype)
+        weights[..., 0] = 1
+        controller = ()
+        if self.controller == "lstm":
+            controller = tuple(like.new_zeros(batch, self.hidden_size) for _ in range(2 * self.num_layers))
+        return NTMState(memory, weights, memory[:, :1].expand(-1, self.read_heads, -1), controller)
+
+    def cell(self, x: torch.Tensor, state: NTMState) -> tuple[torch.Tensor, NTMState, torch.Tensor]:
+        """Take one step: x ``(batch, d_input)`` → y ``(batch, d_output)``, the next state, weights ``(batch, heads, slots)``.
+
+        Plain operations only, so that ``net.cell = torch.compile(net.cell, fullgraph=True)`` compiles the step once for all
+        steps of all sequences.
+        """
+        h, controller = self._control(torch.cat([x, state.reads.flatten(1).to(x.dtype)], dim=-1), state.controller)
+        key, add, erase, gate, strength, gamma, kernel = self._emit(self.heads(h).to(state.memory.dtype))
+        content = addressing._scores(key, strength, state.memory).softmax(-1)
+        gated = torch.lerp(state.weights, content, gate.unsqueeze(-1))
+        weights = addressing._sharpen(addressing._shift(gated, kernel), gamma)  # (batch, heads, slots)
+        memory = addressing._write(state.memory, weights[:, self.read_heads:], erase, add)
+        reads = addressing._read(memory, weights[:, :self.read_heads])
+        y = self.output(torch.cat([h, reads.flatten(1).to(h.dtype)], dim=-1))
+        return y, NTMState(memory, weights, reads, controller), weights
+
+    def _control(self, x, before):
+        if self.controller == "feedforward":
+            for layer in self.layers:
+                x = layer(x).tanh()
+            return x, ()
+        after = []
+        for k, layer in enumerate(self.layers):
+            h, c = before[2 * k:2 * k + 2]
+            gates = layer(torch.cat([x, h.to(x.dtype)], dim=-1))  # i, f, o, ĉ
+            i, f, o = gates[:, :3 * self.hidden_size].sigmoid().chunk(3, dim=-1)
+            c = f * c + i * gates[:, 3 * self.hidden_size:].tanh()
+            x = o * c.tanh()
+            after += [x, c]
+        return x, tuple(after)
+
+    def _emit(self, raw):
+        batch, heads = len(raw), self.read_heads + self.write_heads
+        key, add, open_, positive, kernel = raw.split(self.parts, dim=-1)
+        erase, gate = open_.sigmoid().split([self.write_heads * self.slot_width, heads], dim=-1)
+        strength, gamma = F.softplus(positive).chunk(2, dim=-1)
+        if self.shift == "softmax":
+            kernel = kernel.view(batch, heads, -1).softmax(-1)
+        else:
+            kernel = addressing._uniform_shift(self.shift_range * kernel.tanh(), self.shift_range)
+        return (key.view(batch, heads, -1), add.view(batch, self.write_heads, -1), erase.view(batch, self.write_heads, -1),
+                gate, strength, 1 + gamma, kernel)
+
+    def forward(self, inputs: torch.Tensor, state: NTMState | None = None, need_weights: bool = False) -> NTMOutput:
+        """Read whole sequences, from ``state`` or from the start."""
+        check_tensor("inputs", inputs, width=self.d_input)
+        require(inputs.dim() == 3 and inputs.shape[0] >= 1 and inputs.shape[1] >= 1,
+                f"inputs must be (batch, T, {self.d_input}) with batch, T ≥ 1, got shape {tuple(inputs.shape)}")
+        state = self.initial_state(len(inputs)) if state is None else state
+        require(state.memory.shape == (len(inputs), self.slots, self.slot_width),
+                f"state must have a memory of shape {(len(inputs), self.slots, self.slot_width)}, got {tuple(state.memory.shape)}")
+        logits, rows = [], []
+        for x in inputs.unbind(1):
+            y, state, weights = self.cell(x, state)
+            logits.append(y)
+            rows.append(weights)
+        return NTMOutput(torch.stack(logits, dim=1), state, torch.stack(rows, dim=1) if need_weights else None)
