@@ -6,14 +6,17 @@ from .fit import fit
 from .history import History, NonFiniteError
 from .losses import token_loss
 from .metrics import Bleu, bleu, cider, edit_distance, exact_match, token_accuracy, token_error_rate
+from .pointing import Candidate, Pointed, point_beam, point_greedy, pointing_loss
 from .schedules import constant, cosine_decay, inverse_sqrt, linear_decay
 
 __all__ = [
     "Bleu",
+    "Candidate",
     "Decoding",
     "History",
     "Hypothesis",
     "NonFiniteError",
+    "Pointed",
     "beam_search",
     "bleu",
     "cider",
@@ -28,6 +31,9 @@ __all__ = [
     "load_model_weights",
     "read_metadata",
     "save_model",
+    "point_beam",
+    "point_greedy",
+    "pointing_loss",
     "score_targets",
     "token_accuracy",
     "token_error_rate",
