@@ -52,33 +52,30 @@ def _triangles(xy: np.ndarray, row: int) -> np.ndarray:
     if len(made.coplanar):
         raise ValueError(f"row {row}: points {sorted({int(i) for i in made.coplanar[:, 0]})} coincide with others")
     triangles = np.sort(made.simplices, axis=1).astype(np.int64)
-    _check_unique(xy, triangles, made.neighbors, made.simplices, row)
-    return triangles[_order(incentres(xy[triangles]))]
+    _check_unique(xy, made.simplices, made.neighbors, row)
+    centres = incentres(xy[triangles])
+    return triangles[np.lexsort((centres[:, 1], centres[:, 0]))]
 
 
-def _check_unique(xy, triangles, neighbours, simplices, row):
-    """No neighbouring triangle's far corner may lie on a triangle's circle: both diagonals would do."""
-    for k in range(3):
-        other = neighbours[:, k]
-        inner = np.flatnonzero(other > np.arange(len(other)))
-        if not len(inner):
-            continue
-        a, b, c = (xy[triangles[inner, j]] for j in range(3))
-        far = np.array([np.setdiff1d(simplices[other[i]], simplices[i])[0] for i in inner])
-        d = xy[far]
-        m = np.stack([np.concatenate([v - d, ((v - d) ** 2).sum(1, keepdims=True)], 1) for v in (a, b, c)], 1)
-        if (np.abs(np.linalg.det(m)) < 1e-15).any():
-            raise ValueError(f"row {row}: four points lie on one circle: the triangulation is not unique")
+def _check_unique(xy, simplices, neighbours, row):
+    """No neighbour's far corner may lie on a triangle's circle: with the other diagonal it would be as good.
+
+    With the corners a, b, c of a triangle seen from the far corner, ``det [a, |a|²; b, |b|²; c, |c|²]`` is 0 there.
+    """
+    triangle, side = np.nonzero(neighbours > np.arange(len(simplices))[:, None])  # each inner edge once
+    other = neighbours[triangle, side]
+    far = simplices[other, (neighbours[other] == triangle[:, None]).argmax(1)]
+    seen = xy[simplices[triangle]] - xy[far][:, None]
+    square = (seen ** 2).sum(-1)
+    determinant = np.linalg.det(np.concatenate([seen, square[..., None]], -1))
+    if (np.abs(determinant) < 1e-14 * square.max(1, initial=0) ** 2).any():
+        raise ValueError(f"row {row}: four points lie on one circle: the triangulation is not unique")
 
 
 def incentres(corners: np.ndarray) -> np.ndarray:
     """The centres of the inscribed circles: ``(|BC| A + |CA| B + |AB| C) / (|BC| + |CA| + |AB|)``. (…, 3, 2) → (…, 2)."""
     opposite = np.linalg.norm(np.roll(corners, -1, -2) - np.roll(corners, -2, -2), axis=-1)
     return (opposite[..., None] * corners).sum(-2) / opposite.sum(-1)[..., None]
-
-
-def _order(centres: np.ndarray) -> np.ndarray:
-    return np.lexsort((centres[:, 1], centres[:, 0]))
 
 
 def triangles_of(answer: Sequence[int]) -> list[tuple[int, ...]]:
