@@ -56,10 +56,10 @@ def share_solved(model, batch, rows: int = 100) -> float:
 def long_sums(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), kind: str = "adding",
               lengths: tuple[int, ...] = (100, 1000), poolings: tuple[str, ...] = ("attention", "mean"),
               hidden_size: int = 100, batch_size: int = 100, steps: int = 1000, learning_rate: float = 0.01,
-              test: int = 1000) -> dict:
+              test: int = 1000, micro_batch: int | None = None) -> dict:
     """Train feed-forward attention anew at each length; the share solved as training goes on, and the weight that the
     two marked steps get. Length, batch and size are the paper's; steps and rate are ours, and fixed beforehand."""
-    rows = []
+    rows, rows_at_once = [], micro_batch or 100
     for length in lengths:
         held = long_memory.draw(kind, length, test, torch.Generator().manual_seed(10**6 + seed))
         for pooling in poolings:
@@ -67,7 +67,8 @@ def long_sums(*, seed: int = 0, device: str = "cpu", folder: Path = Path("result
             model = FeedForwardAttention(2, hidden_size, pooling=pooling)
             history = fit(model, long_memory.LongMemoryBatches(kind, length, batch_size, seed), squared_loss, steps=steps,
                           learning_rate=learning_rate, schedule=cosine_decay(steps, 20), seed=seed, device=device,
-                          evaluate=lambda m: share_solved(m, held), evaluate_every=max(1, steps // 10))
+                          micro_batch=micro_batch, evaluate=lambda m: share_solved(m, held, rows_at_once),
+                          evaluate_every=max(1, steps // 10))
             with torch.no_grad():
                 some = [part[:100].to(device) for part in held]
                 weight = model(some[0], some[1]).weights.gather(1, some[3]).sum(1).mean()

@@ -27,6 +27,7 @@ def fit(
     optimizer: str | Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer] = "adam",
     schedule: str | Callable[[int], float] | None = None,
     clip_norm: float | None = 1.0,
+    micro_batch: int | None = None,
     seed: int = 0,
     precision: str = "no",
     device: torch.device | str | None = None,
@@ -50,6 +51,8 @@ def fit(
                     which then sets its own learning rates.
     schedule        "constant" (None), "linear", "cosine", "inverse_sqrt", or a function from step to factor.
     clip_norm       largest norm of the gradient; None leaves it as it is.
+    micro_batch     rows that go through the model at a time: the gradient is that of the whole batch, in less memory.
+                    None: all. (The same but for rounding and dropout, unless rows know each other as in batch norm.)
     precision       "no", "bf16" or "fp16" (autocast; the weights keep their dtype; fp16 needs a GPU).
     device          None: the GPU if there is one, else the CPU; under `accelerate launch`, its choice. The
                     model is moved there and stays there. It is never wrapped.
@@ -83,7 +86,7 @@ def fit(
         accelerator = runtime.make_accelerator(precision, device)
         rank = accelerator.process_index
         with runtime.own_random_state(seed + rank), runtime.training_modes_kept(model, True):
-            run = Run(model, batches, loss, accelerator, optimizer, learning_rate, factor, clip_norm)
+            run = Run(model, batches, loss, accelerator, optimizer, learning_rate, factor, clip_norm, micro_batch)
             if directory is not None:
                 run.settings = settings_of(run, seed, precision, clip_norm, steps)
                 run.resume(directory, steps)
@@ -118,7 +121,7 @@ def _check_arguments(given: dict[str, Any]) -> None:
     whole("steps")
     whole("seed", 0)
     whole("keep_checkpoints")
-    for name in ("save_every", "evaluate_every"):
+    for name in ("save_every", "evaluate_every", "micro_batch"):
         if given[name] is not None:
             whole(name)
     for name in ("clip_norm", "time_limit"):

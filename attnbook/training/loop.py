@@ -20,9 +20,9 @@ from .optimizers import make_optimizer
 class Run:
     """The state of one call of `fit`."""
 
-    def __init__(self, model, batches, loss, accelerator, optimizer, learning_rate, factor, clip_norm):
+    def __init__(self, model, batches, loss, accelerator, optimizer, learning_rate, factor, clip_norm, micro_batch):
         self.model, self.batches, self.loss, self.accelerator = model, batches, loss, accelerator
-        self.factor, self.clip_norm = factor, clip_norm
+        self.factor, self.clip_norm, self.micro_batch = factor, clip_norm, micro_batch
         model.to(accelerator.device)
         # The processes may have made their models from different seeds: the main one's is trained.
         self.buffers = [buffer for buffer in model.buffers()]
@@ -78,13 +78,7 @@ class Run:
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * self.factor(step)
         self.optimizer.zero_grad(set_to_none=True)
-        total, count = self.forward(batch)
-        sums = torch.stack([total.detach().to(self.wide), count.to(self.wide)])
-        sums = runtime.sum_over_processes(self.accelerator, sums)
-        if total.requires_grad:
-            # Sum over all processes, divided by the count of all processes: not the mean of their means.
-            self.accelerator.backward(total / sums[1].to(total.dtype))
-        runtime.sum_gradients(self.accelerator, self.parameters)
+        sums = self.backward(batch) if self.micro_batch is None else self.backward_in_parts(batch)
         self.accelerator.unscale_gradients(self.prepared)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients) if gradients else torch.zeros(())
@@ -100,6 +94,32 @@ class Run:
         self.history.losses.append(value / terms)
         self.history.grad_norms.append(norm_value)
         return following
+
+    def backward(self, batch) -> torch.Tensor:
+        """The gradient of one batch, summed over the processes; returns [Σ total, Σ count]."""
+        total, count = self.forward(batch)
+        sums = torch.stack([total.detach().to(self.wide), count.to(self.wide)])
+        sums = runtime.sum_over_processes(self.accelerator, sums)
+        if total.requires_grad:
+            # Sum over all processes, divided by the count of all processes: not the mean of their means.
+            self.accelerator.backward(total / sums[1].to(total.dtype))
+        runtime.sum_gradients(self.accelerator, self.parameters)
+        return sums
+
+    def backward_in_parts(self, batch) -> torch.Tensor:
+        """The same gradient from `micro_batch` rows at a time. The count of all parts is known only after the last one:
+        each is divided by the same number before (fp16 overflows on large sums), and the gradient by the rest at the end."""
+        sums = torch.zeros(2, dtype=self.wide, device=self.accelerator.device)
+        for part in runtime.parts_of(batch, self.micro_batch):
+            total, count = self.forward(part)
+            if total.requires_grad:
+                self.accelerator.backward(total / self.micro_batch)
+            sums += torch.stack([total.detach().to(self.wide), count.to(self.wide)])
+        sums = runtime.sum_over_processes(self.accelerator, sums)
+        runtime.sum_gradients(self.accelerator, self.parameters)
+        for gradient in (parameter.grad for parameter in self.parameters if parameter.grad is not None):
+            gradient.mul_((self.micro_batch / sums[1]).to(gradient.dtype))
+        return sums
 
     def forward(self, batch) -> tuple[torch.Tensor, torch.Tensor]:
         device = self.accelerator.device
@@ -207,6 +227,7 @@ def settings_of(run: Run, seed: int, precision: str, clip_norm: float | None, st
         "learning_rate": run.rates,
         "schedule": {str(step): run.factor(step) for step in probes},
         "clip_norm": clip_norm,
+        **({} if run.micro_batch is None else {"micro_batch": run.micro_batch}),
         "seed": seed,
         "precision": precision,
         "processes": run.accelerator.num_processes,

@@ -67,12 +67,21 @@ def distinct(least: int = 1) -> Rule:
 
 
 def groups(size: int) -> Rule:
-    """Positions in groups of `size` without repeats inside a group, and END only after whole groups: triangles with 3."""
+    """Positions in groups of `size`, ascending inside a group, no group twice, END after whole groups: triangles with 3."""
 
     def rule(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
-        done = path.shape[-1] % size
-        allowed = ~_used(path[..., path.shape[-1] - done:], n)
-        allowed[..., n] = done == 0 and path.shape[-1] > 0
+        steps = path.shape[-1]
+        whole, begun = path[..., :steps - steps % size].unflatten(-1, (-1, size)), path[..., steps - steps % size:]
+        position = torch.arange(n + 1, device=path.device)
+        # Enough larger positions have to be left for the rest of the group.
+        allowed = (position < (lengths - (size - 1 - steps % size))[:, None])[:, None].expand(*path.shape[:-1], n + 1)
+        if steps % size:
+            allowed = allowed & (position > begun[..., -1:])
+        else:
+            allowed = allowed | (position == n) if steps else allowed
+        if steps % size == size - 1:
+            same = (whole[..., :-1] == begun[..., None, :]).all(-1)  # groups that begin as this one does
+            allowed = allowed & ~_used(torch.where(same, whole[..., -1], n), n)
         return allowed
 
     return rule

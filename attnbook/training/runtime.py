@@ -160,6 +160,12 @@ def rows_of(batch: Any, process: int, processes: int) -> Any:
     return _map(lambda tensor: tensor[process::processes], batch) if processes > 1 else batch
 
 
+def parts_of(batch: Any, rows: int) -> Iterator[Any]:
+    """A nested batch in parts of `rows` rows, the last one perhaps shorter; an empty batch is one empty part."""
+    for first in range(0, max(count_rows(batch), 1), rows):
+        yield _map(lambda tensor, at=first: tensor[at:at + rows], batch)
+
+
 def count_rows(batch: Any) -> int:
     """The number of rows (first dimension) of the first tensor in a nested batch."""
     return next(len(tensor) for tensor in tensors_of(batch))

@@ -25,7 +25,7 @@ def start(seed, dtype):
 def run(name, directory, rank=0):
     """The state of the model, and the history, of one case. Every rank starts from other weights."""
     dtype = torch.float32 if name == "float32" else torch.float64
-    rows = {"uneven rows": 5, "one row": 1}.get(name, 6)
+    rows = {"uneven rows": 5, "one row": 1, "parts": 5}.get(name, 6)
     model = start(rank, dtype)
     if name == "running statistics":
         model.register_buffer("seen", torch.zeros((), dtype=dtype))
@@ -37,7 +37,7 @@ def run(name, directory, rank=0):
             model.seen += len(batch.source)
         return token_loss(model, batch)
 
-    options = dict(OPTIONS)
+    options = dict(OPTIONS, micro_batch=2 if name == "parts" else None)
     if name == "checkpoints":
         options.update(checkpoint_dir=directory, save_every=3, evaluate=lambda m: m.readout.bias[0], evaluate_every=4)
         fit(model, CopyBatches(rows), loss, **{**options, "steps": 3, "evaluate_every": None, "evaluate": None})
@@ -75,7 +75,7 @@ def errors(directory, rank):
     return raised
 
 
-CASES = ("float64", "float32", "uneven rows", "one row", "checkpoints", "running statistics")
+CASES = ("float64", "float32", "uneven rows", "one row", "parts", "checkpoints", "running statistics")
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

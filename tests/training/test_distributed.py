@@ -36,7 +36,7 @@ def largest_difference(first, second):
     return max((first[name] - second[name]).abs().max().item() for name in first)
 
 
-@pytest.mark.parametrize("name", ["float64", "float32", "uneven rows", "one row", "checkpoints"])
+@pytest.mark.parametrize("name", ["float64", "float32", "uneven rows", "one row", "parts", "checkpoints"])
 def test_two_processes_equal_one(ranks, name, tmp_path):
     tolerance = 1e-5 if name == "float32" else 1e-10
     alone = distributed_script.run(name, tmp_path / "checkpoints")

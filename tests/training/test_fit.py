@@ -50,6 +50,24 @@ def test_equals_a_plain_loop():
     assert history.steps == 12 and history.stopped == "steps" and history.seconds > 0 and history.resumed_from == 0
 
 
+@pytest.mark.parametrize("rows", [1, 4, 6, 100])
+def test_parts_of_a_batch_give_the_gradient_of_the_whole(rows):
+    """The rows have one to six terms each: a mean of the parts' means would be another number."""
+    model, other = make_model(dtype=torch.float64), make_model(dtype=torch.float64)
+    seen = []
+
+    def loss(model, batch):
+        seen.append(len(batch.source))
+        return token_loss(model, batch)
+
+    history = fit(model, CopyBatches(), loss, steps=8, learning_rate=0.01, clip_norm=0.5, micro_batch=rows)
+    losses, norms = by_hand(other, CopyBatches(), 8, 0.01, 0.5)
+    assert seen == 8 * {1: [1] * 6, 4: [4, 2], 6: [6], 100: [6]}[rows]
+    assert history.losses == pytest.approx(losses, rel=1e-10)
+    assert history.grad_norms == pytest.approx(norms, rel=1e-10)
+    torch.testing.assert_close(weights(model), weights(other), rtol=1e-10, atol=1e-12)
+
+
 def test_learns_the_copy_task():
     model = make_model(width=32)
     history = fit(model, CopyBatches(32), token_loss, steps=500, learning_rate=1e-2)
@@ -260,6 +278,7 @@ def test_losses_of_the_wrong_kind(loss, message):
         ({"learning_rate": 0}, "learning_rate: got 0"),
         ({"learning_rate": float("nan")}, "learning_rate: got nan"),
         ({"clip_norm": 0}, "clip_norm: got 0"),
+        ({"micro_batch": 0}, "micro_batch: got 0"),
         ({"optimizer": "lion"}, "optimizer: got 'lion', expected one of adam"),
         ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, "made already"),
         ({"optimizer": lambda parameters: None}, "the function returned NoneType"),
