@@ -75,6 +75,14 @@ class PointerNetwork(nn.Module):
 
     def encode(self, inputs: torch.Tensor, lengths: torch.Tensor) -> PointerMemory:
         """Read inputs ``(batch, n, d_input)`` of true ``lengths (batch,)``; padding leaves no trace."""
+        embedded, states, mask, last = self._read(inputs, lengths)
+        read = torch.cat([embedded, self.start_input.expand(len(embedded), 1, -1)], dim=1)
+        if self.end_state is not None:
+            states = torch.cat([states, self.end_state.expand(len(states), 1, -1)], dim=1)  # (batch, n + 1, hidden)
+        return PointerMemory(read, self.score.project_keys(states), mask, last)
+
+    def _read(self, inputs: torch.Tensor, lengths: torch.Tensor):
+        """Embedded inputs, e (batch, n, hidden), where an answer may point (batch, n + 1), last h and c (batch, hidden)."""
         self._check_inputs(inputs, lengths)
         batch, n, _ = inputs.shape
         embedded = self.embedding(inputs)  # (batch, n, d_embed)
@@ -84,22 +92,21 @@ class PointerNetwork(nn.Module):
         else:
             states, last = run_packed(self.encoder, embedded, lengths)  # (batch, n, hidden)
             last = last[0][:, 0], last[1][:, 0]
-        read = torch.cat([embedded, self.start_input.expand(batch, 1, -1)], dim=1)
-        if self.end_state is not None:
-            states = torch.cat([states, self.end_state.expand(batch, 1, -1)], dim=1)  # (batch, n + 1, hidden)
         mask = nn.functional.pad(padding_mask(lengths.to(inputs.device), n), (0, 1), value=self.ends)
-        return PointerMemory(read, self.score.project_keys(states), mask, last)
+        return embedded, states, mask, last
 
     def start(self, memory: PointerMemory, answers: int = 1) -> Answers:
         """``answers`` equal beginnings for each row: the encoder's last state, and no position used."""
         h, c = (part[:, None].expand(-1, answers, -1) for part in memory.state)
         return Answers(h, c, torch.zeros_like(memory.mask)[:, None].expand(-1, answers, -1))
 
+    def _scores(self, states: torch.Tensor, memory: PointerMemory) -> torch.Tensor:
+        logits = self.score.compare(states, memory.keys)  # u, (batch, m, n or n + 1)
+        return logits if self.ends else nn.functional.pad(logits, (0, 1))
+
     def _point(self, states: torch.Tensor, memory: PointerMemory, used: torch.Tensor):
         """Logits, masked, and the mask, both (batch, m, n + 1), of states (batch, m, hidden)."""
-        logits = self.score.compare(states, memory.keys)
-        if self.end_state is None:
-            logits = nn.functional.pad(logits, (0, 1))
+        logits = self._scores(states, memory)
         mask = memory.mask[:, None] if self.repeats else memory.mask[:, None] & ~used
         # A row of nothing but −∞ has no softmax. It stands behind an answer that is complete, and no loss looks at it.
         return logits.masked_fill(~mask & mask.any(-1, keepdim=True), -math.inf), mask.expand(logits.shape)
