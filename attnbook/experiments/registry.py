@@ -107,6 +107,21 @@ _add("captions-soft-overlap", "captions:drawn", "Soft attention over regions tha
 _add("score-cost", "score_cost:cost", "Time and peak memory of plain attention, additive score against dot product",
      "10 seconds on two CPU cores")
 
+for _name, _n in (("50", 50), ("5-50", (5, 50))):
+    _add(f"pointer-hull-{_name}", "points:hull", f"Pointer network on convex hulls of {_name} points, 1M pairs: the paper's table",
+         "40 minutes on one GPU", n=_n, test=(5, 10, 50, 100, 200, 500), checkpoint=f"pointer-hull-{_name}.safetensors")
+for _n in (5, 10, 50):
+    _add(f"pointer-delaunay-{_n}", "points:delaunay", f"Pointer network on Delaunay triangulations of {_n} points, 1M pairs",
+         f"{'2 hours' if _n == 50 else '30 minutes'} on one GPU", n=_n, test=(_n,))
+_add("pointer-hull-5-10-small", "points:hull", "Hulls of 5 to 10 points, small enough for one CPU core, with checkpoint",
+     "12 minutes on one CPU core", n=(5, 10), test=(5, 6, 7, 8, 9, 10, 12, 20, 50), hidden_size=128, steps=10_000,
+     learning_rate=2e-3, pairs=None, checkpoint="pointer-hull-5-10-small.safetensors")
+_add("pointer-delaunay-5-small", "points:delaunay", "Delaunay triangulations of 5 points, small enough for one CPU core, with checkpoint",
+     "12 minutes on one CPU core", n=5, test=(4, 5, 6, 7), hidden_size=128, steps=10_000, learning_rate=2e-3, pairs=None,
+     checkpoint="pointer-delaunay-5-small.safetensors")
+_add("pointer-hull-start", "points:hull_start", "Hulls of 5 points whose walks start at the lowest index, or at any corner",
+     "2 minutes on one CPU core")
+
 
 def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", device: str | None = None,
               commit: str | None = None, **overrides: Any) -> Path:
