@@ -114,10 +114,10 @@ for _n in (5, 10, 50):
     _add(f"pointer-delaunay-{_n}", "points:delaunay", f"Pointer network on Delaunay triangulations of {_n} points, 1M pairs",
          f"{'2 hours' if _n == 50 else '30 minutes'} on one GPU", n=_n, test=(_n,))
 _add("pointer-hull-5-10-small", "points:hull", "Hulls of 5 to 10 points, small enough for one CPU core, with checkpoint",
-     "12 minutes on one CPU core", n=(5, 10), test=(5, 6, 7, 8, 9, 10, 12, 20, 50), hidden_size=128, steps=10_000,
-     learning_rate=2e-3, pairs=None, checkpoint="pointer-hull-5-10-small.safetensors")
+     "6 minutes on one CPU core", n=(5, 10), test=(5, 6, 7, 8, 9, 10, 12, 20, 50), hidden_size=128, steps=6000,
+     learning_rate=3e-3, pairs=None, checkpoint="pointer-hull-5-10-small.safetensors")
 _add("pointer-delaunay-5-small", "points:delaunay", "Delaunay triangulations of 5 points, small enough for one CPU core, with checkpoint",
-     "12 minutes on one CPU core", n=5, test=(4, 5, 6, 7), hidden_size=128, steps=10_000, learning_rate=2e-3, pairs=None,
+     "6 minutes on one CPU core", n=5, test=(4, 5, 6, 7), hidden_size=128, steps=6000, learning_rate=3e-3, pairs=None,
      checkpoint="pointer-delaunay-5-small.safetensors")
 _add("pointer-hull-start", "points:hull_start", "Hulls of 5 points whose walks start at the lowest index, or at any corner",
      "2 minutes on one CPU core")
