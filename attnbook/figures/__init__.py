@@ -3,10 +3,11 @@
 from .curves import bars, curves, training
 from .diagrams import encoder_decoder
 from .documents import document_heat, memory_hops
+from .legend import legend
 from .pictures import picture, picture_words
 from .staircase import word_staircase
 from .style import CMAP, COLORS, LINES, style
 from .weights import alignment, text_heat, word_arcs
 
-__all__ = ["CMAP", "COLORS", "LINES", "alignment", "bars", "curves", "document_heat", "encoder_decoder", "memory_hops",
+__all__ = ["CMAP", "COLORS", "LINES", "alignment", "bars", "curves", "document_heat", "encoder_decoder", "legend", "memory_hops",
            "picture", "picture_words", "style", "text_heat", "training", "word_arcs", "word_staircase"]

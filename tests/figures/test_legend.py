@@ -1,0 +1,27 @@
+import pytest
+from matplotlib import colors
+from matplotlib import pyplot as plt
+
+from attnbook import figures
+
+
+def test_a_legend_stands_below_the_axes_and_names_every_mark():
+    fig, axes = plt.subplots(1, 2, figsize=(7, 3), layout="constrained")
+    for ax in axes:
+        ax.set_xlabel("what")
+    made = figures.legend(fig, {"the window": ("frame", "#3f7d20"), "weight": ("field", "#0b5fa5"), "p": ("dot", "#3f7d20"),
+                                "0": ("line", "#222222"), "s": ("arrow", "#222222"), "read": ("word", "#c2410c")}, columns=3)
+    assert [text.get_text() for text in made.get_texts()] == ["the window", "weight", "p", "0", "s", "read"]
+    frame, field = made.legend_handles[:2]
+    assert not frame.get_fill() or frame.get_facecolor()[3] == 0
+    assert frame.get_edgecolor()[:3] == colors.to_rgb("#3f7d20") and field.get_facecolor()[:3] == colors.to_rgb("#0b5fa5")
+    fig.canvas.draw()
+    box = made.get_window_extent()
+    assert box.y0 >= 0 and box.x0 >= 0 and box.x1 <= fig.bbox.width
+    assert all(box.y1 < ax.get_tightbbox().y0 for ax in axes), "it covers no axes"
+
+
+@pytest.mark.parametrize("entries", [{}, {"the window": ("fame", "#000000")}])
+def test_what_cannot_be_drawn_is_named(entries):
+    with pytest.raises(ValueError, match="entries: expected marks of the kinds"):
+        figures.legend(plt.figure(), entries)
