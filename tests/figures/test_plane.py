@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_rgba
+
+from attnbook.figures import plane
+
+POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.4, 0.6]])
+ORANGE, GREY = to_rgba(plane.COLORS[1]), to_rgba("#999999")
+
+
+def lines(ax):
+    return {to_rgba(line.get_color()): line.get_xydata().tolist() for line in ax.lines}
+
+
+def test_the_walk_is_closed_over_the_true_one_and_starts_at_its_ring():
+    ax = plane.plane(POINTS, [0, 1, 2, 3], truth=[0, 2, 3], title="a title").axes[0]
+    drawn = lines(ax)
+    assert drawn[ORANGE] == [[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]
+    assert drawn[to_rgba("#c9c9c9")] == [[0, 0], [1, 1], [0, 1], [0, 0]]
+    assert [t.get_text() for t in ax.texts] == list("01234") and ax.get_title() == "a title"
+    dots, ring = ax.collections
+    assert np.allclose(dots.get_offsets(), POINTS) and ring.get_offsets().tolist() == [[0, 0]]
+    (arrow,) = ax.patches
+    path = arrow.get_path().vertices[:6]
+    assert abs(path[:, 1]).max() < 0.1 and 0.3 < path[:, 0].min() < path[:, 0].max() < 0.7  # on the first step, along the lower edge
+
+
+def test_an_open_walk_and_points_alone():
+    ax = plane.plane(POINTS, [2, 0], closed=False, numbers=False).axes[0]
+    assert lines(ax)[ORANGE] == [[1, 1], [0, 0]] and not ax.texts
+    ax = plane.plane(POINTS).axes[0]
+    assert not ax.lines and not ax.patches and len(ax.collections) == 1
+
+
+def test_triangles_are_true_wrong_or_missing():
+    ax = plane.triangulation(POINTS, [(0, 1, 4), (4, 3, 2), (4, 1, 0), (0, 2, 3)], truth=[(0, 1, 4), (2, 3, 4), (0, 3, 4)]).axes[0]
+    filled = [p for p in ax.patches if not p.get_hatch()]
+    hatched = [p for p in ax.patches if p.get_hatch()]
+    assert [p.get_xy()[:3].tolist() for p in filled] == [POINTS[[0, 1, 4]].tolist(), POINTS[[2, 3, 4]].tolist()]
+    assert [p.get_xy()[:3].tolist() for p in hatched] == [POINTS[[0, 2, 3]].tolist()]
+    assert lines(ax)[GREY] == POINTS[[0, 3, 4, 0]].tolist()
+    assert all(not p.get_hatch() for p in plane.triangulation(POINTS, [(0, 1, 4)]).axes[0].patches)
+
+
+def test_a_plane_a_step_with_sizes_by_weight():
+    weights = np.array([[0.7, 0.1, 0.1, 0.1, 0.0, 0.0], [0.0, 0.9, 0.05, 0.05, 0.0, 0.0], [0.0, 0.0, 0.2, 0.8, 0.0, 0.0],
+                        [0.0, 0.0, 0.0, 0.0, 0.25, 0.75]])
+    fig = plane.pointer_steps(POINTS, [0, 1, 3], weights, columns=3)
+    shown = [ax for ax in fig.axes if ax.axison]
+    assert [ax.get_title() for ax in shown] == ["1: to 0, 0.70", "2: to 1, 0.90", "3: to 3, 0.80", "4: END, 0.75"]
+    assert len(fig.axes) == 6 and [len(ax.texts) for ax in shown] == [5, 0, 0, 0]
+    for k, ax in enumerate(shown):
+        sizes = ax.collections[0].get_sizes()
+        assert np.allclose(sizes, 14 + 150 * weights[k, :5])
+    assert lines(shown[2])[GREY] == POINTS[[0, 1]].tolist() and lines(shown[3])[GREY] == POINTS[[0, 1, 3, 0]].tolist()
+    assert [len(ax.patches) for ax in shown] == [0, 1, 1, 0]
+    assert len(plane.pointer_steps(POINTS, [0, 1], weights[:2, :5]).axes) == 2
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: plane.plane(POINTS[:, :1]), r"points must be \(n, 2\) with n >= 1, got shape \(5, 1\)"),
+    (lambda: plane.plane(POINTS, [0, 5]), "walk must hold positions from 0 to 4"),
+    (lambda: plane.plane(POINTS, truth=[-1]), "truth must hold positions from 0 to 4"),
+    (lambda: plane.triangulation(POINTS, [(0, 1)]), r"triangles must be triples of positions, got \(0, 1\)"),
+    (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((3, 5))), r"weights must be \(2, 5\), or with END \(2 or 3, 6\)"),
+    (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((2, 4))), r"got shape \(2, 4\)"),
+])
+def test_mistakes_are_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+    plt.close("all")
