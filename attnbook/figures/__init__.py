@@ -5,11 +5,11 @@ from .diagrams import encoder_decoder
 from .documents import document_heat, memory_hops
 from .legend import legend
 from .pictures import picture, picture_words
-from .plane import plane, pointer_steps, triangulation
+from .plane import plane_walk, pointer_steps, triangulation
 from .staircase import word_staircase
 from .style import CMAP, COLORS, LINES, style
 from .weights import alignment, text_heat, word_arcs
 
 __all__ = ["CMAP", "COLORS", "LINES", "alignment", "bars", "curves", "document_heat", "encoder_decoder", "legend", "memory_hops",
-           "picture", "picture_words", "plane", "pointer_steps", "style", "text_heat", "training", "triangulation", "word_arcs",
+           "picture", "picture_words", "plane_walk", "pointer_steps", "style", "text_heat", "training", "triangulation", "word_arcs",
            "word_staircase"]

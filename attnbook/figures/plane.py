@@ -12,7 +12,7 @@ from matplotlib.patches import FancyArrowPatch
 from .style import CMAP, COLORS
 from .weights import as_array
 
-__all__ = ["plane", "pointer_steps", "triangulation"]
+__all__ = ["plane_walk", "pointer_steps", "triangulation"]
 
 _DOT, _GREY = "#222222", "#999999"
 
@@ -53,8 +53,8 @@ def _number(ax, points: np.ndarray) -> None:
                     ha="left" if right else "right", va="bottom" if up else "top")
 
 
-def plane(points, walk: Sequence[int] = (), *, truth: Sequence[int] = (), closed: bool = True, numbers: bool = True, title: str = "",
-          ax=None) -> Figure:
+def plane_walk(points, walk: Sequence[int] = (), *, truth: Sequence[int] = (), closed: bool = True, numbers: bool = True,
+               title: str = "", ax=None) -> Figure:
     """Draw points and a walk over them, orange from its first point on; the true walk lies beneath it as a wide grey band.
 
     Args:

@@ -14,7 +14,7 @@ def lines(ax):
 
 
 def test_the_walk_is_closed_over_the_true_one_and_starts_at_its_ring():
-    ax = plane.plane(POINTS, [0, 1, 2, 3], truth=[0, 2, 3], title="a title").axes[0]
+    ax = plane.plane_walk(POINTS, [0, 1, 2, 3], truth=[0, 2, 3], title="a title").axes[0]
     drawn = lines(ax)
     assert drawn[ORANGE] == [[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]
     assert drawn[to_rgba("#c9c9c9")] == [[0, 0], [1, 1], [0, 1], [0, 0]]
@@ -27,9 +27,9 @@ def test_the_walk_is_closed_over_the_true_one_and_starts_at_its_ring():
 
 
 def test_an_open_walk_and_points_alone():
-    ax = plane.plane(POINTS, [2, 0], closed=False, numbers=False).axes[0]
+    ax = plane.plane_walk(POINTS, [2, 0], closed=False, numbers=False).axes[0]
     assert lines(ax)[ORANGE] == [[1, 1], [0, 0]] and not ax.texts
-    ax = plane.plane(POINTS).axes[0]
+    ax = plane.plane_walk(POINTS).axes[0]
     assert not ax.lines and not ax.patches and len(ax.collections) == 1
 
 
@@ -59,9 +59,9 @@ def test_a_plane_a_step_with_sizes_by_weight():
 
 
 @pytest.mark.parametrize(("call", "words"), [
-    (lambda: plane.plane(POINTS[:, :1]), r"points must be \(n, 2\) with n >= 1, got shape \(5, 1\)"),
-    (lambda: plane.plane(POINTS, [0, 5]), "walk must hold positions from 0 to 4"),
-    (lambda: plane.plane(POINTS, truth=[-1]), "truth must hold positions from 0 to 4"),
+    (lambda: plane.plane_walk(POINTS[:, :1]), r"points must be \(n, 2\) with n >= 1, got shape \(5, 1\)"),
+    (lambda: plane.plane_walk(POINTS, [0, 5]), "walk must hold positions from 0 to 4"),
+    (lambda: plane.plane_walk(POINTS, truth=[-1]), "truth must hold positions from 0 to 4"),
     (lambda: plane.triangulation(POINTS, [(0, 1)]), r"triangles must be triples of positions, got \(0, 1\)"),
     (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((3, 5))), r"weights must be \(2, 5\), or with END \(2 or 3, 6\)"),
     (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((2, 4))), r"got shape \(2, 4\)"),
