@@ -7,6 +7,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import array, softmax
 
 
@@ -15,10 +16,10 @@ def additive_score(answer, trial):
     batch = 2
     for n, d_s, d_h, d_a in ((3, 4, 4, 4), (trial.integers(4, 7), 2, 5, 3)):
         state, annotations = trial.normal(batch, d_s), trial.normal(batch, n, d_h)
-        w, u, v = trial.normal(d_a, d_s), trial.normal(d_a, d_h), trial.normal(d_a)
-        got = trial.call(answer, state, annotations, w, u, v)
+        parameters = trial.normal(d_a, d_s), trial.normal(d_a, d_h), trial.normal(d_a)
+        got = trial.call(answer, state, annotations, *parameters)
         got = trial.tensor(got, "the scores", (batch, n), mention="one score an annotation")
-        s, h, w, u, v = (array(t) for t in (state, annotations, w, u, v))
+        s, h, w, u, v = (array(t) for t in (state, annotations, *parameters))
         from_s, from_h = s @ w.T, h @ u.T
         inside = from_s[:, None] + from_h
         expected = np.tanh(inside) @ v
@@ -37,6 +38,12 @@ def additive_score(answer, trial):
             wrong["W and U are swapped: W belongs to the state, U to the annotations"] = np.tanh((s @ u.T)[:, None] + h @ w.T) @ v
             wrong["W and U are transposed: they have one row a hidden unit"] = np.tanh((s @ w)[:, None] + h @ u) @ v
         trial.close(got, expected, "the scores", wrong)
+
+    def oracle(s, h, w, u, v):
+        return np.tanh((s @ w.T)[:, None] + h @ u.T) @ v
+
+    at = dict(enumerate(("state", "annotations", "W", "U", "v")))
+    check_slopes(trial, answer, (state, annotations, *parameters), at, oracle)
 
 
 @exercise("02.masked_context", title="A context without padding", difficulty=2, minutes=15)
@@ -82,6 +89,9 @@ def masked_context(answer, trial):
             "the context is the mean of the weighted annotations: the weights add up to 1, add them up": attend(expected) / n,
         }
         trial.close(got_context, attend(expected), "context", wrong)
+        if scale == 1.0:
+            check_slopes(trial, answer, (scores, annotations, lengths), {0: "scores", 1: "annotations"},
+                         lambda s, h: np.einsum("bn,bnd->bd", softmax(np.where(real, s, -np.inf)), h), part=0)
 
 
 class _Products(TorchFunctionMode):
@@ -118,11 +128,11 @@ class _Products(TorchFunctionMode):
 def project_once(answer, trial):
     m, batch, n, d_s, d_h, d_a = 6, 2, 5, 3, 16, 8
     states, annotations = trial.normal(m, batch, d_s), trial.normal(batch, n, d_h)
-    w, u, v = trial.normal(d_a, d_s), 0.3 * trial.normal(d_a, d_h), trial.normal(d_a)
+    parameters = trial.normal(d_a, d_s), 0.3 * trial.normal(d_a, d_h), trial.normal(d_a)
     with _Products() as counter:
-        got = trial.call(answer, states, annotations, w, u, v)
+        got = trial.call(answer, states, annotations, *parameters)
     got = trial.tensor(got, "weights", (m, batch, n), mention="one row of weights a step and source")
-    s, h, w, u, v = (array(t) for t in (states, annotations, w, u, v))
+    s, h, w, u, v = (array(t) for t in (states, annotations, *parameters))
     from_s, from_h = s @ w.T, h @ u.T
     inside = from_s[:, :, None] + from_h[None]
     scores = np.tanh(inside) @ v
@@ -144,6 +154,12 @@ def project_once(answer, trial):
             f"(for {m} steps): U h does not depend on the step, compute it once"
         )
 
+    def oracle(s, h, w, u, v):
+        return softmax(np.tanh((s @ w.T)[:, :, None] + (h @ u.T)[None]) @ v)
+
+    at = dict(enumerate(("states", "annotations", "W", "U", "v")))
+    check_slopes(trial, answer, (states, annotations, *parameters), at, oracle)
+
 
 @exercise("02.bidirectional", title="Annotations from both sides", difficulty=4, minutes=25)
 def bidirectional(answer, trial):
@@ -156,9 +172,9 @@ def bidirectional(answer, trial):
         w, u, b = matrices[number]
         return lambda x, h: torch.tanh(x @ w + h @ u + b)
 
-    x, ends = array(inputs), lengths.tolist()
+    ends = lengths.tolist()
 
-    def run(number, row, positions):
+    def run(x, number, row, positions):
         w, u, b = (array(matrix) for matrix in matrices[number])
         state, states = np.zeros(size), np.zeros((n, size))
         for i in positions:
@@ -166,11 +182,11 @@ def bidirectional(answer, trial):
             states[i] = state
         return states
 
-    def both(left=0, right=1, from_padding=False, unturned=False, whole=False):
+    def both(left=0, right=1, from_padding=False, unturned=False, whole=False, x=array(inputs)):
         rows = []
         for row, end in enumerate(ends):
-            forward = run(left, row, range(end))
-            backward = run(right, row, reversed(range(n if from_padding else end)))
+            forward = run(x, left, row, range(end))
+            backward = run(x, right, row, reversed(range(n if from_padding else end)))
             if whole:
                 backward = backward[::-1].copy()
             backward[end:] = 0
@@ -202,3 +218,4 @@ def bidirectional(answer, trial):
     if trial.same(inside, expected) and (array(got) * ~real).any():
         trial.fail("the annotations of padding positions are not 0")
     trial.close(got, expected, "the annotations")
+    check_slopes(trial, answer, (cell(0), cell(1), inputs, lengths, size), {2: "inputs"}, lambda x: both(x=x))

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import StudentError, array, softmax
 
 
@@ -110,6 +111,7 @@ def last_states(answer, trial):
             "these are maxima over the source: expected the state after the last token": np.where(real, h, -np.inf).max(1),
         }
         trial.close(got, h[rows, ends - 1], "the states", wrong)
+    check_slopes(trial, answer, (outputs, lengths), {0: "outputs"}, lambda h: h[rows, ends - 1])
 
 
 @exercise("01.sequence_log_prob", title="How likely is this target?", difficulty=2, minutes=10)
@@ -143,6 +145,11 @@ def sequence_log_prob(answer, trial):
         }
         trial.close(got, expected, "log p", wrong)
 
+    def oracle(raw):
+        return (np.take_along_axis(np.log(softmax(raw)), ids, -1)[..., 0] * real).sum(-1)
+
+    check_slopes(trial, answer, (logits, targets, pad), {0: "logits"}, oracle)
+
 
 @exercise("01.gru_step", title="One step of a GRU", difficulty=3, minutes=20)
 def gru_step(answer, trial):
@@ -163,3 +170,5 @@ def gru_step(answer, trial):
             "bias_hh is not added": _gru(*inputs, bias=False),
         }
         trial.close(got, _gru(*inputs), "the new state", wrong)
+    at = dict(enumerate(("x", "h", "weight_ih", "weight_hh", "bias_ih", "bias_hh")))
+    check_slopes(trial, answer, (x, h, w_x, w_h, b_x, b_h), at, _gru)

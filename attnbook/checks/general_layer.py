@@ -1,61 +1,61 @@
-"""Checks of the section on the general attention layer: masked self-attention, multi-head attention."""
+"""Checks of the section on the general attention layer: matrices for two heads, multi-head attention."""
 
 import numpy as np
-import torch
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import array, softmax
 
 
-@exercise("03.masked_self_attention", title="Masked self-attention", difficulty=3, minutes=20)
-def masked_self_attention(answer, trial):
-    batch, n, d, d_k, d_v = 3, trial.integers(5, 8), 6, 4, 3
-    x = trial.normal(batch, n, d)
-    w_q, w_k, w_v = trial.normal(d, d_k), trial.normal(d, d_k), trial.normal(d, d_v)
-    lengths = torch.tensor([n, 2, trial.integers(3, n)])
-    got_context, got = trial.parts(trial.call(answer, x, w_q, w_k, w_v, lengths), ("context", "weights"))
-    if [tuple(getattr(part, "shape", ())) for part in (got_context, got)] == [(batch, n, n), (batch, n, d_v)]:
-        trial.fail("your function returns (weights, context): expected (context, weights), the context first")
-    nothing = "every position may attend to itself or to an earlier word: is the diagonal masked?"
-    got = trial.tensor(got, "weights", (batch, n, n), mention="one row of weights a query", nan=nothing)
-    got_context = trial.tensor(got_context, "context", (batch, n, d_v), mention="as wide as the values, X W_v", nan=nothing)
-    x, w_q, w_k, w_v = (array(t) for t in (x, w_q, w_k, w_v))
-    q, k, v = x @ w_q, x @ w_k, x @ w_v
-    dots = q @ k.swapaxes(1, 2)
-    e = dots / np.sqrt(d_k)
-    t, j = np.arange(n)[:, None], np.arange(n)
-    words = (j < np.array(lengths.tolist())[:, None])[:, None]  # (B, 1, n)
+@exercise("03.two_heads", title="Two heads by hand", difficulty=3, minutes=20)
+def two_heads(answer, trial):
+    names = ("W_q", "W_k", "W_v", "W_o")
+    for count in (trial.integers(3, 6), 6):
+        tables, cards, d = 40, trial.integers(6, 9), count + 3
+        shapes = ((1, 2 * count), (d, 2 * count), (d, 2 * count), (2 * count, 2 * count))
+        given = trial.parts(trial.call(answer, count), names)
+        if [tuple(getattr(w, "shape", ())) for w in given] == [shape[::-1] for shape in shapes]:
+            trial.fail("the matrices are transposed: rows are inputs, so each multiplies from the right and has one row an entry of its input")
+        hint = "the columns of both heads side by side"
+        w_q, w_k, w_v, w_o = (array(trial.tensor(w, name, shape, mention=hint)) for w, name, shape in zip(given, names, shapes))
 
-    def weigh(scores, allowed, axis=-1):
-        return softmax(np.where(allowed, scores, -np.inf), axis)
+        numbers = array(trial.normal(tables, cards, count))
+        flags = np.zeros((tables, cards), dtype=int)
+        for row in flags:
+            row[trial.order(cards)[:2]] = 1, 2
+        x = np.concatenate([numbers, np.eye(3)[flags]], -1)
+        q, k, v = (w.reshape(-1, 2, count).swapaxes(0, 1) for w in (w_q, w_k, w_v))  # (2, width of the input, count)
+        scores = np.einsum("how,hdw,tnd->thn", q, k, x) / np.sqrt(count)
+        weights = softmax(scores)
+        contexts = np.einsum("thn,tnd,hdw->thw", weights, x, v)
+        got = contexts.reshape(tables, 2 * count) @ w_o
+        right = [numbers[np.arange(tables), (flags == flag).argmax(1)] for flag in (1, 2)]
+        if np.abs(got - np.concatenate(right, -1)).max() < 0.01:
+            continue
 
-    mask = words & (j <= t)
-    expected = weigh(e, mask)
-    wrong = {
-        "no mask is used: positions see the future and the padding": softmax(e),
-        "the future is visible: position t may attend to positions up to t only": weigh(e, words & (j <= n)),
-        "the padding gets weight: positions from lengths on must be masked for every query": weigh(e, j <= t),
-        "the causal mask is upside down: each position sees the future and not the past": weigh(e, words & (j >= t)),
-        "one position too many is visible: position t sees t + 1": weigh(e, words & (j <= t + 1)),
-        "a position may not see itself: it may (j ≤ t)": weigh(e, words & (j < t)),
-        "the mask is applied after the softmax: the weights no longer add up to 1": softmax(e) * mask,
-        "masked scores become 0, and exp(0) is 1: they still get weight": softmax(e * mask),
-        "the softmax runs over the queries (dim=1): expected over the keys (dim=-1)": weigh(e, mask, 1),
-        "the scores are not scaled: divide by the root of the width of the keys": weigh(dots, mask),
-        "the scale is the root of the width of X: it belongs to the width of the keys, W_k's columns": weigh(dots / np.sqrt(d), mask),
-        "the scale is the root of the length: it belongs to the width of the keys": weigh(dots / np.sqrt(n), mask),
-        "queries and keys are swapped: rows are queries": weigh(e.swapaxes(1, 2), mask),
-    }
-    trial.recognize(got, expected, wrong)
-    late = np.where(mask, 0.0, array(got))
-    if late.any():
-        trial.fail(f"a masked position gets weight {late.max():.2g}: expected exactly 0")
-    trial.close(got, expected, "weights")
-    wrong = {
-        "the context is made with weights that do not know the mask": softmax(e) @ v,
-        "the weights are transposed in the sum: rows are queries": expected.swapaxes(1, 2) @ v,
-    }
-    trial.close(got_context, expected @ v, "context", wrong)
+        at = np.stack([np.where(flags[:, None] == flag, weights, 0).sum(-1) for flag in (1, 2)], -1)  # (tables, heads, A or B)
+        if np.abs(got - np.concatenate(right[::-1], -1)).max() < 0.01:
+            trial.fail("the numbers of the card B come first: expected those of A, then those of B")
+        if not w_q.any():
+            trial.fail("W_q is 0: then all scores are 0, and every card has the same weight")
+        if np.abs(weights - weights[:, :, :1]).max() < 1e-6:
+            trial.fail("the scores of all cards are equal: W_k has to make a key out of the three places of the flag, rows d - 3 … d - 1")
+        moved = np.einsum("how,hdw->hd", q, k)[:, :count]
+        if np.abs(moved).max() > 1e-6:
+            trial.fail("the scores depend on the numbers of a card: a key is made of the flag alone, so the first rows of W_k are 0")
+        sure = at > 0.999
+        if (at.max(-1) > 0.7).all() and (at.argmax(-1) == at[:, :1].argmax(-1)).all():
+            trial.fail(f"both heads look at the card {'AB'[int(at[0, 0].argmax())]}: give each head a key of its own")
+        if not sure.all(0).any(-1).all():
+            head = int((~sure.all(0).any(-1)).argmax())
+            flag = int(at[:, head].mean(0).argmax())
+            share, others = at[:, head, flag].min(), (1 - at[:, head].sum(-1)) / (cards - 2)
+            if (at[:, head].max(-1) < 1.01 * others).any():
+                trial.fail(f"head {head + 1} looks past the flagged cards: its key must be largest at one of the flags")
+            trial.fail(f"head {head + 1} puts {share:.2g} of its weight on the card {'AB'[flag]}: a larger query makes the softmax sharper")
+        if np.abs(contexts).max() < 1e-6:
+            trial.fail("the contexts are 0: W_v has to return the numbers of a card, its first d - 3 entries")
+        trial.fail("the heads find the cards, but the output is not their numbers: what do W_v and W_o make of the card that is found?")
 
 
 @exercise("03.multi_head", title="Multi-head attention", difficulty=4, minutes=25)
@@ -69,7 +69,8 @@ def multi_head(answer, trial):
     got = trial.call(answer, query, source, w_q, w_k, w_v, w_o, heads, mask)
     nothing = "every query may attend to something"
     got = trial.tensor(got, "the output", (batch, m, d), mention="one row of width d a query", nan=nothing)
-    x, s, w_q, w_k, w_v, w_o = (array(t) for t in (query, source, w_q, w_k, w_v, w_o))
+    given = query, source, w_q, w_k, w_v, w_o
+    x, s, w_q, w_k, w_v, w_o = (array(t) for t in given)
     allowed = mask.numpy()[:, None]
 
     def split(y):  # (B, n, h·w) -> (B, h, n, w)
@@ -114,3 +115,11 @@ def multi_head(answer, trial):
     w_q, w_k, w_v, w_o = w_q.T, w_k.T, w_v.T, w_o.T
     wrong[transposed] = layer()
     trial.close(got, expected, "the output", wrong)
+
+    def oracle(x, s, w_q, w_k, w_v, w_o):
+        q, k, v = split(x @ w_q), split(s @ w_k), split(s @ w_v)
+        weights = softmax(np.where(allowed, q @ k.swapaxes(-1, -2) / np.sqrt(width), -np.inf))
+        return join(weights @ v) @ w_o
+
+    at = dict(enumerate(("query", "source", "W_q", "W_k", "W_v", "W_o")))
+    check_slopes(trial, answer, (*given, heads, mask), at, oracle)

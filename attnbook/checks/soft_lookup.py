@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import array, softmax
 
 
@@ -27,6 +28,7 @@ def weighted_sum(answer, trial):
         if m == n:
             wrong["the weights are transposed: row i of the weights belongs to query i"] = np.swapaxes(w, -1, -2) @ v
         trial.close(got, w @ v, "the context", wrong)
+    check_slopes(trial, answer, (weights, values), {0: "weights", 1: "values"}, np.matmul)
 
 
 @exercise("00.temperature", title="From soft to hard", difficulty=2, minutes=10)
@@ -51,6 +53,7 @@ def temperature(answer, trial):
                 "the weights are divided after the softmax and normalized again: that changes nothing": softmax(s) @ v,
             }
         trial.close(got, softmax(s / t) @ v, f"at temperature {t:g} the context", wrong)
+    check_slopes(trial, answer, (scores, values, t), {0: "scores", 1: "values"}, lambda s, v: softmax(s / t) @ v)
     zero = trial.call(answer, scores, values, 0.0)
     zero = trial.tensor(
         zero,
@@ -102,6 +105,7 @@ def masked_softmax(answer, trial):
     if leaked.any():
         trial.fail(f"a masked key gets weight {leaked.max():.2g}: expected exactly 0")
     trial.close(got, expected, "weights")
+    check_slopes(trial, answer, (scores, mask), {0: "scores"}, lambda s: softmax(np.where(allowed, s, -np.inf)))
 
     # Each of the three shows one slip of exp; the later slips survive it.
     row, masked = np.zeros((2, m, 1)), np.where(allowed, 0.0, 300.0)

@@ -183,9 +183,13 @@ def test_a_result_is_judged_by_its_numbers(function, words):
     assert words in verdict.message
 
 
-def test_a_parameter_and_a_result_with_a_gradient_are_fine():
-    assert judge(ID, lambda w, v: torch.nn.Parameter(w @ v))
-    assert judge(ID, lambda w, v: (w @ v.requires_grad_(False)).requires_grad_())
+def test_a_parameter_and_a_result_with_a_gradient_are_fine(probe):
+    def run(answer, trial):
+        trial.tensor(trial.call(answer, trial.normal(2)), "x", (2,))
+
+    id = probe(run)
+    assert judge(id, lambda x: torch.nn.Parameter(2 * x))
+    assert judge(id, lambda x: (2 * x.requires_grad_(False)).requires_grad_())
 
 
 def test_changed_arguments_are_seen(probe):

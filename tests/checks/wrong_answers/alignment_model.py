@@ -203,3 +203,36 @@ def first_state_only(states, annotations, W, U, v):
 def softmax_over_steps(states, annotations, W, U, v):
     keys = annotations @ U.T
     return torch.softmax(torch.stack([torch.tanh((s @ W.T)[:, None] + keys) @ v for s in states]), 0)
+
+
+@wrong("02.additive_score", "no gradient goes back")
+def scores_detached(state, annotations, W, U, v):
+    return (torch.tanh((state @ W.T)[:, None] + annotations @ U.T) @ v).detach()
+
+
+@wrong("02.additive_score", "no gradient reaches v")
+def vector_detached(state, annotations, W, U, v):
+    return torch.tanh((state @ W.T)[:, None] + annotations @ U.T) @ v.detach()
+
+
+@wrong("02.masked_context", "no gradient reaches scores")
+def weights_detached(scores, annotations, lengths):
+    weights = torch.softmax(scores.masked_fill(~_words(scores, lengths), float("-inf")), -1).detach()
+    return _context(weights, annotations), weights
+
+
+@wrong("02.project_once", "no gradient reaches annotations")
+def keys_detached(states, annotations, W, U, v):
+    keys = (annotations @ U.T).detach() + 0 * U.sum()
+    return torch.stack([torch.softmax(torch.tanh((s @ W.T)[:, None] + keys) @ v, -1) for s in states])
+
+
+@wrong("02.bidirectional", "no gradient goes back")
+def states_detached(*given):
+    return _annotate(*given).detach()
+
+
+@wrong("02.bidirectional", "the gradient at inputs is not")
+def backward_states_detached(*given):
+    both, size = _annotate(*given), given[-1]
+    return torch.cat([both[..., :size], both[..., size:].detach()], -1)

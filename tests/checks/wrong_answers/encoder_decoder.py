@@ -212,3 +212,27 @@ def zero_is_pad(logits, targets, pad):
 @wrong("01.sequence_log_prob", "one number a sequence")
 def one_sum(logits, targets, pad):
     return (_steps(logits, targets) * (targets != pad)).sum()
+
+
+@wrong("01.last_states", "no gradient goes back")
+def states_detached(outputs, lengths):
+    return outputs[torch.arange(len(outputs)), lengths - 1].detach()
+
+
+@wrong("01.sequence_log_prob", "no gradient goes back")
+def log_prob_of_numbers(logits, targets, pad):
+    steps = _steps(logits, targets) * (targets != pad)
+    return torch.tensor(steps.sum(-1).tolist())
+
+
+@wrong("01.gru_step", "no gradient goes back")
+def step_detached(*inputs):
+    return _gru(*inputs).detach()
+
+
+@wrong("01.gru_step", "the gradient at h is not")
+def old_state_detached(x, h, w_x, w_h, b_x, b_h):
+    x_r, x_z, x_n = (x @ w_x.T + b_x).chunk(3, -1)
+    h_r, h_z, h_n = (h @ w_h.T + b_h).chunk(3, -1)
+    z = torch.sigmoid(x_z + h_z)
+    return (1 - z) * torch.tanh(x_n + torch.sigmoid(x_r + h_r) * h_n) + z * h.detach()

@@ -3,95 +3,87 @@ import torch
 from .collection import wrong
 
 
-def _self(X, W_q, W_k, W_v, lengths, see=lambda t, j: j <= t, padding=True, scale=None, axis=-1, fill=float("-inf"), swap=False,
-          after=False, values=True):
-    n = X.shape[1]
-    q, k, v = X @ W_q, X @ W_k, X @ W_v
-    e = q @ k.transpose(1, 2) / (scale or W_k.shape[1]) ** 0.5
-    e = e.transpose(1, 2) if swap else e
-    t, j = torch.arange(n)[:, None], torch.arange(n)
-    mask = see(t, j) & ((j < lengths[:, None, None]) | (not padding))
-    weights = torch.softmax(e, axis) * mask if after else torch.softmax(e.masked_fill(~mask, fill), axis)
-    return weights @ v, weights
+def _by_hand(numbers, strength=40.0, flags=(1, 2), join=None, keys_of_numbers=0.0):
+    """Matrices of two heads; head i looks for the flag ``flags[i]`` with the first column of its key."""
+    d = numbers + 3
+    W_q, W_k, W_v = torch.zeros(1, 2 * numbers), torch.zeros(d, 2 * numbers), torch.zeros(d, 2 * numbers)
+    for i, flag in enumerate(flags):
+        first = i * numbers
+        W_q[0, first] = strength
+        W_k[numbers + flag, first] = 1
+        W_k[:numbers, first] = keys_of_numbers
+        W_v[:numbers, first:first + numbers] = torch.eye(numbers)
+    return W_q, W_k, W_v, torch.eye(2 * numbers) if join is None else join
 
 
-@wrong("03.masked_self_attention", "the future is visible")
-def sees_the_future(*inputs):
-    return _self(*inputs, see=lambda t, j: j < 10**6 + 0 * t)
+@wrong("03.two_heads", "a larger query makes the softmax sharper")
+def too_soft(numbers):
+    return _by_hand(numbers, strength=4.0)
 
 
-@wrong("03.masked_self_attention", "no mask is used")
-def no_mask(*inputs):
-    return _self(*inputs, see=lambda t, j: j < 10**6 + 0 * t, padding=False)
+@wrong("03.two_heads", "the numbers of the card B come first")
+def b_first(numbers):
+    return _by_hand(numbers, flags=(2, 1))
 
 
-@wrong("03.masked_self_attention", "the padding gets weight")
-def sees_the_padding(*inputs):
-    return _self(*inputs, padding=False)
+@wrong("03.two_heads", "both heads look at the card A")
+def twice_a(numbers):
+    return _by_hand(numbers, flags=(1, 1))
 
 
-@wrong("03.masked_self_attention", "one position too many")
-def off_by_one(*inputs):
-    return _self(*inputs, see=lambda t, j: j <= t + 1)
+@wrong("03.two_heads", "looks past the flagged cards")
+def looks_for_no_flag(numbers):
+    return _by_hand(numbers, flags=(1, 0))
 
 
-@wrong("03.masked_self_attention", "is the diagonal masked?")
-def strictly_before(*inputs):
-    return _self(*inputs, see=lambda t, j: j < t)
+@wrong("03.two_heads", "looks past the flagged cards")
+def pushed_away(numbers):
+    return _by_hand(numbers, strength=-40.0)
 
 
-@wrong("03.masked_self_attention", "a position may not see itself")
-def strictly_before_with_zeros(*inputs):
-    context, weights = _self(*inputs, see=lambda t, j: j < t)
-    return context.nan_to_num(), weights.nan_to_num()
+@wrong("03.two_heads", "W_q is 0")
+def no_query(numbers):
+    return _by_hand(numbers, strength=0.0)
 
 
-@wrong("03.masked_self_attention", "applied after the softmax")
-def mask_after(*inputs):
-    return _self(*inputs, after=True)
+@wrong("03.two_heads", "the scores of all cards are equal")
+def no_key(numbers):
+    W_q, W_k, W_v, W_o = _by_hand(numbers)
+    return W_q, 0 * W_k, W_v, W_o
 
 
-@wrong("03.masked_self_attention", "the softmax runs over the queries")
-def over_the_queries(*inputs):
-    context, weights = _self(*inputs, axis=1)
-    return context.nan_to_num(), weights.nan_to_num()
+@wrong("03.two_heads", "the scores depend on the numbers of a card")
+def key_of_the_whole_card(numbers):
+    return _by_hand(numbers, keys_of_numbers=0.5)
 
 
-@wrong("03.masked_self_attention", "the scores are not scaled")
-def unscaled(*inputs):
-    return _self(*inputs, scale=1)
+@wrong("03.two_heads", "the contexts are 0")
+def no_values(numbers):
+    W_q, W_k, W_v, W_o = _by_hand(numbers)
+    return W_q, W_k, 0 * W_v, W_o
 
 
-@wrong("03.masked_self_attention", "the root of the width of X")
-def scaled_by_the_input(X, *inputs):
-    return _self(X, *inputs, scale=X.shape[-1])
+@wrong("03.two_heads", "what do W_v and W_o make of the card")
+def flags_for_values(numbers):
+    W_q, W_k, W_v, W_o = _by_hand(numbers)
+    return W_q, W_k, W_v.roll(3, 0), W_o
 
 
-@wrong("03.masked_self_attention", "queries and keys are swapped")
-def swapped(*inputs):
-    return _self(*inputs, swap=True)
+@wrong("03.two_heads", "what do W_v and W_o make of the card")
+def contexts_added(numbers):
+    eye = torch.eye(numbers)
+    return _by_hand(numbers, join=torch.cat([torch.cat([eye, eye], 1)] * 2))
 
 
-@wrong("03.masked_self_attention", "expected exactly 0")
-def mild_fill(*inputs):
-    return _self(*inputs, fill=-8.0)
+@wrong("03.two_heads", "the matrices are transposed")
+def transposed_matrices(numbers):
+    return tuple(W.T.clone() for W in _by_hand(numbers))
 
 
-@wrong("03.masked_self_attention", "as wide as the values")
-def inputs_for_values(X, W_q, W_k, W_v, lengths):
-    _, weights = _self(X, W_q, W_k, W_v, lengths)
-    return weights @ X, weights
-
-
-@wrong("03.masked_self_attention", "the weights are transposed in the sum")
-def transposed_sum(X, W_q, W_k, W_v, lengths):
-    _, weights = _self(X, W_q, W_k, W_v, lengths)
-    return weights.transpose(1, 2) @ (X @ W_v), weights
-
-
-@wrong("03.masked_self_attention", "expected (context, weights)")
-def wrong_way_round(*inputs):
-    return _self(*inputs)[::-1]
+@wrong("03.two_heads", "W_k: the shape is")
+def heads_share_a_key(numbers):
+    W_q, W_k, W_v, W_o = _by_hand(numbers)
+    return W_q, W_k[:, :numbers].clone(), W_v, W_o
 
 
 def _heads(query, source, W_q, W_k, W_v, W_o, h, mask, cut=None, scale=None, axis=-1, join=None, last=True):
@@ -169,3 +161,22 @@ def columns_interleaved(*inputs):
 @wrong("03.multi_head", "used transposed")
 def transposed(query, source, W_q, W_k, W_v, W_o, h, mask):
     return _heads(query, source, W_q.T, W_k.T, W_v.T, W_o.T, h, mask)
+
+
+@wrong("03.multi_head", "no gradient goes back")
+def output_detached(*inputs):
+    return _heads(*inputs).detach()
+
+
+@wrong("03.multi_head", "no gradient reaches W_k")
+def key_projection_detached(query, source, W_q, W_k, *inputs):
+    return _heads(query, source, W_q, W_k.detach(), *inputs)
+
+
+@wrong("03.multi_head", "the gradient at source is not")
+def values_detached(query, source, W_q, W_k, W_v, W_o, h, mask):
+    batch, _, d = query.shape
+    q, k = ((y).view(batch, -1, h, d // h).transpose(1, 2) for y in (query @ W_q, source @ W_k))
+    v = (source.detach() @ W_v).view(batch, -1, h, d // h).transpose(1, 2)
+    e = (q @ k.transpose(-1, -2) / (d // h) ** 0.5).masked_fill(~mask[:, None], float("-inf"))
+    return (torch.softmax(e, -1) @ v).transpose(1, 2).reshape(query.shape) @ W_o

@@ -181,3 +181,36 @@ def one_maximum(scores, mask):
 @wrong("00.masked_softmax", "each row has its own largest score")
 def one_maximum_unguarded(scores, mask):
     return _by_hand(scores, mask, scores.max(), guard=False)
+
+
+@wrong("00.weighted_sum", "no gradient goes back")
+def sum_detached(weights, values):
+    return (weights @ values).detach()
+
+
+@wrong("00.weighted_sum", "no gradient reaches weights")
+def sum_of_python_floats(weights, values):
+    if weights.dim() > 2:
+        return torch.stack([sum_of_python_floats(w, v) for w, v in zip(weights, values)])
+    return torch.stack([sum(w * v for w, v in zip(row, values)) for row in weights.tolist()])
+
+
+@wrong("00.temperature", "no gradient reaches scores")
+def temperature_of_numbers(scores, values, temperature):
+    if temperature == 0:
+        return values[scores.argmax(-1)]
+    return torch.softmax(torch.tensor((scores / temperature).tolist()), -1) @ values
+
+
+@wrong("00.masked_softmax", "no gradient goes back")
+def masked_without_gradient(scores, mask):
+    with torch.no_grad():
+        return _softmax(scores, mask)
+
+
+@wrong("00.masked_softmax", "the gradient at scores is not")
+def total_detached(scores, mask):
+    scores = scores.masked_fill(~mask, float("-inf"))
+    top = scores.amax(-1, keepdim=True).clamp_min(-1e30).detach()
+    powers = torch.exp(scores - top)
+    return powers / powers.sum(-1, keepdim=True).clamp_min(1e-30).detach()
