@@ -122,6 +122,42 @@ _add("pointer-delaunay-5-small", "points:delaunay", "Delaunay triangulations of 
 _add("pointer-hull-start", "points:hull_start", "Hulls of 5 points whose walks start at the lowest index, or at any corner",
      "2 minutes on one CPU core")
 
+_COPY = dict(task="copy", train={"length": (1, 10), "together": True},
+             tests=({"together": False}, *({"length": _n} for _n in (10, 20, 30, 40, 60))))
+_COPY_20 = dict(task="copy", train={"length": (1, 20), "together": True},
+                tests=({"together": False}, *({"length": _n} for _n in (10, 20, 30, 50, 80, 120))))
+_add("ntm-copy", "ntm:algorithm", "Copy to length 10 by a neural Turing machine, with its checkpoint", "1 minute on one CPU core",
+     **_COPY, sizes={"slots": 64}, checkpoint="ntm-copy")
+_add("ntm-copy-lstm-controller", "ntm:algorithm", "The same with an LSTM as controller", "2 minutes on one CPU core",
+     **_COPY, sizes={"slots": 64, "controller": "lstm"}, steps=2000)
+_add("lstm-copy", "ntm:algorithm", "The same sequences by three layers of LSTM", "2 minutes on one CPU core",
+     **_COPY, model="lstm", learning_rate=1e-3)
+_add("lstm-copy-long", "ntm:algorithm", "Three layers of LSTM on ten times the sequences", "20 minutes on one CPU core",
+     **_COPY, model="lstm", learning_rate=1e-3, steps=10000)
+_add("ntm-copy-20", "ntm:algorithm", "Copy to length 20 with the paper's memory, tested to 120", "5 minutes on one CPU core",
+     **_COPY_20, sizes={"slots": 128}, steps=1500, test_sequences=50)
+_add("lstm-copy-20", "ntm:algorithm", "The same sequences by three layers of LSTM", "10 minutes on one CPU core",
+     **_COPY_20, model="lstm", learning_rate=1e-3, steps=1500, test_sequences=50)
+_add("ntm-finite", "ntm:finite", "Short runs with every combination of settings from 20 seeds: are all numbers finite?",
+     "10 minutes on one CPU core")
+# The paper's settings: heads, controller and rate of each task (feed-forward; LSTM as controller; three layers of LSTM alone).
+for _task, _ff, _lstm, _alone, _tests in (
+        ("copy", (1, 100, 1e-4), (1, 100, 1, 1e-4), (256, 3e-5), [{"length": _n} for _n in (10, 20, 30, 50, 80, 120)]),
+        ("repeat-copy", (1, 100, 1e-4), (1, 100, 1, 1e-4), (512, 3e-5),
+         [{"length": _n, "repeats": _r} for _n, _r in ((10, 10), (10, 20), (20, 10))]),
+        ("associative-recall", (4, 256, 1e-4), (1, 100, 1, 1e-4), (256, 1e-4), [{"items": _n} for _n in (6, 8, 10, 12, 15)]),
+        ("n-grams", (1, 100, 3e-5), (1, 100, 1, 3e-5), (128, 1e-4), [{}]),
+        ("priority-sort", (8, 512, 3e-5), (5, 100, 2, 3e-5), (128, 3e-5), [{}])):
+    _paper = dict(task=_task, tests=_tests, batch_size=1, steps=1_000_000, optimizer="rmsprop", decay=False, clip=10.0,
+                  evaluations=100)
+    _add(f"ntm-{_task}-paper", "ntm:algorithm", f"The paper's run of {_task}, feed-forward controller", "a day or two on one GPU",
+         **_paper, sizes={"heads": _ff[0], "hidden_size": _ff[1]}, learning_rate=_ff[2], compiled=True, checkpoint=f"ntm-{_task}-paper")
+    _add(f"ntm-{_task}-lstm-controller-paper", "ntm:algorithm", f"The paper's run of {_task}, LSTM as controller",
+         "a day or two on one GPU", **_paper, learning_rate=_lstm[3], compiled=True,
+         sizes={"controller": "lstm", "heads": _lstm[0], "hidden_size": _lstm[1], "num_layers": _lstm[2]})
+    _add(f"lstm-{_task}-paper", "ntm:algorithm", f"The paper's run of {_task}, three layers of LSTM", "3 hours on one GPU",
+         **_paper, model="lstm", sizes={"hidden_size": _alone[0]}, learning_rate=_alone[1])
+
 
 def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", device: str | None = None,
               commit: str | None = None, **overrides: Any) -> Path:
