@@ -238,23 +238,25 @@ def address(memory: torch.Tensor, previous: torch.Tensor, key: torch.Tensor, str
 
 def _read(memory, weights):
     with without_autocast(memory):
-        return weights @ memory
+        return torch.bmm(weights, memory)
 
 
 def _write(memory, weights, erase, add):
-    for w, e in zip(weights.unbind(-2), erase.unbind(-2)):  # over heads: (…, N) and (…, M)
-        memory = torch.addcmul(memory, memory * w.unsqueeze(-1), e.unsqueeze(-2), value=-1)  # M − M ⊙ w e
     with without_autocast(memory):
-        return memory + weights.transpose(-1, -2) @ add
+        one, columns = memory.new_ones(()), weights.mT
+        for w, e in zip(columns.split(1, -1), erase.split(1, -2)):  # over heads: (batch, N, 1) and (batch, 1, M)
+            memory = memory * torch.baddbmm(one, w, e, alpha=-1)  # 1 − w e
+        return torch.baddbmm(memory, columns, add)
 
 
 def _scores(key, strength, memory):
-    # β/‖k‖ goes to the key and 1/‖M(i)‖ to the score: nothing of the size of the memory is made but its squares.
+    # β/‖k‖ goes to the key and 1/‖M(i)‖ to the score, so that the memory itself is not written anew.
     scale = (key.square().sum(-1) + SHORTEST).rsqrt()
     scale = scale if strength is None else scale * strength
     with without_autocast(key):
-        products = (key * scale.unsqueeze(-1)) @ memory.transpose(-1, -2)  # (…, H, N)
-    return products * (memory.square().sum(-1) + SHORTEST).rsqrt().unsqueeze(-2)
+        products = torch.bmm(key * scale.unsqueeze(-1), memory.mT)  # (batch, H, N)
+    lengths = torch.linalg.vector_norm(memory, dim=-1)  # its gradient at a slot of zeros is 0
+    return products * (lengths.square() + SHORTEST).rsqrt().unsqueeze(-2)
 
 
 def _uniform_shift(lowest, shift_range):
@@ -262,13 +264,23 @@ def _uniform_shift(lowest, shift_range):
     return (1 - (lowest.clamp(-shift_range, shift_range).unsqueeze(-1) - shifts).abs()).clamp_min(0)
 
 
-def _shift(weights, kernel):
+def _around(weights, reach):
+    """The weights with the last R slots once more in front and the first R behind, ``(…, N + 2R)``."""
+    return torch.cat([weights[..., -reach:], weights, weights[..., :reach]], dim=-1)
+
+
+def _convolve(padded, kernel):
+    """``w̃(i) = Σ_j s(j − R) w(i − (j − R))`` from the weights of :func:`_around`."""
     size = kernel.shape[-1]
-    parts = kernel.unsqueeze(-1).unbind(-2)
-    moved = weights.roll(-(size // 2), -1) * parts[0]
+    slots, parts = padded.shape[-1] - size + 1, kernel.split(1, -1)
+    moved = padded[..., size - 1:] * parts[0]
     for j in range(1, size):  # over shifts
-        moved = torch.addcmul(moved, weights.roll(j - size // 2, -1), parts[j])
+        moved = torch.addcmul(moved, padded[..., size - 1 - j:size - 1 - j + slots], parts[j])
     return moved
+
+
+def _shift(weights, kernel):
+    return _convolve(_around(weights, kernel.shape[-1] // 2), kernel)
 
 
 def _sharpen(weights, gamma):

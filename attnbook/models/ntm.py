@@ -8,8 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..mechanisms import addressing
+from ..mechanisms.addressing import _uniform_shift
 from ..mechanisms.errors import check_positive, check_tensor, require
+from ..mechanisms.memory_step import HeadParameters, memory_step
 from ..mechanisms.precision import wide_dtype
 
 __all__ = ["CONTROLLERS", "MEMORY_STARTS", "SHIFTS", "NTM", "NTMOutput", "NTMState"]
@@ -145,30 +146,27 @@ class NTM(nn.Module):
         Plain operations only, so that ``net.cell = torch.compile(net.cell, fullgraph=True)`` compiles the step once for all
         steps of all sequences.
         """
-        h, controller = self._control(torch.cat([x, state.reads.flatten(1).to(x.dtype)], dim=-1), state.controller)
-        key, add, erase, gate, strength, gamma, kernel = self._emit(self.heads(h).to(state.memory.dtype))
-        content = addressing._scores(key, strength, state.memory).softmax(-1)
-        gated = torch.lerp(state.weights, content, gate.unsqueeze(-1))
-        weights = addressing._sharpen(addressing._shift(gated, kernel), gamma)  # (batch, heads, slots)
-        memory = addressing._write(state.memory, weights[:, self.read_heads:], erase, add)
-        reads = addressing._read(memory, weights[:, :self.read_heads])
+        h, controller = self._control([x, state.reads.flatten(1).to(x.dtype)], state.controller)
+        heads = self._emit(self.heads(h).to(state.memory.dtype))
+        memory, reads, weights = memory_step(state.memory, state.weights, heads)
         y = self.output(torch.cat([h, reads.flatten(1).to(h.dtype)], dim=-1))
         return y, NTMState(memory, weights, reads, controller), weights
 
-    def _control(self, x, before):
+    def _control(self, inputs, before):
+        """The controller's output from the parts of its input, and its next state."""
         if self.controller == "feedforward":
             for layer in self.layers:
-                x = layer(x).tanh()
-            return x, ()
+                inputs = [layer(torch.cat(inputs, dim=-1)).tanh()]
+            return inputs[0], ()
         after = []
-        for k, layer in enumerate(self.layers):
-            h, c = before[2 * k:2 * k + 2]
-            gates = layer(torch.cat([x, h.to(x.dtype)], dim=-1))  # i, f, o, ĉ
-            i, f, o = gates[:, :3 * self.hidden_size].sigmoid().chunk(3, dim=-1)
-            c = f * c + i * gates[:, 3 * self.hidden_size:].tanh()
-            x = o * c.tanh()
-            after += [x, c]
-        return x, tuple(after)
+        for layer, h, c in zip(self.layers, before[::2], before[1::2]):
+            gates, new = layer(torch.cat([*inputs, h.to(inputs[0].dtype)], dim=-1)).split(
+                [3 * self.hidden_size, self.hidden_size], dim=-1)
+            i, f, o = gates.sigmoid().chunk(3, dim=-1)
+            c = torch.addcmul(f * c, i, new.tanh())
+            inputs = [o * c.tanh()]
+            after += [inputs[0], c]
+        return inputs[0], tuple(after)
 
     def _emit(self, raw):
         batch, heads = len(raw), self.read_heads + self.write_heads
@@ -178,9 +176,9 @@ class NTM(nn.Module):
         if self.shift == "softmax":
             kernel = kernel.view(batch, heads, -1).softmax(-1)
         else:
-            kernel = addressing._uniform_shift(self.shift_range * kernel.tanh(), self.shift_range)
-        return (key.view(batch, heads, -1), add.view(batch, self.write_heads, -1), erase.view(batch, self.write_heads, -1),
-                gate, strength, 1 + gamma, kernel)
+            kernel = _uniform_shift(self.shift_range * kernel.tanh(), self.shift_range)
+        return HeadParameters(key.view(batch, heads, -1), strength, gate, kernel, 1 + gamma,
+                              erase.view(batch, self.write_heads, -1), add.view(batch, self.write_heads, -1))
 
     def forward(self, inputs: torch.Tensor, state: NTMState | None = None, need_weights: bool = False) -> NTMOutput:
         """Read whole sequences, from ``state`` or from the start."""
