@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import array, softmax
 
 
@@ -43,8 +44,22 @@ def content_weights(answer, trial):
             b * np.einsum("bd,bnd->bn", q / norm_q, k / np.sqrt((k**2).sum(1, keepdims=True)))),
         "the absolute value of the cosine is used: opposite directions score -1": softmax(b * np.abs(cosine)),
         "the softmax runs over the batch (dim=0): expected over the keys (dim=-1)": softmax(b * cosine, 0),
+        "the key of zeros gets no weight: its cosine is 0, which is a score like others": softmax(
+            np.where(norm_k == 0, -np.inf, b * cosine)),
+        "the dot products are averaged over the width: add them up": softmax(b * cosine / d),
+        "the norms are sums of absolute values: expected roots of sums of squares": softmax(
+            b * divide(dots, np.abs(q).sum(-1)[:, None] * np.abs(k).sum(-1))),
+        "these are distances, 1 − cosine: near keys get little weight": softmax(b * (1 - cosine)),
+        "the cosine is squared: opposite directions score -1": softmax(b * cosine**2),
     }
     trial.close(got, expected, "weights", wrong)
+
+    def oracle(query, key, beta):
+        norms = np.sqrt((query**2).sum(-1))[:, None] * np.sqrt((key**2).sum(-1))
+        return softmax(beta[:, None] * np.einsum("bd,bnd->bn", query, key) / norms)
+
+    key = key + 0.5 * (key == 0).all(-1, keepdim=True)  # at a vector of zeros the cosine has no slope
+    check_slopes(trial, answer, (query, key, beta), {0: "query", 1: "key", 2: "beta"}, oracle)
 
 
 @exercise("03.reduced_rank", title="A score of low rank", difficulty=3, minutes=20)

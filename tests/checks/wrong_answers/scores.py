@@ -60,6 +60,54 @@ def absolute(query, key, beta):
     return torch.softmax(beta[:, None] * _cosine(query, key).abs(), -1)
 
 
+@wrong("03.content_weights", "the key of zeros gets no weight")
+def zero_key_masked(query, key, beta):
+    empty = (key == 0).all(-1)
+    return torch.softmax((beta[:, None] * _cosine(query, key)).masked_fill(empty, float("-inf")), -1)
+
+
+@wrong("03.content_weights", "averaged over the width")
+def mean_of_the_products(query, key, beta):
+    return torch.softmax(beta[:, None] * _cosine(query, key) / key.shape[-1], -1)
+
+
+@wrong("03.content_weights", "sums of absolute values")
+def norm_of_absolute_values(query, key, beta):
+    norms = query.abs().sum(-1)[:, None] * key.abs().sum(-1)
+    return torch.softmax(beta[:, None] * (key @ query[..., None])[..., 0] / norms.clamp_min(1e-8), -1)
+
+
+@wrong("03.content_weights", "these are distances")
+def distances(query, key, beta):
+    return torch.softmax(beta[:, None] * (1 - _cosine(query, key)), -1)
+
+
+@wrong("03.content_weights", "the cosine is squared")
+def squared_cosine(query, key, beta):
+    return torch.softmax(beta[:, None] * _cosine(query, key) ** 2, -1)
+
+
+@wrong("03.content_weights", "no gradient goes back")
+def detached(query, key, beta):
+    return torch.softmax(beta[:, None] * _cosine(query, key), -1).detach()
+
+
+@wrong("03.content_weights", "no gradient reaches key")
+def keys_detached(query, key, beta):
+    return torch.softmax(beta[:, None] * _cosine(query, key.detach()), -1)
+
+
+@wrong("03.content_weights", "the gradient at query is not")
+def norms_detached(query, key, beta):
+    norms = query.detach().norm(dim=-1)[:, None] * key.detach().norm(dim=-1)
+    return torch.softmax(beta[:, None] * (key @ query[..., None])[..., 0] / norms.clamp_min(1e-8), -1)
+
+
+@wrong("03.content_weights", "no gradient goes back")
+def through_numpy(query, key, beta):
+    return torch.softmax(torch.from_numpy((beta[:, None] * _cosine(query, key)).numpy()), -1)
+
+
 def _parts(W):
     return torch.linalg.svd(W, full_matrices=False)
 
