@@ -3,6 +3,7 @@
 from .curves import bars, curves, training
 from .diagrams import encoder_decoder
 from .documents import document_heat, memory_hops
+from .heads import bit_panels, head_weights, memory_animation
 from .legend import legend
 from .pictures import picture, picture_words
 from .plane import plane_walk, pointer_steps, triangulation
@@ -10,6 +11,6 @@ from .staircase import word_staircase
 from .style import CMAP, COLORS, LINES, style
 from .weights import alignment, text_heat, word_arcs
 
-__all__ = ["CMAP", "COLORS", "LINES", "alignment", "bars", "curves", "document_heat", "encoder_decoder", "legend", "memory_hops",
-           "picture", "picture_words", "plane_walk", "pointer_steps", "style", "text_heat", "training", "triangulation", "word_arcs",
-           "word_staircase"]
+__all__ = ["CMAP", "COLORS", "LINES", "alignment", "bars", "bit_panels", "curves", "document_heat", "encoder_decoder",
+           "head_weights", "legend", "memory_animation", "memory_hops", "picture", "picture_words", "plane_walk",
+           "pointer_steps", "style", "text_heat", "training", "triangulation", "word_arcs", "word_staircase"]
