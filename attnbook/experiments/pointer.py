@@ -107,7 +107,7 @@ def tour_rows(model, sizes, *, count: int = 1000, beams=(1, 10)) -> list[dict]:
 
 
 def tours(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), n=10, test=(5, 8, 10, 12), hidden_size: int = 128,
-          steps: int = 12_000, batch_size: int = 128, optimizer: str = "adam", learning_rate: float = 2e-3, clip_norm: float = 2.0,
+          steps: int = 6000, batch_size: int = 128, optimizer: str = "adam", learning_rate: float = 2e-3, clip_norm: float = 2.0,
           decay: bool = True, paper_start: bool = False, pairs: int | None = None, count: int = 1000, beams=(1, 3, 10),
           checkpoint: str = "") -> dict:
     """A pointer network trained on shortest tours; mean lengths beside the shortest ones and the heuristics.
