@@ -12,7 +12,7 @@ from ..tasks.points import PointBatch, PointBatches, answers, draw
 from ..training import cosine_decay, fit, point_beam, point_greedy, pointing_loss, save_model
 from ..training.pointing import distinct, groups
 
-__all__ = ["FromAnyCorner", "Repeated", "decoded", "delaunay", "hull", "hull_rows", "hull_start", "triangulation_rows"]
+__all__ = ["FromAnyCorner", "Repeated", "decoded", "delaunay", "hull", "hull_rows", "triangulation_rows"]
 
 
 class Repeated:
@@ -80,10 +80,10 @@ def triangulation_rows(model, sizes, *, count: int = 1000, seed: int = 1, beam_s
     return rows
 
 
-def _trained(kind, model, *, n, steps, batch_size, learning_rate, clip_norm, pairs, seed, device, wrap=None):
+def _trained(kind, model, *, n, steps, batch_size, learning_rate, clip_norm, pairs, seed, device):
     batches = PointBatches(kind, tuple(n) if isinstance(n, (list, tuple)) else n, batch_size, seed=seed)
     batches = Repeated(batches, pairs) if pairs else batches
-    return fit(model, wrap(batches) if wrap else batches, pointing_loss, steps=steps, learning_rate=learning_rate,
+    return fit(model, batches, pointing_loss, steps=steps, learning_rate=learning_rate,
                schedule=cosine_decay(steps, min(100, steps // 10)), clip_norm=clip_norm, seed=seed, device=device)
 
 
@@ -114,20 +114,6 @@ def hull(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), 
     return {**_facts(model, history), "greedy": hull_rows(model, test, count=count),
             "free": hull_rows(model, test, count=count, restricted=False),
             "beam": hull_rows(model, test, count=count, beam_size=beam_size)}
-
-
-def hull_start(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), n: int = 5, hidden_size: int = 128,
-               steps: int = 1500, batch_size: int = 128, learning_rate: float = 3e-3, clip_norm: float = 2.0,
-               count: int = 1000) -> dict:
-    """The same training twice: targets from the lowest index, and targets from a corner drawn at random."""
-    found = {}
-    for name, wrap in (("lowest index", None), ("any corner", FromAnyCorner)):
-        torch.manual_seed(seed)
-        model = PointerNetwork(2, hidden_size, ends=True)
-        history = _trained("hulls", model, n=n, steps=steps, batch_size=batch_size, learning_rate=learning_rate,
-                           clip_norm=clip_norm, pairs=None, seed=seed, device=device, wrap=wrap)
-        found[name] = {**_facts(model, history), "greedy": hull_rows(model, [n], count=count)[0]}
-    return found
 
 
 def delaunay(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), n=5, test=(5,), hidden_size: int = 256,
