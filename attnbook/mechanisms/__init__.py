@@ -4,8 +4,9 @@ from .addressing import Addressed, address
 from .attend import Attended, attend
 from .heads import MultiHeadAttention, ProjectedSource
 from .masks import causal_mask, masked_softmax, padding_mask
-from .scores import (SCORES, AdditiveScore, ContentScore, DotScore, GeneralScore, LocationScore, ReducedRankScore,
-                     ScaledDotScore, Score, make_score)
+from .score import SCORES, Score
+from .scores import (AdditiveScore, ContentScore, DotScore, GeneralScore, LocationScore, ReducedRankScore, ScaledDotScore,
+                     make_score)
 from .windows import PredictedPosition, WindowedSource, attend_window, monotonic_position, window_index
 
 __all__ = ["SCORES", "AdditiveScore", "Addressed", "Attended", "ContentScore", "DotScore", "GeneralScore", "LocationScore",

@@ -9,7 +9,7 @@ import torch
 from .errors import check_mask, check_tensor, require
 from .fused import fused_attention, has_fused_kernel
 from .masks import masked_softmax
-from .scores import Score
+from .score import Score
 from .streaming import stream_attention
 
 __all__ = ["STORED_WEIGHTS", "Attended", "attend"]

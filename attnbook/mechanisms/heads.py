@@ -9,7 +9,8 @@ from torch import nn
 
 from .attend import Attended, attend
 from .errors import check_mask, check_positive, check_tensor, require
-from .scores import ScaledDotScore, Score
+from .score import Score
+from .scores import ScaledDotScore
 
 __all__ = ["MultiHeadAttention", "ProjectedSource"]
 

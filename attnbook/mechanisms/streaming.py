@@ -5,7 +5,7 @@ exponentials relative to it, and the weighted sum of values relative to it; when
 the two sums. What is stored between the forward and the backward pass is the context and one number per query,
 ``lse = log Σ_j exp e_j``, from which any block of weights is ``exp(e − lse)`` again. Memory grows with m + n.
 
-This works for every :class:`~attnbook.mechanisms.scores.Score`, because the gradient of a block of scores is taken
+This works for every :class:`~attnbook.mechanisms.score.Score`, because the gradient of a block of scores is taken
 by automatic differentiation of ``score.compare`` on that block alone.
 
 Sources: Milakov and Gimelshein 2018 (online softmax); Rabe and Staats 2021; Dao et al. 2022 for the dot product.

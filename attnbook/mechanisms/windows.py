@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 from .attend import Attended
 from .errors import check_mask, check_positive, check_tensor, require
 from .masks import masked_softmax
-from .scores import Score
+from .score import Score
 
 __all__ = ["PredictedPosition", "WindowedSource", "attend_window", "monotonic_position", "window_index"]
 
