@@ -45,7 +45,7 @@ def read(memory: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     Source: section 3.1, equation 2.
     """
     _check_memory(memory, weights=weights)
-    return _read(*_wide(memory, weights))
+    return _batched(_read, *_wide(memory, weights))
 
 
 def write(memory: torch.Tensor, weights: torch.Tensor, erase: torch.Tensor, add: torch.Tensor) -> torch.Tensor:
@@ -70,7 +70,7 @@ def write(memory: torch.Tensor, weights: torch.Tensor, erase: torch.Tensor, add:
     """
     _check_memory(memory, weights=weights, erase=erase, add=add)
     _check_range("erase", erase, 0, 1)
-    return _write(*_wide(memory, weights, erase, add))
+    return _batched(_write, *_wide(memory, weights, erase, add))
 
 
 def cosine_similarity(key: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
@@ -88,8 +88,7 @@ def cosine_similarity(key: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
     Source: section 3.3.1, equation 6; ε is ours.
     """
     _check_memory(memory, key=key)
-    key, memory = _wide(key, memory)
-    return _scores(key, None, memory)
+    return _batched(lambda key, memory: _scores(key, None, memory), *_wide(key, memory))
 
 
 def content_weights(key: torch.Tensor, strength: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
@@ -114,7 +113,8 @@ def content_weights(key: torch.Tensor, strength: torch.Tensor, memory: torch.Ten
     _check_heads("strength", strength, key)
     _check_range("strength", strength, 0, None)
     key, strength, memory = _wide(key, strength, memory)
-    return _scores(key, strength, memory).softmax(-1)
+    scaled = strength.unsqueeze(-1) * _batched(lambda key, memory: _scores(key, None, memory), key, memory)
+    return scaled.softmax(-1)
 
 
 def interpolate(content: torch.Tensor, previous: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
@@ -285,6 +285,13 @@ def _shift(weights, kernel):
 
 def _sharpen(weights, gamma):
     return (gamma.unsqueeze(-1) * weights.clamp_min(torch.finfo(weights.dtype).tiny).log()).softmax(-1)
+
+
+def _batched(function, *tensors):
+    """Call a function that wants ``(batch, …, …)`` on tensors with any leading dimensions, the same for all or broadcast."""
+    leading = torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
+    out = function(*(t.expand(*leading, -1, -1).reshape(-1, *t.shape[-2:]) for t in tensors))
+    return out.view(*leading, *out.shape[-2:])
 
 
 def _wide(*tensors):

@@ -1,0 +1,301 @@
+"""The neural Turing machine against its formulas, step by step over whole sequences, and against the known mistakes."""
+
+import importlib.util
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles_ntm import Machine
+
+from attnbook import NTM
+from attnbook.mechanisms.memory_step import HeadParameters, memory_step, plain_memory_step
+
+EXACT = {"atol": 1e-10, "rtol": 0}
+SMALL = dict(hidden_size=6, slots=7, slot_width=3)
+KINDS = [dict(controller=c, shift=s, memory_start=m, **more)
+         for c, s, m, more in itertools.product(("feedforward", "lstm"), ("softmax", "scalar"), ("constant", "learned"), (
+             dict(), dict(read_heads=2, write_heads=3, num_layers=2, shift_range=2)))]
+
+
+def words(kind):
+    return "-".join(str(value) for value in kind.values())
+
+
+def machine(seed=0, dtype=torch.float64, scale=1.0, **kind):
+    torch.manual_seed(seed)
+    net = NTM(4, 3, **{**SMALL, **kind}).to(dtype)
+    with torch.no_grad():  # away from the flat weights of the start
+        for p in net.parameters():
+            p.copy_(torch.randn_like(p) * scale)
+    return net
+
+
+def inputs(batch=2, steps=6, seed=1, dtype=torch.float64):
+    return torch.randn(batch, steps, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def walk(net, x):
+    """Outputs, weights and memories of every step, through the cell."""
+    state, rows = net.initial_state(len(x)), []
+    for t in range(x.shape[1]):
+        y, state, weights = net.cell(x[:, t], state)
+        rows.append((y, weights, state.memory))
+    return [torch.stack(part, dim=1).detach() for part in zip(*rows)]
+
+
+def differences(net, x, wrong=None):
+    found = walk(net, x)
+    return [max(float(np.abs(mine[b].numpy() - theirs).max()) for b in range(len(x)) for mine, theirs in
+                [(found[k], Machine(net, wrong).run(x[b].numpy())[k])]) for k in range(3)]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=words)
+def test_outputs_weights_and_memory_equal_the_formulas_at_every_step(kind):
+    assert max(differences(machine(**kind), inputs())) < 1e-10
+
+
+@pytest.mark.parametrize("controller", ["feedforward", "lstm"])
+@pytest.mark.parametrize("wrong", ["shift in the wrong direction", "sharpening before shifting", "interpolation swapped",
+                                   "erase after add", "start weights not a distribution", "sharpening without normalisation",
+                                   "heads sharing parameters", "read before write", "shift that does not go round"])
+def test_a_wrong_reading_of_the_formulas_is_told_apart(wrong, controller):
+    net = machine(controller=controller, read_heads=2, write_heads=2)
+    assert max(differences(net, inputs(), wrong)) > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS[::5], ids=words)
+def test_gradients_of_the_cell_are_those_of_finite_differences(kind):
+    net = machine(scale=0.7, **{**kind, "hidden_size": 3, "slots": 5, "slot_width": 2})
+    x = inputs(batch=1, steps=2).requires_grad_()
+    names = [name for name, _ in net.named_parameters()]
+
+    def run(x, *parameters):
+        out = torch.func.functional_call(net, dict(zip(names, parameters)), (x,), {"need_weights": True})
+        return out.logits, out.weights, out.state.memory
+
+    assert torch.autograd.gradcheck(run, (x, *net.parameters()))
+
+
+def step_arguments(readers, writers, seed=0):
+    heads, batch, n, width = readers + writers, 2, 5, 3
+    torch.manual_seed(seed)
+    raw = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in (
+        (batch, n, width), (batch, heads, n), (batch, heads, width), (batch, heads), (batch, heads), (batch, heads, 3),
+        (batch, heads), (batch, writers, width), (batch, writers, width))]
+
+    def run(which, m, p, k, b, g, s, y, e, a):
+        return which(m, p.softmax(-1), HeadParameters(k, b.exp(), g.sigmoid(), s.softmax(-1), 1 + y.exp(), e.sigmoid(), a))
+
+    return raw, run
+
+
+@pytest.mark.parametrize(("readers", "writers"), [(1, 1), (2, 3), (3, 1)])
+def test_the_gradient_by_hand_is_the_gradient(readers, writers):
+    raw, run = step_arguments(readers, writers)
+    for mine, plain in zip(run(memory_step, *raw), run(plain_memory_step, *raw)):
+        torch.testing.assert_close(mine, plain, **EXACT)
+        ways = torch.randn_like(mine)
+        found = torch.autograd.grad(mine, raw, ways, retain_graph=True, allow_unused=True)
+        for a, b in zip(found, torch.autograd.grad(plain, raw, ways, retain_graph=True, allow_unused=True)):
+            torch.testing.assert_close(a, torch.zeros_like(a) if b is None else b, **EXACT)
+    assert torch.autograd.gradcheck(lambda *given: run(memory_step, *given), raw)
+
+
+@pytest.mark.parametrize("step", [memory_step, plain_memory_step])
+def test_the_gradient_is_finite_where_weights_key_and_memory_are_zero(step):
+    raw, _ = step_arguments(1, 1)
+    m, _, k, b, g, s, y, e, a = (part.detach().clone() for part in raw)
+    m[0], k[0], g = 0.0, 0.0, torch.full_like(g, -1e4)  # nothing in the memory, nothing looked for, the gate closed
+    previous = torch.zeros(2, 2, 5, dtype=torch.float64)
+    previous[..., 0] = 1
+    given = [part.requires_grad_() for part in (m, previous, k, b, g, s, y, e, a)]
+    closed = s * 0 + torch.tensor([-1e4, 0.0, -1e4])  # and no shift: all other weights are exactly 0
+    heads = HeadParameters(k, b.exp(), g.sigmoid(), closed.softmax(-1), 1 + y.exp(), e.sigmoid(), a)
+    memory, reads, weights = step(m, previous, heads)
+    assert (weights[..., 1:] == 0).all() and (weights[..., 0] == 1).all()
+    (memory.sum() + reads.square().sum() + (weights * torch.arange(5)).sum()).backward()
+    assert all(part.grad is None or part.grad.isfinite().all() for part in given)
+
+
+def test_every_head_has_parameters_of_its_own():
+    net = machine(read_heads=2, write_heads=2)
+    heads = net._emit(net.heads(torch.randn(1, 6, dtype=torch.float64)))
+    for part in heads:
+        assert all(not torch.allclose(part[:, i], part[:, j]) for i in range(part.shape[1]) for j in range(i))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=words)
+def test_the_start_is_a_distribution_and_what_is_read_there(kind):
+    net = machine(**kind)
+    state = net.initial_state(3)
+    heads = net.read_heads + net.write_heads
+    torch.testing.assert_close(state.weights.sum(-1), torch.ones(3, heads, dtype=torch.float64), **EXACT)
+    torch.testing.assert_close(state.reads, state.weights[:, :net.read_heads] @ state.memory, **EXACT)
+    if net.memory_start == "constant":
+        assert (state.memory == 1e-6).all()
+    else:
+        assert not torch.equal(state.memory[:, 0], state.memory[:, 1])
+
+
+def test_from_a_uniform_start_a_constant_memory_can_never_be_told_apart():
+    net = machine()
+    flat = net.initial_state(2)._replace(weights=torch.full((2, 2, 7), 1 / 7, dtype=torch.float64))
+    out = net(inputs(), flat, need_weights=True)
+    torch.testing.assert_close(out.weights, torch.full_like(out.weights, 1 / 7), **EXACT)
+    assert net(inputs(), need_weights=True).weights.std(-1).min() > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS[1::3], ids=words)
+def test_a_row_a_piece_and_a_batch_give_the_same(kind):
+    net, x = machine(**kind), inputs(batch=3)
+    out = net(x, need_weights=True)
+    assert out.logits.shape == (3, 6, 3) and out.weights.shape == (3, 6, net.read_heads + net.write_heads, 7)
+    assert net(x).weights is None
+    for b in range(3):
+        torch.testing.assert_close(net(x[b:b + 1]).logits[0], out.logits[b], **EXACT)
+    first = net(x[:, :2])
+    torch.testing.assert_close(net(x[:, 2:], first.state).logits, out.logits[:, 2:], **EXACT)
+    changed = x.clone()
+    changed[:, 3] += 1
+    assert torch.equal(net(changed).logits[:, :3], out.logits[:, :3])
+
+
+def test_no_loop_over_the_batch_or_the_slots():
+    def operations(batch, slots):
+        net, x = machine(slots=slots), inputs(batch=batch, steps=2)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            net(x).logits.sum().backward()
+        return sum(event.count for event in profile.key_averages() if event.key.startswith("aten::"))
+
+    assert operations(2, 7) == operations(32, 7) == operations(2, 70)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.0, 0.1, 3.0, 100.0, 1e4]), kind=st.sampled_from(KINDS),
+       reach=st.sampled_from([0.0, 1.0, 1e3]))
+def test_weights_stay_distributions_and_nothing_is_nan_whatever_the_parameters(seed, scale, kind, reach):
+    net = machine(seed, torch.float32, scale, **kind)
+    x = inputs(seed=seed, dtype=torch.float32) * reach
+    out = net(x, need_weights=True)
+    assert out.logits.isfinite().all() and (out.weights >= 0).all()
+    torch.testing.assert_close(out.weights.sum(-1), torch.ones(out.weights.shape[:-1]), atol=1e-4, rtol=0)
+    out.logits.tanh().sum().backward()
+    assert not any(p.grad.isnan().any() for p in net.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=words)
+def test_under_autocast_the_addressing_stays_in_float32(kind):
+    net, x = machine(dtype=torch.float32, scale=0.5, **kind), inputs(dtype=torch.float32)
+    exact = net(x, need_weights=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = net(x, need_weights=True)
+    assert out.logits.dtype == torch.bfloat16
+    assert out.weights.dtype == out.state.memory.dtype == torch.float32
+    torch.testing.assert_close(out.weights.sum(-1), torch.ones_like(out.weights[..., 0]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(out.logits.float(), exact.logits, atol=0.5, rtol=0.1)
+    out.logits.float().square().sum().backward()
+    assert all(p.grad.isfinite().all() for p in net.parameters())
+
+
+def test_a_machine_in_bfloat16_keeps_its_memory_in_float32():
+    net = machine(dtype=torch.bfloat16)
+    out = net(inputs(dtype=torch.bfloat16), need_weights=True)
+    assert out.logits.dtype == torch.bfloat16 and out.weights.dtype == out.state.memory.dtype == torch.float32
+    out.logits.float().sum().backward()
+    assert all(p.grad.isfinite().all() for p in net.parameters())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=words)
+def test_every_parameter_learns(kind):
+    net = machine(**kind)
+    out = net(inputs())
+    out.logits.square().sum().backward()
+    for name, p in net.named_parameters():
+        assert p.grad is not None and p.grad.abs().sum() > 0, name
+
+
+def test_it_learns_to_hold_a_bit():
+    """Write, then say it when asked: an output of the first input that a feed-forward controller needs the memory for."""
+    torch.manual_seed(0)
+    net = NTM(3, 2, hidden_size=20, slots=6, slot_width=5)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(150):
+        bits = torch.randint(0, 2, (32, 2)).float()
+        x = torch.zeros(32, 3, 3)
+        x[:, 0, :2], x[:, 2, 2] = bits, 1
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(net(x).logits[:, 2], bits)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.1  # ln 2 = 0.69 without a memory
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[-1]], ids=words)
+def test_the_compiled_cell_gives_the_same(kind):
+    net = machine(dtype=torch.float32, scale=0.5, **kind)
+    x = inputs(dtype=torch.float32)
+    expected, plain = net(x, need_weights=True), [p.grad for p in net.parameters()]
+    expected.logits.square().sum().backward()
+    plain = [p.grad.clone() for p in net.parameters()]
+    net.zero_grad()
+    net.cell = torch.compile(net.cell, fullgraph=True)  # one graph, or an error
+    found = net(x, need_weights=True)
+    found.logits.square().sum().backward()
+    torch.testing.assert_close(found.logits, expected.logits, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(found.weights, expected.weights, atol=1e-5, rtol=1e-4)
+    for p, grad in zip(net.parameters(), plain):
+        torch.testing.assert_close(p.grad, grad, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("kind", KINDS, ids=words)
+def test_a_gpu_gives_what_the_cpu_gives(kind):
+    net = machine(**kind)
+    expected = net(inputs(), need_weights=True)
+    found = net.cuda()(inputs().cuda(), need_weights=True)
+    torch.testing.assert_close(found.logits.cpu(), expected.logits, **EXACT)
+    torch.testing.assert_close(found.weights.cpu(), expected.weights, **EXACT)
+    found.logits.sum().backward()
+
+
+@pytest.mark.parametrize("kind", [dict(controller="lstm"), dict(controller="feedforward", read_heads=2, write_heads=2)], ids=words)
+def test_the_naive_machine_of_the_benchmark_computes_the_same(kind):
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "naive_ntm.py"
+    spec = importlib.util.spec_from_file_location("naive_ntm", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    net = machine(dtype=torch.float32, scale=0.5, **kind)
+    with torch.no_grad():
+        naive = module.NaiveNTM(net)(inputs(dtype=torch.float32))
+        torch.testing.assert_close(naive, net(inputs(dtype=torch.float32)).logits, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("controller", "expected"), [("feedforward", 13_260), ("lstm", 62_260)])
+def test_the_number_of_parameters_that_the_docstring_names(controller, expected):
+    assert sum(p.numel() for p in NTM(9, 8, controller=controller).parameters()) == expected
+    assert f"{expected:,}" in NTM.__doc__
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda: NTM(4, 3, controller="gru"), "controller must be one of .*got 'gru'"),
+    (lambda: NTM(4, 3, shift="left"), "shift must be one of .*got 'left'"),
+    (lambda: NTM(4, 3, memory_start="zeros"), "memory_start must be one of .*got 'zeros'"),
+    (lambda: NTM(0, 3), "d_input must be a whole number"),
+    (lambda: NTM(4, 0), "d_output must be a whole number"),
+    *[(lambda name=name: NTM(4, 3, **{name: 0}), f"{name} must be a whole number of at least 1, got 0") for name in (
+        "hidden_size", "num_layers", "slots", "slot_width", "read_heads", "write_heads", "shift_range")],
+    (lambda: NTM(4, 3, slots=4, shift_range=2), "shift_range must leave"),
+    (lambda: machine().initial_state(0), "batch must be a whole number"),
+    (lambda: machine()(torch.zeros(2, 5)), "inputs must have width 4"),
+    (lambda: machine()(torch.zeros(5, 4)), r"inputs must be \(batch, T, 4\)"),
+    (lambda: machine()(torch.zeros(2, 0, 4)), r"inputs must be \(batch, T, 4\)"),
+    (lambda: machine()(inputs(), machine().initial_state(3)), "state must have a memory of shape"),
+])
+def test_bad_arguments_are_named(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
