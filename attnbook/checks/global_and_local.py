@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import array, softmax
 
 
@@ -14,16 +15,18 @@ def _window(position, half_width, ends, n, round_to=lambda p: np.floor(p + 0.5),
     return (away >= -left) & (away <= right) & (np.arange(n)[None] < ends[:, None])
 
 
-LENGTHS = (12, 6, 9, 2)
+LENGTHS = (12, 6, 9, 2, 10)
+ROWS = len(LENGTHS)
 
 
 def _positions(trial):
     """One position in each source of ``LENGTHS`` words.
 
     In the middle of the first, rounded down; half-way in the second, where floor(p + 1/2) is not the even place; in the
-    last word of the third or behind it, rounded up; at the start of the fourth, which is shorter than a window.
+    last word of the third or behind it, rounded up; at the start of the fourth, which is shorter than a window; half-way in
+    the last, where floor(p + 1/2) is the even place.
     """
-    return torch.tensor([6 + trial.integers(1, 4) / 10, 4.5, 8.6 + trial.integers(0, 3) / 10, trial.integers(1, 4) / 10])
+    return torch.tensor([6 + trial.integers(1, 4) / 10, 4.5, 8.6 + trial.integers(0, 3) / 10, trial.integers(1, 4) / 10, 5.5])
 
 
 @exercise("03.window", title="The places of a window", difficulty=2, minutes=15)
@@ -32,7 +35,7 @@ def window(answer, trial):
         n, ends = 12, np.array(LENGTHS)
         position, lengths = _positions(trial), torch.tensor(ends.tolist())
         got = trial.call(answer, position, half_width, lengths, n)
-        got = trial.tensor(got, "the window", (4, n), dtype=torch.bool, mention="one row a source, one column a place")
+        got = trial.tensor(got, "the window", (ROWS, n), dtype=torch.bool, mention="one row a source, one column a place")
         p = array(position)
 
         def make(**options):
@@ -40,7 +43,7 @@ def window(answer, trial):
 
         expected = make()
         wrong = {
-            "padding is in the window: places from the length on are no words": _window(p, half_width, np.full(4, n), n),
+            "padding is in the window: places from the length on are no words": _window(p, half_width, np.full(ROWS, n), n),
             "the last word of a source counts as padding: words are at 0 … length - 1": _window(p, half_width, ends - 1, n),
             "one padding place counts as a word: words are at 0 … length - 1": _window(p, half_width, ends + 1, n),
             "the window has 2D places: its right end, centre + D, belongs to it": make(right=half_width - 1),
@@ -50,6 +53,7 @@ def window(answer, trial):
             "the window is one place too wide on each side": make(left=half_width + 1, right=half_width + 1),
             "the centre is cut off: round it to the nearest place": make(round_to=np.floor),
             "the centre is rounded up: round it to the nearest place": make(round_to=np.ceil),
+            "a half is rounded down: floor(position + 1/2) rounds it up": make(round_to=lambda x: np.ceil(x - 0.5)),
             "a half is rounded to the even place (torch.round does that): the centre is floor(position + 1/2)": make(round_to=np.round),
             "the centre is moved into the source: it stays where it is, and what of the window lies outside is left out": make(
                 round_to=lambda x: np.minimum(np.floor(x + 0.5), ends - 1)),
@@ -63,10 +67,10 @@ def window(answer, trial):
 def gaussian_weights(answer, trial):
     for half_width in (3, 5):
         n, ends = 12, np.array(LENGTHS)
-        scores = 1.5 * trial.normal(4, n)
+        scores = 1.5 * trial.normal(ROWS, n)
         position, lengths = _positions(trial), torch.tensor(ends.tolist())
         got = trial.call(answer, scores, position, half_width, lengths)
-        got = trial.tensor(got, "the weights", (4, n), nan="every window has a word in it: mask the scores, not the weights")
+        got = trial.tensor(got, "the weights", (ROWS, n), nan="every window has a word in it: mask the scores, not the weights")
         s, p = array(scores), array(position)
         inside = _window(p, half_width, ends, n)
         away = np.arange(n)[None] - p[:, None]
@@ -94,14 +98,24 @@ def gaussian_weights(answer, trial):
             "the window is cut out after the softmax: the softmax must run over the window alone": wide * gaussian(sigma) * inside,
             "there is no window: the softmax runs over the whole source": wide * gaussian(sigma),
             "padding in the window gets weight": softmax(
-                np.where(_window(p, half_width, np.full(4, n), n), s, -np.inf)) * gaussian(sigma),
+                np.where(_window(p, half_width, np.full(ROWS, n), n), s, -np.inf)) * gaussian(sigma),
             "these are the bare Gaussian: the softmax of the scores is missing": np.where(inside, gaussian(sigma), 0.0),
+            "the Gaussian is normalised over the window: this attention leaves it as it is": shares * gaussian(sigma) / np.where(
+                inside, gaussian(sigma), 0.0).sum(-1, keepdims=True),
+            "the Gaussian is divided by sigma √(2π): its top is 1 here, it is no density": expected / (sigma * np.sqrt(2 * np.pi)),
         }
         trial.recognize(got, expected, wrong)
         outside = np.where(inside, 0.0, np.abs(array(got)))
         if outside.any():
             trial.fail(f"a place outside the window gets weight {outside.max():.2g}: expected exactly 0")
         trial.close(got, expected, "the weights")
+
+    def oracle(scores, position):
+        bell = np.exp(-((np.arange(n)[None] - position[:, None]) ** 2) / (2 * sigma**2))
+        return softmax(np.where(_window(position, half_width, ends, n), scores, -np.inf)) * bell
+
+    position = position - 0.2 * (position % 1 == 0.5)  # not half-way, where the window jumps
+    check_slopes(trial, answer, (scores, position, half_width, lengths), {0: "the scores", 1: "the position"}, oracle)
 
 
 @exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=25)
@@ -119,16 +133,18 @@ def input_feeding(answer, trial):
 
         got = trial.call(answer, cell, embedded, start, annotations, w, w_c)
         got = trial.tensor(got, "the attention vectors", (m, batch, d), mention="one a step and source")
-        e, s_0, h, a, a_c, ax, au = (array(t) for t in (embedded, start, annotations, w, w_c, w_x, w_s))
+        given = [array(t) for t in (embedded, start, annotations, w, w_c)]
+        ax, au = array(w_x), array(w_s)
 
-        def decode(query="new", fed="vector", first=None, tanh=True, order="cs", inputs="ef", transposed=False, uniform=False):
+        def decode(e, s_0, h, a, a_c, *, query="new", fed="vector", first=None, tanh=True, order="cs", inputs="ef", transposed=False,
+                   uniform=False, scale=1.0, bilinear=True, stuck=False):
             s, feed, found = s_0, np.zeros((batch, d)) if first is None else first, []
             for x in e:
-                before = s
+                before = s_0 if stuck else s
                 parts = (x, feed) if inputs == "ef" else (feed, x)
-                s = np.tanh(np.concatenate(parts, -1) @ ax + s @ au)
+                s = np.tanh(np.concatenate(parts, -1) @ ax + before @ au)
                 q = s if query == "new" else before
-                scores = np.einsum("bd,de,bne->bn", q, a.T if transposed else a, h)
+                scores = scale * np.einsum("bd,de,bne->bn", q, (a.T if transposed else a) if bilinear else np.eye(d), h)
                 weights = np.full((batch, n), 1 / n) if uniform else softmax(scores)
                 c = np.einsum("bn,bnd->bd", weights, h)
                 v = np.concatenate((c, s) if order == "cs" else (s, c), -1) @ a_c.T
@@ -137,16 +153,24 @@ def input_feeding(answer, trial):
                 found.append(v)
             return np.stack(found)
 
-        wrong = {
-            "the scores are made with s_{t-1}: this decoder moves first and asks with the new state": decode(query="old"),
-            "the tanh of the attention vector is missing": decode(tanh=False),
-            "[s; c] stands where [c; s] should: W_c meets the context first": decode(order="sc"),
-            "[h̃; embedding] goes into the cell: expected [embedding; h̃]": decode(inputs="fe"),
-            "the context is fed into the next step: feed h̃": decode(fed="context"),
-            "the state is fed into the next step: feed h̃": decode(fed="state"),
-            "zeros are fed at every step: feed h̃ of the step before": decode(fed="nothing"),
-            "the start state is fed at the first step: expected zeros": decode(first=s_0),
-            "W is transposed: the score is sᵀ W h": decode(transposed=True),
-            "the weights are equal: the scores are not used": decode(uniform=True),
+        slips = {
+            "the scores are made with s_{t-1}: this decoder moves first and asks with the new state": dict(query="old"),
+            "the tanh of the attention vector is missing": dict(tanh=False),
+            "[s; c] stands where [c; s] should: W_c meets the context first": dict(order="sc"),
+            "[h̃; embedding] goes into the cell: expected [embedding; h̃]": dict(inputs="fe"),
+            "the context is fed into the next step: feed h̃": dict(fed="context"),
+            "the state is fed into the next step: feed h̃": dict(fed="state"),
+            "zeros are fed at every step: feed h̃ of the step before": dict(fed="nothing"),
+            "the start state is fed at the first step: expected zeros": dict(first=array(start)),
+            "W is transposed: the score is sᵀ W h": dict(transposed=True),
+            "W is not used in the score: it is sᵀ W h": dict(bilinear=False),
+            "the scores are divided by √d: the general score is not scaled": dict(scale=d**-0.5),
+            "the weights are equal: the scores are not used": dict(uniform=True),
+            "every step starts from s_0: pass on the state that the cell returns": dict(stuck=True),
         }
-        trial.close(got, decode(), "the attention vectors", wrong)
+        expected = decode(*given)
+        wrong = {message: decode(*given, **slip) for message, slip in slips.items()}
+        wrong["the steps come back in reverse order: the first one comes first"] = expected[::-1]
+        trial.close(got, expected, "the attention vectors", wrong)
+    at = dict(enumerate(("embedded", "start", "annotations", "W", "W_c"), 1))
+    check_slopes(trial, answer, (cell, embedded, start, annotations, w, w_c), at, decode)

@@ -1,3 +1,5 @@
+import math
+
 import torch
 
 from .collection import wrong
@@ -51,6 +53,11 @@ def cut_off(position, half_width, lengths, n):
 @wrong("03.window", "rounded up")
 def rounded_up(position, half_width, lengths, n):
     return _window(position, half_width, lengths, n, centre=torch.ceil)
+
+
+@wrong("03.window", "a half is rounded down")
+def half_down(position, half_width, lengths, n):
+    return _window(position, half_width, lengths, n, centre=lambda p: torch.ceil(p - 0.5))
 
 
 @wrong("03.window", "torch.round does that")
@@ -155,14 +162,52 @@ def mild_fill(scores, position, half_width, lengths):
     return torch.softmax(scores.masked_fill(~inside, -9.0), -1) * _gaussian(scores, position, half_width / 2)
 
 
+@wrong("03.gaussian_weights", "normalised over the window")
+def gaussian_normalised(scores, position, half_width, lengths):
+    shares, inside = _weights(scores, position, half_width, lengths)
+    gaussian = _gaussian(scores, position, half_width / 2) * inside
+    return shares * gaussian / gaussian.sum(-1, keepdim=True)
+
+
+@wrong("03.gaussian_weights", "it is no density")
+def gaussian_as_a_density(scores, position, half_width, lengths):
+    sigma = half_width / 2
+    return _weights(scores, position, half_width, lengths)[0] * _gaussian(scores, position, sigma) / (sigma * math.sqrt(2 * math.pi))
+
+
+@wrong("03.gaussian_weights", "no gradient goes back")
+def weights_detached(scores, position, half_width, lengths):
+    return (_weights(scores, position, half_width, lengths)[0] * _gaussian(scores, position, half_width / 2)).detach()
+
+
+@wrong("03.gaussian_weights", "no gradient reaches the position")
+def position_detached(scores, position, half_width, lengths):
+    return _weights(scores, position, half_width, lengths)[0] * _gaussian(scores, position.detach(), half_width / 2)
+
+
+@wrong("03.gaussian_weights", "no gradient reaches the position")
+def loop_over_floats(scores, position, half_width, lengths):
+    gaussian = [[math.exp(-((j - float(p)) ** 2) / (2 * (half_width / 2) ** 2)) for j in range(scores.shape[-1])] for p in position]
+    return _weights(scores, position, half_width, lengths)[0] * torch.tensor(gaussian)
+
+
+@wrong("03.gaussian_weights", "the gradient at the scores is not")
+def shares_half_detached(scores, position, half_width, lengths):
+    inside = _window(position, half_width, lengths, scores.shape[-1])
+    powers = torch.exp(scores) * inside
+    return powers / powers.sum(-1, keepdim=True).detach() * _gaussian(scores, position, half_width / 2)
+
+
 def _decode(cell, embedded, start, annotations, W, W_c, query="new", fed="vector", first=None, tanh=True, order="cs",
-            inputs="ef", transposed=False):
+            inputs="ef", transposed=False, scale=1.0, stuck=False, cut=()):
     s, feed, found = start, torch.zeros_like(start) if first is None else first, []
     for x in embedded:
+        s = start if stuck else s.detach() if "state" in cut else s
+        feed = feed.detach() if "fed" in cut else feed
         before = s
         s = cell(torch.cat((x, feed) if inputs == "ef" else (feed, x), -1), s)
         q = s if query == "new" else before
-        scores = ((q @ (W.T if transposed else W))[:, None] * annotations).sum(-1)
+        scores = scale * ((q @ (W.T if transposed else W))[:, None] * annotations).sum(-1)
         c = (torch.softmax(scores, -1)[..., None] * annotations).sum(1)
         v = torch.cat((c, s) if order == "cs" else (s, c), -1) @ W_c.T
         v = torch.tanh(v) if tanh else v
@@ -214,6 +259,46 @@ def start_fed(cell, embedded, start, *arguments):
 @wrong("03.input_feeding", "sᵀ W h")
 def transposed(*arguments):
     return _decode(*arguments, transposed=True)
+
+
+@wrong("03.input_feeding", "W is not used in the score")
+def dot_score(cell, embedded, start, annotations, W, W_c):
+    return _decode(cell, embedded, start, annotations, torch.eye(len(W)), W_c)
+
+
+@wrong("03.input_feeding", "the general score is not scaled")
+def scaled_score(cell, embedded, start, *arguments):
+    return _decode(cell, embedded, start, *arguments, scale=start.shape[-1] ** -0.5)
+
+
+@wrong("03.input_feeding", "the weights are equal")
+def equal_weights(*arguments):
+    return _decode(*arguments, scale=0.0)
+
+
+@wrong("03.input_feeding", "every step starts from s_0")
+def state_not_passed_on(*arguments):
+    return _decode(*arguments, stuck=True)
+
+
+@wrong("03.input_feeding", "reverse order")
+def last_step_first(*arguments):
+    return _decode(*arguments).flip(0)
+
+
+@wrong("03.input_feeding", "no gradient goes back")
+def vectors_detached(*arguments):
+    return _decode(*arguments).detach()
+
+
+@wrong("03.input_feeding", "the gradient at embedded is not")
+def fed_vector_detached(*arguments):
+    return _decode(*arguments, cut=("fed",))
+
+
+@wrong("03.input_feeding", "no gradient reaches start")
+def state_detached(*arguments):
+    return _decode(*arguments, cut=("state", "fed"))
 
 
 @wrong("03.input_feeding", "the cell got inputs of width 3")
