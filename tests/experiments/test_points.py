@@ -88,9 +88,10 @@ def test_a_small_run_leaves_its_figures_and_its_checkpoint(tmp_path, name, kind)
     load_model_weights(model, tmp_path / f"{name}.safetensors")
 
 
-def test_the_small_run_learns():
-    found = points.hull(n=4, test=(4,), hidden_size=48, steps=200, learning_rate=5e-3, pairs=None, count=200, beam_size=2)
-    assert found["losses"][-1] < 0.6 * found["losses"][0] and found["greedy"][0]["simple"] > 0.6
+def test_the_small_run_learns_to_walk_and_to_end():
+    found = points.hull(n=3, test=(3,), hidden_size=48, steps=200, learning_rate=5e-3, pairs=None, count=200, beam_size=2)
+    assert found["losses"][-1] < 0.3 * found["losses"][0]
+    assert found["free"][0]["same"] > 0.95  # no rule helps: each corner once, then END
 
 
 def test_the_full_presets_are_those_of_the_paper():
