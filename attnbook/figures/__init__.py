@@ -1,5 +1,6 @@
 """Figures from plain arrays: nothing here knows a model."""
 
+from .addressing import addressing_flow, memory_machine, shift_kernels
 from .curves import bars, curves, training
 from .diagrams import encoder_decoder
 from .documents import document_heat, memory_hops
@@ -11,6 +12,6 @@ from .staircase import word_staircase
 from .style import CMAP, COLORS, LINES, style
 from .weights import alignment, text_heat, word_arcs
 
-__all__ = ["CMAP", "COLORS", "LINES", "alignment", "bars", "bit_panels", "curves", "document_heat", "encoder_decoder",
-           "head_weights", "legend", "memory_animation", "memory_hops", "picture", "picture_words", "plane_walk",
-           "pointer_steps", "style", "text_heat", "training", "triangulation", "word_arcs", "word_staircase"]
+__all__ = ["CMAP", "COLORS", "LINES", "addressing_flow", "alignment", "bars", "bit_panels", "curves", "document_heat",
+           "encoder_decoder", "head_weights", "legend", "memory_animation", "memory_hops", "memory_machine", "picture",
+           "picture_words", "plane_walk", "pointer_steps", "shift_kernels", "style", "text_heat", "training", "triangulation", "word_arcs", "word_staircase"]

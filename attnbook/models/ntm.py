@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..mechanisms.addressing import _uniform_shift
+from ..mechanisms.addressing import Addressed, _uniform_shift, address
 from ..mechanisms.errors import check_positive, check_tensor, require
 from ..mechanisms.memory_step import HeadParameters, memory_step
 from ..mechanisms.precision import wide_dtype
@@ -151,6 +151,12 @@ class NTM(nn.Module):
         memory, reads, weights = memory_step(state.memory, state.weights, heads)
         y = self.output(torch.cat([h, reads.flatten(1).to(h.dtype)], dim=-1))
         return y, NTMState(memory, weights, reads, controller), weights
+
+    def stages(self, x: torch.Tensor, state: NTMState) -> Addressed:
+        """The weights of every head after each stage of the addressing, in the step that :meth:`cell` would take."""
+        h, _ = self._control([x, state.reads.flatten(1).to(x.dtype)], state.controller)
+        heads = self._emit(self.heads(h).to(state.memory.dtype))
+        return address(state.memory, state.weights, heads.key, heads.strength, heads.gate, heads.kernel, heads.gamma)
 
     def _control(self, inputs, before):
         """The controller's output from the parts of its input, and its next state."""

@@ -164,6 +164,16 @@ def test_a_row_a_piece_and_a_batch_give_the_same(kind):
     assert torch.equal(net(changed).logits[:, :3], out.logits[:, :3])
 
 
+@pytest.mark.parametrize("kind", KINDS[::5], ids=words)
+def test_the_stages_of_a_step_end_in_its_weights(kind):
+    net, x = machine(**kind), inputs()
+    state = net(x[:, :3]).state
+    stages = net.stages(x[:, 3], state)
+    _, _, weights = net.cell(x[:, 3], state)
+    torch.testing.assert_close(stages.weights, weights, **EXACT)
+    assert all(stage.shape == weights.shape and not torch.allclose(stage, weights) for stage in stages[:-1])
+
+
 def test_no_loop_over_the_batch_or_the_slots():
     def operations(batch, slots):
         net, x = machine(slots=slots), inputs(batch=batch, steps=2)
