@@ -4,7 +4,7 @@ from .mechanisms import (SCORES, AdditiveScore, Attended, ContentScore, DotScore
                          MultiHeadAttention, ReducedRankScore, ScaledDotScore, Score, address, attend, attend_window, causal_mask,
                          make_score, masked_softmax, padding_mask)
 from .models import (Bahdanau, Captioner, FeedForwardAttention, HierarchicalAttention, LSTMN, Luong, MemoryNetwork,
-                     NTM, Seq2Seq)
+                     NTM, PointerNetwork, Seq2Seq)
 
 __version__ = "0.1.0"
 
