@@ -10,8 +10,8 @@ __version__ = "0.1.0"
 
 __all__ = ["LSTMN", "NTM", "SCORES", "AdditiveScore", "Attended", "Bahdanau", "Captioner", "ContentScore", "DotScore",
            "FeedForwardAttention", "GeneralScore", "HierarchicalAttention", "LocationScore", "Luong", "MemoryNetwork",
-           "MultiHeadAttention", "PointerNetwork", "ReducedRankScore", "ScaledDotScore", "Score", "Seq2Seq", "__version__", "address", "attend",
-           "attend_window", "causal_mask", "make_score", "masked_softmax", "padding_mask", "setup"]
+           "MultiHeadAttention", "PointerNetwork", "ReducedRankScore", "ScaledDotScore", "Score", "Seq2Seq", "__version__",
+           "address", "attend", "attend_window", "causal_mask", "make_score", "masked_softmax", "padding_mask", "setup"]
 
 
 def __getattr__(name):

@@ -13,5 +13,5 @@ from .pointer import PointerNetwork
 from .pointer_baselines import FixedDictionary
 from .seq2seq import Seq2Seq
 
-__all__ = ["LSTMN", "NTM", "Bahdanau", "Captioner", "FeedForwardAttention", "FixedDictionary", "HierarchicalAttention", "LSTMLanguageModel",
-           "Luong", "MemoryNetwork", "PointerNetwork", "Seq2Seq"]
+__all__ = ["LSTMN", "NTM", "Bahdanau", "Captioner", "FeedForwardAttention", "FixedDictionary", "HierarchicalAttention",
+           "LSTMLanguageModel", "Luong", "MemoryNetwork", "PointerNetwork", "Seq2Seq"]
