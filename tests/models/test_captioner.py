@@ -11,80 +11,13 @@ from attnbook.models.captioner import (Captioner, HardAttention, PictureEncoder,
                                        reinforce_loss)
 from attnbook.tasks.pictures import PictureBatch
 
+from .oracles_captioner import TARGET, build, caption_by_hand, pictures
+
 EXACT = {"atol": 1e-10, "rtol": 0}
-TARGET = torch.tensor([[1, 4, 5, 3], [1, 3, 0, 0], [1, 5, 4, 6]])
-
-
-def build(attention="soft", grid=(2, 3), **options):
-    torch.manual_seed(0)
-    model = Captioner(8, PictureEncoder(grid, d_feature=5), attention, d_feature=5, d_embed=4, hidden_size=6,
-                      d_attention=3, **options).double().eval()
-    with torch.no_grad():  # away from the flat weights of the start
-        for name in ("score.vector", "score.query_projection", "score.key_projection"):
-            if attention != "none":
-                model.attention.get_submodule(name).weight.mul_(4)
-    return model
-
-
-def pictures(batch=3, grid=(2, 3), seed=0):
-    return torch.rand(batch, 3, 8 * grid[0], 8 * grid[1], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def batch_of(model_pictures, target=TARGET):
     return PictureBatch(model_pictures, target, torch.cat([target[:, 1:], torch.zeros(len(target), 1, dtype=torch.long)], 1))
-
-
-def numbers(model):
-    return {name: value.detach().double().numpy() for name, value in model.state_dict().items()}
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def regions_by_hand(model, picture):
-    """The features of one picture: each region from its own 8 × 8 pixels, row by row."""
-    w, (rows, columns) = numbers(model), model.encoder.grid
-    found = []
-    for row, column in itertools.product(range(rows), range(columns)):
-        x = 2 * picture.numpy()[:, 8 * row:8 * row + 8, 8 * column:8 * column + 8] - 1
-        for stage in (0, 2, 4):
-            kernel, bias = w[f"encoder.convolutions.{stage}.weight"], w[f"encoder.convolutions.{stage}.bias"]
-            half = x.shape[1] // 2
-            x = np.stack([[[(kernel[k] * x[:, 2 * i:2 * i + 2, 2 * j:2 * j + 2]).sum() + bias[k] for j in range(half)]
-                           for i in range(half)] for k in range(len(kernel))])
-            if stage < 4:
-                x = np.maximum(x, 0)
-        place = np.array([-1 + 2 * column / (columns - 1), -1 + 2 * row / (rows - 1)])
-        inner = np.maximum(x[:, 0, 0] + w["encoder.place.weight"] @ place, 0)
-        found.append(np.maximum(w["encoder.mix.weight"] @ inner + w["encoder.mix.bias"], 0))
-    return np.stack(found)
-
-
-def caption_by_hand(model, picture, ids, attention):
-    """Logits (m, vocabulary) and weights (m, L) of one picture and caption, from the equations of the docstring."""
-    w = numbers(model)
-    a = regions_by_hand(model, picture)
-    h, c = (np.tanh(w[f"first_{part}.weight"] @ a.mean(0) + w[f"first_{part}.bias"]) for part in ("hidden", "cell"))
-    logits, alphas = [], []
-    for i in ids:
-        if attention == "none":
-            alpha, context = None, a.mean(0)
-        else:
-            inside = w["attention.score.query_projection.weight"] @ h + a @ w["attention.score.key_projection.weight"].T
-            e = np.tanh(inside) @ w["attention.score.vector.weight"][0]
-            alpha = np.exp(e - e.max()) / np.exp(e - e.max()).sum()
-            context = a[alpha.argmax()] if attention == "hard" else alpha @ a
-        z = sigmoid(w["gate.weight"][0] @ h + w["gate.bias"][0]) * context
-        x = np.concatenate([w["embedding.weight"][i], z])
-        gates = w["cell.weight_ih"] @ x + w["cell.bias_ih"] + w["cell.weight_hh"] @ h + w["cell.bias_hh"]
-        into, forget, new, out = np.split(gates, 4)
-        c = sigmoid(forget) * c + sigmoid(into) * np.tanh(new)
-        h = sigmoid(out) * np.tanh(c)
-        mixed = w["embedding.weight"][i] + w["from_hidden.weight"] @ h + w["from_hidden.bias"] + w["from_context.weight"] @ z
-        logits.append(w["output.weight"] @ mixed + w["output.bias"])
-        alphas.append(alpha)
-    return np.stack(logits), alphas
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])
@@ -325,56 +258,6 @@ def test_the_penalty_leaves_out_padded_steps():
     model, batch = build("soft"), batch_of(pictures())
     longer = PictureBatch(batch.pictures, *(torch.cat([t, t.new_zeros(3, 2)], 1) for t in batch[1:]))
     torch.testing.assert_close(caption_loss(model, batch, coverage=1.0), caption_loss(model, longer, coverage=1.0), **EXACT)
-
-
-def _vector_gate(model):
-    model.gate = torch.nn.Linear(6, 5).double()
-
-
-def _no_gate(model):
-    model.gate = torch.nn.Linear(6, 1).double()
-    torch.nn.init.zeros_(model.gate.weight), torch.nn.init.constant_(model.gate.bias, 50.0)
-
-
-def _softmax_over_channels(model):
-    forward = type(model.attention).forward
-
-    def wrong(query, regions, expected=None):
-        share = regions.features.softmax(-1)
-        return forward(model.attention, query, regions)._replace(context=(share * regions.features).mean(1))
-
-    model.attention.forward = wrong
-
-
-def _relu_for_tanh(model):
-    score = model.attention.score
-    score.compare = lambda q, p: (score.query_projection(q)[..., None, :] + p[..., None, :, :]).relu() @ score.vector.weight[0]
-
-
-def _query_after_the_step(model):
-    advance = model._advance
-    model._advance = lambda e, state, regions, expected=None: advance(e, (state[1], state[1]), regions, expected)
-
-
-def _mean_context(model):
-    model.attention = module.MeanContext()
-
-
-@pytest.mark.parametrize("spoil", [_vector_gate, _no_gate, _softmax_over_channels, _relu_for_tanh, _query_after_the_step,
-                                   _mean_context], ids=lambda f: f.__name__.strip("_"))
-def test_known_wrong_captioners_are_told_apart_by_the_oracle(spoil):
-    model = build()
-    expected = [caption_by_hand(model, pictures()[b], TARGET[b].tolist(), "soft")[0] for b in range(3)]
-    spoil(model)
-    got = model(pictures(), TARGET).logits
-    assert any(not np.allclose(got[b].detach().numpy(), expected[b], atol=1e-5) for b in range(3))
-
-
-def test_soft_context_at_test_time_is_told_apart_from_hard():
-    model = build("hard")
-    expected = caption_by_hand(model, pictures()[0], TARGET[0].tolist(), "hard")[0]
-    model.attention.forward = lambda *a: module.SoftAttention.forward(model.attention, *a)
-    assert not np.allclose(model(pictures(), TARGET).logits[0].detach().numpy(), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])

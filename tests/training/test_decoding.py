@@ -1,156 +1,16 @@
-"""Greedy and beam decoding against one sentence at a time, exhaustive search, and their known faults."""
+"""Beam search against exhaustive search and a plain one with lists, and the known faults of decoding."""
 
-import itertools
 import math
 import time
 from typing import NamedTuple
 
 import pytest
 import torch
-from torch import nn
-from training_doubles import BOS, EOS, PAD, Batch, CopyBatches, Step, TinyAttention, make_model
+from decoding_doubles import TARGETS, all_targets, produced, sharp, sources, step_by_step
+from training_doubles import BOS, EOS, PAD, Batch, CopyBatches, TinyAttention, make_model
 
 from attnbook.training import beam_search, greedy, score_targets
 from attnbook.training import decoding as module
-
-TARGETS = 6  # PAD, BOS, EOS and three words
-
-
-def sharp(seed=2, target_size=TARGETS, **options):
-    """A model whose targets end early, late or not at all: EOS is about as probable as a word."""
-    model = make_model(seed, torch.float64, target_size=target_size, sharpness=4.0, **options)
-    with torch.no_grad():
-        model.readout.bias[EOS] += 0.2
-    return model
-
-
-def sources(rows=7, seed=0):
-    batch = CopyBatches(rows, seed, tokens=8).batch(0)
-    return batch.source, batch.lengths
-
-
-def step_by_step(model, source, length, tokens):
-    """Σ log p of `tokens` through `step` alone, for one sentence, with an independent softmax."""
-    model.eval()
-    with torch.no_grad():
-        memory = model.encode(source[None, :length], torch.tensor([length]))
-        state, token, total = model.start(memory), BOS, 0.0
-        for following in tokens:
-            out = model.step(torch.tensor([token]), state, memory)
-            logits, state = out.logits[0], out.state
-            total += (logits[following] - logits.exp().sum().log()).item()
-            token = following
-    return total
-
-
-def all_targets(max_length, words=range(3, TARGETS)):
-    """Every sequence that ends with EOS within max_length tokens, and every one of max_length words."""
-    for n in range(max_length):
-        for body in itertools.product(words, repeat=n):
-            yield (*body, EOS)
-    yield from itertools.product(words, repeat=max_length)
-
-
-def produced(hypothesis):
-    return [*hypothesis.tokens, EOS] if hypothesis.finished else hypothesis.tokens
-
-
-# Greedy
-
-
-def test_greedy_is_the_argmax_of_each_step_sentence_by_sentence():
-    model, (source, lengths) = sharp(), sources()
-    result = greedy(model, source, lengths, max_length=6)
-    assert len(set(map(tuple, result.tokens))) > 1 and len({len(row) for row in result.tokens}) > 1
-    assert 0 < result.finished.sum() < len(source)
-    for i, row in enumerate(result.tokens):
-        tokens, n = [], int(lengths[i])
-        memory = model.encode(source[i : i + 1, :n], lengths[i : i + 1])
-        state, token, maps, total = model.start(memory), BOS, [], 0.0
-        for _ in range(6):
-            out = model.step(torch.tensor([token]), state, memory)
-            state = out.state
-            log_probs = out.logits.log_softmax(-1)[0].tolist()
-            token = max(range(EOS, TARGETS), key=lambda v: log_probs[v])
-            total += log_probs[token]
-            if token == EOS:
-                break
-            tokens.append(token)
-            maps.append(out.weights[0])
-        assert row == tokens
-        assert result.finished[i].item() == (token == EOS)
-        assert result.log_probs[i].item() == pytest.approx(total, abs=1e-10)
-        assert result.weights[i].shape == (len(row), n)
-        if row:
-            torch.testing.assert_close(result.weights[i], torch.stack(maps).detach(), rtol=1e-10, atol=1e-12)
-
-
-def test_a_batch_of_one_equals_a_row():
-    model, (source, lengths) = sharp(), sources()
-    together = greedy(model, source, lengths, 6)
-    beams = beam_search(model, source, lengths, beam_size=3, max_length=6)
-    for i in range(len(source)):
-        alone = greedy(model, source[i : i + 1], lengths[i : i + 1], 6)
-        assert alone.tokens[0] == together.tokens[i]
-        assert alone.log_probs[0].item() == pytest.approx(together.log_probs[i].item(), abs=1e-10)
-        (single,) = beam_search(model, source[i : i + 1], lengths[i : i + 1], beam_size=3, max_length=6)
-        assert [h.tokens for h in single] == [h.tokens for h in beams[i]]
-        assert [h.score for h in single] == pytest.approx([h.score for h in beams[i]], abs=1e-10)
-
-
-def test_pad_and_bos_are_never_produced():
-    model, (source, lengths) = sharp(), sources()
-    with torch.no_grad():
-        model.readout.bias[PAD] += 50
-        model.readout.bias[BOS] += 60
-    for row in greedy(model, source, lengths, 6).tokens:
-        assert not {PAD, BOS} & set(row)
-    for beams in beam_search(model, source, lengths, beam_size=4, max_length=6):
-        for hypothesis in beams:
-            assert not {PAD, BOS} & set(hypothesis.tokens)
-            # They keep their share of the probability: what is reported is the model's own.
-            assert hypothesis.log_prob < -40
-
-
-def test_decoding_runs_in_eval_mode_without_gradients_and_puts_the_mode_back():
-    model, (source, lengths) = sharp(dropout=0.9).train(), sources()
-    first, second = (greedy(model, source, lengths, 6) for _ in range(2))
-    assert first.tokens == second.tokens and torch.equal(first.log_probs, second.log_probs)
-    assert not first.log_probs.requires_grad and model.training and model.dropout.training
-    assert [beam_search(model, source, lengths, beam_size=1, max_length=6)[i][0].tokens for i in range(7)] == first.tokens
-
-
-def test_models_without_attention_give_no_weights():
-    class Blind(TinyAttention):
-        def step(self, token, state, memory):
-            return super().step(token, state, memory)._replace(weights=None)
-
-    assert greedy(Blind(), *sources(), 3).weights is None
-
-
-def test_max_length_counts_eos():
-    class Counts(nn.Module):
-        """Produces 3, 3, EOS: three tokens."""
-
-        def encode(self, source, lengths):
-            return source
-
-        def start(self, memory):
-            return (torch.zeros(len(memory), dtype=torch.long),)
-
-        def step(self, token, state, memory):
-            wanted = torch.where(state[0] < 2, 3, EOS)
-            return Step(torch.nn.functional.one_hot(wanted, 5) * 20.0, (state[0] + 1,), None)
-
-    source, lengths = sources(1)
-    for limit, finished in ((2, False), (3, True), (9, True)):
-        result = greedy(Counts(), source, lengths, limit)
-        assert result.tokens == [[3, 3]] and result.finished.tolist() == [finished]
-        best = beam_search(Counts(), source, lengths, beam_size=2, max_length=limit)[0][0]
-        assert best.tokens == [3, 3] and best.finished is finished
-
-
-# Beam search
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0])
