@@ -52,6 +52,8 @@ def two_heads(answer, trial):
             share, others = at[:, head, flag].min(), (1 - at[:, head].sum(-1)) / (cards - 2)
             if (at[:, head].max(-1) < 1.01 * others).any():
                 trial.fail(f"head {head + 1} looks past the flagged cards: its key must be largest at one of the flags")
+            if (at[:, head].min(-1) > 0.1).all() and (at[:, head].sum(-1) > 0.9).all():
+                trial.fail(f"head {head + 1} looks at both flagged cards: its columns of W_k must know one flag alone")
             trial.fail(f"head {head + 1} puts {share:.2g} of its weight on the card {'AB'[flag]}: a larger query makes the softmax sharper")
         if np.abs(contexts).max() < 1e-6:
             trial.fail("the contexts are 0: W_v has to return the numbers of a card, its first d - 3 entries")
@@ -85,10 +87,13 @@ def multi_head(answer, trial):
     def join(y):
         return y.swapaxes(1, 2).reshape(batch, m, d)
 
-    def layer(cut=split, scale=width, axis=-1, may=allowed, glue=join, last=True, after=False):
+    def layer(cut=split, scale=width, axis=-1, may=allowed, glue=join, last=True, after=False, added=False, inputs_cut=False):
         q, k, v = cut(x @ w_q), cut(s @ w_k), cut(s @ w_v)
+        if inputs_cut:
+            q, k, v = (split(y) @ np.stack([w[i:i + width, i:i + width] for i in range(0, d, width)]) for y, w in
+                       ((x, w_q), (s, w_k), (s, w_v)))
         e = q @ k.swapaxes(-1, -2) / np.sqrt(scale)
-        weights = softmax(e) * may if after else softmax(np.where(may, e, -np.inf), axis)
+        weights = softmax(e + may) if added else softmax(e) * may if after else softmax(np.where(may, e, -np.inf), axis)
         joined = glue(weights @ v)
         return joined @ w_o if last else joined
 
@@ -105,6 +110,8 @@ def multi_head(answer, trial):
         "the mask is upside down: True means may attend": layer(may=~allowed),
         "the mask is not used": layer(may=np.ones_like(allowed)),
         "the mask is applied after the softmax: the weights no longer add up to 1": layer(after=True),
+        "the mask is added to the scores as 0 and 1: a forbidden pair has a score of -inf": layer(added=True),
+        "the inputs are cut into heads, not the projections: every head sees all of the input": layer(inputs_cut=True),
         "W_o is missing: the joined heads go through one more product": layer(last=False),
         "the heads are joined without swapping positions and heads back": layer(glue=lambda y: y.reshape(batch, m, d)),
         "the heads are joined in the wrong order: head 1 comes first": layer(glue=lambda y: join(y[:, ::-1])),

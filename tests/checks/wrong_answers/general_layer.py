@@ -41,6 +41,13 @@ def pushed_away(numbers):
     return _by_hand(numbers, strength=-40.0)
 
 
+@wrong("03.two_heads", "looks at both flagged cards")
+def both_flags_in_one_head(numbers):
+    W_q, W_k, W_v, W_o = _by_hand(numbers)
+    W_k[numbers + 2, 0] = 1
+    return W_q, W_k, W_v, W_o
+
+
 @wrong("03.two_heads", "W_q is 0")
 def no_query(numbers):
     return _by_hand(numbers, strength=0.0)
@@ -180,3 +187,20 @@ def values_detached(query, source, W_q, W_k, W_v, W_o, h, mask):
     v = (source.detach() @ W_v).view(batch, -1, h, d // h).transpose(1, 2)
     e = (q @ k.transpose(-1, -2) / (d // h) ** 0.5).masked_fill(~mask[:, None], float("-inf"))
     return (torch.softmax(e, -1) @ v).transpose(1, 2).reshape(query.shape) @ W_o
+
+
+@wrong("03.multi_head", "added to the scores as 0 and 1")
+def mask_added(query, source, W_q, W_k, W_v, W_o, h, mask):
+    q, k, v = (y.view(len(y), -1, h, y.shape[-1] // h).transpose(1, 2) for y in (query @ W_q, source @ W_k, source @ W_v))
+    weights = torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + mask[:, None], -1)
+    return (weights @ v).transpose(1, 2).reshape(query.shape) @ W_o
+
+
+@wrong("03.multi_head", "the inputs are cut into heads")
+def inputs_cut(query, source, W_q, W_k, W_v, W_o, h, mask):
+    heads = []
+    for part in torch.arange(query.shape[-1]).chunk(h):
+        q, k, v = query[..., part] @ W_q[part][:, part], source[..., part] @ W_k[part][:, part], source[..., part] @ W_v[part][:, part]
+        e = (q @ k.transpose(1, 2) / len(part) ** 0.5).masked_fill(~mask, float("-inf"))
+        heads.append(torch.softmax(e, -1) @ v)
+    return torch.cat(heads, -1) @ W_o
