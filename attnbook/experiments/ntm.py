@@ -138,7 +138,7 @@ def _optimal(batch, settings) -> float:
     return float(-(bits * p.log2() + (1 - bits) * (1 - p).log2()).sum(1).mean())
 
 
-def finite(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), seeds: int = 20, steps: int = 40, batch_size: int = 8,
+def finite(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), seeds: int = 20, steps: int = 20, batch_size: int = 8,
            learning_rates: Sequence[float] = (1e-2,), settings: Mapping[str, Sequence[Any]] = {
                "controller": ("feedforward", "lstm"), "shift": ("softmax", "scalar"), "memory_start": ("constant", "learned"),
                "heads": (1, 2)}, slots: int = 32, slot_width: int = 12, hidden_size: int = 50) -> dict:

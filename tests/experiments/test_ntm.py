@@ -32,6 +32,8 @@ def test_every_registered_run_trains_and_measures(name, tmp_path):
     assert len(figures["tests"]) == len(given["tests"]) and all(0.5 < row["per_bit"] < 2 for row in figures["tests"])
     for row, changed in zip(figures["tests"], given["tests"]):
         assert changed.items() <= row.items()
+        if given["task"] == "copy" and "length" in changed:
+            assert row["per_sequence"] == pytest.approx(8 * changed["length"] * row["per_bit"], rel=1e-3)
     assert (tmp_path / f"{given.get('checkpoint')}.seed0.safetensors").exists() == bool(given.get("checkpoint"))
     assert ("optimal" in figures) == (given["task"] == "n-grams")
 
