@@ -3,6 +3,7 @@
 import numpy as np
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import array, softmax
 
 
@@ -58,6 +59,11 @@ def words_before(answer, trial):
     }
     trial.close(got_context, expected @ value, "context", wrong)
 
+    def oracle(x, w_q, w_k, w_v):
+        return weigh(x @ w_q.T @ (x @ w_k.T).transpose(0, 2, 1) / np.sqrt(d_a), earlier) @ (x @ w_v.T)
+
+    check_slopes(trial, answer, (words, *matrices), dict(enumerate(("x", "W_q", "W_k", "W_v"))), oracle, part=0)
+
 
 @exercise("03.lstmn_step", title="One step of the LSTMN", difficulty=3, minutes=25)
 def lstmn_step(answer, trial):
@@ -79,22 +85,25 @@ def lstmn_step(answer, trial):
             trial.fail("the new row stands in front of the old ones: expected behind them")
         trial.close(got[0][:, :t], given[1], "the old rows of h_tape")
         trial.close(got[1][:, :t], given[2], "the old rows of c_tape")
-        given, known = [array(g) for g in given], [array(number) for number in numbers]
-        expected = _step(*given, *known)
-        _name(trial, got, expected, _variants(given, known, t))
+        arrays, known = [array(g) for g in given], [array(number) for number in numbers]
+        expected = _step(*arrays, *known)
+        _name(trial, got, expected, _variants(arrays, known, t))
         trial.close(got[2], expected[2], "summary")
         trial.close(got[1][:, -1], expected[1], "the new row of c_tape")
         trial.close(got[0][:, -1], expected[0], "the new row of h_tape")
+        if t > 1:
+            at = dict(enumerate(("x", "h_tape", "c_tape", "summary", "W_h", "W_x", "W_s", "v", "W", "b")))
+            check_slopes(trial, answer, (*given, *numbers), at, lambda *now: np.concatenate((now[1], _step(*now)[0][:, None]), 1), part=0)
 
 
 def _step(x, h_tape, c_tape, summary, w_h, w_x, w_s, v, w, b, *, order="ifoc", squash=np.tanh, out=np.tanh, axis=1,
           last_h=False, last_c=False, flat_c=False, query_h=False, no_x=False, no_s=False, turned=False, no_b=False,
-          forgotten=False):
+          forgotten=False, candidate=np.tanh, early=False, third="summary"):
     """(h_t, c_t, h̃_t), with one thing wrong if asked for."""
     batch, t, d = h_tape.shape
     before = h_tape[:, -1] if query_h and t else summary
     inside = h_tape @ w_h.T + ((0 if no_x else x @ w_x.T) + (0 * x[:, :1] if no_s else before @ w_s.T))[:, None]
-    weights = softmax(squash(inside) @ v, axis) if t else np.zeros((batch, 0))
+    weights = np.zeros((batch, 0)) if not t else softmax(squash(inside), axis) @ v if early else softmax(squash(inside) @ v, axis)
     h_tilde, c_tilde = (np.einsum("bt,btd->bd", weights, tape) for tape in (h_tape, c_tape))
     if t:
         h_tilde = h_tape[:, -1] if last_h else h_tilde
@@ -102,8 +111,9 @@ def _step(x, h_tape, c_tape, summary, w_h, w_x, w_s, v, w, b, *, order="ifoc", s
     joined = np.concatenate((x, h_tilde) if turned else (h_tilde, x), -1)
     parts = dict(zip(order, np.split(joined @ w.T + (0 if no_b else b), 4, -1)))
     i, f, o = (1 / (1 + np.exp(-parts[name])) for name in "ifo")
-    c = (0 if forgotten else f) * c_tilde + i * np.tanh(parts["c"])
-    return o * out(c), c, h_tilde
+    c = (0 if forgotten else f) * c_tilde + i * candidate(parts["c"])
+    h = o * out(c)
+    return h, c, {"summary": h_tilde, "state": h, "old": summary}[third]
 
 
 def _variants(given, known, t):
@@ -114,6 +124,8 @@ def _variants(given, known, t):
         "the tanh around c_t is missing: h_t = o ⊙ tanh(c_t)": dict(out=lambda c: c),
         "W meets [h̃_t; x_t]: yours is joined the other way round, x first": dict(turned=True),
         "the bias b is not added": dict(no_b=True),
+        "the candidate ĉ goes through a sigmoid: expected tanh": dict(candidate=lambda a: 1 / (1 + np.exp(-a))),
+        "the third result is the new state h_t: expected the summary h̃_t": dict(third="state"),
     }
     if t > 1:
         said |= {
@@ -124,6 +136,8 @@ def _variants(given, known, t):
             "the score uses the last row of the hidden tape: expected the summary h̃_{t-1} that came in": dict(query_h=True),
             "the score has no tanh: without it x and the summary shift all scores alike": dict(squash=lambda a: a),
             "the softmax runs over the batch (dim=0): expected over the rows of the tape": dict(axis=0),
+            "the softmax comes before v: first one score a row, tanh(…) · v, then the softmax over the rows": dict(early=True),
+            "the third result is the summary that came in: expected the one of this step, h̃_t": dict(third="old"),
             "the score does not use x_t": dict(no_x=True),
             "the score does not use the summary h̃_{t-1}": dict(no_s=True),
             "the forget gate is not used": dict(forgotten=True),

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import array, softmax
 
 
@@ -15,10 +16,10 @@ def _sigmoid(x):
 def gated_context(answer, trial):
     for batch, regions, width, d in ((2, 5, 4, 4), (3, trial.integers(6, 9), 4, 3)):
         features, scores, state = trial.normal(batch, regions, width), 2 * trial.normal(batch, regions), trial.normal(batch, d)
-        w, b = trial.normal(d), trial.normal(1)
-        got = trial.call(answer, features, scores, state, w, b)
+        parameters = trial.normal(d), trial.normal(1)
+        got = trial.call(answer, features, scores, state, *parameters)
         got = trial.tensor(got, "the context", (batch, width), mention="one vector a picture, as wide as a feature")
-        a, e, h, w, b = (array(t) for t in (features, scores, state, w, b))
+        a, e, h, w, b = (array(t) for t in (features, scores, state, *parameters))
         gate = _sigmoid(h @ w + b)[:, None]
 
         def context(weights):
@@ -44,6 +45,12 @@ def gated_context(answer, trial):
             wrong["the gate has one number a channel: it is one number for the whole context"] = vector * context(alpha)
         trial.close(got, gate * context(alpha), "the context", wrong)
 
+    def oracle(a, e, h, w, b):
+        return _sigmoid(h @ w + b)[:, None] * np.einsum("bi,bid->bd", softmax(e), a)
+
+    at = dict(enumerate(("the features", "the scores", "the state", "w", "b")))
+    check_slopes(trial, answer, (features, scores, state, *parameters), at, oracle)
+
 
 @exercise("03.coverage", title="The doubly stochastic penalty", difficulty=2, minutes=10)
 def coverage(answer, trial):
@@ -67,13 +74,22 @@ def coverage(answer, trial):
             (w * (np.arange(steps)[None] < ends[:, None] - 1)[..., None]).sum(1)),
         "the weights are added up over the regions, where they always give 1: add up over the steps": (
             ((1 - w.sum(2)) ** 2) * real).sum(1),
+        "the weights are added up over the regions, where they always give 1, and 0 in the padding: add up over the steps": (
+            (1 - (w * real[..., None]).sum(2)) ** 2).sum(1),
         "each step is squared alone: add up over the steps first": (((1 - w) ** 2) * real[..., None]).sum((1, 2)),
         "the square is missing: the parts cancel": (1 - seen).sum(-1),
         "the absolute value stands where the square should": np.abs(1 - seen).sum(-1),
         "the penalty is the mean over the regions: expected the sum": squares(seen) / regions,
         "the weights are averaged over the steps: expected the sum": squares(seen / ends[:, None]),
+        "the weights of all regions are added up before the square: square the shortfall of each region, then add up": (
+            (1 - seen.sum(-1)) ** 2),
+        "the shortfalls are added up before the square: square that of each region first": (1 - seen).sum(-1) ** 2,
+        "each region is asked for its equal share of the steps: the formula asks each for 1": (
+            (ends[:, None] / regions - seen) ** 2).sum(-1),
+        "only regions that fall short of 1 are counted: those above 1 pay too": (np.maximum(1 - seen, 0) ** 2).sum(-1),
     }
     trial.close(got, squares(seen), "the penalty", wrong)
+    check_slopes(trial, answer, (weights, lengths), {0: "the weights"}, lambda w: squares((w * real[..., None]).sum(1)))
 
 
 @exercise("03.reinforce", title="A loss for a choice", difficulty=4, minutes=25)
@@ -130,6 +146,13 @@ def reinforce(answer, trial):
             lp - b, choice=1 - regions * alpha),
         "the probability of the chosen region stands where its logarithm should": gradient(
             lp - b, choice=(alpha * picked).sum(-1, keepdims=True) * d_choice),
+        "the product of advantage and log p(s) is detached: detach the advantage alone, or the choices do not learn": gradient(
+            np.zeros(batch)),
+        "the scores at the chosen regions stand where log α should: a log_softmax is missing": gradient(lp - b, choice=picked),
+        "the means over the captions are multiplied: multiply for each caption, then take the mean": gradient(
+            np.full(batch, (lp - b).mean())),
+        "log p(s) is averaged over the steps: expected the sum": gradient(lp - b, choice=d_choice / steps),
+        "the entropy is averaged over the steps: expected the sum": gradient(lp - b, -1.0 / steps),
         "the advantage is left out: every choice is made more probable alike": gradient(np.ones(batch)),
         "the gradient is that of a sum over the captions: expected the mean": batch * right,
     }

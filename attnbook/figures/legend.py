@@ -37,6 +37,7 @@ def legend(figure: Figure, entries: Mapping[str, tuple[str, str]], *, columns: i
     unknown = sorted({kind for kind, _ in entries.values()} - set(_MARKS))
     if not entries or unknown:
         raise ValueError(f"entries: expected marks of the kinds {sorted(_MARKS)}, got {unknown or 'none'}")
+    wide = any(kind == "word" for kind, _ in entries.values())
     marks = [_MARKS[kind](color) for kind, color in entries.values()]
     return figure.legend(marks, list(entries), loc="outside lower center", ncols=min(columns, len(entries)), fontsize=9.5,
-                         handlelength=1.8, columnspacing=1.4, frameon=False)
+                         handlelength=2.8 if wide else 1.8, columnspacing=1.4, frameon=False)

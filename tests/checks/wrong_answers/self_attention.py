@@ -92,6 +92,35 @@ def turned_round(X, W_q, W_k, W_v):
     return _attend(X, W_q, W_k, W_v, _before(X))[::-1]
 
 
+@wrong("03.words_before", "no gradient goes back")
+def context_detached(X, W_q, W_k, W_v):
+    context, weights = _attend(X, W_q, W_k, W_v, _before(X))
+    return context.detach(), weights
+
+
+@wrong("03.words_before", "no gradient reaches W_q")
+def weights_detached(X, W_q, W_k, W_v):
+    _, weights = _attend(X, W_q, W_k, W_v, _before(X))
+    return weights.detach() @ (X @ W_v.T), weights
+
+
+@wrong("03.words_before", "the gradient at x is not finite")
+def nan_in_the_gradient(X, W_q, W_k, W_v):
+    q, k, v = X @ W_q.T, X @ W_k.T, X @ W_v.T
+    powers = torch.exp(q @ k.mT / math.sqrt(k.shape[-1])) * _before(X)
+    weights = (powers / powers.sum(-1, keepdim=True)).nan_to_num(0.0)
+    return weights @ v, weights
+
+
+@wrong("03.words_before", "a tensor is changed in place after it was used")
+def changed_after_use(X, W_q, W_k, W_v):
+    _, weights = _attend(X, W_q, W_k, W_v, _before(X), fill=-1e9)
+    values = X @ W_v.T
+    weights = torch.sigmoid(weights.logit())  # sigmoid keeps its result for the way back
+    weights[:, 0] = 0.0
+    return weights @ values, weights
+
+
 def _step(x, h_tape, c_tape, summary, W_h, W_x, W_s, v, W, b, order="ifoc", squash=torch.tanh, dim=1, before=None, h_tilde=None,
           c_tilde=None, join=lambda h, x: torch.cat([h, x], -1), out=torch.tanh):
     inside = h_tape @ W_h.T + (x @ W_x.T + (summary if before is None else before) @ W_s.T)[:, None]
@@ -175,7 +204,7 @@ def new_row_in_front(*given):
     return h_tape.roll(1, 1), c_tape.roll(1, 1), summary
 
 
-@wrong("03.lstmn_step", "summary[")
+@wrong("03.lstmn_step", "the summary that came in")
 def the_old_summary(*given):
     return *_step(*given)[:2], given[3]
 
@@ -193,3 +222,39 @@ def no_empty_tape(*given):
     if given[1].shape[1] == 0:
         return _step(*given, h_tilde=given[1][:, -1], c_tilde=given[2][:, -1])
     return _step(*given)
+
+
+@wrong("03.lstmn_step", "no gradient reaches x")
+def new_row_detached(*given):
+    h_tape, c_tape, summary = _step(*given)
+    return torch.cat([given[1], h_tape[:, -1:].detach()], 1), c_tape, summary
+
+
+@wrong("03.lstmn_step", "no gradient reaches c_tape")
+def memory_detached(x, h_tape, c_tape, *given):
+    new_h, new_c, summary = _step(x, h_tape, c_tape.detach(), *given)
+    return new_h, torch.cat([c_tape, new_c[:, -1:]], 1), summary
+
+
+@wrong("03.lstmn_step", "the third result is the new state")
+def state_as_summary(*given):
+    h_tape, c_tape, _ = _step(*given)
+    return h_tape, c_tape, h_tape[:, -1]
+
+
+@wrong("03.lstmn_step", "goes through a sigmoid")
+def sigmoid_candidate(x, h_tape, c_tape, summary, W_h, W_x, W_s, v, W, b):
+    weights = torch.softmax(torch.tanh(h_tape @ W_h.T + (x @ W_x.T + summary @ W_s.T)[:, None]) @ v, 1)[..., None]
+    summary, read = (weights * h_tape).sum(1), (weights * c_tape).sum(1)
+    i, f, o, new = (torch.cat([summary, x], -1) @ W.T + b).sigmoid().chunk(4, -1)
+    c = f * read + i * new
+    return torch.cat([h_tape, (o * c.tanh())[:, None]], 1), torch.cat([c_tape, c[:, None]], 1), summary
+
+
+@wrong("03.lstmn_step", "the softmax comes before v")
+def softmax_too_early(x, h_tape, c_tape, summary, W_h, W_x, W_s, v, W, b):
+    weights = (torch.softmax(torch.tanh(h_tape @ W_h.T + (x @ W_x.T + summary @ W_s.T)[:, None]), 1) @ v)[..., None]
+    summary, read = (weights * h_tape).sum(1), (weights * c_tape).sum(1)
+    i, f, o, new = (torch.cat([summary, x], -1) @ W.T + b).chunk(4, -1)
+    c = f.sigmoid() * read + i.sigmoid() * new.tanh()
+    return torch.cat([h_tape, (o.sigmoid() * c.tanh())[:, None]], 1), torch.cat([c_tape, c[:, None]], 1), summary

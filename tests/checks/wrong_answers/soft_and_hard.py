@@ -83,6 +83,21 @@ def keeps_the_regions(features, scores, state, w, b):
     return torch.sigmoid(state @ w + b)[:, None, None] * scores.softmax(-1)[..., None] * features
 
 
+@wrong("03.gated_context", "no gradient goes back")
+def context_detached(features, scores, state, w, b):
+    return _gated(features, scores, state, w, b).detach()
+
+
+@wrong("03.gated_context", "no gradient reaches the scores")
+def alpha_detached(features, scores, state, w, b):
+    return _gated(features, scores.detach(), state, w, b)
+
+
+@wrong("03.gated_context", "no gradient reaches the state")
+def gate_detached(features, scores, state, w, b):
+    return _gated(features, scores, state, w, b, lambda x: torch.sigmoid(x).detach())
+
+
 def _real(weights, lengths, shift=0):
     return (torch.arange(weights.shape[1]) < (lengths + shift)[:, None])[..., None]
 
@@ -135,6 +150,48 @@ def mean_over_steps(weights, lengths):
 @wrong("03.coverage", "one number a caption")
 def one_number(weights, lengths):
     return (1 - (weights * _real(weights, lengths)).sum(1)).square().sum()
+
+
+@wrong("03.coverage", "and 0 in the padding")
+def over_regions_with_padding(weights, lengths):
+    return (1 - (weights * _real(weights, lengths)).sum(2)).square().sum(1)
+
+
+@wrong("03.coverage", "square the shortfall of each region")
+def over_both(weights, lengths):
+    return (1 - (weights * _real(weights, lengths)).sum((1, 2))).square()
+
+
+@wrong("03.coverage", "added up before the square")
+def square_of_the_sum(weights, lengths):
+    return (1 - (weights * _real(weights, lengths)).sum(1)).sum(-1).square()
+
+
+@wrong("03.coverage", "its equal share of the steps")
+def equal_share(weights, lengths):
+    return (lengths[:, None] / weights.shape[2] - (weights * _real(weights, lengths)).sum(1)).square().sum(-1)
+
+
+@wrong("03.coverage", "those above 1 pay too")
+def one_sided(weights, lengths):
+    return (1 - (weights * _real(weights, lengths)).sum(1)).relu().square().sum(-1)
+
+
+@wrong("03.coverage", "no gradient goes back")
+def penalty_detached(weights, lengths):
+    return (1 - (weights * _real(weights, lengths)).sum(1)).square().sum(-1).detach()
+
+
+@wrong("03.coverage", "no gradient goes back")
+def penalty_of_numbers(weights, lengths):
+    rows = zip(weights.tolist(), lengths.tolist())
+    return torch.tensor([sum((1 - sum(column)) ** 2 for column in zip(*row[:length])) for row, length in rows])
+
+
+@wrong("03.coverage", "the gradient at the weights is not")
+def half_detached(weights, lengths):
+    away = 1 - (weights * _real(weights, lengths)).sum(1)
+    return (away * away.detach()).sum(-1)
 
 
 def _reinforce(scores, chosen, log_p, baseline, entropy_weight, advantage=lambda p, b: p - b, detach=True, sign=-1, pick=None,
@@ -195,6 +252,38 @@ def probability(*inputs):
 @wrong("03.reinforce", "the advantage is left out")
 def no_advantage(*inputs):
     return _reinforce(*inputs, advantage=lambda p, b: torch.ones_like(p))
+
+
+@wrong("03.reinforce", "detach the advantage alone")
+def product_detached(scores, chosen, log_p, baseline, entropy_weight):
+    log_alpha = scores.log_softmax(-1)
+    log_choice = log_alpha.gather(-1, chosen[..., None])[..., 0].sum(1)
+    entropy = -(log_alpha.exp() * log_alpha).sum((1, 2))
+    return (-log_p - ((log_p - baseline) * log_choice).detach() - entropy_weight * entropy).mean()
+
+
+@wrong("03.reinforce", "a log_softmax is missing")
+def scores_gathered(scores, chosen, *inputs):
+    picked = scores.gather(-1, chosen[..., None])[..., 0].sum(1)
+    return _reinforce(scores, chosen, *inputs, pick=lambda log_alpha, chosen: picked)
+
+
+@wrong("03.reinforce", "the means over the captions are multiplied")
+def product_of_means(scores, chosen, log_p, baseline, entropy_weight):
+    log_alpha = scores.log_softmax(-1)
+    log_choice = log_alpha.gather(-1, chosen[..., None])[..., 0].sum(1)
+    entropy = -(log_alpha.exp() * log_alpha).sum((1, 2))
+    return -log_p.mean() - (log_p - baseline).detach().mean() * log_choice.mean() - entropy_weight * entropy.mean()
+
+
+@wrong("03.reinforce", "log p(s) is averaged over the steps")
+def mean_over_the_steps(scores, *inputs):
+    return _reinforce(scores, *inputs, pick=lambda la, chosen: la.gather(-1, chosen[..., None])[..., 0].mean(1))
+
+
+@wrong("03.reinforce", "the entropy is averaged over the steps")
+def mean_entropy(scores, *inputs):
+    return _reinforce(scores, *inputs, sign=-1 / scores.shape[1])
 
 
 @wrong("03.reinforce", "the words do not learn")
