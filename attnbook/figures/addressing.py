@@ -108,9 +108,10 @@ def shift_kernels(kernels: Mapping[str, object]) -> Figure:
     for k, (ax, (name, row)) in enumerate(zip(axes[0], rows.items())):
         shifts = np.arange(len(row)) - len(row) // 2
         ax.bar(shifts, row, color=COLORS[k], width=0.55)
-        for at, value in zip(shifts, row):
-            if value > 0.004:
-                ax.text(at, value + 0.02, f"{value:.2f}", ha="center", fontsize=9)
+        for at, value, right in zip(shifts, row, (*row[1:], 0)):
+            if value > 0.004:  # among many narrow bars a number gives way to a higher one at its right
+                crowded = len(row) > 9 and right > value
+                ax.text(at + 0.3 * crowded, value + 0.02, f"{value:.2f}", ha="right" if crowded else "center", fontsize=9)
         ax.set(title=name, xlabel="shift $k$", xticks=shifts, ylim=(0, 1.1))
         ax.grid(axis="x", visible=False)
     axes[0, 0].set_ylabel("$s(k)$")

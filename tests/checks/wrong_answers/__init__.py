@@ -11,6 +11,7 @@ from . import (
     global_and_local,
     gradients,
     long_sources,
+    memory,
     scores,
     self_attention,
     soft_and_hard,
