@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import array, softmax
 
 
@@ -19,8 +20,11 @@ def learned_query(answer, trial):
         trial.fail("your function returns (weights, pooled): expected (pooled, weights)")
     empty = "the last sequence has no real position: its weights and its vector are zeros"
     got = trial.tensor(got, "weights", (batch, n), nan=empty)
-    got_pooled = trial.tensor(got_pooled, "pooled", (batch, d), nan=empty)
-    h, w, b, u = (array(t) for t in (annotations, w, b, u))
+    if tuple(getattr(got_pooled, "shape", ())) == (batch, d_a):
+        trial.fail("the keys are added up: they only give the weights, the vector is the weighted sum of the annotations")
+    got_pooled = trial.tensor(got_pooled, "pooled", (batch, d), nan=empty, mention="as wide as an annotation")
+    given = annotations, w, b, u
+    h, w, b, u = (array(t) for t in given)
     real = np.arange(n)[None] < np.array(lengths.tolist())[:, None]
     inside = h @ w.T + b
     scores = np.tanh(inside) @ u
@@ -56,11 +60,17 @@ def learned_query(answer, trial):
         "the vector is the mean of the weighted annotations: the weights add up to 1, add them up": pooled / n,
     })
 
+    def oracle(h, w, b, u):
+        return np.einsum("bn,bnd->bd", weigh(np.tanh(h @ w.T + b) @ u), h)
+
+    at = dict(enumerate(("annotations", "W", "b", "u")))
+    check_slopes(trial, answer, (*given, lengths), at, oracle, part=0)
+
 
 def _scales(count, words, d, start=1):
-    """l_kj of a sentence of ``count`` words in ``words`` places, with j and k counted from ``start``."""
-    j, k = np.arange(start, words + start)[:, None], np.arange(start, d + start)[None]
-    scale = (1 - j / count) - (k / d) * (1 - 2 * j / count)
+    """l_rj of a sentence of ``count`` words in ``words`` places, with j and r counted from ``start``."""
+    j, r = np.arange(start, words + start)[:, None], np.arange(start, d + start)[None]
+    scale = (1 - j / count) - (r / d) * (1 - 2 * j / count)
     return np.where(np.arange(words)[:, None] < count, scale, 0.0)
 
 
@@ -78,50 +88,64 @@ def position_encoding(answer, trial):
         return np.stack([(scale * row).sum(0) for scale, row in zip(scales, x)])
 
     expected = vectors([_scales(count, words, d) for count in ends])
-    j, k = np.arange(1, words + 1)[:, None], np.arange(1, d + 1)[None]
+    j, r = np.arange(1, words + 1)[:, None], np.arange(1, d + 1)[None]
 
     def scaled(scale, count):
         return np.where(np.arange(words)[:, None] < count, scale, 0.0)
 
     wrong = {
         "the words are added up as they are: multiply word j with l_j first": vectors([real[b][:, None] * 1.0 for b in range(batch)]),
-        "the words are counted from 0: j and k start at 1": vectors([_scales(count, words, d, 0) for count in ends]),
+        "the words are counted from 0: j and r start at 1": vectors([_scales(count, words, d, 0) for count in ends]),
         "the words j are counted from 0: j starts at 1": vectors(
-            [scaled((1 - (j - 1) / c) - (k / d) * (1 - 2 * (j - 1) / c), c) for c in ends]),
-        "the components k are counted from 0: k starts at 1": vectors(
-            [scaled((1 - j / c) - ((k - 1) / d) * (1 - 2 * j / c), c) for c in ends]),
+            [scaled((1 - (j - 1) / c) - (r / d) * (1 - 2 * (j - 1) / c), c) for c in ends]),
+        "the components r are counted from 0: r starts at 1": vectors(
+            [scaled((1 - j / c) - ((r - 1) / d) * (1 - 2 * j / c), c) for c in ends]),
         "J is the padded length: it is the number of real words of each sentence": vectors(
-            [scaled((1 - j / words) - (k / d) * (1 - 2 * j / words), c) for c in ends]),
+            [scaled((1 - j / words) - (r / d) * (1 - 2 * j / words), c) for c in ends]),
         "the padding is added as well: leave out the words behind the end of the sentence": vectors(
-            [(1 - j / c) - (k / d) * (1 - 2 * j / c) for c in ends]),
+            [(1 - j / c) - (r / d) * (1 - 2 * j / c) for c in ends]),
         "J is the padded length, and the padding is added as well": vectors(
-            [(1 - j / words) - (k / d) * (1 - 2 * j / words) for _ in ends]),
-        "the two terms are added: l_kj is their difference": vectors(
-            [scaled((1 - j / c) + (k / d) * (1 - 2 * j / c), c) for c in ends]),
-        "k/d is missing: each component has a slope of its own": vectors([scaled((1 - j / c) - (1 - 2 * j / c), c) for c in ends]),
+            [(1 - j / words) - (r / d) * (1 - 2 * j / words) for _ in ends]),
+        "the two terms are added: l_rj is their difference": vectors(
+            [scaled((1 - j / c) + (r / d) * (1 - 2 * j / c), c) for c in ends]),
+        "r/d is missing: each component has a slope of its own": vectors([scaled((1 - j / c) - (1 - 2 * j / c), c) for c in ends]),
         "this is the mean of the words: the sum was asked for": np.stack([e / c for e, c in zip(expected, ends)]),
+        "one word of the padding is added: j = 1 … J, so with places counted from 0 the words are at 0 … J − 1": vectors(
+            [np.where(np.arange(words)[:, None] <= c, (1 - j / c) - (r / d) * (1 - 2 * j / c), 0.0) for c in ends]),
+        "the last word of each sentence is left out: j = 1 … J": vectors(
+            [np.where(np.arange(words)[:, None] < c - 1, (1 - j / c) - (r / d) * (1 - 2 * j / c), 0.0) for c in ends]),
+        "the brackets are wrong: r/d multiplies (1 − 2j/J), and nothing else does": vectors(
+            [scaled(((1 - j / c) - (r / d)) * (1 - 2 * j / c), c) for c in ends]),
+        "the brackets are missing: r/d multiplies both terms of (1 − 2j/J)": vectors([scaled((1 - j / c) - (r / d) - 2 * j / c, c) for c in ends]),
+        "the brackets are wrong: 1 − 2j/J, not (1 − 2j)/J": vectors([scaled((1 - j / c) - (r / d) * (1 - 2 * j) / c, c) for c in ends]),
+        "the 2 is missing: (1 − 2j/J)": vectors([scaled((1 - j / c) - (r / d) * (1 - j / c), c) for c in ends]),
     }
     trial.close(got, expected, "the sentence vectors", wrong)
+    check_slopes(trial, answer, (embedded, torch.tensor(ends)), {0: "embedded"}, lambda x: np.stack(
+        [(_scales(count, words, d) * row).sum(0) for count, row in zip(ends, x)]))
 
 
 @exercise("03.memory_hops", title="Hop by hop", difficulty=3, minutes=20)
 def memory_hops(answer, trial):
-    batch, n, d, hops = 3, trial.integers(4, 7), 4, 3
+    batch, n, d, hops = 2, trial.integers(4, 7), 4, 3
     question = trial.normal(batch, d)
     memories = [trial.normal(batch, n, d) for _ in range(hops + 1)]
-    lengths = torch.tensor([n, 2, n - 1])
+    lengths = torch.tensor([2, n - 1])
     result = trial.call(answer, question, memories, lengths)
     got, got_weights = trial.parts(result, ("u", "weights"))
     got = trial.tensor(got, "u", (batch, d))
+    if tuple(getattr(got_weights, "shape", ())) == (hops, batch, n):
+        trial.fail("weights has the hops in front: expected (batch, K, n), so stack them in dimension 1")
     got_weights = trial.tensor(got_weights, "weights", (batch, hops, n), mention="one row of weights a hop")
     q, ms = array(question), [array(m) for m in memories]
     real = np.arange(n)[None] < np.array(lengths.tolist())[:, None]
 
-    def run(key=lambda k: k, value=lambda k: k + 1, forget=False, freeze=False, masked=True, axis=-1, scale=1.0, soft=True):
+    def run(key=lambda k: k, value=lambda k: k + 1, forget=False, freeze=False, masked=True, axis=-1, scale=1.0, soft=True, after=False):
         u, rows = q, []
         for k in range(hops):
             e = scale * np.einsum("bd,bnd->bn", q if freeze else u, ms[key(k)])
             p = softmax(np.where(real, e, -np.inf) if masked else e, axis) if soft else e * real
+            p = p * real if after else p
             o = np.einsum("bn,bnd->bd", p, ms[value(k)])
             u = o if forget else u + o
             rows.append(p)
@@ -132,6 +156,8 @@ def memory_hops(answer, trial):
         "u is forgotten: the next question is u + o, not o": run(forget=True),
         "every hop asks the first question: ask with u of the hop before": run(freeze=True),
         "the padding gets weight: the lengths are not used": run(masked=False),
+        "the weights of the padding are set to 0 after the softmax: those of the sentences no longer add up to 1": run(
+            masked=False, after=True),
         "the values of a hop are its keys: memory k is read by its neighbour, memory k + 1": run(value=lambda k: k),
         "every hop reads the first two memories: hop k has the keys k and the values k + 1": run(lambda k: 0, lambda k: 1),
         "keys and values are swapped: hop k compares with memory k and adds up memory k + 1": run(lambda k: k + 1, lambda k: k),
@@ -149,4 +175,18 @@ def memory_hops(answer, trial):
     last = np.einsum("bn,bnd->bd", weights[:, -1], ms[-1])
     outputs["this is o of the last hop: u + o was asked for"] = last
     outputs["this is u before the last hop: add what the last hop found"] = expected - last
+    outputs["the values of a hop are its keys: hop k adds up memory k + 1"] = q + sum(
+        np.einsum("bn,bnd->bd", weights[:, k], ms[k]) for k in range(hops))
     trial.close(got, expected, "u", outputs)
+
+    def oracle(q, *ms):
+        u = q
+        for keys, values in zip(ms, ms[1:]):
+            u = u + np.einsum("bn,bnd->bd", softmax(np.where(real, np.einsum("bd,bnd->bn", u, keys), -np.inf)), values)
+        return u
+
+    def by_hand(question, *rest):
+        return answer(question, list(rest[:-1]), rest[-1])
+
+    at = {0: "the question"} | {k + 1: f"memory {k + 1}" for k in range(hops + 1)}
+    check_slopes(trial, by_hand, (question, *memories, lengths), at, oracle, part=0)

@@ -23,7 +23,7 @@ class Answered(NamedTuple):
 def position_encoding(lengths: torch.Tensor, words: int, width: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Weights that tell the first word of a sentence from the last when its words are added up.
 
-    ``l_kj = (1 − j/J) − (k/d)(1 − 2j/J)`` for word j = 1 … J and component k = 1 … d, and 0 for j > J.
+    ``l_rj = (1 − j/J) − (r/d)(1 − 2j/J)`` for word j = 1 … J and component r = 1 … d, and 0 for j > J.
 
     Args:
         lengths: J, whole numbers ``(…)``: the real words of each sentence, not the padded ones; 0 gives zeros.
@@ -38,18 +38,19 @@ def position_encoding(lengths: torch.Tensor, words: int, width: int, dtype: torc
     """
     total = lengths[..., None, None].clamp_min(1).to(dtype)  # J
     j = torch.arange(1, words + 1, device=lengths.device, dtype=dtype)[:, None]
-    k = torch.arange(1, width + 1, device=lengths.device, dtype=dtype)
-    encoding = (1 - j / total) - (k / width) * (1 - 2 * j / total)
+    r = torch.arange(1, width + 1, device=lengths.device, dtype=dtype)
+    encoding = (1 - j / total) - (r / width) * (1 - 2 * j / total)
     return encoding.masked_fill(j > lengths[..., None, None], 0.0)
 
 
 class MemoryNetwork(nn.Module):
     """Answer a question with one word from a story of sentences.
 
-    For hop k = 1 … K over the sentences i with words x_ij: ``m_i = Σ_j l_j ⊙ A^k x_ij + T_A^k(i)``,
-    ``c_i = Σ_j l_j ⊙ C^k x_ij + T_C^k(i)``, ``p = softmax_i(u_k·m_i)``, ``o_k = Σ_i p_i c_i``, ``u_{k+1} = u_k + o_k``,
-    from ``u_1 = Σ_j l_j ⊙ B q_j`` to ``â = softmax(W u_{K+1})``. Weights are tied between neighbours: ``A^1 = B``,
-    ``A^{k+1} = C^k``, ``W^T = C^K`` and ``T_A^{k+1} = T_C^k``, so K hops have K + 1 embedding matrices.
+    For hop k = 1 … K over the sentences i = 1 … n with words x_ij, where A[x] is the column of A for the word x:
+    ``m_i = Σ_j l_j ⊙ A_k[x_ij] + θ_{k,n−i}``, ``c_i = Σ_j l_j ⊙ C_k[x_ij] + θ_{k+1,n−i}``, ``p = softmax_i(u_k·m_i)``,
+    ``o_k = Σ_i p_i c_i``, ``u_{k+1} = u_k + o_k``, from ``u_1 = Σ_j l_j ⊙ B[q_j]`` to ``â = softmax(W u_{K+1})``. Weights are
+    tied between neighbours: ``A_1 = B``, ``A_{k+1} = C_k``, and the rows of W are the columns of C_K, so K hops have K + 1
+    embedding matrices, and as many θ.
 
     A hop is :func:`attnbook.attend` with the dot score: query u_k, keys m_i, values c_i.
 
@@ -59,7 +60,7 @@ class MemoryNetwork(nn.Module):
         hops: K.
         max_memories: the most sentences of a story.
         encoding: ``"position"`` for l_j as in :func:`position_encoding`, ``"bag"`` for l_j = 1.
-        temporal: with T_A and T_C; i counts back from the last sentence, which is 0.
+        temporal: with θ; its index n − i counts back from the last sentence, which is 0.
         init_std: every matrix starts from a normal distribution of this deviation. The paper's 0.1 makes all first
             scores nearly equal, and there the paper begins without the softmax (linear start), which is not done
             here: about 0.4 lets a question find its own words from the start.
@@ -80,7 +81,7 @@ class MemoryNetwork(nn.Module):
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
         self.hops, self.encoding = check_positive("hops", hops), encoding
         self.max_memories = check_positive("max_memories", max_memories)
-        self.embeddings = nn.ModuleList(  # A^1 = B, A^2 = C^1, …, C^K = W^T
+        self.embeddings = nn.ModuleList(  # A_1 = B, A_2 = C_1, …, C_K: also W
             nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0) for _ in range(hops + 1))
         self.times = nn.ParameterList(
             nn.Parameter(torch.zeros(max_memories, d_embed)) for _ in range(hops + 1 if temporal else 0))
@@ -116,8 +117,8 @@ class MemoryNetwork(nn.Module):
             o, p = attend(self.score, u[:, None], keys, values, real[:, None])  # (batch, 1, d), (batch, 1, n)
             u = u + o[:, 0]
             weights.append(p[:, 0])
-            keys = values  # A^{k+1} = C^k
-        return Answered(nn.functional.linear(u, self.embeddings[-1].weight), torch.stack(weights, 1))  # W = (C^K)^T
+            keys = values  # A_{k+1} = C_k
+        return Answered(nn.functional.linear(u, self.embeddings[-1].weight), torch.stack(weights, 1))  # W: a row a word, from C_K
 
     def _check(self, story: torch.Tensor, question: torch.Tensor) -> None:
         for name, ids, dimensions, shape in (("story", story, 3, "(batch, sentences, words)"),

@@ -73,6 +73,29 @@ def query_mean_of_weighted(h, W, b, u, lengths):
     return pooled / h.shape[1], weights
 
 
+@wrong("03.learned_query", "the keys are added up")
+def query_pools_keys(h, W, b, u, lengths):
+    _, weights = _pool(h, W, b, u, lengths)
+    return (weights[..., None] * torch.tanh(h @ W.T + b)).sum(1), weights
+
+
+@wrong("03.learned_query", "exp(0) is 1")
+def query_zero_for_infinity(h, W, b, u, lengths):
+    return _pool(h, W, b, u, lengths, fill=0.0, clean=False)
+
+
+@wrong("03.learned_query", "no gradient goes back")
+def query_detached(h, W, b, u, lengths):
+    pooled, weights = _pool(h, W, b, u, lengths)
+    return pooled.detach(), weights
+
+
+@wrong("03.learned_query", "no gradient reaches u")
+def query_weights_detached(h, W, b, u, lengths):
+    _, weights = _pool(h, W, b, u, lengths)
+    return (weights[..., None].detach() * h).sum(1) + 0 * (W.sum() + b.sum()), weights
+
+
 def _encode(x, lengths, first_word=1, first_component=1, total=None, mask=True, sign=-1):
     _, words, d = x.shape
     j = torch.arange(first_word, words + first_word).float()[None, :, None]
@@ -99,7 +122,7 @@ def encoding_words_from_zero(x, lengths):
     return _encode(x, lengths, 0)
 
 
-@wrong("03.position_encoding", "the components k are counted from 0")
+@wrong("03.position_encoding", "the components r are counted from 0")
 def encoding_components_from_zero(x, lengths):
     return _encode(x, lengths, 1, 0)
 
@@ -127,6 +150,48 @@ def encoding_mean(x, lengths):
 @wrong("03.position_encoding", "the shape is")
 def encoding_not_summed(x, lengths):
     return x * _real(lengths, x.shape[1])[..., None]
+
+
+def _encode_with(x, lengths, scale, last=0):
+    """With another scale: a function of j, k / d and J, broadcast to (batch, words, d)."""
+    _, words, d = x.shape
+    j, k = torch.arange(1, words + 1).float()[None, :, None], torch.arange(1, d + 1) / d
+    return (scale(j, k, lengths[:, None, None].float()) * _real(lengths + last, words)[..., None] * x).sum(1)
+
+
+@wrong("03.position_encoding", "one word of the padding is added")
+def encoding_places_from_zero(x, lengths):
+    return _encode_with(x, lengths, lambda j, k, J: (1 - j / J) - k * (1 - 2 * j / J), last=1)
+
+
+@wrong("03.position_encoding", "the last word of each sentence is left out")
+def encoding_last_word_lost(x, lengths):
+    return _encode_with(x, lengths, lambda j, k, J: (1 - j / J) - k * (1 - 2 * j / J), last=-1)
+
+
+@wrong("03.position_encoding", "the brackets are wrong: r/d multiplies")
+def encoding_brackets(x, lengths):
+    return _encode_with(x, lengths, lambda j, k, J: ((1 - j / J) - k) * (1 - 2 * j / J))
+
+
+@wrong("03.position_encoding", "the brackets are missing")
+def encoding_no_brackets(x, lengths):
+    return _encode_with(x, lengths, lambda j, k, J: 1 - j / J - k * 1 - 2 * j / J)
+
+
+@wrong("03.position_encoding", "not (1 − 2j)/J")
+def encoding_divides_all(x, lengths):
+    return _encode_with(x, lengths, lambda j, k, J: (1 - j / J) - k * (1 - 2 * j) / J)
+
+
+@wrong("03.position_encoding", "the 2 is missing")
+def encoding_without_the_two(x, lengths):
+    return _encode_with(x, lengths, lambda j, k, J: (1 - j / J) - k * (1 - j / J))
+
+
+@wrong("03.position_encoding", "no gradient goes back")
+def encoding_detached(x, lengths):
+    return _encode(x, lengths).detach()
 
 
 def _hops(u, memories, lengths, forget=False, freeze=False, masked=True, dim=-1, scale=1.0, pairs=None):
@@ -193,3 +258,41 @@ def hops_last_output(u, memories, lengths):
 def hops_last_weights(u, memories, lengths):
     found, weights = _hops(u, memories, lengths)
     return found, weights[:, -1]
+
+
+@wrong("03.memory_hops", "after the softmax")
+def hops_mask_after(u, memories, lengths):
+    rows = []
+    for keys, values in zip(memories, memories[1:]):
+        p = torch.softmax((u[:, None] * keys).sum(-1), -1) * _real(lengths, keys.shape[1])
+        u = u + (p[..., None] * values).sum(1)
+        rows.append(p)
+    return u, torch.stack(rows, 1)
+
+
+@wrong("03.memory_hops", "the values of a hop are its keys")
+def hops_keys_for_values_at_the_end(u, memories, lengths):
+    _, weights = _hops(u, memories, lengths)
+    return u + sum((weights[:, k, :, None] * memory).sum(1) for k, memory in enumerate(memories[:-1])), weights
+
+
+@wrong("03.memory_hops", "the hops in front")
+def hops_stacked_in_front(u, memories, lengths):
+    found, weights = _hops(u, memories, lengths)
+    return found, weights.transpose(0, 1)
+
+
+@wrong("03.memory_hops", "no gradient goes back")
+def hops_detached(u, memories, lengths):
+    found, weights = _hops(u, memories, lengths)
+    return found.detach(), weights
+
+
+@wrong("03.memory_hops", "the gradient at the question is not")
+def hops_forget_the_way(u, memories, lengths):
+    rows = []
+    for keys, values in zip(memories, memories[1:]):
+        p = torch.softmax((u.detach()[:, None] * keys).sum(-1).masked_fill(~_real(lengths, keys.shape[1]), float("-inf")), -1)
+        u = u + (p[..., None] * values).sum(1)
+        rows.append(p)
+    return u, torch.stack(rows, 1)
