@@ -37,7 +37,7 @@ def test_the_animation_has_a_still_then_a_frame_a_step():
     weights = torch.nn.functional.one_hot(torch.tensor([[0, 5], [0, 4], [5, 4], [4, 3]]), N).float()
     before = plt.get_fignums()
     data = figures.memory_animation(memory, weights, torch.rand(T, 4), torch.rand(T, 2), names=["read", "write"],
-                                    titles=["a", "b", "c", "d"], milliseconds=200, plays=2)
+                                    titles=["the same"] * T, milliseconds=200, plays=2)
     assert plt.get_fignums() == before, "no figure is left open, or it would be shown too"
     picture = Image.open(io.BytesIO(data))
     assert picture.format == "PNG" and picture.is_animated and picture.n_frames == T + 1
@@ -48,7 +48,7 @@ def test_the_animation_has_a_still_then_a_frame_a_step():
         frames.append(np.asarray(picture.convert("RGB")))
         if k:
             assert picture.info["duration"] == (600 if k == T else 200)
-    assert all((a != b).any() for a, b in zip(frames, frames[1:]))
+    assert all((a != b).any() for a, b in zip(frames, frames[1:])), "it moves, though the titles do not"
     assert all(np.median(frame[[0, -1]]) > 215 for frame in frames), "a light face"
     again = figures.memory_animation(memory, weights, torch.zeros(T, 4), torch.zeros(T, 2), names=["read", "write"])
     assert again != data and len(again) < 400_000
