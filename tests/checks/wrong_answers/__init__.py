@@ -12,6 +12,7 @@ from . import (
     gradients,
     long_sources,
     memory,
+    pointing,
     scores,
     self_attention,
     soft_and_hard,
