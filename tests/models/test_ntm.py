@@ -2,6 +2,8 @@
 
 import importlib.util
 import itertools
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,10 @@ from hypothesis import strategies as st
 from oracles_ntm import Machine
 
 from attnbook import NTM
+from attnbook.mechanisms import addressing
 from attnbook.mechanisms.memory_step import HeadParameters, memory_step, plain_memory_step
 
+memory_step_module = sys.modules["attnbook.mechanisms.memory_step"]
 EXACT = {"atol": 1e-10, "rtol": 0}
 SMALL = dict(hidden_size=6, slots=7, slot_width=3)
 KINDS = [dict(controller=c, shift=s, memory_start=m, **more)
@@ -260,6 +264,18 @@ def test_the_compiled_cell_gives_the_same(kind):
     torch.testing.assert_close(found.weights, expected.weights, atol=1e-5, rtol=1e-4)
     for p, grad in zip(net.parameters(), plain):
         torch.testing.assert_close(p.grad, grad, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=words)
+def test_no_tensor_is_made_on_another_device_than_the_machine_s(kind, monkeypatch):
+    """The meta device has shapes and no numbers; a tensor of the CPU among its own stops an operation, as on a GPU."""
+    for module in (addressing, memory_step_module):  # there is no autocast to leave on that device
+        monkeypatch.setattr(module, "without_autocast", lambda tensor: nullcontext())
+    net = machine(**kind).to("meta")
+    out = net(inputs().to("meta"), need_weights=True)
+    assert {part.device.type for part in (out.logits, out.weights, *out.state[:3], *out.state.controller)} == {"meta"}
+    out.logits.sum().backward()
+    assert all(p.grad.device.type == "meta" for p in net.parameters())
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
