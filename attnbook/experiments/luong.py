@@ -16,7 +16,7 @@ from ..tasks.batches import SequenceBatches, collate
 from ..training import cosine_decay, exact_match, fit, greedy, token_loss
 from . import translation
 
-__all__ = ["PAPER_PERPLEXITY", "SYSTEMS", "multi30k", "ranking", "spearman"]
+__all__ = ["PAPER_BLEU", "PAPER_PERPLEXITY", "SYSTEMS", "multi30k", "ranking", "spearman", "starts"]
 
 SYSTEMS = {"global (location)": ("global", "location"), "global (dot)": ("global", "dot"),
            "global (general)": ("global", "general"), "global (concat)": ("global", "additive"),
@@ -30,6 +30,10 @@ PAPER_PERPLEXITY = {"global (location)": 6.4, "global (dot)": 6.1, "global (gene
 
 Source: Luong, Pham and Manning 2015, table 4.
 """
+
+PAPER_BLEU = {"global (location)": 18.1, "global (dot)": 18.6, "global (general)": 17.3, "local-m (general)": 18.6,
+              "local-p (dot)": 18.0, "local-p (general)": 19.0}
+"""Of the systems for which the paper gives one, without the replacement of unknown words. Source: the same table."""
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
@@ -83,6 +87,52 @@ def ranking(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"
     paper = [PAPER_PERPLEXITY[row["system"]] for row in rows]
     return {"longest_source": longest, "systems": rows,
             "rank_correlation": round(spearman([row["perplexity"] for row in rows], paper), 3)}
+
+
+def _windows(net, batch, pairs) -> dict:
+    """Where the windows of a local-p model stand: their places against those of the words that say the digit."""
+    device = next(net.parameters()).device
+    with torch.no_grad():
+        memory = net.encode(batch.source.to(device), batch.lengths)
+        state, places = net.start(memory), []
+        for token in batch.target_in.to(device).unbind(1):
+            t, state = state.t, net.step(token, state, memory).state
+            places.append(net.positions(state.recurrent[0][:, -1:], memory, t[:, None]))  # of the state of the top layer
+        places = torch.cat(places, 1).cpu()
+    found = [(float(places[b, t]), min(words)) for b, pair in enumerate(pairs) for t, words in enumerate(pair.alignment) if words]
+    inside = sum(abs(math.floor(p + 0.5) - i) <= net.half_width for p, i in found) / len(found)
+    return {"correlation": round(float(np.corrcoef(np.array(found).T)[0, 1]), 3), "inside": round(inside, 3)}
+
+
+def starts(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), warmups: Sequence[int] = (20, 100),
+           train_pairs: int = 20000, test_pairs: int = 1000, steps: int = 400, learning_rate: float = 6e-3, d_embed: int = 48,
+           hidden_size: int = 64, half_width: int = 3, looks: Sequence[int] = (0, 25, 50, 100, 200, 300)) -> dict:
+    """Train local-p (general) on numbers from one start, with each length of the warm-up, and watch where its windows stand.
+
+    The batches are the same for every seed: nothing differs but the numbers that the model starts from.
+    """
+    task = make_task("numbers-en", train=train_pairs, valid=0, test=test_pairs, seed=0, digits=(1, 9), british=True)
+    batches = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 64, seed=0)
+    pairs = [pair for pair in task.test if len(pair.source) >= 12][:200]
+    watched = collate(pairs, task.source_vocab, task.target_vocab)
+    rows = []
+    for warmup in warmups:
+        torch.manual_seed(seed)
+        net = Luong(len(task.source_vocab), len(task.target_vocab), d_embed=d_embed, hidden_size=hidden_size, attention="local-p",
+                    score="general", half_width=half_width)
+        track = []
+
+        def loss(model, batch):
+            if len(track) < len(looks) and made[0] == looks[len(track)]:
+                track.append({"step": made[0], **_windows(model, watched, pairs)})
+            made[0] += 1
+            return token_loss(model, batch)
+
+        made = [0]
+        fit(net, batches, loss, steps=steps, learning_rate=learning_rate, schedule=cosine_decay(steps, warmup), device=device)
+        track.append({"step": steps, **_windows(net, watched, pairs)})
+        rows.append({"warmup": warmup, "track": track, **_measure(net, task.test, task)})
+    return {"rows": rows}
 
 
 def multi30k(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), system: str = "global (general)",
