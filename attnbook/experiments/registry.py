@@ -68,6 +68,8 @@ _add("luong-ranking", "luong:ranking", "Global and local attention, the eight sy
      "2 minutes on one CPU core", task="numbers-en", options={"digits": [1, 9]})
 _add("luong-ranking-phrases", "luong:ranking", "The same eight systems on noun phrases", "4 minutes on one CPU core",
      task="phrases", options={"phrases": [1, 2]}, steps=1000)
+_add("luong-local-p-starts", "luong:starts", "Local-p from one start, with a short and a long warm-up: where its windows go",
+     "1 minute on one CPU core")
 for _attention, _scores in (("global", ("location", "dot", "general", "concat")), ("local-m", ("dot", "general")),
                             ("local-p", ("dot", "general"))):
     for _score in _scores:

@@ -31,6 +31,19 @@ def test_the_ranking_trains_all_eight_systems_alike(tmp_path, name):
     assert -1 <= record["figures"]["rank_correlation"] <= 1
 
 
+def test_the_windows_of_each_start_are_watched(tmp_path):
+    tiny = {k: v for k, v in TINY.items() if k != "batch_size"} | {"steps": 5, "looks": (0, 3), "warmups": (1, 4)}
+    one, again, other = (json.loads(reproduce("luong-local-p-starts", seed=seed, out=tmp_path / str(k), device="cpu", **tiny).read_text())
+                         ["figures"]["rows"] for k, seed in enumerate((0, 0, 1)))
+    assert [row["warmup"] for row in one] == [1, 4] and one == again != other
+    for row in one:
+        assert [look["step"] for look in row["track"]] == [0, 3, 5]
+        assert all(-1 <= look["correlation"] <= 1 and 0 <= look["inside"] <= 1 for look in row["track"])
+    assert one[0]["track"][0] == one[1]["track"][0], "one start"
+    # Untrained windows stand in the middle: half of a source of 12 words or more is out of the reach of seven.
+    assert 0.3 < one[0]["track"][0]["inside"] < 0.8
+
+
 def test_every_system_has_its_runs_on_multi30k():
     for size in ("", "-small"):
         systems = [e.settings["system"] for n, e in EXPERIMENTS.items() if n.startswith("multi30k-luong-")
