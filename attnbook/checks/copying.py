@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import array
 
 
@@ -92,6 +93,11 @@ def bits(answer, trial):
             capped = -array(torch.where(targets == 1, rounded.log(), torch.log1p(-rounded)).clamp(min=-100)) / np.log(2)
             wrong["costs are cut off at 100 nats: PyTorch's loss on probabilities does so; use the one on logits"] = (capped * counts).sum((1, 2))
         trial.close(got, total, "costs", wrong)
+
+        def costs(z):
+            return (np.logaddexp(0, np.where(y == 1, -z, z)) / np.log(2) * counts).sum((1, 2))
+
+        check_slopes(trial, answer, (logits, targets, mask), {0: "logits"}, costs)
 
 
 @exercise("04.follow", title="Who follows whom", difficulty=2, minutes=15)

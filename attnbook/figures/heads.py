@@ -58,7 +58,7 @@ def bit_panels(panels: Mapping[str, object], *, marks: Sequence[int] = (), axes=
     for ax, (name, array) in zip(axes, arrays.items(), strict=True):
         ax.imshow(array.T, cmap=CMAP, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         for mark in marks:
-            ax.axvline(mark - 0.5, color=COLORS[1], linewidth=1.4, linestyle="--")
+            ax.axvline(mark - 0.5, color=COLORS[1], linewidth=1.8, linestyle=":")
         ax.set_yticks([])
         ax.set_ylabel(name, rotation=0, ha="right", va="center")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -95,7 +95,7 @@ def head_weights(weights, names: Sequence[str], *, first: int = 0, count: int | 
     for k, (ax, name) in enumerate(zip(axes, names, strict=True)):
         ax.imshow(array[:, k, slots].T, cmap=CMAP, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         for mark in marks:
-            ax.axvline(mark - 0.5, color=COLORS[1], linewidth=1.4, linestyle="--")
+            ax.axvline(mark - 0.5, color=COLORS[1], linewidth=1.8, linestyle=":")
         shown = range(0, len(slots), max(1, len(slots) // 8))
         ax.set_yticks(list(shown), [str(slots[i]) for i in shown])
         ax.set(ylabel="slot", title=name)
@@ -146,7 +146,7 @@ def memory_animation(memory, weights, inputs, outputs, *, names: Sequence[str], 
                              width_ratios=[0.8, *[0.6] * heads, 0.34 * width, 0.8])
     columns = [(given[0][:, None], "input", CMAP, 0, 1)]
     columns += [(array[0, k, slots][:, None], name, CMAP, 0, 1) for k, name in enumerate(names)]
-    columns += [(memory[0, slots], "memory", "RdBu_r", -top, top), (said[0][:, None], "output", CMAP, 0, 1)]
+    columns += [(memory[0, slots], "memory: blue below 0, red above", "RdBu_r", -top, top), (said[0][:, None], "output", CMAP, 0, 1)]
     images = []
     for k, (ax, (values, label, cmap, low, high)) in enumerate(zip(axes, columns)):
         images.append(ax.imshow(values, cmap=cmap, vmin=low, vmax=high, aspect="auto", interpolation="nearest"))

@@ -153,6 +153,18 @@ def loss_on_probabilities(logits, targets, mask):
     return _masked(F.binary_cross_entropy(logits.sigmoid(), targets, reduction="none") / math.log(2), mask)
 
 
+@wrong("04.bits", "a model could not learn through them")
+def no_gradient(logits, targets, mask):
+    return _masked(_each(logits.detach(), targets), mask)
+
+
+@wrong("04.bits", "the gradient at logits is not finite")
+def nan_in_the_gradient(logits, targets, mask):
+    z = torch.where(targets == 1, logits, -logits)
+    costs = torch.where(z < -60, -z, torch.log1p(torch.exp(-z)))  # right, but the branch not taken is inf, and inf · 0 is NaN
+    return _masked(costs / math.log(2), mask)
+
+
 @wrong("04.bits", "costs: the shape is ()")
 def one_number(logits, targets, mask):
     return _masked(_each(logits, targets), mask).sum()
