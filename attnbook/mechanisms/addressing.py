@@ -192,7 +192,7 @@ def sharpen(weights: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
     """Undo the blur of the shift.
 
     ``w'(i) = w(i)^γ / Σ_j w(j)^γ``, computed as ``softmax(γ log w)``, so that no power underflows into 0/0. Where w is 0,
-    the result and the gradient are 0.
+    the result is below 1e-37 and the gradient 0.
 
     Args:
         weights: ``(…, H, N)``, not negative.

@@ -146,11 +146,15 @@ class NTM(nn.Module):
         Plain operations only, so that ``net.cell = torch.compile(net.cell, fullgraph=True)`` compiles the step once for all
         steps of all sequences.
         """
+        seen, state, weights = self._advance(x, state)
+        return self.output(seen), state, weights
+
+    def _advance(self, x, state):
+        """Step 1 to 5: what the output sees, [h_t; r_t], the next state, the weights."""
         h, controller = self._control([x, state.reads.flatten(1).to(x.dtype)], state.controller)
         heads = self._emit(self.heads(h).to(state.memory.dtype))
         memory, reads, weights = memory_step(state.memory, state.weights, heads)
-        y = self.output(torch.cat([h, reads.flatten(1).to(h.dtype)], dim=-1))
-        return y, NTMState(memory, weights, reads, controller), weights
+        return torch.cat([h, reads.flatten(1).to(h.dtype)], dim=-1), NTMState(memory, weights, reads, controller), weights
 
     def stages(self, x: torch.Tensor, state: NTMState) -> Addressed:
         """The weights of every head after each stage of the addressing, in the step that :meth:`cell` would take."""
@@ -194,9 +198,11 @@ class NTM(nn.Module):
         state = self.initial_state(len(inputs)) if state is None else state
         require(state.memory.shape == (len(inputs), self.slots, self.slot_width),
                 f"state must have a memory of shape {(len(inputs), self.slots, self.slot_width)}, got {tuple(state.memory.shape)}")
-        logits, rows = [], []
+        outputs, rows = [], []
+        replaced = "cell" in vars(self)  # by a compiled one; else the output of all steps is one product
         for x in inputs.unbind(1):
-            y, state, weights = self.cell(x, state)
-            logits.append(y)
+            y, state, weights = (self.cell if replaced else self._advance)(x, state)
+            outputs.append(y)
             rows.append(weights)
-        return NTMOutput(torch.stack(logits, dim=1), state, torch.stack(rows, dim=1) if need_weights else None)
+        logits = torch.stack(outputs, dim=1)
+        return NTMOutput(logits if replaced else self.output(logits), state, torch.stack(rows, dim=1) if need_weights else None)

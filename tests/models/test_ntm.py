@@ -109,20 +109,25 @@ def test_the_gradient_by_hand_is_the_gradient(readers, writers):
     assert torch.autograd.gradcheck(lambda *given: run(memory_step, *given), raw)
 
 
-@pytest.mark.parametrize("step", [memory_step, plain_memory_step])
-def test_the_gradient_is_finite_where_weights_key_and_memory_are_zero(step):
+@pytest.mark.parametrize("power", [1.0, 2.5])
+def test_the_gradient_is_finite_where_weights_key_and_memory_are_zero(power):
     raw, _ = step_arguments(1, 1)
     m, _, k, b, g, s, y, e, a = (part.detach().clone() for part in raw)
-    m[0], k[0], g = 0.0, 0.0, torch.full_like(g, -1e4)  # nothing in the memory, nothing looked for, the gate closed
+    m[0], k[0], g = 0.0, 0.0, torch.full_like(g, -1e4).sigmoid()  # nothing in the memory, nothing looked for, the gate closed
     previous = torch.zeros(2, 2, 5, dtype=torch.float64)
     previous[..., 0] = 1
-    given = [part.requires_grad_() for part in (m, previous, k, b, g, s, y, e, a)]
-    closed = s * 0 + torch.tensor([-1e4, 0.0, -1e4])  # and no shift: all other weights are exactly 0
-    heads = HeadParameters(k, b.exp(), g.sigmoid(), closed.softmax(-1), 1 + y.exp(), e.sigmoid(), a)
-    memory, reads, weights = step(m, previous, heads)
-    assert (weights[..., 1:] == 0).all() and (weights[..., 0] == 1).all()
-    (memory.sum() + reads.square().sum() + (weights * torch.arange(5)).sum()).backward()
-    assert all(part.grad is None or part.grad.isfinite().all() for part in given)
+    still = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64).expand_as(s)  # and no shift: all other weights are exactly 0
+    gradients = []
+    for step in (memory_step, plain_memory_step):
+        given = [part.clone().requires_grad_() for part in (m, previous, k, b.exp(), g, still, 0 * y + power, e.sigmoid(), a)]
+        m_, p_, k_, b_, g_, s_, y_, e_, a_ = given
+        memory, reads, weights = step(m_, p_, HeadParameters(k_, b_, g_, s_, y_, e_, a_))
+        assert (weights[..., 1:] < 1e-300).all() and (weights[..., 0] == 1).all()
+        (memory.sum() + reads.square().sum() + (weights * torch.arange(5)).sum()).backward()
+        gradients.append([part.grad for part in given])
+        assert all(grad.isfinite().all() for grad in gradients[-1])
+    for mine, plain in zip(*gradients):
+        torch.testing.assert_close(mine, plain, **EXACT)
 
 
 def test_every_head_has_parameters_of_its_own():
@@ -246,6 +251,22 @@ def test_it_learns_to_hold_a_bit():
         loss.backward()
         optimizer.step()
     assert loss < 0.1  # ln 2 = 0.69 without a memory
+
+
+@pytest.mark.parametrize("kind", KINDS[::5], ids=words)
+def test_a_cell_that_was_replaced_is_the_one_that_runs(kind):
+    net, calls = machine(**kind), []
+    expected = net(inputs(), need_weights=True)
+
+    def cell(x, state, own=net.cell):
+        calls.append(len(x))
+        return own(x, state)
+
+    net.cell = cell
+    found = net(inputs(), need_weights=True)
+    assert calls == [2] * 6
+    torch.testing.assert_close(found.logits, expected.logits, **EXACT)
+    torch.testing.assert_close(found.weights, expected.weights, **EXACT)
 
 
 @pytest.mark.slow
