@@ -16,6 +16,8 @@ _MARKS = {
     "field": lambda color: Patch(facecolor=color, edgecolor="#888888", linewidth=0.6),
     "dot": lambda color: Line2D([], [], color=color, marker="o", markersize=5, linestyle="none"),
     "line": lambda color: Line2D([], [], color=color, linestyle="-"),
+    "dashed": lambda color: Line2D([], [], color=color, linestyle="--"),
+    "hatched": lambda color: Patch(facecolor="none", edgecolor=color, hatch="///", linewidth=1.3),
     "dotted": lambda color: Line2D([], [], color=color, linestyle=":"),
     "arrow": lambda color: Line2D([], [], color=color, linestyle="-", linewidth=1.4, marker=">", markersize=6, markevery=[-1]),
     "word": lambda color: Line2D([], [], color=color, linestyle="none", marker=r"$\mathbf{word}$", markersize=26,
@@ -28,7 +30,8 @@ def legend(figure: Figure, entries: Mapping[str, tuple[str, str]], *, columns: i
 
     Args:
         figure: one with constrained layout, which makes room.
-        entries: what a mark means -> (kind, colour), with kind one of "frame", "field", "dot", "line", "dotted", "arrow", "word".
+        entries: what a mark means -> (kind, colour), with kind one of "frame", "field", "hatched", "dot", "line", "dashed",
+            "dotted", "arrow", "word".
         columns: entries side by side.
 
     Raises:
