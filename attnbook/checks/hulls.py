@@ -68,10 +68,11 @@ def left_of(answer, trial):
 
 @exercise("05.code_answers", title="Answers as targets", difficulty=1, minutes=8)
 def code_answers(answer, trial):
-    for _ in range(2):
+    for used in (2, 0):  # first, the last two points are in no walk
         n = trial.integers(9, 13)
         sizes = [trial.integers(3, 5), n - 2, trial.integers(4, 7), trial.integers(3, 6)]
-        walks = [trial.order(n)[:size] for size in sizes]
+        walks = [trial.order(n - used)[:size] for size in sizes]
+        walks[0] = [i for i in walks[0] if i < n - used - 1]  # not all walks name the highest
         longest = max(sizes)
         got = trial.call(answer, walks, n)
         shape = tuple(getattr(got, "shape", ()))
@@ -87,6 +88,9 @@ def code_answers(answer, trial):
         wrong = {
             "END is n − 1, and that is the last point: expected n": coded(n - 1),
             "END is the length of the walk, and that is a point too: expected n, the same in each row": coded(len),
+            "END is the highest position in the walks + 1: expected n, the points that are in no walk count too": coded(
+                max(map(max, walks)) + 1),
+            "END is one more than the highest position of its walk: expected n, the same in each row": coded(lambda walk: max(walk) + 1),
             "padding is 0, and 0 is the first point: expected −1": coded(padding=0),
             "padding is END: the loss would ask for END again and again; expected −1": coded(padding=n),
             "END and padding are −1 both: nobody learns when to stop": coded(-1),
@@ -106,9 +110,10 @@ def canonical_walk(answer, trial):
         if copies[1] != walk:
             trial.fail("your function changes its argument walk in place: the caller's list is different now")
 
-    for turned_round, upwards in ((True, True), (False, False), (True, False), (False, True)):
+    # In the last two the hull lies far from the origin, where an area without its closing term has the wrong sign.
+    for turned_round, upwards, away in ((True, True, 0), (False, True, 0), (False, False, 0), (True, False, 0), (False, True, 3), (True, True, 3)):
         while True:
-            points = _points(trial, trial.integers(8, 12))
+            points = _points(trial, trial.integers(8, 12)) + away * torch.tensor([-1.0, 1.0])
             xy = array(points)
             right = _hull(xy)
             k = trial.integers(1, len(right))
@@ -118,12 +123,18 @@ def canonical_walk(answer, trial):
             known = {
                 "the walk came back as it was: turn it so that it starts at the lowest index": walk,
                 "the positions are sorted: that is no walk round the hull any more": sorted(right),
-                ("the walk runs clockwise: expected counter-clockwise, where its area is above 0" if upwards else
-                 "the direction is chosen by the indices: expected counter-clockwise, where the area is above 0"): back,
+                ("the hull lies far from the origin, and the walk runs clockwise: the area lacks the edge from the last corner back to the first"
+                 if away else
+                 "the direction is chosen by the indices: expected counter-clockwise, where the area is above 0" if not upwards else
+                 "the walk runs clockwise: expected counter-clockwise, where its area is above 0" if turned_round else
+                 "the walk is always turned round, also where it runs counter-clockwise already: do that only where its area is below 0"): back,
                 "the walk starts at the leftmost point: expected the lowest index": right[left:] + right[:left],
                 "the walk is turned round after it was turned to its start: now the lowest index comes last": back[::-1],
             }
-            # A draw in which every slip gives another walk; with the first, a walk chosen by its indices is right.
+            x, y = xy[walk].T
+            if (_area(xy[walk]) * (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() > 0) == bool(away):
+                continue
+            # A draw in which every slip gives another walk; with the first two, a walk chosen by its indices is right.
             if (right[1] < right[-1]) == upwards and len({tuple(w) for w in (right, *known.values())}) == len(known) + 1:
                 break
         got = trial.ids(trial.call(answer, points, walk, then=unchanged), "the walk")
@@ -197,18 +208,22 @@ def triangle_order(answer, trial):
         trial.fail(f"triangle {place} is {got[place]}, expected {right[place]}")
 
 
-def _crosses(xy, walk, *, closing=True, touching=False):
+def _crossings(xy, walk, *, closing=True):
+    """The pairs of edges that cross; edge k starts at corner k of the walk."""
     m = len(walk)
     edges = [(k, (k + 1) % m) for k in range(m if closing else m - 1)]
+    found = []
     for (i, j), (k, l) in itertools.combinations(edges, 2):
-        if not touching and {i, j} & {k, l}:
+        if {i, j} & {k, l}:
             continue
         p, q, r, s = (xy[walk[t]] for t in (i, j, k, l))
-        if touching and {i, j} & {k, l}:
-            return True
         if _turn(p, q, r) * _turn(p, q, s) < 0 and _turn(r, s, p) * _turn(r, s, q) < 0:
-            return True
-    return False
+            found.append((i, k))
+    return found
+
+
+def _crosses(xy, walk, *, closing=True):
+    return bool(_crossings(xy, walk, closing=closing))
 
 
 @exercise("05.coverage", title="The share of the area", difficulty=3, minutes=25)
@@ -218,7 +233,11 @@ def coverage(answer, trial):
         xy = array(points)
         right = _hull(xy)
         inner = [i for i in range(9) if i not in right]
-        if 5 <= len(right) <= 7:
+        if not 5 <= len(right) <= 7:
+            continue
+        tries = (trial.order(9)[:6] for _ in range(300))
+        far = next((w for w in tries if _crossings(xy, w) == [(0, 3)]), None)
+        if far:
             break
     short = right[:2] + right[3:]
     dented = right[:1] + [inner[0]] + right[1:]
@@ -230,7 +249,7 @@ def coverage(answer, trial):
     whole = _area(xy[right])
     cases = [("the hull itself", right), ("a hull without one corner", short), ("a walk that runs clockwise", short[::-1]),
              ("a walk with a point from inside", dented), ("a walk that crosses itself", bow), ("a walk that crosses itself", last),
-             ("a walk whose way back to its first corner crosses it", closing), ("a walk of two corners", right[:2]),
+             ("a walk whose first and fourth edge cross", far), ("a walk whose way back to its first corner crosses it", closing), ("a walk of two corners", right[:2]),
              ("an empty walk", [])]
     for name, walk in cases:
         said = trial.number(trial.call(answer, points, walk, right), f"the coverage of {name}")
@@ -246,7 +265,7 @@ def coverage(answer, trial):
                 "the edge back to the first corner is missing in the sum": abs((x[:-1] * y[1:] - x[1:] * y[:-1]).sum() / 2) / whole,
                 "the half of the shoelace formula is missing": 2 * abs(signed) / whole if expected else np.nan,
                 "the shares are turned round: expected the area of the walk divided by that of the hull": whole / abs(signed),
-                "neighbouring edges share a corner, and that is no crossing": 0.0 if expected else np.nan,
+                "this polygon does not cross itself, but 0 came back (neighbouring edges share a corner, and that is no crossing)": 0.0 if expected else np.nan,
             }
             for message, other in known.items():
                 if np.isclose(said, other, rtol=1e-4, atol=2e-5):

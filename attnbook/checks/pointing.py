@@ -16,13 +16,21 @@ def _spread(trial, *shape):
 
 @exercise("05.sorting_targets", title="Which position comes first?", difficulty=1, minutes=10)
 def sorting_targets(answer, trial):
-    rows, n = 5, 6
-    numbers = _spread(trial, rows, n)
-    lengths = torch.tensor([n, 4, 5, 2, 1])
+    numbers = _spread(trial, 5, 6)
     numbers[0] = torch.tensor([0.3, 0.6, 0.1, 0.5, 0.2, 0.4])  # a row whose ranks are not its order
+    _sorts(answer, trial, numbers, torch.tensor([6, 4, 5, 2, 1]))
+    # Wider than the longest row, numbers above 1, and a 0 that is no padding.
+    numbers = 9 * _spread(trial, 4, 8)
+    numbers[torch.arange(4), torch.tensor([0, 2, 1, 0])] = 0.0
+    numbers[1, 0] = 0.5
+    _sorts(answer, trial, numbers, torch.tensor([4, 6, 5, 3]))
+
+
+def _sorts(answer, trial, numbers, lengths):
+    rows, n = numbers.shape
     numbers = numbers * (torch.arange(n) < lengths[:, None])  # zeros as padding
     got = trial.tensor(trial.call(answer, numbers, lengths), "targets", (rows, n), dtype=torch.long,
-                       mention="as wide as the batch, padded with -1")
+                       mention="as wide as numbers, padded with -1")
 
     def made(order=np.argsort, fill=-1, key=None):
         out = np.full((rows, n), fill)
@@ -31,8 +39,12 @@ def sorting_targets(answer, trial):
             out[b, :length] = order(row if key is None else key(row))
         return out
 
-    whole = np.argsort(array(numbers), axis=1, kind="stable")
+    def filled(real, fill):
+        return np.argsort(np.where(real, array(numbers), fill), axis=1, kind="stable")
+
+    whole = filled(True, 0)
     real = np.arange(n) < array(lengths)[:, None]
+    some = array(numbers) != 0
     wrong = {
         "these are the ranks: entry i says which place number i takes, expected which number takes place i": made(
             lambda row: np.argsort(np.argsort(row))),
@@ -40,6 +52,10 @@ def sorting_targets(answer, trial):
         "the padding is 0: that is a position, expected -1": made(fill=0),
         "the padding is sorted too: its zeros are smaller than every number": whole,
         "the padding is sorted too: its zeros come first, and their targets push the right ones out": np.where(real, whole, -1),
+        "the padding is filled with 1, and numbers above 1 come behind it: expected +∞": np.where(real, filled(real, 1.0), -1),
+        "a number that is 0 counts as padding: lengths says how many numbers are real": np.where(some, filled(some, np.inf), -1),
+        "a number that is 0 counts as padding, and its row is one target short: lengths says how many numbers are real": np.where(
+            np.arange(n) < some.sum(1, keepdims=True), filled(some, np.inf), -1),
     }
     trial.close(got, made(), "targets", wrong)
 
@@ -52,7 +68,14 @@ def point_at(answer, trial):
     lengths = torch.tensor([n, 3, 4])
     given = (e, state, w_1, w_2, v, lengths)
     nan = "a softmax over nothing but -inf is NaN: is the mask upside down?"
-    got = trial.tensor(trial.call(answer, *given), "probabilities", (batch, n), mention="one row an answer, one column a position", nan=nan)
+    got = trial.call(answer, *given)
+    if type(got) is torch.Tensor and got.layout == torch.strided and got.device.type == "cpu" and got.is_floating_point() \
+            and tuple(got.shape) == (batch, n) and bool((got < 0).any()) and not bool(got.isnan().any()):
+        if np.allclose(np.exp(array(got)).sum(1), 1, atol=1e-3):
+            trial.fail("these are the logarithms of the probabilities: expected the probabilities, softmax in place of log_softmax")
+        if bool(got.isneginf().any()):
+            trial.fail("scores came back, not probabilities: the softmax is missing")
+    got = trial.tensor(got, "probabilities", (batch, n), mention="one row an answer, one column a position", nan=nan)
     real = np.arange(n) < array(lengths)[:, None]
 
     def scores(e, state, w_1, w_2, v, squash=np.tanh):
@@ -77,6 +100,16 @@ def point_at(answer, trial):
     }
     trial.close(got, right(*floats), "probabilities", wrong)
     check_slopes(trial, answer, given, dict(enumerate(("e", "d", "W_1", "W_2", "v"))), right)
+
+    # Scores far below 0: only −∞, or what is as good as that, gives a probability of exactly 0.
+    e, state, w_1, w_2 = (0.5 * part.abs() for part in given[:4])
+    v = -20 - 20 * v.abs()
+    got = trial.tensor(trial.call(answer, e, state, w_1, w_2, v, lengths), "probabilities where all scores are far below 0", (batch, n), nan=nan)
+    leaked = float(array(got)[~real].max())
+    if leaked > 0:
+        trial.fail(f"where all scores are far below 0, padding gets a probability of {leaked:.2g}: masked scores have to be −∞, "
+                   "a number such as −20 may be above the others")
+    trial.close(got, right(*(array(part) for part in (e, state, w_1, w_2, v))), "probabilities where all scores are far below 0")
 
 
 @exercise("05.still_free", title="What is left to point at", difficulty=2, minutes=15)
@@ -125,7 +158,13 @@ def pointer_loss(answer, trial):
             free[b, t, [j for j in range(lengths[b]) if j not in row[:t]]] = True
     given = (scores, free, targets)
     got = trial.call(answer, *given)
-    if type(got) is torch.Tensor and torch.Tensor.numel(got) == 1 and not bool(torch.isfinite(torch.Tensor.detach(got)).all()):
+    lost = type(got) is torch.Tensor and torch.Tensor.numel(got) == 1 and not abs(float(torch.Tensor.detach(got))) < 1e3
+    if lost:  # nothing but a mask that is upside down forbids a target where each step has a choice
+        choice = torch.tensor([[[True, True, False, False], [False, True, False, True]]])
+        probe = trial.call(answer, trial.normal(1, 2, 4), choice, torch.tensor([[0, 1]]))
+        if type(probe) is torch.Tensor and torch.Tensor.numel(probe) == 1 and not float(torch.Tensor.detach(probe)) < 1e3:
+            trial.fail("the mask is upside down: the targets themselves get −∞. free is True where a step may point")
+    if lost and not bool(torch.isfinite(torch.Tensor.detach(got)).all()):
         trial.fail("the loss is not finite: behind the end of an answer nothing is free, and a softmax over nothing but -inf is NaN. "
                    "Those steps have the target -1 and must not count")
     got = trial.number(got, "the loss")
@@ -169,6 +208,7 @@ def pointer_loss(answer, trial):
 def point_greedily(answer, trial):
     n, d, width = 6, 3, 4
     favourite = trial.integers(0, n)
+    low = 200.0  # all scores lie far below 0: a number such as −10 is no mask
 
     def run(again=False, feed=None, drop=False, lowest=False):
         item, state, path = array(start), np.zeros(width), []
@@ -176,7 +216,7 @@ def point_greedily(answer, trial):
             state = np.tanh(array(read) @ item + array(keep) @ (np.zeros(width) if drop else state))
             scores = array(w) @ state
             scores[favourite] += 8.0
-            scores = -scores if lowest else scores
+            scores = -scores if lowest else scores - low
             if not again:
                 scores[path] = -np.inf
             path.append(int(scores.argmax()))
@@ -195,7 +235,7 @@ def point_greedily(answer, trial):
         }
         if expected not in wrong.values():
             break
-    calls = []
+    calls, handed = [], []
 
     def step(item, state):
         if type(item) is not torch.Tensor or tuple(item.shape) != (d,):
@@ -207,15 +247,20 @@ def point_greedily(answer, trial):
         state = torch.tanh(read @ item + keep @ state)
         scores = w @ state
         scores[favourite] += 8.0  # what a model without masks points at again and again
+        scores -= low
+        handed.append((scores, scores.clone()))
         return scores, state
 
     zero = torch.zeros(width)
     got = trial.ids(trial.call(answer, step, x, start, zero), "the positions")
 
     if got == expected:
+        if not all(torch.equal(now, then) for now, then in handed):
+            trial.fail("the positions are right, but the scores that step returned are overwritten: mask a copy of them (masked_fill)")
         return
-    if got == run(again=True) or len(set(got)) < len(got):
-        trial.fail(f"position {max(got, key=got.count)} comes {max(map(got.count, got))} times: mask what was pointed at before the argmax")
+    if len(set(got)) < len(got):
+        trial.fail(f"position {max(got, key=got.count)} comes {max(map(got.count, got))} times: mask what was pointed at before the argmax, "
+                   "with −∞ (the scores may be lower than any other number)")
     if len(calls) > 1 and all(torch.equal(call, calls[0]) for call in calls):
         trial.fail("step reads the start every time: the input of the decoder has to become what was pointed at last")
     if len(got) != n:

@@ -59,6 +59,16 @@ def own_length(walks, n):
     return _coded(walks, n, len)
 
 
+@wrong("05.code_answers", "END is the highest position in the walks + 1")
+def behind_the_highest(walks, n):
+    return _coded(walks, n, lambda walk: max(map(max, walks)) + 1)
+
+
+@wrong("05.code_answers", "END is one more than the highest position of its walk")
+def behind_its_own_highest(walks, n):
+    return _coded(walks, n, lambda walk: max(walk) + 1)
+
+
 @wrong("05.code_answers", "padding is 0, and 0 is the first point")
 def zeros_behind(walks, n):
     return _coded(walks, n, padding=0)
@@ -118,6 +128,17 @@ def only_turned(points, walk):
 @wrong("05.canonical_walk", "the walk runs clockwise")
 def clockwise(points, walk):
     return _turned(walk if _area(points, walk) < 0 else walk[::-1])
+
+
+@wrong("05.canonical_walk", "the walk is always turned round")
+def always_reversed(points, walk):
+    return _turned(walk[::-1])
+
+
+@wrong("05.canonical_walk", "the area lacks the edge from the last corner back to the first")
+def area_without_its_closing_term(points, walk):
+    x, y = points[walk].unbind(1)
+    return _turned(walk if (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() > 0 else walk[::-1])
 
 
 @wrong("05.canonical_walk", "chosen by the indices")
@@ -244,6 +265,19 @@ def open_sum(points, walk, truth):
 @wrong("05.coverage", "a walk whose way back to its first corner crosses it: a walk that crosses itself covers nothing")
 def crossing_without_the_way_back(points, walk, truth):
     return 0.0 if len(walk) < 3 or _crossing(points, walk, closing=False) else _share(points, walk, truth)
+
+
+@wrong("05.coverage", "a walk whose first and fourth edge cross: a walk that crosses itself covers nothing")
+def only_the_edge_after_the_next(points, walk, truth):
+    m = len(walk)
+    if m < 3:
+        return 0.0
+    corner = [points[walk[k % m]] for k in range(m + 3)]
+    for i in range(m if m > 3 else 0):
+        p, q, r, s = corner[i], corner[i + 1], corner[i + 2], corner[i + 3]
+        if _cross(q - p, r - p) * _cross(q - p, s - p) < 0 and _cross(s - r, p - r) * _cross(s - r, q - r) < 0:
+            return 0.0
+    return _share(points, walk, truth)
 
 
 @wrong("05.coverage", "neighbouring edges share a corner")

@@ -43,6 +43,29 @@ def the_numbers_themselves(numbers, lengths):
     return numbers.sort(1).values
 
 
+@wrong("05.sorting_targets", "as wide as numbers")
+def cut_to_the_longest(numbers, lengths):
+    return _sorted(numbers, lengths)[:, :lengths.max()] if numbers.shape[1] > lengths.max() else _sorted(numbers, lengths)
+
+
+@wrong("05.sorting_targets", "the padding is filled with 1")
+def filled_with_one(numbers, lengths):
+    real = _real(lengths, numbers.shape[1])
+    return numbers.masked_fill(~real, 1.0).argsort(1).masked_fill(~real, -1)
+
+
+@wrong("05.sorting_targets", "a number that is 0 counts as padding")
+def zero_is_padding(numbers, lengths):
+    real = numbers != 0
+    return numbers.masked_fill(~real, float("inf")).argsort(1).masked_fill(~real, -1)
+
+
+@wrong("05.sorting_targets", "one target short")
+def zero_is_padding_counted(numbers, lengths):
+    real = numbers != 0
+    return numbers.masked_fill(~real, float("inf")).argsort(1).masked_fill(~_real(real.sum(1), numbers.shape[1]), -1)
+
+
 def _scores(e, d, W_1, W_2, v, squash=torch.tanh):
     return squash(e @ W_1.T + (d @ W_2.T)[:, None]) @ v
 
@@ -99,6 +122,21 @@ def no_state(e, d, W_1, W_2, v, lengths):
 @wrong("05.point_at", "no gradient reaches d")
 def state_detached(e, d, W_1, W_2, v, lengths):
     return _masked(_scores(e, d.detach(), W_1, W_2, v), lengths).softmax(-1)
+
+
+@wrong("05.point_at", "these are the logarithms")
+def logarithms(e, d, W_1, W_2, v, lengths):
+    return _masked(_scores(e, d, W_1, W_2, v), lengths).log_softmax(-1)
+
+
+@wrong("05.point_at", "the softmax is missing")
+def no_softmax(e, d, W_1, W_2, v, lengths):
+    return _masked(_scores(e, d, W_1, W_2, v), lengths)
+
+
+@wrong("05.point_at", "masked scores have to be −∞")
+def mask_of_minus_twenty(e, d, W_1, W_2, v, lengths):
+    return _masked(_scores(e, d, W_1, W_2, v), lengths, -20.0).softmax(-1)
 
 
 def _free(targets, lengths, n, shift=0):
@@ -214,11 +252,22 @@ def nan_in_the_gradient(scores, free, targets):
     return -torch.where(targets >= 0, terms, 0.0).sum() / (targets >= 0).sum()
 
 
+@wrong("05.pointer_loss", "the mask is upside down")
+def loss_upside_down(scores, free, targets):
+    return _entropy(scores.masked_fill(free & (targets >= 0)[..., None], float("-inf")), targets)
+
+
+@wrong("05.pointer_loss", "the mask is upside down")
+def loss_upside_down_with_a_number(scores, free, targets):
+    return _entropy(scores.masked_fill(free, -1e9), targets)
+
+
 def _greedy(step, x, start, state, feed=lambda x, path: x[path[-1]], again=False, hand_on=True, pick=torch.argmax):
     item, path = start, []
     for _ in range(len(x)):
         scores, new = step(item, state)
         state = new if hand_on else state
+        scores = scores.clone()
         if not again:
             scores[path] = float("-inf") if pick is torch.argmax else float("inf")
         path.append(int(pick(scores)))
@@ -259,6 +308,27 @@ def feeds_the_position(step, x, start, state):
 @wrong("05.point_greedily", "expected 6: every position once")
 def one_short(step, x, start, state):
     return _greedy(step, x, start, state)[:-1]
+
+
+@wrong("05.point_greedily", "with −∞ (the scores may be lower than any other number)")
+def mask_of_minus_ten(step, x, start, state):
+    item, path = start, []
+    for _ in range(len(x)):
+        scores, state = step(item, state)
+        path.append(int(scores.index_fill(0, torch.tensor(path, dtype=torch.long), -10.0).argmax()))
+        item = x[path[-1]]
+    return path
+
+
+@wrong("05.point_greedily", "the scores that step returned are overwritten")
+def scores_overwritten(step, x, start, state):
+    item, path = start, []
+    for _ in range(len(x)):
+        scores, state = step(item, state)
+        scores[path] = float("-inf")
+        path.append(int(scores.argmax()))
+        item = x[path[-1]]
+    return path
 
 
 @wrong("05.point_greedily", "called more than")
