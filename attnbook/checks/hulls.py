@@ -206,6 +206,13 @@ def triangle_order(answer, trial):
                 trial.fail(message)
         place = next(k for k, (mine, other) in enumerate(zip(got, right)) if mine != other)
         trial.fail(f"triangle {place} is {got[place]}, expected {right[place]}")
+    # Two triangles with sides of 3, 4 and 5, one above the other: the incentres have the same x, and no rounding is in them.
+    x, y, lift = trial.integers(-4, 5), trial.integers(-4, 5), trial.integers(4, 9)
+    lower = torch.tensor([[x, y], [x + 4, y], [x, y + 3]]).float()
+    points = torch.cat([lower + torch.tensor([0.0, float(lift)]), lower])
+    got = trial.call(answer, points, [(0, 1, 2), (3, 4, 5)])
+    if type(got) not in (list, tuple) or [tuple(trial.ids(t, "a triangle")) for t in got] != [(3, 4, 5), (0, 1, 2)]:
+        trial.fail("two incentres have the same first coordinate: expected the one with the lower second coordinate first")
 
 
 def _crossings(xy, walk, *, closing=True):

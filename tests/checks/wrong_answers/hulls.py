@@ -197,6 +197,11 @@ def second_first(points, triangles):
     return _order(points, triangles, lambda w: w, lambda centre: tuple(centre.tolist()[::-1]))
 
 
+@wrong("05.triangle_order", "two incentres have the same first coordinate")
+def first_coordinate_alone(points, triangles):
+    return _order(points, triangles, lambda w: w, lambda centre: float(centre[0]))
+
+
 @wrong("05.triangle_order", "the order is turned round")
 def from_the_right(points, triangles):
     return _order(points, triangles, lambda w: w, down=True)
