@@ -12,6 +12,8 @@ from .trial import array
 def copy_task(answer, trial):
     for batch, n, bits in ((2, trial.integers(3, 6), 4), (1, 1, 3)):
         vectors = trial.integers(0, 2, batch, n, bits).float()
+        if n > 1:
+            vectors[0, -1] = 0  # a vector like any other
         inputs, targets, mask = trial.parts(trial.call(answer, vectors), ("inputs", "targets", "mask"))
         steps = 2 * n + 1
         inputs = trial.tensor(inputs, "inputs", (batch, steps, bits + 1), mention="n vectors, the delimiter, n steps of zeros; one channel more")
@@ -51,19 +53,23 @@ def copy_task(answer, trial):
             "all steps count: only those after the delimiter should": np.ones((batch, steps), bool),
             "the step of the delimiter counts: expected from the step after it on": np.broadcast_to(np.arange(steps) >= n, (batch, steps)),
             "the mask is the wrong way round: True at the steps that count": ~expected,
+            "the mask is read off the targets: a vector of zeros has to be said, too, and counts": array(targets).any(-1),
         })
 
 
 @exercise("04.bits", title="What a sequence costs in bits", difficulty=2, minutes=15)
 def bits(answer, trial):
     batch, steps, width = 3, 5, 4
-    for size in (1.5, 300.0):
+    for size in (1.5, 12.0, 300.0):
         logits = size * trial.normal(batch, steps, width)
         targets = trial.integers(0, 2, batch, steps, width).float()
         mask = trial.integers(0, 2, batch, steps).bool()
         mask[:, 0], mask[:, -1] = True, False
-        large = size > 100
-        hint = "a logit of some hundreds makes the sigmoid exactly 0 or 1, and log(0) is -inf: take the log of the sigmoid in one step"
+        logits[0, 0, 0], targets[0, 0, 0] = 2 * size, 0  # at 24 the sigmoid is 1 in float32, while e^24 is an ordinary number
+        large = size > 10
+        hint = "a large logit makes the sigmoid exactly 0 or 1, and log(0) is -inf: take the log of the sigmoid in one step"
+        if size > 100:
+            hint = "e to the power of some hundreds is inf: take the logarithm of 1 + e^z in one step, as softplus does"
         got = trial.tensor(trial.call(answer, logits, targets, mask), "costs", (batch,), nan=hint if large else None,
                            mention="one number a sequence")
         z, y, counts = array(logits), array(targets), mask.numpy()[..., None]
@@ -112,25 +118,40 @@ def follow(answer, trial):
             places[delay + 1] = (slot[1] + 1) % slots  # one miss
         cases.append((slot, places, slots))
     cases.append(([1, 2, 1, 2], [0, 0, 1, 2, 1, 2, 1, 2, 0], 3))  # two delays fit equally well
-    for slot, places, slots in cases:
-        write, read = (_looks(trial, row, slots) for row in (slot, places))
+    cases.append(([0, 1, 2], [5, 5, 0, 1, 2], 6))  # the last delay that fits
+    cases.append(([0, 1, 2], [0, 1, 3, 4, 0], 6))  # beyond it a single row would fit
+    cases.append(([0, 1], [2, 3, 4], 5))  # no hit at all
+    pairs = [[torch.tensor([[0.51, 0.49, 0.0], [0.49, 0.51, 0.0]]),  # most overlap where the peaks differ
+              torch.tensor([[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.49, 0.51, 0.0], [1.0, 0.0, 0.0]])]]
+    pairs += [[_looks(trial, row, slots) for row in (slot, places)] for slot, places, slots in cases]
+    for write, read in pairs:
+        slot, places = write, read
         delay, share = trial.parts(trial.call(answer, write, read), ("delay", "share"))
-        delay, share = trial.number(delay, "delay"), trial.number(share, "share")
         w, r = array(write), array(read)
+        if delay is None and not _delays(w.argmax(1), r.argmax(1)).any():
+            trial.fail("None came back as the delay where nothing hits: all delays are equally good then, and the earliest is 0")
+        delay, share = trial.number(delay, "delay"), trial.number(share, "share")
         found = _delays(w.argmax(1), r.argmax(1))
         best = int(np.argmax(found))
         last = len(found) - 1 - int(np.argmax(found[::-1]))
+        beyond = _delays(w.argmax(1), r.argmax(1), beyond=True)
+        overlap = np.array([(r[d:d + len(w)] * w).sum(1).mean() for d in range(len(found))])
+        most = int(np.argmax(overlap))
         known = {
             "the share is the number of hits: divide by the number n of written vectors": (best, found[best] * len(slot)),
             "the share is taken over all steps of the read head: expected over the n written vectors": (best, found[best] * len(slot) / len(places)),
             "of two delays that fit equally well you return the later one: expected the earlier": (last, found[last]),
             "the delay is counted from 1: step 0 of the read head is delay 0": (best + 1, found[best]),
+            "the delay with the largest overlap of the weights comes back: expected the one with the most hits of the peaks": (most, found[most]),
+            "the share is the overlap of the weights: expected the hits of the peaks": (most, overlap[most]),
             "delay 0 is never tried": (1 + int(np.argmax(found[1:])), found[1:].max()),
             "the last delay that fits, T − n, is never tried": (int(np.argmax(found[:-1])), found[:-1].max()),
+            "share and delay are swapped: expected (delay, share)": (found[best], best),
+            "delays beyond T − n are tried, where only some of the vectors have a step left": (int(np.argmax(beyond)), beyond.max()),
         }
         if (delay, round(share, 5)) != (best, round(found[best], 5)):
             for message, (other, part) in known.items():
-                if (delay, round(share, 4)) == (other, round(part, 4)):
+                if (round(delay, 4), round(share, 4)) == (round(float(other), 4), round(float(part), 4)):
                     trial.fail(message)
         trial.close(np.array(delay), np.array(float(best)), "delay")
         trial.close(np.array(share), np.array(found[best]), "share")
@@ -143,10 +164,11 @@ def _looks(trial, places, slots):
     return weights
 
 
-def _delays(written, read):
-    """The share of hits for every delay that fits."""
+def _delays(written, read, beyond=False):
+    """The share of hits for every delay that fits; `beyond` it, of the rows that are left."""
     n = len(written)
-    return np.array([(read[d:d + n] == written).mean() for d in range(max(0, len(read) - n + 1))])
+    steps = len(read) if beyond else max(0, len(read) - n + 1)
+    return np.array([(read[d:d + n] == written[:len(read) - d]).mean() for d in range(steps)])
 
 
 @exercise("04.best_predictor", title="The best predictor of a hidden source", difficulty=3, minutes=25)
@@ -169,6 +191,8 @@ def best_predictor(answer, trial):
             "the probabilities are 0 before the first whole context: those bits are fair tosses, ½ each": np.where(
                 np.arange(length) < n - 1, 0.0, told),
             "the probabilities are shifted: entry t is the prediction of bit t": np.append(told[1:], 0.5),
+            "every prediction is ½, no context is found again: a tuple of tensors is a new key each time; make it of numbers, with "
+            ".tolist()": np.full(length, 0.5),
             "½ is added to the count of ones alone: the sum below needs both halves": _predict(b, n, 0.5, below=0.5),
         })
 
@@ -195,7 +219,14 @@ def program(answer, trial):
         vectors = (numbers[:, None] >> torch.arange(bits) & 1).float()
         memory = trial.normal(slots, bits)
 
+        calls = []
+
         def reader(phase, vector):
+            heads = ask(phase, vector)
+            calls.append((phase, vector, heads))
+            return heads
+
+        def ask(phase, vector):
             read, write = trial.parts(trial.call(answer, phase, torch.tensor(vector, dtype=torch.float32)), ("read", "write"))
             read = trial.parts(read, ("gate", "shift"))
             write = trial.parts(write, ("gate", "shift", "erase", "add"))
@@ -216,6 +247,11 @@ def program(answer, trial):
         given, garbage = array(vectors), array(memory)
         said = _machine(reader, given, garbage)
         if trial.same(said, given):
+            for phase, vector, heads in calls[::-1] + calls[-1:]:  # the machine of another time: nothing may be left from the calls before
+                again = ask(phase, vector)
+                if not all(trial.same(one, other) for k in range(2) for one, other in zip(heads[k], again[k])):
+                    trial.fail(f"your program remembers something between calls: called in another order it answers {phase!r} with "
+                               "something else. Look at phase and vector alone")
             continue
         for message, options in _PROGRAMS.items():
             if trial.same(said, _machine(_script(bits, **options), given, garbage)):

@@ -8,13 +8,15 @@ from .trial import StudentError, array
 _STEP, _DIRECTIONS = 1e-5, 3
 
 
-def check_slopes(trial, answer, arguments, at, oracle, *, part=None):
+def check_slopes(trial, answer, arguments, at, oracle, *, part=None, nan=None, step=_STEP):
     """Fail unless the gradients that autograd takes through the answer are right.
 
     arguments: what the answer is called with
     at:        {place of an argument: its name in messages}, the arguments of floats that have to get a gradient
     oracle:    `oracle(*arrays) -> array`, the right result from the arguments in `at`, NumPy float64; smooth where they lie
     part:      which member of the result it is, where the answer returns a tuple
+    nan:       a sentence for a gradient that is not finite
+    step:      of the central differences; smaller where the oracle bends within 1e-5
 
     The results are added up with random factors. The slope of that sum along random directions is asked from autograd, one
     argument at a time, and compared with the oracle's. Call it when the values are known to be right.
@@ -52,16 +54,16 @@ def check_slopes(trial, answer, arguments, at, oracle, *, part=None):
     for k, (i, name) in enumerate(at.items()):
         slope = array(found[i])
         if not np.isfinite(slope).all():
-            trial.fail(f"the values are right, but the gradient at {name} is not finite: a division by 0, or a NaN that is replaced later, "
-                       "leaves NaN behind in it")
+            why = nan or "a division by 0, or a NaN that is replaced later, leaves NaN behind in it"
+            trial.fail(f"the values are right, but the gradient at {name} is not finite: {why}")
         ways = [array(trial.normal(*slope.shape)) for _ in range(_DIRECTIONS)]
         got = np.array([(slope * way).sum() for way in ways])
-        expected = np.array([_along(oracle, start, k, way, array(factors)) for way in ways])
+        expected = np.array([_along(oracle, start, k, way, array(factors), step) for way in ways])
         if np.abs(got - expected).max() > 2e-3 * np.abs(expected).max() + 1e-5:
             trial.fail(f"the values are right, but the gradient at {name} is not: is a part of the way back cut (detach, no_grad)?")
 
 
-def _along(oracle, start, k, way, factors):
+def _along(oracle, start, k, way, factors, step):
     """The slope of the weighted sum of results when argument k moves along `way`: central differences."""
-    there, back = ((oracle(*start[:k], start[k] + step * way, *start[k + 1:]) * factors).sum() for step in (_STEP, -_STEP))
-    return (there - back) / (2 * _STEP)
+    there, back = ((oracle(*start[:k], start[k] + size * way, *start[k + 1:]) * factors).sum() for size in (step, -step))
+    return (there - back) / (2 * step)

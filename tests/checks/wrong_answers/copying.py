@@ -89,6 +89,12 @@ def no_room_for_the_delimiter(vectors):
     return inputs[..., :-1], targets, mask
 
 
+@wrong("04.copy_task", "a vector of zeros has to be said, too")
+def mask_from_the_targets(vectors):
+    inputs, targets, _ = _task(vectors)
+    return inputs, targets, targets.any(-1)
+
+
 def _each(logits, targets):
     return F.binary_cross_entropy_with_logits(logits, targets, reduction="none") / math.log(2)
 
@@ -165,6 +171,12 @@ def nan_in_the_gradient(logits, targets, mask):
     return _masked(costs / math.log(2), mask)
 
 
+@wrong("04.bits", "e to the power of some hundreds is inf")
+def overflowing(logits, targets, mask):
+    z = torch.where(targets == 1, logits, -logits)
+    return _masked((1 + torch.exp(-z)).log2(), mask)
+
+
 @wrong("04.bits", "costs: the shape is ()")
 def one_number(logits, targets, mask):
     return _masked(_each(logits, targets), mask).sum()
@@ -212,6 +224,43 @@ def always_at_once(write, read):
 @wrong("04.follow", "your function returns")
 def the_delay_alone(write, read):
     return _follow(write, read)[0]
+
+
+@wrong("04.follow", "share and delay are swapped")
+def swapped(write, read):
+    return _follow(write, read)[::-1]
+
+
+@wrong("04.follow", "the last delay that fits, T − n, is never tried")
+def never_the_last(write, read):
+    return _follow(write, read, last=1)
+
+
+@wrong("04.follow", "delays beyond T − n are tried")
+def beyond_the_end(write, read):
+    written, looked = write.argmax(1), read.argmax(1)
+    shares = [float((looked[d:d + len(written)] == written[:len(looked) - d]).float().mean()) for d in range(len(looked))]
+    return shares.index(max(shares)), max(shares)
+
+
+@wrong("04.follow", "None came back as the delay where nothing hits")
+def nothing_found(write, read):
+    delay, share = _follow(write, read)
+    return (delay if share > 0 else None), share
+
+
+@wrong("04.follow", "the largest overlap of the weights")
+def chosen_by_overlap(write, read):
+    n = len(write)
+    delay = int(torch.stack([(read[d:d + n] * write).sum() for d in range(len(read) - n + 1)]).argmax())
+    return delay, float((read[delay:delay + n].argmax(1) == write.argmax(1)).float().mean())
+
+
+@wrong("04.follow", "the share is the overlap")
+def share_of_overlap(write, read):
+    n = len(write)
+    overlaps = torch.stack([(read[d:d + n] * write).sum(1).mean() for d in range(len(read) - n + 1)])
+    return int(overlaps.argmax()), float(overlaps.max())
 
 
 def _predict(bits, n, prior=0.5, peek=False, first=0.5):
@@ -273,6 +322,19 @@ def zeros_first(bits, n):
 @wrong("04.best_predictor", "shifted")
 def shifted(bits, n):
     return torch.cat([_predict(bits, n)[1:], torch.tensor([0.5])])
+
+
+@wrong("04.best_predictor", "a tuple of tensors is a new key each time")
+def tuples_of_tensors(bits, n):
+    told, counts = [], {}
+    for t, bit in enumerate(bits):
+        if t < n - 1:
+            told.append(0.5)
+            continue
+        seen = counts.setdefault(tuple(bits[t - n + 1:t]), [0, 0])
+        told.append((seen[1] + 0.5) / (sum(seen) + 1))
+        seen[int(bit)] += 1
+    return torch.tensor(told)
 
 
 STAY, ON, BACK = torch.eye(3)[1], torch.eye(3)[2], torch.eye(3)[0]
@@ -345,3 +407,16 @@ def too_open(phase, vector):
 def without_add(phase, vector):
     read, write = _program(phase, vector)
     return read, write[:3]
+
+
+_TURNED = []
+
+
+@wrong("04.program", "your program remembers something between calls")
+def phase_in_a_global(phase, vector):
+    if phase == "turn":
+        _TURNED.append(phase)
+        return _program(phase, vector)
+    if vector.any():
+        _TURNED.clear()
+    return _program("recall" if _TURNED else "store", vector)

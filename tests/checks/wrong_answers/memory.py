@@ -51,6 +51,11 @@ def a_memory_a_head(memory, weights, erase, add):
     return memory[:, None] * (1 - _outer(weights, erase)) + _outer(weights, add)
 
 
+@wrong("04.erase_and_add", "no gradient reaches memory")
+def memory_cut_off(memory, weights, erase, add):
+    return memory.detach() * (1 - _outer(weights, erase)).prod(1) + weights.mT @ add
+
+
 def _shift(weights, kernel, sign=1, first=None):
     first = -(kernel.shape[-1] // 2) if first is None else first
     return sum(kernel[..., j, None] * weights.roll(sign * (j + first), -1) for j in range(kernel.shape[-1]))
@@ -95,6 +100,11 @@ def likeliest(weights, kernel):
     return _shift(weights, torch.nn.functional.one_hot(kernel.argmax(-1), kernel.shape[-1]).float())
 
 
+@wrong("04.shift", "no gradient reaches kernel")
+def kernel_cut_off(weights, kernel):
+    return _shift(weights, kernel.detach())
+
+
 def _spread(x, R, down, up, low=None):
     shifts = torch.arange(-R, R + 1)
     low = x.floor() if low is None else low
@@ -135,6 +145,18 @@ def from_the_first_column(x, R):
 @wrong("04.scalar_shift", "one row a number, one column a shift")
 def no_negative_columns(x, R):
     return _spread(x, R, 1 - x + x.floor(), x - x.floor())[:, R:]
+
+
+@wrong("04.scalar_shift", "the kernel of x = R is empty")
+def overwritten_at_the_end(x, R):
+    low, part = x.floor(), x - x.floor()
+    kernel = torch.zeros(len(x), 2 * R + 1).scatter(1, (low.long() + R)[:, None], (1 - part)[:, None])
+    return kernel.scatter(1, (low.long() + R + 1).clamp(max=2 * R)[:, None], part[:, None])
+
+
+@wrong("04.scalar_shift", "no gradient goes back")
+def number_cut_off(x, R):
+    return (1 - (x.detach()[:, None] - torch.arange(-R, R + 1)).abs()).clamp_min(0)
 
 
 @wrong("04.sharpen", "the powers are not divided by their sum")
@@ -180,6 +202,34 @@ def over_heads(weights, gamma):
 def multiplied(weights, gamma):
     scaled = weights * gamma[..., None]
     return scaled / scaled.sum(-1, keepdim=True)
+
+
+@wrong("04.sharpen", "log 0 is −inf: the value is right, its slope is NaN")
+def slope_of_log_zero(weights, gamma):
+    return (gamma[..., None] * weights.log()).softmax(-1)
+
+
+@wrong("04.sharpen", "equal weights have to share it")
+def patched_by_the_largest(weights, gamma):
+    powers = weights ** gamma[..., None]
+    result = powers / powers.sum(-1, keepdim=True)
+    return torch.where(result.isnan(), torch.nn.functional.one_hot(weights.argmax(-1), weights.shape[-1]).float(), result)
+
+
+@wrong("04.sharpen", "all powers have become 0, and 0/0 is NaN")
+def in_double_precision(weights, gamma):
+    powers = weights.double() ** gamma.double()[..., None]
+    return (powers / powers.sum(-1, keepdim=True)).float()
+
+
+@wrong("04.sharpen", "1e-06 is added to the weights")
+def a_small_number_in_the_logarithm(weights, gamma):
+    return (gamma[..., None] * (weights + 1e-6).log()).softmax(-1)
+
+
+@wrong("04.sharpen", "the weights are raised to 1e-6 or more")
+def raised_too_far(weights, gamma):
+    return (gamma[..., None] * weights.clamp_min(1e-6).log()).softmax(-1)
 
 
 def _address(memory, previous, key, strength, gate, kernel, gamma, *, order="gsp", sign=1, axis=-1, epsilon=1e-8, cosine=True,
@@ -257,3 +307,43 @@ def unnormalised(*given):
 @wrong("04.address", "add 1e-8 under the root")
 def nothing_under_the_root(*given):
     return _address(*given, epsilon=0.0)
+
+
+def _with_root(root):
+    def address(memory, previous, key, strength, gate, kernel, gamma):
+        kk, mm = key.square().sum(-1, keepdim=True), memory.square().sum(-1)[:, None]
+        content = (strength[..., None] * (key @ memory.mT) / root(kk, mm)).softmax(-1)
+        w = _shift(gate[..., None] * content + (1 - gate[..., None]) * previous, kernel)
+        return (gamma[..., None] * w.clamp_min(1e-38).log()).softmax(-1)
+
+    return address
+
+
+@wrong("04.address", "not to the lengths")
+def small_number_beside_the_lengths(*given):
+    return _with_root(lambda kk, mm: kk.sqrt() * mm.sqrt() + 1e-8)(*given)
+
+
+@wrong("04.address", "a lower bound of the lengths does not do it")
+def lengths_kept_above(*given):
+    return _with_root(lambda kk, mm: (kk.sqrt() * mm.sqrt()).clamp_min(1e-8))(*given)
+
+
+@wrong("04.address", "1e-8 is added to the product of the squares")
+def small_number_at_the_product(*given):
+    return _with_root(lambda kk, mm: (kk * mm + 1e-8).sqrt())(*given)
+
+
+@wrong("04.address", "the gradient at an empty memory is not finite")
+def patched_at_empty_slots(*given):
+    return _with_root(lambda kk, mm: torch.where(mm > 0, ((kk + 1e-8) * (mm + 1e-8)).sqrt(), 1 + 0 * mm.sqrt()))(*given)
+
+
+@wrong("04.address", "the cosine cancels a factor in the key")
+def strength_in_the_key(memory, previous, key, strength, gate, kernel, gamma):
+    return _address(memory, previous, key * strength[..., None], torch.ones_like(strength), gate, kernel, gamma)
+
+
+@wrong("04.address", "no gradient reaches previous")
+def previous_cut_off(memory, previous, *given):
+    return _address(memory, previous.detach(), *given)
