@@ -145,6 +145,13 @@ def still_free(answer, trial):
     trial.close(got, made(), "free", wrong)
 
 
+def _lost(loss):
+    """Whether a loss is not finite, or as large as only a forbidden target makes it."""
+    if type(loss) is not torch.Tensor or torch.Tensor.numel(loss) != 1 or not loss.is_floating_point() or loss.device.type != "cpu":
+        return False
+    return not abs(float(torch.Tensor.detach(loss))) < 1e3
+
+
 @exercise("05.pointer_loss", title="The loss of an answer", difficulty=3, minutes=20)
 def pointer_loss(answer, trial):
     batch, m, n = 3, 4, 4
@@ -158,13 +165,14 @@ def pointer_loss(answer, trial):
             free[b, t, [j for j in range(lengths[b]) if j not in row[:t]]] = True
     given = (scores, free, targets)
     got = trial.call(answer, *given)
-    lost = type(got) is torch.Tensor and torch.Tensor.numel(got) == 1 and not abs(float(torch.Tensor.detach(got))) < 1e3
-    if lost:  # nothing but a mask that is upside down forbids a target where each step has a choice
-        choice = torch.tensor([[[True, True, False, False], [False, True, False, True]]])
-        probe = trial.call(answer, trial.normal(1, 2, 4), choice, torch.tensor([[0, 1]]))
-        if type(probe) is torch.Tensor and torch.Tensor.numel(probe) == 1 and not float(torch.Tensor.detach(probe)) < 1e3:
-            trial.fail("the mask is upside down: the targets themselves get −∞. free is True where a step may point")
-    if lost and not bool(torch.isfinite(torch.Tensor.detach(got)).all()):
+    if _lost(got):  # is it right where each step has a choice, with True and False exchanged?
+        u, choice = trial.normal(1, 2, 4), torch.tensor([[[True, True, False, False], [False, True, False, True]]])
+        probe = trial.call(answer, u, ~choice, torch.tensor([[0, 1]]))
+        if type(probe) is torch.Tensor and torch.Tensor.numel(probe) == 1 and not _lost(probe):
+            p = softmax(np.where(array(choice), array(u), -np.inf))
+            if trial.same(trial.number(probe, "the loss"), -np.log(p[0, [0, 1], [0, 1]]).mean()):
+                trial.fail("the mask is upside down: the targets themselves get −∞. free is True where a step may point")
+    if _lost(got) and not bool(torch.isfinite(torch.Tensor.detach(got)).all()):
         trial.fail("the loss is not finite: behind the end of an answer nothing is free, and a softmax over nothing but -inf is NaN. "
                    "Those steps have the target -1 and must not count")
     got = trial.number(got, "the loss")
