@@ -1,4 +1,4 @@
-"""Pointer networks that sort and that tour, beside decoders with a fixed dictionary of positions; tested on sizes never seen."""
+"""Pointer networks that sort, beside decoders with a fixed dictionary of positions; tested on sizes never seen."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from pathlib import Path
 import torch
 
 from ..models import FixedDictionary, PointerNetwork
-from ..tasks import tours as routes
 from ..tasks.points import PointBatch, PointBatches, answers, draw
 from ..training import cosine_decay, exact_match, fit, pointing_loss, save_model
 from ..training.pointing import permutation
 from .points import Repeated, decoded
 
-__all__ = ["SORTERS", "make_sorter", "sorted_share", "sorting", "start_as_the_paper", "tour_rows", "tours"]
+__all__ = ["SORTERS", "held", "make_sorter", "sorted_share", "sorting", "start_as_the_paper"]
 
 SORTERS = {"pointer": dict(repeats=False), "pointer, no mask": dict(repeats=True), "LSTM + attention": dict(attention=True),
            "LSTM": dict(attention=False)}
@@ -84,48 +83,3 @@ def sorting(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"
             save_model(model, Path(folder) / f"{checkpoint}.seed{seed}.safetensors", half=True, hidden_size=str(hidden_size),
                        d_embed=str(d_embed))
     return {"sequences": steps * batch_size, "rows": found}
-
-
-# Tours -------------------------------------------------------------------------------------------------------------------
-
-
-def tour_rows(model, sizes, *, count: int = 1000, beams=(1, 10)) -> list[dict]:
-    """For each size: mean length of the tours of each beam, of the shortest, and of the heuristics of `tasks.tours`."""
-    rows = []
-    for n in sizes:
-        batch = held("tours", n, count)
-        matrix = routes.distances(batch.inputs)
-        found = {f"beam {k}" if k > 1 else "greedy": torch.tensor(decoded(model, batch, rule=permutation, beam_size=k))
-                 for k in beams}
-        found |= {"nearest neighbour": routes.nearest_neighbour(matrix), "farthest insertion": routes.farthest_insertion(matrix)}
-        found["2-opt"] = routes.two_opt(matrix, found["nearest neighbour"])
-        best = routes.tour_length(matrix, batch.targets).mean()
-        lengths = {name: float(routes.tour_length(matrix, walk).mean()) for name, walk in found.items()}
-        rows.append({"n": n, "shortest": round(float(best), 4), **{name: round(value, 4) for name, value in lengths.items()},
-                     "above_shortest": {name: round(value / float(best) - 1, 4) for name, value in lengths.items()}})
-    return rows
-
-
-def tours(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), n=10, test=(5, 8, 10, 12), hidden_size: int = 128,
-          steps: int = 6000, batch_size: int = 128, optimizer: str = "adam", learning_rate: float = 2e-3, clip_norm: float = 2.0,
-          decay: bool = True, paper_start: bool = False, pairs: int | None = None, count: int = 1000, beams=(1, 3, 10),
-          checkpoint: str = "") -> dict:
-    """A pointer network trained on shortest tours; mean lengths beside the shortest ones and the heuristics.
-
-    n      a size, or (least, most)
-    pairs  how many different sets of cities training sees, over and over; None: each step's are new
-    """
-    n = tuple(n) if isinstance(n, (list, tuple)) else n
-    torch.manual_seed(seed)
-    model = PointerNetwork(2, hidden_size, ends=False)
-    if paper_start:
-        start_as_the_paper(model, seed)
-    batches = PointBatches("tours", n, batch_size, seed=seed)
-    history = fit(model, Repeated(batches, pairs) if pairs else batches, pointing_loss, steps=steps, optimizer=optimizer, learning_rate=learning_rate,
-                  schedule=cosine_decay(steps, min(100, steps // 10)) if decay else None, clip_norm=clip_norm, seed=seed, device=device)
-    if checkpoint:
-        save_model(model, Path(folder) / f"{checkpoint}.seed{seed}.safetensors", half=True, hidden_size=str(hidden_size))
-    size = max(1, steps // 40)
-    return {"parameters": sum(p.numel() for p in model.parameters()), "sequences": steps * batch_size,
-            "rows": tour_rows(model, test, count=count, beams=tuple(beams)), "training_seconds": round(history.seconds, 1),
-            "losses": [round(sum(part) / len(part), 4) for k in range(0, steps, size) if (part := history.losses[k:k + size])]}

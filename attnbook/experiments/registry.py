@@ -131,11 +131,23 @@ _add("pointer-sorting", "pointer:sorting", "Sorting 5 to 10 numbers: pointer net
      "2 minutes on one CPU core")
 _add("pointer-sorting-paper", "pointer:sorting", "The same with the settings of the paper", "1 hour on one GPU", hidden_size=256,
      d_embed=64, **_paper_pointer)
-_add("pointer-tours-10", "pointer:tours", "Shortest tours of 10 cities, small enough for one CPU core, with checkpoint",
-     "6 minutes on one CPU core", checkpoint="pointer-tours-10")
-for _name, _n in (("5", 5), ("10", 10), ("5-16", (5, 16))):
-    _add(f"pointer-tours-{_name}-paper", "pointer:tours", f"Shortest tours of {_name} cities with the settings of the paper",
-         "2 hours on one GPU", n=_n, test=(5, 10, 12, 15), hidden_size=256, **_paper_pointer)
+_tours = dict(test=(5, 8, 10, 12, 15, 20, 50))
+_add("pointer-tours-10", "tours:tours", "Shortest tours of 10 cities, small enough for one CPU core, with checkpoint",
+     "6 minutes on one CPU core", checkpoint="pointer-tours-10", **_tours)
+_add("pointer-tours-10-no-mask", "tours:tours", "The same by a network that may point at a city twice", "6 minutes on one CPU core",
+     model="pointer, no mask", **_tours)
+_add("lstm-tours-10", "tours:tours", "The same by an LSTM with a fixed dictionary", "5 minutes on one CPU core", model="LSTM", test=(5, 8, 10))
+_add("lstm-attention-tours-10", "tours:tours", "The same by an LSTM with attention and a fixed dictionary", "6 minutes on one CPU core",
+     model="LSTM + attention", test=(5, 8, 10))
+_add("pointer-tours-5-20", "tours:tours", "Tours of 5 to 20 cities, exact to 12, 2-opt beyond; for one CPU core, with checkpoint",
+     "30 minutes on one CPU core", n=(5, 20), teacher="exact to 12, 2-opt beyond", steps=16_000, checkpoint="pointer-tours-5-20", **_tours)
+_add("pointer-tours-50", "tours:tours", "Tours of 50 cities as 2-opt gives them, for one CPU core, with checkpoint",
+     "30 minutes on one CPU core", n=50, teacher="2-opt", warm_up=(10, 1500), steps=4000, test=(5, 10, 20, 40, 50),
+     checkpoint="pointer-tours-50")
+for _name, _n, _teacher in (("5", 5, "exact"), ("10", 10, "exact"), ("5-20", (5, 20), "exact to 12, 2-opt beyond"),
+                            ("50", 50, "farthest insertion")):
+    _add(f"pointer-tours-{_name}-paper", "tours:tours", f"Tours of {_name} cities with the settings of the paper; teacher: {_teacher}",
+         f"{'6' if _n == 50 else '2'} hours on one GPU", n=_n, teacher=_teacher, test=(5, 10, 20, 25, 30, 40, 50), hidden_size=256, **_paper_pointer)
 
 _COPY = dict(task="copy", train={"length": (1, 10), "together": True},
              tests=({"together": False}, *({"length": _n} for _n in (10, 20, 30, 40, 60))))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from .hulls import convex_hulls
-from .tours import shortest_tours
+from .tours import taught_tours
 from .triangulations import delaunay
 
 __all__ = ["KINDS", "PointBatch", "PointBatches", "answers", "draw", "draw_delaunay", "draw_hulls", "draw_sorting",
@@ -68,16 +68,17 @@ def draw_delaunay(n: int | tuple[int, int], count: int, generator: torch.Generat
     return PointBatch(inputs, lengths, _ended(delaunay(inputs, lengths), inputs.shape[1]))
 
 
-def draw_tours(n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
-    """Cities of the unit square; the answer is the shortest tour, from city 0, in the direction that `tours` fixes.
+def draw_tours(n: int | tuple[int, int], count: int, generator: torch.Generator, teacher: str = "exact") -> PointBatch:
+    """Cities of the unit square; the answer is a short tour, from city 0, in the direction that `tours` fixes.
 
-    n      how many cities, 3 to 16, or (least, most)
-    count  B
+    n        how many cities, at least 3, or (least, most)
+    count    B
+    teacher  "exact" for the shortest tours, of at most 16 cities; or a heuristic by its name, see `tours.TEACHERS`
 
     There is no END: a tour has as many steps as cities, and the way back to city 0 is not said.
     """
     inputs, lengths, _ = _uniform(n, count, 2, generator, least=3)
-    return PointBatch(inputs, lengths, shortest_tours(inputs, lengths))
+    return PointBatch(inputs, lengths, taught_tours(inputs, lengths, teacher))
 
 
 _KINDS = {"sorting": draw_sorting, "hulls": draw_hulls, "delaunay": draw_delaunay, "tours": draw_tours}

@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import torch
 
-__all__ = ["MOST", "canonical", "distances", "farthest_insertion", "held_karp", "is_tour", "nearest_neighbour",
-           "shortest_tours", "tour_length", "two_opt", "two_opt_best"]
+__all__ = ["MOST", "TEACHERS", "canonical", "distances", "farthest_insertion", "held_karp", "is_tour", "nearest_neighbour",
+           "shortest_tours", "taught_tours", "tour_length", "two_opt", "two_opt_best"]
 
 MOST = 16
 """More cities than this take too much memory: the table of one instance has 2ⁿ⁻¹ (n − 1) entries."""
@@ -50,17 +50,28 @@ def canonical(tours: torch.Tensor) -> torch.Tensor:
 
 
 def shortest_tours(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-    """The shortest tour of each row, canonical: (B, n), −1 as padding. Rows of one length are solved together.
+    """The shortest tour of each row, canonical: (B, n), −1 as padding. At most 16 cities in a row; see `taught_tours`."""
+    return taught_tours(points, lengths)
 
-    points   (B, n, 2)  at most 16 cities in a row
+
+def taught_tours(points: torch.Tensor, lengths: torch.Tensor | None = None, teacher: str = "exact") -> torch.Tensor:
+    """The tour of each row that a teacher gives, canonical: (B, n), −1 as padding. Rows of one length are solved together.
+
+    points   (B, n, 2)
     lengths  (B,)       how many of each row are real; all of them if not given
+    teacher  one of TEACHERS: only "exact" gives the shortest tours, and only to 16 cities
+
+    Raises ValueError for another teacher, and as `held_karp`.
     """
+    if teacher not in TEACHERS:
+        raise ValueError(f"teacher must be one of {', '.join(TEACHERS)}, got {teacher!r}")
+    solve = TEACHERS[teacher]
     if lengths is None:
-        return held_karp(distances(points))
+        return solve(distances(points))
     made = torch.full(points.shape[:2], -1, device=points.device)
     for n in lengths.unique().tolist():
         rows = (lengths == n).nonzero()[:, 0]
-        made[rows, :n] = held_karp(distances(points[rows, :n]))
+        made[rows, :n] = solve(distances(points[rows, :n]))
     return made
 
 
@@ -208,3 +219,12 @@ def two_opt_best(matrix: torch.Tensor, starts: int | None = None) -> torch.Tenso
         best = torch.where(better[:, None], tour, best)
         length = torch.where(better, found, length)
     return canonical(best)
+
+
+TEACHERS = {
+    "exact": held_karp,
+    "exact to 12, 2-opt beyond": lambda matrix: held_karp(matrix) if matrix.shape[1] <= 12 else two_opt_best(matrix, 4),
+    "2-opt": lambda matrix: two_opt_best(matrix, 1),
+    "farthest insertion": lambda matrix: canonical(farthest_insertion(matrix)),
+}
+"""What gives a network its targets: the shortest tour, or a heuristic that is named."""

@@ -3,8 +3,8 @@ import json
 import pytest
 import torch
 
-from attnbook.experiments import EXPERIMENTS, reproduce
-from attnbook.experiments.pointer import SORTERS, make_sorter, sorted_share, start_as_the_paper, tour_rows
+from attnbook.experiments import reproduce
+from attnbook.experiments.pointer import SORTERS, make_sorter, sorted_share, start_as_the_paper
 from attnbook.models import PointerNetwork
 from attnbook.models.recurrent import Step
 from attnbook.tasks.points import PointBatches
@@ -32,14 +32,6 @@ def test_the_share_sorted_is_one_for_a_model_that_sorts_and_none_for_one_that_so
     assert sorted_share(model, 6, count=50) == 0.0
 
 
-def test_rows_of_tours_stand_beside_the_shortest():
-    rows = tour_rows(PointerNetwork(2, 8, ends=False), [5, 7], count=60, beams=(1, 4))
-    for row in rows:
-        assert row["greedy"] >= row["shortest"] and row["nearest neighbour"] >= row["2-opt"] >= row["shortest"]
-        assert abs(row["above_shortest"]["beam 4"] - (row["beam 4"] / row["shortest"] - 1)) < 1e-3
-        assert row["above_shortest"]["greedy"] > 0.1  # nothing was learned
-
-
 def test_every_number_of_a_model_starts_within_the_range_of_the_paper():
     model = start_as_the_paper(make_sorter("pointer", most=10))
     everything = torch.cat([p.flatten() for p in model.parameters()])
@@ -59,16 +51,6 @@ def test_a_recorded_run_of_sorting_holds_what_the_book_shows(tmp_path):
     assert sorted_share(model, 5, count=40) == figures["rows"][0]["exact"][0][1]
     with pytest.raises(ValueError, match="name must be one of"):
         make_sorter("bubble", most=3)
-
-
-def test_a_recorded_run_of_tours_holds_what_the_book_shows(tmp_path):
-    path = reproduce("pointer-tours-10", out=tmp_path, device="cpu", commit="abc", n=6, steps=4, count=30, test=(5, 6),
-                     hidden_size=8, beams=(1, 2))
-    figures = json.loads(path.read_text())["figures"]
-    assert [row["n"] for row in figures["rows"]] == [5, 6] and figures["sequences"] == 512 and len(figures["losses"]) == 4
-    assert (tmp_path / "pointer-tours-10.seed0.safetensors").exists()
-    reproduce("pointer-tours-5-paper", out=tmp_path, device="cpu", commit="abc", steps=2, pairs=256, count=20, test=(5,), hidden_size=8)
-    assert EXPERIMENTS["pointer-tours-5-paper"].settings["optimizer"] == "sgd"
 
 
 def test_the_batches_of_sorting_are_the_same_for_all_models():

@@ -63,6 +63,28 @@ def test_rows_of_their_own_length_and_many_parts(monkeypatch):
     assert tours.shortest_tours(points[:0]).shape == (0, 8)
 
 
+def test_only_the_teacher_that_is_called_exact_is_exact():
+    points, lengths = rand(40, 14, 2), torch.tensor([8, 12, 13, 14] * 10)
+    walks = {name: tours.taught_tours(points, lengths, name) for name in tours.TEACHERS}
+    above = {name: [] for name in walks}
+    for k, n in enumerate(lengths.tolist()):
+        matrix, best = tours.distances(points[k:k + 1, :n]), tours.shortest_tours(points[k:k + 1, :n])
+        shortest = float(tours.tour_length(matrix, best))
+        for name, walk in walks.items():
+            said = walk[k:k + 1, :n]
+            assert tours.is_tour(said[0].tolist(), n) and torch.equal(said, tours.canonical(said)) and bool((walk[k, n:] == -1).all())
+            above[name].append((n, float(tours.tour_length(matrix, said)) / shortest - 1))
+            assert above[name][-1][1] > -1e-9
+    assert all(a < 1e-9 for _, a in above["exact"])
+    assert all(a < 1e-9 for n, a in above["exact to 12, 2-opt beyond"] if n <= 12)
+    for name in ("exact to 12, 2-opt beyond", "2-opt", "farthest insertion"):
+        assert 0 < max(a for n, a in above[name] if n > 12) < 0.25
+    mean = {name: sum(a for _, a in found) for name, found in above.items()}
+    assert mean["exact"] < mean["exact to 12, 2-opt beyond"] < mean["2-opt"] < mean["farthest insertion"]
+    with pytest.raises(ValueError, match="teacher must be one of exact, exact to 12, 2-opt beyond, 2-opt, farthest insertion, got 'guess'"):
+        tours.taught_tours(points, lengths, "guess")
+
+
 @given(st.permutations(range(6)))
 def test_the_canonical_form_is_one_for_all_starts_and_both_directions(walk):
     made = tours.canonical(torch.tensor([walk]))[0].tolist()
