@@ -140,9 +140,9 @@ _add("lstm-tours-10", "tours:tours", "The same by an LSTM with a fixed dictionar
 _add("lstm-attention-tours-10", "tours:tours", "The same by an LSTM with attention and a fixed dictionary", "6 minutes on one CPU core",
      model="LSTM + attention", test=(5, 8, 10))
 _add("pointer-tours-5-20", "tours:tours", "Tours of 5 to 20 cities, exact to 12, 2-opt beyond; for one CPU core, with checkpoint",
-     "30 minutes on one CPU core", n=(5, 20), teacher="exact to 12, 2-opt beyond", steps=16_000, checkpoint="pointer-tours-5-20", **_tours)
+     "12 minutes on one CPU core", n=(5, 20), teacher="exact to 12, 2-opt beyond", steps=10_000, checkpoint="pointer-tours-5-20", **_tours)
 _add("pointer-tours-50", "tours:tours", "Tours of 50 cities as 2-opt gives them, for one CPU core, with checkpoint",
-     "30 minutes on one CPU core", n=50, teacher="2-opt", warm_up=(10, 1500), steps=4000, test=(5, 10, 20, 40, 50),
+     "15 minutes on one CPU core", n=50, teacher="2-opt", warm_up=(10, 1000), steps=2500, test=(5, 10, 20, 40, 50),
      checkpoint="pointer-tours-50")
 for _name, _n, _teacher in (("5", 5, "exact"), ("10", 10, "exact"), ("5-20", (5, 20), "exact to 12, 2-opt beyond"),
                             ("50", 50, "farthest insertion")):
