@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,10 +10,11 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
+from .heads import _picture
 from .style import CMAP, COLORS
 from .weights import as_array
 
-__all__ = ["plane_walk", "pointer_steps", "triangulation"]
+__all__ = ["plane_walk", "pointer_animation", "pointer_steps", "triangulation"]
 
 _DOT, _GREY = "#222222", "#999999"
 
@@ -166,3 +168,57 @@ def pointer_steps(points, walk: Sequence[int], weights, *, columns: int = 4) -> 
         if k == 0:
             _number(ax, xy)
     return fig
+
+
+def pointer_animation(points, walk: Sequence[int], weights, *, truth: Sequence[int] = (), milliseconds: int = 700, plays: int = 3,
+                      dpi: int = 90) -> bytes:
+    """Draw the pointer walking round the plane, one frame a step, as an animated PNG: a city is as large and dark as its weight.
+
+    A browser plays it without a script. Where nothing moves, as in print, one still picture stands for it: the whole walk,
+    each city as large and as dark as the weight with which it was chosen. ``IPython.display.Image(data, format="png")`` shows it.
+
+    Args:
+        points: ``(n, 2)``.
+        walk: the positions pointed at, m of them, in order; the last frame goes back to the first.
+        weights: ``(m, n)`` or ``(m, n + 1)``: a row a step.
+        truth: the true walk, as a wide grey band.
+        milliseconds: of each frame; the last one stays three times as long.
+        plays: how often it plays; 0 for without end.
+
+    Returns:
+        The bytes of the file.
+
+    Raises:
+        ValueError: if the shapes do not fit, or the walk is empty.
+    """
+    from PIL import Image
+
+    xy, matrix = _points(points), as_array("weights", weights, 2)
+    n, walk, truth = len(xy), _inside("walk", walk, len(points)), _inside("truth", truth, len(points))
+    if not walk or matrix.shape[0] != len(walk) or matrix.shape[1] not in (n, n + 1):
+        raise ValueError(f"weights must be ({len(walk)}, {n}) or ({len(walk)}, {n + 1}), with at least one step, got shape {matrix.shape}")
+    frames, certain = [], np.zeros(n)
+    np.maximum.at(certain, walk, matrix[np.arange(len(walk)), walk])
+    for k in range(-1, len(walk) + 1):  # the still, a frame a step, the way back
+        fig, ax = plt.subplots(figsize=(3.6, 3.9), layout="constrained")
+        _axes(xy, ax)
+        if truth:
+            ax.plot(*xy[truth + truth[:1]].T, linestyle="-", color="#d9d9d9", linewidth=7, solid_joinstyle="round", zorder=0)
+        share = matrix[k, :n] if 0 <= k < len(walk) else certain
+        done = walk + walk[:1] if k in (-1, len(walk)) else walk[:k]
+        if len(done) > 1:
+            ax.plot(*xy[done].T, linestyle="-", color=COLORS[1], linewidth=1.6, zorder=1)
+        ax.scatter(*xy.T, s=16 + 190 * share, c=[plt.get_cmap(CMAP)(0.15 + 0.85 * s) for s in share], edgecolors=_DOT, linewidths=0.6,
+                   zorder=3)
+        if 0 < k < len(walk):
+            ax.add_patch(FancyArrowPatch(xy[walk[k - 1]], xy[walk[k]], arrowstyle="-|>", mutation_scale=14, linewidth=2.2,
+                                         color=COLORS[1], zorder=2, shrinkA=3, shrinkB=6))
+        ax.scatter(*xy[walk[0]], s=330, facecolors="none", edgecolors=COLORS[1], linewidths=1.6, zorder=4)
+        said = "the whole walk" if k == -1 else "and back" if k == len(walk) else f"step {k + 1}: weight {share[walk[k]]:.2f}"
+        ax.set_title(said, fontsize=10.5)
+        frames.append(_picture(fig, dpi, Image))
+        plt.close(fig)
+    out = io.BytesIO()
+    durations = [milliseconds] * len(walk) + [3 * milliseconds]
+    frames[0].save(out, format="PNG", save_all=True, append_images=frames[1:], default_image=True, duration=durations, loop=plays)
+    return out.getvalue()
