@@ -144,6 +144,9 @@ _add("pointer-tours-5-20", "tours:tours", "Tours of 5 to 20 cities, exact to 12,
 _add("pointer-tours-50", "tours:tours", "Tours of 50 cities as 2-opt gives them, for one CPU core, with checkpoint",
      "15 minutes on one CPU core", n=50, teacher="2-opt", warm_up=(10, 1000), steps=2500, test=(5, 10, 20, 40, 50),
      checkpoint="pointer-tours-50")
+_add("tsplib-tours", "maps:maps", "Real maps of at most 80 cities walked by our networks; lengths and walks beside the optimal tours, drawn",
+     "2 minutes on one CPU core", needs="tsplib",
+     names=("burma14", "ulysses16", "ulysses22", "att48", "eil51", "berlin52", "st70", "eil76", "pr76"))
 for _name, _n, _teacher in (("5", 5, "exact"), ("10", 10, "exact"), ("5-20", (5, 20), "exact to 12, 2-opt beyond"),
                             ("50", 50, "farthest insertion")):
     _add(f"pointer-tours-{_name}-paper", "tours:tours", f"Tours of {_name} cities with the settings of the paper; teacher: {_teacher}",
