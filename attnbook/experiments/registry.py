@@ -134,15 +134,14 @@ _add("pointer-sorting-paper", "pointer:sorting", "The same with the settings of 
 _tours = dict(test=(5, 8, 10, 12, 15, 20, 50))
 _add("pointer-tours-10", "tours:tours", "Shortest tours of 10 cities, small enough for one CPU core, with checkpoint",
      "6 minutes on one CPU core", checkpoint="pointer-tours-10", **_tours)
-_add("pointer-tours-10-no-mask", "tours:tours", "The same by a network that may point at a city twice", "6 minutes on one CPU core",
-     model="pointer, no mask", **_tours)
-_add("lstm-tours-10", "tours:tours", "The same by an LSTM with a fixed dictionary", "5 minutes on one CPU core", model="LSTM", test=(5, 8, 10))
-_add("lstm-attention-tours-10", "tours:tours", "The same by an LSTM with attention and a fixed dictionary", "6 minutes on one CPU core",
-     model="LSTM + attention", test=(5, 8, 10))
+_add("pointer-tours-10-any-form", "tours:tours", "The same with tours that start anywhere and run either way", "6 minutes on one CPU core",
+     form="any", checkpoint="pointer-tours-10-any-form", **_tours)
+_add("tours-10-compared", "tours:compared", "10 cities, short runs: pointer with and without mask, LSTM, LSTM + attention; tours in one form and any",
+     "8 minutes on one CPU core")
 _add("pointer-tours-5-20", "tours:tours", "Tours of 5 to 20 cities, exact to 12, 2-opt beyond; for one CPU core, with checkpoint",
      "12 minutes on one CPU core", n=(5, 20), teacher="exact to 12, 2-opt beyond", steps=10_000, checkpoint="pointer-tours-5-20", **_tours)
-_add("pointer-tours-50", "tours:tours", "Tours of 50 cities as 2-opt gives them, for one CPU core, with checkpoint",
-     "15 minutes on one CPU core", n=50, teacher="2-opt", warm_up=(10, 1000), steps=2500, test=(5, 10, 20, 40, 50),
+_add("pointer-tours-50", "tours:tours", "Tours of 50 cities as 2-opt gives them, in any form, for one CPU core, with checkpoint",
+     "15 minutes on one CPU core", n=50, teacher="2-opt", form="any", warm_up=(10, 1000), steps=2500, test=(5, 10, 20, 40, 50),
      checkpoint="pointer-tours-50")
 _add("tsplib-tours", "maps:maps", "Real maps of at most 80 cities walked by our networks; lengths and walks beside the optimal tours, drawn",
      "2 minutes on one CPU core", needs="tsplib",

@@ -14,7 +14,8 @@ from ..training.pointing import permutation
 from .pointer import start_as_the_paper
 from .points import Repeated, decoded
 
-__all__ = ["AnyForm", "EXACT", "MODELS", "TourBatches", "beam_tours", "make_tourist", "tour_rows", "tours", "valid_share"]
+__all__ = ["AnyForm", "EXACT", "MODELS", "TourBatches", "beam_tours", "cities", "compared", "in_form", "make_tourist", "tour_rows", "tours",
+           "valid_share"]
 
 MODELS = {"pointer": dict(repeats=False), "pointer, no mask": dict(repeats=True), "LSTM + attention": dict(attention=True),
           "LSTM": dict(attention=False)}
@@ -73,6 +74,13 @@ class AnyForm:
         shift = torch.randint(n, (B, 1), generator=generator)
         way = torch.randint(2, (B, 1), generator=generator) * 2 - 1
         return batch._replace(targets=batch.targets.gather(1, (shift + way * torch.arange(n)) % n))
+
+
+def in_form(batches: TourBatches, form: str):
+    """The batches as they are, canonical, or with tours in "any" form."""
+    if form not in ("canonical", "any"):
+        raise ValueError(f'form must be "canonical" or "any", got {form!r}')
+    return AnyForm(batches) if form == "any" else batches
 
 
 def cities(n: int, count: int) -> PointBatch:
@@ -136,13 +144,14 @@ def tour_rows(model, sizes, *, count: int = 1000, beams=(1, 10), free: bool = Fa
 
 def tours(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "pointer", n=10,
           test=(5, 8, 10, 12), hidden_size: int = 128, steps: int = 6000, batch_size: int = 128, teacher: str = "exact",
-          warm_up=None, optimizer: str = "adam", learning_rate: float = 2e-3, clip_norm: float = 2.0, decay: bool = True,
+          form: str = "canonical", warm_up=None, optimizer: str = "adam", learning_rate: float = 2e-3, clip_norm: float = 2.0, decay: bool = True,
           paper_start: bool = False, pairs: int | None = None, count: int = 1000, beams=(1, 3, 10), checkpoint: str = "") -> dict:
     """A network trained on tours; mean lengths beside the shortest ones and the heuristics.
 
     model    one of MODELS
     n        a size, or (least, most), one size a batch
     teacher  what gives the targets, one of `tasks.tours.TEACHERS`
+    form     "canonical", or "any": a start and a direction drawn at random, see `AnyForm`
     warm_up  see `TourBatches`
     pairs    how many different sets of cities training sees, over and over; None: each step's are new
     """
@@ -152,7 +161,7 @@ def tours(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"),
     network = make_tourist(model, most=most, hidden_size=hidden_size)
     if paper_start:
         start_as_the_paper(network, seed)
-    batches = TourBatches(n, batch_size, seed, teacher, warm_up)
+    batches = in_form(TourBatches(n, batch_size, seed, teacher, warm_up), form)
     history = fit(network, Repeated(batches, pairs) if pairs else batches, pointing_loss, steps=steps, optimizer=optimizer,
                   learning_rate=learning_rate, schedule=cosine_decay(steps, min(100, steps // 10)) if decay else None,
                   clip_norm=clip_norm, seed=seed, device=device)
@@ -164,3 +173,20 @@ def tours(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"),
             "rows": tour_rows(network, sizes, count=count, beams=tuple(beams), free=True),
             "training_seconds": round(history.seconds, 1),
             "losses": [round(sum(part) / len(part), 4) for k in range(0, steps, size) if (part := history.losses[k:k + size])]}
+
+
+def compared(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), n: int = 10, test=(5, 8, 10), beyond=(12, 15, 20),
+             models=tuple((name, form) for name in MODELS for form in ("any", "canonical")), hidden_size: int = 128, steps: int = 1200,
+             batch_size: int = 128, learning_rate: float = 2e-3, clip_norm: float = 2.0, count: int = 1000, beams=(1, 10)) -> dict:
+    """Every model on the same cities for as many steps, with tours in the canonical and in any form; what a pointer does beyond n."""
+    rows = []
+    for name, form in models:
+        torch.manual_seed(seed)
+        network = make_tourist(name, most=n, hidden_size=hidden_size)
+        history = fit(network, in_form(TourBatches(n, batch_size, seed), form), pointing_loss, steps=steps, learning_rate=learning_rate,
+                      schedule=cosine_decay(steps, min(100, steps // 10)), clip_norm=clip_norm, seed=seed, device=device)
+        sizes = (*test, *beyond) if name.startswith("pointer") else test
+        rows.append({"model": name, "form": form, "parameters": sum(p.numel() for p in network.parameters()),
+                     "rows": tour_rows(network, sizes, count=count, beams=tuple(beams), free=True),
+                     "training_seconds": round(history.seconds, 1)})
+    return {"sequences": steps * batch_size, "models": rows}
