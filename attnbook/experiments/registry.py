@@ -143,6 +143,8 @@ _add("pointer-tours-5-20", "tours:tours", "Tours of 5 to 20 cities, exact to 12,
 _add("pointer-tours-50", "tours:tours", "Tours of 50 cities as 2-opt gives them, in any form, for one CPU core, with checkpoint",
      "15 minutes on one CPU core", n=50, teacher="2-opt", form="any", warm_up=(10, 1000), steps=2500, test=(5, 10, 20, 40, 50),
      checkpoint="pointer-tours-50")
+_add("pointer-tours-by-size", "tours:by_size", "Our networks for tours on 5 to 50 cities, sizes that they never saw among them",
+     "4 minutes on one CPU core")
 _add("tsplib-tours", "maps:maps", "Real maps of at most 80 cities walked by our networks; lengths and walks beside the optimal tours, drawn",
      "2 minutes on one CPU core", needs="tsplib",
      names=("burma14", "ulysses16", "ulysses22", "att48", "eil51", "berlin52", "st70", "eil76", "pr76"))

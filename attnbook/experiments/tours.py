@@ -6,16 +6,17 @@ from pathlib import Path
 
 import torch
 
+from .. import resources
 from ..models import FixedDictionary, PointerNetwork
 from ..tasks import tours as routes
 from ..tasks.points import PointBatch, draw_tours
-from ..training import cosine_decay, fit, point_beam, pointing_loss, save_model
+from ..training import cosine_decay, fit, load_model_weights, point_beam, pointing_loss, save_model
 from ..training.pointing import permutation
 from .pointer import start_as_the_paper
 from .points import Repeated, decoded
 
-__all__ = ["AnyForm", "EXACT", "MODELS", "TourBatches", "beam_tours", "cities", "compared", "in_form", "make_tourist", "tour_rows", "tours",
-           "valid_share"]
+__all__ = ["AnyForm", "EXACT", "MODELS", "TourBatches", "beam_tours", "by_size", "cities", "compared", "in_form", "make_tourist", "tour_rows",
+           "tours", "valid_share"]
 
 MODELS = {"pointer": dict(repeats=False), "pointer, no mask": dict(repeats=True), "LSTM + attention": dict(attention=True),
           "LSTM": dict(attention=False)}
@@ -190,3 +191,15 @@ def compared(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results
                      "rows": tour_rows(network, sizes, count=count, beams=tuple(beams), free=True),
                      "training_seconds": round(history.seconds, 1)})
     return {"sequences": steps * batch_size, "models": rows}
+
+
+def by_size(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), hidden_size: int = 128, count: int = 500,
+            networks=(("10", "pointer-tours-10"), ("5 to 20", "pointer-tours-5-20"), ("50", "pointer-tours-50")),
+            test=(5, 10, 15, 20, 25, 30, 40, 50), beams=(1, 3)) -> dict:
+    """The networks of the book on every size, most of which they never saw; networks: trained on, name of its checkpoint."""
+    rows = []
+    for trained, checkpoint in networks:
+        model = PointerNetwork(2, hidden_size, ends=False)
+        load_model_weights(model, resources.path(f"results/{checkpoint}.seed0.safetensors"))
+        rows.append({"trained_on": trained, "checkpoint": checkpoint, "rows": tour_rows(model, test, count=count, beams=tuple(beams))})
+    return {"count": count, "networks": rows}

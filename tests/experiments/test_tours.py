@@ -3,12 +3,13 @@ import json
 import pytest
 import torch
 
+from attnbook import resources
 from attnbook.experiments import EXPERIMENTS, reproduce
 from attnbook.experiments.tours import MODELS, AnyForm, TourBatches, beam_tours, cities, make_tourist, tour_rows, valid_share
 from attnbook.models import PointerNetwork
 from attnbook.tasks import tours as routes
 from attnbook.tasks.points import draw_tours
-from attnbook.training import load_model_weights, point_beam
+from attnbook.training import load_model_weights, point_beam, save_model
 from attnbook.training.pointing import permutation
 
 
@@ -105,6 +106,19 @@ def test_all_models_are_compared_on_the_same_cities_in_both_forms(tmp_path):
     assert len({m["rows"][0]["length"]["greedy"] for m in figures["models"]}) == 8
     with pytest.raises(ValueError, match='form must be "canonical" or "any", got \'some\''):
         reproduce("pointer-tours-10", out=tmp_path, device="cpu", commit="abc", form="some", steps=1, count=2, test=(5,))
+
+
+def test_networks_of_the_book_on_sizes_that_they_never_saw(tmp_path, monkeypatch):
+    for name in ("one", "other"):
+        torch.manual_seed(len(name))
+        save_model(make_tourist("pointer", most=9, hidden_size=8), tmp_path / f"{name}.seed0.safetensors", half=True)
+    monkeypatch.setattr(resources, "path", lambda name: tmp_path / name.removeprefix("results/"))
+    path = reproduce("pointer-tours-by-size", out=tmp_path, device="cpu", commit="abc", hidden_size=8, count=20, test=(5, 14),
+                     networks=(("5", "one"), ("9", "other")), beams=(1, 2))
+    first, second = json.loads(path.read_text())["figures"]["networks"]
+    assert first["trained_on"] == "5" and [row["n"] for row in second["rows"]] == [5, 14]
+    assert first["rows"][0]["length"]["2-opt"] == second["rows"][0]["length"]["2-opt"], "the same cities for all"
+    assert first["rows"][0]["length"]["greedy"] != second["rows"][0]["length"]["greedy"]
 
 
 def test_no_model_of_another_name():
