@@ -137,11 +137,11 @@ _add("pointer-tours-10", "tours:tours", "Shortest tours of 10 cities, small enou
 _add("pointer-tours-10-any-form", "tours:tours", "The same with tours that start anywhere and run either way", "6 minutes on one CPU core",
      form="any", checkpoint="pointer-tours-10-any-form", **_tours)
 _add("tours-10-compared", "tours:compared", "10 cities, short runs: pointer with and without mask, LSTM, LSTM + attention; tours in one form and any",
-     "8 minutes on one CPU core")
+     "4 minutes on one CPU core")
 _add("pointer-tours-5-20", "tours:tours", "Tours of 5 to 20 cities, exact to 12, 2-opt beyond; for one CPU core, with checkpoint",
      "12 minutes on one CPU core", n=(5, 20), teacher="exact to 12, 2-opt beyond", steps=10_000, checkpoint="pointer-tours-5-20", **_tours)
 _add("pointer-tours-50", "tours:tours", "Tours of 50 cities as 2-opt gives them, in any form, for one CPU core, with checkpoint",
-     "15 minutes on one CPU core", n=50, teacher="2-opt", form="any", warm_up=(10, 1000), steps=2500, test=(5, 10, 20, 40, 50),
+     "9 minutes on one CPU core", n=50, teacher="2-opt", form="any", warm_up=(10, 700), steps=1600, test=(5, 10, 20, 40, 50),
      checkpoint="pointer-tours-50")
 _add("pointer-tours-by-size", "tours:by_size", "Our networks for tours on 5 to 50 cities, sizes that they never saw among them",
      "4 minutes on one CPU core")
