@@ -70,7 +70,7 @@ def frames_of(data):
     return picture, frames
 
 
-def test_the_pointer_walks_in_an_animation_with_a_still_of_the_whole_walk():
+def test_the_pointer_walks_in_an_animation_with_a_still_of_the_whole_walk(monkeypatch):
     walk, weights = [0, 1, 2, 3], np.full((4, 5), 0.05)
     weights[range(4), walk] = [0.8, 0.8, 0.8, 0.8]
     before = plt.get_fignums()
@@ -91,6 +91,10 @@ def test_the_pointer_walks_in_an_animation_with_a_still_of_the_whole_walk():
     flat = plane.pointer_animation(POINTS, walk, np.full((4, 6), 1 / 6), milliseconds=200, plays=2)
     dark = [int((frame[40:].sum(-1) < 300).sum()) for frame, _ in frames_of(flat)[1]]
     assert dark[1] < int((frames[1][0][40:].sum(-1) < 300).sum()), "less weight, a smaller and lighter city"
+    sizes, real = [], plane._picture
+    monkeypatch.setattr(plane, "_picture", lambda fig, *rest: sizes.append(fig.axes[0].collections[0].get_sizes()) or real(fig, *rest))
+    plane.pointer_animation(POINTS, walk, weights)
+    assert np.allclose(sizes[2], 16 + 190 * weights[1]) and np.allclose(sizes[0], 16 + 190 * np.array([0.8, 0.8, 0.8, 0.8, 0]))
     band = frames_of(plane.pointer_animation(POINTS, walk, weights, truth=[0, 2, 3]))[1]
     assert all((abs(frame - 0xD9).sum(-1) < 4).sum() > 200 for frame, _ in band), "the true walk is in every frame"
 
