@@ -77,6 +77,8 @@ def test_only_the_teacher_that_is_called_exact_is_exact():
             assert above[name][-1][1] > -1e-9
     assert all(a < 1e-9 for _, a in above["exact"])
     assert all(a < 1e-9 for n, a in above["exact to 12, 2-opt beyond"] if n <= 12)
+    twelve = rand(400, 12, 2)
+    assert torch.equal(tours.taught_tours(twelve, teacher="exact to 12, 2-opt beyond"), tours.shortest_tours(twelve))
     for name in ("exact to 12, 2-opt beyond", "2-opt", "farthest insertion"):
         assert 0 < max(a for n, a in above[name] if n > 12) < 0.25
     mean = {name: sum(a for _, a in found) for name, found in above.items()}
