@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from ..tasks import algorithms
 from ..tasks.algorithms import AlgorithmBatches
 from ..training import cosine_decay, fit, save_model
 from ..training.bits import bit_loss, score_bits
+from ..training.recurrence import clipped_backward
 from ..training.rmsprop import GravesRMSProp
 
 __all__ = ["Logits", "StackedLSTM", "algorithm", "finite", "make_model", "read_write_match"]
@@ -85,13 +87,14 @@ def read_write_match(net: NTM, batch: algorithms.AlgorithmBatch) -> dict[str, fl
 def algorithm(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), task: str = "copy", model: str = "ntm",
               sizes: Mapping[str, Any] = {}, train: Mapping[str, Any] = {}, tests: Sequence[Mapping[str, Any]] = ({},),
               test_sequences: int = 100, grow: int = 0, batch_size: int = 16, steps: int = 1000, optimizer: str = "adam",
-              learning_rate: float = 1e-2, decay: bool = True, clip: float = 0.5, evaluations: int = 20, compiled: bool = False,
-              checkpoint: str = "") -> dict:
+              learning_rate: float = 1e-2, decay: bool = True, clip: float = 0.5, backward_clip: float | None = None,
+              evaluations: int = 20, compiled: bool = False, checkpoint: str = "") -> dict:
     """Train one model on one task, and measure it on other sizes of the task too.
 
     sizes      of the model, as in :func:`make_model`
     train      settings of the task in training; in each of ``tests`` some of them are changed
     optimizer  "adam", with the norm of the gradient cut at ``clip``, or "rmsprop", the paper's, with its entries cut
+    backward_clip  of the machine: cut at every step what flows back, as in :func:`attnbook.training.recurrence.clipped_backward`
     compiled   the step of the machine by torch.compile
     checkpoint name of the weights that are left in ``folder``; none without
 
@@ -106,10 +109,12 @@ def algorithm(*, seed: int = 0, device: str = "cpu", folder: Path = Path("result
         net.cell = torch.compile(net.cell, fullgraph=True)
     held = [algorithms.draw(task, test_sequences, torch.Generator().manual_seed(10**6 + seed), **{**train, **changed})
             for changed in tests]
-    history = fit(net, AlgorithmBatches(task, batch_size, seed, grow=grow, **train), bit_loss, steps=steps, seed=seed, device=device,
-                  schedule=cosine_decay(steps, min(20, steps)) if decay else None, learning_rate=learning_rate,
-                  clip_norm=clip if optimizer == "adam" else None,
-                  optimizer="adam" if optimizer == "adam" else lambda p: GravesRMSProp(p, lr=learning_rate, clip=clip))
+    cut = clipped_backward(net, backward_clip) if backward_clip and model == "ntm" else nullcontext()
+    with cut:
+        history = fit(net, AlgorithmBatches(task, batch_size, seed, grow=grow, **train), bit_loss, steps=steps, seed=seed, device=device,
+                      schedule=cosine_decay(steps, min(20, steps)) if decay else None, learning_rate=learning_rate,
+                      clip_norm=clip if optimizer == "adam" else None,
+                      optimizer="adam" if optimizer == "adam" else lambda p: GravesRMSProp(p, lr=learning_rate, clip=clip))
     figures = {
         "parameters": sum(p.numel() for p in net.parameters()), "sequences": steps * batch_size,
         "curve": [[int(step) * batch_size, round(value, 5)] for step, value in _means(history.losses, evaluations)],

@@ -173,16 +173,18 @@ _add("ntm-finite", "ntm:finite", "Short runs with every combination of settings 
      "10 minutes on one CPU core")
 # The four other tasks of the paper at its sizes, and as many sequences as 30 minutes of one CPU core take.
 for _task, _minutes, _train, _tests, _machine, _shared, _size in (
-        ("repeat-copy", (10, 30), {"together": True},
+        ("repeat-copy", (6, 20), {"together": True},
          [{"together": False}, *({"length": _n, "repeats": _r} for _n, _r in ((10, 10), (10, 15), (10, 20), (15, 10), (20, 10)))],
-         {"slots": 64}, dict(steps=6000, learning_rate=3e-3), 512),
-        ("associative-recall", (8, 8), {"together": True}, [{"together": False}, *({"items": _n} for _n in (6, 8, 10, 12, 15))],
-         {"slots": 64, "heads": 4, "hidden_size": 256}, dict(steps=6000, learning_rate=1e-3), 256)):
+         dict(sizes={"slots": 64}, learning_rate=3e-3), dict(steps=6000), 256),
+        ("associative-recall", (8, 6), {"together": True}, [{"together": False}, *({"items": _n} for _n in (6, 8, 10, 12, 15))],
+         dict(sizes={"slots": 64, "heads": 4, "hidden_size": 256}, learning_rate=1e-3), dict(steps=6000), 256),
+        ("n-grams", (25, 15), {"n": 6}, [{}, *({"n": _n} for _n in (3, 4, 5))],
+         dict(sizes={"slots": 64}, learning_rate=5e-3, backward_clip=3e-3), dict(steps=5000, grow=2000), 128)):
     _shared = dict(task=_task, train=_train, tests=_tests, **_shared)
-    _add(f"ntm-{_task}", "ntm:algorithm", f"{_task.capitalize().replace('-', ' ')} by a neural Turing machine, with its checkpoint",
-         f"{_minutes[0]} minutes on one CPU core", **_shared, sizes=_machine, compiled=True, checkpoint=f"ntm-{_task}")
+    _add(f"ntm-{_task}", "ntm:algorithm", f"{_task.replace('-', ' ').replace('n gr', 'dynamic n-gr').capitalize()} by a neural Turing machine, with its checkpoint",
+         f"{_minutes[0]} minutes on one CPU core", **_shared, **_machine, compiled=True, checkpoint=f"ntm-{_task}")
     _add(f"lstm-{_task}", "ntm:algorithm", "The same sequences by three layers of LSTM", f"{_minutes[1]} minutes on one CPU core",
-         **{**_shared, "learning_rate": 1e-3}, model="lstm", sizes={"hidden_size": _size})
+         **_shared, learning_rate=1e-3, model="lstm", sizes={"hidden_size": _size})
 # The paper's settings: heads, controller and rate of each task (feed-forward; LSTM as controller; three layers of LSTM alone).
 for _task, _ff, _lstm, _alone, _tests in (
         ("copy", (1, 100, 1e-4), (1, 100, 1, 1e-4), (256, 3e-5), [{"length": _n} for _n in (10, 20, 30, 50, 80, 120)]),

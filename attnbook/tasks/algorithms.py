@@ -191,10 +191,10 @@ class AlgorithmBatches:
     """Endless new sequences: `batch(step)` depends on the arguments and the step alone.
 
     Arguments as in :func:`draw`. ``grow``: over so many steps the largest length (copy, repeat copy) or number of items
-    (associative recall) grows evenly from the least to the most; 0 for the whole range from the start.
+    (associative recall) grows evenly from the least to the most, and n (n-grams) from 2; 0 for the whole range from the start.
     """
 
-    _GROWS = {"copy": "length", "repeat-copy": "length", "associative-recall": "items"}
+    _GROWS = {"copy": "length", "repeat-copy": "length", "associative-recall": "items", "n-grams": "n"}
 
     def __init__(self, kind: str, batch_size: int, seed: int = 0, *, grow: int = 0, **settings: Any):
         draw(kind, 1, torch.Generator().manual_seed(0), **settings)
@@ -211,7 +211,10 @@ class AlgorithmBatches:
         if step < self.grow:
             defaults = _DRAW[self.kind].__kwdefaults__
             low, high = _range(self._growing, settings.get(self._growing, defaults[self._growing]))
-            settings[self._growing] = (low, low + (high - low) * step // self.grow)
+            if self._growing == "n":
+                settings["n"] = min(2, high) + (high - min(2, high)) * step // self.grow
+            else:
+                settings[self._growing] = (low, low + (high - low) * step // self.grow)
         return draw(self.kind, self.batch_size, torch.Generator().manual_seed(self.seed * 1_000_003 + step), **settings)
 
 

@@ -280,6 +280,9 @@ def test_growing_batches_begin_with_the_least_and_reach_the_most():
     assert most == [2, 4, 6, 9, 10, 10]
     assert int(AlgorithmBatches("copy", 200, grow=19).batch(1).mask.sum(1).max()) == 2, "the default range grows as well"
     assert AlgorithmBatches("associative-recall", 100, grow=8).batch(0).mask.shape[1] == 16
+    for step, n in ((0, 2), (2, 2), (3, 3), (9, 5), (10, 6), (50, 6)):
+        grown = AlgorithmBatches("n-grams", 4, seed=3, grow=10).batch(step)
+        assert torch.equal(grown.targets, draw("n-grams", 4, gen(3 * 1_000_003 + step), n=n).targets), f"step {step} has n = {n}"
 
 
 @pytest.mark.parametrize(("call", "words"), [
@@ -294,7 +297,7 @@ def test_growing_batches_begin_with_the_least_and_reach_the_most():
     (lambda: draw("associative-recall", 1, gen(), items=1), "items must be a whole number >= 2"),
     (lambda: draw("n-grams", 1, gen(), n=0), "n must be a whole number >= 1, got 0"),
     (lambda: draw("priority-sort", 1, gen(), given=3, wanted=4), "wanted must be at most given, 3, got 4"),
-    (lambda: AlgorithmBatches("n-grams", 2, grow=3), "grow must be 0 for n-grams"),
+    (lambda: AlgorithmBatches("priority-sort", 2, grow=3), "grow must be 0 for priority-sort"),
     (lambda: AlgorithmBatches("copy", 0), "batch_size must be a whole number >= 1, got 0"),
     (lambda: AlgorithmBatches("copy", 1).batch(-1), "step must be a whole number >= 0, got -1"),
     (lambda: optimal_n_grams(torch.tensor([[0.5]])), "bits must be"),
