@@ -121,6 +121,9 @@ def test_networks_of_the_book_on_sizes_that_they_never_saw(tmp_path, monkeypatch
     assert first["trained_on"] == "5" and [row["n"] for row in second["rows"]] == [5, 14]
     assert first["rows"][0]["length"]["2-opt"] == second["rows"][0]["length"]["2-opt"], "the same cities for all"
     assert first["rows"][0]["length"]["greedy"] != second["rows"][0]["length"]["greedy"]
+    torch.manual_seed(len("other"))
+    again = tour_rows(make_tourist("pointer", most=9, hidden_size=8), (14,), count=20, beams=(1,))[0]["length"]["greedy"]
+    assert abs(again - second["rows"][1]["length"]["greedy"]) < 0.05  # the checkpoint is halved
 
 
 def test_no_model_of_another_name():
