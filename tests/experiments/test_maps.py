@@ -34,7 +34,7 @@ def test_views_are_the_same_cities_turned_mirrored_and_in_another_order():
 
 
 def test_the_shortest_of_the_views_is_a_tour_of_the_cities_and_no_longer_than_the_first():
-    points = torch.rand(9, 2, generator=torch.Generator().manual_seed(0))
+    points = torch.rand(9, 2, generator=torch.Generator().manual_seed(1))
     matrix = (tours.distances(points[None])[0] * 1000).round().long()
     found = walks(model_of(), points, matrix, beam_size=3, orders=4)
     assert all(tours.is_tour(walk, 9) for walk in found.values())
@@ -45,7 +45,7 @@ def test_the_shortest_of_the_views_is_a_tour_of_the_cities_and_no_longer_than_th
         for answer in point_beam(model_of(), view[None], torch.tensor([9]), beam_size=3, rule=permutation)[0]:
             at = view[answer.positions]
             every.append((float((at.roll(-1, 0) - at).norm(dim=1).sum()), [int(places[k]) for k in answer.positions]))
-    assert found["shortest of views"] in [walk for _, walk in every]
+    assert found["shortest of views"] in [walk for _, walk in every] and every.index(min(every)) >= 3 * 8, "not in the first order"
     assert 1000 * min(every)[0] == pytest.approx(length["shortest of views"], abs=5)  # the matrix is rounded
     # Many views of nine cities by a network that guesses: the shortest is far better than a guess.
     guess = float(tours.tour_length(matrix[None].expand(50, -1, -1), torch.stack([torch.randperm(9) for _ in range(50)])).double().mean())
