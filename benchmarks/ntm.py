@@ -62,7 +62,7 @@ def machine(controller: str) -> NTM:
 
 def compiled(controller: str) -> NTM:
     net = machine(controller)
-    net.cell = torch.compile(net.cell, fullgraph=True)
+    net.compile(fullgraph=True)
     return net
 
 

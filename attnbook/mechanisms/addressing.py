@@ -255,8 +255,7 @@ def _scores(key, strength, memory):
     scale = scale if strength is None else scale * strength
     with without_autocast(key):
         products = torch.bmm(key * scale.unsqueeze(-1), memory.mT)  # (batch, H, N)
-    lengths = torch.linalg.vector_norm(memory, dim=-1)  # its gradient at a slot of zeros is 0
-    return products * (lengths.square() + SHORTEST).rsqrt().unsqueeze(-2)
+    return products * (memory.square().sum(-1) + SHORTEST).rsqrt().unsqueeze(-2)
 
 
 def _uniform_shift(lowest, shift_range):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from .addressing import SHORTEST, _around, _convolve, _read, _scores, _sharpen, _shift, _write
+from .addressing import SHORTEST, _around, _convolve, _read, _scores, _sharpen, _shift
 from .precision import without_autocast
 
 __all__ = ["HeadParameters", "memory_step", "plain_memory_step"]
@@ -48,7 +48,11 @@ def plain_memory_step(memory: torch.Tensor, previous: torch.Tensor, heads: HeadP
     weights = _sharpen(_shift(gated, heads.kernel), heads.gamma)
     writers = heads.add.shape[1]
     reading, writing = weights.split([weights.shape[1] - writers, writers], dim=1)
-    memory = _write(memory, writing, heads.erase, heads.add)
+    # Products with broadcasting, where addressing.write has matrix products: a compiler makes one pass over the memory of them.
+    for w, e in zip(writing.split(1, 1), heads.erase.split(1, 1)):  # over heads: (batch, 1, N) and (batch, 1, M)
+        memory = memory * (1 - w.mT * e)
+    for w, a in zip(writing.split(1, 1), heads.add.split(1, 1)):
+        memory = memory + w.mT * a
     return memory, _read(memory, reading), weights
 
 

@@ -143,18 +143,29 @@ class NTM(nn.Module):
     def cell(self, x: torch.Tensor, state: NTMState) -> tuple[torch.Tensor, NTMState, torch.Tensor]:
         """Take one step: x ``(batch, d_input)`` → y ``(batch, d_output)``, the next state, weights ``(batch, heads, slots)``.
 
-        Plain operations only, so that ``net.cell = torch.compile(net.cell, fullgraph=True)`` compiles the step once for all
-        steps of all sequences.
+        :meth:`forward` takes its steps by a cell that an attribute of the machine puts in the place of this one. A
+        compiled cell is one of these, but :meth:`compile` leaves less work for each step.
         """
-        seen, state, weights = self._advance(x, state)
-        return self.output(seen), state, weights
+        h, state, weights = self._advance(x, state)
+        return self._say(h, state.reads), state, weights
+
+    def compile(self, *args, **kwargs) -> None:
+        """Compile one step for all steps of all sequences, not the loop over them; the arguments are those of ``torch.compile``.
+
+        It is made of plain operations only, so that ``net.compile(fullgraph=True)`` gives one graph.
+        """
+        self._advance = torch.compile(self._advance, *args, **kwargs)
 
     def _advance(self, x, state):
-        """Step 1 to 5: what the output sees, [h_t; r_t], the next state, the weights."""
+        """Step 1 to 5: h_t, the next state, the weights."""
         h, controller = self._control([x, state.reads.flatten(1).to(x.dtype)], state.controller)
         heads = self._emit(self.heads(h).to(state.memory.dtype))
         memory, reads, weights = memory_step(state.memory, state.weights, heads)
-        return torch.cat([h, reads.flatten(1).to(h.dtype)], dim=-1), NTMState(memory, weights, reads, controller), weights
+        return h, NTMState(memory, weights, reads, controller), weights
+
+    def _say(self, h, reads):
+        """Step 6, of one step or of all: h ``(…, hidden)``, reads ``(…, read heads, slot width)``."""
+        return self.output(torch.cat([h, reads.flatten(-2).to(h.dtype)], dim=-1))
 
     def stages(self, x: torch.Tensor, state: NTMState) -> Addressed:
         """The weights of every head after each stage of the addressing, in the step that :meth:`cell` would take."""
@@ -198,11 +209,12 @@ class NTM(nn.Module):
         state = self.initial_state(len(inputs)) if state is None else state
         require(state.memory.shape == (len(inputs), self.slots, self.slot_width),
                 f"state must have a memory of shape {(len(inputs), self.slots, self.slot_width)}, got {tuple(state.memory.shape)}")
-        outputs, rows = [], []
-        replaced = "cell" in vars(self)  # by a compiled one; else the output of all steps is one product
-        for x in inputs.unbind(1):
+        replaced = "cell" in vars(self)
+        said, rows = [], []
+        for x in inputs.transpose(0, 1).contiguous():  # laid out alike for all T, so that a compiled step fits them all
             y, state, weights = (self.cell if replaced else self._advance)(x, state)
-            outputs.append(y)
+            said.append((y,) if replaced else (y, state.reads))
             rows.append(weights)
-        logits = torch.stack(outputs, dim=1)
-        return NTMOutput(logits if replaced else self.output(logits), state, torch.stack(rows, dim=1) if need_weights else None)
+        said = [torch.stack(part, dim=1) for part in zip(*said)]
+        logits = said[0] if replaced else self._say(*said)  # the output of all steps is one product
+        return NTMOutput(logits, state, torch.stack(rows, dim=1) if need_weights else None)

@@ -269,16 +269,40 @@ def test_a_cell_that_was_replaced_is_the_one_that_runs(kind):
     torch.testing.assert_close(found.weights, expected.weights, **EXACT)
 
 
+@pytest.mark.parametrize("kind", KINDS[::5], ids=words)
+def test_compile_compiles_one_step_for_all_steps(kind):
+    torch.compiler.reset()
+    net, graphs = machine(**kind), []
+    expected = net(inputs(), need_weights=True)
+
+    def backend(graph, example):
+        graphs.append(graph)
+        return graph.forward
+
+    net.compile(fullgraph=True, backend=backend)
+    found = net(inputs(steps=6), need_weights=True)
+    torch.testing.assert_close(found.logits, expected.logits, **EXACT)
+    torch.testing.assert_close(found.weights, expected.weights, **EXACT)
+    made = len(graphs)
+    net(inputs(steps=9))
+    assert 1 <= made <= 2 and len(graphs) == made  # the first step, from a state that asks for no gradient, and the others
+
+
+def by_cell(net):
+    net.cell = torch.compile(net.cell, fullgraph=True)  # one graph, or an error
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("how", [by_cell, lambda net: net.compile(fullgraph=True)], ids=["cell", "machine"])
 @pytest.mark.parametrize("kind", [KINDS[0], KINDS[-1]], ids=words)
-def test_the_compiled_cell_gives_the_same(kind):
+def test_a_compiled_machine_gives_the_same(kind, how):
     net = machine(dtype=torch.float32, scale=0.5, **kind)
     x = inputs(dtype=torch.float32)
-    expected, plain = net(x, need_weights=True), [p.grad for p in net.parameters()]
+    expected = net(x, need_weights=True)
     expected.logits.square().sum().backward()
     plain = [p.grad.clone() for p in net.parameters()]
     net.zero_grad()
-    net.cell = torch.compile(net.cell, fullgraph=True)  # one graph, or an error
+    how(net)
     found = net(x, need_weights=True)
     found.logits.square().sum().backward()
     torch.testing.assert_close(found.logits, expected.logits, atol=1e-4, rtol=1e-4)
