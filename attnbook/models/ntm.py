@@ -143,7 +143,7 @@ class NTM(nn.Module):
     def cell(self, x: torch.Tensor, state: NTMState) -> tuple[torch.Tensor, NTMState, torch.Tensor]:
         """Take one step: x ``(batch, d_input)`` → y ``(batch, d_output)``, the next state, weights ``(batch, heads, slots)``.
 
-        :meth:`forward` takes its steps by a cell that an attribute of the machine puts in the place of this one. A
+        :meth:`forward` takes its steps by a cell that a subclass or an attribute of the machine puts in the place of this one. A
         compiled cell is one of these, but :meth:`compile` leaves less work for each step.
         """
         h, state, weights = self._advance(x, state)
@@ -209,7 +209,7 @@ class NTM(nn.Module):
         state = self.initial_state(len(inputs)) if state is None else state
         require(state.memory.shape == (len(inputs), self.slots, self.slot_width),
                 f"state must have a memory of shape {(len(inputs), self.slots, self.slot_width)}, got {tuple(state.memory.shape)}")
-        replaced = "cell" in vars(self)
+        replaced = getattr(self.cell, "__func__", None) is not NTM.cell
         said, rows = [], []
         for x in inputs.transpose(0, 1).contiguous():  # laid out alike for all T, so that a compiled step fits them all
             y, state, weights = (self.cell if replaced else self._advance)(x, state)

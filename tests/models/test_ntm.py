@@ -270,6 +270,23 @@ def test_a_cell_that_was_replaced_is_the_one_that_runs(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS[::5], ids=words)
+def test_a_cell_of_a_subclass_is_the_one_that_runs(kind):
+    class Forgetful(NTM):
+        def cell(self, x, state):
+            y, after, weights = super().cell(x, state)
+            return 2 * y, after._replace(reads=torch.zeros_like(after.reads)), weights
+
+    torch.manual_seed(0)
+    net = Forgetful(4, 3, **{**SMALL, **kind}).double()
+    state, expected = net.initial_state(2), []
+    for x in inputs().unbind(1):
+        y, state, _ = NTM.cell(net, x, state)
+        state = state._replace(reads=torch.zeros_like(state.reads))
+        expected.append(2 * y)
+    torch.testing.assert_close(net(inputs()).logits, torch.stack(expected, dim=1), **EXACT)
+
+
+@pytest.mark.parametrize("kind", KINDS[::5], ids=words)
 def test_compile_compiles_one_step_for_all_steps(kind):
     torch.compiler.reset()
     net, graphs = machine(**kind), []
