@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from .addressing import SHORTEST, _around, _convolve, _read, _scores, _sharpen, _shift
+from .addressing_math import SHORTEST, _around, _convolve, _read, _scores, _sharpen, _shift
 from .precision import without_autocast
 
 __all__ = ["HeadParameters", "memory_step", "plain_memory_step"]

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..mechanisms.addressing import Addressed, _uniform_shift, address
+from ..mechanisms.addressing import Addressed, address
+from ..mechanisms.addressing_math import _uniform_shift
 from ..mechanisms.errors import check_positive, check_tensor, require
 from ..mechanisms.memory_step import HeadParameters, memory_step
 from ..mechanisms.precision import wide_dtype

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oracles_ntm import Machine
 
 from attnbook import NTM
-from attnbook.mechanisms import addressing
+from attnbook.mechanisms import addressing_math
 from attnbook.mechanisms.memory_step import HeadParameters, memory_step, plain_memory_step
 
 memory_step_module = sys.modules["attnbook.mechanisms.memory_step"]
@@ -331,7 +331,7 @@ def test_a_compiled_machine_gives_the_same(kind, how):
 @pytest.mark.parametrize("kind", KINDS, ids=words)
 def test_no_tensor_is_made_on_another_device_than_the_machine_s(kind, monkeypatch):
     """The meta device has shapes and no numbers; a tensor of the CPU among its own stops an operation, as on a GPU."""
-    for module in (addressing, memory_step_module):  # there is no autocast to leave on that device
+    for module in (addressing_math, memory_step_module):  # there is no autocast to leave on that device
         monkeypatch.setattr(module, "without_autocast", lambda tensor: nullcontext())
     net = machine(**kind).to("meta")
     out = net(inputs().to("meta"), need_weights=True)
