@@ -113,7 +113,8 @@ class Trial:
 
     def _unchanged(self, name, before, after):
         if isinstance(before, torch.Tensor):
-            if before.shape != after.shape or not torch.equal(before, after.detach()):
+            kept = (before.shape, before.dtype, before.device) == (after.shape, after.dtype, after.device)
+            if not kept or not torch.equal(before, after.detach()):
                 self.fail(f"your function changes its argument {name} in place: the caller's tensor is different now")
             if after.requires_grad != before.requires_grad or after.grad is not None:
                 self.fail(f"your function leaves gradients on its argument {name}: work on a detached copy of it")
@@ -140,10 +141,7 @@ class Trial:
             self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) not in _PLAIN_TENSORS:
             self.fail(f"{name}: {a(value)} came back, expected a torch.Tensor")
-        value = torch.Tensor.clone(torch.Tensor.detach(value))  # nothing that hangs on the reader's object comes along
-        if value.layout != torch.strided or value.device.type == "meta":
-            self.fail(f"{name}: expected an ordinary dense tensor, got layout {value.layout} on device {value.device.type}")
-        value = value.cpu()
+        value = self._dense(torch.Tensor.clone(torch.Tensor.detach(value)), name).cpu()  # nothing that hangs on it comes along
         if tuple(value.shape) != tuple(shape):
             tail = f" ({mention})" if mention else ""
             self.fail(f"{name}: the shape is {tuple(value.shape)}, expected {tuple(shape)}{tail}")
@@ -154,10 +152,16 @@ class Trial:
             self.fail(f"{_entry(name, bad)} is {_number(value[bad])}" + (f": {nan}" if nan else ", a finite number was expected"))
         return value
 
+    def _dense(self, value, name):
+        """The tensor, after it is seen to hold numbers that can be looked at."""
+        if value.layout != torch.strided or value.device.type == "meta":
+            self.fail(f"{name}: expected an ordinary dense tensor, got layout {value.layout} on device {value.device.type}")
+        return value
+
     def number(self, value, name):
         """A Python float from an int, a float, a NumPy float64 or a tensor with one element."""
         if type(value) in _PLAIN_TENSORS and torch.Tensor.numel(value) == 1:
-            value = torch.Tensor.item(torch.Tensor.detach(value))
+            value = torch.Tensor.item(torch.Tensor.detach(self._dense(value, name)))
         if type(value) in (np.float64, np.float32):
             value = float(value)
         if value is None:
@@ -171,7 +175,7 @@ class Trial:
     def truth(self, value, name):
         """True or False from a bool or a one-element bool tensor."""
         if type(value) is torch.Tensor and torch.Tensor.numel(value) == 1 and value.dtype == torch.bool:
-            value = torch.Tensor.item(value)
+            value = torch.Tensor.item(self._dense(value, name))
         if type(value) is not bool:
             self.fail(f"{name}: {a(value)} came back, expected True or False")
         return value
@@ -188,13 +192,13 @@ class Trial:
         if value is None:
             self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) is torch.Tensor and value.dtype == torch.long and value.dim() == 1:
-            value = torch.Tensor.tolist(value)
+            value = torch.Tensor.tolist(self._dense(value, name))
         if type(value) not in (list, tuple):
             self.fail(f"{name}: {a(value)} came back, expected a list of whole numbers")
         result = []
         for position, entry in enumerate(value):
             if type(entry) is torch.Tensor and entry.dtype == torch.long and entry.numel() == 1:
-                entry = torch.Tensor.item(entry)
+                entry = torch.Tensor.item(self._dense(entry, f"{name}: entry {position}"))
             if type(entry) is not int:
                 self.fail(f"{name}: entry {position} is {a(entry)}, expected a whole number")
             result.append(entry)

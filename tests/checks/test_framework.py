@@ -213,6 +213,28 @@ def test_changed_arguments_are_seen(probe):
     assert arguments[1] == [[1, 2], [3]] and arguments[2] == {1, 2}, "the check works on copies"
 
 
+@pytest.mark.parametrize("look", [
+    lambda trial, meta: trial.tensor(meta(1), "the result", (1,)),
+    lambda trial, meta: trial.number(meta(()), "the result"),
+    lambda trial, meta: trial.number(torch.zeros(1).to_sparse(), "the result"),
+    lambda trial, meta: trial.truth(meta((), dtype=torch.bool), "the result"),
+    lambda trial, meta: trial.ids(meta(3, dtype=torch.long), "the result"),
+    lambda trial, meta: trial.ids([meta((), dtype=torch.long)], "the result"),
+], ids=["tensor", "number", "sparse", "truth", "ids", "entry"])
+def test_a_tensor_without_numbers_is_refused_in_words(look):
+    with pytest.raises(Mistake, match="the result.*expected an ordinary dense tensor, got layout"):
+        look(Trial(), lambda shape, dtype=torch.float32: torch.zeros(shape, dtype=dtype, device="meta"))
+
+
+def test_an_argument_sent_elsewhere_in_place_is_seen():
+    def elsewhere(x):
+        x.data = x.data.double()
+        return x
+
+    with pytest.raises(Mistake, match="changes its argument x in place"):
+        Trial().call(elsewhere, torch.zeros(2))
+
+
 def test_numbers_truths_ids_and_tuples():
     trial = Trial()
     assert trial.number(torch.tensor(2.0), "x") == trial.number(np.float64(2), "x") == trial.number(2, "x") == 2.0
