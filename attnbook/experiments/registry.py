@@ -181,7 +181,7 @@ for _task, _minutes, _train, _tests, _machine, _shared, _size in (
         ("n-grams", (25, 15), {"n": 6}, [{}, *({"n": _n} for _n in (3, 4, 5))],
          dict(sizes={"slots": 64}, learning_rate=5e-3, backward_clip=3e-3), dict(steps=5000, grow=2000), 128),
         ("priority-sort", (15, 8), {}, [{}],
-         dict(sizes={"slots": 64, "heads": 5, "hidden_size": 256}, learning_rate=3e-3), dict(steps=12_000), 128)):
+         dict(sizes={"slots": 64, "heads": 5, "hidden_size": 256}, learning_rate=3e-3, backward_clip=3e-3), dict(steps=8_000), 128)):
     _shared = dict(task=_task, train=_train, tests=_tests, **_shared)
     _add(f"ntm-{_task}", "ntm:algorithm", f"{_task.replace('-', ' ').replace('n gr', 'dynamic n-gr').capitalize()} by a neural Turing machine, with its checkpoint",
          f"{_minutes[0]} minutes on one CPU core", **_shared, **_machine, compiled=True, checkpoint=f"ntm-{_task}")
