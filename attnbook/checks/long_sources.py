@@ -1,6 +1,5 @@
 """Check of the section on long sources: reversing each source within its own length."""
 
-import numpy as np
 import torch
 
 from .registry import exercise

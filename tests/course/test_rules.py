@@ -1,6 +1,5 @@
 """A planted fault for each rule that the notebooks keep: the sound notebook passes, each broken one is named."""
 import copy
-from pathlib import Path
 
 import nbformat
 import pytest
