@@ -44,7 +44,7 @@ def reproduce(name: str, seed: int, out: str, device: str | None, commit: str | 
 
     try:
         path = run(name, seed=seed, out=out, device=device, commit=commit, **dict(map(_setting, overrides)))
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(path.read_text(encoding="utf-8"))
     click.echo(f"written to {path}", err=True)

@@ -47,7 +47,10 @@ def make_accelerator(precision: str, device: torch.device | str | None):
         raise ValueError(f"precision: got {precision!r}, expected one of {', '.join(PRECISIONS)}")
     from accelerate import Accelerator
 
-    wanted = None if device is None else torch.device(device)
+    try:
+        wanted = None if device is None else torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device: got {device!r}, expected None, 'cpu', 'cuda', 'cuda:1' …") from error
     world = int(os.environ.get("WORLD_SIZE", 1))
     cpu = wanted.type == "cpu" if wanted is not None else not torch.accelerator.is_available()
     if wanted is not None and wanted.type == "cuda" and not torch.cuda.is_available():

@@ -52,9 +52,13 @@ def test_the_command_line_reproduces_and_names_mistakes(tmp_path):
     result = run(main, ["reproduce", "length-seq2seq", "--out", str(tmp_path), "--device", "cpu", *options])
     assert result.exit_code == 0 and json.loads((tmp_path / "length-seq2seq.seed0.json").read_text())
     for arguments, words in ((["nothing"], "name must be one of"), (["length-seq2seq", "--set", "depth=3"], "got depth"),
-                             (["length-seq2seq", "--set", "steps"], "expected KEY=VALUE")):
+                             (["length-seq2seq", "--set", "steps"], "expected KEY=VALUE"),
+                             (["length-seq2seq", "--device", "toaster"], "device: got 'toaster'")):
         result = run(main, ["reproduce", *arguments, "--out", str(tmp_path / "x")])
         assert result.exit_code != 0 and words in result.output
+    (tmp_path / "file").touch()
+    result = run(main, ["reproduce", "length-seq2seq", "--out", str(tmp_path / "file" / "x")])
+    assert result.exit_code != 0 and result.output.startswith("Error: ")
     assert "length-bahdanau" in run(main, ["experiments"]).output
 
 
