@@ -172,7 +172,8 @@ class PointerNetwork(nn.Module):
         require(bool(inside.all()), "targets must hold positions below the length of their row, "
                 + (f"END = {n}" if self.ends else "no END") + f" and −1 as padding, got {targets[~inside].unique().tolist()}")
         if not self.repeats:
-            counts = torch.zeros(batch, n + 2, dtype=torch.long).scatter_add(1, targets + 1, torch.ones_like(targets))
+            counts = torch.zeros(batch, n + 2, dtype=torch.long, device=targets.device)
+            counts.scatter_add_(1, targets + 1, torch.ones_like(targets))
             require(int(counts[:, 1:n + 1].max()) <= 1, "targets must not hold a position twice in a row: make the network "
                     "with repeats=True for such answers")
 
