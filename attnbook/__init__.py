@@ -1,17 +1,20 @@
 """attnbook: attention mechanisms, each in one place, each tested. The library of the book "Attention, Cell by Cell"."""
 
-from .mechanisms import (SCORES, AdditiveScore, Attended, ContentScore, DotScore, GeneralScore, LocationScore,
-                         MultiHeadAttention, ReducedRankScore, ScaledDotScore, Score, address, attend, attend_window, causal_mask,
-                         make_score, masked_softmax, padding_mask)
+from .mechanisms import (SCORES, AdditiveScore, Attended, ContentScore, DotScore, Dropout, FeedForward, GatedFeedForward,
+                         GeneralScore, LayerNorm, LearnedPositions, LocationScore, MultiHeadAttention, PostNorm, PreNorm,
+                         ReducedRankScore, RelativeMultiHeadAttention, RMSNorm, ScaledDotScore, Score, SinusoidalPositions,
+                         address, attend, attend_window, causal_mask, make_score, masked_softmax, padding_mask, sinusoids)
 from .models import (Bahdanau, Captioner, FeedForwardAttention, HierarchicalAttention, LSTMN, Luong, MemoryNetwork,
                      NTM, PointerNetwork, Seq2Seq)
 
 __version__ = "0.1.0"
 
 __all__ = ["LSTMN", "NTM", "SCORES", "AdditiveScore", "Attended", "Bahdanau", "Captioner", "ContentScore", "DotScore",
-           "FeedForwardAttention", "GeneralScore", "HierarchicalAttention", "LocationScore", "Luong", "MemoryNetwork",
-           "MultiHeadAttention", "PointerNetwork", "ReducedRankScore", "ScaledDotScore", "Score", "Seq2Seq", "__version__",
-           "address", "attend", "attend_window", "causal_mask", "make_score", "masked_softmax", "padding_mask", "setup"]
+           "Dropout", "FeedForward", "FeedForwardAttention", "GatedFeedForward", "GeneralScore", "HierarchicalAttention",
+           "LayerNorm", "LearnedPositions", "LocationScore", "Luong", "MemoryNetwork", "MultiHeadAttention", "PointerNetwork",
+           "PostNorm", "PreNorm", "RMSNorm", "ReducedRankScore", "RelativeMultiHeadAttention", "ScaledDotScore", "Score",
+           "Seq2Seq", "SinusoidalPositions", "__version__", "address", "attend", "attend_window", "causal_mask", "make_score",
+           "masked_softmax", "padding_mask", "setup", "sinusoids"]
 
 
 def __getattr__(name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -27,8 +28,8 @@ class Attended(NamedTuple):
 
 
 def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor | None = None,
-           mask: torch.Tensor | None = None, *, need_weights: bool = True,
-           projected_keys: torch.Tensor | None = None) -> Attended:
+           mask: torch.Tensor | None = None, *, need_weights: bool = True, projected_keys: torch.Tensor | None = None,
+           dropout: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Attended:
     """Look up every query in the keys and return the values it finds, weighted.
 
     ``e_tj = score(query_t, key_j)``, ``α_t = softmax_j(e_t)`` over the keys that the mask allows,
@@ -47,6 +48,8 @@ def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Te
             product goes through PyTorch's ``scaled_dot_product_attention``, any other, if the problem is large, through
             :func:`~attnbook.mechanisms.streaming.stream_attention`.
         projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many times.
+        dropout: what the weights go through before they meet the values, such as :class:`~attnbook.mechanisms.dropout.Dropout`.
+            The weights returned are those before it, and all m×n are stored. None, or a module in evaluation mode: nothing.
 
     Returns:
         :class:`Attended`: context and weights.
@@ -67,6 +70,9 @@ def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     check_mask(mask, (*batch, query.shape[-2], key.shape[-2]))
     if projected_keys is None:
         projected_keys = score.project_keys(key)
+    if dropout is not None and getattr(dropout, "training", True):
+        weights = masked_softmax(score.compare(query, projected_keys), mask)
+        return Attended(dropout(weights) @ value, weights if need_weights else None)
     pairs = batch.numel() * query.shape[-2] * key.shape[-2]
     single = query.shape[-2] == 1  # its weights are no larger than the keys
     if not need_weights and not single and has_fused_kernel(value):

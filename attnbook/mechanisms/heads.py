@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from .attend import Attended, attend
+from .dropout import Dropout
 from .errors import check_mask, check_positive, check_tensor, require
 from .score import Score
 from .scores import ScaledDotScore
@@ -18,12 +19,17 @@ __all__ = ["MultiHeadAttention", "ProjectedSource"]
 class ProjectedSource(NamedTuple):
     """Keys and values of one source in every head: what a decoder computes once and reads at each step.
 
-    ``key (…, h, n, d_head)``, ``value (…, h, n, d_head_value)``, and ``scored``, what the score makes of the keys.
+    ``key (…, h, n, d_head)``, ``value (…, h, n, d_head_value)``, and ``scored``, what the score makes of the keys, or None
+    where it takes them as they are.
     """
 
     key: torch.Tensor
     value: torch.Tensor
-    scored: torch.Tensor
+    scored: torch.Tensor | None = None
+
+    def extend(self, more: ProjectedSource) -> ProjectedSource:
+        """The source with further positions at its end: the cache of a decoder, one step on."""
+        return ProjectedSource(*(None if a is None else torch.cat([a, b], dim=-2) for a, b in zip(self, more)))
 
 
 class MultiHeadAttention(nn.Module):
@@ -43,6 +49,7 @@ class MultiHeadAttention(nn.Module):
         score: how a query matches a key, for widths d_head; :class:`ScaledDotScore` when not given, so that the scale
             is √d_head. A score with parameters shares them between the heads.
         bias: whether the four projections have one; the paper's formula has none, PyTorch's layer has.
+        dropout: of the weights, while training; the paper says nothing of it, PyTorch's layer has it.
 
     Raises:
         ValueError: if a width is below 1, ``d_model`` does not divide by ``num_heads`` (and no ``d_head`` is given), or
@@ -53,7 +60,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model: int, num_heads: int, *, d_query: int | None = None, d_key: int | None = None,
                  d_value: int | None = None, d_head: int | None = None, d_head_value: int | None = None,
-                 score: Score | None = None, bias: bool = True) -> None:
+                 score: Score | None = None, bias: bool = True, dropout: float = 0.0) -> None:
         super().__init__()
         self.d_model, self.num_heads = check_positive("d_model", d_model), check_positive("num_heads", num_heads)
         require(d_head is not None or d_model % num_heads == 0,
@@ -72,6 +79,7 @@ class MultiHeadAttention(nn.Module):
         self.key_projection = nn.Linear(self.key_width, num_heads * self.d_head, bias=bias)
         self.value_projection = nn.Linear(self.value_width, num_heads * self.d_head_value, bias=bias)
         self.output_projection = nn.Linear(num_heads * self.d_head_value, d_model, bias=bias)  # W_o
+        self.dropout = Dropout(dropout) if dropout else None
         for layer in (self.query_projection, self.key_projection, self.value_projection, self.output_projection):
             nn.init.xavier_uniform_(layer.weight)
             if bias:
@@ -82,7 +90,8 @@ class MultiHeadAttention(nn.Module):
         check_tensor("key", key, width=self.key_width)
         value = check_tensor("value", key if value is None else value, width=self.value_width)
         keys = self._split(self.key_projection(key))
-        return ProjectedSource(keys, self._split(self.value_projection(value)), self.score.project_keys(keys))
+        scored = self.score.project_keys(keys)
+        return ProjectedSource(keys, self._split(self.value_projection(value)), None if scored is keys else scored)
 
     def forward(self, query: torch.Tensor, key: torch.Tensor | None = None, value: torch.Tensor | None = None,
                 mask: torch.Tensor | None = None, *, need_weights: bool = True,
@@ -118,14 +127,19 @@ class MultiHeadAttention(nn.Module):
         with_heads = isinstance(mask, torch.Tensor) and mask.dim() == len(batch) + 3
         check_mask(mask, (*batch, self.num_heads, m, n) if with_heads else (*batch, m, n))
         everywhere = mask if mask is None or with_heads or mask.dim() < 3 else mask.unsqueeze(-3)  # (…, 1, m, n)
-        context, weights = attend(self.score, self._split(self.query_projection(query)), projected.key, projected.value,
-                                  everywhere, need_weights=need_weights, projected_keys=projected.scored)
+        context, weights = self._attend(self._split(self.query_projection(query)), projected, everywhere, need_weights)
         output = self.output_projection(context.transpose(-3, -2).flatten(-2))  # heads side by side, then W_o
         if mask is not None and self.output_projection.bias is not None:
             some = mask.any(-1)  # (…, m), or (…, h, m)
             some = some.any(-2) if with_heads else some
             output = output.masked_fill(~some.unsqueeze(-1), 0.0)
         return Attended(output, weights)
+
+    def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
+        """Attend in all heads: query ``(…, h, m, d_head)``, context ``(…, h, m, d_head_value)``."""
+        scored = source.key if source.scored is None else source.scored
+        return attend(self.score, query, source.key, source.value, mask, need_weights=need_weights, projected_keys=scored,
+                      dropout=self.dropout)
 
     def _split(self, projected: torch.Tensor) -> torch.Tensor:
         """``(…, n, h·w)`` → ``(…, h, n, w)``: cut every row into heads, then let the heads be a batch dimension."""

@@ -1,0 +1,88 @@
+"""Relative positions: keys and values that also depend on how far away they are."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from .attend import Attended
+from .errors import check_positive, require
+from .heads import MultiHeadAttention, ProjectedSource
+from .masks import masked_softmax
+
+__all__ = ["RelativeMultiHeadAttention", "relative_index"]
+
+
+def relative_index(m: int, n: int, max_distance: int, device: torch.device | str | None = None) -> torch.Tensor:
+    """Which row of a table of 2K + 1 distances belongs to each pair: ``index[t, j] = clip(j − i, −K, K) + K``.
+
+    Query t stands at position ``i = t + (n − m)``: with more keys than queries the queries are the last m positions, as
+    in :func:`~attnbook.mechanisms.masks.causal_mask`.
+
+    Args:
+        m, n: number of queries and of keys, m ≤ n.
+        max_distance: K.
+
+    Returns:
+        int64 ``(m, n)``, from 0 (far before the query) to 2K (far behind it).
+
+    Raises:
+        ValueError: if n < m or a number is below 1.
+
+    Source: Shaw, Uszkoreit and Vaswani 2018, section 3.2.
+    """
+    check_positive("m", m), check_positive("max_distance", max_distance)
+    require(n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}")
+    query, key = torch.arange(n - m, n, device=device), torch.arange(n, device=device)
+    return (key - query[:, None]).clamp(-max_distance, max_distance) + max_distance
+
+
+class RelativeMultiHeadAttention(MultiHeadAttention):
+    """Multi-head self-attention in which keys and values carry learned vectors of their distance.
+
+    ``e_ij = q_i·(k_j + a^K_{clip(j − i)}) / √d_head``,  ``α_i = softmax_j(e_i)``,  ``z_i = Σ_j α_ij (v_j + a^V_{clip(j − i)})``
+
+    with distances clipped to −K … K, so that there are 2K + 1 vectors of either kind, shared by the heads. Neither sum
+    builds a vector for each pair: ``q_i·a_r`` is one product ``(m, d)(d, 2K + 1)`` from which each pair picks its number, and
+    the second sum first adds up the weights of each distance, ``(m, 2K + 1)``. Memory is that of the weights, m×n.
+
+    Args:
+        d_model, num_heads: as in :class:`~attnbook.mechanisms.heads.MultiHeadAttention`, whose other options it takes,
+            ``score`` excepted: the formula is that of the scaled inner product.
+        max_distance: K.
+        relative_keys, relative_values: whether there are a^K and a^V.
+
+    Raises:
+        ValueError: as :class:`~attnbook.mechanisms.heads.MultiHeadAttention`; if there are fewer keys than queries.
+
+    Source: Shaw, Uszkoreit and Vaswani 2018, equations 3 to 5; the two products, section 3.3.
+    """
+
+    def __init__(self, d_model: int, num_heads: int, *, max_distance: int, relative_keys: bool = True,
+                 relative_values: bool = True, **options) -> None:
+        require("score" not in options, "score cannot be chosen: relative positions are defined for the scaled inner product")
+        super().__init__(d_model, num_heads, **options)
+        self.max_distance = check_positive("max_distance", max_distance)
+        self.key_distance = _table(2 * max_distance + 1, self.d_head) if relative_keys else None  # a^K
+        self.value_distance = _table(2 * max_distance + 1, self.d_head_value) if relative_values else None  # a^V
+
+    def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
+        m, n = query.shape[-2], source.key.shape[-2]
+        index = relative_index(m, n, self.max_distance, query.device)  # (m, n)
+        query = query * self.d_head**-0.5
+        scores = query @ source.key.transpose(-1, -2)  # (…, h, m, n)
+        if self.key_distance is not None:
+            by_distance = query @ self.key_distance.T  # (…, h, m, 2K + 1)
+            scores = scores + by_distance.gather(-1, index.expand(scores.shape))
+        weights = masked_softmax(scores, mask)
+        used = weights if self.dropout is None else self.dropout(weights)
+        context = used @ source.value  # (…, h, m, d_head_value)
+        if self.value_distance is not None:
+            shares = used.new_zeros(*used.shape[:-1], 2 * self.max_distance + 1)
+            shares = shares.scatter_add(-1, index.expand(used.shape), used)  # the weight of each distance
+            context = context + shares @ self.value_distance.to(shares.dtype)
+        return Attended(context, weights if need_weights else None)
+
+
+def _table(rows: int, width: int) -> nn.Parameter:
+    return nn.Parameter(nn.init.xavier_uniform_(torch.empty(rows, width)))
