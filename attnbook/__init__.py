@@ -4,8 +4,8 @@ from .mechanisms import (SCORES, AdditiveScore, Attended, ContentScore, DotScore
                          GeneralScore, LayerNorm, LearnedPositions, LocationScore, MultiHeadAttention, PostNorm, PreNorm,
                          ReducedRankScore, RelativeMultiHeadAttention, RMSNorm, ScaledDotScore, Score, SinusoidalPositions,
                          address, attend, attend_window, causal_mask, make_score, masked_softmax, padding_mask, sinusoids)
-from .models import (Bahdanau, Captioner, FeedForwardAttention, HierarchicalAttention, LSTMN, Luong, MemoryNetwork,
-                     NTM, PointerNetwork, Seq2Seq)
+from .models import (LSTMN, NTM, Bahdanau, Captioner, FeedForwardAttention, HierarchicalAttention, Luong, MemoryNetwork,
+                     PointerNetwork, Seq2Seq, Transformer, TransformerEncoderModel, TransformerLM, paper_parts)
 
 __version__ = "0.1.0"
 
@@ -13,8 +13,9 @@ __all__ = ["LSTMN", "NTM", "SCORES", "AdditiveScore", "Attended", "Bahdanau", "C
            "Dropout", "FeedForward", "FeedForwardAttention", "GatedFeedForward", "GeneralScore", "HierarchicalAttention",
            "LayerNorm", "LearnedPositions", "LocationScore", "Luong", "MemoryNetwork", "MultiHeadAttention", "PointerNetwork",
            "PostNorm", "PreNorm", "RMSNorm", "ReducedRankScore", "RelativeMultiHeadAttention", "ScaledDotScore", "Score",
-           "Seq2Seq", "SinusoidalPositions", "__version__", "address", "attend", "attend_window", "causal_mask", "make_score",
-           "masked_softmax", "padding_mask", "setup", "sinusoids"]
+           "Seq2Seq", "SinusoidalPositions", "Transformer", "TransformerEncoderModel", "TransformerLM", "__version__",
+           "address", "attend", "attend_window", "causal_mask", "make_score", "masked_softmax", "padding_mask", "paper_parts",
+           "setup", "sinusoids"]
 
 
 def __getattr__(name):

@@ -57,7 +57,7 @@ class Dropout(nn.Module):
 class _Drop(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, keep):
-        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device).random_(-(2**63), None)
         bits = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform from −2¹⁵ to 2¹⁵ − 1
         kept = bits <= round(keep * _LEVELS) - _LEVELS // 2 - 1  # ≤ and −1: the limit must be an int16 itself
         ctx.keep = keep

@@ -12,6 +12,10 @@ from .ntm import NTM
 from .pointer import PointerNetwork
 from .pointer_baselines import FixedDictionary
 from .seq2seq import Seq2Seq
+from .transformer import Transformer
+from .transformer_language import TransformerEncoderModel, TransformerLM
+from .transformer_parts import Parts, paper_parts
 
 __all__ = ["LSTMN", "NTM", "Bahdanau", "Captioner", "FeedForwardAttention", "FixedDictionary", "HierarchicalAttention",
-           "LSTMLanguageModel", "Luong", "MemoryNetwork", "PointerNetwork", "Seq2Seq"]
+           "LSTMLanguageModel", "Luong", "MemoryNetwork", "Parts", "PointerNetwork", "Seq2Seq", "Transformer",
+           "TransformerEncoderModel", "TransformerLM", "paper_parts"]
