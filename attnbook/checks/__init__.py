@@ -18,5 +18,6 @@ from . import scores, global_and_local, self_attention, soft_and_hard, general_l
 from . import memory, copying  # noqa: E402,F401
 from . import pointing  # noqa: E402,F401
 from . import hulls  # noqa: E402,F401
+from . import tours  # noqa: E402,F401
 
 __all__ = ["Exercise", "Mistake", "NotPassed", "Verdict", "check", "exercise", "exercises", "find", "grade", "judge"]

@@ -19,6 +19,7 @@ from . import (
     self_attention,
     soft_and_hard,
     soft_lookup,
+    tours,
     translation,
     weights_as_explanation,
 )

@@ -1,0 +1,274 @@
+"""Checks of the section on tours: the length, the one form, what an exchange gains, an entry of the table, a beam of valid tours."""
+
+import numpy as np
+import torch
+
+from .registry import exercise
+from .trial import StudentError, array
+
+
+def _cities(trial, *shape):
+    return torch.sigmoid(trial.normal(*shape))
+
+
+def _matrix(points):
+    xy = array(points)
+    return np.sqrt(((xy[:, None] - xy[None]) ** 2).sum(-1))
+
+
+def _floats(trial, value, name, shape, mention=None):
+    """Numbers of either precision."""
+    dtype = torch.float64 if type(value) is torch.Tensor and value.dtype == torch.float64 else torch.float32
+    return trial.tensor(value, name, shape, dtype=dtype, mention=mention)
+
+
+@exercise("05.tour_lengths", title="The length of a tour", difficulty=1, minutes=8)
+def tour_lengths(answer, trial):
+    for rows, n in ((trial.integers(4, 7), trial.integers(5, 9)), (1, 6)):
+        points = _cities(trial, rows, n, 2)
+        while True:  # no tour that goes round in the order of the input
+            tours = torch.tensor([trial.order(n) for _ in range(rows)])
+            step = (tours.roll(-1, 1) - tours).abs()
+            if not bool(((step == 1) | (step == n - 1)).all(1).any()):
+                break
+        got = trial.call(answer, points, tours)
+        if type(got) is torch.Tensor and got.dim() == 0 and rows > 1:
+            trial.fail("one number came back: expected one length a row, do not add up the rows")
+        got = _floats(trial, got, "the lengths", (rows,), mention="one a row")
+
+        def along(walks, way=lambda step: np.sqrt((step**2).sum(-1)), back=True, xy=array(points)):
+            at = np.take_along_axis(xy, walks[..., None], 1)
+            steps = way(np.roll(at, -1, 1) - at)
+            return steps.sum(1) if back else steps[:, :-1].sum(1)
+
+        walks = array(tours)
+        expected = along(walks)
+        wrong = {
+            "the way back from the last city to the first is missing": along(walks, back=False),
+            "the distances are squared: take the root of each before you add": along(walks, lambda step: (step**2).sum(-1)),
+            "the root is taken of the whole sum: expected a root for each step": np.sqrt(along(walks, lambda step: (step**2).sum(-1))),
+            "that is the distance along the axes, |Δx| + |Δy|: expected the straight line": along(walks, lambda step: np.abs(step).sum(-1)),
+            "that is the mean of the steps: expected their sum": expected / n,
+            "the cities are walked in the order of the input: go in the order of the tour": along(np.broadcast_to(np.arange(n), walks.shape)),
+            "all rows are walked in the order of the first row's tour": along(np.broadcast_to(walks[:1], walks.shape)),
+            "the tour is used the wrong way round: tours[b, k] is the city that comes k-th, not the place of city k": along(walks.argsort(1)),
+            "each step is counted twice": 2 * expected,
+        }
+        trial.close(got, expected, "the lengths", wrong)
+
+
+@exercise("05.canonical_tour", title="One tour, one way to say it", difficulty=2, minutes=10)
+def canonical_tour(answer, trial):
+    def from_zero(walk):
+        k = walk.index(0)
+        return walk[k:] + walk[:k]
+
+    def unchanged(_, copies):
+        if copies[0] != given:
+            trial.fail("your function changes its argument tour in place: the caller's list is different now")
+
+    for n, backwards in ((7, True), (7, False), (8, True), (6, False), (3, True)):
+        while True:
+            given = trial.order(n)
+            turned, other = from_zero(given), from_zero(given[::-1])
+            right = turned if turned[1] < turned[-1] else other
+            if (given.index(0) > 1 or n == 3) and 0 not in (given[0], given[-1]) and (right != turned) == backwards and (n < 4 or turned[1] != n - 1 - turned[-1]):
+                break
+        known = {
+            "the tour came back as it was: turn it so that it starts at city 0": given,
+            "the cities are sorted: that is another tour": sorted(given),
+            ("the tour starts at city 0, but the second city is higher than the last: then go round the other way" if backwards else
+             "the tour is turned round although its second city is lower than its last already"): turned if backwards else other,
+            "the tour is turned round after it was turned to its start: now city 0 comes last": turned[::-1],
+            "city 0 is moved to the front and the others stay: that is another tour, turn the whole tour": [0] + [c for c in given if c],
+            "city 0 changed places with the first city: that is another tour, turn the whole tour":
+                [0 if k == 0 else given[0] if c == 0 else c for k, c in enumerate(given)],
+        }
+        got = trial.ids(trial.call(answer, given, then=unchanged), "the tour")
+        if got == right:
+            continue
+        for message, walk in known.items():
+            if got == walk and walk != right:
+                trial.fail(message)
+        if sorted(got) != sorted(right):
+            trial.fail(f"the tour has the cities {got}, expected those of {given}, each once")
+        if got[0] != 0:
+            trial.fail(f"the tour starts at city {got[0]}: expected city 0")
+        trial.fail(f"{given} became {got}, expected {right}")
+
+
+@exercise("05.two_opt_gain", title="What an exchange gains", difficulty=2, minutes=12)
+def two_opt_gain(answer, trial):
+    n = trial.integers(7, 10)
+    matrix = torch.tensor(_matrix(_cities(trial, n, 2)), dtype=torch.float32)
+    d = array(matrix)
+    while True:
+        tour = trial.order(n)
+        if all(city != place for place, city in enumerate(tour)):
+            break
+    for i, j in ((1, 4), (0, n - 2), (2, n - 1), (trial.integers(1, 3), trial.integers(4, n - 1))):
+        said = trial.number(_called(trial, answer, matrix, tour, i, j, last=j == n - 1), f"the gain at i = {i}, j = {j}")
+        a, b, c, e = tour[i], tour[i + 1], tour[j], tour[(j + 1) % n]
+        right = d[a, b] + d[c, e] - d[a, c] - d[b, e]
+        if np.isclose(said, right, rtol=1e-4, atol=2e-5):
+            continue
+        swapped = list(tour)
+        swapped[i], swapped[j] = swapped[j], swapped[i]
+
+        def length(walk):
+            return sum(d[x, y] for x, y in zip(walk, walk[1:] + walk[:1]))
+
+        cut = tour[:i] + tour[i:j + 1][::-1] + tour[j + 1:]
+        f = tour[i - 1]
+        known = {
+            "the sign is turned round: a gain is above 0 where the tour becomes shorter": -right,
+            "the positions are used as cities: look up which city stands at them, tour[i]":
+                d[i, i + 1] + d[j, (j + 1) % n] - d[i, j] - d[i + 1, (j + 1) % n],
+            "the new edges lead from t_i to t_{j+1} and from t_{i+1} to t_j: that cuts the tour into two; join t_i with t_j": d[a, b] + d[c, e] - d[a, e] - d[b, c],
+            "that is what it gains to let two cities change places: expected the gain of turning round the part between": length(tour) - length(swapped),
+            "the part from i on is turned round, t_i included: the first edge that goes is the one behind t_i, (t_i, t_{i+1})": length(tour) - length(cut),
+            "that edge is the one before t_i: the first edge that goes is (t_i, t_{i+1})": d[f, a] + d[c, e] - d[f, c] - d[a, e],
+            "only the old edges are counted: take away the two new ones": d[a, b] + d[c, e],
+            "only the new edges are counted": d[a, c] + d[b, e],
+            "that is the length of the new tour: expected how much shorter it is than the old one": length(tour) - right,
+            "only one edge goes and one comes: an exchange takes away two and adds two": d[a, b] - d[a, c],
+        }
+        if j == n - 1:
+            known = {"the way back is missing: behind the last city comes the first, the edge (t_j, t_0) goes too": d[a, b] - d[a, c], **known}
+        for message, value in known.items():
+            if np.isclose(said, value, rtol=1e-4, atol=2e-5):
+                trial.fail(message)
+        trial.fail(f"the gain at i = {i}, j = {j} is {said:.4g}, expected {right:.4g}")
+
+
+def _called(trial, answer, matrix, tour, i, j, *, last):
+    try:
+        return trial.call(answer, matrix, tour, i, j)
+    except StudentError as error:
+        if last and not error.unwritten and "IndexError" in str(error):
+            trial.fail(f"j = {j} is the last place, and no city stands at place j + 1: behind the last city comes the first ({error})")
+        raise
+
+
+@exercise("05.table_entry", title="One entry of the table", difficulty=3, minutes=20)
+def table_entry(answer, trial):
+    for _ in range(3):
+        n = 7
+        while True:
+            matrix = torch.tensor(_matrix(_cities(trial, n, 2)), dtype=torch.float32)
+            d = array(matrix)
+            picked = [1 + c for c in trial.order(n - 1)[:5]]
+            cities, j = frozenset(picked), picked[0]
+            before = sorted(cities - {j})
+            # What the table holds of the sets that are smaller by one, with made-up lengths: every slip shows.
+            rest = frozenset(before)
+            lengths = (2 + trial.normal(len(before)).abs()).tolist()
+            table = {(rest, i): length for i, length in zip(before, lengths)}
+            table |= {(cities - {i}, k): 0.5 + 0.1 * trial.integers(0, 9) for i in before for k in sorted(cities - {i})}
+            ways = {i: table[rest, i] + d[i, j] for i in before}
+            right = min(ways.values())
+            nearest = min(before, key=lambda i: d[i, j])
+            cheapest = min(before, key=lambda i: table[rest, i])
+            known = {
+                "that is the longest: expected the shortest": max(ways.values()),
+                "the step from i to j is missing: add d(i, j) before you compare": min(table[rest, i] for i in before),
+                "the shortest way to the set is taken, whichever step comes then: compare the sums": ways[cheapest],
+                "the city nearest to j is taken as the one before it: compare the sums": ways[nearest],
+                "the way home from j to city 0 is added: that comes once, when all cities are in the set": right + d[j, 0],
+                "the step starts at city 0: expected the last city i of the way": min(table[rest, i] + d[0, j] for i in before),
+                "only the step is left: the length of the way to i is missing": min(d[i, j] for i in before),
+                "i and j have changed places in the table: expected the ways over S∖j that end at i": min(table[cities - {i}, j] + d[i, j] for i in before),
+                "the ways are added up: expected the shortest of them": sum(ways.values()),
+            }
+            values = [right, *known.values()]
+            if min(abs(x - y) for k, x in enumerate(values) for y in values[:k]) > 1e-3:
+                break
+        try:
+            said = trial.number(trial.call(answer, table, matrix, cities, j), f"C(S, {j})")
+        except StudentError as error:
+            if not error.unwritten and "KeyError" in str(error):
+                trial.fail(f"you ask the table for an entry that is not in it: what is there are smaller sets, C(S∖j, i) with i ∈ S∖j ({error})")
+            raise
+        if np.isclose(said, right, rtol=1e-4, atol=2e-5):
+            continue
+        for message, value in known.items():
+            if np.isclose(said, value, rtol=1e-4, atol=2e-5):
+                trial.fail(message)
+        trial.fail(f"C(S, {j}) is {said:.4g}, expected {right:.4g}")
+
+
+def _step(total, log_p, visited, mask=-np.inf):
+    """The k best continuations: totals, parents, cities."""
+    scores = total[:, None] + np.where(visited, mask, log_p)
+    order = np.argsort(-scores.ravel(), kind="stable")[:len(total)]
+    return scores.ravel()[order], order // log_p.shape[1], order % log_p.shape[1]
+
+
+@exercise("05.beam_of_tours", title="A beam of valid tours", difficulty=3, minutes=25)
+def beam_of_tours(answer, trial):
+    for _ in range(2):
+        while True:
+            k, n = 3, trial.integers(6, 9)
+            # Visited cities are the most probable: without a mask they win. Totals far below 0: a probability or a 0 shows.
+            visited = torch.zeros(k, n, dtype=torch.bool)
+            for row in visited:
+                row[trial.order(n)[:3]] = True
+            log_p = torch.log_softmax(1.5 * trial.normal(k, n) + 3.0 * visited, 1)
+            total = -20 - trial.normal(k).abs().cumsum(0)
+            t, lp, v = array(total), array(log_p), array(visited)
+            right = _step(t, lp, v)
+            best = np.where(v, -np.inf, lp)
+            each = best.argmax(1)
+            order = np.argsort(-(t + best.max(1)), kind="stable")
+            again = best - np.log(np.exp(best).sum(1, keepdims=True))
+            top = _step(t, lp, np.zeros_like(v))
+            worst = _step(-t, -lp, v)
+            scores = np.exp(t)[:, None] + np.where(v, -np.inf, np.exp(lp))
+            summed = np.argsort(-scores.ravel(), kind="stable")[:k]
+            known = {
+                "a city is visited twice: visited cities get −∞ before the best are picked": top,
+                "each tour is continued by its own best city: all continuations of all tours compete for the k places":
+                    ((t + best.max(1))[order], order, each[order]),
+                "the scores of the tours so far do not count: add total": _step(0 * t, lp, v),
+                "the probabilities are shared out anew among the cities that are left: a rule forbids, it does not give": _step(t, again, v),
+                "the worst continuations are kept: expected the best": (-worst[0], worst[1], worst[2]),
+                "parent and city have changed places: index // n is the tour, index % n the city": (right[0], right[2], right[1]),
+                "the places are split up by k: a row of the scores has n cities, divide by n": (right[0], (right[1] * n + right[2]) // k, (right[1] * n + right[2]) % k),
+                "the second result is the place among all continuations: expected the tour it continues, place // n": (right[0], right[1] * n + right[2], right[2]),
+                "probabilities are added: expected their logarithms": (scores.ravel()[summed], summed // n, summed % n),
+                "the best come last: expected them first": tuple(part[::-1] for part in right),
+            }
+            same = [tuple(np.concatenate(other).round(5)) for other in (right, *known.values())]
+            gaps = np.diff(np.sort((t[:, None] + lp)[~v]))
+            if len(set(same)) == len(same) and len(set(right[1].tolist())) > 1 and gaps.min() > 1e-3 and right[1].tolist() != [0, 1, 2]:
+                break
+        names = ("the totals", "the parents", "the cities")
+        parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "parent", "city"))
+        got = [_floats(trial, parts[0], names[0], (k,))]
+        got += [trial.tensor(part, name, (k,), dtype=torch.long) for part, name in zip(parts[1:], names[1:])]
+        if all(trial.same(mine, other) for mine, other in zip(got, right)):
+            continue
+        for message, other in known.items():
+            if all(trial.same(mine, theirs) for mine, theirs in zip(got, other)):
+                trial.fail(message)
+        if trial.same(got[1], right[1]) and trial.same(got[2], right[2]):
+            trial.recognize(got[0], right[0], {"the totals are those before the step: add log p of the chosen city": t[right[1]],
+                                               "the totals are the steps alone: add the score of the tour so far": right[0] - t[right[1]]})
+        for b, (parent, city) in enumerate(zip(got[1].tolist(), got[2].tolist())):
+            if not 0 <= parent < k or not 0 <= city < n:
+                trial.fail(f"continuation {b} is (tour {parent}, city {city}): tours are 0 to {k - 1}, cities 0 to {n - 1}")
+            if v[parent, city]:
+                if abs(array(got[0])[b] - t[parent]) < 1e-5:
+                    trial.fail("visited cities got 0, and log p = 0 is certainty: expected −∞")
+                trial.fail(f"continuation {b} leads tour {parent} to city {city}, where it has been: visited cities get −∞ before the best are picked")
+        for mine, theirs, name in zip(got, right, names):
+            trial.close(mine, theirs, name)
+    # A tour with one city left and one with two: fewer valid continuations than places come back as −∞, nothing as NaN.
+    total, log_p = torch.tensor([-1.0, -2.0]), torch.log_softmax(trial.normal(2, 4), 1)
+    visited = torch.tensor([[True, True, True, False], [True, True, True, True]])
+    parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "parent", "city"))
+    if type(parts[0]) is not torch.Tensor or parts[0].shape != (2,) or bool(parts[0].isnan().any()):
+        trial.fail("with one city left, the totals have to be one number and −∞, not NaN")
+    if abs(float(parts[0][0]) - float(total[0] + log_p[0, 3])) > 1e-4 or float(parts[0][1]) != -np.inf:
+        trial.fail("with one city left there is one valid continuation: expected its total, and −∞ for the second place "
+                   f"(a large negative number is no −∞), got {[round(x, 3) for x in parts[0].tolist()]}")
