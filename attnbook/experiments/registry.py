@@ -187,6 +187,8 @@ for _task, _minutes, _train, _tests, _machine, _shared, _size in (
          f"{_minutes[0]} minutes on one CPU core", **_shared, **_machine, compiled=True, checkpoint=f"ntm-{_task}")
     _add(f"lstm-{_task}", "ntm:algorithm", "The same sequences by three layers of LSTM", f"{_minutes[1]} minutes on one CPU core",
          **_shared, learning_rate=1e-3, model="lstm", sizes={"hidden_size": _size})
+_add("ntm-n-grams-long", "ntm:algorithm", "Dynamic n-grams from three times as many sequences", "30 minutes on one CPU core",
+     **{**EXPERIMENTS["ntm-n-grams"].settings, "steps": 15_000, "grow": 6000, "checkpoint": "ntm-n-grams-long"})
 # The paper's settings: heads, controller and rate of each task (feed-forward; LSTM as controller; three layers of LSTM alone).
 for _task, _ff, _lstm, _alone, _tests in (
         ("copy", (1, 100, 1e-4), (1, 100, 1, 1e-4), (256, 3e-5), [{"length": _n} for _n in (10, 20, 30, 50, 80, 120)]),
@@ -241,7 +243,7 @@ def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", d
         settings.pop(fixed, None)
     unknown = set(overrides) - set(run.__kwdefaults__) - set(experiment.settings)
     if unknown:
-        raise ValueError(f"settings of {name} are {', '.join(sorted(settings))}; got {', '.join(sorted(unknown))}")
+        raise ValueError(f"settings of {name} are {', '.join(sorted(set(settings) - unknown))}; got {', '.join(sorted(unknown))}")
     started = time.perf_counter()
     figures = run(seed=seed, device=device, folder=folder, **settings)
     record = {
