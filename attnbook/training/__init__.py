@@ -1,6 +1,8 @@
 """Training, decoding and scoring, for any model with the methods `encode`, `start`, `step` and `forward`."""
 
+from .averaging import average_checkpoints
 from .checkpoints import load_model_weights, read_metadata, save_model
+from .cross_entropy import smoothed_cross_entropy
 from .decoding import Decoding, Hypothesis, beam_search, greedy, score_targets
 from .fit import fit
 from .history import History, NonFiniteError
@@ -17,6 +19,7 @@ __all__ = [
     "Hypothesis",
     "NonFiniteError",
     "Pointed",
+    "average_checkpoints",
     "beam_search",
     "bleu",
     "cider",
@@ -35,6 +38,7 @@ __all__ = [
     "point_greedy",
     "pointing_loss",
     "score_targets",
+    "smoothed_cross_entropy",
     "token_accuracy",
     "token_error_rate",
     "token_loss",

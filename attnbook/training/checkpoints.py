@@ -53,17 +53,9 @@ def load_model_weights(model: torch.nn.Module, path: str | os.PathLike) -> dict[
     The dtype and the device of the model stay. Either every weight is copied or none.
     Raises ValueError, naming what differs, when the file is of another model, and when it is damaged.
     """
-    tensors, metadata = _read(path)
-    for name, source in json.loads(metadata.get(_ALIASES, "{}")).items():
-        tensors[name] = tensors[source]
+    tensors, metadata = read_weights(path)
     own = model.state_dict()
-    problems = compare_shapes(
-        {name: tuple(tensor.shape) for name, tensor in tensors.items()},
-        {name: tuple(tensor.shape) for name, tensor in own.items()},
-    )
-    if problems:
-        was = metadata.get(_CLASS, "another model")
-        raise ValueError(f"path: {path} holds the weights of {was}, which do not fit {type(model).__name__}: {problems}")
+    check_fit(path, tensors, model, metadata.get(_CLASS, "another model"))
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(tensors[name])
@@ -80,6 +72,22 @@ def read_metadata(path: str | os.PathLike) -> dict[str, str]:
     except SafetensorError as error:
         raise ValueError(f"path: {path} is not a whole safetensors file ({error})") from error
     return {name: text for name, text in metadata.items() if not name.startswith(_RESERVED)}
+
+
+def read_weights(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Every tensor of a file written by `save_model` under its name, tied ones under each of theirs, and the metadata."""
+    tensors, metadata = _read(path)
+    for name, source in json.loads(metadata.get(_ALIASES, "{}")).items():
+        tensors[name] = tensors[source]
+    return tensors, metadata
+
+
+def check_fit(path: str | os.PathLike, tensors: dict[str, torch.Tensor], model: torch.nn.Module, was: str) -> None:
+    """Raise ValueError, naming what differs, unless these tensors have the names and shapes of the model's."""
+    problems = compare_shapes({name: tuple(tensor.shape) for name, tensor in tensors.items()},
+                              {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()})
+    if problems:
+        raise ValueError(f"path: {path} holds the weights of {was}, which do not fit {type(model).__name__}: {problems}")
 
 
 def compare_shapes(there: dict[str, tuple], here: dict[str, tuple]) -> str:

@@ -7,6 +7,8 @@ from torch.nn import functional as F
 
 from attnbook.tasks.vocabulary import PAD
 
+from .cross_entropy import smoothed_cross_entropy
+
 
 def token_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
     """Cross-entropy of the target tokens under teacher forcing, summed over all that are not PAD.
@@ -31,13 +33,11 @@ def token_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Tensor
             f"logits: got the shape {tuple(logits.shape)} from {type(model).__name__}, "
             f"expected {(*target.shape, 'V')} as in target_out"
         )
-    total = F.cross_entropy(
-        full_precision(logits).flatten(0, 1),
-        target.flatten(),
-        ignore_index=PAD,
-        reduction="sum",
-        label_smoothing=label_smoothing,
-    )
+    rows, wanted = full_precision(logits).flatten(0, 1), target.flatten()
+    if label_smoothing:
+        total = smoothed_cross_entropy(rows, wanted, label_smoothing, ignore_index=PAD)
+    else:
+        total = F.cross_entropy(rows, wanted, ignore_index=PAD, reduction="sum")
     return total, (target != PAD).sum()
 
 

@@ -86,7 +86,7 @@ def read_newest(directory: Path, settings: dict[str, Any]) -> dict[str, Any] | N
     found = checkpoints_in(directory)
     for path in reversed(found):
         try:
-            manifest, state = _read(path)
+            manifest, state = read_checkpoint(path)
         except DamagedCheckpoint as error:
             warnings.warn(f"{error}; an earlier checkpoint is tried", stacklevel=3)
             continue
@@ -126,7 +126,8 @@ def check_settings(name: str, there: dict[str, Any], here: dict[str, Any]) -> No
         )
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The manifest and the state of one checkpoint. Raises DamagedCheckpoint, a ValueError, unless it is as it was written."""
     try:
         manifest = json.loads((path / _MANIFEST).read_bytes())
         expected = manifest["files"][_STATE]

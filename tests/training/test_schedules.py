@@ -15,6 +15,19 @@ def test_inverse_sqrt_is_the_noam_rate():
         assert inverse_sqrt(warmup)(number - 1) * (d_model * warmup) ** -0.5 == pytest.approx(paper, rel=1e-12)
 
 
+def test_inverse_sqrt_at_step_0_and_against_known_wrong_schedules():
+    """The paper's step numbers begin at 1: 0^-0.5 has no value, and a rate of 0 would waste a step."""
+    warmup, factor = 10, inverse_sqrt(10)
+    assert factor(0) == pytest.approx(1 / warmup) and all(math.isfinite(factor(k)) for k in range(3))
+    wrong = {"one step late": lambda k: min(k / warmup, math.sqrt(warmup / max(k, 1))),
+             "no decay": lambda k: min(1.0, (k + 1) / warmup),
+             "decay from the start": lambda k: math.sqrt(1 / (k + 1)),
+             "the larger of the two": lambda k: max((k + 1) / warmup, math.sqrt(warmup / (k + 1))),
+             "inverse, without the root": lambda k: min((k + 1) / warmup, warmup / (k + 1))}
+    for other in wrong.values():
+        assert max(abs(other(k) - factor(k)) for k in range(40)) > 0.05
+
+
 def test_warmup_is_never_zero_and_reaches_one():
     for schedule in (constant(10), linear_decay(100, 10), cosine_decay(100, 10), inverse_sqrt(10)):
         assert schedule(0) == pytest.approx(0.1)
