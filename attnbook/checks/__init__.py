@@ -15,7 +15,7 @@ from . import soft_lookup, weights_as_explanation  # noqa: E402,F401
 from . import encoder_decoder, decoding, long_sources, gradients  # noqa: E402,F401
 from . import alignment_model, alignment_for_free, beyond_the_bottleneck, translation  # noqa: E402,F401
 from . import scores, global_and_local, self_attention, soft_and_hard, general_layer, documents_and_memory  # noqa: E402,F401
-from . import memory, copying  # noqa: E402,F401
+from . import memory, copying, five_tasks  # noqa: E402,F401
 from . import pointing  # noqa: E402,F401
 from . import hulls  # noqa: E402,F401
 from . import tours  # noqa: E402,F401

@@ -8,6 +8,7 @@ from . import (
     decoding,
     documents_and_memory,
     encoder_decoder,
+    five_tasks,
     general_layer,
     global_and_local,
     gradients,

@@ -1,0 +1,200 @@
+"""Checks of the section on five tasks: a number for a count, the highest first, look up and step, calibration, an unknown order."""
+
+import numpy as np
+import torch
+
+from .registry import exercise
+from .trial import array
+
+
+@exercise("04.repeat_number", title="The number of repeats", difficulty=1, minutes=10)
+def repeat_number(answer, trial):
+    for least, most in ((1, 10), (2, 5), (1, 3 + trial.integers(1, 4))):
+        repeats = trial.integers(least, most + 1, 6)
+        repeats[0], repeats[-1] = most + 4, least  # a test may go beyond the range of training
+        got = trial.tensor(trial.call(answer, repeats, least, most), "numbers", (6,), nan="the deviation is never 0: most > least",
+                           mention="one number a row")
+        numbers = np.arange(least, most + 1)
+        r, mean, deviation = array(repeats).astype(float), numbers.mean(), numbers.std()
+        trial.close(got, (r - mean) / deviation, "numbers", {
+            "the mean is not taken away: expected (r − μ) / σ": r / deviation,
+            "the numbers are not divided by the deviation": r - mean,
+            "divided by the variance: expected the deviation, its root": (r - mean) / deviation**2,
+            "the deviation is that of a sample, divided by one less than the count: here all numbers are known, divide by their count": (
+                r - mean) / numbers.std(ddof=1),
+            "the deviation is that of a continuous range, (most − least) / √12: r is a whole number": (r - mean) * 12**0.5 / (most - least),
+            "mean and deviation are those of the batch: the same r would be another number in another batch": (r - r.mean()) / r.std(),
+            "mean and deviation are those of the batch: the same r would be another number in another batch, and of a sample": (
+                r - r.mean()) / r.std(ddof=1),
+            "the numbers are scaled to 0 … 1: expected mean 0 and deviation 1": (r - least) / (most - least),
+            "the range ends at most − 1 for you: most is included": (r - numbers[:-1].mean()) / max(numbers[:-1].std(), 1e-9),
+            "repeats beyond the range are cut off: they go on, so that a test beyond it shows another number": (
+                np.clip(r, least, most) - mean) / deviation,
+            "the sign is turned: more repeats are a larger number": (mean - r) / deviation,
+        })
+
+
+@exercise("04.highest_first", title="The highest first", difficulty=2, minutes=15)
+def highest_first(answer, trial):
+    for batch, n, bits, wanted in ((2, 7, 5, 4), (3, 5, 4, 5), (1, 6, 3, 1)):
+        priorities = torch.stack([torch.tensor(trial.order(n)) for _ in range(batch)]) * (2 / n) - 0.97
+        priorities = priorities + 0.02 * trial.weights(batch, n)
+        numbers = torch.stack([torch.tensor(trial.order(2**bits)[:n]) for _ in range(batch)])  # all different
+        vectors = (numbers[..., None] >> torch.arange(bits) & 1).float()
+        got = trial.call(answer, vectors, priorities, wanted)
+        if type(got) is torch.Tensor and tuple(got.shape) == (batch, n, bits) and wanted < n:
+            trial.fail("all vectors came back: expected the `wanted` of highest priority alone")
+        if type(got) is torch.Tensor and tuple(got.shape) == (batch, wanted):
+            trial.fail("priorities or indices came back: expected the vectors, (batch, wanted, bits)")
+        got = trial.tensor(got, "targets", (batch, wanted, bits), mention="the wanted vectors of each row")
+        v, p = array(vectors), array(priorities)
+        order = np.argsort(-p, 1)
+
+        def pick(index):
+            return np.take_along_axis(v, index[..., None], 1)
+
+        top = order[:, :wanted]
+        far = np.argsort(-np.abs(p), 1)[:, :wanted]
+        trial.close(got, pick(top), "targets", {
+            "the lowest come first: expected the highest first": pick(order[:, ::-1][:, :wanted]),
+            "the right vectors, but the lowest of them comes first": pick(top[:, ::-1]),
+            "the right vectors, but in the order in which they were given": pick(np.sort(top, 1)),
+            "the first vectors came back as they stand: the priorities are not looked at": v[:, :wanted],
+            "ranks are taken for places: argsort of argsort says which rank a vector has, not which vector has a rank": pick(
+                np.argsort(order, 1)[:, :wanted]),
+            "every row is put into the order of the first row: each has its own priorities": pick(np.broadcast_to(top[:1], top.shape)),
+            "the bits of each vector are sorted on their own: a vector stays together": np.sort(v, 1)[:, ::-1][:, :wanted],
+            "the sign of a priority is not looked at: −0.9 is lower than 0.1": pick(far),
+            "the highest one is left out": pick(np.roll(order, -1, 1)[:, :wanted]),
+        })
+
+
+@exercise("04.item_after", title="Look up, then step", difficulty=2, minutes=15)
+def item_after(answer, trial):
+    for batch, k, item, bits in ((4, 5, 3, 6), (3, 2, 1, 5), (3, 4, 2, 4)):
+        items, asked = _items(trial, batch, k, item, bits)
+        query = items[torch.arange(batch), asked]
+        got = trial.call(answer, items, query)
+        if type(got) is torch.Tensor and tuple(got.shape) == (batch,):
+            trial.fail("places came back: expected the items there, (batch, item, bits)")
+        got = trial.tensor(got, "answers", (batch, item, bits), mention="one item a row")
+        v, q = array(items), array(query)
+        flat, want = v.reshape(batch, k, -1), q.reshape(batch, 1, -1)
+        every, place = np.arange(batch), array(asked)
+        most = (flat * want).sum(-1).argmax(1)
+        first = (v[:, :, 0] == q[:, None, 0]).all(-1).argmax(1)
+        last = (v[:, :, -1] == q[:, None, -1]).all(-1).argmax(1)
+        sums = (flat.sum(-1) == want.sum(-1)).argmax(1)
+        some = (flat == want).any(-1).argmax(1)
+        trial.close(got, v[every, place + 1], "answers", {
+            "the query itself came back: expected the item after it": q,
+            "the item before it came back: expected the item after it": v[every, place - 1],
+            "the item two places on came back": v[every, (place + 2) % k],
+            "the item found by the largest product with the query: an item of many ones wins; count where they agree": v[every, (most + 1) % k],
+            "the first vector alone is compared: two items may begin alike": v[every, (first + 1) % k],
+            "the last vector alone is compared: two items may end alike": v[every, (last + 1) % k],
+            "the number of ones is compared: two items may have equally many": v[every, (sums + 1) % k],
+            "one bit that agrees is enough for you: all have to": v[every, (some + 1) % k],
+            "always the second item: the query is not looked at": v[:, 1],
+            "always the last item: the query is not looked at": v[:, -1],
+            "every row gets the place of the first row: each has a query of its own": v[every, np.full(batch, place[0] + 1)],
+        })
+
+
+def _items(trial, batch, k, item, bits):
+    """Items ``(batch, k, item, bits)``, no two of a row equal, and which one is asked for, never the last of a row."""
+    asked = torch.tensor([2, 3, 0, 1][:batch]) % (k - 1)
+    while True:
+        items = trial.integers(0, 2, batch, k, item, bits).float()
+        if k > 3:
+            items[0, 0, 0] = items[0, asked[0], 0]  # these two begin alike
+            items[1, 0], items[1, 1] = 1 - items[1, asked[1]], 1  # no bit in common, and as large a product as any
+            items[-1, 0, -1] = items[-1, asked[-1], -1]  # these two end alike
+        different = (items[:, :, None] != items[:, None]).flatten(3).any(-1).sum() == batch * k * (k - 1)
+        if different and (items[1, asked[1]] == 0).any() and (items[1, asked[1]] == 1).any():
+            return items, asked
+
+
+@exercise("04.reliability", title="Does it happen as often as it says?", difficulty=3, minutes=20)
+def reliability(answer, trial):
+    for bins in (5, 4):
+        told = torch.cat([trial.normal(60).mul(1.2).sigmoid(), torch.tensor([0.0, 0.2, 0.5, 0.75, 0.999999, 1.0])])
+        told = told[~((told > 0.4) & (told < 0.5))] if bins == 5 else told[(told < 0.25) | (told >= 0.5)]
+        came = (told * 0.6 + 0.3 * trial.normal(len(told)) > 0.35).float()
+        said, share, count = trial.parts(trial.call(answer, told, came, bins), ("said", "share", "count"))
+        p, y = array(told), array(came)
+        where = np.minimum((p * np.float32(bins)).astype(int), bins - 1)
+        n = np.bincount(where, minlength=bins)
+        safe = np.maximum(n, 1)
+        sum_said, sum_came = np.bincount(where, p, bins), np.bincount(where, y, bins)
+        empty = "an empty bin has nothing to divide by: 0 was asked for there"
+        count = trial.tensor(count, "count", (bins,), dtype=torch.long, mention="one number a bin")
+        rounded = np.bincount(np.minimum(np.round(p * bins).astype(int), bins - 1), minlength=bins)
+        ranked = np.array([len(part) for part in np.array_split(p, bins)])
+        upper = np.maximum(np.ceil(p * np.float32(bins)).astype(int) - 1, 0)
+        trial.close(count, n, "count", {
+            "a probability of exactly 1 is lost: it belongs into the last bin": np.bincount(where[p < 1], minlength=bins),
+            "the place is rounded to the nearest: bin k goes from k / bins up to (k + 1) / bins": rounded,
+            "the bins hold equally many: expected bins of equal width": ranked,
+            "the ones are counted: expected all predictions in the bin": np.bincount(where[y == 1], minlength=bins),
+            "a probability at the edge of two bins belongs to the upper one": np.bincount(upper, minlength=bins),
+        })
+        said = trial.tensor(said, "said", (bins,), nan=empty)
+        centre = (np.arange(bins) + 0.5) / bins
+        trial.close(said, sum_said / safe, "said", {
+            "the middle of the bin: expected the mean of what was said in it": centre,
+            "the middle of the bin: expected the mean of what was said in it, 0 in an empty bin": centre * (n > 0),
+            "the sum of what was said in the bin: divide by the count": sum_said,
+            "said and share are swapped": sum_came / safe,
+            "divided by the number of all predictions: expected that of the bin": sum_said / len(p),
+        })
+        share = trial.tensor(share, "share", (bins,), nan=empty)
+        right = (y == (p > 0.5)).astype(float)
+        trial.close(share, sum_came / safe, "share", {
+            "the share of right guesses: expected the share of ones": np.bincount(where, right, bins) / safe,
+            "the share of zeros: expected of ones": (n - sum_came) / safe,
+            "the number of ones: divide by the count": sum_came,
+            "divided by the number of all predictions: expected that of the bin": sum_came / len(p),
+            "divided by the number of all ones: expected the predictions of the bin": sum_came / max(y.sum(), 1),
+        })
+
+
+@exercise("04.unknown_order", title="When nobody tells you n", difficulty=4, minutes=30)
+def unknown_order(answer, trial):
+    for orders, steps in ((3, 12), (2, 1), (4, 1500)):
+        bits = trial.integers(0, 2, steps)
+        told = (2.0 * trial.normal(orders, steps)).sigmoid().clamp(0.02, 0.98)
+        long = steps > 1000
+        if long:  # the last one is a little better than the others at every step
+            told[-1] = torch.where(bits == 1, 0.7, 0.3)
+            told[0] = torch.where(bits == 1, 0.69, 0.31)
+        hint = "the probability of many bits underflows to 0, and 0/0 is NaN: add logarithms, and take a softmax of them"
+        got = trial.tensor(trial.call(answer, told, bits), "probabilities", (steps,), nan=hint if long else None, mention="one a step")
+        p, y = array(told), array(bits)
+        seen = np.log(np.where(y == 1, p, 1 - p))
+        after = np.cumsum(seen, 1)
+        before = after - seen
+
+        def mix(logs):
+            w = np.exp(logs - logs.max(0))
+            return (w / w.sum(0) * p).sum(0)
+
+        best = mix(before)
+        wrong = {
+            "the bit that is to be predicted has a say in the weights: weigh by the bits before it": mix(after),
+            "the plain mean: the orders that did well so far weigh more": p.mean(0),
+            "the weights are those of the end, for all steps: at step t only the bits before t are known": mix(after[:, -1:]),
+            "only the last bit decides: expected the product over all bits so far": mix(np.concatenate((np.zeros((orders, 1)), seen[:, :-1]), 1)),
+            "only the best order so far speaks: expected the mean of all, weighted": p[before.argmax(0), np.arange(steps)],
+            "the weights are probabilities added up: probabilities of bits in a row are multiplied": (
+                lambda w: (w / w.sum(0) * p).sum(0))(np.cumsum(np.exp(seen), 1) - np.exp(seen) + 1e-300),
+            "the weights do not sum to 1: divide by their sum": (np.exp(before) * p).sum(0),
+            "the weights of a softmax of summed probabilities: sum their logarithms": mix(np.cumsum(np.exp(seen), 1) - np.exp(seen)),
+            "the costs have the wrong sign: the order that paid least weighs most": mix(-before),
+            "logarithms to base 2 under a power of e: the weights come out too sharp": mix(before / np.log(2)),
+            "the bits are not looked at: an order that said 0.9 before a 0 did badly": mix(np.cumsum(np.log(p), 1) - np.log(p)),
+            "these are the probabilities of a 0: expected of a 1": 1 - best,
+        }
+        if steps == 1:
+            wrong = {}
+        trial.close(got, best, "probabilities", wrong)

@@ -1,0 +1,310 @@
+import math
+
+import torch
+
+from .collection import wrong
+
+
+def _numbers(least, most):
+    return torch.arange(least, most + 1).float()
+
+
+@wrong("04.repeat_number", "the mean is not taken away")
+def not_centred(repeats, least, most):
+    return repeats / _numbers(least, most).std(correction=0)
+
+
+@wrong("04.repeat_number", "not divided by the deviation")
+def only_centred(repeats, least, most):
+    return repeats - _numbers(least, most).mean()
+
+
+@wrong("04.repeat_number", "divided by the variance")
+def by_the_variance(repeats, least, most):
+    return (repeats - _numbers(least, most).mean()) / _numbers(least, most).var(correction=0)
+
+
+@wrong("04.repeat_number", "the deviation is that of a sample")
+def of_a_sample(repeats, least, most):
+    return (repeats - _numbers(least, most).mean()) / _numbers(least, most).std()
+
+
+@wrong("04.repeat_number", "of a continuous range")
+def continuous(repeats, least, most):
+    return (repeats - (least + most) / 2) / ((most - least) / math.sqrt(12))
+
+
+@wrong("04.repeat_number", "are those of the batch")
+def of_the_batch(repeats, least, most):
+    r = repeats.float()
+    return (r - r.mean()) / r.std(correction=0)
+
+
+@wrong("04.repeat_number", "of a sample")
+def of_the_batch_as_a_sample(repeats, least, most):
+    r = repeats.float()
+    return (r - r.mean()) / r.std()
+
+
+@wrong("04.repeat_number", "scaled to 0 … 1")
+def scaled_to_one(repeats, least, most):
+    return (repeats - least) / (most - least)
+
+
+@wrong("04.repeat_number", "most is included")
+def most_left_out(repeats, least, most):
+    numbers = torch.arange(least, most).float()
+    return (repeats - numbers.mean()) / numbers.std(correction=0)
+
+
+@wrong("04.repeat_number", "are cut off")
+def cut_off(repeats, least, most):
+    return (repeats.clamp(least, most) - _numbers(least, most).mean()) / _numbers(least, most).std(correction=0)
+
+
+@wrong("04.repeat_number", "the dtype is float64")
+def in_double(repeats, least, most):
+    numbers = _numbers(least, most).double()
+    return (repeats - numbers.mean()) / numbers.std(correction=0)
+
+
+def _pick(vectors, index):
+    return vectors.gather(1, index[..., None].expand(-1, -1, vectors.shape[2]))
+
+
+@wrong("04.highest_first", "the lowest come first")
+def lowest_first(vectors, priorities, wanted):
+    return _pick(vectors, priorities.argsort(1)[:, :wanted])
+
+
+@wrong("04.highest_first", "the first vectors came back as they stand", )
+def as_they_stand(vectors, priorities, wanted):
+    return vectors[:, :wanted]
+
+
+@wrong("04.highest_first", "all vectors came back")
+def all_of_them(vectors, priorities, wanted):
+    return _pick(vectors, priorities.argsort(1, descending=True))
+
+
+@wrong("04.highest_first", "the lowest of them comes first")
+def turned(vectors, priorities, wanted):
+    return _pick(vectors, priorities.argsort(1)[:, -wanted:]) if wanted > 1 else _pick(vectors, priorities.argsort(1)[:, :1])
+
+
+@wrong("04.highest_first", "in the order in which they were given")
+def as_given(vectors, priorities, wanted):
+    if wanted == 1:
+        return vectors[:, :1]
+    return _pick(vectors, priorities.topk(wanted, 1).indices.sort(1).values)
+
+
+@wrong("04.highest_first", "ranks are taken for places")
+def ranks_for_places(vectors, priorities, wanted):
+    return _pick(vectors, priorities.argsort(1, descending=True).argsort(1)[:, :wanted])
+
+
+@wrong("04.highest_first", "every row is put into the order of the first row")
+def order_of_the_first_row(vectors, priorities, wanted):
+    return vectors[:, priorities[0].argsort(descending=True)[:wanted]]
+
+
+@wrong("04.highest_first", "the bits of each vector are sorted on their own")
+def sorted_bits(vectors, priorities, wanted):
+    return vectors.sort(1, descending=True).values[:, :wanted]
+
+
+@wrong("04.highest_first", "the sign of a priority is not looked at")
+def without_the_sign(vectors, priorities, wanted):
+    return _pick(vectors, priorities.abs().argsort(1, descending=True)[:, :wanted])
+
+
+@wrong("04.highest_first", "priorities or indices came back")
+def indices_alone(vectors, priorities, wanted):
+    return priorities.topk(wanted, 1).indices
+
+
+def _after(items, query, by=1):
+    same = (items == query[:, None]).flatten(2).all(-1)
+    return items[torch.arange(len(items)), (same.int().argmax(1) + by) % items.shape[1]]
+
+
+@wrong("04.item_after", "the query itself came back")
+def the_query(items, query):
+    return _after(items, query, 0)
+
+
+@wrong("04.item_after", "the item before it")
+def the_one_before(items, query):
+    return _after(items, query, -1)
+
+
+@wrong("04.item_after", "an item of many ones wins")
+def largest_product(items, query):
+    place = (items * query[:, None]).sum((2, 3)).argmax(1)
+    return items[torch.arange(len(items)), (place + 1) % items.shape[1]]
+
+
+@wrong("04.item_after", "the first vector alone is compared")
+def first_vector(items, query):
+    place = (items[:, :, 0] == query[:, None, 0]).all(-1).int().argmax(1)
+    return items[torch.arange(len(items)), (place + 1) % items.shape[1]]
+
+
+@wrong("04.item_after", "one bit that agrees is enough")
+def any_bit(items, query):
+    place = (items == query[:, None]).flatten(2).any(-1).int().argmax(1)
+    return items[torch.arange(len(items)), (place + 1) % items.shape[1]]
+
+
+@wrong("04.item_after", "always the last item")
+def the_last(items, query):
+    return items[:, -1]
+
+
+@wrong("04.item_after", "always the second item")
+def the_second(items, query):
+    return items[:, 1]
+
+
+@wrong("04.item_after", "each has a query of its own")
+def place_of_the_first_row(items, query):
+    place = (items[0] == query[0]).flatten(1).all(-1).int().argmax()
+    return items[:, place + 1]
+
+
+@wrong("04.item_after", "places came back")
+def the_place(items, query):
+    return (items == query[:, None]).flatten(2).all(-1).int().argmax(1) + 1
+
+
+def _table(told, came, bins, place=None):
+    where = (told * bins).long().clamp(max=bins - 1) if place is None else place
+    inside = torch.nn.functional.one_hot(where, bins).to(told.dtype)
+    count = inside.sum(0)
+    safe = count.clamp(min=1)
+    return told @ inside / safe, came @ inside / safe, count.long()
+
+
+@wrong("04.reliability", "exactly 1 is lost")
+def lost_ones(told, came, bins):
+    return _table(told[told < 1], came[told < 1], bins)
+
+
+@wrong("04.reliability", "an empty bin has nothing to divide by")
+def nan_where_empty(told, came, bins):
+    inside = torch.nn.functional.one_hot((told * bins).long().clamp(max=bins - 1), bins).float()
+    return told @ inside / inside.sum(0), came @ inside / inside.sum(0), inside.sum(0).long()
+
+
+@wrong("04.reliability", "the middle of the bin")
+def middles(told, came, bins):
+    _, share, count = _table(told, came, bins)
+    return (torch.arange(bins) + 0.5) / bins, share, count
+
+
+@wrong("04.reliability", "the share of right guesses")
+def right_guesses(told, came, bins):
+    said, _, count = _table(told, came, bins)
+    return said, _table(told, ((told > 0.5) == (came == 1)).float(), bins)[1], count
+
+
+@wrong("04.reliability", "said and share are swapped")
+def swapped_columns(told, came, bins):
+    said, share, count = _table(told, came, bins)
+    return share, said, count
+
+
+@wrong("04.reliability", "the place is rounded to the nearest")
+def rounded_place(told, came, bins):
+    return _table(told, came, bins, (told * bins).round().long().clamp(max=bins - 1))
+
+
+@wrong("04.reliability", "equally many")
+def by_quantiles(told, came, bins):
+    place = torch.empty(len(told), dtype=torch.long)
+    for k, part in enumerate(told.argsort().tensor_split(bins)):
+        place[part] = k
+    return _table(told, came, bins, place)
+
+
+@wrong("04.reliability", "the ones are counted")
+def ones_counted(told, came, bins):
+    said, share, _ = _table(told, came, bins)
+    return said, share, _table(told[came == 1], came[came == 1], bins)[2]
+
+
+@wrong("04.reliability", "the number of ones: divide by the count")
+def ones_not_divided(told, came, bins):
+    said, share, count = _table(told, came, bins)
+    return said, share * count, count
+
+
+@wrong("04.reliability", "the dtype is float32")
+def counts_as_numbers(told, came, bins):
+    said, share, count = _table(told, came, bins)
+    return said, share, count.float()
+
+
+def _mix(told, logs):
+    return (logs.softmax(0) * told).sum(0)
+
+
+def _before(told, bits):
+    seen = torch.where(bits == 1, told, 1 - told).log()
+    return seen.cumsum(1) - seen, seen
+
+
+@wrong("04.unknown_order", "has a say in the weights")
+def with_a_look_ahead(told, bits):
+    before, seen = _before(told, bits)
+    return _mix(told, before + seen)
+
+
+@wrong("04.unknown_order", "the plain mean")
+def plain_mean(told, bits):
+    return told.mean(0)
+
+
+@wrong("04.unknown_order", "only the best order so far speaks")
+def the_best_so_far(told, bits):
+    return told[_before(told, bits)[0].argmax(0), torch.arange(told.shape[1])]
+
+
+@wrong("04.unknown_order", "underflows to 0")
+def products(told, bits):
+    seen = torch.where(bits == 1, told, 1 - told)
+    weights = torch.cat([torch.ones(len(told), 1), seen.cumprod(1)[:, :-1]], 1)
+    return (weights / weights.sum(0) * told).sum(0)
+
+
+@wrong("04.unknown_order", "those of the end, for all steps")
+def weights_of_the_end(told, bits):
+    before, seen = _before(told, bits)
+    return _mix(told, (before + seen)[:, -1:])
+
+
+@wrong("04.unknown_order", "only the last bit decides")
+def last_bit_only(told, bits):
+    _, seen = _before(told, bits)
+    return _mix(told, torch.cat([torch.zeros(len(told), 1), seen[:, :-1]], 1))
+
+
+@wrong("04.unknown_order", "wrong sign")
+def worst_weighs_most(told, bits):
+    return _mix(told, -_before(told, bits)[0])
+
+
+@wrong("04.unknown_order", "the bits are not looked at")
+def bits_ignored(told, bits):
+    return _mix(told, told.log().cumsum(1) - told.log())
+
+
+@wrong("04.unknown_order", "logarithms to base 2")
+def base_two(told, bits):
+    return _mix(told, _before(told, bits)[0] / math.log(2))
+
+
+@wrong("04.unknown_order", "expected of a 1")
+def of_a_zero_again(told, bits):
+    return 1 - _mix(told, _before(told, bits)[0])
