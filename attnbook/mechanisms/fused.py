@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
+from .masks import rows_that_see
+
 __all__ = ["fused_attention", "has_fused_kernel"]
 
 
@@ -45,9 +47,10 @@ def fused_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
     if mask is not None:
         written_out = len(batch) > 2 and mask.shape[:-2].numel() > 1  # what was three dimensions and more cannot broadcast
         mask = _four(mask, batch if written_out or len(batch) < 3 else (), expand=written_out)
-        alive = mask.any(-1, keepdim=True)
+        alive = rows_that_see(mask)
+        alive = alive if alive is None else alive.unsqueeze(-1)
         if mask.shape[-1] > 1:  # else a row allows everything or nothing
-            allowed = mask | ~alive
+            allowed = mask if alive is None else mask | ~alive
     context = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)[..., :d_value]
     if alive is not None:
         context = context.masked_fill(~alive, 0.0)

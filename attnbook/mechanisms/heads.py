@@ -10,6 +10,7 @@ from torch import nn
 from .attend import Attended, attend
 from .dropout import Dropout
 from .errors import check_mask, check_positive, check_tensor, require
+from .masks import rows_that_see
 from .score import Score
 from .scores import ScaledDotScore
 
@@ -130,9 +131,8 @@ class MultiHeadAttention(nn.Module):
         context, weights = self._attend(self._split(self.query_projection(query)), projected, everywhere, need_weights)
         output = self.output_projection(context.transpose(-3, -2).flatten(-2))  # heads side by side, then W_o
         if mask is not None and self.output_projection.bias is not None:
-            some = mask.any(-1)  # (…, m), or (…, h, m)
-            some = some.any(-2) if with_heads else some
-            output = output.masked_fill(~some.unsqueeze(-1), 0.0)
+            some = rows_that_see(mask.any(-3) if with_heads else mask)  # (…, m)
+            output = output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0)
         return Attended(output, weights)
 
     def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:

@@ -6,7 +6,7 @@ import torch
 
 from .errors import check_mask, check_positive, require
 
-__all__ = ["padding_mask", "causal_mask", "masked_softmax"]
+__all__ = ["padding_mask", "causal_mask", "masked_softmax", "rows_that_see"]
 
 
 def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.Tensor:
@@ -82,3 +82,14 @@ def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None = None) -> to
     # gradient. exp underflows to exactly 0 for masked keys of other rows; the fill after the softmax clears the rest.
     filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     return filled.softmax(dim=-1).masked_fill(~mask, 0.0)
+
+
+def rows_that_see(mask: torch.Tensor) -> torch.Tensor | None:
+    """Which queries may attend to anything: ``(…, m)`` for a mask ``(…, m, n)``, or None where it is known that all may.
+
+    It is known on a CPU, where a look at the mask costs little and saves a pass over the context; a GPU would have to wait.
+    """
+    seeing = mask.any(-1)
+    if mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(seeing.all()):
+        return None
+    return seeing
