@@ -54,7 +54,10 @@ def maps(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), 
     """Tours of real maps by networks that saw random cities alone, in the rounded distances of TSPLIB.
 
     networks  what each was trained on, and the name of its checkpoint in ``results/``
-    drawn     the maps whose tours are drawn, over the optimal ones, into ``FOLDER/PICTURE.png``
+    drawn     the maps whose tours are drawn, over the optimal ones, into ``FOLDER/PICTURE.seedN.png``
+
+    Where an optimal tour is known, "along" has each network's tour once more, as places on the optimal one: city number k of the
+    tour stands at place ``along[k]`` of it. So the two can be laid over each other without the map.
     """
     rows, figures = [], []
     for name in names:
@@ -76,6 +79,9 @@ def maps(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), 
         rows.append({"name": name, "n": len(points), "distance": found.kind, "best": found.best, "length": length,
                      "above": {way: round(value / found.best - 1, 4) for way, value in length.items()},
                      "walks": {way: walk for way, walk in tours.items() if way.startswith("trained")}})
+        if found.tour is not None:
+            place = found.tour.argsort()
+            rows[-1]["along"] = {way: place[walk].tolist() for way, walk in rows[-1]["walks"].items()}
         if name in drawn and found.tour is not None:
             figures.append((name, points, found.tour.tolist(), rows[-1]))
     if figures and picture:

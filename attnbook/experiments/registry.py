@@ -145,7 +145,7 @@ _add("pointer-tours-50", "tours:tours", "Tours of 50 cities as 2-opt gives them,
      checkpoint="pointer-tours-50")
 _add("pointer-tours-by-size", "tours:by_size", "Our networks for tours on 5 to 50 cities, sizes that they never saw among them",
      "4 minutes on one CPU core")
-_add("tsplib-tours", "maps:maps", "Real maps of at most 80 cities walked by our networks; lengths and walks beside the optimal tours, drawn",
+_add("tsplib-tours", "maps:maps", "Real maps of at most 80 cities walked by our networks, beside the optimal tours; with a picture of three",
      "2 minutes on one CPU core", needs="tsplib",
      names=("burma14", "ulysses16", "ulysses22", "att48", "eil51", "berlin52", "st70", "eil76", "pr76"))
 for _name, _n, _teacher in (("5", 5, "exact"), ("10", 10, "exact"), ("5-20", (5, 20), "exact to 12, 2-opt beyond"),

@@ -7,11 +7,12 @@ from .documents import document_heat, memory_hops
 from .heads import bit_panels, head_weights, memory_animation
 from .legend import legend
 from .pictures import picture, picture_words
-from .plane import plane_walk, pointer_animation, pointer_steps, triangulation
+from .plane import plane_walk, pointer_animation, pointer_steps, tour_ring, triangulation
 from .staircase import word_staircase
 from .style import CMAP, COLORS, LINES, style
 from .weights import alignment, text_heat, word_arcs
 
 __all__ = ["CMAP", "COLORS", "LINES", "addressing_flow", "alignment", "bars", "bit_panels", "curves", "document_heat",
            "encoder_decoder", "head_weights", "legend", "memory_animation", "memory_hops", "memory_machine", "picture",
-           "picture_words", "plane_walk", "pointer_animation", "pointer_steps", "shift_kernels", "style", "text_heat", "training", "triangulation", "word_arcs", "word_staircase"]
+           "picture_words", "plane_walk", "pointer_animation", "pointer_steps", "shift_kernels", "style", "text_heat", "tour_ring",
+           "training", "triangulation", "word_arcs", "word_staircase"]

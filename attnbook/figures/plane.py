@@ -14,7 +14,7 @@ from .heads import _picture
 from .style import CMAP, COLORS
 from .weights import as_array
 
-__all__ = ["plane_walk", "pointer_animation", "pointer_steps", "triangulation"]
+__all__ = ["plane_walk", "pointer_animation", "pointer_steps", "triangulation", "tour_ring"]
 
 _DOT, _GREY = "#222222", "#999999"
 
@@ -222,3 +222,37 @@ def pointer_animation(points, walk: Sequence[int], weights, *, truth: Sequence[i
     durations = [milliseconds] * len(walk) + [3 * milliseconds]
     frames[0].save(out, format="PNG", save_all=True, append_images=frames[1:], default_image=True, duration=durations, loop=plays)
     return out.getvalue()
+
+
+def tour_ring(places: Sequence[int], *, title: str = "", ax=None) -> Figure:
+    """Draw a tour over the shortest one without a map: the cities stand round a ring in the order of the shortest tour.
+
+    The ring, a wide grey line, is the shortest tour. The other tour is orange: where both go the same way it lies on the ring,
+    elsewhere it cuts across. The length of a chord says how far apart two cities are *along* the shortest tour, not on a map.
+
+    Args:
+        places: for each city of the tour, in its order, the place of that city in the shortest tour: 0 … n − 1, each once.
+
+    Raises:
+        ValueError: if it is not a permutation of 0 … n − 1 with n ≥ 3.
+    """
+    places = [int(k) for k in places]
+    n = len(places)
+    if n < 3 or sorted(places) != list(range(n)):
+        raise ValueError(f"places must hold each of 0 … {max(0, n - 1)} once, at least three, got {places}")
+    angle = np.pi / 2 - 2 * np.pi * np.arange(n) / n
+    xy = np.stack([np.cos(angle), np.sin(angle)], 1)
+    ax = _axes(xy, ax)
+    ax.spines[:].set_visible(False)
+    round_angle = np.linspace(0, 2 * np.pi, 361)
+    ax.plot(np.cos(round_angle), np.sin(round_angle), color="#c9c9c9", linewidth=6, linestyle="-", zorder=1)
+    for a, b in zip(places, places[1:] + places[:1]):
+        if (a - b) % n in (1, n - 1):  # the same step as in the shortest tour, along the ring
+            low = a if (b - a) % n == 1 else b
+            part = np.linspace(angle[low], angle[low] - 2 * np.pi / n, 9)
+            ax.plot(np.cos(part), np.sin(part), color=COLORS[1], linewidth=1.6, linestyle="-", zorder=2)
+        else:
+            ax.plot(*xy[[a, b]].T, color=COLORS[1], linewidth=1.6, linestyle="-", zorder=3)
+    ax.scatter(*xy.T, s=12, color=_DOT, zorder=4)
+    ax.set_title(title, fontsize=9.5)
+    return ax.figure

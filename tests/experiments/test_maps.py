@@ -55,10 +55,11 @@ def test_the_shortest_of_the_views_is_a_tour_of_the_cities_and_no_longer_than_th
 @pytest.fixture
 def library(tmp_path, monkeypatch):
     """A made-up map of twelve cities on a circle, as TSPLIB writes it, and two networks in a folder of results."""
-    angle = [2 * math.pi * k / 12 for k in range(12)]
+    places = [0, 3, 1, 7, 2, 9, 4, 11, 5, 6, 10, 8]  # of the cities on the circle; neither the identity nor its own inverse
+    angle = [2 * math.pi * k / 12 for k in places]
     files = {"ring12.tsp": TSP.format(name="ring12", n=12, rows="\n".join(
                  f"{k + 1} {500 + 400 * math.cos(t):.1f} {500 + 400 * math.sin(t):.1f}" for k, t in enumerate(angle))),
-             "ring12.opt.tour": "TOUR_SECTION\n" + "\n".join(str(k + 1) for k in range(12)) + "\n-1\nEOF\n",
+             "ring12.opt.tour": "TOUR_SECTION\n" + "\n".join(str(places.index(k) + 1) for k in range(12)) + "\n-1\nEOF\n",
              "bestSolutions.txt": f"ring12 : {12 * round(800 * math.sin(math.pi / 12))}\n"}
     for file, text in files.items():
         (tmp_path / file).write_text(text)
@@ -82,6 +83,7 @@ def test_a_recorded_run_holds_lengths_walks_and_a_picture_and_no_coordinates(lib
     for way, walk in row["walks"].items():
         assert tours.is_tour(walk, 12) and row["length"][way] == int(tours.tour_length(matrix[None], torch.tensor([walk])))
         assert row["above"][way] == round(row["length"][way] / row["best"] - 1, 4) > 0
+        assert [found.tour.tolist()[place] for place in row["along"][way]] == walk
     assert row["above"]["best 2-opt"] == 0.0 <= row["above"]["2-opt"] <= row["above"]["nearest neighbour"]
     assert (out / "tsplib-tours.seed0.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert "points" not in row and str(found.points[1, 0].item()) not in path.read_text()

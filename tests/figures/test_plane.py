@@ -99,7 +99,26 @@ def test_the_pointer_walks_in_an_animation_with_a_still_of_the_whole_walk(monkey
     assert all((abs(frame - 0xD9).sum(-1) < 4).sum() > 200 for frame, _ in band), "the true walk is in every frame"
 
 
+def test_a_tour_lies_on_the_ring_where_it_goes_as_the_shortest_and_cuts_across_elsewhere():
+    (ax,) = plane.tour_ring([0, 1, 2, 5, 4, 3], title="six").axes
+    assert ax.get_title() == "six"
+    grey, *steps = [np.stack(line.get_data(), 1) for line in ax.lines]
+    assert np.allclose(np.hypot(*grey.T), 1) and len(steps) == 6
+    corner = np.array([[np.sin(2 * np.pi * k / 6), np.cos(2 * np.pi * k / 6)] for k in range(6)])  # clockwise, from the top
+    assert np.allclose(ax.collections[0].get_offsets(), corner)
+    for (a, b), way in zip(((0, 1), (1, 2), (2, 5), (5, 4), (4, 3), (3, 0)), steps):
+        ends = {tuple(end.round(6)) for end in (way[0], way[-1])}
+        assert ends == {tuple(corner[a].round(6)), tuple(corner[b].round(6))}
+        assert np.allclose(np.hypot(*way.T), 1), "on the ring, a chord with its ends"
+        assert (len(way) > 2) == ((a - b) % 6 in (1, 5)), "along the ring or across it"
+    backwards = [line.get_xydata() for line in plane.tour_ring([2, 1, 0, 3]).axes[0].lines]
+    assert all(len(way) > 2 and np.allclose(np.hypot(*way.T), 1) for way in backwards)
+    plt.close("all")
+
+
 @pytest.mark.parametrize(("call", "words"), [
+    (lambda: plane.tour_ring([0, 1]), "places must hold each of 0 … 1 once, at least three"),
+    (lambda: plane.tour_ring([0, 2, 2]), r"places must hold each of 0 … 2 once.*got \[0, 2, 2\]"),
     (lambda: plane.plane_walk(POINTS[:, :1]), r"points must be \(n, 2\) with n >= 1, got shape \(5, 1\)"),
     (lambda: plane.plane_walk(POINTS, [0, 5]), "walk must hold positions from 0 to 4"),
     (lambda: plane.plane_walk(POINTS, truth=[-1]), "truth must hold positions from 0 to 4"),
