@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from .errors import check_mask, check_tensor, require
+from .errors import check_mask, check_tensor, common_shape, require
 from .fused import fused_attention, has_fused_kernel
 from .masks import masked_softmax
 from .score import Score
@@ -63,7 +63,7 @@ def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     require(value.shape[-2] == key.shape[-2],
             f"value must have as many positions as key ({key.shape[-2]}), got shape {tuple(value.shape)}")
     try:
-        batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+        batch = common_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     except RuntimeError:
         raise ValueError("query, key and value must have leading dimensions that broadcast, got shapes "
                          f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["require", "check_tensor", "check_mask", "check_positive"]
+__all__ = ["require", "check_tensor", "check_mask", "check_positive", "common_shape"]
 
 
 def require(condition: bool, message: str) -> None:
@@ -40,14 +40,15 @@ def check_mask(mask: object, shape: tuple[int, ...]) -> torch.Tensor | None:
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
         came = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
         raise ValueError(f"mask must be a boolean tensor (True = may attend), got {came}")
-    try:
-        fits = torch.broadcast_shapes(mask.shape, shape) == torch.Size(shape)
-    except RuntimeError:
-        fits = False
-    if not fits:
+    if mask.dim() > len(shape) or any(a not in (1, b) for a, b in zip(reversed(mask.shape), reversed(shape))):
         raise ValueError(
             f"mask must be broadcastable to (…, queries, keys) = {tuple(shape)}, got shape {tuple(mask.shape)}"
             + ("; a padding mask (batch, keys) needs a dimension for the queries: mask[:, None, :]"
                if mask.dim() == 2 and len(shape) == 3 else "")
         )
     return mask
+
+
+def common_shape(*shapes: torch.Size) -> torch.Size:
+    """What ``torch.broadcast_shapes`` gives, without its cost where all are equal: a decoder asks at every step."""
+    return shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes)

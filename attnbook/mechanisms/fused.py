@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
+from .errors import common_shape
 from .masks import rows_that_see
 
 __all__ = ["fused_attention", "has_fused_kernel"]
@@ -37,7 +38,7 @@ def fused_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
 
     Source: the kernel after Dao et al. 2022.
     """
-    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    batch = common_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     m, d_value = query.shape[-2], value.shape[-1]
     width = max(query.shape[-1], d_value)
     if query.device.type != "cpu":

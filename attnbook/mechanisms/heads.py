@@ -9,7 +9,7 @@ from torch import nn
 
 from .attend import Attended, attend
 from .dropout import Dropout
-from .errors import check_mask, check_positive, check_tensor, require
+from .errors import check_mask, check_positive, check_tensor, common_shape, require
 from .masks import rows_that_see
 from .score import Score
 from .scores import ScaledDotScore
@@ -120,7 +120,7 @@ class MultiHeadAttention(nn.Module):
         if projected is None:
             projected = self.project(query if key is None else key, value)
         try:
-            batch = torch.broadcast_shapes(query.shape[:-2], projected.key.shape[:-3])
+            batch = common_shape(query.shape[:-2], projected.key.shape[:-3])
         except RuntimeError:
             raise ValueError("query and key must have leading dimensions that broadcast, got "
                              f"{tuple(query.shape[:-2])} and {tuple(projected.key.shape[:-3])}") from None
