@@ -68,6 +68,42 @@ def in_double(repeats, least, most):
     return (repeats - numbers.mean()) / numbers.std(correction=0)
 
 
+@wrong("04.repeat_number", "to −1 … 1")
+def scaled_to_both_sides(repeats, least, most):
+    return 2 * (repeats - least) / (most - least) - 1
+
+
+@wrong("04.repeat_number", "nothing is done")
+def as_it_is(repeats, least, most):
+    return repeats.float()
+
+
+@wrong("04.repeat_number", "without brackets")
+def without_brackets(repeats, least, most):
+    return repeats - _numbers(least, most).mean() / _numbers(least, most).std(correction=0)
+
+
+@wrong("04.repeat_number", "the mean is rounded down")
+def whole_mean(repeats, least, most):
+    return (repeats - (least + most) // 2) / _numbers(least, most).std(correction=0)
+
+
+@wrong("04.repeat_number", "it starts at `least`")
+def from_one(repeats, least, most):
+    return (repeats - _numbers(1, most).mean()) / _numbers(1, most).std(correction=0)
+
+
+@wrong("04.repeat_number", "numbers[")
+def for_one_range_alone(repeats, least, most):
+    return (repeats - 5.5) / _numbers(1, 10).std(correction=0)
+
+
+@wrong("04.repeat_number", "changes its argument repeats in place")
+def in_place(repeats, least, most):
+    repeats *= 2
+    return (repeats / 2 - _numbers(least, most).mean()) / _numbers(least, most).std(correction=0)
+
+
 def _pick(vectors, index):
     return vectors.gather(1, index[..., None].expand(-1, -1, vectors.shape[2]))
 
@@ -124,6 +160,58 @@ def indices_alone(vectors, priorities, wanted):
     return priorities.topk(wanted, 1).indices
 
 
+def _one_by_one(vectors, priorities, wanted, blank):
+    left, found = priorities.clone(), []
+    for _ in range(wanted):
+        found.append(left.argmax(1))
+        left[torch.arange(len(left)), found[-1]] = blank
+    return _pick(vectors, torch.stack(found, 1))
+
+
+@wrong("04.highest_first", "the 0 that blanks out")
+def blanked_by_zero(vectors, priorities, wanted):
+    return _one_by_one(vectors, priorities, wanted, 0.0)
+
+
+@wrong("04.highest_first", "the −1 that blanks out")
+def blanked_by_minus_one(vectors, priorities, wanted):
+    return _one_by_one(vectors, priorities, wanted, -1.0)
+
+
+@wrong("04.highest_first", "again and again")
+def the_highest_alone(vectors, priorities, wanted):
+    return _pick(vectors, priorities.argmax(1, keepdim=True).expand(-1, wanted))
+
+
+@wrong("04.highest_first", "cut off before sorting")
+def cut_off_first(vectors, priorities, wanted):
+    return _pick(vectors, priorities[:, :wanted].argsort(1, descending=True))
+
+
+@wrong("04.highest_first", "of the other end")
+def the_other_end(vectors, priorities, wanted):
+    return _pick(vectors, priorities.argsort(1, descending=True)[:, -wanted:])
+
+
+@wrong("04.highest_first", "as they stand")
+def rounded_priorities(vectors, priorities, wanted):
+    return _pick(vectors, (priorities * 10).round().argsort(dim=1, descending=True, stable=True)[:, :wanted])
+
+
+@wrong("04.highest_first", "changes its argument priorities in place")
+def crossed_out_in_place(vectors, priorities, wanted):
+    found = []
+    for _ in range(wanted):
+        found.append(priorities.argmax(1))
+        priorities[torch.arange(len(priorities)), found[-1]] = -math.inf
+    return _pick(vectors, torch.stack(found, 1))
+
+
+@wrong("04.highest_first", "expected (1, 1, 3)")
+def squeezed(vectors, priorities, wanted):
+    return _pick(vectors, priorities.topk(wanted, 1).indices).squeeze()
+
+
 def _after(items, query, by=1):
     same = (items == query[:, None]).flatten(2).all(-1)
     return items[torch.arange(len(items)), (same.int().argmax(1) + by) % items.shape[1]]
@@ -176,6 +264,58 @@ def place_of_the_first_row(items, query):
 @wrong("04.item_after", "places came back")
 def the_place(items, query):
     return (items == query[:, None]).flatten(2).all(-1).int().argmax(1) + 1
+
+
+def _found(items, place):
+    return items[torch.arange(len(items)), (place.int().argmax(1) + 1) % items.shape[1]]
+
+
+@wrong("04.item_after", "the cosine with the query")
+def by_cosine(items, query):
+    cosine = torch.nn.functional.cosine_similarity(items.flatten(2), query.flatten(1).unsqueeze(1), dim=-1)
+    return items[torch.arange(len(items)), (cosine.argmax(1) + 1).clamp(max=items.shape[1] - 1)]
+
+
+@wrong("04.item_after", "one vector that agrees is enough")
+def any_vector(items, query):
+    return _found(items, (items == query[:, None]).all(-1).any(-1))
+
+
+@wrong("04.item_after", "the last vector alone")
+def last_vector(items, query):
+    return _found(items, (items[:, :, -1] == query[:, None, -1]).all(-1))
+
+
+@wrong("04.item_after", "the number of ones is compared")
+def number_of_ones(items, query):
+    return _found(items, items.sum((2, 3)) == query.sum((1, 2))[:, None])
+
+
+@wrong("04.item_after", "the ones of each vector are counted")
+def ones_of_each_vector(items, query):
+    return _found(items, (items.sum(3) == query.sum(2)[:, None]).all(-1))
+
+
+@wrong("04.item_after", "the vectors of an item are added up")
+def vectors_added_up(items, query):
+    return _found(items, (items.sum(2) == query.sum(1)[:, None]).all(-1))
+
+
+@wrong("04.item_after", "the zeros are compared alone")
+def zeros_alone(items, query):
+    return _found(items, (items <= query[:, None]).flatten(2).all(-1))
+
+
+@wrong("04.item_after", "the shape is")
+def of_all_rows(items, query):
+    return items[:, (items == query[:, None]).flatten(2).all(-1).int().argmax(1) + 1]
+
+
+@wrong("04.item_after", "answers[")
+def one_vector_on(items, query):
+    """The vectors after the first of the query, not the item after it."""
+    place = (items == query[:, None]).flatten(2).all(-1).int().argmax(1) * items.shape[2] + 1
+    return items.flatten(1, 2)[torch.arange(len(items))[:, None], place[:, None] + torch.arange(items.shape[2])]
 
 
 def _table(told, came, bins, place=None):
@@ -246,6 +386,75 @@ def counts_as_numbers(told, came, bins):
     return said, share, count.float()
 
 
+@wrong("04.reliability", "from the smallest to the largest")
+def from_the_smallest(told, came, bins):
+    place = ((told - told.min()) / (told.max() - told.min()) * bins).long().clamp(max=bins - 1)
+    return _table(told, came, bins, place)
+
+
+@wrong("04.reliability", "belongs to the upper one")
+def edge_below(told, came, bins):
+    return _table(told, came, bins, torch.bucketize(told, torch.linspace(0, 1, bins + 1)[1:-1]))
+
+
+def _between(told, came, bins, inside):
+    said, share, count = torch.zeros(bins), torch.zeros(bins), torch.zeros(bins, dtype=torch.long)
+    for k in range(bins):
+        members = inside(k)
+        if members.any():
+            said[k], share[k], count[k] = told[members].mean(), came[members].mean(), members.sum()
+    return said, share, count
+
+
+@wrong("04.reliability", "the upper one alone")
+def both_edges(told, came, bins):
+    return _between(told, came, bins, lambda k: (told >= k / bins) & (told <= (k + 1) / bins))
+
+
+@wrong("04.reliability", "a probability of exactly 0 is lost")
+def lost_zeros(told, came, bins):
+    return _table(told[told > 0], came[told > 0], bins)
+
+
+@wrong("04.reliability", "turned over")
+def by_confidence(told, came, bins):
+    right = ((told > 0.5) == (came == 1)).float()
+    return _table(torch.maximum(told, 1 - told), right, bins)
+
+
+@wrong("04.reliability", "one bin less")
+def one_bin_less(told, came, bins):
+    return _table(told, came, bins, (told * (bins - 1)).long())
+
+
+@wrong("04.reliability", "counts added up")
+def added_up(told, came, bins):
+    said, share, count = _table(told, came, bins)
+    return said, share, count.cumsum(0)
+
+
+@wrong("04.reliability", "the middle of the bin where it is empty")
+def middle_where_empty(told, came, bins):
+    said, share, count = _table(told, came, bins)
+    return torch.where(count > 0, said, (torch.arange(bins) + 0.5) / bins), share, count
+
+
+@wrong("04.reliability", "½ where the bin is empty")
+def half_where_empty(told, came, bins):
+    said, share, count = _table(told, came, bins)
+    return said, torch.where(count > 0, share, 0.5), count
+
+
+@wrong("04.reliability", "count: the shape is")
+def without_empty_bins(told, came, bins):
+    return tuple(part[_table(told, came, bins)[2] > 0] for part in _table(told, came, bins))
+
+
+@wrong("04.reliability", "share[")
+def one_sorted_alone(told, came, bins):
+    return _table(told.sort().values, came, bins)
+
+
 def _mix(told, logs):
     return (logs.softmax(0) * told).sum(0)
 
@@ -308,3 +517,62 @@ def base_two(told, bits):
 @wrong("04.unknown_order", "expected of a 1")
 def of_a_zero_again(told, bits):
     return 1 - _mix(told, _before(told, bits)[0])
+
+
+@wrong("04.unknown_order", "probabilities[")
+def products_in_double(told, bits):
+    """A product of 3000 probabilities is 0 in float64 as well."""
+    seen = torch.where(bits == 1, told, 1 - told).double()
+    weights = torch.cat([torch.ones(len(told), 1), seen.cumprod(1)[:, :-1]], 1) + 1e-320
+    return (weights / weights.sum(0) * told).sum(0).float()
+
+
+@wrong("04.unknown_order", "the softmax runs along the steps")
+def softmax_along_the_steps(told, bits):
+    return (_before(told, bits)[0].softmax(1) * told).sum(0)
+
+
+@wrong("04.unknown_order", "the weights of the first step are those of the end")
+def rolled(told, bits):
+    return _mix(told, _before(told, bits)[1].cumsum(1).roll(1, 1))
+
+
+@wrong("04.unknown_order", "the last bit has no say yet")
+def one_bit_late(told, bits):
+    return _mix(told, torch.nn.functional.pad(_before(told, bits)[0], (1, 0))[:, :-1])
+
+
+@wrong("04.unknown_order", "the logarithms of the probabilities are averaged")
+def geometric_mean(told, bits):
+    return (_before(told, bits)[0].softmax(0) * told.log()).sum(0).exp()
+
+
+@wrong("04.unknown_order", "the mean logarithm")
+def mean_logarithm(told, bits):
+    return _mix(told, _before(told, bits)[0] / torch.arange(told.shape[1]).clamp(min=1))
+
+
+@wrong("04.unknown_order", "looked at in its own prediction")
+def of_what_came(told, bits):
+    return (_before(told, bits)[0].softmax(0) * torch.where(bits == 1, told, 1 - told)).sum(0)
+
+
+@wrong("04.unknown_order", "squared errors")
+def by_squared_errors(told, bits):
+    error = -(told - bits).square()
+    return _mix(told, error.cumsum(1) - error)
+
+
+@wrong("04.unknown_order", "0 and 1 are exchanged")
+def exchanged(told, bits):
+    return _mix(told, _before(1 - told, bits)[0])
+
+
+@wrong("04.unknown_order", "the weights do not sum to 1")
+def not_normalised(told, bits):
+    return (_before(told, bits)[0].exp() * told).sum(0)
+
+
+@wrong("04.unknown_order", "probabilities[")
+def squared_root_weights(told, bits):
+    return _mix(told, _before(told, bits)[0] / 2)
