@@ -23,17 +23,20 @@ def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.
         ``padding_mask(lengths)[:, None, :]``.
 
     Raises:
-        ValueError: if ``lengths`` is not a vector of whole numbers between 0 and ``max_length``.
+        ValueError: if ``lengths`` is not a vector of whole numbers between 0 and ``max_length`` (with a ``max_length``, their
+            values are looked at on a CPU only).
     """
     require(isinstance(lengths, torch.Tensor) and lengths.dim() == 1
             and not lengths.is_floating_point() and lengths.dtype != torch.bool,
             "lengths must be a vector of whole numbers (batch,), got "
             + (f"shape {tuple(lengths.shape)} of {lengths.dtype}" if isinstance(lengths, torch.Tensor)
                else type(lengths).__name__))
-    longest = int(lengths.max()) if lengths.numel() else 0
-    require(lengths.numel() == 0 or int(lengths.min()) >= 0, f"lengths must not be negative, got {lengths.tolist()}")
-    n = longest if max_length is None else max_length
-    require(longest <= n, f"lengths must be at most max_length = {n}, got {longest}")
+    n = max_length
+    if n is None or lengths.device.type == "cpu":  # on a GPU the look at the values would stop the queue
+        longest = int(lengths.max()) if lengths.numel() else 0
+        require(lengths.numel() == 0 or int(lengths.min()) >= 0, f"lengths must not be negative, got {lengths.tolist()}")
+        n = longest if n is None else n
+        require(longest <= n, f"lengths must be at most max_length = {n}, got {longest}")
     return torch.arange(n, device=lengths.device) < lengths[:, None]
 
 

@@ -77,7 +77,11 @@ class TransformerLM(_OneStack):
         return Decoded(self.output(stacked.x), stacked.weights)
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> TextState:
-        """Read the beginning of a text, ``(batch, n)`` of true ``lengths (batch,)``."""
+        """Read the beginning of a text, ``(batch, n)`` of true ``lengths (batch,)``.
+
+        The padding of a shorter beginning stays in the cache, masked. Absolute positions go on behind the last token; relative
+        ones count the gap, so texts with them should begin with one length.
+        """
         check_text(source, lengths, self.vocabulary_size)
         lengths = lengths.to(source.device)
         stacked = self.stack(self._embed(source), causal_mask(source.shape[1], device=source.device))

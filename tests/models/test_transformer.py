@@ -307,6 +307,27 @@ def test_every_parameter_learns():
                 assert p.grad.abs().sum() > 1e-8, name
 
 
+def test_without_weights_memory_grows_with_the_length_and_not_with_its_square():
+    """What a block keeps for the way back, twice as long a text: twice as much, and nothing of n×n."""
+    layer = parts().make_encoder(1).layers[0].double()
+
+    def kept(n):
+        sizes = {}
+
+        def keep(tensor):
+            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        x, mask = torch.randn(1, n, D, dtype=torch.float64), torch.ones(1, 1, n, dtype=torch.bool)
+        mask[..., -1] = False
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            layer(x, mask)
+        return sum(sizes.values()), max(sizes.values())
+
+    (short, _), (long, largest) = kept(300), kept(600)
+    assert long < 2.1 * short and largest < 8 * 600 * 600 / 4
+
+
 def test_bfloat16_autocast_and_compile():
     torch.manual_seed(0)
     model = Transformer(8, 7, paper_parts(D, H, FF, dropout=0.0), num_layers=2)
