@@ -114,10 +114,11 @@ class Transformer(nn.Module):
     def step(self, token: torch.Tensor, state: DecoderState, memory: ReadSource) -> Step:
         """Read one token ``(batch,)`` and score the next; what came before is in the cache.
 
-        The weights ``(batch, n)`` are those over the source in the last block, the mean of its heads.
+        The weights ``(batch, n)`` are those over the source in the last block, the mean of its heads; None if it has none.
         """
         logits, decoded = self._decode(token[:, None], state, memory, None, True)
-        weights = decoded.weights[-1][1].mean(1)[:, 0]
+        heads = decoded.weights[-1][1]  # (batch, h, 1, n)
+        weights = None if heads is None else heads.mean(1)[:, 0]
         return Step(logits[:, 0], DecoderState(decoded.caches, state.position + 1), weights)
 
     def forward(self, source: torch.Tensor, lengths: torch.Tensor, target_in: torch.Tensor, *,

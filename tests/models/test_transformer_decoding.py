@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnbook import LearnedPositions, PreNorm, RelativeMultiHeadAttention, Transformer, TransformerEncoderModel, TransformerLM, paper_parts
-from attnbook.mechanisms import NoPositions, ReZero
+from attnbook import (FeedForward, LearnedPositions, MultiHeadAttention, PreNorm, RelativeMultiHeadAttention, Transformer,
+                      TransformerEncoderModel, TransformerLM, paper_parts)
+from attnbook.mechanisms import NoPositions, ReZero, Wiring
 from attnbook.mechanisms.attend import Attended
 from attnbook.mechanisms.heads import ProjectedSource
-from attnbook.models.transformer_layers import EncoderLayer
+from attnbook.models.transformer_layers import Decoder, Encoder, EncoderLayer, Stacked
 from attnbook.training import beam_search, greedy, token_loss
 from attnbook.training.runtime import tensors_of
 
@@ -273,6 +274,130 @@ def test_embeddings_outputs_and_shared_blocks_are_passed_in():
     assert greedy(model, SOURCE, LENGTHS, 4).tokens
     with pytest.raises(ValueError, match="tie='none'"):
         Transformer(8, 8, parts, num_layers=3)
+
+
+class Silent(MultiHeadAttention):
+    """An attention that does not say where it looked."""
+
+    def forward(self, *arguments, **options):
+        return super().forward(*arguments, **options)._replace(weights=None)
+
+
+def test_a_part_without_weights_decodes_without_them():
+    model = randomised(Transformer(8, 8, replace(BASE, cross_attention=partial(Silent, D, H)), num_layers=2)).eval()
+    result = greedy(model, SOURCE, LENGTHS, 5)
+    assert result.weights is None and result.tokens == uncached_greedy(model, SOURCE, LENGTHS, 5)
+
+
+class Experts(nn.Module):
+    """A mixture of feed-forward networks, all of them asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.experts = nn.Linear(D, 3), nn.ModuleList([FeedForward(D, FF) for _ in range(3)])
+
+    def forward(self, x):
+        return sum(w[..., None] * expert(x) for w, expert in zip(self.gate(x).softmax(-1).unbind(-1), self.experts))
+
+
+class AllLayersEncoder(Encoder):
+    """What every block gives, for a decoder that mixes them."""
+
+    def forward(self, x, mask=None, **options):
+        outputs = [x]
+        for layer in self.layers:
+            outputs.append(layer(outputs[-1], mask).x)
+        return Stacked(torch.stack(outputs, 1), (), None, mask)
+
+
+class TransparentDecoder(Decoder):
+    """Each block reads a mixture of its own of the encoder's blocks."""
+
+    def __init__(self, layers, norm):
+        super().__init__(layers, norm)
+        self.mixture = nn.Parameter(torch.zeros(2, 3))
+
+    def project(self, memory):
+        shares = self.mixture.softmax(-1)[..., None, None]
+        return tuple(layer.project((memory * share).sum(1)) for layer, share in zip(self.layers, shares))
+
+
+class ShorterEncoder(Encoder):
+    """Every other position goes on after the first block, and the mask with it."""
+
+    def forward(self, x, mask=None, **options):
+        x, mask = self.layers[0](x, mask).x[:, ::2], mask[..., ::2]
+        return Stacked(self.layers[1](x, mask).x, (), None, mask)
+
+
+class Fixup(Wiring):
+    """No norm: a number added before the branch, a factor and a number behind it."""
+
+    def __init__(self, norm, dropout):
+        super().__init__(nn.Identity(), dropout)
+        self.before, self.factor, self.after = (nn.Parameter(torch.full((1,), v)) for v in (0.0, 1.0, 0.0))
+
+    def enter(self, x):
+        return x + self.before
+
+    def leave(self, x, found):
+        return x + self.factor * self.dropout(found) + self.after
+
+
+class Step(nn.Module):
+    """A block that is used at several depths and told at which."""
+
+    def __init__(self, block, depth):
+        super().__init__()
+        self.block, self.depth = block, depth
+
+    def project(self, memory):
+        return self.block.project(memory)
+
+    def forward(self, x, *arguments, **options):
+        return self.block(x + self.depth, *arguments, **options)
+
+
+def universal(make, number):
+    block = make()
+    return [Step(block, depth) for depth in range(number)]
+
+
+MODIFICATIONS = {
+    "mixture of experts": replace(BASE, feed_forward=Experts),
+    "transparent attention": replace(BASE, encoder=AllLayersEncoder, decoder=TransparentDecoder),
+    "a shorter memory": replace(BASE, encoder=ShorterEncoder, cross_attention=partial(Silent, D, H)),
+    "fixup": paper_parts(D, H, FF, dropout=0.0, wiring=Fixup),
+    "universal": replace(BASE, stack=universal),
+}
+
+
+@pytest.mark.parametrize("name", MODIFICATIONS)
+def test_modifications_are_passed_in_and_decode_with_the_cache(name):
+    model = randomised(Transformer(8, 8, MODIFICATIONS[name], num_layers=2)).eval()
+    memory = model.encode(SOURCE, LENGTHS)
+    state, whole = model.start(memory), model(SOURCE, LENGTHS, TARGET).logits
+    for t in range(TARGET.shape[1]):
+        logits, state, _ = model.step(TARGET[:, t], state, memory)
+        torch.testing.assert_close(logits, whole[:, t], **EXACT)
+    whole.square().sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+    assert len(greedy(model, SOURCE, LENGTHS, 4).tokens) == 3
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_it_is_the_same_model():
+    model = build("relative positions")
+    expected, tokens = model(SOURCE, LENGTHS, TARGET).logits, greedy(model, SOURCE, LENGTHS, 6).tokens
+    model.cuda()
+    torch.testing.assert_close(model(SOURCE.cuda(), LENGTHS.cuda(), TARGET.cuda()).logits.cpu(), expected, atol=1e-8, rtol=0)
+    assert greedy(model, SOURCE, LENGTHS, 6).tokens == tokens
+    torch.manual_seed(0)
+    model = Transformer(8, 8, paper_parts(64, 4, 128), num_layers=2).cuda()
+    with torch.autocast("cuda", torch.bfloat16):
+        logits = model(SOURCE.cuda(), LENGTHS.cuda(), TARGET.cuda()).logits
+    logits.float().square().sum().backward()
+    assert logits.dtype == torch.bfloat16 and all(torch.isfinite(p.grad).all() for p in model.parameters())
 
 
 # Known wrong versions of the cache
