@@ -121,8 +121,8 @@ def item_after(answer, trial):
                 (v.sum(-1) == q.sum(-1)[:, None]).all(-1).argmax(1)),
             "the vectors of an item are added up: another one may hold them in another order": after(
                 (v.sum(2) == q.sum(1)[:, None]).all(-1).argmax(1)),
-            "the ones are compared alone: where the query has a 0, the item has to have one, too": after((flat >= want).all(-1).argmax(1)),
-            "the zeros are compared alone: where the query has a 1, the item has to have one, too": after((flat <= want).all(-1).argmax(1)),
+            "the ones are compared alone: the zeros have to agree, too": after((flat >= want).all(-1).argmax(1)),
+            "the zeros are compared alone: the ones have to agree, too": after((flat <= want).all(-1).argmax(1)),
             "one bit that agrees is enough for you: all have to": after((flat == want).any(-1).argmax(1)),
             "always the second item: the query is not looked at": v[:, 1],
             "always the last item: the query is not looked at": v[:, -1],
