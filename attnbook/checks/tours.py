@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from .registry import exercise
-from .trial import StudentError, array
+from .trial import StudentError, a, array
 
 
 def _cities(trial, *shape):
@@ -16,20 +16,26 @@ def _matrix(points):
     return np.sqrt(((xy[:, None] - xy[None]) ** 2).sum(-1))
 
 
-def _floats(trial, value, name, shape, mention=None):
+def _floats(trial, value, name, shape, mention=None, nan=None):
     """Numbers of either precision."""
     dtype = torch.float64 if type(value) is torch.Tensor and value.dtype == torch.float64 else torch.float32
-    return trial.tensor(value, name, shape, dtype=dtype, mention=mention)
+    return trial.tensor(value, name, shape, dtype=dtype, mention=mention, nan=nan)
+
+
+def _rolled(points, tours, dim):
+    """The steps to what a wrong roll takes for the next city, added up."""
+    at = np.take_along_axis(array(points), array(tours)[..., None], 1)
+    return np.sqrt(((np.roll(at, -1, dim) - at) ** 2).sum(-1)).sum(1)
 
 
 @exercise("05.tour_lengths", title="The length of a tour", difficulty=1, minutes=8)
 def tour_lengths(answer, trial):
-    for rows, n in ((trial.integers(4, 7), trial.integers(5, 9)), (1, 6)):
+    for rows, n in ((trial.integers(4, 7), trial.integers(7, 10)), (1, 5)):
         points = _cities(trial, rows, n, 2)
         while True:  # no tour that goes round in the order of the input
             tours = torch.tensor([trial.order(n) for _ in range(rows)])
             step = (tours.roll(-1, 1) - tours).abs()
-            if not bool(((step == 1) | (step == n - 1)).all(1).any()):
+            if not bool(((step == 1) | (step == n - 1)).all(1).any()) and 0 not in tours[:, 0]:
                 break
         got = trial.call(answer, points, tours)
         if type(got) is torch.Tensor and got.dim() == 0 and rows > 1:
@@ -53,6 +59,11 @@ def tour_lengths(answer, trial):
             "all rows are walked in the order of the first row's tour": along(np.broadcast_to(walks[:1], walks.shape)),
             "the tour is used the wrong way round: tours[b, k] is the city that comes k-th, not the place of city k": along(walks.argsort(1)),
             "each step is counted twice": 2 * expected,
+            "the way back leads to city 0: expected the way to the first city of the tour, tours[b, 0]":
+                along(walks, back=False) + np.sqrt(((array(points)[:, 0] - array(points)[np.arange(rows), walks[:, -1]]) ** 2).sum(-1)),
+            "all rows take their cities from the first set of points": along(walks, xy=np.broadcast_to(array(points)[:1], points.shape)),
+            "the roll goes over the rows: roll along the tour, dimension 1": _rolled(points, tours, 0),
+            "the roll runs on over the end of a row: name the dimension, roll(-1, 1)": _rolled(points, tours, None),
         }
         trial.close(got, expected, "the lengths", wrong)
 
@@ -63,28 +74,40 @@ def canonical_tour(answer, trial):
         k = walk.index(0)
         return walk[k:] + walk[:k]
 
-    def unchanged(_, copies):
+    def unchanged(came, copies):
         if copies[0] != given:
             trial.fail("your function changes its argument tour in place: the caller's list is different now")
+        if came is copies[0]:
+            trial.fail("the list that went in came back: expected a new one, even where nothing is to be turned")
 
-    for n, backwards in ((7, True), (7, False), (8, True), (6, False), (3, True)):
+    # City 0 stands somewhere inside, then last, then first. The third city never says the same about the direction as the last.
+    for n, backwards, place in ((7, True, None), (7, False, None), (8, True, None), (6, False, None), (3, True, None),
+                                (7, False, -1), (6, True, -1), (8, True, 0), (7, False, 0)):
         while True:
             given = trial.order(n)
             turned, other = from_zero(given), from_zero(given[::-1])
             right = turned if turned[1] < turned[-1] else other
-            if (given.index(0) > 1 or n == 3) and 0 not in (given[0], given[-1]) and (right != turned) == backwards and (n < 4 or turned[1] != n - 1 - turned[-1]):
+            where = given.index(0)
+            fits = 0 < where < n - 1 and (where > 1 or n == 3) if place is None else given[place] == 0
+            clear = n == 3 or (turned[1] < turned[2]) == backwards and turned[1] != n - 1 - turned[-1]
+            if fits and clear and (right != turned) == backwards:
                 break
         known = {
-            "the tour came back as it was: turn it so that it starts at city 0": given,
             "the cities are sorted: that is another tour": sorted(given),
             ("the tour starts at city 0, but the second city is higher than the last: then go round the other way" if backwards else
              "the tour is turned round although its second city is lower than its last already"): turned if backwards else other,
+            "the tour came back as it was: turn it so that it starts at city 0": given,
             "the tour is turned round after it was turned to its start: now city 0 comes last": turned[::-1],
             "city 0 is moved to the front and the others stay: that is another tour, turn the whole tour": [0] + [c for c in given if c],
             "city 0 changed places with the first city: that is another tour, turn the whole tour":
                 [0 if k == 0 else given[0] if c == 0 else c for k, c in enumerate(given)],
         }
-        got = trial.ids(trial.call(answer, given, then=unchanged), "the tour")
+        try:
+            got = trial.ids(_whole(trial.call(answer, given, then=unchanged)), "the tour")
+        except StudentError as error:
+            if place == -1 and not error.unwritten and "IndexError" in str(error):
+                trial.fail(f"city 0 stands last here, and nothing stands behind it: behind the last city comes the first ({error})")
+            raise
         if got == right:
             continue
         for message, walk in known.items():
@@ -97,53 +120,81 @@ def canonical_tour(answer, trial):
         trial.fail(f"{given} became {got}, expected {right}")
 
 
+def _whole(value):
+    """NumPy's whole numbers in a list as Python's."""
+    return [int(entry) if isinstance(entry, np.integer) else entry for entry in value] if type(value) in (list, tuple) else value
+
+
 @exercise("05.two_opt_gain", title="What an exchange gains", difficulty=2, minutes=12)
 def two_opt_gain(answer, trial):
-    n = trial.integers(7, 10)
-    matrix = torch.tensor(_matrix(_cities(trial, n, 2)), dtype=torch.float32)
-    d = array(matrix)
-    while True:
-        tour = trial.order(n)
-        if all(city != place for place, city in enumerate(tour)):
-            break
-    for i, j in ((1, 4), (0, n - 2), (2, n - 1), (trial.integers(1, 3), trial.integers(4, n - 1))):
-        said = trial.number(_called(trial, answer, matrix, tour, i, j, last=j == n - 1), f"the gain at i = {i}, j = {j}")
-        a, b, c, e = tour[i], tour[i + 1], tour[j], tour[(j + 1) % n]
-        right = d[a, b] + d[c, e] - d[a, c] - d[b, e]
-        if np.isclose(said, right, rtol=1e-4, atol=2e-5):
-            continue
-        swapped = list(tour)
-        swapped[i], swapped[j] = swapped[j], swapped[i]
+    for n in (trial.integers(7, 9), trial.integers(9, 11)):
+        while True:
+            matrix = torch.tensor(_matrix(_cities(trial, n, 2)), dtype=torch.float32)
+            d, tour = array(matrix), trial.order(n)
 
-        def length(walk):
-            return sum(d[x, y] for x, y in zip(walk, walk[1:] + walk[:1]))
+            def gain(i, j):
+                a, b, c, e = tour[i], tour[i + 1], tour[j], tour[(j + 1) % n]
+                return d[a, b] + d[c, e] - d[a, c] - d[b, e]
 
-        cut = tour[:i] + tour[i:j + 1][::-1] + tour[j + 1:]
-        f = tour[i - 1]
-        known = {
-            "the sign is turned round: a gain is above 0 where the tour becomes shorter": -right,
-            "the positions are used as cities: look up which city stands at them, tour[i]":
-                d[i, i + 1] + d[j, (j + 1) % n] - d[i, j] - d[i + 1, (j + 1) % n],
-            "the new edges lead from t_i to t_{j+1} and from t_{i+1} to t_j: that cuts the tour into two; join t_i with t_j": d[a, b] + d[c, e] - d[a, e] - d[b, c],
-            "that is what it gains to let two cities change places: expected the gain of turning round the part between": length(tour) - length(swapped),
-            "the part from i on is turned round, t_i included: the first edge that goes is the one behind t_i, (t_i, t_{i+1})": length(tour) - length(cut),
-            "that edge is the one before t_i: the first edge that goes is (t_i, t_{i+1})": d[f, a] + d[c, e] - d[f, c] - d[a, e],
-            "only the old edges are counted: take away the two new ones": d[a, b] + d[c, e],
-            "only the new edges are counted": d[a, c] + d[b, e],
-            "that is the length of the new tour: expected how much shorter it is than the old one": length(tour) - right,
-            "only one edge goes and one comes: an exchange takes away two and adds two": d[a, b] - d[a, c],
-        }
-        if j == n - 1:
-            known = {"the way back is missing: behind the last city comes the first, the edge (t_j, t_0) goes too": d[a, b] - d[a, c], **known}
-        for message, value in known.items():
-            if np.isclose(said, value, rtol=1e-4, atol=2e-5):
-                trial.fail(message)
-        trial.fail(f"the gain at i = {i}, j = {j} is {said:.4g}, expected {right:.4g}")
+            # Those that gain come first: who takes the absolute value is then seen at the first that loses.
+            places = sorted(((1, 4), (0, n - 2), (2, n - 1), (trial.integers(1, 3), trial.integers(5, n - 1))), key=lambda ij: -gain(*ij))
+            if all(city != k for k, city in enumerate(tour)) and gain(*places[0]) > 0.03 and gain(*places[-1]) < -0.03:
+                break
+        for i, j in (*places, (1, 3), (0, n - 1)):
+            _gain_at(answer, trial, matrix, tour, i, j, gain(i, j), gain(*places[0]))
+
+
+def _gain_at(answer, trial, matrix, tour, i, j, right, first):
+    """One call; first: the gain of the first call, which has been right."""
+    n, d = len(tour), array(matrix)
+    said = trial.number(_called(trial, answer, matrix, tour, i, j, last=j == n - 1), f"the gain at i = {i}, j = {j}")
+    if np.isclose(said, right, rtol=1e-4, atol=2e-5):
+        return
+    a, b, c, e = tour[i], tour[i + 1], tour[j], tour[(j + 1) % n]
+    f, g = tour[i - 1], tour[j - 1]
+
+    def length(walk):
+        return sum(d[x, y] for x, y in zip(walk, walk[1:] + walk[:1]))
+
+    swapped = list(tour)
+    swapped[i], swapped[j] = swapped[j], swapped[i]
+    cut = tour[:i] + tour[i:j + 1][::-1] + tour[j + 1:]
+    known = {
+        ("the sign is turned round: a gain is above 0 where the tour becomes shorter" if right > 0 or right == first else
+         "the tour becomes longer here: the gain is below 0, do not take the absolute value"): -right,
+        "the positions are used as cities: look up which city stands at them, tour[i]":
+            d[i, i + 1] + d[j, (j + 1) % n] - d[i, j] - d[i + 1, (j + 1) % n],
+        "the new edges lead from place i to place j + 1 and from i + 1 to j: that cuts the tour into two; join place i with place j":
+            d[a, b] + d[c, e] - d[a, e] - d[b, c],
+        "that is what it gains to let two cities change places: expected the gain of turning round the part between": length(tour) - length(swapped),
+        "the part from place i on is turned round, place i included: the first edge that goes is the one behind place i": length(tour) - length(cut),
+        "that edge is the one before place i: the first edge that goes is the one behind it": d[f, a] + d[c, e] - d[f, c] - d[a, e],
+        "that edge is the one before place j: the second edge that goes is the one behind it": d[a, b] + d[g, c] - d[a, g] - d[b, c],
+        "only the old edges are counted: take away the two new ones": d[a, b] + d[c, e],
+        "only the new edges are counted": d[a, c] + d[b, e],
+        "the four distances are added: old minus new": d[a, b] + d[c, e] + d[a, c] + d[b, e],
+        "that is the length of the new tour: expected how much shorter it is than the old one": length(tour) - right,
+        "only one edge goes and one comes: an exchange takes away two and adds two": d[a, b] - d[a, c],
+    }
+    if j == n - 1:
+        known = {"the way back is missing: behind the last city comes the first, the edge from tour[j] to tour[0] goes too": d[a, b] - d[a, c],
+                 "behind the last place comes place 0, not city 0: look up tour[0]": d[a, b] + d[c, 0] - d[a, c] - d[b, 0],
+                 **known}
+    if said == 0 and right < -1e-3:
+        trial.fail(f"the gain at i = {i}, j = {j} is 0, expected {right:.4g}: where the tour becomes longer, the gain is below 0")
+    for message, value in known.items():
+        if np.isclose(said, value, rtol=1e-4, atol=2e-5):
+            trial.fail(message)
+    trial.fail(f"the gain at i = {i}, j = {j} is {said:.4g}, expected {right:.4g}")
 
 
 def _called(trial, answer, matrix, tour, i, j, *, last):
+    def unchanged(_, copies):
+        if copies[1] != tour:
+            trial.fail("your function changes its argument tour in place: the caller's list is different now")
+
     try:
-        return trial.call(answer, matrix, tour, i, j)
+        return trial.call(answer, matrix, tour, i, j, then=unchanged)
     except StudentError as error:
         if last and not error.unwritten and "IndexError" in str(error):
             trial.fail(f"j = {j} is the last place, and no city stands at place j + 1: behind the last city comes the first ({error})")
@@ -152,19 +203,20 @@ def _called(trial, answer, matrix, tour, i, j, *, last):
 
 @exercise("05.table_entry", title="One entry of the table", difficulty=3, minutes=20)
 def table_entry(answer, trial):
-    for _ in range(3):
-        n = 7
+    # Sets of several sizes; lengths in the hundreds, since maps are no unit squares; and the smallest set, where there is one way.
+    for size, scale in ((5, 1.0), (6, 2500.0), (5, 1.0), (2, 1.0)):
+        n = size + 2
         while True:
-            matrix = torch.tensor(_matrix(_cities(trial, n, 2)), dtype=torch.float32)
+            matrix = torch.tensor(_matrix(scale * _cities(trial, n, 2)), dtype=torch.float32)
             d = array(matrix)
-            picked = [1 + c for c in trial.order(n - 1)[:5]]
+            picked = [1 + c for c in trial.order(n - 1)[:size]]
             cities, j = frozenset(picked), picked[0]
             before = sorted(cities - {j})
             # What the table holds of the sets that are smaller by one, with made-up lengths: every slip shows.
             rest = frozenset(before)
-            lengths = (2 + trial.normal(len(before)).abs()).tolist()
+            lengths = (scale * (2 + trial.normal(len(before)).abs())).tolist()
             table = {(rest, i): length for i, length in zip(before, lengths)}
-            table |= {(cities - {i}, k): 0.5 + 0.1 * trial.integers(0, 9) for i in before for k in sorted(cities - {i})}
+            table |= {(cities - {i}, k): scale * (0.5 + 0.1 * trial.integers(0, 9)) for i in before for k in sorted(cities - {i})}
             ways = {i: table[rest, i] + d[i, j] for i in before}
             right = min(ways.values())
             nearest = min(before, key=lambda i: d[i, j])
@@ -174,31 +226,38 @@ def table_entry(answer, trial):
                 "the step from i to j is missing: add d(i, j) before you compare": min(table[rest, i] for i in before),
                 "the shortest way to the set is taken, whichever step comes then: compare the sums": ways[cheapest],
                 "the city nearest to j is taken as the one before it: compare the sums": ways[nearest],
+                "the shortest way and the shortest step are added, and they need not belong to one city i: compare the sums":
+                    table[rest, cheapest] + d[nearest, j],
                 "the way home from j to city 0 is added: that comes once, when all cities are in the set": right + d[j, 0],
                 "the step starts at city 0: expected the last city i of the way": min(table[rest, i] + d[0, j] for i in before),
                 "only the step is left: the length of the way to i is missing": min(d[i, j] for i in before),
+                "the way to i is the one straight from city 0: the table holds the way through all of S∖j": min(d[0, i] + d[i, j] for i in before),
                 "i and j have changed places in the table: expected the ways over S∖j that end at i": min(table[cities - {i}, j] + d[i, j] for i in before),
                 "the ways are added up: expected the shortest of them": sum(ways.values()),
+                "that is the mean of the ways: expected the shortest of them": sum(ways.values()) / len(ways),
+                "that is the city before j: expected the length of the way": float(min(before, key=ways.get)),
+                "sets other than S∖j are searched, too: take the entries table[rest, i] alone":
+                    min(length + d[i, j] for (_, i), length in table.items() if i != j),
             }
             values = [right, *known.values()]
-            if min(abs(x - y) for k, x in enumerate(values) for y in values[:k]) > 1e-3:
+            if size == 2 or min(abs(x - y) for k, x in enumerate(values) for y in values[:k]) > 1e-3 * scale:
                 break
         try:
-            said = trial.number(trial.call(answer, table, matrix, cities, j), f"C(S, {j})")
+            said = trial.number(trial.call(answer, table, matrix, cities, j), f"T(S, {j})")
         except StudentError as error:
             if not error.unwritten and "KeyError" in str(error):
-                trial.fail(f"you ask the table for an entry that is not in it: what is there are smaller sets, C(S∖j, i) with i ∈ S∖j ({error})")
+                trial.fail(f"you ask the table for an entry that is not in it: what is there are smaller sets, T(S∖j, i) with i ∈ S∖j ({error})")
             raise
         if np.isclose(said, right, rtol=1e-4, atol=2e-5):
             continue
         for message, value in known.items():
-            if np.isclose(said, value, rtol=1e-4, atol=2e-5):
+            if np.isclose(said, value, rtol=1e-4, atol=2e-5) and not np.isclose(value, right, rtol=1e-3):
                 trial.fail(message)
-        trial.fail(f"C(S, {j}) is {said:.4g}, expected {right:.4g}")
+        trial.fail(f"T(S, {j}) is {said:.4g}, expected {right:.4g}")
 
 
 def _step(total, log_p, visited, mask=-np.inf):
-    """The k best continuations: totals, parents, cities."""
+    """The k best continuations: totals, tours, cities."""
     scores = total[:, None] + np.where(visited, mask, log_p)
     order = np.argsort(-scores.ravel(), kind="stable")[:len(total)]
     return scores.ravel()[order], order // log_p.shape[1], order % log_p.shape[1]
@@ -232,7 +291,7 @@ def beam_of_tours(answer, trial):
                 "the scores of the tours so far do not count: add total": _step(0 * t, lp, v),
                 "the probabilities are shared out anew among the cities that are left: a rule forbids, it does not give": _step(t, again, v),
                 "the worst continuations are kept: expected the best": (-worst[0], worst[1], worst[2]),
-                "parent and city have changed places: index // n is the tour, index % n the city": (right[0], right[2], right[1]),
+                "tour and city have changed places: place // n is the tour, place % n the city": (right[0], right[2], right[1]),
                 "the places are split up by k: a row of the scores has n cities, divide by n": (right[0], (right[1] * n + right[2]) // k, (right[1] * n + right[2]) % k),
                 "the second result is the place among all continuations: expected the tour it continues, place // n": (right[0], right[1] * n + right[2], right[2]),
                 "probabilities are added: expected their logarithms": (scores.ravel()[summed], summed // n, summed % n),
@@ -242,10 +301,11 @@ def beam_of_tours(answer, trial):
             gaps = np.diff(np.sort((t[:, None] + lp)[~v]))
             if len(set(same)) == len(same) and len(set(right[1].tolist())) > 1 and gaps.min() > 1e-3 and right[1].tolist() != [0, 1, 2]:
                 break
-        names = ("the totals", "the parents", "the cities")
-        parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "parent", "city"))
-        got = [_floats(trial, parts[0], names[0], (k,))]
-        got += [trial.tensor(part, name, (k,), dtype=torch.long) for part, name in zip(parts[1:], names[1:])]
+        names = ("the totals", "the tours", "the cities")
+        parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "tour", "city"))
+        got = [_floats(trial, parts[0], names[0], (k,), nan="there are more valid continuations than places: visited cities get −∞ "
+                                                            "before the best are picked, and total is added to log p")]
+        got += [_long(trial, part, name, k) for part, name in zip(parts[1:], names[1:])]
         if all(trial.same(mine, other) for mine, other in zip(got, right)):
             continue
         for message, other in known.items():
@@ -253,7 +313,8 @@ def beam_of_tours(answer, trial):
                 trial.fail(message)
         if trial.same(got[1], right[1]) and trial.same(got[2], right[2]):
             trial.recognize(got[0], right[0], {"the totals are those before the step: add log p of the chosen city": t[right[1]],
-                                               "the totals are the steps alone: add the score of the tour so far": right[0] - t[right[1]]})
+                                               "the totals are the steps alone: add the score of the tour so far": right[0] - t[right[1]],
+                                               "the totals are probabilities: expected their logarithms": np.exp(right[0])})
         for b, (parent, city) in enumerate(zip(got[1].tolist(), got[2].tolist())):
             if not 0 <= parent < k or not 0 <= city < n:
                 trial.fail(f"continuation {b} is (tour {parent}, city {city}): tours are 0 to {k - 1}, cities 0 to {n - 1}")
@@ -263,12 +324,34 @@ def beam_of_tours(answer, trial):
                 trial.fail(f"continuation {b} leads tour {parent} to city {city}, where it has been: visited cities get −∞ before the best are picked")
         for mine, theirs, name in zip(got, right, names):
             trial.close(mine, theirs, name)
-    # A tour with one city left and one with two: fewer valid continuations than places come back as −∞, nothing as NaN.
+    # One tour with one city left, one with none: fewer valid continuations than places come back as −∞, nothing as NaN.
     total, log_p = torch.tensor([-1.0, -2.0]), torch.log_softmax(trial.normal(2, 4), 1)
     visited = torch.tensor([[True, True, True, False], [True, True, True, True]])
-    parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "parent", "city"))
-    if type(parts[0]) is not torch.Tensor or parts[0].shape != (2,) or bool(parts[0].isnan().any()):
+    parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "tour", "city"))
+    if type(parts[0]) is not torch.Tensor or parts[0].shape != (2,):
+        what = f"the shape {tuple(parts[0].shape)}" if type(parts[0]) is torch.Tensor else a(parts[0])
+        trial.fail(f"a beam of two tours with one valid continuation: the totals are one number and −∞, of shape (2,), got {what}")
+    if bool(parts[0].isnan().any()):
         trial.fail("with one city left, the totals have to be one number and −∞, not NaN")
     if abs(float(parts[0][0]) - float(total[0] + log_p[0, 3])) > 1e-4 or float(parts[0][1]) != -np.inf:
         trial.fail("with one city left there is one valid continuation: expected its total, and −∞ for the second place "
                    f"(a large negative number is no −∞), got {[round(x, 3) for x in parts[0].tolist()]}")
+    tour, city = (int(_long(trial, part, name, 2)[0]) for part, name in zip(parts[1:], ("the tours", "the cities")))
+    if (tour, city) != (0, 3):
+        trial.fail(f"with one city left, tour 0 goes on to city 3: the first continuation is (tour {tour}, city {city})")
+    # A beam of one.
+    total, log_p = torch.tensor([-3.0]), torch.log_softmax(trial.normal(1, 5), 1)
+    visited = torch.tensor([[True, False, False, True, False]])
+    right = _step(array(total), array(log_p), array(visited))
+    parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "tour", "city"))
+    got = (_floats(trial, parts[0], "the totals", (1,), mention="k = 1: the beam holds one tour"),
+           *(_long(trial, part, name, 1) for part, name in zip(parts[1:], ("the tours", "the cities"))))
+    for mine, theirs, name in zip(got, right, ("the totals", "the tours", "the cities")):
+        trial.close(mine, theirs, name)
+
+
+def _long(trial, value, name, k):
+    """Whole numbers of any size."""
+    if type(value) is torch.Tensor and value.dtype in (torch.int32, torch.int16):
+        value = value.long()
+    return trial.tensor(value, name, (k,), dtype=torch.long)

@@ -63,6 +63,41 @@ def every_step(points, tours):
     return _steps(points, tours).norm(dim=-1)
 
 
+@wrong("05.tour_lengths", "the way back leads to city 0")
+def back_to_city_0(points, tours):
+    at = _at(points, tours)
+    return (at[:, 1:] - at[:, :-1]).norm(dim=-1).sum(1) + (at[:, -1] - points[:, 0]).norm(dim=-1)
+
+
+@wrong("05.tour_lengths", "all rows take their cities from the first set")
+def points_of_the_first_row(points, tours):
+    at = points[0][tours]
+    return (at.roll(-1, 1) - at).norm(dim=-1).sum(1)
+
+
+@wrong("05.tour_lengths", "the roll goes over the rows")
+def rolled_over_the_rows(points, tours):
+    at = _at(points, tours)
+    return (at.roll(-1, 0) - at).norm(dim=-1).sum(1)
+
+
+@wrong("05.tour_lengths", "the roll runs on over the end of a row")
+def rolled_flat(points, tours):
+    at = _at(points, tours)
+    return (at.roll(-1) - at).norm(dim=-1).sum(1)
+
+
+@wrong("05.tour_lengths", "lengths[")
+def six_cities(points, tours):
+    at = _at(points, tours)[:, :6]
+    return (at.roll(-1, 1) - at).norm(dim=-1).sum(1)
+
+
+@wrong("05.tour_lengths", "the shape is ()")
+def squeezed(points, tours):
+    return _steps(points, tours).norm(dim=-1).sum(1).squeeze()
+
+
 def _from_zero(tour):
     k = tour.index(0)
     return tour[k:] + tour[:k]
@@ -123,6 +158,47 @@ def in_place(tour):
     return list(tour)
 
 
+@wrong("05.canonical_tour", "behind the last city comes the first")
+def neighbours_by_place(tour):
+    k = tour.index(0)
+    return _from_zero(tour) if tour[k + 1] < tour[k - 1] else _from_zero(tour[::-1])
+
+
+@wrong("05.canonical_tour", "expected a new one")
+def the_same_list(tour):
+    turned = _from_zero(tour)
+    right = turned if turned[1] < turned[-1] else _from_zero(tour[::-1])
+    return tour if right == tour else right
+
+
+@wrong("05.canonical_tour", "then go round the other way")
+def satisfied_with_the_start(tour):
+    if tour[0] == 0:
+        return list(tour)
+    turned = _from_zero(tour)
+    return turned if turned[1] < turned[-1] else _from_zero(tour[::-1])
+
+
+@wrong("05.canonical_tour", "the tour came back as it was")
+def city_0_left_at_the_end(tour):
+    if tour[-1] == 0:
+        return list(tour)
+    turned = _from_zero(tour)
+    return turned if turned[1] < turned[-1] else _from_zero(tour[::-1])
+
+
+@wrong("05.canonical_tour", "the tour")
+def compared_with_the_third(tour):
+    turned = _from_zero(tour)
+    return turned if turned[1] < turned[2] else _from_zero(tour[::-1])
+
+
+@wrong("05.canonical_tour", "None came back")
+def reversed_in_place(tour):
+    turned = _from_zero(tour)
+    return turned if turned[1] < turned[-1] else turned.reverse()
+
+
 def _edges(matrix, tour, i, j):
     n = len(tour)
     a, b, c, e = tour[i], tour[i + 1], tour[j], tour[(j + 1) % n]
@@ -158,7 +234,7 @@ def swap(matrix, tour, i, j):
     return _length(d, tour) - _length(d, other)
 
 
-@wrong("05.two_opt_gain", "t_i included")
+@wrong("05.two_opt_gain", "place i included")
 def turns_city_i_as_well(matrix, tour, i, j):
     return _length(matrix.tolist(), tour) - _length(matrix.tolist(), tour[:i] + tour[i:j + 1][::-1] + tour[j + 1:])
 
@@ -184,6 +260,57 @@ def open_at_the_end(matrix, tour, i, j):
 @wrong("05.two_opt_gain", "the length of the new tour")
 def new_length(matrix, tour, i, j):
     return _length(matrix.tolist(), tour[:i + 1] + tour[i + 1:j + 1][::-1] + tour[j + 1:])
+
+
+def _gain(matrix, tour, i, j):
+    d, a, b, c, e = _edges(matrix, tour, i, j)
+    return d[a][b] + d[c][e] - d[a][c] - d[b][e]
+
+
+@wrong("05.two_opt_gain", "do not take the absolute value")
+def absolute(matrix, tour, i, j):
+    return abs(_gain(matrix, tour, i, j))
+
+
+@wrong("05.two_opt_gain", "where the tour becomes longer")
+def never_below_0(matrix, tour, i, j):
+    return max(0.0, _gain(matrix, tour, i, j))
+
+
+@wrong("05.two_opt_gain", "not city 0")
+def back_to_city_0_again(matrix, tour, i, j):
+    d, walk = matrix.tolist(), [*tour, 0]
+    a, b, c, e = walk[i], walk[i + 1], walk[j], walk[j + 1]
+    return d[a][b] + d[c][e] - d[a][c] - d[b][e]
+
+
+@wrong("05.two_opt_gain", "the one before place j")
+def one_place_too_early(matrix, tour, i, j):
+    d, a, b, c, e = matrix.tolist(), tour[i], tour[i + 1], tour[j - 1], tour[j]
+    return d[a][b] + d[c][e] - d[a][c] - d[b][e]
+
+
+@wrong("05.two_opt_gain", "the four distances are added")
+def all_four(matrix, tour, i, j):
+    d, a, b, c, e = _edges(matrix, tour, i, j)
+    return d[a][b] + d[c][e] + d[a][c] + d[b][e]
+
+
+@wrong("05.two_opt_gain", "the gain at")
+def short_parts_ignored(matrix, tour, i, j):
+    return _gain(matrix, tour, i, j) if j > i + 2 else 1.0
+
+
+@wrong("05.two_opt_gain", "i = 0")
+def whole_ring_turned(matrix, tour, i, j):
+    return _gain(matrix, tour, i, j) if (i, j) != (0, len(tour) - 1) else 0.5
+
+
+@wrong("05.two_opt_gain", "changes its argument tour in place")
+def turns_the_tour(matrix, tour, i, j):
+    gain = _gain(matrix, tour, i, j)
+    tour[i + 1:j + 1] = tour[i + 1:j + 1][::-1]
+    return gain
 
 
 def _before(cities, j):
@@ -242,6 +369,60 @@ def over_j_itself(table, matrix, cities, j):
     return min(table[cities - {j}, i] + float(matrix[i, j]) for i in cities)
 
 
+def _ways(table, matrix, cities, j):
+    return {i: table[cities - {j}, i] + float(matrix[i, j]) for i in _before(cities, j)}
+
+
+@wrong("05.table_entry", "need not belong to one city i")
+def two_minima(table, matrix, cities, j):
+    rest = cities - {j}
+    return min(table[rest, i] for i in rest) + min(float(matrix[i, j]) for i in rest)
+
+
+@wrong("05.table_entry", "the one straight from city 0")
+def straight_from_city_0(table, matrix, cities, j):
+    return min(float(matrix[0, i] + matrix[i, j]) for i in _before(cities, j))
+
+
+@wrong("05.table_entry", "that is the mean")
+def mean_way(table, matrix, cities, j):
+    ways = _ways(table, matrix, cities, j).values()
+    return sum(ways) / len(ways)
+
+
+@wrong("05.table_entry", "that is the city before j")
+def city_before(table, matrix, cities, j):
+    ways = _ways(table, matrix, cities, j)
+    return min(ways, key=ways.get)
+
+
+@wrong("05.table_entry", "a tuple came back")
+def length_and_city(table, matrix, cities, j):
+    return min((way, i) for i, way in _ways(table, matrix, cities, j).items())
+
+
+@wrong("05.table_entry", "sets other than S∖j")
+def every_set(table, matrix, cities, j):
+    return min(length + float(matrix[i, j]) for (_, i), length in table.items() if i != j)
+
+
+@wrong("05.table_entry", "T(S, ")
+def starts_from_ten(table, matrix, cities, j):
+    return min(10.0, *_ways(table, matrix, cities, j).values())
+
+
+@wrong("05.table_entry", "T(S, ")
+def four_cities_at_most(table, matrix, cities, j):
+    ways = _ways(table, matrix, cities, j)
+    return min(ways[i] for i in sorted(ways)[:4]) if len(ways) > 1 else 0.0
+
+
+@wrong("05.table_entry", "changes its argument table in place")
+def writes_the_entry(table, matrix, cities, j):
+    table[cities, j] = min(_ways(table, matrix, cities, j).values())
+    return table[cities, j]
+
+
 def _best(scores, n):
     total, index = scores.flatten().topk(len(scores))
     return total, index // n, index % n
@@ -274,7 +455,7 @@ def shared_out_anew(total, log_p, visited):
     return _best(total[:, None] + log_p.masked_fill(visited, -torch.inf).log_softmax(1), log_p.shape[1])
 
 
-@wrong("05.beam_of_tours", "parent and city have changed places")
+@wrong("05.beam_of_tours", "tour and city have changed places")
 def changed_places_of_parts(total, log_p, visited):
     total, parent, city = _best(total[:, None] + log_p.masked_fill(visited, -torch.inf), log_p.shape[1])
     return total, city, parent
@@ -300,3 +481,63 @@ def large_number(total, log_p, visited):
 def totals_of_before(total, log_p, visited):
     _, parent, city = _best(total[:, None] + log_p.masked_fill(visited, -torch.inf), log_p.shape[1])
     return total[parent], parent, city
+
+
+def _masked(total, log_p, visited):
+    return total[:, None] + log_p.masked_fill(visited, -torch.inf)
+
+
+@wrong("05.beam_of_tours", "before the best are picked")
+def masked_too_late(total, log_p, visited):
+    total, tour, city = _best(total[:, None] + log_p, log_p.shape[1])
+    return total.masked_fill(visited[tour, city], -torch.inf), tour, city
+
+
+@wrong("05.beam_of_tours", "visited cities get −∞")
+def mask_turned_round(total, log_p, visited):
+    return _best(_masked(total, log_p, ~visited), log_p.shape[1])
+
+
+@wrong("05.beam_of_tours", "totals[")
+def visited_by_any(total, log_p, visited):
+    return _best(_masked(total, log_p, visited.any(0)), log_p.shape[1])
+
+
+@wrong("05.beam_of_tours", "the totals are probabilities")
+def probabilities_of_tours(total, log_p, visited):
+    return _best(_masked(total, log_p, visited).exp(), log_p.shape[1])
+
+
+@wrong("05.beam_of_tours", "expected int64")
+def divided_to_a_fraction(total, log_p, visited):
+    total, place = _masked(total, log_p, visited).flatten().topk(len(total))
+    return total, place / log_p.shape[1], place % log_p.shape[1]
+
+
+@wrong("05.beam_of_tours", "a beam of two tours")
+def always_three(total, log_p, visited):
+    total, place = _masked(total, log_p, visited).flatten().topk(3)
+    return total, place // log_p.shape[1], place % log_p.shape[1]
+
+
+@wrong("05.beam_of_tours", "a beam of two tours")
+def fewer_than_k(total, log_p, visited):
+    total, place = _masked(total, log_p, visited).flatten().topk(min(len(total), int((~visited).sum())))
+    return total, place // log_p.shape[1], place % log_p.shape[1]
+
+
+@wrong("05.beam_of_tours", "tour 0 goes on to city 3")
+def nothing_where_few_are_left(total, log_p, visited):
+    total, tour, city = _best(_masked(total, log_p, visited), log_p.shape[1])
+    return (total, tour, city) if bool(total.isfinite().all()) else (total, 0 * tour, 0 * city)
+
+
+@wrong("05.beam_of_tours", "the beam holds one tour")
+def squeezed_beam(total, log_p, visited):
+    return tuple(part.squeeze() for part in _best(_masked(total, log_p, visited), log_p.shape[1]))
+
+
+@wrong("05.beam_of_tours", "log_p in place")
+def mask_written_into_log_p(total, log_p, visited):
+    log_p[visited] = -torch.inf
+    return _best(total[:, None] + log_p, log_p.shape[1])
