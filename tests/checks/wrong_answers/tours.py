@@ -411,10 +411,10 @@ def starts_from_ten(table, matrix, cities, j):
     return min(10.0, *_ways(table, matrix, cities, j).values())
 
 
-@wrong("05.table_entry", "T(S, ")
+@wrong("05.table_entry", "compare the sums")
 def four_cities_at_most(table, matrix, cities, j):
     ways = _ways(table, matrix, cities, j)
-    return min(ways[i] for i in sorted(ways)[:4]) if len(ways) > 1 else 0.0
+    return min(ways[i] for i in sorted(ways)[:4])
 
 
 @wrong("05.table_entry", "changes its argument table in place")
