@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import torch
 
+from .arguments import PLAIN_TENSORS, copied, spoiled
 from .verdict import Mistake
 
 _LIBRARIES = tuple(
@@ -22,7 +23,6 @@ _LIBRARIES = tuple(
         os.path.dirname(os.path.dirname(os.path.realpath(__file__))),  # attnbook itself
     }
 )
-_PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 class StudentError(Exception):
@@ -87,7 +87,7 @@ class Trial:
         then: called with the result and the copies, gradients switched on, before the check sees the result.
         What it prints to standard error goes to standard output: nbgrader takes a warning for a failed cell.
         """
-        copies = tuple(_copy(argument) for argument in arguments)
+        copies = tuple(copied(argument) for argument in arguments)
         try:
             with (
                 contextlib.redirect_stderr(sys.stdout),
@@ -108,23 +108,10 @@ class Trial:
             raise StudentError(_describe(error, function)) from None
         names = _argument_names(function, len(arguments))
         for name, before, after in zip(names, arguments, copies):
-            self._unchanged(name, before, after)
+            change = spoiled(name, before, after)
+            if change:
+                self.fail(change)
         return result
-
-    def _unchanged(self, name, before, after):
-        if isinstance(before, torch.Tensor):
-            kept = (before.shape, before.dtype, before.device) == (after.shape, after.dtype, after.device)
-            if not kept or not torch.equal(before, after.detach()):
-                self.fail(f"your function changes its argument {name} in place: the caller's tensor is different now")
-            if after.requires_grad != before.requires_grad or after.grad is not None:
-                self.fail(f"your function leaves gradients on its argument {name}: work on a detached copy of it")
-        elif isinstance(before, (list, tuple)):
-            if len(before) != len(after):
-                self.fail(f"your function changes its argument {name} in place: it has {len(after)} entries now")
-            for one, other in zip(before, after):
-                self._unchanged(name, one, other)
-        elif isinstance(before, (set, dict)) and before != after:
-            self.fail(f"your function changes its argument {name} in place")
 
     # Looking at the result --------------------------------------------------------------------------------------------
 
@@ -139,7 +126,7 @@ class Trial:
         """
         if value is None:
             self.fail(f"{name}: None came back. Does your function return it?")
-        if type(value) not in _PLAIN_TENSORS:
+        if type(value) not in PLAIN_TENSORS:
             self.fail(f"{name}: {a(value)} came back, expected a torch.Tensor")
         value = self._dense(torch.Tensor.clone(torch.Tensor.detach(value)), name).cpu()  # nothing that hangs on it comes along
         if tuple(value.shape) != tuple(shape):
@@ -160,7 +147,7 @@ class Trial:
 
     def number(self, value, name):
         """A Python float from an int, a float, a NumPy float64 or a tensor with one element."""
-        if type(value) in _PLAIN_TENSORS and torch.Tensor.numel(value) == 1:
+        if type(value) in PLAIN_TENSORS and torch.Tensor.numel(value) == 1:
             value = torch.Tensor.item(torch.Tensor.detach(self._dense(value, name)))
         if type(value) in (np.float64, np.float32):
             value = float(value)
@@ -240,16 +227,6 @@ def _numbers(value):
     if isinstance(value, torch.Tensor):
         return array(value)
     return np.asarray(value)
-
-
-def _copy(value):
-    if type(value) in _PLAIN_TENSORS:
-        return value.detach().clone().requires_grad_(value.requires_grad)
-    if type(value) in (list, tuple):
-        return type(value)(_copy(entry) for entry in value)
-    if type(value) in (set, dict):
-        return type(value)(value)
-    return value
 
 
 def _argument_names(function, count):

@@ -193,19 +193,25 @@ def test_a_parameter_and_a_result_with_a_gradient_are_fine(probe):
 
 
 def test_changed_arguments_are_seen(probe):
-    arguments = (torch.zeros(2), [[1, 2], [3]], {1, 2}, torch.zeros(2))
+    arguments = (torch.zeros(2), [[1, 2], [3]], {1, 2}, torch.zeros(2), {"x": torch.zeros(2), "y": [float("nan"), "words"]})
 
     def run(answer, trial):
         trial.call(answer, *arguments)
 
     id = probe(run)
     for change, words in (
-        (lambda a, b, c, d: a.add_(1), "argument a in place"),
-        (lambda a, b, c, d: b[1].append(4), "argument b in place"),
-        (lambda a, b, c, d: b.append([]), "argument b in place: it has 3 entries"),
-        (lambda a, b, c, d: c.add(3), "argument c in place"),
-        (lambda a, b, c, d: d.requires_grad_(), "leaves gradients on its argument d"),
-        (lambda a, b, c, d: a.resize_(1), "argument a in place"),
+        (lambda a, b, c, d, e: a.add_(1), "argument a in place"),
+        (lambda a, b, c, d, e: b[1].append(4), "argument b in place"),
+        (lambda a, b, c, d, e: b.append([]), "argument b in place: it has 3 entries"),
+        (lambda a, b, c, d, e: c.add(3), "argument c in place"),
+        (lambda a, b, c, d, e: d.requires_grad_(), "leaves gradients on its argument d"),
+        (lambda a, b, c, d, e: a.resize_(1), "argument a in place"),
+        (lambda a, b, c, d, e: b[0].reverse(), "argument b in place"),
+        (lambda a, b, c, d, e: b[0].__setitem__(0, torch.tensor(1)), "argument b in place: there is another kind of value"),
+        (lambda a, b, c, d, e: b.__setitem__(0, 7), "argument b in place: it has 0 entries"),
+        (lambda a, b, c, d, e: e["x"].add_(1), "argument e in place"),
+        (lambda a, b, c, d, e: e.pop("y"), "argument e in place: it has other keys"),
+        (lambda a, b, c, d, e: e["y"].__setitem__(1, "others"), "argument e in place"),
     ):
         verdict = judge(id, change)
         assert words in verdict.message, verdict

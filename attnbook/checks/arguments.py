@@ -1,0 +1,45 @@
+"""Arguments of a reader's function: copies that it may spoil, and what it changed in them."""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["PLAIN_TENSORS", "copied", "spoiled"]
+
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+"""What a check takes for a tensor: a subclass could do anything when it is looked at."""
+
+
+def copied(value):
+    """A copy, down to the tensors and numbers inside of lists, tuples, sets and dicts; anything else as it is."""
+    if type(value) in PLAIN_TENSORS:
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    if type(value) in (list, tuple):
+        return type(value)(copied(entry) for entry in value)
+    if type(value) is dict:
+        return {key: copied(entry) for key, entry in value.items()}
+    return set(value) if type(value) is set else value
+
+
+def spoiled(name: str, before, after) -> str | None:
+    """What was done to an argument, in a sentence; None if it is as before."""
+    in_place = f"your function changes its argument {name} in place"
+    if isinstance(before, torch.Tensor) != isinstance(after, torch.Tensor):
+        return f"{in_place}: there is another kind of value in it now"
+    if isinstance(before, torch.Tensor):
+        kept = (before.shape, before.dtype, before.device) == (after.shape, after.dtype, after.device)
+        if not kept or not torch.equal(before, after.detach()):
+            return f"{in_place}: the caller's tensor is different now"
+        if after.requires_grad != before.requires_grad or after.grad is not None:
+            return f"your function leaves gradients on its argument {name}: work on a detached copy of it"
+    elif isinstance(before, (list, tuple)):
+        if not isinstance(after, (list, tuple)) or len(before) != len(after):
+            return f"{in_place}: it has {len(after) if isinstance(after, (list, tuple)) else 0} entries now"
+        return next(filter(None, (spoiled(name, one, other) for one, other in zip(before, after))), None)
+    elif isinstance(before, dict):
+        if not isinstance(after, dict) or before.keys() != after.keys():
+            return f"{in_place}: it has other keys now"
+        return next(filter(None, (spoiled(name, one, after[key]) for key, one in before.items())), None)
+    elif isinstance(before, (set, int, float, str)) and before != after and before == before:  # NaN is no change
+        return in_place
+    return None
