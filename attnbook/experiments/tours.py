@@ -177,8 +177,9 @@ def tours(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"),
 
 
 def compared(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), n: int = 10, test=(5, 8, 10), beyond=(12, 15, 20),
-             models=(*((name, "any") for name in MODELS), ("pointer", "canonical")), hidden_size: int = 128, steps: int = 800,
-             batch_size: int = 128, learning_rate: float = 2e-3, clip_norm: float = 2.0, count: int = 1000, beams=(1, 10)) -> dict:
+             models=(*((name, "any") for name in MODELS), ("pointer", "canonical"), ("LSTM + attention", "canonical"), ("LSTM", "canonical")),
+             hidden_size: int = 128, steps: int = 800, batch_size: int = 128, learning_rate: float = 2e-3, clip_norm: float = 2.0,
+             count: int = 1000, beams=(1, 10)) -> dict:
     """Every model on the same cities for as many steps, with tours in one form or in any; what a pointer does beyond n."""
     rows = []
     for name, form in models:

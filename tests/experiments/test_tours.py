@@ -99,13 +99,14 @@ def test_all_models_are_compared_on_the_same_cities_in_both_forms(tmp_path):
     path = reproduce("tours-10-compared", out=tmp_path, device="cpu", commit="abc", n=6, steps=3, batch_size=8, count=30, hidden_size=8,
                      test=(5, 6), beyond=(8,), beams=(1, 2))
     figures = json.loads(path.read_text())["figures"]
-    assert [(m["model"], m["form"]) for m in figures["models"]] == [*((name, "any") for name in MODELS), ("pointer", "canonical")]
+    assert [(m["model"], m["form"]) for m in figures["models"]] == [
+        *((name, "any") for name in MODELS), ("pointer", "canonical"), ("LSTM + attention", "canonical"), ("LSTM", "canonical")]
     assert figures["sequences"] == 24 and [r["n"] for r in figures["models"][0]["rows"]] == [5, 6, 8]
     assert [r["n"] for r in figures["models"][3]["rows"]] == [5, 6]  # a fixed dictionary has no word for 8
     (masked,), (free,) = ([m["rows"][1]["valid_free"] for m in figures["models"] if m["model"] == name and m["form"] == "any"]
                           for name in ("pointer", "pointer, no mask"))
     assert masked == 1.0 and free < 0.5
-    assert len({m["rows"][0]["length"]["greedy"] for m in figures["models"]}) == 5
+    assert len({m["rows"][0]["length"]["greedy"] for m in figures["models"]}) == 7
     with pytest.raises(ValueError, match='form must be "canonical" or "any", got \'some\''):
         reproduce("pointer-tours-10", out=tmp_path, device="cpu", commit="abc", form="some", steps=1, count=2, test=(5,))
 
