@@ -103,7 +103,7 @@ def canonical_tour(answer, trial):
                 [0 if k == 0 else given[0] if c == 0 else c for k, c in enumerate(given)],
         }
         try:
-            got = trial.ids(_whole(trial.call(answer, given, then=unchanged)), "the tour")
+            got = trial.ids(trial.call(answer, given, then=unchanged), "the tour")
         except StudentError as error:
             if place == -1 and not error.unwritten and "IndexError" in str(error):
                 trial.fail(f"city 0 stands last here, and nothing stands behind it: behind the last city comes the first ({error})")
@@ -118,11 +118,6 @@ def canonical_tour(answer, trial):
         if got[0] != 0:
             trial.fail(f"the tour starts at city {got[0]}: expected city 0")
         trial.fail(f"{given} became {got}, expected {right}")
-
-
-def _whole(value):
-    """NumPy's whole numbers in a list as Python's."""
-    return [int(entry) if isinstance(entry, np.integer) else entry for entry in value] if type(value) in (list, tuple) else value
 
 
 @exercise("05.two_opt_gain", title="What an exchange gains", difficulty=2, minutes=12)

@@ -175,7 +175,7 @@ class Trial:
         return list(value)
 
     def ids(self, value, name):
-        """A list of Python ints from a list of ints or a one-dimensional long tensor."""
+        """A list of Python ints from a list of whole numbers, Python's or NumPy's, or a one-dimensional long tensor."""
         if value is None:
             self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) is torch.Tensor and value.dtype == torch.long and value.dim() == 1:
@@ -186,6 +186,8 @@ class Trial:
         for position, entry in enumerate(value):
             if type(entry) is torch.Tensor and entry.dtype == torch.long and entry.numel() == 1:
                 entry = torch.Tensor.item(self._dense(entry, f"{name}: entry {position}"))
+            if isinstance(entry, np.integer):
+                entry = int(entry)
             if type(entry) is not int:
                 self.fail(f"{name}: entry {position} is {a(entry)}, expected a whole number")
             result.append(entry)

@@ -245,7 +245,7 @@ def test_numbers_truths_ids_and_tuples():
     trial = Trial()
     assert trial.number(torch.tensor(2.0), "x") == trial.number(np.float64(2), "x") == trial.number(2, "x") == 2.0
     assert trial.truth(torch.tensor(True), "x") is True
-    assert trial.ids(torch.tensor([1, 2]), "x") == trial.ids((1, torch.tensor(2)), "x") == [1, 2]
+    assert trial.ids(torch.tensor([1, 2]), "x") == trial.ids((1, torch.tensor(2)), "x") == trial.ids([np.int64(1), np.int32(2)], "x") == [1, 2]
     for ask, value, words in (
         (trial.number, True, "a bool came back"),
         (trial.number, float("nan"), "is NaN"),
