@@ -237,7 +237,7 @@ def test_leading_dimensions_are_free_and_may_be_none():
     torch.testing.assert_close(A.read(p["memory"][0], p["previous"][0]), A.read(p["memory"], p["previous"])[0], **EXACT)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.gpu
 def test_a_gpu_gives_what_the_cpu_gives():
     p = problem()
     for mine, theirs in zip(addressed({name: part.cuda() for name, part in p.items()}), addressed(p)):

@@ -219,7 +219,7 @@ def test_every_parameter_learns_also_under_autocast():
         assert p.grad is not None and p.grad.abs().sum() > 0, name
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.gpu
 def test_a_gpu_gives_what_the_cpu_gives():
     torch.manual_seed(0)
     model = LSTMN(8, d_embed=D_X, hidden_size=D_H).double()

@@ -340,7 +340,7 @@ def test_no_tensor_is_made_on_another_device_than_the_machine_s(kind, monkeypatc
     assert all(p.grad.device.type == "meta" for p in net.parameters())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("kind", KINDS, ids=words)
 def test_a_gpu_gives_what_the_cpu_gives(kind):
     net = machine(**kind)
