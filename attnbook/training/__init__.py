@@ -9,6 +9,7 @@ from .history import History, NonFiniteError
 from .losses import token_loss
 from .metrics import Bleu, bleu, cider, edit_distance, exact_match, token_accuracy, token_error_rate
 from .pointing import Candidate, Pointed, point_beam, point_greedy, pointing_loss
+from .recurrence import clipped_backward
 from .schedules import constant, cosine_decay, inverse_sqrt, linear_decay
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "beam_search",
     "bleu",
     "cider",
+    "clipped_backward",
     "constant",
     "cosine_decay",
     "edit_distance",
