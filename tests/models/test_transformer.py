@@ -46,7 +46,7 @@ def inputs(*lengths, seed=3):
     return [torch.randn(B, n, D, generator=g, dtype=torch.float64).requires_grad_() for n in lengths]
 
 
-def agree(ours, theirs, run_ours, run_theirs, pairs, given):
+def assert_agree(ours, theirs, run_ours, run_theirs, pairs, given):
     """One value and all gradients: of the inputs and of every parameter."""
     results = [run_ours(), run_theirs()]
     torch.testing.assert_close(*results, **EXACT)
@@ -70,8 +70,8 @@ def test_encoder_layer_equals_pytorch_s(kind, norm_first, activation, need_weigh
     ours = randomised(parts(wiring=WIRINGS[norm_first], activation=activation).make_encoder(1).layers[0])
     theirs = nn.TransformerEncoderLayer(D, H, FF, 0.0, activation, batch_first=True, norm_first=norm_first, dtype=torch.float64)
     pairs, (mask, other), (x,) = copy_weights(layer_pairs(ours, theirs)), masks(N, N)[kind], inputs(N)
-    agree(ours, theirs, lambda: ours(x, mask, need_weights=need_weights).x,
-          lambda: theirs(x, other.get("attention"), other.get("padding")), pairs, [x])
+    assert_agree(ours, theirs, lambda: ours(x, mask, need_weights=need_weights).x,
+                 lambda: theirs(x, other.get("attention"), other.get("padding")), pairs, [x])
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -83,9 +83,9 @@ def test_decoder_layer_equals_pytorch_s(kind, source_kind, norm_first, need_weig
     theirs = nn.TransformerDecoderLayer(D, H, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64)
     pairs, (x, memory) = copy_weights(layer_pairs(ours, theirs)), inputs(M, N)
     (mask, target), (source_mask, source) = masks(M, M)[kind], masks(M, N)[source_kind]
-    agree(ours, theirs, lambda: ours(x, ours.project(memory), mask, source_mask, need_weights=need_weights).x,
-          lambda: theirs(x, memory, target.get("attention"), source.get("attention"), target.get("padding"), source.get("padding")),
-          pairs, [x, memory])
+    assert_agree(ours, theirs, lambda: ours(x, ours.project(memory), mask, source_mask, need_weights=need_weights).x,
+                 lambda: theirs(x, memory, target.get("attention"), source.get("attention"), target.get("padding"), source.get("padding")),
+                 pairs, [x, memory])
 
 
 def test_weights_of_a_decoder_layer_are_those_of_pytorch_s_attentions():
