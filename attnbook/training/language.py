@@ -5,34 +5,33 @@ from __future__ import annotations
 import math
 
 import torch
-from torch.nn import functional as F
 
 from attnbook.tasks.vocabulary import PAD
 
-from .losses import device_of, full_precision
+from .losses import check_smoothing, device_of, summed_cross_entropy
 
 __all__ = ["language_loss", "perplexity"]
 
 
-def language_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def language_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
     """Cross-entropy of every word given the words before it, summed over all that are not PAD, and their number.
 
-    total = −Σ_{b,t : y_bt ≠ PAD} log p(y_bt | y_b,<t),   count = number of (b, t) with y_bt ≠ PAD.
+    total = −Σ_{b,t : y_bt ≠ PAD} Σ_v q_btv log p(v | y_b,<t),   q_btv = (1 − ε) [v = y_bt] + ε / V,
+    count = number of (b, t) with y_bt ≠ PAD.
 
     `batch` is one of `SequenceBatches`: target_in (B, n), which begins with BOS, and target_out (B, n), which ends with
-    EOS. The model maps tokens and their lengths to logits (B, n, V). Returns (total, count), both of shape (), in nats.
-    Source: Bengio et al. 2003, section 2.
+    EOS. The model maps tokens and their lengths to logits (B, n, V). `label_smoothing` is ε in [0, 1); without it the loss is
+    the sum of −log p(y_bt | y_b,<t). Returns (total, count), both of shape (), in nats.
+
+    Raises ValueError when ε is out of range or the logits do not have the shape (B, n, V).
+    Source: Bengio et al. 2003, section 2; smoothing: Szegedy et al. 2016, section 7.
     """
+    check_smoothing(label_smoothing)
     device = device_of(model)
     target = batch.target_out
     lengths = (target != PAD).sum(-1)
     logits = model(batch.target_in.to(device), lengths).logits
-    if logits.dim() != 3 or logits.shape[:2] != target.shape:
-        raise ValueError(f"logits: got the shape {tuple(logits.shape)} from {type(model).__name__}, "
-                         f"expected {(*target.shape, 'V')} as in target_out")
-    total = F.cross_entropy(full_precision(logits).flatten(0, 1), target.to(device).flatten(), ignore_index=PAD,
-                            reduction="sum")
-    return total, lengths.sum().to(device)
+    return summed_cross_entropy(model, logits, target.to(device), label_smoothing), lengths.sum().to(device)
 
 
 def perplexity(model, batches) -> float:

@@ -23,11 +23,21 @@ def token_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Tensor
     Raises ValueError when ε is out of range or the logits do not have the shape (B, m, V).
     Source: Sutskever et al. 2014, equation 1; smoothing: Szegedy et al. 2016, section 7.
     """
-    if not 0.0 <= label_smoothing < 1.0:
-        raise ValueError(f"label_smoothing: got {label_smoothing!r}, expected a number in [0, 1)")
+    check_smoothing(label_smoothing)
     device = device_of(model)
     target = batch.target_out.to(device)
     logits = model(batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)).logits
+    return summed_cross_entropy(model, logits, target, label_smoothing), (target != PAD).sum()
+
+
+def check_smoothing(label_smoothing: float) -> None:
+    """Raise ValueError unless it is a number in [0, 1)."""
+    if not 0.0 <= label_smoothing < 1.0:
+        raise ValueError(f"label_smoothing: got {label_smoothing!r}, expected a number in [0, 1)")
+
+
+def summed_cross_entropy(model, logits: torch.Tensor, target: torch.Tensor, label_smoothing: float) -> torch.Tensor:
+    """The sum over all targets (B, n) that are not PAD; a ValueError names the model when its logits are not (B, n, V)."""
     if logits.dim() != 3 or logits.shape[:2] != target.shape:
         raise ValueError(
             f"logits: got the shape {tuple(logits.shape)} from {type(model).__name__}, "
@@ -35,10 +45,8 @@ def token_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Tensor
         )
     rows, wanted = full_precision(logits).flatten(0, 1), target.flatten()
     if label_smoothing:
-        total = smoothed_cross_entropy(rows, wanted, label_smoothing, ignore_index=PAD)
-    else:
-        total = F.cross_entropy(rows, wanted, ignore_index=PAD, reduction="sum")
-    return total, (target != PAD).sum()
+        return smoothed_cross_entropy(rows, wanted, label_smoothing, ignore_index=PAD)
+    return F.cross_entropy(rows, wanted, ignore_index=PAD, reduction="sum")
 
 
 def full_precision(logits: torch.Tensor) -> torch.Tensor:
