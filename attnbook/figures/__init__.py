@@ -1,6 +1,7 @@
 """Figures from plain arrays: nothing here knows a model."""
 
 from .addressing import addressing_flow, memory_machine, shift_kernels
+from .blocks import draw_block, draw_model
 from .curves import bars, curves, training
 from .diagrams import encoder_decoder
 from .documents import document_heat, memory_hops
@@ -13,6 +14,6 @@ from .style import CMAP, COLORS, LINES, style
 from .weights import alignment, text_heat, word_arcs
 
 __all__ = ["CMAP", "COLORS", "LINES", "addressing_flow", "alignment", "bars", "bit_panels", "curves", "document_heat",
-           "encoder_decoder", "head_weights", "legend", "memory_animation", "memory_hops", "memory_machine", "picture",
-           "picture_words", "plane_walk", "pointer_animation", "pointer_steps", "shift_kernels", "style", "text_heat", "tour_ring",
-           "training", "triangulation", "word_arcs", "word_staircase"]
+           "draw_block", "draw_model", "encoder_decoder", "head_weights", "legend", "memory_animation", "memory_hops",
+           "memory_machine", "picture", "picture_words", "plane_walk", "pointer_animation", "pointer_steps", "shift_kernels",
+           "style", "text_heat", "tour_ring", "training", "triangulation", "word_arcs", "word_staircase"]
