@@ -28,6 +28,11 @@ class ProjectedSource(NamedTuple):
     value: torch.Tensor
     scored: torch.Tensor | None = None
 
+    @property
+    def length(self) -> int:
+        """n, the number of positions that a mask has to speak of."""
+        return self.key.shape[-2]
+
     def extend(self, more: ProjectedSource) -> ProjectedSource:
         """The source with further positions at its end: the cache of a decoder, one step on."""
         return ProjectedSource(*(None if a is None else torch.cat([a, b], dim=-2) for a, b in zip(self, more)))
@@ -124,22 +129,35 @@ class MultiHeadAttention(nn.Module):
         except RuntimeError:
             raise ValueError("query and key must have leading dimensions that broadcast, got "
                              f"{tuple(query.shape[:-2])} and {tuple(projected.key.shape[:-3])}") from None
-        m, n = query.shape[-2], projected.key.shape[-2]
+        m, n = query.shape[-2], projected.length
         with_heads = isinstance(mask, torch.Tensor) and mask.dim() == len(batch) + 3
         check_mask(mask, (*batch, self.num_heads, m, n) if with_heads else (*batch, m, n))
         everywhere = mask if mask is None or with_heads or mask.dim() < 3 else mask.unsqueeze(-3)  # (…, 1, m, n)
         context, weights = self._attend(self._split(self.query_projection(query)), projected, everywhere, need_weights)
         output = self.output_projection(context.transpose(-3, -2).flatten(-2))  # heads side by side, then W_o
-        if mask is not None and self.output_projection.bias is not None:
-            some = rows_that_see(mask.any(-3) if with_heads else mask)  # (…, m)
+        if self.output_projection.bias is not None:
+            some = self._rows_that_see(mask.any(-3) if with_heads else mask, m, n)  # (…, m)
             output = output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0)
         return Attended(output, weights)
+
+    def _rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
+        """Which of m queries attend to anything under a mask ``(…, m, n)`` without heads: ``(…, m)``, or None where all do."""
+        return None if mask is None else rows_that_see(mask)
 
     def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
         """Attend in all heads: query ``(…, h, m, d_head)``, context ``(…, h, m, d_head_value)``."""
         scored = source.key if source.scored is None else source.scored
         return attend(self.score, query, source.key, source.value, mask, need_weights=need_weights, projected_keys=scored,
                       dropout=self.dropout)
+
+    def _join(self, context: torch.Tensor) -> torch.Tensor:
+        """Make one vector of those of the heads, ``(…, h, m, d_head_value)`` → ``(…, m, d_model)``."""
+        return self.output_projection(context.transpose(-3, -2).flatten(-2))  # heads side by side, then W_o
+
+    @property
+    def _joined_zeros_differ(self) -> bool:
+        """Whether heads that found nothing would be joined to something else than zeros."""
+        return self.output_projection.bias is not None
 
     def _split(self, projected: torch.Tensor) -> torch.Tensor:
         """``(…, n, h·w)`` → ``(…, h, n, w)``: cut every row into heads, then let the heads be a batch dimension."""

@@ -54,7 +54,8 @@ class Parts:
     >>> swiglu = dataclasses.replace(base, feed_forward=lambda: GatedFeedForward(256, 683, "swiglu"))
 
     d_model          width of the stream
-    attention        () → self-attention of a block; ``cross_attention`` for that over the source
+    attention        () → self-attention of a block; ``cross_attention`` for that over the source; ``causal_attention`` for the
+                     self-attention of a decoder block where it is another than that of an encoder block
     feed_forward     () → the feed-forward sublayer
     wiring           () → a :class:`~attnbook.mechanisms.residual.Wiring`, one for each sublayer
     final_norm       () → what a stack ends with
@@ -79,6 +80,7 @@ class Parts:
     dropout: Make
     encoder_layer: Callable[..., nn.Module] = EncoderLayer
     decoder_layer: Callable[..., nn.Module] = DecoderLayer
+    causal_attention: Make | None = None
     stack: Callable[[Make, int], list[nn.Module]] = _one_each
     encoder: Callable[..., nn.Module] = Encoder
     decoder: Callable[..., nn.Module] = Decoder
@@ -93,7 +95,8 @@ class Parts:
     def make_decoder(self, number: int) -> nn.Module:
         """A stack of ``number`` decoder blocks."""
         def block() -> nn.Module:
-            return self.decoder_layer(self.attention(), self.cross_attention(), self.feed_forward(), self.wiring)
+            own = self.attention if self.causal_attention is None else self.causal_attention
+            return self.decoder_layer(own(), self.cross_attention(), self.feed_forward(), self.wiring)
 
         return self.decoder(self.stack(block, check_positive("num_layers", number)), self.final_norm())
 
