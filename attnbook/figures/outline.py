@@ -168,14 +168,7 @@ def _walk(graph: Graph, root: nn.Module, start: str) -> tuple[list[Part], bool, 
             steps[joined].append(_scale(root, other))
         else:
             raise _Unread
-    used = [n for n in graph.nodes if n.op != "get_attr" and n.op != "placeholder" and n.op != "output"]
-    if len(used) != sum(1 for n in used if _behind(n, start)):  # something else is computed beside the chain
-        raise _Unread
     return steps[0], joined, steps[1]
-
-
-def _behind(node: Node, start: str) -> bool:
-    return any(n.name == start or _behind(n, start) for n in node.all_input_nodes)
 
 
 def _is(node: Node, name: str) -> bool:

@@ -64,7 +64,11 @@ def test_a_wiring_of_one_s_own_is_read_by_its_code_not_its_name():
     (first, _) = read_block(block(PostNorm))
     assert [p.module for p in first.before] == ["LayerNorm"] and [p.module for p in first.behind] == ["dropout", "× 0.5"]
     assert [p.module for p in first.after] == ["LayerNorm"] and first.join == "sum"
-    for wiring in (Gate, Looks, Beside):
+    class Changed(Wiring):  # what is added is not the stream itself
+        def leave(self, x, found):
+            return self.norm(x) + found
+
+    for wiring in (Gate, Looks, Beside, Changed):
         (first, _) = read_block(block(wiring))
         assert first.join == "wiring" and [p.lines[:2] for p in first.after] == [["wiring", wiring.__name__]]
         assert texts(figures.draw_block(block(wiring))).count("residual") == 2
@@ -89,6 +93,9 @@ def test_boxes_say_widths_and_parameters_of_the_live_module():
     assert read_block(layer)[1].part.parameters == 2128 - 64
     shared = nn.Linear(3, 3)
     assert count_parameters(nn.Sequential(shared, shared)) == count_parameters(shared, shared) == 12
+    other = nn.Linear(3, 3)
+    other.weight = shared.weight
+    assert count_parameters(shared, other) == 15
 
 
 def test_post_norm_has_its_norms_on_the_stream_and_pre_norm_in_the_branch():
