@@ -55,6 +55,16 @@ for _language in ("de", "fr"):
              needs="multi30k" + (", alibi-alignments" if (_language, _model) == ("fr", "bahdanau") else ""),
              target=_language, model=_model, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2, steps=1500,
              learning_rate=2e-3)
+for _language, _long in (("de", "German"), ("fr", "French")):
+    _add(f"multi30k-en-{_language}-transformer", "transformer_translation:multi30k",
+         f"Multi30k English to {_long} by a Transformer, mean of the last five checkpoints: BLEU", "20 minutes on one GPU",
+         needs="multi30k", target=_language, precision="bf16")
+    _add(f"multi30k-en-{_language}-transformer-small", "transformer_translation:multi30k",
+         "The same, as long as the small run of chapter 2's model on one CPU core, with its checkpoint", "20 minutes on one CPU core",
+         needs="multi30k", target=_language, pieces=2600, d_model=128, d_feed_forward=256, num_layers=2, dropout=0.1,
+         batch_size=64, steps=3500, learning_rate=4.4e-3, warmup=400, averaged=8, save_every=75,
+         rival=dict(steps=1500, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2),
+         checkpoint=f"multi30k-en-{_language}-transformer-small")
 _add("tatoeba-en-fr", "translation:tatoeba",
      "A small attention model of everyday English and French, with its checkpoint; alignment error rate on Alibi",
      "30 minutes on one CPU core", needs="tatoeba-fra-eng, alibi-alignments")
@@ -206,6 +216,9 @@ for _task, _ff, _lstm, _alone, _tests in (
          sizes={"controller": "lstm", "heads": _lstm[0], "hidden_size": _lstm[1], "num_layers": _lstm[2]})
     _add(f"lstm-{_task}-paper", "ntm:algorithm", f"The paper's run of {_task}, three layers of LSTM", "3 hours on one GPU",
          **_paper, model="lstm", sizes={"hidden_size": _alone[0]}, learning_rate=_alone[1])
+_add("winogender-heads", "masked_words:winogender_heads",
+     "A masked language model of real sentences, with checkpoint: whom it takes Winogender's pronouns for, and where its heads look",
+     "25 minutes on one CPU core", needs="tatoeba-fra-eng, multi30k, wikitext-2, winogender")
 
 
 def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", device: str | None = None,

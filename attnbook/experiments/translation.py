@@ -82,7 +82,8 @@ def alibi(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"))
     return {"all": _aer_of(gold, model, pieces_in, pieces_out), "by_words": rows}
 
 
-def _validation_loss(pairs, pieces_in, pieces_out):
+def validation_loss(pairs, pieces_in, pieces_out):
+    """A function of a model: its loss on pairs of pieces, without smoothing, in nats a piece."""
     batches = SequenceBatches(pairs, pieces_in.vocab, pieces_out.vocab, 256)
 
     def evaluate(model) -> float:
@@ -122,28 +123,42 @@ def multi30k(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results
 def train_on_multi30k(make, *, seed: int, device: str, target: str, pieces: int, label_smoothing: float, batch_size: int,
                       steps: int, learning_rate: float, precision: str):
     """Train ``make(source_size, target_size)`` on Multi30k; the figures, the model and the pieces of both sides."""
-    parts = {split: corpora.multi30k("en", target, split) for split in ("train", "valid", "test2016")}
-    pieces_in = subwords.Subwords.train((s.source for s in parts["train"]), pieces)
-    pieces_out = subwords.Subwords.train((s.target for s in parts["train"]), pieces)
+    parts, pieces_in, pieces_out = read_multi30k(target, pieces)
     train = subwords.to_pairs(parts["train"], pieces_in, pieces_out, 80)
     batches = SequenceBatches(train, pieces_in.vocab, pieces_out.vocab, batch_size, seed=seed)
     torch.manual_seed(seed)
     net = make(len(pieces_in), len(pieces_out))
-    evaluate = _validation_loss(subwords.to_pairs(parts["valid"], pieces_in, pieces_out), pieces_in, pieces_out)
+    evaluate = validation_loss(subwords.to_pairs(parts["valid"], pieces_in, pieces_out), pieces_in, pieces_out)
     history = fit(net, batches, lambda m, b: token_loss(m, b, label_smoothing=label_smoothing), steps=steps,
                   learning_rate=learning_rate, schedule=cosine_decay(steps, 200), seed=seed, device=device,
                   precision=precision, evaluate=evaluate, evaluate_every=max(1, steps // 12))
-    sources, references = zip(*parts["test2016"])
     figures = {"parameters": sum(p.numel() for p in net.parameters()),
                "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
-               "training_seconds": round(history.seconds, 1)}
+               "training_seconds": round(history.seconds, 1), **bleu_figures(net, parts["test2016"], pieces_in, pieces_out)}
+    return figures, net, pieces_in, pieces_out
+
+
+def read_multi30k(target: str, pieces: int, joint: bool = False):
+    """The three parts of Multi30k English to ``target``, and the pieces of both sides; ``joint``: one set learned from both."""
+    parts = {split: corpora.multi30k("en", target, split) for split in ("train", "valid", "test2016")}
+    sides = [[pair.source for pair in parts["train"]], [pair.target for pair in parts["train"]]]
+    if joint:
+        both = subwords.Subwords.train(sides[0] + sides[1], pieces)
+        return parts, both, both
+    return parts, *(subwords.Subwords.train(side, pieces) for side in sides)
+
+
+def bleu_figures(net, sentences, pieces_in, pieces_out) -> dict:
+    """BLEU of greedy translations, all and by length, and of those with a beam of 5."""
+    sources, references = zip(*sentences)
+    figures = {}
     for name, beam_size in (("greedy", 1), ("beam5", 5)):
         found = translate(net, sources, pieces_in, pieces_out, beam_size=beam_size)
         score = bleu(found, list(references))
         figures[f"bleu_{name}"], figures["bleu_signature"] = round(score.score, 2), score.signature
         if name == "greedy":
             figures["bleu_by_words"] = _bleu_by_length(sources, found, references)
-    return figures, net, pieces_in, pieces_out
+    return figures
 
 
 def _bleu_by_length(sources, found, references) -> list[dict]:
@@ -179,7 +194,7 @@ def tatoeba(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"
                               pieces_out.vocab, batch_size, seed=seed)
     torch.manual_seed(seed)
     net = Bahdanau(len(pieces_in), len(pieces_out), d_embed=d_embed, hidden_size=hidden_size, dropout=dropout)
-    evaluate = _validation_loss(subwords.to_pairs(valid, pieces_in, pieces_out), pieces_in, pieces_out)
+    evaluate = validation_loss(subwords.to_pairs(valid, pieces_in, pieces_out), pieces_in, pieces_out)
     history = fit(net, batches, lambda m, b: token_loss(m, b, label_smoothing=label_smoothing), steps=steps,
                   learning_rate=learning_rate, schedule=cosine_decay(steps, 500), seed=seed, device=device,
                   evaluate=evaluate, evaluate_every=max(1, steps // 12))
