@@ -62,8 +62,8 @@ for _language, _long in (("de", "German"), ("fr", "French")):
     _add(f"multi30k-en-{_language}-transformer-small", "transformer_translation:multi30k",
          "The same, as long as the small run of chapter 2's model on one CPU core, with its checkpoint", "20 minutes on one CPU core",
          needs="multi30k", target=_language, pieces=2600, d_model=128, d_feed_forward=256, num_layers=2, dropout=0.1,
-         batch_size=64, steps=3500, learning_rate=4.4e-3, warmup=400, averaged=8, save_every=75,
-         rival=dict(steps=1500, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2),
+         batch_size=64, steps=4300, learning_rate=4.4e-3, warmup=400, averaged=8, save_every=75,
+         rival=dict(steps=1500, batch_size=128, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2),
          checkpoint=f"multi30k-en-{_language}-transformer-small")
 _add("tatoeba-en-fr", "translation:tatoeba",
      "A small attention model of everyday English and French, with its checkpoint; alignment error rate on Alibi",

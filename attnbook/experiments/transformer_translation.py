@@ -37,8 +37,8 @@ def multi30k(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results
         joint: one set of pieces for both languages, and one matrix for both embeddings and the output, as in the paper.
         learning_rate: the largest, at step ``warmup``; after it the rate falls with the root of the step.
         averaged, save_every: how many checkpoints are averaged, and the steps between them.
-        rival: ``steps``, ``pieces``, ``d_embed``, ``hidden_size``, ``dropout`` of a run of chapter 2's model; before training
-            both are timed in alternating blocks, on the same sentences.
+        rival: ``steps``, ``batch_size``, ``pieces``, ``d_embed``, ``hidden_size``, ``dropout`` of a run of chapter 2's model;
+            before training both are timed in alternating blocks, on the same sentences.
         checkpoint: name of the stored weights; none are stored when empty.
     """
     parts, pieces_in, pieces_out = read_multi30k(target, pieces, joint)
@@ -55,7 +55,7 @@ def multi30k(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results
 
     figures = {}
     if rival is not None:
-        figures["equal_time"] = _equal_time(make(), rival, parts["train"], target, batches, pieces_in, pieces_out, loss, steps, seed)
+        figures["equal_time"] = _equal_time(make(), rival, parts["train"], target, batch_size, pieces_in, pieces_out, loss, steps, seed)
     net = make()
     evaluate = validation_loss(subwords.to_pairs(parts["valid"], pieces_in, pieces_out), pieces_in, pieces_out)
     with tempfile.TemporaryDirectory() as kept:
@@ -104,16 +104,23 @@ def alternating(models: dict, rounds: list[dict], loss) -> dict[str, list[float]
     return spent
 
 
-def _equal_time(ours, rival: dict, sentences, target, batches, pieces_in, pieces_out, loss, steps, seed, *, rounds=13, block=4) -> dict:
-    """How many steps of ours take as long as the rival's run: from the median ratio of the rounds, the first left out."""
+def _equal_time(ours, rival: dict, sentences, target, batch_size, pieces_in, pieces_out, loss, steps, seed, *, rounds=13, block=4) -> dict:
+    """How many steps of ours take as long as the rival's run: from the median ratio of the rounds, the first left out.
+
+    The rival gets batches of its own size, and ours the same sentences, cut into batches of our size.
+    """
     _, theirs_in, theirs_out = read_multi30k(target, rival["pieces"])
     sizes = {name: rival[name] for name in ("d_embed", "hidden_size", "dropout")}
     models = {"transformer": ours, "rival": Bahdanau(len(theirs_in), len(theirs_out), **sizes)}
-    # The same sentences in the pieces of each; none of them is so long that it was left out.
-    pairs = {"transformer": (subwords.to_pairs(sentences, pieces_in, pieces_out), pieces_in.vocab, pieces_out.vocab),
-             "rival": (subwords.to_pairs(sentences, theirs_in, theirs_out), theirs_in.vocab, theirs_out.vocab)}
-    sets = [{name: [collate([made[i] for i in batches.indices(r * block + k)], source, goal) for k in range(block)]
-             for name, (made, source, goal) in pairs.items()} for r in range(rounds)]
+    own, their = subwords.to_pairs(sentences, pieces_in, pieces_out), subwords.to_pairs(sentences, theirs_in, theirs_out)
+    batches = SequenceBatches(their, theirs_in.vocab, theirs_out.vocab, rival["batch_size"], seed=seed)
+    sets = []
+    for r in range(rounds):
+        chosen = [batches.indices(r * block + k) for k in range(block)]
+        cut = [sorted(some, key=lambda i: len(own[i].source))[at:at + batch_size]
+               for some in chosen for at in range(0, len(some), batch_size)]
+        sets.append({"rival": [batches.batch(r * block + k) for k in range(block)],
+                     "transformer": [collate([own[i] for i in some], pieces_in.vocab, pieces_out.vocab) for some in cut]})
     spent = alternating(models, sets, loss)
     ratios = [b / a for a, b in zip(spent["transformer"][1:], spent["rival"][1:])]
     ratio = statistics.median(ratios)

@@ -65,7 +65,7 @@ def test_the_last_checkpoints_are_averaged(captions, monkeypatch):
 
 
 def test_separate_pieces_and_the_clock_beside_a_rival(captions, tmp_path):
-    rival = dict(steps=40, pieces=60, d_embed=8, hidden_size=8, dropout=0.0)
+    rival = dict(steps=40, batch_size=20, pieces=60, d_embed=8, hidden_size=8, dropout=0.0)
     path = reproduce("multi30k-en-de-transformer-small", out=tmp_path, device="cpu", commit="abc",
                      **{**TINY, "joint": False, "rival": rival, "checkpoint": "apart"})
     figures = json.loads(path.read_text())["figures"]
