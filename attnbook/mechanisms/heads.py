@@ -134,8 +134,8 @@ class MultiHeadAttention(nn.Module):
         check_mask(mask, (*batch, self.num_heads, m, n) if with_heads else (*batch, m, n))
         everywhere = mask if mask is None or with_heads or mask.dim() < 3 else mask.unsqueeze(-3)  # (…, 1, m, n)
         context, weights = self._attend(self._split(self.query_projection(query)), projected, everywhere, need_weights)
-        output = self.output_projection(context.transpose(-3, -2).flatten(-2))  # heads side by side, then W_o
-        if self.output_projection.bias is not None:
+        output = self._join(context)
+        if self._joined_zeros_differ:
             some = self._rows_that_see(mask.any(-3) if with_heads else mask, m, n)  # (…, m)
             output = output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0)
         return Attended(output, weights)

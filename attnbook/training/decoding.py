@@ -73,7 +73,8 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
             running = ~finished[active]
             log_probs = log_probs.index_add(0, active, torch.where(running, best, 0.0))
             tokens.append(active.new_full((batch,), PAD).index_copy(0, active, token.masked_fill(~running, PAD)))
-            if step.weights is not None:
+            # A model that reads its source shortened has weights over something else than the positions of the source.
+            if step.weights is not None and step.weights.shape[-1] == width:
                 weights.append(step.weights.new_zeros(batch, width).index_copy(0, active, step.weights))
             finished = finished.index_copy(0, active, ~running | (token == EOS))
             keep = _still_running(finished[active])
