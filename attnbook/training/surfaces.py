@@ -1,0 +1,116 @@
+"""The loss around a point of weight space: two random directions, scaled filter by filter, and the loss on a grid between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+__all__ = ["curvatures", "loss_surface", "random_directions"]
+
+
+def random_directions(model: torch.nn.Module, seed: int, count: int = 2) -> list[dict[str, torch.Tensor]]:
+    """Random directions in the space of the weights, each filter as long as the filter of the model.
+
+    ``d_ij ← d_ij / ‖d_ij‖ · ‖θ_ij‖``  with d_ij the part of a Gaussian direction that belongs to filter j of parameter i
+
+    A filter is what makes one number of a layer's result: a row of a matrix (of an embedding: the vector of a token). Biases and
+    the parameters of norms, tensors of one dimension, stay where they are: their direction is 0. Without the scaling, a model
+    with large weights would look flat and one with small weights sharp, though they may compute the same.
+
+    Args:
+        model: its weights are θ; they stay as they are.
+        seed: of the Gaussian numbers, which are drawn on the CPU.
+        count: how many directions.
+
+    Returns:
+        a dict for each direction, from the name of a parameter to a tensor of its shape.
+
+    Source: Li et al. 2018, section 4.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for _ in range(count):
+        direction = {}
+        for name, weight in model.named_parameters():
+            noise = torch.randn(weight.shape, generator=generator).to(weight)
+            if weight.dim() < 2:
+                direction[name] = torch.zeros_like(noise)
+                continue
+            rows, filters = noise.flatten(1), weight.detach().flatten(1)
+            scale = filters.norm(dim=1, keepdim=True) / rows.norm(dim=1, keepdim=True)
+            direction[name] = (rows * scale).view_as(noise)
+        found.append(direction)
+    return found
+
+
+def loss_surface(model: torch.nn.Module, directions: Sequence[Mapping[str, torch.Tensor]],
+                 loss: Callable[[torch.nn.Module], object], grid: Sequence[float]) -> torch.Tensor:
+    """The loss on a grid in the plane through the model's weights θ: ``Z[i, j] = loss at θ + grid[i]·d_1 + grid[j]·d_2``.
+
+    The weights and buffers of the model are afterwards the same to the last bit, also where the loss raises an error.
+
+    Args:
+        model: in the mode (training or evaluation) in which the loss is to be taken.
+        directions: two, as :func:`random_directions` makes them.
+        loss: from the model to a number, the same for the same weights: no dropout, a fixed batch.
+        grid: steps along each direction; 0 is the model itself.
+
+    Returns:
+        Z ``(len(grid), len(grid))``, float64 on the CPU.
+
+    Raises:
+        ValueError: for another number of directions, an empty grid, or directions that do not fit the model.
+
+    Source: Li et al. 2018, section 4.
+    """
+    steps = [float(step) for step in grid]
+    if len(directions) != 2 or not steps:
+        raise ValueError(f"directions must be two and grid not empty, got {len(directions)} directions and {len(steps)} steps")
+    weights = dict(model.named_parameters())
+    for k, direction in enumerate(directions):
+        shapes = {name: tuple(value.shape) for name, value in direction.items()}
+        if shapes != {name: tuple(value.shape) for name, value in weights.items()}:
+            raise ValueError(f"directions[{k}] must have a tensor for every parameter of the model, of its shape")
+    at = {name: value.detach().clone() for name, value in model.state_dict(keep_vars=True).items()}
+    start = {name: value.detach().clone() for name, value in weights.items()}
+    surface = torch.empty(len(steps), len(steps), dtype=torch.float64)
+    try:
+        with torch.no_grad():
+            for i, a in enumerate(steps):
+                for j, b in enumerate(steps):
+                    for name, weight in weights.items():
+                        weight.copy_(start[name] + a * directions[0][name] + b * directions[1][name])
+                    surface[i, j] = float(loss(model))
+    finally:
+        with torch.no_grad():
+            for name, value in model.state_dict(keep_vars=True).items():
+                value.copy_(at[name])
+    return surface
+
+
+def curvatures(surface: torch.Tensor, step: float) -> torch.Tensor:
+    """The two curvatures of a surface at the inner points of its grid, the smaller first.
+
+    They are the eigenvalues of ``[[Z_aa, Z_ab], [Z_ab, Z_bb]]``, second derivatives by central differences:
+    ``Z_aa = (Z[i+1, j] − 2 Z[i, j] + Z[i−1, j]) / step²``,
+    ``Z_ab = (Z[i+1, j+1] − Z[i+1, j−1] − Z[i−1, j+1] + Z[i−1, j−1]) / (4 step²)``.
+
+    Args:
+        surface: ``(n, n)``, n ≥ 3.
+        step: distance of two points of the grid.
+
+    Returns:
+        ``(n − 2, n − 2, 2)``. Where the smaller one is below 0 the surface bends down: it is not convex there.
+
+    Raises:
+        ValueError: for another shape, or a step that is not above 0.
+    """
+    if surface.dim() != 2 or min(surface.shape) < 3 or not step > 0:
+        raise ValueError(f"surface must be (n, n) with n of at least 3 and step above 0, got {tuple(surface.shape)} and {step!r}")
+    z = surface.double()
+    inner = z[1:-1, 1:-1]
+    aa, bb = z[2:, 1:-1] - 2 * inner + z[:-2, 1:-1], z[1:-1, 2:] - 2 * inner + z[1:-1, :-2]
+    ab = (z[2:, 2:] - z[2:, :-2] - z[:-2, 2:] + z[:-2, :-2]) / 4
+    middle, half = (aa + bb) / 2, (((aa - bb) / 2) ** 2 + ab**2).sqrt()
+    return torch.stack([middle - half, middle + half], dim=-1) / step**2
