@@ -16,6 +16,7 @@ from . import (
     long_sources,
     memory,
     pointing,
+    scaled_dot_product,
     scores,
     self_attention,
     soft_and_hard,
