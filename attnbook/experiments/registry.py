@@ -97,6 +97,9 @@ for _model in ("lstmn", "lstm"):
     _add(f"{_model}-wikitext-2", "language:wikitext", f"Sentences of WikiText-2 by words, {_model.upper()}: perplexity",
          "3 minutes on one CPU core", needs="wikitext-2", model=_model)
 
+_add("loss-surfaces", "surfaces:around_minima", "Loss around trained stacks of blocks, with residuals and without, in random planes",
+     "4 minutes on one CPU core")
+
 for _kind in ("adding", "multiplication"):
     _add(f"feed-forward-attention-{_kind}", "documents:long_sums",
          f"Feed-forward attention and its mean on {_kind}, 100 and 1000 steps", "10 minutes on one CPU core", kind=_kind)

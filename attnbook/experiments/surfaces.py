@@ -51,31 +51,30 @@ def smoothness(surface: torch.Tensor, grid: torch.Tensor) -> dict[str, float]:
     """Three numbers of a surface, each 0 for a bowl.
 
     bends_down  share of the inner points where it curves downwards in some direction
-    minima      points inside the grid, beside the lowest one, that lie below their eight neighbours
+    minima      points inside the grid that lie below their eight neighbours, and not lowest of all
     detours     over its rows and columns: how far the loss goes up and down beyond one descent and one climb, as a share of its
                 range in the whole plane; mean
     """
     z = surface.double()
     bends = (curvatures(z, float(grid[1] - grid[0]))[..., 0] < 0).double().mean()
-    lowest = F.unfold(F.pad(z, (1, 1, 1, 1), value=float("inf"))[None, None], 3)[0]
-    inner = torch.zeros_like(z, dtype=torch.bool)
-    inner[1:-1, 1:-1] = True
-    minima = (lowest[4] < torch.cat([lowest[:4], lowest[5:]]).amin(0)) & inner.flatten()
+    around = F.unfold(z[None, None], 3)[0]  # (9, inner points), the point itself in the middle
+    minima = (around[4] < torch.cat([around[:4], around[5:]]).amin(0)) & (around[4] > z.min())
     lines = torch.cat([z, z.T])
     needed = lines[:, 0] + lines[:, -1] - 2 * lines.amin(1)
     detours = (lines.diff(dim=1).abs().sum(1) - needed).clamp(min=0) / (z.max() - z.min())
-    return {"bends_down": float(bends), "minima": int(minima.sum()) - 1 if minima.any() else 0, "detours": float(detours.mean())}
+    return {"bends_down": float(bends), "minima": int(minima.sum()), "detours": float(detours.mean())}
 
 
 def around_minima(*, seed: int = 0, device: torch.device | str = "cpu", folder: object = None, layers: tuple[int, ...] = (2, 4),
-                  seeds: int = 3, planes: int = 2, steps: int = 600, learning_rate: float = 2e-3, points: int = 25,
-                  rows: int = 256) -> dict[str, Any]:
-    """Train stacks with post-norm and without residuals, the same budget and seeds, and take the loss in planes around them.
+                  wirings: tuple[str, ...] = tuple(WIRINGS), seeds: int = 3, planes: int = 2, steps: int = 600,
+                  learning_rate: float = 2e-3, points: int = 21, rows: int = 128) -> dict[str, Any]:
+    """Train stacks with and without residuals, the same budget and seeds, and take the loss in planes around them.
 
     Returns:
-        ``runs``, a row a model and plane with the loss at its end and what :func:`smoothness` says, and ``surfaces`` of the
-        models of the first seed, by "wiring/layers/plane".
+        ``runs``, a row a model and plane with the loss at its end, what :func:`smoothness` says of the plane, and under "near"
+        what it says of the inner half of it; and ``surfaces`` of the models of the first seed, by "wiring/layers/plane".
     """
+    quarter = points // 4
     grid = torch.linspace(-1, 1, points)
     held_out = tuple(t.to(device) for t in DigitBatches(rows, seed=999).batch(0))
 
@@ -85,7 +84,7 @@ def around_minima(*, seed: int = 0, device: torch.device | str = "cpu", folder: 
 
     found, surfaces = [], {}
     for depth in layers:
-        for wiring in ("post-norm", "no residual"):
+        for wiring in wirings:
             for start in range(seed, seed + seeds):
                 model = sorting_stack(wiring, depth, seed=start)
                 history = fit(model, DigitBatches(seed=start), sorting_loss, steps=steps, learning_rate=learning_rate, device=device,
@@ -94,7 +93,8 @@ def around_minima(*, seed: int = 0, device: torch.device | str = "cpu", folder: 
                 for plane in range(planes):
                     z = loss_surface(model, random_directions(model, plane), loss, grid.tolist())
                     found.append({"wiring": wiring, "layers": depth, "seed": start, "plane": plane, "trained": history.losses[-1],
-                                  "loss": float(z[points // 2, points // 2]), "highest": float(z.max()), **smoothness(z, grid)})
+                                  "loss": float(z[points // 2, points // 2]), "highest": float(z.max()), **smoothness(z, grid),
+                                  "near": smoothness(z[quarter:-quarter, quarter:-quarter], grid)})
                     if start == seed:
                         surfaces[f"{wiring}/{depth}/{plane}"] = [[round(value, 4) for value in row] for row in z.tolist()]
     return {"runs": found, "surfaces": surfaces, "grid": grid.tolist()}
