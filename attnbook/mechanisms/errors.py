@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["require", "check_tensor", "check_mask", "check_positive", "common_shape"]
+__all__ = ["require", "check_tensor", "check_mask", "check_positive", "check_whole", "common_shape"]
 
 
 def require(condition: bool, message: str) -> None:
@@ -30,6 +30,14 @@ def check_tensor(name: str, value: object, *, width: int | None = None) -> torch
         raise ValueError(f"{name} must hold floating point numbers, got {value.dtype}")
     if width is not None and value.shape[-1] != width:
         raise ValueError(f"{name} must have width {width} (its last dimension), got shape {tuple(value.shape)}")
+    return value
+
+
+def check_whole(name: str, value: object) -> torch.Tensor:
+    """Return ``value``, a tensor of whole numbers, or raise a ``ValueError``."""
+    if not isinstance(value, torch.Tensor) or value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        came = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
+        raise ValueError(f"{name} must be a tensor of whole numbers, got {came}")
     return value
 
 

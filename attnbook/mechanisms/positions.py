@@ -54,6 +54,11 @@ def shift_matrix(shift: int, d_model: int, *, base: float = 10_000.0, dtype: tor
     return torch.block_diag(*torch.stack([cos, sin, -sin, cos], dim=-1).view(-1, 2, 2)).to(dtype)
 
 
+def wave_vectors(position: torch.Tensor, d_model: int, base: float = 10_000.0) -> torch.Tensor:
+    """The sinusoidal vectors of any numbers ``(…)``, float64 ``(…, d_model)``; see :func:`sinusoids`."""
+    return _waves(position.double(), _frequencies(d_model, base, position.device))
+
+
 def _waves(position: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
     angle = position[..., None] * frequencies  # (…, d / 2)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (…, d)
@@ -103,7 +108,7 @@ class SinusoidalPositions(nn.Module):
         n = x.shape[-2]
         if isinstance(offset, torch.Tensor):  # computed, not looked up: a table's length would have to wait for the GPU
             position = offset[:, None] + torch.arange(n, device=x.device)
-            return x + _waves(position.double(), _frequencies(self.d_model, self.base, x.device)).to(x.dtype)
+            return x + wave_vectors(position, self.d_model, self.base).to(x.dtype)
         table = self._table
         if table is None or table.shape[0] < offset + n or table.dtype != x.dtype or table.device != x.device:
             length = max(64, 1 << (offset + n - 1).bit_length())

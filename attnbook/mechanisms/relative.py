@@ -63,26 +63,40 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
         require("score" not in options, "score cannot be chosen: relative positions are defined for the scaled inner product")
         super().__init__(d_model, num_heads, **options)
         self.max_distance = check_positive("max_distance", max_distance)
-        self.key_distance = _table(2 * max_distance + 1, self.d_head) if relative_keys else None  # a^K
-        self.value_distance = _table(2 * max_distance + 1, self.d_head_value) if relative_values else None  # a^V
+        self.key_distance = relation_table(2 * max_distance + 1, self.d_head) if relative_keys else None  # a^K
+        self.value_distance = relation_table(2 * max_distance + 1, self.d_head_value) if relative_values else None  # a^V
 
     def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
-        m, n = query.shape[-2], source.key.shape[-2]
-        index = relative_index(m, n, self.max_distance, query.device)  # (m, n)
-        query = query * self.d_head**-0.5
-        scores = query @ source.key.transpose(-1, -2)  # (…, h, m, n)
-        if self.key_distance is not None:
-            by_distance = query @ self.key_distance.T  # (…, h, m, 2K + 1)
-            scores = scores + by_distance.gather(-1, index.expand(scores.shape))
-        weights = masked_softmax(scores, mask)
-        used = weights if self.dropout is None else self.dropout(weights)
-        context = used @ source.value  # (…, h, m, d_head_value)
-        if self.value_distance is not None:
-            shares = used.new_zeros(*used.shape[:-1], 2 * self.max_distance + 1)
-            shares = shares.scatter_add(-1, index.expand(used.shape), used)  # the weight of each distance
-            context = context + shares @ self.value_distance.to(shares.dtype)
-        return Attended(context, weights if need_weights else None)
+        index = relative_index(query.shape[-2], source.key.shape[-2], self.max_distance, query.device)  # (m, n)
+        relations = [(index, self.key_distance, self.value_distance)]
+        return attend_with_relations(query * self.d_head**-0.5, source, relations, mask, self.dropout, need_weights)
 
 
-def _table(rows: int, width: int) -> nn.Parameter:
+def attend_with_relations(query: torch.Tensor, source: ProjectedSource, relations: list[tuple], mask: torch.Tensor | None,
+                          dropout: nn.Module | None, need_weights: bool) -> Attended:
+    """Attend where every pair has vectors of its relation, looked up in tables of R rows, without a vector for each pair.
+
+    Args:
+        query: ``(…, h, m, d_head)``, scaled.
+        relations: of each kind the index of every pair, broadcastable to ``(…, h, m, n)``, and the tables for keys
+            ``(R, d_head)`` and for values ``(R, d_head_value)``, or None where there is none. Several kinds add up.
+    """
+    scores = query @ source.key.transpose(-1, -2)  # (…, h, m, n)
+    for index, keys, _ in relations:
+        if keys is not None:
+            by_relation = query @ keys.T  # (…, h, m, R)
+            scores = scores + by_relation.gather(-1, index.expand(scores.shape))
+    weights = masked_softmax(scores, mask)
+    used = weights if dropout is None else dropout(weights)
+    context = used @ source.value  # (…, h, m, d_head_value)
+    for index, _, values in relations:
+        if values is not None:
+            shares = used.new_zeros(*used.shape[:-1], len(values))
+            shares = shares.scatter_add(-1, index.expand(used.shape), used)  # the weight of each relation
+            context = context + shares @ values.to(shares.dtype)
+    return Attended(context, weights if need_weights else None)
+
+
+def relation_table(rows: int, width: int) -> nn.Parameter:
+    """A learned vector for each of so many relations."""
     return nn.Parameter(nn.init.xavier_uniform_(torch.empty(rows, width)))
