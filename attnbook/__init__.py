@@ -1,8 +1,9 @@
 """attnbook: attention mechanisms, each in one place, each tested. The library of the book "Attention, Cell by Cell"."""
 
 from .mechanisms import (SCORES, AdditiveScore, Attended, ContentScore, DotScore, Dropout, FeedForward, GatedFeedForward,
-                         GeneralScore, LayerNorm, LearnedPositions, LocationScore, MultiHeadAttention, PostNorm, PreNorm,
-                         ReducedRankScore, RelativeMultiHeadAttention, RMSNorm, ScaledDotScore, Score, SinusoidalPositions,
+                         GeneralScore, LayerNorm, LearnedPositions, LinformerAttention, LocalAttention, LocationScore,
+                         MemoryCompressedAttention, MixtureOfExperts, MultiHeadAttention, PostNorm, PreNorm,
+                         ReducedRankScore, RelativeMultiHeadAttention, RMSNorm, ScaledDotScore, Score, SinusoidalPositions, Switch,
                          address, attend, attend_window, causal_mask, make_score, masked_softmax, padding_mask, sinusoids)
 from .models import (LSTMN, NTM, Bahdanau, Captioner, FeedForwardAttention, HierarchicalAttention, Luong, MemoryNetwork,
                      PointerNetwork, Seq2Seq, Transformer, TransformerEncoderModel, TransformerLM, paper_parts)
@@ -11,11 +12,12 @@ __version__ = "0.1.0"
 
 __all__ = ["LSTMN", "NTM", "SCORES", "AdditiveScore", "Attended", "Bahdanau", "Captioner", "ContentScore", "DotScore",
            "Dropout", "FeedForward", "FeedForwardAttention", "GatedFeedForward", "GeneralScore", "HierarchicalAttention",
-           "LayerNorm", "LearnedPositions", "LocationScore", "Luong", "MemoryNetwork", "MultiHeadAttention", "PointerNetwork",
+           "LayerNorm", "LearnedPositions", "LinformerAttention", "LocalAttention", "LocationScore", "Luong",
+           "MemoryCompressedAttention", "MemoryNetwork", "MixtureOfExperts", "MultiHeadAttention", "PointerNetwork",
            "PostNorm", "PreNorm", "RMSNorm", "ReducedRankScore", "RelativeMultiHeadAttention", "ScaledDotScore", "Score",
-           "Seq2Seq", "SinusoidalPositions", "Transformer", "TransformerEncoderModel", "TransformerLM", "__version__",
-           "address", "attend", "attend_window", "causal_mask", "make_score", "masked_softmax", "padding_mask", "paper_parts",
-           "setup", "sinusoids"]
+           "Seq2Seq", "SinusoidalPositions", "Switch", "Transformer", "TransformerEncoderModel", "TransformerLM",
+           "__version__", "address", "attend", "attend_window", "causal_mask", "make_score", "masked_softmax", "padding_mask",
+           "paper_parts", "setup", "sinusoids"]
 
 
 def __getattr__(name):

@@ -2,11 +2,14 @@
 
 from .addressing import Addressed, address
 from .attend import Attended, attend
+from .compressed import LengthProjection, LinformerAttention, MemoryCompressedAttention
 from .dropout import Dropout
+from .experts import MixtureOfExperts, Switch, balance_loss
 from .feed_forward import FeedForward, GatedFeedForward
 from .heads import MultiHeadAttention, ProjectedSource
+from .local import LocalAttention
 from .masks import causal_mask, masked_softmax, padding_mask
-from .norms import LayerNorm, RMSNorm
+from .norms import BatchNorm, LayerNorm, RMSNorm
 from .positions import LearnedPositions, NoPositions, SinusoidalPositions, shift_matrix, sinusoids
 from .relative import RelativeMultiHeadAttention, relative_index
 from .residual import NoResidual, PostNorm, PreNorm, ReZero, Wiring
@@ -16,10 +19,12 @@ from .scores import (AdditiveScore, ContentScore, DotScore, GeneralScore, Locati
 from .syntactic import StructuralPositions, SyntacticMultiHeadAttention, tree_depth, tree_distance, tree_offset
 from .windows import PredictedPosition, WindowedSource, attend_window, monotonic_position, window_index
 
-__all__ = ["SCORES", "AdditiveScore", "Addressed", "Attended", "ContentScore", "DotScore", "Dropout", "FeedForward",
-           "GatedFeedForward", "GeneralScore", "LayerNorm", "LearnedPositions", "LocationScore", "MultiHeadAttention",
-           "NoPositions", "NoResidual", "PostNorm", "PreNorm", "PredictedPosition", "ProjectedSource", "RMSNorm", "ReZero",
-           "ReducedRankScore", "RelativeMultiHeadAttention", "ScaledDotScore", "Score", "SinusoidalPositions",
-           "StructuralPositions", "SyntacticMultiHeadAttention", "WindowedSource", "Wiring", "address", "attend",
-           "attend_window", "causal_mask", "make_score", "masked_softmax", "monotonic_position", "padding_mask",
-           "relative_index", "shift_matrix", "sinusoids", "tree_depth", "tree_distance", "tree_offset", "window_index"]
+__all__ = ["SCORES", "AdditiveScore", "Addressed", "Attended", "BatchNorm", "ContentScore", "DotScore", "Dropout",
+           "FeedForward", "GatedFeedForward", "GeneralScore", "LayerNorm", "LearnedPositions", "LengthProjection",
+           "LinformerAttention", "LocalAttention", "LocationScore", "MemoryCompressedAttention", "MixtureOfExperts",
+           "MultiHeadAttention", "NoPositions", "NoResidual", "PostNorm", "PreNorm", "PredictedPosition", "ProjectedSource",
+           "RMSNorm", "ReZero", "ReducedRankScore", "RelativeMultiHeadAttention", "ScaledDotScore", "Score",
+           "SinusoidalPositions", "StructuralPositions", "Switch", "SyntacticMultiHeadAttention", "WindowedSource", "Wiring",
+           "address", "attend", "attend_window", "balance_loss", "causal_mask", "make_score", "masked_softmax",
+           "monotonic_position", "padding_mask", "relative_index", "shift_matrix", "sinusoids", "tree_depth",
+           "tree_distance", "tree_offset", "window_index"]

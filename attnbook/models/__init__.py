@@ -14,8 +14,8 @@ from .pointer_baselines import FixedDictionary
 from .seq2seq import Seq2Seq
 from .transformer import Transformer
 from .transformer_language import TransformerEncoderModel, TransformerLM
-from .transformer_parts import Parts, paper_parts
+from .transformer_parts import Parts, alternating, paper_parts
 
 __all__ = ["LSTMN", "NTM", "Bahdanau", "Captioner", "FeedForwardAttention", "FixedDictionary", "HierarchicalAttention",
            "LSTMLanguageModel", "Luong", "MemoryNetwork", "Parts", "PointerNetwork", "Seq2Seq", "Transformer",
-           "TransformerEncoderModel", "TransformerLM", "paper_parts"]
+           "TransformerEncoderModel", "TransformerLM", "alternating", "paper_parts"]

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ..mechanisms.dropout import Dropout
-from ..mechanisms.errors import check_positive
+from ..mechanisms.errors import check_positive, require
 from ..mechanisms.feed_forward import FeedForward
 from ..mechanisms.heads import MultiHeadAttention
 from ..mechanisms.norms import LayerNorm
@@ -19,7 +19,7 @@ from ..mechanisms.positions import SinusoidalPositions
 from ..mechanisms.residual import PostNorm, Wiring
 from .transformer_layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 
-__all__ = ["Parts", "ScaledEmbedding", "paper_parts"]
+__all__ = ["Parts", "ScaledEmbedding", "alternating", "paper_parts"]
 
 Make = Callable[[], nn.Module]
 
@@ -87,10 +87,11 @@ class Parts:
 
     def make_encoder(self, number: int) -> nn.Module:
         """A stack of ``number`` encoder blocks."""
-        def block() -> nn.Module:
-            return self.encoder_layer(self.attention(), self.feed_forward(), self.wiring)
+        return self.encoder(self.stack(self.make_encoder_block, check_positive("num_layers", number)), self.final_norm())
 
-        return self.encoder(self.stack(block, check_positive("num_layers", number)), self.final_norm())
+    def make_encoder_block(self) -> nn.Module:
+        """One block of an encoder, which is also that of a decoder without a source."""
+        return self.encoder_layer(self.attention(), self.feed_forward(), self.wiring)
 
     def make_decoder(self, number: int) -> nn.Module:
         """A stack of ``number`` decoder blocks."""
@@ -99,6 +100,19 @@ class Parts:
             return self.decoder_layer(own(), self.cross_attention(), self.feed_forward(), self.wiring)
 
         return self.decoder(self.stack(block, check_positive("num_layers", number)), self.final_norm())
+
+
+def alternating(*parts: Parts) -> Callable[[Make, int], list[nn.Module]]:
+    """A ``stack`` whose encoder blocks are those of several parts in turn: the first, the second, …, and the first again.
+
+    >>> local, compressed = (dataclasses.replace(base, attention=make) for make in (make_local, make_compressed))
+    >>> both = dataclasses.replace(base, stack=alternating(local, compressed))  # local, compressed, local, …
+
+    Raises:
+        ValueError: without any parts.
+    """
+    require(len(parts) > 0, "parts must hold at least one Parts, got none")
+    return lambda make, number: [parts[k % len(parts)].make_encoder_block() for k in range(number)]
 
 
 def paper_parts(d_model: int = 512, num_heads: int = 8, d_feed_forward: int = 2048, *, dropout: float = 0.1,
