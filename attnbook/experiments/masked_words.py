@@ -189,7 +189,7 @@ def _texts() -> list[str]:
 
 def winogender_heads(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), pieces: int = 4000,
                      d_model: int = 96, num_heads: int = 4, num_layers: int = 4, dropout: float = 0.1, batch_size: int = 64,
-                     steps: int = 8000, learning_rate: float = 2e-3, max_pieces: int = 48) -> dict:
+                     steps: int = 3500, learning_rate: float = 2e-3, max_pieces: int = 48) -> dict:
     """Train on real sentences, keep the model (under 2 MB), and ask it and each of its heads about Winogender's pairs."""
     texts = _texts()
     split = subwords.Subwords.train(texts, pieces)

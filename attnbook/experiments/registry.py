@@ -224,7 +224,7 @@ for _task, _ff, _lstm, _alone, _tests in (
          **_paper, model="lstm", sizes={"hidden_size": _alone[0]}, learning_rate=_alone[1])
 _add("winogender-heads", "masked_words:winogender_heads",
      "A masked language model of real sentences, with checkpoint: whom it takes Winogender's pronouns for, and where its heads look",
-     "25 minutes on one CPU core", needs="tatoeba-fra-eng, multi30k, wikitext-2, winogender")
+     "12 minutes on one CPU core", needs="tatoeba-fra-eng, multi30k, wikitext-2, winogender")
 for _name, _row in TABLE.items():
     _add(f"modification-{_name}", "modifications:compare", f"{_row.label[0].upper()}{_row.label[1:]}: denoising WikiText-2, three seeds",
          "5 minutes on one CPU core", needs="wikitext-2", modification=_name)
