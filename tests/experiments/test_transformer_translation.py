@@ -10,12 +10,14 @@ import torch
 from attnbook import Bahdanau, resources
 from attnbook.experiments import EXPERIMENTS, reproduce, transformer_translation
 from attnbook.experiments.transformer_translation import alternating, multi30k, paper_adam
+from attnbook.experiments.recipe import CHANGES, measure, without_rise
+from attnbook.models.recurrent import Decoded, Step
 from attnbook.models.transformer import Transformer
 from attnbook.models.transformer_parts import paper_parts
 from attnbook.tasks import corpora, make_task
 from attnbook.tasks.batches import SequenceBatches
 from attnbook.tasks.subwords import Subwords
-from attnbook.training import load_model_weights, token_loss
+from attnbook.training import inverse_sqrt, load_model_weights, token_loss
 
 TINY = dict(pieces=70, d_model=16, num_heads=2, d_feed_forward=16, num_layers=1, batch_size=16, steps=8, warmup=4, averaged=3,
             save_every=2)
@@ -110,3 +112,48 @@ def test_the_small_runs_have_the_rival_that_is_recorded():
         assert rival == {name: theirs[name] for name in rival}
         full = EXPERIMENTS[f"multi30k-en-{language}-transformer"]
         assert "rival" not in full.settings and full.settings["target"] == language
+
+
+def test_the_recipe_is_measured_part_by_part(tmp_path):
+    tiny = dict(train_pairs=60, test_pairs=20, phrases=(1, 1), d_model=8, num_heads=2, d_feed_forward=8, num_layers=1, steps=6, warmup=3,
+                averaged=2, save_every=2)
+    rows, again = (json.loads(reproduce("transformer-recipe", out=tmp_path / str(k), device="cpu", **tiny).read_text())["figures"]["rows"]
+                   for k in range(2))
+    assert rows == again and [row["changed"] for row in rows] == list(CHANGES)
+    assert len({row["perplexity"] for row in rows}) == len(rows)  # every change changes something
+    for row in rows:
+        assert 0 <= row["exact"] <= 1 and row["perplexity"] > 1 and row["perplexity_averaged"] != row["perplexity"]
+
+
+def test_only_the_rise_is_missing():
+    rise, flat = inverse_sqrt(10), without_rise(10)
+    assert [flat(k) for k in range(10)] == [1.0] * 10 and rise(0) == 0.1
+    assert all(flat(k) == rise(k) for k in range(9, 50))
+
+
+def test_a_perfect_model_is_measured_as_one():
+    task = make_task("copy", train=4, valid=0, test=10, symbols=5, length=(2, 5))
+
+    class Copier(torch.nn.Module):
+        """Says the source again: knows at which position it stands, and is sure."""
+
+        def __init__(self, sure):
+            super().__init__()
+            self.sure = torch.nn.Parameter(torch.tensor(sure))
+
+        def encode(self, source, lengths):
+            ends = torch.nn.functional.pad(source, (0, 1)).scatter(1, lengths[:, None], 2)  # EOS
+            return self.sure * torch.nn.functional.one_hot(ends, len(task.target_vocab))
+
+        def start(self, memory):
+            return torch.zeros(len(memory), dtype=torch.long)
+
+        def step(self, token, state, memory):
+            return Step(memory[torch.arange(len(state)), state], state + 1, None)
+
+        def forward(self, source, lengths, target_in):
+            return Decoded(self.encode(source, lengths), None)
+
+    assert measure(Copier(50.0), task.test, task) == {"exact": 1.0, "perplexity": 1.0}
+    unsure = measure(Copier(0.0), task.test, task)
+    assert unsure["perplexity"] == pytest.approx(len(task.target_vocab), abs=1e-3) and unsure["exact"] == 0
