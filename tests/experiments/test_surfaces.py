@@ -12,7 +12,7 @@ A, B = GRID[:, None], GRID[None]
 
 
 def test_a_bowl_is_smooth_and_waves_are_not():
-    assert surfaces.smoothness(A**2 + 3 * B**2 + A * B, GRID) == {"bends_down": 0.0, "minima": 0, "detours": 0.0}
+    assert surfaces.smoothness(A**2 + 3 * B**2 + A * B, GRID) == pytest.approx({"bends_down": 0, "minima": 0, "detours": 0})
     waves = A**2 + B**2 + 0.3 * (torch.sin(12 * A) + torch.sin(12 * B))
     rough = surfaces.smoothness(waves, GRID)
     assert rough["bends_down"] > 0.4 and rough["minima"] >= 3 and rough["detours"] > 0.1
@@ -51,13 +51,13 @@ def test_the_weights_of_a_seed_are_the_same_for_every_wiring():
 
 def test_a_small_run_takes_the_loss_in_planes_around_trained_models():
     assert EXPERIMENTS["loss-surfaces"].run == "surfaces:around_minima"
-    found = surfaces.around_minima(layers=(1,), wirings=("post-norm", "no residual"), seeds=2, planes=2, steps=30, points=9, rows=32)
+    found = surfaces.around_minima(layers=(1,), wirings=("post-norm", "no residual"), seeds=2, planes=2, steps=12, points=5, rows=16)
     assert len(found["runs"]) == 2 * 2 * 2 and sorted(found["surfaces"]) == [f"{w}/1/{k}" for w in ("no residual", "post-norm") for k in (0, 1)]
     for row in found["runs"]:
-        assert row["loss"] < row["highest"] and row["loss"] < 2.35 and {"bends_down", "minima", "detours"} == set(row["near"])
+        assert row["loss"] < row["highest"] and row["loss"] < 2.6 and {"bends_down", "minima", "detours"} == set(row["near"])
     z = torch.tensor(found["surfaces"]["post-norm/1/0"])
-    assert z.shape == (9, 9) and abs(float(z[4, 4]) - found["runs"][0]["loss"]) < 1e-4 and found["grid"][4] == 0
-    assert not torch.equal(z, torch.tensor(found["surfaces"]["post-norm/1/1"])) and float(z.max()) > float(z[4, 4]) + 0.1
-    again = surfaces.around_minima(layers=(1,), wirings=("post-norm",), seeds=1, planes=1, steps=30, points=9, rows=32)
+    assert z.shape == (5, 5) and abs(float(z[2, 2]) - found["runs"][0]["loss"]) < 1e-4 and found["grid"][2] == 0
+    assert not torch.equal(z, torch.tensor(found["surfaces"]["post-norm/1/1"])) and float(z.max()) > float(z[2, 2]) + 0.1
+    again = surfaces.around_minima(layers=(1,), wirings=("post-norm",), seeds=1, planes=1, steps=12, points=5, rows=16)
     assert again["runs"][0] == found["runs"][0]
     json.dumps(found)
