@@ -15,7 +15,8 @@ from .seq2seq import Seq2Seq
 from .transformer import Transformer
 from .transformer_language import TransformerEncoderModel, TransformerLM
 from .transformer_parts import Parts, alternating, paper_parts
+from .transformer_syntactic import SyntacticEncoderModel
 
 __all__ = ["LSTMN", "NTM", "Bahdanau", "Captioner", "FeedForwardAttention", "FixedDictionary", "HierarchicalAttention",
-           "LSTMLanguageModel", "Luong", "MemoryNetwork", "Parts", "PointerNetwork", "Seq2Seq", "Transformer",
-           "TransformerEncoderModel", "TransformerLM", "alternating", "paper_parts"]
+           "LSTMLanguageModel", "Luong", "MemoryNetwork", "Parts", "PointerNetwork", "Seq2Seq", "SyntacticEncoderModel",
+           "Transformer", "TransformerEncoderModel", "TransformerLM", "alternating", "paper_parts"]
