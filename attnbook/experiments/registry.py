@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .narang import TABLE
+
 __all__ = ["EXPERIMENTS", "Experiment", "reproduce"]
 
 
@@ -65,6 +67,7 @@ for _language, _long in (("de", "German"), ("fr", "French")):
          batch_size=64, steps=4300, learning_rate=4.4e-3, warmup=400, averaged=8, save_every=75,
          rival=dict(steps=1500, batch_size=128, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2),
          checkpoint=f"multi30k-en-{_language}-transformer-small")
+_add("transformer-recipe", "recipe:recipe", "The recipe of the Transformer on 3,000 phrases, and each part of it changed", "4 minutes on one CPU core")
 _add("tatoeba-en-fr", "translation:tatoeba",
      "A small attention model of everyday English and French, with its checkpoint; alignment error rate on Alibi",
      "30 minutes on one CPU core", needs="tatoeba-fra-eng, alibi-alignments")
@@ -221,7 +224,10 @@ for _task, _ff, _lstm, _alone, _tests in (
          **_paper, model="lstm", sizes={"hidden_size": _alone[0]}, learning_rate=_alone[1])
 _add("winogender-heads", "masked_words:winogender_heads",
      "A masked language model of real sentences, with checkpoint: whom it takes Winogender's pronouns for, and where its heads look",
-     "25 minutes on one CPU core", needs="tatoeba-fra-eng, multi30k, wikitext-2, winogender")
+     "12 minutes on one CPU core", needs="tatoeba-fra-eng, multi30k, wikitext-2, winogender")
+for _name, _row in TABLE.items():
+    _add(f"modification-{_name}", "modifications:compare", f"{_row.label[0].upper()}{_row.label[1:]}: denoising WikiText-2, three seeds",
+         "5 minutes on one CPU core", needs="wikitext-2", modification=_name)
 
 for _order, _long in (("before", "The letter three places before"), ("reverse", "The text backwards")):
     _add(f"positions-{_order}", "positions:extrapolation", f"{_long}: kinds of positions on short texts, tested on longer ones",
