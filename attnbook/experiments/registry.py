@@ -225,6 +225,13 @@ for _task, _ff, _lstm, _alone, _tests in (
 _add("winogender-heads", "masked_words:winogender_heads",
      "A masked language model of real sentences, with checkpoint: whom it takes Winogender's pronouns for, and where its heads look",
      "12 minutes on one CPU core", needs="tatoeba-fra-eng, multi30k, wikitext-2, winogender")
+for _name, _kind, _minutes in (("shakespeare-characters", "transformer", 25), ("shakespeare-characters-lstm", "lstm", 25)):
+    _add(_name, "characters:shakespeare", f"Tiny Shakespeare by characters, {'a decoder-only Transformer' if _kind != 'lstm' else 'an LSTM'}",
+         f"{_minutes} minutes on one CPU core", needs="tinyshakespeare", model=_kind,
+         **({"checkpoint": "shakespeare-characters"} if _kind != "lstm" else {}))
+_add("shakespeare-characters-paper", "characters:shakespeare", "Tiny Shakespeare by characters, six layers of width 384", "10 minutes on one GPU",
+     needs="tinyshakespeare", length=256, d_model=384, num_heads=6, num_layers=6, dropout=0.2, batch_size=64, learning_rate=1e-3,
+     precision="bf16")
 for _name, _row in TABLE.items():
     _add(f"modification-{_name}", "modifications:compare", f"{_row.label[0].upper()}{_row.label[1:]}: denoising WikiText-2, three seeds",
          "5 minutes on one CPU core", needs="wikitext-2", modification=_name)
@@ -235,6 +242,12 @@ for _order, _long in (("before", "The letter three places before"), ("reverse", 
 _add("positions-trees", "positions:agreement", "Verbs that agree with their subjects: positions in the sentence and in the tree",
      "4 minutes on one CPU core")
 
+_add("reports-by-length", "summaries:by_length", "Summaries of long reports: full, local and memory-compressed attention, by length",
+     "6 minutes on one CPU core")
+_add("reports-by-compression", "summaries:by_compression", "The same by compression, and with a loss on all of the text",
+     "3 minutes on one CPU core")
+_add("reports-experts", "summaries:with_experts", "The five layers of Liu et al. with and without experts, with checkpoint",
+     "2 minutes on one CPU core", checkpoint="reports-experts")
 
 def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", device: str | None = None,
               commit: str | None = None, **overrides: Any) -> Path:
