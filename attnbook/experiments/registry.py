@@ -236,11 +236,13 @@ for _name, _row in TABLE.items():
     _add(f"modification-{_name}", "modifications:compare", f"{_row.label[0].upper()}{_row.label[1:]}: denoising WikiText-2, three seeds",
          "5 minutes on one CPU core", needs="wikitext-2", modification=_name)
 
-for _order, _long in (("before", "The letter three places before"), ("reverse", "The text backwards")):
-    _add(f"positions-{_order}", "positions:extrapolation", f"{_long}: kinds of positions on short texts, tested on longer ones",
-         "4 minutes on one CPU core", order=_order)
+_add("positions-before", "positions:extrapolation", "The letter three places before: kinds of positions on short texts, tested on longer ones",
+     "1 minute on one CPU core", order="before", steps=600, kinds=("none", "sinusoidal", "learned", "relative",
+                                                                   "sinusoidal, random start", "learned, random start"))
+_add("positions-reverse", "positions:extrapolation", "The text backwards: kinds of positions on short texts, tested on longer ones",
+     "2 minutes on one CPU core", order="reverse", steps=1800)
 _add("positions-trees", "positions:agreement", "Verbs that agree with their subjects: positions in the sentence and in the tree",
-     "4 minutes on one CPU core")
+     "1 minute on one CPU core")
 
 _add("reports-by-length", "summaries:by_length", "Summaries of long reports: full, local and memory-compressed attention, by length",
      "6 minutes on one CPU core")
