@@ -222,6 +222,8 @@ for _task, _ff, _lstm, _alone, _tests in (
          sizes={"controller": "lstm", "heads": _lstm[0], "hidden_size": _lstm[1], "num_layers": _lstm[2]})
     _add(f"lstm-{_task}-paper", "ntm:algorithm", f"The paper's run of {_task}, three layers of LSTM", "3 hours on one GPU",
          **_paper, model="lstm", sizes={"hidden_size": _alone[0]}, learning_rate=_alone[1])
+_add("heads-by-number", "heads:by_number", "One to 32 heads in one width: English to French noun phrases by a Transformer of one layer",
+     "2 minutes on one CPU core")
 _add("winogender-heads", "masked_words:winogender_heads",
      "A masked language model of real sentences, with checkpoint: whom it takes Winogender's pronouns for, and where its heads look",
      "12 minutes on one CPU core", needs="tatoeba-fra-eng, multi30k, wikitext-2, winogender")
