@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
@@ -13,14 +12,11 @@ from ..models.transformer_language import TransformerEncoderModel
 from ..models.transformer_parts import paper_parts
 from ..tasks import corpora, language, subwords, winogender
 from ..tasks.alignments import word_weights
-from ..tasks.vocabulary import PAD, UNK
+from ..tasks.masking import MASK, MaskedBatches, pad
 from ..training import cosine_decay, fit, save_model
+from ..training.masked import hidden_logits, masked_loss
 
-__all__ = ["MASK", "MaskedBatches", "head_shares", "make_model", "masked_loss", "preferences", "read_words", "winogender_heads"]
-
-MASK = UNK
-"""The id that hides a piece. Byte-pair encoding leaves no word unknown, so the id of <unk> is free."""
-
+__all__ = ["head_shares", "make_model", "preferences", "read_words", "winogender_heads"]
 
 def make_model(vocabulary_size: int, *, d_model: int = 96, num_heads: int = 4, num_layers: int = 4,
                dropout: float = 0.0) -> TransformerEncoderModel:
@@ -29,71 +25,12 @@ def make_model(vocabulary_size: int, *, d_model: int = 96, num_heads: int = 4, n
     return TransformerEncoderModel(vocabulary_size, parts, num_layers=num_layers)
 
 
-class Masked(NamedTuple):
-    """tokens ``(batch, n)`` as the model reads them, lengths ``(batch,)``, and ``target (batch, n)``: the hidden piece, or PAD."""
-
-    tokens: torch.Tensor
-    lengths: torch.Tensor
-    target: torch.Tensor
-
-
-class MaskedBatches:
-    """Endless batches of texts with some pieces hidden; ``batch(step)`` depends on seed and step alone.
-
-    Of each text a share of the pieces is to be told, at least one. Of these 80 % are replaced by :data:`MASK`, 10 % by a
-    random piece, and 10 % stay, as in BERT, so that pieces that are not hidden get a state of use too.
-
-    Source: Devlin et al. 2019, section 3.1.
-    """
-
-    def __init__(self, texts: Sequence[Sequence[int]], vocabulary_size: int, batch_size: int, *, share: float = 0.15, seed: int = 0):
-        self.texts = sorted(texts, key=len)
-        self.size, self.batch_size, self.share, self.seed = vocabulary_size, batch_size, share, seed
-
-    def batch(self, step: int) -> Masked:
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + step)
-        at = int(torch.randint(len(self.texts), (1,), generator=generator))
-        # Texts of about one length: drawn from a stretch around a random text.
-        low = max(0, min(at - 16 * self.batch_size, len(self.texts) - 32 * self.batch_size))
-        stretch = min(32 * self.batch_size, len(self.texts))
-        rows = [self.texts[low + int(i)] for i in torch.randint(stretch, (self.batch_size,), generator=generator)]
-        tokens, lengths = _pad(rows)
-        real = tokens != PAD
-        chance = torch.rand(tokens.shape, generator=generator).masked_fill(~real, 2.0)
-        hidden = (chance < self.share) | (chance == chance.min(dim=1, keepdim=True).values)
-        target = tokens.masked_fill(~hidden, PAD)
-        kind = torch.rand(tokens.shape, generator=generator)
-        other = torch.randint(UNK + 1, self.size, tokens.shape, generator=generator)
-        read = torch.where(hidden & (kind < 0.8), MASK, torch.where(hidden & (kind < 0.9), other, tokens))
-        return Masked(read, lengths, target)
-
-
-def _pad(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    lengths = torch.tensor([len(row) for row in rows])
-    width = int(lengths.max())
-    return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows]), lengths
-
-
-def masked_loss(model: TransformerEncoderModel, batch: Masked) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cross-entropy of the hidden pieces: (sum in nats, their number). Logits are computed for them only."""
-    logits, wanted = _hidden(model, batch)
-    return torch.nn.functional.cross_entropy(logits, wanted, reduction="sum"), torch.tensor(len(wanted), device=wanted.device)
-
-
-def _hidden(model, batch: Masked) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits of the hidden pieces, and what they are."""
-    device = next(model.parameters()).device
-    target = batch.target.to(device)
-    chosen = target != PAD
-    return model.output(model.encode(batch.tokens.to(device), batch.lengths.to(device))[chosen]).float(), target[chosen]
-
-
 def _told(model, batches: MaskedBatches, count: int) -> dict[str, float]:
     """Loss and share of hidden pieces that the model tells."""
     total = right = terms = 0.0
     for step in range(count):
         with torch.no_grad():
-            logits, wanted = _hidden(model, batches.batch(step))
+            logits, wanted = hidden_logits(model, batches.batch(step))
         total += float(torch.nn.functional.cross_entropy(logits, wanted, reduction="sum"))
         right, terms = right + float((logits.argmax(-1) == wanted).sum()), terms + len(wanted)
     return {"loss": round(total / terms, 4), "told": round(right / terms, 4)}
@@ -123,7 +60,7 @@ def preferences(model, pieces, schemas: Sequence[winogender.Schema], batch_size:
     device = next(model.parameters()).device
     for start in range(0, len(rows), batch_size):
         some = rows[start:start + batch_size]
-        tokens, lengths = _pad([ids for ids, _, _ in some])
+        tokens, lengths = pad([ids for ids, _, _ in some])
         with torch.no_grad():
             states = model.encode(tokens.to(device), lengths.to(device))
             log_p = model.output(states[torch.arange(len(some)), [t for _, t, _ in some]]).double().log_softmax(-1).cpu()
