@@ -48,8 +48,7 @@ def tree_distance(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     Raises:
         ValueError: as :func:`tree_depth`.
 
-    Source: Wang, Tu, Wang and Shi 2019, the relative structural position, there for words of one branch; the way over the
-    lowest common ancestor is the distance in the tree.
+    Source: Wang, Tu, Wang and Shi 2019, the relative structural position.
     """
     return _distance(_above(heads, lengths))
 
@@ -69,7 +68,7 @@ def tree_offset(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> tor
     Raises:
         ValueError: as :func:`tree_depth`.
 
-    Source: Wang, Tu, Wang and Shi 2019, who give the relative structural position a direction; which, is the book's choice.
+    Source: Wang, Tu, Wang and Shi 2019, the relative structural position; the rule for its direction is the book's.
     """
     above = _above(heads, lengths)
     up, down = above, above.transpose(-1, -2)  # j above i; j below i
@@ -129,7 +128,8 @@ class StructuralPositions(nn.Module):
     Raises:
         ValueError: for an odd width, x of another width, depths that are no whole numbers or of another shape.
 
-    Source: Wang, Tu, Wang and Shi 2019, who mix both by a nonlinear function; that it is one layer with tanh is our choice.
+    Source: Wang, Tu, Wang and Shi 2019, the absolute structural position beside the sequential one; the mixture, one layer with
+    tanh, is the book's choice.
     """
 
     def __init__(self, d_model: int, *, base: float = 10_000.0) -> None:
@@ -175,8 +175,8 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
     Raises:
         ValueError: as :class:`~attnbook.mechanisms.relative.RelativeMultiHeadAttention`.
 
-    Source: Wang, Tu, Wang and Shi 2019, the relative structural position beside the sequential one of Shaw et al. 2018; we add
-    both vectors.
+    Source: Wang, Tu, Wang and Shi 2019, the relative structural position beside the sequential one of Shaw et al. 2018; that both
+    vectors are added is the book's choice.
     """
 
     def __init__(self, d_model: int, num_heads: int, *, max_distance: int, max_tree_distance: int, **options) -> None:
