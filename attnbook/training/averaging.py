@@ -36,7 +36,7 @@ def average_checkpoints(model: torch.nn.Module, paths: Sequence[str | os.PathLik
         check_fit(path, tensors, model, was)
         for name, tensor in tensors.items():
             if tensor.is_floating_point() and name in total:
-                total[name] += tensor.double()
+                total[name] = total[name] + tensor.double()  # not in place: tied weights are one tensor under two names
             else:
                 total[name] = tensor.double() if tensor.is_floating_point() else tensor
     with torch.no_grad():
