@@ -12,9 +12,11 @@ from .plane import plane_walk, pointer_animation, pointer_steps, tour_ring, tria
 from .staircase import word_staircase
 from .style import CMAP, COLORS, LINES, style
 from .trees import dependency_tree
+from .viewer import HeadViewer, head_viewer, view_heads
 from .weights import alignment, text_heat, word_arcs
 
-__all__ = ["CMAP", "COLORS", "LINES", "addressing_flow", "alignment", "bars", "bit_panels", "curves", "dependency_tree",
-           "document_heat", "draw_block", "draw_model", "encoder_decoder", "head_weights", "legend", "memory_animation",
-           "memory_hops", "memory_machine", "picture", "picture_words", "plane_walk", "pointer_animation", "pointer_steps",
-           "shift_kernels", "style", "text_heat", "tour_ring", "training", "triangulation", "word_arcs", "word_staircase"]
+__all__ = ["CMAP", "COLORS", "HeadViewer", "LINES", "addressing_flow", "alignment", "bars", "bit_panels", "curves",
+           "dependency_tree", "document_heat", "draw_block", "draw_model", "encoder_decoder", "head_viewer", "head_weights",
+           "legend", "memory_animation", "memory_hops", "memory_machine", "picture", "picture_words", "plane_walk",
+           "pointer_animation", "pointer_steps", "shift_kernels", "style", "text_heat", "tour_ring", "training",
+           "triangulation", "view_heads", "word_arcs", "word_staircase"]
