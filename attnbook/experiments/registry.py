@@ -224,6 +224,9 @@ for _task, _ff, _lstm, _alone, _tests in (
          **_paper, model="lstm", sizes={"hidden_size": _alone[0]}, learning_rate=_alone[1])
 _add("heads-by-number", "heads:by_number", "One to 32 heads in one width: English to French noun phrases by a Transformer of one layer",
      "2 minutes on one CPU core")
+_add("pronoun-heads", "pronoun_heads:pronoun_heads",
+     "A small Transformer that must find the antecedent of it and they: where its heads look, and what is left without each of them",
+     "2 minutes on one CPU core")
 _add("winogender-heads", "masked_words:winogender_heads",
      "A masked language model of real sentences, with checkpoint: whom it takes Winogender's pronouns for, and where its heads look",
      "12 minutes on one CPU core", needs="tatoeba-fra-eng, multi30k, wikitext-2, winogender")
