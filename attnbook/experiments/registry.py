@@ -249,6 +249,8 @@ _add("positions-reverse", "positions:extrapolation", "The text backwards: kinds 
 _add("positions-trees", "positions:agreement", "Verbs that agree with their subjects: positions in the sentence and in the tree",
      "1 minute on one CPU core")
 
+_add("attention-cost", "attention_cost:cost", "Time and memory of self-attention, Linformer and an RNN over the length", "1 minute on one CPU core")
+_add("linformer-compared", "linformer:compared", "Linformer beside full attention on look-ups and topics, 3 seeds", "6 minutes on one CPU core")
 _add("reports-by-length", "summaries:by_length", "Summaries of long reports: full, local and memory-compressed attention, by length",
      "6 minutes on one CPU core")
 _add("reports-by-compression", "summaries:by_compression", "The same by compression, and with a loss on all of the text",
