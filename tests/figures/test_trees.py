@@ -1,4 +1,5 @@
 import pytest
+from matplotlib.colors import to_rgba
 
 from attnbook import figures
 
@@ -13,7 +14,7 @@ def test_each_word_stands_at_its_place_and_depth_and_is_joined_to_its_head():
     assert branches == {((1, -1), (0, -2)), ((4, 0), (1, -1)), ((3, -2), (2, -3)), ((1, -1), (3, -2))}
     assert [places[note][0] for note in "56789"] == [0, 1, 2, 3, 4]
     frames = {t.get_text(): t.get_bbox_patch().get_edgecolor() for t in ax.texts if t.get_text() in WORDS}
-    assert frames["dogs"] != frames["the"] == frames["sleep"]
+    assert frames["dogs"] == to_rgba(figures.COLORS[1]) != frames["the"] == frames["sleep"]
 
 
 @pytest.mark.parametrize(("words", "heads", "notes"), [((), (), None), (("a", "b"), (-1,), None), (("a",), (-1,), (1, 2)), (("a", "b"), (-1, -1), None),
