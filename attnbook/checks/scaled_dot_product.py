@@ -160,7 +160,7 @@ def _layers(n, d, matrices, trial):
     skipped = np.eye(n, k=2, dtype=bool)
 
     def scores(x):
-        return (x @ w_q) @ (x @ w_k).transpose(-1, -2) / d**0.5
+        return (x @ w_q.to(x)) @ (x @ w_k.to(x)).transpose(-1, -2) / d**0.5
 
     def layer(weigh, norm_in=False, norm_out=False):
         def run(x):
@@ -169,7 +169,7 @@ def _layers(n, d, matrices, trial):
                            f"it takes a whole text, ({n}, {d})")
             if norm_in:
                 x = torch.nn.functional.layer_norm(x, (d,))
-            out = weigh(scores(x)) @ (x @ w_v)
+            out = weigh(scores(x)) @ (x @ w_v.to(x))
             return torch.nn.functional.layer_norm(out, (d,)) if norm_out else out
         return run
 
