@@ -4,6 +4,7 @@ from . import (
     alignment_for_free,
     alignment_model,
     beyond_the_bottleneck,
+    block,
     cached_decoding,
     copying,
     decoding,
