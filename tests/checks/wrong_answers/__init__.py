@@ -11,6 +11,7 @@ from . import (
     documents_and_memory,
     encoder_decoder,
     five_tasks,
+    full_model,
     general_layer,
     global_and_local,
     gradients,
