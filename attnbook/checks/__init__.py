@@ -23,5 +23,6 @@ from . import scaled_dot_product  # noqa: E402,F401
 from . import block  # noqa: E402,F401
 from . import full_model  # noqa: E402,F401
 from . import cached_decoding  # noqa: E402,F401
+from . import reading_heads  # noqa: E402,F401
 
 __all__ = ["Exercise", "Mistake", "NotPassed", "Verdict", "check", "exercise", "exercises", "find", "grade", "judge"]

@@ -19,6 +19,7 @@ from . import (
     long_sources,
     memory,
     pointing,
+    reading_heads,
     scaled_dot_product,
     scores,
     self_attention,
