@@ -1,6 +1,7 @@
 # Every target is one or two commands that a person could type; README.md gives them for machines without make.
 PYTHON ?= python3
 VENV   ?= .venv
+WORKERS ?= 2
 PY     := $(VENV)/bin/python
 export CI
 
@@ -16,8 +17,8 @@ setup:  ## make .venv and install everything in it; does nothing when it is up t
 lab: setup  ## open JupyterLab on the chapters (HEADLESS=1: run one chapter in it, in a real browser, and exit)
 	$(PY) tools/lab.py $(if $(HEADLESS),--headless)
 
-test: setup  ## every test, every notebook, and the website's tests
-	$(PY) -m pytest $(ARGS)
+test: setup  ## every test, every notebook, and the website's tests (WORKERS=2 processes)
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 book: setup  ## build the website from the executed notebooks into _build/html
 	$(PY) tools/build_notebooks.py --check

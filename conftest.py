@@ -1,36 +1,43 @@
 """How pytest runs the notebooks: in the environment of the book (quick preset, CPU, no mirror), measured one by one.
 
-The measurements of a session are kept in `build/notebooks.json`; tests/chapters/test_promises.py, which runs last, compares them
-with the line that each notebook declares.
+The last cell of a notebook fails if the notebook took longer, or more memory, than it declares allows for. The measurements of a
+session are kept in `build/notebooks.json`, those of all workers if there are several (`pytest -n 2 --dist loadfile`: a file, so a
+notebook too, stays with one worker).
 """
 import os
 import time
 from pathlib import Path
 from unittest import mock
 
+import nbformat
 import pytest
 
-from attnbook.course.measure import PeakMemory, write_json
+from attnbook.course.measure import PeakMemory, declared, over_promise, write_json
 from attnbook.course.run import environment
 
 ROOT = Path(__file__).resolve().parent
 MEASURED = pytest.StashKey[dict]()
+LAST_CELLS = pytest.StashKey[set]()
+OF_WORKERS = pytest.StashKey[list]()
+
+# Several workers share the cores between them: one thread each.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Tests, and the processes that they start, draw nothing on a screen.
 os.environ.setdefault("MPLBACKEND", "agg")
 
 
 def pytest_configure(config):
-    config.stash[MEASURED] = {}
+    config.stash[MEASURED], config.stash[LAST_CELLS], config.stash[OF_WORKERS] = {}, set(), []
 
 
 def _is_notebook(item):
     return type(item).__name__ == "IPyNbCell"
 
 
-def pytest_collection_modifyitems(items):
-    # What looks at the measurements comes after all that is measured.
-    items.sort(key=lambda item: item.path.name == "test_promises.py")
+def pytest_collection_modifyitems(config, items):
+    config.stash[LAST_CELLS] = set({item.path: item.nodeid for item in items if _is_notebook(item)}.values())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -54,6 +61,11 @@ def pytest_runtest_makereport(item, call):
         row["seconds"] = time.perf_counter() - row["begin"]
         row["failed"] |= report.failed
         row["peak_mb"] = row["watch"].mb
+        if call.when == "call" and item.nodeid in item.config.stash[LAST_CELLS] and not row["failed"]:
+            promise = declared(nbformat.read(item.path, as_version=4))
+            broken = over_promise(promise.quick, row["seconds"], row["peak_mb"])
+            if broken:
+                report.outcome, report.longrepr = "failed", f"{_name(item)}: " + "; ".join(broken)
     return report
 
 
@@ -62,19 +74,22 @@ def _name(item):
     return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    node.config.stash[OF_WORKERS] += getattr(node, "workeroutput", {}).get("notebooks", [])
+
+
 def pytest_sessionfinish(session):
     rows = [{"notebook": name, "seconds": round(row["seconds"], 1), "peak_mb": round(row["peak_mb"])}
             for name, row in session.config.stash[MEASURED].items() if "peak_mb" in row]
     for row in session.config.stash[MEASURED].values():
         row["watch"].__exit__()
+    if hasattr(session.config, "workeroutput"):  # this is a worker: the main process writes
+        session.config.workeroutput["notebooks"] = rows
+        return
+    rows += session.config.stash[OF_WORKERS]
     if rows:
         write_json(ROOT / "build" / "notebooks.json", rows)
-
-
-@pytest.fixture(scope="session")
-def measured(request):
-    """What the notebooks of this session took: name -> {"seconds", "peak_mb", "failed"}."""
-    return request.config.stash[MEASURED]
 
 
 @pytest.fixture(scope="session")

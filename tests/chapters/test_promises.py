@@ -1,20 +1,33 @@
-"""What the notebooks took in this session, against what they declare. Collected last (see conftest.py)."""
+"""A notebook that takes more than it declares makes the run red, with one worker and with several."""
+
+import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from attnbook.course import measure
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_every_notebook_keeps_its_declared_time_and_memory(measured):
-    rows = {name: row for name, row in measured.items() if not row["failed"] and (ROOT / name).exists()}
-    if not rows:
-        pytest.skip("no notebook ran in this session")
-    said = []
-    for name, row in rows.items():
-        promise = measure.declared(nbformat.read(ROOT / name, as_version=4))
-        said += [f"{name}: {line}" for line in measure.over_promise(promise.quick, row["seconds"], row["peak_mb"])]
-    assert not said, "\n".join(said)
+def notebook(seconds, memory):
+    line = f"*quick: {seconds} s · {memory} · CPU — full: {seconds} s · {memory} · one GPU*"
+    cells = [nbformat.v4.new_markdown_cell(f"# A notebook\n\n{line}"), nbformat.v4.new_code_cell("x = 1"),
+             nbformat.v4.new_code_cell("assert x == 1")]
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [[], ["-n", "2", "--dist", "loadfile"]])
+def test_a_promise_that_is_not_kept_is_a_failure(tmp_path, workers):
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    for name, given in (("kept", (60, "1 GB")), ("slow", (0.001, "1 GB")), ("large", (60, "1 MB"))):
+        nbformat.write(notebook(*given), tmp_path / f"{name}.ipynb")
+    found = subprocess.run([sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-p", "no:cacheprovider", "-q", "-rfE",
+                            "--rootdir", str(tmp_path), *workers, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert found.returncode == 1 and "2 failed, 4 passed" in found.stdout, found.stdout + found.stderr
+    assert "slow.ipynb: ran" in found.stdout and "large.ipynb: used" in found.stdout and "kept.ipynb:" not in found.stdout
+    rows = json.loads((tmp_path / "build" / "notebooks.json").read_text(encoding="utf-8"))
+    assert sorted(row["notebook"] for row in rows) == ["kept.ipynb", "large.ipynb", "slow.ipynb"]

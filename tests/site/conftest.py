@@ -1,6 +1,7 @@
 """The website, built once for all tests from the committed notebooks, and a headless Chromium to look at it."""
 import functools
 import http.server
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -12,7 +13,7 @@ from book import ROOT, build, chromium_path
 @pytest.fixture(scope="session")
 def site() -> Path:
     """The folder with the built pages."""
-    target = ROOT / "build" / "site"
+    target = ROOT / "build" / f"site{os.environ.get('PYTEST_XDIST_WORKER', '')}"  # each worker builds its own
     shutil.rmtree(target, ignore_errors=True)
     done = build(ROOT, target)
     said = [line for line in (done.stdout + done.stderr).splitlines() if "WARNING" in line or "ERROR" in line]
