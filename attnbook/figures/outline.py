@@ -147,8 +147,9 @@ def _read(part: Part, wiring: nn.Module) -> Sublayer:
 
 def _walk(graph: Graph, root: nn.Module, start: str) -> tuple[list[Part], bool, list[Part]]:
     """The steps from an input to the output: those before the stream is added, whether it is, and those after."""
-    (node,) = [n for n in graph.nodes if n.op == "placeholder" and n.target == start]
-    (stream,) = [n for n in graph.nodes if n.op == "placeholder" and n.target == "x"]
+    first = next(iter(graph.nodes))  # a graph begins with its inputs
+    inputs = {n.target: n for n in graph.nodes if n.op == first.op}
+    node, stream = inputs[start], inputs["x"]
     steps, joined = ([], []), False
     while True:
         users = list(node.users)
