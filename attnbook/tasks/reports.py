@@ -21,7 +21,7 @@ import torch
 from .batches import Batch
 from .vocabulary import BOS, EOS, Vocabulary
 
-__all__ = ["FIELDS", "ReportBatches", "Reports", "SENTENCE", "draw", "facts_right", "lead", "oracle_extract", "tokens", "vocabulary"]
+__all__ = ["FIELDS", "ReportBatches", "Reports", "SENTENCE", "as_batch", "draw", "facts_right", "lead", "oracle_extract", "tokens", "vocabulary"]
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "ships": tuple(str(n) for n in range(16)),

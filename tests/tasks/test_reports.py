@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from attnbook.tasks import BOS, EOS
-from attnbook.tasks.reports import (FIELDS, QUALITIES, SENTENCE, THINGS, ReportBatches, as_batch, draw, facts_right, lead, oracle_extract,
+from attnbook.tasks.reports import (FIELDS, QUALITIES, SENTENCE, THINGS, ReportBatches, draw, facts_right, lead, oracle_extract,
                                     tokens, vocabulary)
 
 WORDS = vocabulary()
