@@ -20,6 +20,7 @@ from . import pointing  # noqa: E402,F401
 from . import hulls  # noqa: E402,F401
 from . import tours  # noqa: E402,F401
 from . import scaled_dot_product  # noqa: E402,F401
+from . import multi_head  # noqa: E402,F401
 from . import block  # noqa: E402,F401
 from . import full_model  # noqa: E402,F401
 from . import cached_decoding  # noqa: E402,F401

@@ -18,6 +18,7 @@ from . import (
     hulls,
     long_sources,
     memory,
+    multi_head,
     pointing,
     reading_heads,
     scaled_dot_product,
