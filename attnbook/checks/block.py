@@ -5,7 +5,7 @@ import torch
 
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import array
+from .trial import a, array
 
 
 def _norm(x, g, b, eps, *, ddof=0, outside=False, axis=-1, mean=True, shift=True, scale=True, add=True, root=True):
@@ -62,9 +62,11 @@ def filter_direction(answer, trial):
     weights["matrix"][1] = 0.0
     noise = {name: trial.normal(*shape) for name, shape in shapes.items()}
     got = trial.call(answer, weights, noise)
-    if type(got) is not dict:
-        trial.fail(f"your function returns {type(got).__name__}, expected a dict from the names to the directions")
-    if list(got) != list(weights) and set(got) != set(weights):
+    if got is None:
+        trial.fail("None came back. Does your function return the dict?")
+    if not isinstance(got, dict):
+        trial.fail(f"your function returns {a(got)}, expected a dict from the names to the directions")
+    if set(got) != set(weights):
         trial.fail(f"the dict has the keys {sorted(map(str, got))}, expected {sorted(weights)}: biases and norms are in it too, with zeros")
     hint = "a filter of zeros has length 0, and so has its direction: multiply by its length, do not divide by it"
     found = {name: array(trial.tensor(got[name], name, shapes[name], nan=hint)) for name in shapes}

@@ -42,6 +42,7 @@ def test_digits_come_sorted_and_from_the_step():
     assert y.tolist() == [sorted(row) for row in x.tolist()]
     assert torch.equal(x, batches.batch(2)[0]) and not torch.equal(x, batches.batch(3)[0])
     assert not torch.equal(x, surfaces.DigitBatches(size=5, length=6, seed=4).batch(2)[0])
+    assert not torch.equal(x, surfaces.DigitBatches(size=5, length=6, seed=4).batch(1)[0]), "seeds do not share their batches"
 
 
 def test_the_weights_of_a_seed_are_the_same_for_every_wiring():
