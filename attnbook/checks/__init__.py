@@ -21,6 +21,7 @@ from . import hulls  # noqa: E402,F401
 from . import tours  # noqa: E402,F401
 from . import scaled_dot_product  # noqa: E402,F401
 from . import multi_head  # noqa: E402,F401
+from . import positions  # noqa: E402,F401
 from . import block  # noqa: E402,F401
 from . import full_model  # noqa: E402,F401
 from . import cached_decoding  # noqa: E402,F401

@@ -20,6 +20,7 @@ from . import (
     memory,
     multi_head,
     pointing,
+    positions,
     reading_heads,
     scaled_dot_product,
     scores,
