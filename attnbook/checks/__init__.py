@@ -24,6 +24,7 @@ from . import multi_head  # noqa: E402,F401
 from . import positions  # noqa: E402,F401
 from . import block  # noqa: E402,F401
 from . import full_model  # noqa: E402,F401
+from . import training  # noqa: E402,F401
 from . import cached_decoding  # noqa: E402,F401
 from . import reading_heads  # noqa: E402,F401
 

@@ -28,6 +28,7 @@ from . import (
     soft_and_hard,
     soft_lookup,
     tours,
+    training,
     translation,
     weights_as_explanation,
 )
