@@ -69,7 +69,7 @@ class HeadViewer:
         own = "attnbook-" + hashlib.sha256(text.encode()).hexdigest()[:12]
         image = base64.b64encode(self.still).decode()
         script = SCRIPT.replace("@STYLE@", json.dumps(STYLE)).replace("@ID@", own).replace("@DATA@", text)
-        return (f'<div id="{own}" data-attnbook-heads="{own}" data-lm-suppress-shortcuts="true" role="group" '
+        return (f'<div id="{own}" data-attnbook-heads="{own}" role="group" '
                 f'aria-label="Viewer of attention heads" style="{CARD}">\n'
                 f'<div class="still"><img alt="{html.escape(self.alt)}" src="data:image/png;base64,{image}" style="max-width:100%"></div>\n'
                 f'<div class="numbers">{self._table()}</div>\n<script>{script}</script>\n</div>')

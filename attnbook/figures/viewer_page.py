@@ -1,7 +1,8 @@
 """The page of the viewer of heads: its style, and the script that turns the still and the table into something to operate.
 
 The script builds every control itself, so that where scripts are stripped or off no dead control is left, only the still and the
-table. It fetches nothing, sets no global name, and takes tokens as text, never as markup.
+table. It fetches nothing, sets no global name, and takes tokens as text, never as markup. What takes keys carries
+``data-lm-suppress-shortcuts``: JupyterLab would move to the next cell at an arrow key, and looks for that mark on the very element.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ function node(tag,text,className){var e=document.createElement(tag);if(text!==un
  if(className)e.className=className;return e;}
 function shape(tag,attributes,text){var e=document.createElementNS(NS,tag);
  for(var k in attributes)e.setAttribute(k,attributes[k]);if(text!==undefined)e.textContent=text;return e;}
+function quiet(e){e.setAttribute('data-lm-suppress-shortcuts','true');}
 function mix(a,b,t){return 'rgb('+a.map(function(v,i){return Math.round(v+(b[i]-v)*t);}).join(',')+')';}
 function colour(w){var light=[247,251,255],mid=[107,174,214],dark=[8,48,107];
  return w<0.5?mix(light,mid,2*w):mix(mid,dark,2*w-1);}
@@ -59,7 +61,7 @@ function start(root){
  bar.setAttribute('role','group');bar.setAttribute('aria-label','What is shown');
  say.setAttribute('aria-live','polite');
  var choose={};
- function control(key,label){var l=node('label',label+' '),s=node('select');l.appendChild(s);bar.appendChild(l);choose[key]=s;
+ function control(key,label){var l=node('label',label+' '),s=node('select');quiet(s);l.appendChild(s);bar.appendChild(l);choose[key]=s;
   function changed(){if(+s.value!==at[key]){at[key]=+s.value;show();}}
   s.addEventListener('change',changed);s.addEventListener('input',changed);return l;}
  var parts=control('part','Attention');control('layer','Layer');control('head','Head');control('row','Word that looks');
@@ -106,7 +108,7 @@ function start(root){
   row.forEach(function(w,c){var tr=node('tr',undefined,c===most?'top':'');var th=node('th',p.columns[c]);th.scope='row';
    tr.appendChild(th);tr.appendChild(node('td',w.toFixed(3)));body.appendChild(tr);});
   say.textContent='In '+where+', \\u201c'+p.rows[at.row]+'\\u201d looks most at \\u201c'+p.columns[most]+'\\u201d ('+row[most].toFixed(3)+').';}
- numbers.setAttribute('tabindex','0');numbers.setAttribute('role','region');numbers.setAttribute('aria-label','Table of the weights');
+ quiet(numbers);numbers.setAttribute('tabindex','0');numbers.setAttribute('role','region');numbers.setAttribute('aria-label','Table of the weights');
  root.insertBefore(bar,root.firstChild);
  root.insertBefore(say,bar.nextSibling);
  both.appendChild(map);root.appendChild(both);both.appendChild(numbers);
