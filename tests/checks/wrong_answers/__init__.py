@@ -7,6 +7,7 @@ from . import (
     block,
     cached_decoding,
     copying,
+    cost,
     decoding,
     documents_and_memory,
     encoder_decoder,
