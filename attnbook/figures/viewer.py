@@ -71,14 +71,14 @@ class HeadViewer:
         script = SCRIPT.replace("@STYLE@", json.dumps(STYLE)).replace("@ID@", own).replace("@DATA@", text)
         return (f'<div id="{own}" data-attnbook-heads="{own}" role="group" '
                 f'aria-label="Viewer of attention heads" style="{CARD}">\n'
-                f'<div class="still"><img alt="{html.escape(self.alt)}" src="data:image/png;base64,{image}" style="max-width:100%"></div>\n'
-                f'<div class="numbers">{self._table()}</div>\n<script>{script}</script>\n</div>')
+                f'<div class="hv-still"><img alt="{html.escape(self.alt)}" src="data:image/png;base64,{image}" style="max-width:100%"></div>\n'
+                f'<div class="hv-numbers">{self._table()}</div>\n<script>{script}</script>\n</div>')
 
     def _table(self) -> str:
         part, layer, head, row = self._start
         p = self._parts[part]
         weights = np.round(p.weights[layer, head, row], 3)
-        lines = "".join(f'<tr{" class=" + chr(34) + "top" + chr(34) if c == weights.argmax() else ""}><th scope="row">{html.escape(word)}</th>'
+        lines = "".join(f'<tr{" class=" + chr(34) + "hv-top" + chr(34) if c == weights.argmax() else ""}><th scope="row">{html.escape(word)}</th>'
                         f"<td>{weights[c]:.3f}</td></tr>" for c, word in enumerate(p.columns))
         return (f"<table><caption>Weights of “{html.escape(p.rows[row])}”: {html.escape(p.name)}, layer {layer + 1}, head {head + 1}</caption>"
                 f'<thead><tr><th scope="col">word looked at</th><th scope="col">weight</th></tr></thead><tbody>{lines}</tbody></table>')

@@ -12,30 +12,30 @@ __all__ = ["CARD", "SCRIPT", "STYLE"]
 CARD = "background:#fbfbf8;color:#222;border:1px solid #ccc;padding:10px;max-width:760px"
 """The style of the whole, on the element itself: every colour is set, so that it reads on a light and on a dark page."""
 
-# @ID@ is replaced. The script puts this in: where there is no script there is nothing to lay out, and no text of a style is left.
+# @ID@ is replaced; hv- keeps the names apart from those of a page's own style. The script puts this in: where there is no script there is nothing to lay out, and no text of a style is left.
 STYLE = """
 #@ID@{border-radius:6px;box-sizing:border-box;font:14px/1.4 system-ui,sans-serif;text-align:left;color-scheme:light}
 #@ID@ *{box-sizing:border-box;color:inherit}
 #@ID@ img{max-width:100%;height:auto;display:block;margin:0 auto;background:#fbfbf8;padding:0;filter:none}
-#@ID@ .bar{display:flex;flex-wrap:wrap;gap:8px 16px;margin:0 0 8px;padding:0;border:0;min-width:0}
+#@ID@ .hv-bar{display:flex;flex-wrap:wrap;gap:8px 16px;margin:0 0 8px;padding:0;border:0;min-width:0}
 #@ID@ label{display:flex;gap:6px;align-items:center;font-weight:600;margin:0}
 #@ID@ select{font:inherit;font-weight:400;color:#222;background:#fff;border:1px solid #666;border-radius:4px;padding:3px 6px;min-height:32px;
 max-width:230px}
 #@ID@ select:focus,#@ID@ [tabindex]:focus{outline:3px solid #c2410c;outline-offset:1px}
-#@ID@ .both{display:flex;flex-wrap:wrap;gap:12px;align-items:flex-start}
-#@ID@ .map{flex:1 1 330px;min-width:0}
-#@ID@ .map svg{width:100%;height:auto;display:block}
-#@ID@ .map text{font-family:system-ui,sans-serif;fill:#222}
-#@ID@ .map .row{cursor:pointer}
-#@ID@ .numbers{flex:1 1 210px;max-height:430px;overflow:auto;margin:0}
+#@ID@ .hv-both{display:flex;flex-wrap:wrap;gap:12px;align-items:flex-start}
+#@ID@ .hv-map{flex:1 1 330px;min-width:0}
+#@ID@ .hv-map svg{width:100%;height:auto;display:block}
+#@ID@ .hv-map text{font-family:system-ui,sans-serif;fill:#222}
+#@ID@ .hv-map .hv-row{cursor:pointer}
+#@ID@ .hv-numbers{flex:1 1 210px;max-height:430px;overflow:auto;margin:0}
 #@ID@ table{display:table;border-collapse:collapse;width:100%;margin:0;font-size:13px;background:#fbfbf8;color:#222;border:0}
 #@ID@ caption{caption-side:top;text-align:left;font-weight:600;color:#222;padding:0 0 4px}
 #@ID@ tr,#@ID@ tbody tr:nth-child(odd),#@ID@ tr:hover{background:#fbfbf8!important}
 #@ID@ th,#@ID@ td{padding:1px 6px;border:0;border-bottom:1px solid #ddd;text-align:left;font-weight:400;background:transparent;color:#222}
 #@ID@ thead th{font-weight:600}
 #@ID@ td,#@ID@ thead th+th{text-align:right;font-variant-numeric:tabular-nums}
-#@ID@ tr.top th,#@ID@ tr.top td{font-weight:700}
-#@ID@ .say{margin:0 0 8px;overflow-wrap:anywhere}
+#@ID@ tr.hv-top th,#@ID@ tr.hv-top td{font-weight:700}
+#@ID@ .hv-say{margin:0 0 8px;overflow-wrap:anywhere}
 """
 
 # Weights come as two digits of base 36 each, in thousandths.
@@ -55,9 +55,9 @@ function start(root){
  if(root.getAttribute('data-ready'))return;
  root.setAttribute('data-ready','yes');
  var at={part:DATA.start[0],layer:DATA.start[1],head:DATA.start[2],row:DATA.start[3]};
- var still=root.querySelector('.still'),table=root.querySelector('table'),numbers=root.querySelector('.numbers');
+ var still=root.querySelector('.hv-still'),table=root.querySelector('table'),numbers=root.querySelector('.hv-numbers');
   root.appendChild(node('style',@STYLE@));
- var bar=node('div',undefined,'bar'),say=node('p',undefined,'say'),map=node('div',undefined,'map'),both=node('div',undefined,'both');
+ var bar=node('div',undefined,'hv-bar'),say=node('p',undefined,'hv-say'),map=node('div',undefined,'hv-map'),both=node('div',undefined,'hv-both');
  bar.setAttribute('role','group');bar.setAttribute('aria-label','What is shown');
  say.setAttribute('aria-live','polite');
  var choose={};
@@ -85,7 +85,7 @@ function start(root){
   p.columns.forEach(function(word,c){var x=left+(c+0.5)*cell,y=top-4;
    svg.appendChild(shape('text',{x:x,y:y,'font-size':10.5,transform:'rotate(-55 '+x+' '+y+')'},short(word)));});
   p.rows.forEach(function(word,r){
-   var g=shape('g',{'class':'row'});
+   var g=shape('g',{'class':'hv-row'});
    g.appendChild(shape('rect',{x:0,y:top+r*cell,width:left,height:cell,fill:r===at.row?'#ffe3d1':'#fbfbf8'}));
    g.appendChild(shape('text',{x:left-4,y:top+r*cell+12,'font-size':10.5,'text-anchor':'end','font-weight':r===at.row?700:400},short(word)));
    for(var c=0;c<n;c++)g.appendChild(shape('rect',{x:left+c*cell,y:top+r*cell,width:cell-0.6,height:cell-0.6,fill:colour(weight(p,r,c))}));
@@ -105,7 +105,7 @@ function start(root){
   var where=p.name+', layer '+(at.layer+1)+', head '+(at.head+1);
   table.caption.textContent='Weights of \\u201c'+p.rows[at.row]+'\\u201d: '+where;
   var body=table.tBodies[0];while(body.firstChild)body.removeChild(body.firstChild);
-  row.forEach(function(w,c){var tr=node('tr',undefined,c===most?'top':'');var th=node('th',p.columns[c]);th.scope='row';
+  row.forEach(function(w,c){var tr=node('tr',undefined,c===most?'hv-top':'');var th=node('th',p.columns[c]);th.scope='row';
    tr.appendChild(th);tr.appendChild(node('td',w.toFixed(3)));body.appendChild(tr);});
   say.textContent='In '+where+', \\u201c'+p.rows[at.row]+'\\u201d looks most at \\u201c'+p.columns[most]+'\\u201d ('+row[most].toFixed(3)+').';}
  quiet(numbers);numbers.setAttribute('tabindex','0');numbers.setAttribute('role','region');numbers.setAttribute('aria-label','Table of the weights');

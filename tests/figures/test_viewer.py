@@ -197,11 +197,11 @@ def test_layer_head_and_word_are_chosen_by_keyboard_and_the_table_follows(browse
         assert page.evaluate("document.activeElement.parentElement.textContent.startsWith('Word that looks')")
         most = int(array[1, 2, 1].argmax())
         assert WORDS[most] in page.locator("[aria-live=polite]").inner_text()
-        assert not page.locator(".still img").is_visible() and page.locator("svg[role=img]").is_visible()
-        cells = page.locator("svg g.row").nth(1).locator("rect").evaluate_all("rs => rs.slice(1).map(r => r.getAttribute('fill'))")
+        assert not page.locator(".hv-still img").is_visible() and page.locator("svg[role=img]").is_visible()
+        cells = page.locator("svg g.hv-row").nth(1).locator("rect").evaluate_all("rs => rs.slice(1).map(r => r.getAttribute('fill'))")
         darkness = [-int(re.findall(r"\d+", fill)[0]) for fill in cells]
         assert np.argsort(darkness)[-1] == most and len(cells) == 6
-        page.locator("svg g.row").nth(4).click()
+        page.locator("svg g.hv-row").nth(4).click()
         check_table(shown_table(page), WORDS, array[1, 2, 4])
         assert page.evaluate("window.broken") is None and page.locator("b").count() == 0
         assert not look.faults(), look.faults()
@@ -236,6 +236,19 @@ def test_it_fits_a_phone_and_reads_on_both_faces(browser, page_of, scheme):
                      for where, what in (("td", "color"), ("[data-attnbook-heads]", "backgroundColor")))
         assert (ink, face) == ("rgb(34, 34, 34)", "rgb(251, 251, 248)")
         assert not look.faults()
+
+
+@pytest.mark.slow
+def test_the_style_of_a_page_does_not_reach_in(browser, tmp_path):
+    """Bootstrap, which the website has, gives the children of a .row all the width."""
+    style = "<style>.row > * { width: 100% } .map, .numbers, .top { display: none }</style>"
+    path = tmp_path / "page.html"
+    path.write_text(style + head_viewer(weights(1, 2, 4, 4), list("abcd")).html(), encoding="utf-8")
+    with Look(browser) as look:
+        page = look.open(path.as_uri())
+        widths = page.locator("svg g rect").evaluate_all("rs => rs.map(r => r.getBoundingClientRect().width)")
+        assert len(widths) == 20 and max(widths[1:5]) < 1.05 * min(widths[1:5]) and max(widths) < 120
+        assert page.locator("svg").is_visible() and page.locator("table").is_visible()
 
 
 @pytest.mark.slow

@@ -49,5 +49,5 @@ def test_it_works_where_it_ran_and_stays_readable_where_it_is_not_trusted(monkey
             page.keyboard.press("ArrowDown")
             page.keyboard.press("ArrowDown")
             assert page.evaluate(NUMBERS) == ["0.000", "1.000", "0.000"]
-            assert not page.locator(".jp-OutputArea .still img").is_visible() and page.locator(".jp-OutputArea i").count() == 0
+            assert not page.locator(".jp-OutputArea .hv-still img").is_visible() and page.locator(".jp-OutputArea i").count() == 0
             browser.close()
