@@ -20,7 +20,6 @@ from . import (
     long_sources,
     memory,
     multi_head,
-    one_stack,
     pointing,
     positions,
     reading_heads,
