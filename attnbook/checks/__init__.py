@@ -27,6 +27,7 @@ from . import full_model  # noqa: E402,F401
 from . import training  # noqa: E402,F401
 from . import cached_decoding  # noqa: E402,F401
 from . import reading_heads  # noqa: E402,F401
+from . import one_stack  # noqa: E402,F401
 from . import summarisation  # noqa: E402,F401
 from . import cost  # noqa: E402,F401
 

@@ -20,6 +20,7 @@ from . import (
     long_sources,
     memory,
     multi_head,
+    one_stack,
     pointing,
     positions,
     reading_heads,
