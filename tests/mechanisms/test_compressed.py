@@ -36,7 +36,7 @@ def attended(made, q, k, v, allowed):
     return made.output_projection((weights @ v).transpose(1, 2).flatten(2)) * allowed.any(-1)[:, 0, :, None], weights
 
 
-def compare(run, other, parameters, x_shape):
+def assert_agree(run, other, parameters, x_shape):
     results = []
     for one in (run, other):
         x = torch.randn(*x_shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).requires_grad_()
@@ -87,8 +87,8 @@ def masks():
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_compressed_value_and_gradient_equal_the_oracle(kind, size, need_weights):
     made, mask = compressed(*size), masks()[kind]
-    compare(lambda x: made(x, mask=mask, need_weights=need_weights), lambda x: compressed_oracle(made, x, mask), list(made.parameters()),
-            (B, N, D))
+    assert_agree(lambda x: made(x, mask=mask, need_weights=need_weights), lambda x: compressed_oracle(made, x, mask), list(made.parameters()),
+                 (B, N, D))
 
 
 def test_a_query_sees_whole_stretches_of_its_past_alone_and_the_first_ones_see_nothing():
@@ -222,8 +222,8 @@ def test_linformer_value_and_gradient_equal_the_oracle(sharing, lengths, need_we
     made = linformer(**options)
     words = torch.ones(B, N, dtype=torch.bool) if lengths is None else padding_mask(torch.tensor(lengths), N)
     mask = None if lengths is None else words[:, None]
-    compare(lambda x: made(x, mask=mask, need_weights=need_weights), lambda x: linformer_oracle(made, x, words), list(made.parameters()),
-            (B, N, D))
+    assert_agree(lambda x: made(x, mask=mask, need_weights=need_weights), lambda x: linformer_oracle(made, x, words), list(made.parameters()),
+                 (B, N, D))
 
 
 def test_what_is_shared_and_what_it_costs():

@@ -73,7 +73,7 @@ def dense_switch(made, x, training):
     return torch.stack(ys).view(x.shape), made.balance_weight * E * shares
 
 
-def agree(made, run, other):
+def assert_agree(made, run, other):
     results = []
     for one in (run, other):
         x = inputs()
@@ -98,21 +98,21 @@ def test_value_balance_and_gradient_equal_the_dense_reference(k, training):
 
     torch.manual_seed(5)
     noise = torch.randn(B * N, E, dtype=torch.float64)
-    agree(made, run, lambda x: dense_mixture(made, x, noise) if training else (dense_mixture(made, x)[0], 0.0))
+    assert_agree(made, run, lambda x: dense_mixture(made, x, noise) if training else (dense_mixture(made, x)[0], 0.0))
 
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("capacity", [None, 0.4, 1.0, 4.0])
 def test_switch_equals_the_dense_reference(training, capacity):
     made = mixture(kind=Switch, capacity_factor=capacity).train(training)
-    agree(made, lambda x: (made(x), made.balance if training else 0.0),
-          lambda x: dense_switch(made, x, training) if training else (dense_switch(made, x, training)[0], 0.0))
+    assert_agree(made, lambda x: (made(x), made.balance if training else 0.0),
+                 lambda x: dense_switch(made, x, training) if training else (dense_switch(made, x, training)[0], 0.0))
 
 
 def test_gradients_by_finite_differences():
     x = inputs(n=2)
     for made in (mixture(2).eval(), mixture(kind=Switch).eval()):
-        torch.autograd.gradcheck(made, [x])
+        assert torch.autograd.gradcheck(made, [x])
 
 
 def test_an_expert_reads_only_the_positions_that_chose_it():
