@@ -9,20 +9,20 @@ import time
 from pathlib import Path
 from unittest import mock
 
-import nbformat
-import pytest
+# Several workers share the cores between them: one thread each. PyTorch reads this when it is imported, which is the next thing.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from attnbook.course.measure import PeakMemory, declared, over_promise, write_json
+import nbformat  # noqa: E402
+import pytest  # noqa: E402
+
+from attnbook.course.measure import PeakMemory, declared, over_promise, write_json  # noqa: E402
 from attnbook.course.run import environment
 
 ROOT = Path(__file__).resolve().parent
 MEASURED = pytest.StashKey[dict]()
 LAST_CELLS = pytest.StashKey[set]()
 OF_WORKERS = pytest.StashKey[list]()
-
-# Several workers share the cores between them: one thread each.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Tests, and the processes that they start, draw nothing on a screen.
 os.environ.setdefault("MPLBACKEND", "agg")

@@ -36,9 +36,9 @@ def url(site):
         server.shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """One Chromium for the session."""
+    """One Chromium for a file of tests. It closes with them: only one such session may be open in a process."""
     api = pytest.importorskip("playwright.sync_api")
     path = chromium_path()
     with api.sync_playwright() as playwright:
