@@ -6,6 +6,9 @@
 Columns of data/ledger.csv: id, chapter, kind, title, status ("planned" or "done"), section (a notebook without its
 extension), name (what attnbook calls it; several are separated by spaces) and test (a pytest node id such as
 tests/tasks/test_dates.py::test_every_format, or a notebook with assertions; several are separated by spaces).
+
+S6.19 is fifty modifications of one model: data/modifications.csv has a row each, with the columns modification, title,
+name and test. They stand in a table of their own below the chapter.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ["id", "chapter", "kind", "title", "status", "section", "name", "test"]
+PARTS_COLUMNS = ["modification", "title", "name", "test"]
 KINDS = {"S": "system", "F": "formula", "P": "picture", "C": "claim", "E": "slip"}
 CHAPTERS = {
     "0": "What attention is",
@@ -35,12 +39,12 @@ CHAPTERS = {
 }
 
 
-def read(path: Path) -> list[dict[str, str]]:
+def read(path: Path, columns: list[str] = COLUMNS) -> list[dict[str, str]]:
     """The rows of a ledger."""
     with path.open(encoding="utf-8", newline="") as stream:
         reader = csv.DictReader(stream)
-        if reader.fieldnames != COLUMNS:
-            raise ValueError(f"{path.name} must have the columns {COLUMNS}, got {reader.fieldnames}")
+        if reader.fieldnames != columns:
+            raise ValueError(f"{path.name} must have the columns {columns}, got {reader.fieldnames}")
         return list(reader)
 
 
@@ -54,6 +58,19 @@ def problems(rows: list[dict[str, str]], ids: list[str], root: Path = ROOT) -> l
         found.append("the rows are not in the order of the syllabus")
     for row in rows:
         found += [f"{row['id']}: {fault}" for fault in _faults(row, root)]
+    return found
+
+
+def problems_of_parts(parts: list[dict[str, str]], names: list[str], root: Path = ROOT) -> list[str]:
+    """What is wrong with the rows of S6.19, which should hold `names`, each once and in that order; one line a fault."""
+    have, found = [part["modification"] for part in parts], []
+    if have != names:
+        found.append(f"S6.19: the modifications must be {names}, got {have}")
+    for part in parts:
+        faults = [f"has no {column}" for column in PARTS_COLUMNS if not part[column].strip()]
+        faults += [fault for name in part["name"].split() if (fault := name_fault(name))]
+        faults += [fault for test in part["test"].split() if (fault := test_fault(test, root))]
+        found += [f"S6.19 {part['modification']}: {fault}" for fault in faults]
     return found
 
 
@@ -126,7 +143,7 @@ def test_fault(test: str, root: Path = ROOT) -> str | None:
     return None
 
 
-def render(rows: list[dict[str, str]]) -> str:
+def render(rows: list[dict[str, str]], parts: list[dict[str, str]]) -> str:
     """The appendix page."""
     done = sum(row["status"] == "done" for row in rows)
     lines = [
@@ -149,6 +166,10 @@ def render(rows: list[dict[str, str]]) -> str:
         lines += ["| id | what | status | section | name | test |", "|---|---|---|---|---|---|"]
         lines += [_line(row) for row in mine]
         lines.append("")
+        if any(row["id"] == "S6.19" and row["status"] == "done" for row in mine):
+            lines += ["S6.19, modification by modification:", "", "| modification | name | test |", "|---|---|---|"]
+            lines += [f"| {_cell(part['title'])} | {_code(part['name'])} | {_code(part['test'])} |" for part in parts]
+            lines.append("")
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -161,10 +182,14 @@ def _line(row: dict[str, str]) -> str:
         _cell(row["title"]),
         "done",
         f"[{label}](../{row['section']}.ipynb)",
-        " ".join(f"`{name}`" for name in row["name"].split()),
-        " ".join(f"`{test}`" for test in row["test"].split()),
+        _code(row["name"]),
+        _code(row["test"]),
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def _code(names: str) -> str:
+    return " ".join(f"`{name}`" for name in names.split())
 
 
 def _cell(text: str) -> str:
@@ -178,7 +203,9 @@ def main(arguments: list[str]) -> int:
     rows = read(ROOT / "data/ledger.csv")
     # The ids here are those of the ledger itself; the test of the ledger holds them against the syllabus.
     found = problems(rows, [row["id"] for row in rows])
-    page, text = ROOT / "appendix/ledger.md", render(rows)
+    parts = read(ROOT / "data/modifications.csv", PARTS_COLUMNS)
+    found += problems_of_parts(parts, [part["modification"] for part in parts])
+    page, text = ROOT / "appendix/ledger.md", render(rows, parts)
     if "--check" in arguments:
         if not page.is_file() or page.read_text(encoding="utf-8") != text:
             found.append("appendix/ledger.md is out of date: run python tools/make_ledger.py")

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from attnbook.experiments.modifications import MODIFICATIONS
+
 ROOT = Path(__file__).resolve().parents[2]
 IDS = (Path(__file__).parent / "syllabus_ids.txt").read_text(encoding="utf-8").split()
 
@@ -16,6 +18,11 @@ _spec.loader.exec_module(ledger)
 @pytest.fixture
 def rows():
     return ledger.read(ROOT / "data/ledger.csv")
+
+
+@pytest.fixture
+def parts():
+    return ledger.read(ROOT / "data/modifications.csv", ledger.PARTS_COLUMNS)
 
 
 def test_the_list_of_ids_is_whole():
@@ -35,11 +42,31 @@ def test_the_ledger_holds(rows):
     assert ledger.problems(rows, IDS) == []
 
 
-def test_the_page_is_current(rows):
+def test_every_modification_has_a_model_and_a_test(parts):
+    assert ledger.problems_of_parts(parts, list(MODIFICATIONS)) == []
+
+
+@pytest.mark.parametrize(("changes", "fault"), [
+    ({"name": ""}, "has no name"), ({"test": ""}, "has no test"), ({"name": "attnbook.mechanisms.absent.Thing"}, "does not exist"),
+    ({"test": "tests/mechanisms/test_norms.py::test_absent"}, "does not exist"), ({"modification": "gated"}, "must be"),
+])
+def test_a_broken_modification_is_found(parts, changes, fault):
+    found = ledger.problems_of_parts([{**parts[0], **changes}, *parts[1:]], list(MODIFICATIONS))
+    assert any("S6.19" in line and fault in line for line in found), found
+
+
+def test_the_page_is_current(rows, parts):
     page = (ROOT / "appendix/ledger.md").read_text(encoding="utf-8")
-    assert page == ledger.render(rows), "run python tools/make_ledger.py"
+    assert page == ledger.render(rows, parts), "run python tools/make_ledger.py"
     for row in rows:
         assert f"| {row['id']} | " in page
+
+
+def test_modifications_stand_on_the_page_once_they_are_done(rows, parts):
+    done = [{**row, "status": "done", "section": "chapters/06_transformer/cost"} if row["id"] == "S6.19" else row for row in rows]
+    planned = [{**row, "status": "planned"} if row["id"] == "S6.19" else row for row in rows]
+    assert "| Switch Transformer | `attnbook." in ledger.render(done, parts)
+    assert "| Switch Transformer |" not in ledger.render(planned, parts)
 
 
 def _done(**changes):
