@@ -2,7 +2,8 @@
 
 from .mechanisms import (SCORES, AdditiveScore, Attended, ContentScore, DotScore, Dropout, FeedForward, GatedFeedForward,
                          GeneralScore, LayerNorm, LearnedPositions, LinformerAttention, LocalAttention, LocationScore,
-                         MemoryCompressedAttention, MixtureOfExperts, MultiHeadAttention, PostNorm, PreNorm,
+                         MemoryCompressedAttention, MixtureOfExperts, MultiHeadAttention, PictureAttention,
+                         PooledPictureAttention, PostNorm, PreNorm,
                          ReducedRankScore, RelativeMultiHeadAttention, RMSNorm, ScaledDotScore, Score, SinusoidalPositions, Switch,
                          address, attend, attend_window, causal_mask, make_score, masked_softmax, padding_mask, sinusoids)
 from .models import (LSTMN, NTM, Bahdanau, Captioner, FeedForwardAttention, HierarchicalAttention, Luong, MemoryNetwork,
@@ -13,8 +14,8 @@ __version__ = "0.1.0"
 __all__ = ["LSTMN", "NTM", "SCORES", "AdditiveScore", "Attended", "Bahdanau", "Captioner", "ContentScore", "DotScore",
            "Dropout", "FeedForward", "FeedForwardAttention", "GatedFeedForward", "GeneralScore", "HierarchicalAttention",
            "LayerNorm", "LearnedPositions", "LinformerAttention", "LocalAttention", "LocationScore", "Luong",
-           "MemoryCompressedAttention", "MemoryNetwork", "MixtureOfExperts", "MultiHeadAttention", "PointerNetwork",
-           "PostNorm", "PreNorm", "RMSNorm", "ReducedRankScore", "RelativeMultiHeadAttention", "ScaledDotScore", "Score",
+           "MemoryCompressedAttention", "MemoryNetwork", "MixtureOfExperts", "MultiHeadAttention", "PictureAttention",
+           "PointerNetwork", "PooledPictureAttention", "PostNorm", "PreNorm", "RMSNorm", "ReducedRankScore", "RelativeMultiHeadAttention", "ScaledDotScore", "Score",
            "Seq2Seq", "SinusoidalPositions", "Switch", "Transformer", "TransformerEncoderModel", "TransformerLM",
            "__version__", "address", "attend", "attend_window", "causal_mask", "make_score", "masked_softmax", "padding_mask",
            "paper_parts", "setup", "sinusoids"]

@@ -11,12 +11,16 @@ from .memory_network import MemoryNetwork
 from .ntm import NTM
 from .pointer import PointerNetwork
 from .pointer_baselines import FixedDictionary
+from .sagan import PictureDiscriminator, PictureGenerator, PicturePair, attention_scales, dcgan_pair, sagan_pair
+from .sagan_blocks import DCGAN_BLOCKS, RESIDUAL_BLOCKS, ResidualInstead
 from .seq2seq import Seq2Seq
 from .transformer import Transformer
 from .transformer_language import TransformerEncoderModel, TransformerLM
 from .transformer_parts import Parts, alternating, paper_parts
 from .transformer_syntactic import SyntacticEncoderModel
 
-__all__ = ["LSTMN", "NTM", "Bahdanau", "Captioner", "FeedForwardAttention", "FixedDictionary", "HierarchicalAttention",
-           "LSTMLanguageModel", "Luong", "MemoryNetwork", "Parts", "PointerNetwork", "Seq2Seq", "SyntacticEncoderModel",
-           "Transformer", "TransformerEncoderModel", "TransformerLM", "alternating", "paper_parts"]
+__all__ = ["DCGAN_BLOCKS", "LSTMN", "NTM", "RESIDUAL_BLOCKS", "Bahdanau", "Captioner", "FeedForwardAttention",
+           "FixedDictionary", "HierarchicalAttention", "LSTMLanguageModel", "Luong", "MemoryNetwork", "Parts",
+           "PictureDiscriminator", "PictureGenerator", "PicturePair", "PointerNetwork", "ResidualInstead", "Seq2Seq",
+           "SyntacticEncoderModel", "Transformer", "TransformerEncoderModel", "TransformerLM", "alternating",
+           "attention_scales", "dcgan_pair", "paper_parts", "sagan_pair"]

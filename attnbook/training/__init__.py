@@ -1,5 +1,6 @@
 """Training, decoding and scoring, for any model with the methods `encode`, `start`, `step` and `forward`."""
 
+from .adversarial import AdversarialHistory, fit_adversarial, sample_pictures, standing_statistics
 from .averaging import average_checkpoints
 from .checkpoints import load_model_weights, read_metadata, save_model
 from .cross_entropy import smoothed_cross_entropy
@@ -13,6 +14,7 @@ from .recurrence import clipped_backward
 from .schedules import constant, cosine_decay, inverse_sqrt, linear_decay
 
 __all__ = [
+    "AdversarialHistory",
     "Bleu",
     "Candidate",
     "Decoding",
@@ -30,6 +32,7 @@ __all__ = [
     "edit_distance",
     "exact_match",
     "fit",
+    "fit_adversarial",
     "greedy",
     "inverse_sqrt",
     "linear_decay",
@@ -39,8 +42,10 @@ __all__ = [
     "point_beam",
     "point_greedy",
     "pointing_loss",
+    "sample_pictures",
     "score_targets",
     "smoothed_cross_entropy",
+    "standing_statistics",
     "token_accuracy",
     "token_error_rate",
     "token_loss",
