@@ -25,7 +25,7 @@ FREE = {"cli", "__main__", "__init__"}
 # What mechanisms and models may import from outside the standard library; the rest of the run-time code is held to what Colab has.
 LIGHT = {"torch"}
 COLAB = {"torch", "numpy", "matplotlib", "tqdm", "scipy", "pandas", "pooch", "accelerate", "safetensors", "click", "IPython",
-         "matplotlib_inline", "psutil", "nbformat", "requests", "PIL"}
+         "matplotlib_inline", "psutil", "nbformat", "requests", "PIL", "sklearn"}
 # Imported inside the function that uses them, with an error that names the extra.
 LATE = {"sacrebleu", "tokenizers", "pycocoevalcap", "nbgrader", "jupytext", "nbclient", "jupyter_client", "nbconvert", "traitlets", "bs4"}
 
