@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
 from .errors import check_positive, require
+from .precision import without_autocast
 
 __all__ = ["add_spectral_norm", "largest_singular_values", "weight_matrix"]
 
@@ -33,14 +34,28 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
     Source: Miyato et al. 2018, algorithm 1; on both networks and on attention as well: Zhang et al. 2019, section 3.
     """
     check_positive("power_iterations", power_iterations)
-    layers = [(name or type(layer).__name__, layer) for name, layer in module.named_modules() if isinstance(layer, WEIGHTED)]
+    layers = [(name or type(layer).__name__.removeprefix("Parametrized"), layer) for name, layer in module.named_modules() if isinstance(layer, WEIGHTED)]
     for name, layer in layers:  # all before the first is changed
         require(not parametrize.is_parametrized(layer, "weight"), f"module: the weight of {name} is parametrized already")
         require(bool(layer.weight.detach().any()), f"module: the weight of {name} is 0 everywhere, it has no direction to keep")
     for _, layer in layers:
         # PyTorch knows that a transposed convolution keeps its outputs in dimension 1.
         parametrizations.spectral_norm(layer, n_power_iterations=power_iterations)
+        norms = layer.parametrizations.weight
+        norms[0] = _FullPrecision(norms[0])
     return module
+
+
+class _FullPrecision(nn.Module):
+    """A parametrization in the dtype of its weight: autocast would follow σ with 8 bits on a GPU."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        with without_autocast(weight):
+            return self.norm(weight)
 
 
 def weight_matrix(layer: nn.Module) -> torch.Tensor:

@@ -1,0 +1,359 @@
+"""Training two networks against each other: losses, who gets gradients when, rates, the average, samples, errors."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from attnbook.training import fit_adversarial, sample_pictures, standing_statistics
+from attnbook.training.adversarial import ADVERSARIAL_LOSSES, AdversarialLoss, _average, hinge_loss
+from attnbook.training.history import NonFiniteError
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setenv("ATTNBOOK_PROGRESS", "0")
+
+
+class Generator(nn.Module):
+    d_noise = 3
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm, self.out = nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Linear(8, 2)
+        self.table = nn.Embedding(4, 2)
+
+    def forward(self, noise, labels=None):
+        x = self.out(torch.relu(self.norm(self.layer(noise))))
+        return x if labels is None else x + self.table(labels)
+
+
+class Discriminator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(2, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
+
+    def forward(self, pictures, labels=None):
+        return self.net(pictures).squeeze(-1)
+
+
+class Batches:
+    def __init__(self, labels=False):
+        self.labels, self.asked = labels, []
+
+    def batch(self, k):
+        self.asked.append(k)
+        g = torch.Generator().manual_seed(k)
+        return 2 + torch.randn(16, 2, generator=g), torch.randint(4, (16,), generator=g) if self.labels else None
+
+
+def nets(seed=0):
+    torch.manual_seed(seed)
+    return Generator(), Discriminator()
+
+
+def train(both=None, batches=None, **options):
+    both = nets() if both is None else both
+    return both, fit_adversarial(*both, batches or Batches(), device="cpu", **{"steps": 3, **options})
+
+
+def weights(net):
+    return {name: p.detach().clone() for name, p in net.named_parameters()}
+
+
+# Losses
+
+LOOPS = {
+    "hinge": (lambda real, fake: np.mean([max(0, 1 - s) for s in real]) + np.mean([max(0, 1 + s) for s in fake]), lambda fake: -np.mean(fake)),
+    "non_saturating": (lambda real, fake: -np.mean([math.log(1 / (1 + math.exp(-s))) for s in real])
+                       - np.mean([math.log(1 - 1 / (1 + math.exp(-s))) for s in fake]),
+                       lambda fake: -np.mean([math.log(1 / (1 + math.exp(-s))) for s in fake])),
+    "minimax": (lambda real, fake: LOOPS["non_saturating"][0](real, fake),
+                lambda fake: np.mean([math.log(1 - 1 / (1 + math.exp(-s))) for s in fake])),
+}
+
+
+@pytest.mark.parametrize("name", ADVERSARIAL_LOSSES)
+def test_losses_equal_loops_over_the_formulas(name):
+    g = torch.Generator().manual_seed(0)
+    real, fake = (2 * torch.randn(9, generator=g, dtype=torch.float64) for _ in range(2))
+    loss = ADVERSARIAL_LOSSES[name]
+    assert loss.discriminator(real, fake).item() == pytest.approx(LOOPS[name][0](real.tolist(), fake.tolist()), abs=1e-10)
+    assert loss.generator(fake).item() == pytest.approx(LOOPS[name][1](fake.tolist()), abs=1e-10)
+    other = next(n for n in LOOPS if n != name and n != "minimax")
+    assert abs(loss.discriminator(real, fake).item() - LOOPS[other][0](real.tolist(), fake.tolist())) > 1e-2 or name == "minimax"
+
+
+@pytest.mark.parametrize("name", ADVERSARIAL_LOSSES)
+def test_the_discriminator_wants_real_up_and_fake_down_and_the_generator_wants_fake_up(name):
+    real, fake = torch.tensor([0.2, -3.0], requires_grad=True), torch.tensor([-0.2, 3.0], requires_grad=True)
+    up, down = torch.autograd.grad(ADVERSARIAL_LOSSES[name].discriminator(real, fake), (real, fake))
+    assert (up < 0).all() and (down > 0).all()
+    (wish,) = torch.autograd.grad(ADVERSARIAL_LOSSES[name].generator(fake), fake)
+    assert (wish < 0).all()
+
+
+def test_beyond_the_margin_the_hinge_is_flat():
+    real, fake = torch.tensor([1.5, 0.9], requires_grad=True), torch.tensor([-1.5, -0.9], requires_grad=True)
+    up, down = torch.autograd.grad(hinge_loss.discriminator(real, fake), (real, fake))
+    assert up.tolist() == [0.0, -0.5] and down.tolist() == [0.0, 0.5]
+
+
+def test_losses_are_finite_where_the_discriminator_is_sure():
+    far = torch.tensor([1e4, -1e4])
+    assert all(part(*args).isfinite() for loss in ADVERSARIAL_LOSSES.values() for part, args in
+               ((loss.discriminator, (far, far)), (loss.generator, (far,))))
+
+
+# Who is trained when
+
+def test_the_generator_gets_no_gradient_in_the_update_of_the_discriminator():
+    both, seen = nets(), []
+
+    def discriminator_loss(real, fake):
+        seen.append((real.requires_grad, fake.requires_grad, [p.grad for p in both[0].parameters()]))
+        # The graph of the fake scores ends at the discriminator's own weights.
+        nodes, leaves = [fake.grad_fn], set()
+        while nodes:
+            node = nodes.pop()
+            if hasattr(node, "variable"):
+                leaves.add(id(node.variable))
+            nodes += [n for n, _ in node.next_functions if n is not None]
+        assert leaves <= {id(p) for p in both[1].parameters()} and leaves
+        return hinge_loss.discriminator(real, fake)
+
+    train(both, loss=AdversarialLoss(discriminator_loss, hinge_loss.generator), steps=1)
+    assert seen == [(True, True, [None] * len(list(both[0].parameters())))]
+
+
+def test_the_discriminator_gets_no_gradient_in_the_update_of_the_generator():
+    both = nets()
+    left = {}
+
+    def generator_loss(fake):
+        assert fake.requires_grad
+        left.update({name: p.grad.clone() for name, p in both[1].named_parameters()})
+        return hinge_loss.generator(fake)
+
+    train(both, loss=AdversarialLoss(hinge_loss.discriminator, generator_loss), steps=1)
+    assert all(torch.equal(p.grad, left[name]) and p.requires_grad for name, p in both[1].named_parameters())
+
+
+def by_hand(steps, discriminator_steps=1, rates=(1e-4, 4e-4), detach=True, swap=False):
+    """The same training in the plainest words."""
+    G, D = nets()
+    g_opt, d_opt = (torch.optim.Adam(net.parameters(), lr=lr, betas=(0.0, 0.9)) for net, lr in zip((G, D), rates))
+    torch.manual_seed(0)
+    for step in range(steps):
+        for k in range(discriminator_steps):
+            x, _ = Batches().batch(step * discriminator_steps + k)
+            fake = G(torch.randn(16, 3))
+            loss = F.relu(1 - D(x)).mean() + F.relu(1 + D(fake.detach() if detach else fake)).mean()
+            G.zero_grad(), D.zero_grad()
+            loss.backward()
+            d_opt.step()
+            if not detach:
+                g_opt.step()  # what a shared step does with gradients that were not kept away
+        loss = -D(G(torch.randn(16, 3))).mean()
+        G.zero_grad(), D.zero_grad()
+        loss.backward()
+        g_opt.step()
+    return G, D
+
+
+@pytest.mark.parametrize("discriminator_steps", [1, 3])
+@pytest.mark.parametrize("rates", [(1e-4, 4e-4), (3e-3, 1e-3)])
+def test_it_trains_as_the_plainest_loop_does(discriminator_steps, rates):
+    asked = Batches()
+    both, history = train(batches=asked, steps=4, discriminator_steps=discriminator_steps, generator_rate=rates[0], discriminator_rate=rates[1])
+    for net, other in zip(both, by_hand(4, discriminator_steps, rates)):
+        torch.testing.assert_close(weights(net), weights(other), atol=1e-6, rtol=1e-5)
+    assert asked.asked == list(range(4 * discriminator_steps)) and history.steps == len(history.discriminator_losses) == 4
+
+
+@pytest.mark.parametrize("wrong", [{"detach": False}, {"rates": (4e-4, 1e-4)}, {"discriminator_steps": 2}])
+def test_a_wrong_loop_is_told_apart(wrong):
+    both, _ = train(steps=4)
+    other = by_hand(4, **wrong)
+    assert max((a - b).abs().max() for net, o in zip(both, other) for a, b in zip(weights(net).values(), weights(o).values())) > 1e-4
+
+
+def test_fakes_have_the_labels_of_the_batch():
+    both, seen = nets(), []
+    both[0].register_forward_pre_hook(lambda m, args: seen.append(args[1]))
+    train(both, Batches(labels=True), steps=2)
+    expected = [Batches(labels=True).batch(k)[1] for k in (0, 0, 1, 1)]
+    assert all(torch.equal(a, b) for a, b in zip(seen, expected)) and len(seen) == 4
+
+
+def test_a_spectral_norm_is_followed_once_for_real_and_fake():
+    both = nets()
+    torch.nn.utils.parametrizations.spectral_norm(both[1].net[0])
+    moved = []
+    norm = both[1].net[0].parametrizations.weight[0]
+    norm.register_forward_hook(lambda m, i, o: moved.append(m.training))
+    train(both, steps=2)
+    assert moved == [True] * 4  # once for each update
+
+
+def test_two_runs_are_equal_the_seed_counts_and_the_callers_stream_goes_on():
+    runs = [train(steps=3, seed=seed)[0] for seed in (1, 1, 2)]
+    assert all(torch.equal(a, b) for net, other in zip(*runs[:2]) for a, b in zip(net.parameters(), other.parameters()))
+    assert not torch.equal(runs[0][0].out.weight, runs[2][0].out.weight)
+    both = nets()
+    torch.manual_seed(5)
+    train(both)
+    after = torch.rand(1)
+    torch.manual_seed(5)
+    assert torch.equal(after, torch.rand(1))
+
+
+def test_it_learns_where_the_pictures_are():
+    both, _ = train(steps=400, generator_rate=2e-3, discriminator_rate=8e-3)
+    with torch.no_grad():
+        mean = both[0].eval()(torch.randn(500, 3)).mean(0)
+    assert (mean - 2).abs().max() < 0.7
+    twin = nets()
+    train(twin, steps=400, generator_rate=2e-3, discriminator_rate=8e-3,
+          loss=AdversarialLoss(hinge_loss.discriminator, lambda fake: fake.mean()))  # the sign of the generator's loss
+    with torch.no_grad():
+        assert (twin[0].eval()(torch.randn(500, 3)).mean(0) - 2).abs().max() > 1.0
+
+
+# The averaged generator, samples
+
+def test_the_average_follows_the_weights_and_copies_the_buffers():
+    both, history = train(steps=1, average=0.9, average_from=0)
+    start, now, mean = weights(nets()[0]), weights(both[0]), weights(history.averaged)
+    torch.testing.assert_close(mean, {name: 0.9 * start[name] + 0.1 * now[name] for name in now})
+    for a, b in zip(history.averaged.buffers(), both[0].buffers(), strict=True):
+        assert torch.equal(a, b) and a is not b
+    assert not any(p.requires_grad for p in history.averaged.parameters())
+    both, history = train(steps=3, average=0.9, average_from=3)
+    torch.testing.assert_close(weights(history.averaged), weights(both[0]), atol=0, rtol=0)
+    assert train()[1].averaged is None
+
+
+def test_the_average_of_many_steps_equals_the_sum_over_them():
+    net, mean = nets()[0], nets()[0]
+    path = [weights(net)]
+    for _ in range(5):
+        with torch.no_grad():
+            for p in net.parameters():
+                p.add_(torch.randn_like(p))
+        path.append(weights(net))
+        _average(mean, net, 0.7)
+    expected = {name: 0.7**5 * path[0][name] + sum(0.3 * 0.7 ** (5 - k) * path[k][name] for k in range(1, 6)) for name in path[0]}
+    torch.testing.assert_close(weights(mean), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_standing_statistics_are_those_of_the_weights_as_they_are():
+    G, _ = nets()
+    G(10 + 5 * torch.randn(16, 3))  # running means of something else
+    modes = [m.training for m in G.modules()]
+    assert standing_statistics(G, batches=50, batch_size=32) is G and modes == [True] * 5 and not any(m.training for m in G.modules())
+    assert G.norm.momentum == 0.1
+    with torch.no_grad():
+        noise = torch.cat([torch.randn(32, 3, generator=g) for g in [torch.Generator().manual_seed(0)] for _ in range(50)])
+        before = G.layer(noise)
+    torch.testing.assert_close(G.norm.running_mean, before.mean(0), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(G.norm.running_var, before.unflatten(0, (50, 32)).var(1).mean(0), atol=1e-5, rtol=1e-5)
+    twin = copy.deepcopy(G)
+    standing_statistics(twin, batches=50, batch_size=32)
+    assert torch.equal(twin.norm.running_mean, G.norm.running_mean)
+
+
+def test_standing_statistics_draw_the_labels_evenly():
+    G, seen = nets()[0], []
+    G.register_forward_pre_hook(lambda m, args: seen.append(args[1]))
+    standing_statistics(G, torch.arange(4), batches=20)
+    counts = torch.cat(seen).bincount()
+    assert len(counts) == 4 and counts.min() > 200
+
+
+def test_samples_are_drawn_one_by_one_in_evaluation_from_the_seed():
+    G, _ = nets()
+    standing_statistics(G)
+    G.train()
+    first = sample_pictures(G, 10, batch_size=3)
+    assert first.shape == (10, 2) and not first.requires_grad and all(m.training for m in G.modules())
+    torch.testing.assert_close(first, sample_pictures(G, 10, batch_size=64))
+    assert not torch.allclose(first, sample_pictures(G, 10, seed=1))
+    labels = torch.arange(4).repeat(2)
+    with torch.no_grad():
+        torch.testing.assert_close(sample_pictures(G, labels) - sample_pictures(G, 8), G.table(labels))
+
+
+# Evaluation and errors
+
+def test_evaluate_is_called_in_evaluation_mode_and_changes_nothing():
+    modes = []
+
+    def evaluate(generator, discriminator):
+        modes.append((generator.training, discriminator.training, torch.is_grad_enabled()))
+        return float(torch.randn(1))
+
+    both, history = train(steps=5, evaluate=evaluate, evaluate_every=2)
+    assert [step for step, _ in history.evaluations] == [2, 4, 5] and set(modes) == {(False, False, False)}
+    plain, _ = train(steps=5)
+    assert all(torch.equal(a, b) for net, other in zip(both, plain) for a, b in zip(net.parameters(), other.parameters()))
+    assert [step for step, _ in train(steps=5, evaluate=evaluate)[1].evaluations] == [5]
+
+
+@pytest.mark.parametrize("name, step", [("discriminator", 0), ("generator", 1)])
+def test_a_loss_that_is_not_finite_stops_before_the_weights_change(name, step):
+    both, kept, calls = nets(), {}, []
+
+    def poisoned(part, own):
+        def loss(*scores):
+            value = getattr(hinge_loss, part)(*scores)
+            if part == name:
+                calls.append(0)
+                if len(calls) > step:
+                    kept.update(weights(own))
+                    return value * math.nan
+            return value
+        return loss
+
+    own = both[1] if name == "discriminator" else both[0]
+    with pytest.raises(NonFiniteError, match=f"loss of the {name}: got nan at step {step}, expected a finite number"):
+        train(both, loss=AdversarialLoss(poisoned("discriminator", own), poisoned("generator", own)))
+    assert all(torch.equal(a, kept[n]) for n, a in weights(own).items())
+    assert all(p.requires_grad for net in both for p in net.parameters())
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"steps": 0}, "steps: got 0, expected a whole number of at least 1"), ({"discriminator_steps": 0}, "discriminator_steps: got 0"),
+    ({"loss": "wasserstein"}, "loss: got 'wasserstein', expected one of hinge, non_saturating, minimax"),
+    ({"generator_rate": 0.0}, "generator_rate: got 0.0, expected a positive number"), ({"discriminator_rate": True}, "discriminator_rate: got True"),
+    ({"average": 1.0}, "average: got 1.0, expected a decay"), ({"evaluate_every": 3}, "evaluate_every: got a number without evaluate"),
+    ({"precision": "fp16"}, "precision: got 'fp16', expected 'no' or 'bf16'"), ({"seed": -1}, "seed: got -1"),
+])
+def test_errors_say_what_came(options, words):
+    with pytest.raises(ValueError, match=words):
+        train(**options)
+
+
+def test_networks_and_batches_of_another_kind():
+    G, D = nets()
+    for args, words in (((D, D, Batches()), "it must have d_noise"), ((G, len, Batches()), "discriminator: got builtin"),
+                        ((G, D, [1, 2]), "batches: got list")):
+        with pytest.raises(ValueError, match=words):
+            fit_adversarial(*args, steps=1)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_half_precision(device):
+    both, seen = nets(), []
+
+    def loss(real, fake):
+        seen.append((real.dtype, fake.device.type))
+        return hinge_loss.discriminator(real, fake)
+
+    fit_adversarial(*both, Batches(labels=True), steps=3, precision="bf16", device=device, average=0.9,
+                    loss=AdversarialLoss(loss, hinge_loss.generator))
+    assert set(seen) == {(torch.float32, device)} and all(p.dtype == torch.float32 and p.isfinite().all() for net in both for p in net.parameters())
