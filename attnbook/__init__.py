@@ -6,12 +6,12 @@ from .mechanisms import (SCORES, AdditiveScore, Attended, ContentScore, DotScore
                          PooledPictureAttention, PostNorm, PreNorm,
                          ReducedRankScore, RelativeMultiHeadAttention, RMSNorm, ScaledDotScore, Score, SinusoidalPositions, Switch,
                          address, attend, attend_window, causal_mask, make_score, masked_softmax, padding_mask, sinusoids)
-from .models import (LSTMN, NTM, Bahdanau, Captioner, FeedForwardAttention, HierarchicalAttention, Luong, MemoryNetwork,
+from .models import (LSTMN, NTM, SNAIL, Bahdanau, Captioner, FeedForwardAttention, HierarchicalAttention, Luong, MemoryNetwork,
                      PointerNetwork, Seq2Seq, Transformer, TransformerEncoderModel, TransformerLM, paper_parts)
 
 __version__ = "0.1.0"
 
-__all__ = ["LSTMN", "NTM", "SCORES", "AdditiveScore", "Attended", "Bahdanau", "Captioner", "ContentScore", "DotScore",
+__all__ = ["LSTMN", "NTM", "SCORES", "SNAIL", "AdditiveScore", "Attended", "Bahdanau", "Captioner", "ContentScore", "DotScore",
            "Dropout", "FeedForward", "FeedForwardAttention", "GatedFeedForward", "GeneralScore", "HierarchicalAttention",
            "LayerNorm", "LearnedPositions", "LinformerAttention", "LocalAttention", "LocationScore", "Luong",
            "MemoryCompressedAttention", "MemoryNetwork", "MixtureOfExperts", "MultiHeadAttention", "PictureAttention",

@@ -7,6 +7,7 @@ from .diagrams import encoder_decoder
 from .documents import document_heat, memory_hops
 from .heads import bit_panels, head_weights, memory_animation
 from .legend import legend
+from .look_back import layers_back
 from .pictures import picture, picture_words
 from .plane import plane_walk, pointer_animation, pointer_steps, tour_ring, triangulation
 from .staircase import word_staircase
@@ -17,6 +18,6 @@ from .weights import alignment, text_heat, word_arcs
 
 __all__ = ["CMAP", "COLORS", "HeadViewer", "LINES", "addressing_flow", "alignment", "bars", "bit_panels", "curves",
            "dependency_tree", "document_heat", "draw_block", "draw_model", "encoder_decoder", "head_viewer", "head_weights",
-           "legend", "memory_animation", "memory_hops", "memory_machine", "picture", "picture_words", "plane_walk",
+           "layers_back", "legend", "memory_animation", "memory_hops", "memory_machine", "picture", "picture_words", "plane_walk",
            "pointer_animation", "pointer_steps", "shift_kernels", "style", "text_heat", "tour_ring", "training",
            "triangulation", "view_heads", "word_arcs", "word_staircase"]

@@ -20,15 +20,16 @@ from .scores import (AdditiveScore, ContentScore, DotScore, GeneralScore, Locati
                      make_score)
 from .spectral import add_spectral_norm, largest_singular_values
 from .syntactic import StructuralPositions, SyntacticMultiHeadAttention, tree_depth, tree_distance, tree_offset
+from .temporal import AttentionBlock, CausalConvolution, DenseBlock, TCBlock
 from .windows import PredictedPosition, WindowedSource, attend_window, monotonic_position, window_index
 
-__all__ = ["SCORES", "AdditiveScore", "Addressed", "Attended", "BatchNorm", "ConditionalBatchNorm", "ContentScore",
-           "DotScore", "Dropout", "FeedForward", "GatedFeedForward", "GeneralScore", "LayerNorm", "LearnedPositions",
+__all__ = ["SCORES", "AdditiveScore", "Addressed", "Attended", "AttentionBlock", "BatchNorm", "CausalConvolution", "ConditionalBatchNorm", "ContentScore",
+           "DenseBlock", "DotScore", "Dropout", "FeedForward", "GatedFeedForward", "GeneralScore", "LayerNorm", "LearnedPositions",
            "LengthProjection", "LinformerAttention", "LocalAttention", "LocationScore", "MemoryCompressedAttention",
            "MixtureOfExperts", "MultiHeadAttention", "NoPositions", "NoResidual", "PictureAttention",
            "PooledPictureAttention", "PostNorm", "PreNorm", "PredictedPosition", "ProjectedSource", "RMSNorm", "ReZero",
            "ReducedRankScore", "RelativeMultiHeadAttention", "ScaledDotScore", "Score", "SinusoidalPositions",
-           "StructuralPositions", "Switch", "SyntacticMultiHeadAttention", "WindowedSource", "Wiring", "add_spectral_norm",
+           "StructuralPositions", "Switch", "SyntacticMultiHeadAttention", "TCBlock", "WindowedSource", "Wiring", "add_spectral_norm",
            "address", "attend", "attend_window", "balance_loss", "causal_mask", "largest_singular_values", "make_score",
            "masked_softmax", "monotonic_position", "padding_mask", "relative_index", "shift_matrix", "sinusoids",
            "tree_depth", "tree_distance", "tree_offset", "window_index"]

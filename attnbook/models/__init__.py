@@ -3,6 +3,7 @@
 from .bahdanau import Bahdanau
 from .captioner import Captioner
 from .feed_forward_attention import FeedForwardAttention
+from .few_shot import FewShotSNAIL, PictureEmbedding, Prototypes
 from .hierarchical import HierarchicalAttention
 from .language import LSTMLanguageModel
 from .lstmn import LSTMN
@@ -14,13 +15,14 @@ from .pointer_baselines import FixedDictionary
 from .sagan import PictureDiscriminator, PictureGenerator, PicturePair, attention_scales, dcgan_pair, sagan_pair
 from .sagan_blocks import DCGAN_BLOCKS, RESIDUAL_BLOCKS, ResidualInstead
 from .seq2seq import Seq2Seq
+from .snail import SNAIL
 from .transformer import Transformer
 from .transformer_language import TransformerEncoderModel, TransformerLM
 from .transformer_parts import Parts, alternating, paper_parts
 from .transformer_syntactic import SyntacticEncoderModel
 
-__all__ = ["DCGAN_BLOCKS", "LSTMN", "NTM", "RESIDUAL_BLOCKS", "Bahdanau", "Captioner", "FeedForwardAttention",
-           "FixedDictionary", "HierarchicalAttention", "LSTMLanguageModel", "Luong", "MemoryNetwork", "Parts",
-           "PictureDiscriminator", "PictureGenerator", "PicturePair", "PointerNetwork", "ResidualInstead", "Seq2Seq",
+__all__ = ["DCGAN_BLOCKS", "LSTMN", "NTM", "RESIDUAL_BLOCKS", "SNAIL", "Bahdanau", "Captioner", "FeedForwardAttention",
+           "FewShotSNAIL", "FixedDictionary", "HierarchicalAttention", "LSTMLanguageModel", "Luong", "MemoryNetwork", "Parts",
+           "PictureDiscriminator", "PictureGenerator", "PictureEmbedding", "PicturePair", "PointerNetwork", "Prototypes", "ResidualInstead", "Seq2Seq",
            "SyntacticEncoderModel", "Transformer", "TransformerEncoderModel", "TransformerLM", "alternating",
            "attention_scales", "dcgan_pair", "paper_parts", "sagan_pair"]

@@ -5,6 +5,7 @@ All is drawn and gathered by index tensors on the device where the pictures lie,
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -14,7 +15,8 @@ from .pairs import check_count, check_range
 __all__ = ["Classes", "EpisodeBatch", "EpisodeBatches", "draw_episodes", "with_rotations"]
 
 
-class Classes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Classes:
     """Pictures by class.
 
     pictures  uint8 ``(C, E, size, size)``: E examples of each of C classes; ink is 255, the ground 0
@@ -34,7 +36,7 @@ class Classes(NamedTuple):
 
     def to(self, device) -> Classes:
         """The same with its pictures on a device."""
-        return self._replace(pictures=self.pictures.to(device))
+        return replace(self, pictures=self.pictures.to(device))
 
 
 class EpisodeBatch(NamedTuple):
