@@ -1,0 +1,84 @@
+"""The attention layer over feature maps beside its peers: ratios of medians from alternating blocks, forward and backward."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from common import TUNED, alternate, calibration, summary
+
+BATCH, CHANNELS, SIDE = 16, 64, 32
+LAYERS = {"equation": {}, "wide values": {"d_value": CHANNELS}, "pooled": {}}
+
+
+def measure(name: str, blocks: int) -> dict:
+    import torch
+    from torch.nn import functional as F
+
+    from attnbook import PictureAttention, PooledPictureAttention
+
+    torch.manual_seed(0)
+    layer = (PooledPictureAttention if name == "pooled" else PictureAttention)(CHANNELS, **LAYERS[name])
+    with torch.no_grad():
+        layer.gamma.fill_(0.5)
+    x = torch.randn(BATCH, CHANNELS, SIDE, SIDE, requires_grad=True)
+
+    def around(found):
+        """A layer as it is usually written, with the weights of ours; `found` makes (B, N, d_v) of queries, keys and values."""
+        def run():
+            query, key, value = layer.query(x), layer.key(x), layer.value(x)
+            if name == "pooled":
+                key, value = F.max_pool2d(key, 2), F.max_pool2d(value, 2)
+            context = found(*(t.flatten(2).transpose(1, 2) for t in (query, key, value)))
+            return x + layer.gamma * layer.output(context.transpose(1, 2).reshape(BATCH, -1, SIDE, SIDE))
+        return run
+
+    def two_products(query, key, value):
+        return torch.bmm(torch.bmm(query, key.transpose(1, 2)).softmax(-1), value)
+
+    def kernel(query, key, value):
+        return F.scaled_dot_product_attention(query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1), scale=1.0).squeeze(1)
+
+    sides = {"attnbook": lambda: layer(x), "scaled_dot_product_attention": around(kernel), "two bmm": around(two_products),
+             "attnbook with weights": lambda: x + layer.gamma * layer.attended(x).context}
+    with torch.no_grad():
+        ours = layer(x)
+        for side, run in sides.items():
+            off = (run() - ours).abs().max().item()
+            assert off < 1e-4, f"all sides must compute the same, {side} differs by {off}"
+    return summary(alternate({side: lambda run=run: run().sum().backward() for side, run in sides.items()}, blocks, repeats=1), "attnbook")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--blocks", type=int, default=15)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--part", choices=LAYERS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.part:
+        print(json.dumps({"calibration": calibration(), "figures": measure(options.part, options.blocks)}))
+        return
+    import torch
+
+    found = {"torch": torch.__version__, "threads": torch.get_num_threads(), "batch": BATCH, "channels": CHANNELS, "side": SIDE, "runs": []}
+    for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
+        for part in LAYERS:
+            done = subprocess.run([sys.executable, __file__, "--part", part, "--blocks", str(options.blocks)],
+                                  env={**os.environ, **extra}, capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(done.stderr)
+            run = {"part": part, "allocator": allocator, **extra, **json.loads(done.stdout.splitlines()[-1])}
+            found["runs"].append(run)
+            print(f"\n{part}, {allocator}   calibration {run['calibration']}")
+            for side, row in run["figures"].items():
+                print(f"  {side:<32}{row['ms']:>9.1f} ms   times ours: {row['times_ours']:.2f}")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
