@@ -235,12 +235,12 @@ def _texts(data: str, length: int, min_count: int):
 
 def compare(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), modification: str = "vanilla", data: str = "wikitext-2",
             seeds: int = 3, min_count: int = 4, length: int = 64, d_model: int = 64, num_heads: int = 4, d_feed_forward: int = 256,
-            num_layers: int = 4, batch_size: int = 32, steps: int = 1000, learning_rate: float = 4e-3, warmup: int = 100,
+            num_layers: int = 4, batch_size: int = 16, steps: int = 500, learning_rate: float = 8e-3, warmup: int = 100,
             held_batches: int = 30) -> dict:
     """Train a modification to denoise text, once a seed, and measure the loss on held-out text.
 
-    Everything but the model is the same for all: the texts, their gaps, the number of steps, the optimizer and its rate, which was
-    chosen for the vanilla model.
+    Everything but the model is the same for all: the texts, their gaps, the number of steps, the optimizer and its rate, the best
+    of 0.002, 0.004, 0.008 and 0.016 for the vanilla model.
 
     Returns:
         ``early``, ``final``: the loss after an eighth of the steps and at the end, a number a seed; ``parameters``; ``operations``,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["TABLE", "Row"]
+__all__ = ["FAMILIES", "TABLE", "Row"]
 
 
 class Row(NamedTuple):
@@ -78,3 +78,19 @@ TABLE: dict[str, Row] = {
     "product-keys": Row("Product key memory", 421, 386.6, 0.25, 2.155, 0.003, 1.798),
 }
 """Our name of a modification → its row. Source: Narang et al. 2021, table 1."""
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "activation": ("gelu", "swish", "elu", "selu", "sigmoid", "softplus"),
+    "gate": ("glu", "geglu", "reglu", "swiglu", "liglu"),
+    "norm and residual": ("rms-norm", "rezero", "rezero-layer-norm", "rezero-rms-norm", "fixup"),
+    "depth or width": ("deepest", "deeper", "wider", "widest"),
+    "shared blocks": ("block-sharing", "block-sharing-factorised", "block-sharing-factorised-shared", "encoder-sharing", "decoder-sharing"),
+    "embedding": ("factorised", "factorised-shared", "tied-inputs", "tied-decoder", "untied", "adaptive-inputs"),
+    "softmax": ("adaptive-softmax", "adaptive-softmax-wide", "mixture-of-softmaxes"),
+    "convolution": ("dynamic-convolution", "lightweight-convolution", "evolved"),
+    "synthesizer": ("synthesizer-dense", "synthesizer-dense-plus", "synthesizer-dense-alpha", "synthesizer-factorised",
+                    "synthesizer-random", "synthesizer-random-plus", "synthesizer-random-alpha"),
+    "more parameters": ("mixture-of-experts", "switch", "product-keys"),
+    "other": ("transparent", "universal", "funnel", "weighted"),
+}
+"""What kind of change a row is; every row but the first is in one family."""

@@ -239,7 +239,7 @@ _add("shakespeare-characters-paper", "characters:shakespeare", "Tiny Shakespeare
      precision="bf16")
 for _name, _row in TABLE.items():
     _add(f"modification-{_name}", "modifications:compare", f"{_row.label[0].upper()}{_row.label[1:]}: denoising WikiText-2, three seeds",
-         "5 minutes on one CPU core", needs="wikitext-2", modification=_name)
+         "3 minutes on one CPU core", needs="wikitext-2", modification=_name)
 
 _add("positions-before", "positions:extrapolation", "The letter three places before: kinds of positions on short texts, tested on longer ones",
      "1 minute on one CPU core", order="before", steps=600, kinds=("none", "sinusoidal", "learned", "relative",

@@ -8,7 +8,7 @@ from attnbook import FeedForward, GatedFeedForward, PreNorm, RMSNorm
 from attnbook.experiments import modifications
 from attnbook.experiments.language import parameters
 from attnbook.experiments.modifications import MODIFICATIONS, Sizes, build
-from attnbook.experiments.narang import TABLE
+from attnbook.experiments.narang import FAMILIES, TABLE
 from attnbook.experiments.registry import EXPERIMENTS
 from attnbook.mechanisms import ReZero
 from attnbook.mechanisms.convolution import DynamicConvolution
@@ -113,5 +113,7 @@ def test_the_table_is_the_paper_s():
     assert TABLE["vanilla"] == ("vanilla Transformer", 223, 11.1, 3.5, 2.182, 0.005, 1.838)
     assert min(TABLE, key=lambda name: TABLE[name].final) == "switch" and max(TABLE, key=lambda name: TABLE[name].final) == (
         "block-sharing-factorised-shared")
+    members = [name for family in FAMILIES.values() for name in family]
+    assert sorted(["vanilla", *members]) == sorted(TABLE)
     better = [name for name, row in TABLE.items() if row.final < TABLE["vanilla"].final]
     assert len(better) == 15
