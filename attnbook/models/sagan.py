@@ -77,7 +77,7 @@ class PictureGenerator(nn.Module):
 class PictureDiscriminator(nn.Module):
     """A picture becomes a score, high for what looks real: blocks that halve the side, a sum over the positions, one number.
 
-    ``x ← insert(block(x))`` for the sides size/2 … 4;  ``h = Σ_positions act(block(x))``;  ``score = w·h + b + e_label·h``
+    ``x ← insert(block(x))`` for the sides size/2 … last_side;  ``h = Σ_positions act(block(x))``;  ``score = w·h + b + e_label·h``
 
     The last term, the projection, is there with classes only: a vector for every class, of which the features of a picture of this class
     should have much. The width at side s is ``channels · size / (2 s)``, and ``max_channels`` at most.
@@ -87,6 +87,8 @@ class PictureDiscriminator(nn.Module):
         block: ``(channels, out, norm, halve=, activate=) → module``.
         norm: ``channels → module`` before the activations in the blocks; None: none. (DCGAN has batch norm, SAGAN has spectral norm.)
         final: makes the activation before the sum.
+        last_side: side of the map that is summed, from 4 to size/2. A larger one leaves blocks out, and with them reach: each position
+            of the last map sees a smaller part of the picture.
 
     Shapes: pictures ``(batch, colors, size, size)``, labels ``(batch,)`` → scores ``(batch,)``.
 
@@ -99,10 +101,12 @@ class PictureDiscriminator(nn.Module):
     def __init__(self, size: int = 32, *, channels: int = 64, colors: int = 3, num_classes: int | None = None,
                  block: Callable[..., nn.Module] = RESIDUAL_BLOCKS.down, norm: Callable[[int], nn.Module] | None = None,
                  inserts: Mapping[int, Insert] | None = None, max_channels: int = 1024,
-                 final: Callable[[], nn.Module] = nn.ReLU) -> None:
+                 final: Callable[[], nn.Module] = nn.ReLU, last_side: int = SMALLEST) -> None:
         super().__init__()
         sides = _sides(size)[-2::-1]  # size/2, … 8, 4
         require(len(sides) > 0, f"size must be {2 * SMALLEST} at least, got {size}")
+        require(last_side in sides, f"last_side must be one of {sides}, got {last_side!r}")
+        sides = sides[:sides.index(last_side) + 1]
         self.size, self.colors, self.num_classes = size, check_positive("colors", colors), num_classes
         widths = [min(check_positive("channels", channels) * size // (2 * side), check_positive("max_channels", max_channels)) for side in sides]
         inserts = _checked_inserts(inserts, sides)
@@ -141,7 +145,7 @@ class PicturePair(NamedTuple):
 def sagan_pair(size: int = 32, *, channels: int = 64, colors: int = 3, d_noise: int = 128, num_classes: int | None = None,
                attention_at: int | None = 16, insert: Insert = PictureAttention, blocks: Blocks = RESIDUAL_BLOCKS,
                spectral_norm: bool | str = True, discriminator_norm: Callable[[int], nn.Module] | None = None,
-               max_channels: int = 1024) -> PicturePair:
+               max_channels: int = 1024, last_side: int = SMALLEST) -> PicturePair:
     """Make both networks of a SAGAN for square pictures.
 
     Args:
@@ -151,7 +155,7 @@ def sagan_pair(size: int = 32, *, channels: int = 64, colors: int = 3, d_noise: 
         insert: ``channels → module``: :class:`PictureAttention`, ``PooledPictureAttention``, or ``ResidualInstead`` for a comparison.
         blocks: ``RESIDUAL_BLOCKS`` or ``DCGAN_BLOCKS``.
         spectral_norm: True for both networks, False for none, "discriminator" for that one alone.
-        discriminator_norm: see :class:`PictureDiscriminator`.
+        discriminator_norm, last_side: see :class:`PictureDiscriminator`.
 
     Raises:
         ValueError: as the two networks, and for another ``spectral_norm``.
@@ -162,7 +166,8 @@ def sagan_pair(size: int = 32, *, channels: int = 64, colors: int = 3, d_noise: 
     inserts = {} if attention_at is None else {attention_at: insert}
     common = dict(channels=channels, colors=colors, num_classes=num_classes, inserts=inserts, max_channels=max_channels)
     generator = PictureGenerator(size, d_noise=d_noise, block=blocks.up, **common)
-    discriminator = PictureDiscriminator(size, block=blocks.down, norm=discriminator_norm, final=blocks.final, **common)
+    discriminator = PictureDiscriminator(size, block=blocks.down, norm=discriminator_norm, final=blocks.final,
+                                         last_side=last_side, **common)
     if spectral_norm is True:
         add_spectral_norm(generator)
     if spectral_norm:

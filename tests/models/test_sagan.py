@@ -199,7 +199,23 @@ def test_half_precision_channels_last_and_the_device(device):
     assert scores.device.type == device and all(p.grad.isfinite().all() for net in both for p in net.parameters())
 
 
+@pytest.mark.parametrize("last_side, reach", [(32, 8), (16, 18), (8, 38)])
+def test_the_last_side_sets_how_far_a_position_of_the_discriminator_sees(last_side, reach):
+    net = pair(size=64, num_classes=None, attention_at=None, blocks=DCGAN_BLOCKS, channels=2, last_side=last_side).discriminator
+    picture = torch.randn(1, 3, 64, 64, requires_grad=True)
+    x = picture
+    for stage in net.stages:
+        x = stage(x)
+    x = net.last_block(x)
+    assert x.shape[-2:] == (last_side, last_side)
+    x[..., last_side // 2, last_side // 2].abs().sum().backward()
+    seen = picture.grad.abs().sum((0, 1)) > 0
+    assert seen.any(0).sum() == seen.any(1).sum() == reach
+    assert net(picture).shape == (1,)
+
+
 @pytest.mark.parametrize("call, words", [
+    (lambda: pair(size=32, last_side=32), r"last_side must be one of \[16, 8, 4\], got 32"),
     (lambda: pair(size=24), "size must be 4 times a power of 2, got 24"),
     (lambda: PictureDiscriminator(4), "size must be 8 at least, got 4"),
     (lambda: pair(attention_at=16), r"inserts must stand at a side that a block reaches, \[4, 8\], got 16"),
