@@ -42,6 +42,7 @@ def layer_norm(answer, trial):
             "the scale g is not used": _norm(*arrays, scale=False),
             "the shift b is not added": _norm(*arrays) - arrays[2],
             "b is subtracted: expected it to be added": _norm(*arrays) - 2 * arrays[2],
+            "g and b are not used: scale and shift at the end": _norm(arrays[0], 1.0, 0.0, eps),
             "b is multiplied by g: it is added last": arrays[1] * (_norm(arrays[0], 1.0, 0.0, eps) + arrays[2]),
         }
         trial.close(got, _norm(*arrays), "the result", wrong)
@@ -86,7 +87,7 @@ def filter_direction(answer, trial):
                 result[name] = d if kept == "noise" else d / lengths(d, None) * lengths(w, None) if kept == "whole" else (
                     np.sign(d) * np.abs(w))
                 continue
-            axes = {"row": tuple(range(1, w.ndim)), "column": (0,), "whole": None, "last": (-1,)}[per]
+            axes = {"row": tuple(range(1, w.ndim)), "column": (0,), "whole": None, "second": (1,), "last": (-1,)}[per]
             above, below = lengths(w, axes), lengths(d, axes)
             if not root:
                 above, below = above**2, below**2
@@ -106,6 +107,8 @@ def filter_direction(answer, trial):
             "columns are scaled: a filter is a row, the first dimension": scaled(per="column"),
             "of a kernel only the last dimension is taken for a filter: a filter is all that stands under one index of the first "
             "dimension": scaled(per="last"),
+            "of a kernel only the second dimension is taken for a filter: a filter is all that stands under one index of the first "
+            "dimension": scaled(per="second"),
             "every row has length 1: multiply by the length of the row of the weights": scaled(factor="unit"),
             "the rows of the noise are not brought to length 1 first": scaled(factor="long"),
             "squares of lengths are taken for lengths: the root is missing": scaled(root=False),
@@ -138,7 +141,7 @@ def encoder_block(answer, trial):
         return apply
 
     def oracle(x, mix, w_1, b_1, w_2, b_2, g_1, g_2, s_1, s_2, *, pre, once=False, relu=True, first=True, second=True, norms=True,
-               inside=False, swapped=False, old=False, both=False, after=False, no_b=False, early=False, h_sum=False):
+               inside=False, swapped=False, old=False, both=False, after=False, no_b=False, early=False, h_sum=False, beside=False):
         def attend(h):
             e = h @ h.swapaxes(-1, -2) / np.sqrt(d)
             a = np.exp(e - e.max(-1, keepdims=True))
@@ -157,12 +160,12 @@ def encoder_block(answer, trial):
         if pre:
             h = one(x)
             u = (h if h_sum else x if first else 0) + attend(h)
-            k = two(u)
+            k = two(x if beside else u)
             y = (x if old else k if h_sum else u if second else 0) + feed(u if early else k)
             return two(y) if both else y
         u = attend(x)
         u = x + one(u) if inside else one((x if first else 0) + u) if not after else x + u
-        f = feed(u)
+        f = feed(x if beside else u)
         return u + two(f) if inside else two((x if old else u if second else 0) + f)
 
     arrays = [array(t) for t in numbers]
@@ -171,6 +174,7 @@ def encoder_block(answer, trial):
         "no residual around the feed-forward network: the stream is added to what it finds": dict(second=False),
         "there are no residuals: the stream is added to what each sublayer finds": dict(first=False, second=False),
         "the second residual adds the block's input x: expected the stream behind the first sublayer": dict(old=True),
+        "the feed-forward network reads the block's input x: expected what comes out of the first sublayer": dict(beside=True),
         "the ReLU is missing: without it two matrices are one": dict(relu=False),
         "the norms are not used": dict(norms=False),
         "the two norms are swapped: norm_1 belongs to the attention": dict(swapped=True),

@@ -40,6 +40,10 @@ def head_parameters(answer, trial):
                 trial.fail(f"the biases are missing {said}")
             if bias and got == expected - d:
                 trial.fail(f"the bias of W_o is missing: it has one as well {said}")
+            if bias and got == expected - biases + 4 * d:
+                trial.fail(f"each bias has d_model numbers: a bias is as long as the result of its projection {said}")
+            if bias and got == expected - biases + 4:
+                trial.fail(f"each bias is counted as one number: it is as long as the result of its projection {said}")
             if bias and got == expected - d + h * value:
                 trial.fail(f"the bias of W_o is added to the output: d_model numbers, not one for each entry of the joined heads {said}")
             trial.fail(f"the number is {got:g}, expected {expected} {said}")

@@ -46,7 +46,7 @@ def sinusoid_rows(answer, trial):
         trial.close(got, expected, "the rows", wrong)
 
 
-def _relative(q, k, a, clip, *, sign=1, scale=None, key_side=False, only_keys=False, shift=0, parts=(1.0, 1.0), wrap=False, absolute=False):
+def _relative(q, k, a, clip, *, sign=1, scale=None, key_side=False, own_key=False, only_keys=False, shift=0, parts=(1.0, 1.0), wrap=False, absolute=False):
     n, d = q.shape[-2:]
     distance = sign * (np.arange(n)[None] - np.arange(n)[:, None])
     distance = np.abs(distance) if absolute else distance
@@ -54,7 +54,7 @@ def _relative(q, k, a, clip, *, sign=1, scale=None, key_side=False, only_keys=Fa
     index = np.clip(index, 0, 2 * clip)
     vectors = a[index]  # (n, n, d)
     first = q @ np.swapaxes(k, -1, -2)
-    second = np.einsum("bjd,ijd->bij", k, vectors) if key_side else np.einsum("bid,ijd->bij", q, vectors)
+    second = np.einsum("bjd,ijd->bij", k, vectors) if key_side else np.einsum("bid,ijd->bij", k if own_key else q, vectors)
     scale = np.sqrt(d) if scale is None else scale
     return (parts[0] * first + (0 if only_keys else parts[1]) * second) / scale
 
@@ -92,6 +92,9 @@ def relative_scores(answer, trial):
             "distances beyond K wrap round to the other end of the table: expected the last vector on that side": _relative(*given, clip, wrap=True),
             "the clipped distance is one row off: distance 0 is row K": _relative(*given, clip, shift=1),
             "the clipped distance is a row too low: distance 0 is row K": _relative(*given, clip, shift=-1),
+            "K is not added to the clipped distance: distance 0 is row K, and a negative index counts from the end": _relative(
+                given[0], given[1], np.roll(given[2], clip, 0), clip),
+            "the vectors meet the keys, and those at i: expected the queries, q_i·(k_j + a)": _relative(*given, clip, own_key=True),
         }
         if n > 1:
             trial.close(got, expected, "the scores", wrong)
@@ -117,11 +120,17 @@ def _tree(heads):
     distance = np.full((n, n), 10**6)
     np.fill_diagonal(distance, 0)
     for child, head in enumerate(heads):
-        if head >= 0:
+        if head >= 0 and head != child:
             distance[child, head] = distance[head, child] = 1
     for k in range(n):
         distance = np.minimum(distance, distance[:, k, None] + distance[None, k])
     return distance
+
+
+def _without_itself(depth, above):
+    """The formula with the word itself left out of its way up."""
+    strict = above & ~np.eye(len(above), dtype=bool)
+    return depth[:, None] + depth - 2 * (strict.astype(int) @ strict.T.astype(int))
 
 
 @exercise("06.tree_distance", title="Distances in a tree", difficulty=3, minutes=20)
@@ -146,6 +155,8 @@ def tree_distance(answer, trial):
             "each distance but 0 is one too large: words are counted, expected branches": distance + 1 - np.eye(n, dtype=int),
             "only ways straight up are counted, others are 0: expected all pairs": np.where(above, distance, 0),
             "only ways straight up and down are counted, others are 0: expected all pairs": np.where(above | above.T, distance, 0),
+            "the root's head -1 is taken for the last word: it says that there is none": _tree([head % n for head in heads]),
+            "a word does not count as above itself: its way up begins with the word": _without_itself(depth, above),
             "only neighbours are joined: expected the length of the way for all pairs": np.minimum(distance, 1) * (distance <= 1),
         }
         trial.recognize(got, distance, wrong)

@@ -81,6 +81,10 @@ def _attends(answer, trial, given, mask, empty):
     got_context = trial.tensor(got_context, "context", (batch, m, d_v), nan=nan, mention="one row a query, as wide as the values")
     got = trial.tensor(got, "weights", (batch, m, n), nan=nan, mention="one row a query, one column a key")
     expected = _weights(scores, allowed)
+    lost = np.argwhere((array(got).sum(-1) < 0.5) & allowed.any(-1))
+    if np.abs(scores).max() > 60 and len(lost):  # smaller scores were weighted rightly
+        trial.fail(f"scores of a few hundred leave row {lost[0].tolist()} without its weight: exp underflows where a forbidden score is the "
+                   "largest by far. Subtract the largest allowed score of a row")
     flat, unmasked = expected.copy(), softmax(scores)
     bare = expected.copy()
     for row in empty:
@@ -133,8 +137,8 @@ def leaks(answer, trial):
         t, j = np.argwhere(got != expected)[0]
         if expected[t, j]:
             trial.fail(f"{what}, result {t} depends on row {j}, and you say it does not{_why(got, expected, what)}")
-        trial.fail(f"{what}, result {t} does not depend on row {j}, and you say it does: are differences that are only rounding counted, or "
-                   "the result compared with something else than that of x?")
+        trial.fail(f"{what}, result {t} does not depend on row {j}, and you say it does: are differences that are only rounding counted, is "
+                   "the result compared with something else than that of x, or are rows and columns swapped?")
 
 
 def _why(got, expected, what):

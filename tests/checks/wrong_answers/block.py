@@ -13,6 +13,11 @@ def annotated(x, g, b, eps):
     return g * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps) + b
 
 
+@wrong("06.layer_norm", "g and b are not used")
+def bare(x, g, b, eps):
+    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + eps).sqrt()
+
+
 @wrong("06.layer_norm", "it stands inside the root")
 def eps_outside(x, g, b, eps):
     return g * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True, correction=0) + eps) + b
@@ -108,6 +113,11 @@ def last_dimension(weights, noise):
     return _direction(weights, noise, lambda w, d: d / d.norm(dim=-1, keepdim=True) * w.norm(dim=-1, keepdim=True))
 
 
+@wrong("06.filter_direction", "only the second dimension is taken for a filter")
+def second_dimension(weights, noise):
+    return _direction(weights, noise, lambda w, d: d / d.norm(dim=1, keepdim=True) * w.norm(dim=1, keepdim=True))
+
+
 @wrong("06.filter_direction", "every row has length 1")
 def unit_rows(weights, noise):
     return _direction(weights, noise, lambda w, d: d.flatten(1) / d.flatten(1).norm(dim=1, keepdim=True))
@@ -194,6 +204,13 @@ def none_at_all(*inputs):
 @wrong("06.encoder_block", "adds the block's input x")
 def first_x_again(*inputs):
     return _block(*inputs, base=lambda x, u: x)
+
+
+@wrong("06.encoder_block", "the feed-forward network reads the block's input x")
+def side_by_side(x, attention, norm_1, norm_2, w_1, b_1, w_2, b_2, pre_norm):
+    if pre_norm:
+        return x + attention(norm_1(x)) + _feed(norm_2(x), w_1, b_1, w_2, b_2)
+    return norm_2(norm_1(x + attention(x)) + _feed(x, w_1, b_1, w_2, b_2))
 
 
 @wrong("06.encoder_block", "the ReLU is missing")

@@ -73,6 +73,16 @@ def bias_of_the_joined(d, h, key, value, bias):
     return _count(d, h, key, value, bias, biases=2 * h * (key + value))
 
 
+@wrong("06.head_parameters", "each bias has d_model numbers")
+def biases_as_wide_as_the_inputs(d, h, key, value, bias):
+    return _count(d, h, key, value, False) + bias * 4 * d
+
+
+@wrong("06.head_parameters", "each bias is counted as one number")
+def one_number_a_bias(d, h, key, value, bias):
+    return _count(d, h, key, value, False) + bias * 4
+
+
 @wrong("06.head_parameters", "expected one number")
 def a_list(d, h, key, value, bias):
     return [d * h * key, d * h * key, d * h * value, h * value * d]

@@ -149,6 +149,17 @@ def one_low(q, k, table):
     return _scores(q, k, table, index=(_distance(q).clamp(-clip, clip) + clip - 1).clamp(min=0))
 
 
+@wrong("06.relative_scores", "K is not added")
+def negative_rows(q, k, table):
+    clip = len(table) // 2
+    return _scores(q, k, table, index=_distance(q).clamp(-clip, clip) % len(table))
+
+
+@wrong("06.relative_scores", "and those at i")
+def keys_of_the_query(q, k, table):
+    return _scores(q, k, table, vectors=k)
+
+
 @wrong("06.relative_scores", "your code stopped with")
 def no_clip(q, k, table):
     return _scores(q, k, table, index=_distance(q) + len(table) // 2)
@@ -234,6 +245,25 @@ def only_up(heads):
 def up_and_down(heads):
     above = _above(heads)
     return torch.where(above | above.T, _distances(heads), 0)
+
+
+@wrong("06.tree_distance", "is taken for the last word")
+def root_under_the_last_word(heads):
+    n = len(heads)
+    distance = torch.full((n, n), n)
+    for word, head in enumerate(heads.tolist()):
+        distance[word, head] = distance[head, word] = 1
+    distance.fill_diagonal_(0)
+    for k in range(n):
+        distance = torch.minimum(distance, distance[:, k, None] + distance[k])
+    return distance
+
+
+@wrong("06.tree_distance", "does not count as above itself")
+def without_itself(heads):
+    above = _above(heads).fill_diagonal_(False).long()
+    depth = above.sum(1)
+    return depth[:, None] + depth - 2 * above @ above.T
 
 
 @wrong("06.tree_distance", "only neighbours are joined")

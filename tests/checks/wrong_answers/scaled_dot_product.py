@@ -181,6 +181,14 @@ def no_largest_subtracted(query, key, value, mask):
     return weights @ value, weights
 
 
+@wrong("06.empty_rows", "a forbidden score is the largest by far")
+def largest_of_all_subtracted(query, key, value, mask):
+    scores = query @ key.mT / key.shape[-1] ** 0.5
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True).detach()) * mask
+    weights = powers / powers.sum(-1, keepdim=True).clamp_min(1e-30)
+    return weights @ value, weights
+
+
 @wrong("06.empty_rows", "do not make one, not even where it is replaced later")
 def nan_in_the_gradient(query, key, value, mask):
     scores = query @ key.mT / key.shape[-1] ** 0.5
@@ -264,6 +272,18 @@ def compared_with_nothing(layer, x):
 @wrong("06.leaks", "you say it does")
 def everything(layer, x):
     return torch.ones(len(x), len(x), dtype=torch.bool).triu(1)
+
+
+@wrong("06.leaks", "are rows and columns swapped")
+def swapped_below_the_diagonal(layer, x):
+    slopes = torch.autograd.functional.jacobian(layer, x)  # (n, d, n, d)
+    return (slopes.abs().sum((1, 3)) > 1e-6).T.triu(1)
+
+
+@wrong("06.leaks", "you say it does not")
+def signs_cancel(layer, x):
+    slopes = torch.autograd.functional.jacobian(layer, x)
+    return (slopes.sum((1, 3)).abs() > 1e-5).triu(1)
 
 
 @wrong("06.leaks", "you say it does not")
