@@ -31,12 +31,14 @@ def attention_operations(answer, trial):
             "W_o is applied to m rows, one a query, not to the source": pairs + of_m // 2 + of_n + of_n // 2,
             "the weighted sum of the values is missing: it is a product of its own": right - pairs // 2,
             "queries are compared with queries: the m queries meet the n keys of the source": 4 * m * m * d + of_m + of_n,
+            "this is self-attention of the source: m queries meet the n keys, and W_q and W_o are applied to m rows": 4 * n * n * d + 2 * of_n,
+            "all four projections are counted for both texts: queries and outputs are m rows, keys and values n": pairs + 2 * of_m + 2 * of_n,
             "the keys are compared with one another: the m queries meet the n keys": 4 * n * n * d + of_m + of_n,
         }
         for message, other in wrong.items():
             if got == other:
                 trial.fail(message)
-        trial.fail(f"for m = {m}, n = {n}, d = {d} there are {got:,} operations, expected {right:,}".replace(",", " "))
+        trial.fail(f"for m = {m}, n = {n}, d = {d}: {got} operations came back, expected {right}")
 
 
 @exercise("06.linformer_attention", title="Attention to mixtures", difficulty=3, minutes=20)
@@ -91,5 +93,5 @@ def linformer_attention(answer, trial):
     spoiled = key.clone(), value.clone()
     for tensor in spoiled:
         tensor[~words] = float("inf")
-    trial.tensor(trial.call(answer, query, *spoiled, e, f, words), "the context, where positions without a word hold infinities,",
+    trial.tensor(trial.call(answer, query, *spoiled, e, f, words), "the context (with infinities where there is no word)",
                  (batch, m, v), nan="a product with 0 does not remove them; masked_fill or torch.where does")

@@ -31,6 +31,7 @@ def hide_words(answer, trial):
         if trial.same(read, right) and not trial.same(target, right):
             trial.fail("read and target are exchanged: read is what the model gets, target what it is to tell")
         trial.close(target, right, "target", {
+            "target: words that were chosen and stay as they are are missing: every chosen word is asked for": np.where(_read(t, asked, k, o, mask) != t, t, 0),
             "target: it holds every word; words that are not chosen are not asked for, and get 0": t,
             "target: what is masked is asked for, but words that were chosen and replaced otherwise, or left, are asked for too":
                 np.where(asked & (k < EIGHT), t, 0),
@@ -47,6 +48,7 @@ def hide_words(answer, trial):
             "read: 0.8 and 0.9 are shares of all: below 0.8 masked, from 0.8 to 0.9 another word, from 0.9 on the word itself":
                 np.where(asked & (k < EIGHT), mask, np.where(asked & (k >= NINE), o, t)),
             "read: from 0.8 on all are replaced by another word: from 0.9 on the word stays": np.where(asked & (k < EIGHT), mask, np.where(asked, o, t)),
+            "read: below 0.8 there is another word, too: the second replacement overwrites the mask": np.where(asked & (k < NINE), o, t),
             "read: below 0.8 there is another word, and the mask above: it is the other way round":
                 np.where(asked & (k < EIGHT), o, np.where(asked & (k < NINE), mask, t)),
             "read: the borders are off: 0.8 is not below 0.8, and 0.9 not below 0.9":
@@ -79,7 +81,7 @@ def _loss(z, tokens):
 
 def _terms(z, wanted, padding=False, power=1):
     p = softmax(z) if power == 1 else softmax(softmax(z))
-    there = np.ones_like(wanted, dtype=bool) if padding else wanted != 0
+    there = wanted != 0 if padding is False else np.broadcast_to(padding, wanted.shape)
     told = np.take_along_axis(p, wanted[..., None], -1)[..., 0]
     return -np.log(told)[there].sum(), there.sum()
 
@@ -103,6 +105,10 @@ def _slips(z, tokens):
         "it is a sum: divide by the number of words that are told": right[0],
         "the sum is divided by the number of texts: divide by the number of words that are told": right[0] / rows,
         "it is the mean of the means of the texts: a word of a short text must not weigh more": np.mean(each),
+        "what follows the last word of a text is counted: the word to tell is padding there":
+            ratio(_terms(z[:, :-1], tokens[:, 1:], padding=tokens[:, :-1] != 0)),
+        "the classes and the places are mixed up: cross_entropy wants (places, V), or the classes in axis 1":
+            ratio(_terms(z[:, :-1].swapaxes(1, 2), tokens[:, 1:])) if z.shape[1] - 1 == z.shape[2] else np.nan,
         "the sign is wrong: the loss is minus the logarithm": -ratio(right),
         "it is in bits: use the natural logarithm": ratio(right) / np.log(2),
         "the softmax is taken twice: cross_entropy takes logits": ratio(_terms(z[:, :-1], tokens[:, 1:], power=2)),

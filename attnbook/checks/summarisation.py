@@ -24,6 +24,7 @@ def stretch_mask(answer, trial):
             "the newest stretch is hidden from the query at its end: a stretch that ends at t may be seen by t": start + width - 1 < t,
             "a query sees one position too far: the last position of stretch c is c·stride + width - 1": start + width - 2 <= t,
             "the stretches are counted by the width: stretch c begins at c·stride": width * np.arange(count) + width - 1 <= t,
+            "the end of stretch c is taken for the place before stretch c + 1: its last position is c·stride + width - 1": start + stride - 1 <= t,
             "every query may see every stretch: the future is in the keys": np.ones_like(right),
             "a query sees the newest stretch alone, not those before it": right & ~(start + stride + width - 1 <= t),
         }
@@ -45,11 +46,14 @@ def top_k_gates(answer, trial):
         by_rows = np.sort(e, -1)
         along = np.sort(e, 0)[-min(k, count):].min(0, keepdims=True) <= e
         best = by_rows[:, -k][:, None] <= e
+        fewer = best & (e > by_rows[:, -k][:, None])
         wrong = {
             "the softmax runs over all experts and the rest is cut off: the gates of a position no longer add up to 1": softmax(e) * best,
             "all experts have a gate: those that are not among the k best get exactly 0": softmax(e),
             "the k worst experts are chosen": gates(e, by_rows[:, k - 1][:, None] >= e),
             "the best are chosen along the positions: every position chooses among its experts (dim=-1)": gates(e, along),
+            "best and softmax are those along the positions: every position chooses among its experts (dim=-1)": gates(e, along, axis=0),
+            "only k - 1 experts are chosen: the k-th largest score belongs to them": gates(e, fewer),
             "the softmax runs over the positions: expected over the experts (dim=-1)": gates(e, best, axis=0),
             "every chosen expert has the same gate: the softmax of the scores weighs them": best / k,
             "the scores of the others are set to 0, which is a score like any other: set them to -inf": softmax(np.where(best, e, 0.0)),

@@ -48,7 +48,17 @@ def as_text(m, n, d):
     return f"{4 * (m + n) * d * d + 4 * m * n * d}"
 
 
-@wrong("06.attention_operations", "there are")
+@wrong("06.attention_operations", "self-attention of the source")
+def self_attention_of_source(m, n, d):
+    return 8 * n * d * d + 4 * n * n * d
+
+
+@wrong("06.attention_operations", "for both texts")
+def projections_of_both(m, n, d):
+    return 8 * (m + n) * d * d + 4 * m * n * d
+
+
+@wrong("06.attention_operations", "operations came back, expected")
 def cubes(m, n, d):
     return m * n * d**3
 

@@ -86,6 +86,19 @@ def hidden_exchanged(tokens, chosen, kind, other, mask):
     return tokens * asked, _read(tokens, asked, kind, other, mask)
 
 
+@wrong("06.hide_words", "words that were chosen and stay as they are are missing")
+def changed_asked(tokens, chosen, kind, other, mask):
+    read = _read(tokens, chosen & (tokens != 0), kind, other, mask)
+    return read, tokens * (read != tokens)
+
+
+@wrong("06.hide_words", "the second replacement overwrites the mask")
+def one_after_the_other(tokens, chosen, kind, other, mask):
+    asked = chosen & (tokens != 0)
+    read = torch.where(asked & (kind < 0.8), mask, tokens)
+    return torch.where(asked & (kind < 0.9), other, read), tokens * asked
+
+
 def _mean(logits, wanted, **options):
     return cross_entropy(logits.flatten(0, 1), wanted.flatten(), **{"ignore_index": 0, **options})
 
@@ -143,6 +156,17 @@ def two_softmaxes(logits, tokens):
 @wrong("06.next_word_loss", "it is in bits")
 def bits(logits, tokens):
     return _mean(logits[:, :-1], tokens[:, 1:]) / torch.log(torch.tensor(2.0))
+
+
+@wrong("06.next_word_loss", "what follows the last word of a text is counted")
+def mask_of_the_words_read(logits, tokens):
+    terms, there = cross_entropy(logits[:, :-1].mT, tokens[:, 1:], reduction="none"), tokens[:, :-1] != 0
+    return (terms * there).sum() / there.sum()
+
+
+@wrong("06.next_word_loss", "classes and the places are mixed up")
+def classes_last(logits, tokens):
+    return cross_entropy(logits[:, :-1], tokens[:, 1:], ignore_index=0)
 
 
 @wrong("06.next_word_loss", "the sign is wrong")

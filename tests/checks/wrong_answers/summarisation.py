@@ -34,6 +34,11 @@ def no_stride(n, width, stride):
     return _stretches(n, width, stride, lambda c: c * width + width - 1)
 
 
+@wrong("06.stretch_mask", "the place before stretch c + 1")
+def ends_at_the_next(n, width, stride):
+    return _stretches(n, width, stride, lambda c: (c + 1) * stride - 1)
+
+
 @wrong("06.stretch_mask", "the future is in the keys")
 def everything(n, width, stride):
     return torch.ones(n, (n - width) // stride + 1, dtype=torch.bool)
@@ -79,6 +84,17 @@ def worst(scores, k):
 @wrong("06.top_k_gates", "along the positions")
 def along_positions(scores, k):
     return torch.softmax(scores.masked_fill(~_best(scores, k, 0), float("-inf")), -1).nan_to_num()
+
+
+@wrong("06.top_k_gates", "best and softmax are those along the positions")
+def wrong_axis(scores, k):
+    return torch.softmax(scores.masked_fill(~_best(scores, k, 0), float("-inf")), 0)
+
+
+@wrong("06.top_k_gates", "only k - 1 experts")
+def above_the_kth(scores, k):
+    least = scores.sort(-1, descending=True).values[:, k - 1:k]
+    return torch.softmax(scores.masked_fill(scores <= least, float("-inf")), -1)
 
 
 @wrong("06.top_k_gates", "over the positions")
