@@ -16,12 +16,12 @@ from .labelled import Labelled
 
 __all__ = ["COLOURS", "SHAPES", "Agreement", "FarParts", "agreement", "draw", "far_parts", "read_colours"]
 
-SHAPES = ("square", "disc", "triangle", "cross")
+SHAPES = ("bar", "oval", "wedge", "cross")
 COLOURS = tuple(tuple(round(255 * c) for c in colorsys.hsv_to_rgb(k / 8, 0.9, 0.95)) for k in range(8))
 """Eight colours of the same strength, 45° of hue apart."""
 
 GROUND = 70  # mean grey of the background
-NOISE = 40  # largest distance from it
+NOISE = 25  # largest distance from it
 PATCHES = 4  # the noise is drawn on a grid of so many points each way, and smooth between them
 _FINER = 8  # samples a pixel, each way, for smooth edges
 LEAST_COLOUR = 40.0
@@ -59,15 +59,15 @@ class Agreement(NamedTuple):
 @lru_cache(maxsize=4)
 def _figures(size: int) -> torch.Tensor:
     """How much of each pixel a figure covers, (shapes, tops, size, width): a strip as wide as the figure, for each place of it."""
-    width = 3 * size // 16
-    fine = (torch.arange(width * _FINER) + 0.5) / (width * _FINER) * 2 - 1  # −1 … 1 over the figure
-    y, x = fine[:, None], fine[None]
-    inside = torch.ones(len(fine), len(fine), dtype=torch.bool)
-    forms = torch.stack([inside, x * x + y * y <= 1, 2 * x.abs() <= y + 1, (x.abs() <= 0.4) | (y.abs() <= 0.4)])
-    cover = forms.view(len(SHAPES), width, _FINER, width, _FINER).float().mean((2, 4))  # (shapes, width, width)
-    strips = torch.zeros(len(SHAPES), size - width + 1, size, width)
-    for top in range(size - width + 1):
-        strips[:, top, top:top + width] = cover
+    width, height = 3 * size // 16, 3 * size // 8
+    y, x = ((torch.arange(n * _FINER) + 0.5) / (n * _FINER) * 2 - 1 for n in (height, width))  # −1 … 1 over the figure
+    y, x = y[:, None], x[None]
+    inside = torch.ones(len(y), x.shape[1], dtype=torch.bool)
+    forms = torch.stack([inside, x * x + y * y <= 1, 2 * x.abs() <= y + 1, (x.abs() <= 0.4) | (y.abs() <= 0.25)])
+    cover = forms.view(len(SHAPES), height, _FINER, width, _FINER).float().mean((2, 4))  # (shapes, height, width)
+    strips = torch.zeros(len(SHAPES), size - height + 1, size, width)
+    for top in range(size - height + 1):
+        strips[:, top, top:top + height] = cover
     return strips
 
 
@@ -78,9 +78,9 @@ def draw(shapes: torch.Tensor, colours: torch.Tensor, tops: torch.Tensor, *, siz
     Args:
         shapes: long ``(N,)``, places in :data:`SHAPES`, the same left and right.
         colours: long ``(N, 2)``, places in :data:`COLOURS`, left and right.
-        tops: long ``(N, 2)``, pixels from the upper edge to the figure, 0 … size − width.
-        size: pixels each way, a multiple of 32. A figure is 3/16 of it wide and high and stands 1/32 from its edge, so that 9/16 of the
-            picture lie between the two: at 32 pixels 6, 1 and 18.
+        tops: long ``(N, 2)``, pixels from the upper edge to the figure, 0 … size − height.
+        size: pixels each way, a multiple of 32. A figure is 3/16 of it wide, 3/8 high and stands 1/32 from its edge, so that
+            9/16 of the picture lie between the two: at 32 pixels 6, 12, 1 and 18.
         generator: of the noise; None: no noise.
 
     Returns:
@@ -88,11 +88,11 @@ def draw(shapes: torch.Tensor, colours: torch.Tensor, tops: torch.Tensor, *, siz
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 32 or size % 32:
         raise ValueError(f"size must be a multiple of 32, got {size!r}")
-    n, width, margin = len(shapes), 3 * size // 16, size // 32
+    n, width, height, margin = len(shapes), 3 * size // 16, 3 * size // 8, size // 32
     if tuple(colours.shape) != (n, 2) or tuple(tops.shape) != (n, 2):
         raise ValueError(f"colours and tops must be ({n}, 2), got {tuple(colours.shape)} and {tuple(tops.shape)}")
-    if n and not (0 <= int(tops.min()) and int(tops.max()) <= size - width):
-        raise ValueError(f"tops must lie between 0 and {size - width}, got {int(tops.min())} to {int(tops.max())}")
+    if n and not (0 <= int(tops.min()) and int(tops.max()) <= size - height):
+        raise ValueError(f"tops must lie between 0 and {size - height}, got {int(tops.min())} to {int(tops.max())}")
     palette = torch.tensor(COLOURS, dtype=torch.float32)
     painted = torch.full((n, 3, size, size), float(GROUND))
     if generator is not None:  # grey: the same in red, green and blue, so that it has no hue
@@ -121,7 +121,7 @@ def far_parts(count: int, *, seed: int, size: int = 32, agree: bool = True) -> F
     colours = torch.randint(len(COLOURS), (count, 2), generator=generator)
     if agree:
         colours = colours[:, :1].expand(-1, 2).clone()
-    tops = torch.randint(size - 3 * size // 16 + 1, (count, 2), generator=generator)
+    tops = torch.randint(size - 3 * size // 8 + 1, (count, 2), generator=generator)
     parts = [draw(*part, size=size, generator=generator) for part in zip(*(t.split(2000) for t in (shapes, colours, tops)))]
     return FarParts(Labelled(torch.cat(parts), shapes, SHAPES), colours)
 

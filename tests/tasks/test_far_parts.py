@@ -28,15 +28,15 @@ def test_figures_lie_where_they_should_and_nothing_coloured_between_them():
 
 def test_shapes_are_of_their_form_and_the_same_on_both_sides():
     shapes = torch.arange(4)
-    drawn = task.draw(shapes, torch.zeros(4, 2, dtype=torch.long), torch.tensor([[3, 20]] * 4))
-    for left, top in ((1, 3), (25, 20)):
-        figure = drawn[:, 0, top:top + 6, left:left + 6].double()
+    drawn = task.draw(shapes, torch.zeros(4, 2, dtype=torch.long), torch.tensor([[3, 15]] * 4))
+    for left, top in ((1, 3), (25, 15)):
+        figure = drawn[:, 0, top:top + 12, left:left + 6].double()
         cover = (figure - task.GROUND) / (task.COLOURS[0][0] - task.GROUND)
         area = cover.mean((1, 2))
-        exact = torch.tensor([1, torch.pi / 4, 0.5, 0.64], dtype=torch.float64)
+        exact = torch.tensor([1, torch.pi / 4, 0.5, 0.55], dtype=torch.float64)
         torch.testing.assert_close(area, exact, atol=0.03, rtol=0)
-        assert cover[2, 5].mean() > 0.8 > 0.2 > cover[2, 0].mean()  # the triangle stands on its base
-        drawn[:, :, top:top + 6, left:left + 6] = task.GROUND
+        assert cover[2, 11].mean() > 0.8 > 0.2 > cover[2, 0].mean()  # the wedge stands on its base
+        drawn[:, :, top:top + 12, left:left + 6] = task.GROUND
     assert (drawn == task.GROUND).all()
 
 
@@ -47,14 +47,14 @@ def test_class_colour_and_heights_are_independent_and_even():
     apart = task.far_parts(8000, seed=0, agree=False)
     assert abs(task.agreement(apart.data.pictures).agree - 1 / 8) < 0.015
     tops = found.data.pictures.float().amax(1)[..., 1:7].amax(-1).argmax(-1)
-    assert len(tops.unique()) > 25
+    assert len(tops.unique()) > 20
     assert not torch.equal(found.data.pictures[:10], task.far_parts(10, seed=1).data.pictures)
     again = task.far_parts(50, seed=3)
     assert torch.equal(again.data.pictures, task.far_parts(50, seed=3).data.pictures)
 
 
 def test_agreement_counts_found_chance_and_colours():
-    shapes, tops = torch.zeros(8, dtype=torch.long), torch.full((8, 2), 10)
+    shapes, tops = torch.zeros(8, dtype=torch.long), torch.full((8, 2), 9)
     colours = torch.tensor([[0, 0], [0, 0], [0, 1], [1, 0], [1, 1], [2, 2], [2, 3], [3, 3]])
     pictures = task.draw(shapes, colours, tops)
     pictures[0, :, :, 16:] = task.GROUND  # the right figure of the first picture is gone
@@ -86,7 +86,7 @@ def test_the_reader_is_not_misled():
     (lambda: task.far_parts(0, seed=0), "count must be"),
     (lambda: task.far_parts(3, seed=0, size=16), "size must be a multiple of 32"),
     (lambda: task.draw(torch.zeros(2, dtype=torch.long), torch.zeros(2, dtype=torch.long), torch.zeros(2, 2)), r"must be \(2, 2\)"),
-    (lambda: task.draw(torch.zeros(1, dtype=torch.long), torch.zeros(1, 2, dtype=torch.long), torch.tensor([[0, 27]])), "tops must lie between 0 and 26"),
+    (lambda: task.draw(torch.zeros(1, dtype=torch.long), torch.zeros(1, 2, dtype=torch.long), torch.tensor([[0, 21]])), "tops must lie between 0 and 20"),
     (lambda: task.read_colours(torch.zeros(2, 3, 8, 8)), "pictures must be uint8"),
     (lambda: task.agreement(torch.zeros(0, 3, 32, 32, dtype=torch.uint8)), "at least one")])
 def test_errors_name_the_argument(call, words):
