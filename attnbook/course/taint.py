@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import re
 
-# Calls whose result differs from machine to machine. `fit` also changes the model that it is given.
-TRAINS = {"fit"}
+# Calls whose result differs from machine to machine, and how many models, the first arguments, each of them changes.
+TRAINS = {"fit": 1, "fit_adversarial": 2}
 CLOCKS = {"perf_counter", "perf_counter_ns", "process_time", "monotonic", "timeit", "repeat", "Timer", "time", "time_ns"}
 RECORDED = {"load_model_weights", "load_model", "recorded"}
 _RECORDED_PATH = re.compile(r"(^|/)results/")
@@ -119,7 +119,8 @@ class Taint:
                 continue
             arguments = [*part.args, *(k.value for k in part.keywords)]
             if _name(part.func) in TRAINS:
-                for argument in part.args[:1] + [k.value for k in part.keywords if k.arg == "model"]:
+                changed = [k.value for k in part.keywords if k.arg in ("model", "generator", "discriminator")]
+                for argument in part.args[:TRAINS[_name(part.func)]] + changed:
                     if root := _root(argument):
                         self.names.add(root)
             elif _name(part.func) == "load_model_weights":
@@ -144,7 +145,7 @@ class Taint:
         if isinstance(node, ast.Name):
             return node.id in self.names and isinstance(node.ctx, ast.Load)
         if isinstance(node, ast.Call):
-            return _name(node.func) in TRAINS | RECORDED or _is_clock(node.func)
+            return _name(node.func) in TRAINS.keys() | RECORDED or _is_clock(node.func)
         return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(_RECORDED_PATH.search(node.value))
 
 

@@ -23,6 +23,11 @@ USES = [
     ["h = fit(m, d)", "a, (b, *c) = 1, (2, h)", "print(c)"],
     ["h = fit(m, d)", "with torch.no_grad():\n    out = m(x)", "print(out)"],
     ["h = fit(m, d)", "if True:\n    z = m(x)\nelse:\n    z = 0", "print(z)"],
+    ["h = fit_adversarial(g, d, b)", "print(h.generator_losses[-1])"],
+    ["h = fit_adversarial(g, d, b)", "pictures = sample_pictures(g, 4)", "print(pictures)"],
+    ["h = fit_adversarial(g, d, b)", "print(d(x))"],
+    ["fit_adversarial(*pair, b)", "print(pair.generator(z))"],
+    ["fit_adversarial(generator=g, discriminator=d, batches=b)", "print(d(x))"],
     ["while going:\n    print(later)\n    later = fit(m, d)"],
 ]
 CLEAN = [
@@ -31,6 +36,7 @@ CLEAN = [
     ["h = fit(m, d)", "m = Model()", "print(m)"],
     ["h = fit(m, d)", "def f(m):\n    return m + 1", "print(f(1))"],
     ["result = outfit(model)", "print(result)"],
+    ["h = fit_adversarial(g, d, b)", "print(b)"],
     ["import time\nprint('time')"],
     ["time = 3\nprint(time)"],
     ["%pip install x\nprint(1)"],
