@@ -27,7 +27,7 @@ LIGHT = {"torch"}
 COLAB = {"torch", "numpy", "matplotlib", "tqdm", "scipy", "pandas", "pooch", "accelerate", "safetensors", "click", "IPython",
          "matplotlib_inline", "psutil", "nbformat", "requests", "PIL", "sklearn"}
 # Imported inside the function that uses them, with an error that names the extra.
-LATE = {"sacrebleu", "tokenizers", "pycocoevalcap", "nbgrader", "jupytext", "nbclient", "jupyter_client", "nbconvert", "traitlets", "bs4"}
+LATE = {"sacrebleu", "tokenizers", "pycocoevalcap", "nbgrader", "jupytext", "nbclient", "jupyter_client", "nbconvert", "traitlets", "bs4", "gymnasium"}
 
 
 def part_of(path: Path, package: Path) -> str:

@@ -1,0 +1,128 @@
+"""Batches of small worlds that an agent learns while it acts in them, and what it takes to play in them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import torch
+
+# Not the seed of the worlds, or a policy that draws would see their chances. The CPU's generator takes the last 32 bits alone.
+_OF_POLICY = 1_000_000_007
+
+__all__ = ["Estimate", "Played", "Policy", "Step", "Worlds", "by_world", "estimate", "play"]
+
+
+class Step(NamedTuple):
+    """What a batch of B worlds answers to a batch of actions.
+
+    input   (B, d_input)  what the agent sees before its next action: last action, last reward, and what the world shows
+    reward  (B,)          for the action just taken; the first input that holds it is the next one
+    done    (B,) bool     an episode ended with this step. The world stays the same until `reset`
+    """
+
+    input: torch.Tensor
+    reward: torch.Tensor
+    done: torch.Tensor
+
+
+class Played(NamedTuple):
+    """T steps in each of B worlds; row t of `inputs` is what was seen before action t.
+
+    inputs   (B, T, d_input)
+    actions  (B, T) int64
+    rewards  (B, T)
+    """
+
+    inputs: torch.Tensor
+    actions: torch.Tensor
+    rewards: torch.Tensor
+
+
+class Worlds(Protocol):
+    """A batch of worlds on one device: `reset` draws new ones, `step` acts in all of them at once."""
+
+    num_actions: int
+    d_input: int
+    length: int  # steps in one world
+    device: torch.device
+
+    def reset(self, seed: int, worlds: int) -> torch.Tensor:
+        """Draw `worlds` new worlds from `seed`; returns the first inputs (worlds, d_input)."""
+
+    def step(self, actions: torch.Tensor) -> Step:
+        """Take one action (worlds,) in each world."""
+
+
+class Policy(Protocol):
+    """Whatever chooses actions. It sees the inputs and nothing else, as the learned agent does."""
+
+    def start(self, worlds: Worlds, count: int, generator: torch.Generator) -> None:
+        """Forget everything: `count` new worlds begin."""
+
+    def act(self, input: torch.Tensor) -> torch.Tensor:
+        """The actions (count,) for the inputs (count, d_input)."""
+
+
+def play(worlds: Worlds, policy: Policy, *, seed: int, count: int, keep_inputs: bool = True) -> Played:
+    """Let a policy act through `count` new worlds.
+
+    The worlds and their luck depend on ``seed`` alone, and the policy has random numbers of its own: two policies with one
+    seed meet the same worlds.
+
+    Args:
+        worlds: where; they are reset.
+        policy: who; it is started anew.
+        seed: of the worlds and of the policy.
+        count: how many worlds.
+        keep_inputs: whether the inputs are kept; without them `inputs` has no steps.
+
+    Returns:
+        :class:`Played`.
+    """
+    generator = torch.Generator(worlds.device).manual_seed(seed + _OF_POLICY)
+    with torch.no_grad():
+        input = worlds.reset(seed, count)
+        policy.start(worlds, count, generator)
+        inputs, actions, rewards = [], [], []
+        for _ in range(worlds.length):
+            action = policy.act(input)
+            if keep_inputs:
+                inputs.append(input)
+            input, reward, _ = worlds.step(action)
+            actions.append(action)
+            rewards.append(reward)
+    kept = torch.stack(inputs, 1) if keep_inputs else input.new_zeros(count, 0, worlds.d_input)
+    return Played(kept, torch.stack(actions, 1), torch.stack(rewards, 1))
+
+
+class Estimate(NamedTuple):
+    """A mean over independent worlds and the half-width of its 95 % interval (normal)."""
+
+    mean: float
+    half_width: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} ± {self.half_width:.2f}"
+
+
+def estimate(values: torch.Tensor) -> Estimate:
+    """The mean of ``values (n,)``, one a world, and ``1.96 · s / √n``. Raises ValueError for fewer than two."""
+    if values.dim() != 1 or len(values) < 2:
+        raise ValueError(f"values must be a vector of at least two numbers, got shape {tuple(values.shape)}")
+    values = values.double()
+    return Estimate(float(values.mean()), 1.96 * float(values.std()) / math.sqrt(len(values)))
+
+
+def by_world(table: torch.Tensor, *places: torch.Tensor) -> torch.Tensor:
+    """Row b of the result is ``table[b, places[0][b], places[1][b], …]``."""
+    return table[(torch.arange(len(table), device=table.device), *places)]
+
+
+def check_actions(actions: torch.Tensor, count: int, num_actions: int) -> None:
+    """Raise ValueError unless ``actions`` is one whole number below ``num_actions`` a world."""
+    if not isinstance(actions, torch.Tensor) or actions.dtype != torch.int64 or tuple(actions.shape) != (count,):
+        came = f"{actions.dtype} of shape {tuple(actions.shape)}" if isinstance(actions, torch.Tensor) else type(actions).__name__
+        raise ValueError(f"actions must be int64 of shape ({count},), one a world, got {came}")
+    if actions.device.type == "cpu" and count and not (0 <= int(actions.min()) and int(actions.max()) < num_actions):
+        raise ValueError(f"actions must lie from 0 to {num_actions - 1}, got {int(actions.min())} to {int(actions.max())}")

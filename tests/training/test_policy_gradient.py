@@ -1,0 +1,305 @@
+"""Policy gradient: advantages against sums by hand, and its gradient against the exact expected return of a tiny bandit."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from attnbook.models.agents import Choice, LSTMAgent, SNAILAgent
+from attnbook.models.snail import AttentionPart, TCPart
+from attnbook.tasks.bandits import Bandits
+from attnbook.tasks.decision_processes import DecisionProcesses
+from attnbook.tasks.gittins import bayes_value
+from attnbook.tasks.worlds import play
+from attnbook.training import fit
+from attnbook.training.policy_gradient import Acting, Lives, PolicyGradient, advantages, policy_loss
+
+
+def by_hand(rewards, values, discount, trace):
+    """A_t = Σ_k (γλ)^k δ_{t+k}, written out."""
+    rows = []
+    for r, v in zip(rewards.tolist(), values.tolist()):
+        T = len(r)
+        v = [*v, 0.0]
+        delta = [r[t] + discount * v[t + 1] - v[t] for t in range(T)]
+        rows.append([sum((discount * trace) ** (k - t) * delta[k] for k in range(t, T)) for t in range(T)])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize(("discount", "trace"), [(1.0, 1.0), (0.9, 0.3), (1.0, 0.0), (0.5, 1.0)])
+def test_advantages_equal_the_sum(discount, trace):
+    generator = torch.Generator().manual_seed(0)
+    rewards, values = (torch.randn(4, 7, generator=generator, dtype=torch.float64) for _ in range(2))
+    got = advantages(rewards, values, discount, trace)
+    np.testing.assert_allclose(got.numpy(), by_hand(rewards, values, discount, trace), atol=1e-10)
+    if discount == trace == 1:
+        np.testing.assert_allclose(got.numpy(), rewards.flip(1).cumsum(1).flip(1).numpy() - values.numpy(), atol=1e-10)
+
+
+def test_returns_run_over_episodes_and_end_with_the_world():
+    """What is learned in one episode pays in the next, so they are one return; another world in the batch adds nothing."""
+    rewards = torch.zeros(2, 6, dtype=torch.float64)
+    rewards[0, 5] = 1.0
+    got = advantages(rewards, torch.zeros_like(rewards))
+    assert got[0].tolist() == [1.0] * 6 and got[1].tolist() == [0.0] * 6
+
+
+@pytest.mark.parametrize("call", [lambda: advantages(torch.zeros(2, 3), torch.zeros(2, 4)), lambda: advantages(torch.zeros(3), torch.zeros(3)),
+                                  lambda: advantages(torch.zeros(1, 3), torch.zeros(1, 3), 1.1), lambda: advantages(torch.zeros(1, 3), torch.zeros(1, 3), 1.0, -1.0),
+                                  lambda: policy_loss(torch.zeros(2, 3, 4), torch.zeros(2, 3), torch.zeros(2, 4, dtype=torch.int64), torch.zeros(2, 3))])
+def test_errors(call):
+    with pytest.raises(ValueError, match="rewards|discount|trace|actions"):
+        call()
+
+
+# The exact expected return: K = 2, N = 2, every history with its chance under p ~ U[0, 1]².
+
+HISTORIES = [(a, r) for a in itertools.product((0, 1), repeat=2) for r in itertools.product((0, 1), repeat=2)]
+
+
+def chance_of_rewards(actions, rewards):
+    chance = 1.0
+    for t in range(2):
+        wins = sum(r for a, r in zip(actions[:t], rewards[:t]) if a == actions[t])
+        n = actions[:t].count(actions[t])
+        p = (wins + 1) / (n + 2)
+        chance *= p if rewards[t] else 1 - p
+    return chance
+
+
+def every_history():
+    actions = torch.tensor([a for a, _ in HISTORIES])
+    rewards = torch.tensor([r for _, r in HISTORIES], dtype=torch.float64)
+    inputs = torch.zeros(len(HISTORIES), 2, 3, dtype=torch.float64)
+    inputs[torch.arange(len(HISTORIES)), 1, actions[:, 0]] = 1
+    inputs[:, 1, 2] = rewards[:, 0]
+    luck = torch.tensor([chance_of_rewards(a, r) for a, r in HISTORIES], dtype=torch.float64)
+    return inputs, actions, rewards, luck
+
+
+def agent():
+    """With large weights, so that what it does depends on what it saw."""
+    torch.manual_seed(3)
+    model = LSTMAgent(3, 2, hidden_size=5).double()
+    with torch.no_grad():
+        model.heads.actor.weight.mul_(6.0)
+        model.heads.critic.weight.mul_(6.0)
+    return model
+
+
+def chances(model):
+    inputs, actions, rewards, luck = every_history()
+    log_p = model(inputs).logits.log_softmax(-1).gather(-1, actions[..., None])[..., 0]
+    return log_p.sum(1).exp() * luck
+
+
+def expected_return(model):
+    with torch.no_grad():
+        return float((chances(model) * every_history()[2].sum(1)).sum())
+
+
+def weights_of_the_policy(model):
+    return [p for name, p in model.named_parameters() if "critic" not in name]
+
+
+def slope_of_the_return(model, step=1e-6):
+    """∂E[return]/∂θ by central differences."""
+    slopes = []
+    for p in weights_of_the_policy(model):
+        flat = p.data.view(-1)
+        for i in range(len(flat)):
+            kept = float(flat[i])
+            flat[i] = kept + step
+            up = expected_return(model)
+            flat[i] = kept - step
+            slopes.append((up - expected_return(model)) / (2 * step))
+            flat[i] = kept
+    return np.array(slopes)
+
+
+def mean_gradient(model, loss):
+    """The mean of the estimate over all histories, each with its chance under the policy."""
+    inputs, actions, rewards, _ = every_history()
+    p = chances(model).detach()
+    choice = model(inputs)
+    total = (p * loss(choice, actions, rewards)).sum()
+    found = torch.autograd.grad(total, weights_of_the_policy(model), allow_unused=True)
+    return np.concatenate([np.zeros(w.numel()) if g is None else g.numpy().ravel() for g, w in zip(found, weights_of_the_policy(model))])
+
+
+def plain(choice, actions, rewards, **settings):
+    return policy_loss(choice.logits, choice.values, actions, rewards, value_weight=0.0, **settings)
+
+
+def test_all_histories_have_a_chance_of_1():
+    assert float(chances(agent()).detach().sum()) == pytest.approx(1, abs=1e-12)
+
+
+def test_the_gradient_is_that_of_the_expected_return():
+    model = agent()
+    slopes = slope_of_the_return(model)
+    assert np.abs(slopes).max() > 0.01
+    np.testing.assert_allclose(-mean_gradient(model, plain), slopes, atol=1e-8)
+
+
+def leaking(choice, actions, rewards):
+    """The baseline carries a gradient."""
+    log_p = choice.logits.log_softmax(-1).gather(-1, actions[..., None])[..., 0]
+    gains = rewards.flip(1).cumsum(1).flip(1) - choice.values
+    return -(gains * log_p).sum(1)
+
+
+def other_action(choice, actions, rewards):
+    return plain(choice, 1 - actions, rewards)
+
+
+def most_probable(choice, actions, rewards):
+    return plain(choice, choice.logits.argmax(-1), rewards)
+
+
+def immediate(choice, actions, rewards):
+    return plain(choice, actions, rewards, discount=0.0)
+
+
+def shifted(choice, actions, rewards):
+    """The reward of the step before stands beside the action."""
+    return plain(choice, actions, rewards.roll(1, 1))
+
+
+def uphill_of_entropy(choice, actions, rewards):
+    return plain(choice, actions, rewards, entropy_weight=0.1)
+
+
+def probability(choice, actions, rewards):
+    """π instead of log π."""
+    p = choice.logits.softmax(-1).gather(-1, actions[..., None])[..., 0]
+    return -(advantages(rewards, choice.values.detach()) * p).sum(1)
+
+
+def over_the_end(choice, actions, rewards):
+    """Returns summed over the end of a world into the next row."""
+    flat = rewards.flatten().flip(0).cumsum(0).flip(0).view_as(rewards)
+    log_p = choice.logits.log_softmax(-1).gather(-1, actions[..., None])[..., 0]
+    return -((flat - choice.values.detach()) * log_p).sum(1)
+
+
+@pytest.mark.parametrize("wrong", [leaking, other_action, most_probable, immediate, shifted, uphill_of_entropy, probability, over_the_end],
+                         ids=lambda f: f.__name__)
+def test_a_wrong_loss_has_another_gradient(wrong):
+    model = agent()
+    assert np.abs(-mean_gradient(model, wrong) - slope_of_the_return(model)).max() > 3e-3
+
+
+def test_the_values_learn_the_return_and_no_gradient_goes_through_it():
+    generator = torch.Generator().manual_seed(1)
+    logits, values = torch.zeros(3, 4, 2), torch.randn(3, 4, generator=generator, requires_grad=True)
+    rewards, actions = torch.rand(3, 4, generator=generator), torch.zeros(3, 4, dtype=torch.int64)
+    policy_loss(logits, values, actions, rewards, value_weight=0.5).sum().backward()
+    returns = rewards.flip(1).cumsum(1).flip(1)
+    assert torch.allclose(values.grad, (values - returns).detach(), atol=1e-6)
+
+
+# Agents
+
+
+def agents():
+    torch.manual_seed(0)
+    small = (TCPart(3), AttentionPart(4, 3), TCPart(3))
+    return {"lstm": LSTMAgent(6, 5, 7, 2.0).double(), "snail": SNAILAgent(6, 5, 9, 6, small, 2.0).double()}
+
+
+@pytest.mark.parametrize("name", ["lstm", "snail"])
+def test_acting_with_a_cache_equals_the_whole_pass(name):
+    model, inputs = agents()[name], torch.randn(4, 9, 6, dtype=torch.float64)
+    whole, state = model(inputs), model.start(4)
+    for t in range(9):
+        choice, state = model.step(inputs[:, t], state)
+        assert torch.allclose(choice.logits, whole.logits[:, t], atol=1e-10) and torch.allclose(choice.values, whole.values[:, t], atol=1e-10)
+        shorter = model(inputs[:, :t + 1])
+        assert torch.allclose(shorter.logits[:, -1], whole.logits[:, t], atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["lstm", "snail"])
+def test_no_choice_depends_on_what_comes_later(name):
+    model, inputs = agents()[name], torch.randn(2, 9, 6, dtype=torch.float64, requires_grad=True)
+    for t in (0, 3, 8):
+        (slope,) = torch.autograd.grad(model(inputs).logits[:, t].sum() + model(inputs).values[:, t].sum(), inputs)
+        assert not slope[:, t + 1:].any() and slope[:, t].any() and slope[:, :t + 1].abs().sum((0, 2)).min() > 0
+
+
+def test_attention_of_the_agent_is_causal_and_sums_to_1():
+    (weights,) = agents()["snail"].attention(torch.randn(2, 9, 6, dtype=torch.float64))
+    assert weights.shape == (2, 9, 9) and torch.allclose(weights.sum(-1), torch.ones(()).double())
+    assert not weights.triu(1).any()
+
+
+@pytest.mark.parametrize("name", ["lstm", "snail"])
+def test_agents_name_a_wrong_width(name):
+    with pytest.raises(ValueError, match="inputs"):
+        agents()[name](torch.zeros(1, 2, 5, dtype=torch.float64))
+
+
+# Training
+
+
+class Fixed(torch.nn.Module):
+    """An agent with the same chances at every step."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = torch.nn.Parameter(torch.tensor(logits))
+
+    def start(self, count):
+        return 0
+
+    def step(self, input, state):
+        return Choice(self.logits.expand(len(input), -1), input.new_zeros(len(input))), state + 1
+
+    def forward(self, inputs):
+        return Choice(self.logits.expand(*inputs.shape[:2], -1), inputs.new_zeros(inputs.shape[:2]))
+
+
+def test_actions_are_drawn_with_their_chances():
+    model = Fixed([0.0, 1.0, -1.0])
+    drawn = play(Bandits(3, 50), Acting(model), seed=0, count=400).actions
+    share = torch.bincount(drawn.flatten(), minlength=3) / drawn.numel()
+    assert torch.allclose(share, model.logits.softmax(0), atol=0.015)
+    assert (play(Bandits(3, 5), Acting(model, greedy=True), seed=0, count=4).actions == 1).all()
+
+
+def test_lives_are_a_function_of_the_step_and_none_comes_twice():
+    lives = Lives(8, seed=1)
+    assert torch.equal(lives.batch(3).seed, Lives(8, seed=1).batch(3).seed) and (lives.batch(3).step == 3).all()
+    first = torch.cat([Lives(8, s).batch(t).seed for s in (0, 1) for t in range(5)])
+    assert len(first.unique()) == len(first)
+
+
+def test_the_loss_is_that_of_the_lives_it_played():
+    torch.manual_seed(0)
+    model, learn = LSTMAgent(4, 3, 6), PolicyGradient(Bandits(3, 5), steps=10, entropy=0.2)
+    life = Lives(16).batch(5)
+    total, count = learn(model, life)
+    played = play(Bandits(3, 5), Acting(model), seed=int(life.seed[0]), count=16)
+    choice = model(played.inputs)
+    expected = policy_loss(choice.logits, choice.values, played.actions, played.rewards, entropy_weight=0.1).sum()  # half of the way
+    assert count == 80 and torch.allclose(total, expected) and learn.rewards == [pytest.approx(float(played.rewards.sum(1).mean()))]
+
+
+def test_an_agent_learns_which_of_two_arms_pays():
+    """Two arms, four pulls: random earns 2, the best rule 2.28."""
+    worlds = Bandits(2, 4)
+    assert 2.27 < bayes_value(2, 4) < 2.28
+    torch.manual_seed(0)
+    model = LSTMAgent(worlds.d_input, 2, 24, value_scale=2.0)
+    learn = PolicyGradient(worlds, steps=150, entropy=0.01, value_weight=0.1)
+    fit(model, Lives(256), learn, steps=150, learning_rate=0.02, progress=False, device="cpu")
+    assert sum(learn.rewards[:5]) / 5 < 2.12 and sum(learn.rewards[-30:]) / 30 > 2.14
+
+
+def test_a_process_is_lived_in_too():
+    worlds = DecisionProcesses(2, states=3, actions=2, horizon=3)
+    model = SNAILAgent(worlds.d_input, 2, worlds.length, 8, (TCPart(4), AttentionPart(4, 4)))
+    learn = PolicyGradient(worlds, steps=3, trace=0.9)
+    history = fit(model, Lives(8), learn, steps=3, progress=False, device="cpu")
+    assert len(learn.rewards) == 3 and all(np.isfinite(history.losses))
