@@ -18,6 +18,7 @@ from . import (
     gradients,
     hulls,
     long_sources,
+    looking_back,
     memory,
     multi_head,
     one_stack,
