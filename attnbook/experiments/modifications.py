@@ -175,7 +175,8 @@ MODIFICATIONS: dict[str, Build] = {
     "mixture-of-softmaxes": _with(output=lambda s: lambda n: MixtureOfSoftmaxes(s.d_model, n, 8)),
     "transparent": _with(encoder=lambda s: TransparentEncoder, decoder=lambda s: TransparentDecoder),
     "dynamic-convolution": _convolution(DynamicConvolution), "lightweight-convolution": _convolution(LightweightConvolution),
-    "evolved": lambda size, s: _model(evolved(_parts(s), s.num_heads, s.d_feed_forward), size, s),
+    # An evolved block is as large as two others.
+    "evolved": lambda size, s: _model(evolved(_parts(s), s.num_heads, s.d_feed_forward), size, s, num_layers=max(1, s.num_layers // 2)),
     "synthesizer-dense": _synthesizer("dense"), "synthesizer-dense-plus": _synthesizer("dense", "plus"),
     "synthesizer-dense-alpha": _synthesizer("dense", "alpha"), "synthesizer-factorised": _synthesizer("factorised-dense"),
     "synthesizer-random": _synthesizer("random"), "synthesizer-random-plus": _synthesizer("random", "plus"),
@@ -184,7 +185,7 @@ MODIFICATIONS: dict[str, Build] = {
     "mixture-of-experts": _experts(MixtureOfExperts), "switch": _experts(Switch),
     "funnel": _with(encoder=lambda s: FunnelEncoder),
     "weighted": _with(encoder_layer=lambda s: WeightedEncoderLayer, decoder_layer=lambda s: WeightedDecoderLayer),
-    "product-keys": _with(feed_forward=lambda s: partial(ProductKeyMemory, s.d_model, 16, 4, 8, 32)),
+    "product-keys": _with(feed_forward=lambda s: partial(ProductKeyMemory, s.d_model, 40, 4, 8, 32)),
 }
 """Name → how the model is made for a vocabulary and sizes; the names are those of :data:`~attnbook.experiments.narang.TABLE`."""
 

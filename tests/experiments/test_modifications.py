@@ -57,6 +57,8 @@ def test_what_is_said_to_cost_the_same_does():
     vanilla = count("vanilla")
     for name in ("gelu", "rezero-layer-norm", "deepest", "widest", "wider", "deeper", "funnel", "glu", "swiglu"):
         assert abs(parameters(build(name, 5000)) / parameters(build("vanilla", 5000)) - 1) < 0.06, name
+    assert abs(parameters(build("evolved", 5000)) / parameters(build("vanilla", 5000)) - 1) < 0.1  # 217 and 223 M in the paper
+    assert 1.5 < parameters(build("product-keys", 5000)) / parameters(build("vanilla", 5000)) < 2.2  # 421 M
     assert count("tied-inputs") == count("tied-decoder") == vanilla + SIZE * 24 and count("untied") == vanilla + 2 * SIZE * 24
     assert count("block-sharing") < count("decoder-sharing") < count("encoder-sharing") < vanilla
     assert count("mixture-of-experts") > 1.5 * vanilla and count("factorised-shared") < count("factorised")
