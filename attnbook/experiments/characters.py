@@ -45,7 +45,7 @@ def make_model(kind: str, vocabulary_size: int, *, d_model: int = 128, num_heads
 
 
 def shakespeare(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "transformer", length: int = 128,
-                d_model: int = 128, num_heads: int = 4, num_layers: int = 4, dropout: float = 0.0, batch_size: int = 32, steps: int = 4000,
+                d_model: int = 128, num_heads: int = 4, num_layers: int = 4, dropout: float = 0.0, batch_size: int = 16, steps: int = 3000,
                 learning_rate: float = 2e-3, warmup: int = 200, precision: str = "no", checkpoint: str | None = None) -> dict:
     """Train on the first nine tenths of Tiny Shakespeare; loss on the last tenth, nats a character.
 

@@ -230,12 +230,12 @@ _add("pronoun-heads", "pronoun_heads:pronoun_heads",
 _add("winogender-heads", "masked_words:winogender_heads",
      "A masked language model of real sentences, with checkpoint: whom it takes Winogender's pronouns for, and where its heads look",
      "12 minutes on one CPU core", needs="tatoeba-fra-eng, multi30k, wikitext-2, winogender")
-for _name, _kind, _minutes in (("shakespeare-characters", "transformer", 25), ("shakespeare-characters-lstm", "lstm", 25)):
+for _name, _kind, _minutes in (("shakespeare-characters", "transformer", 15), ("shakespeare-characters-lstm", "lstm", 15)):
     _add(_name, "characters:shakespeare", f"Tiny Shakespeare by characters, {'a decoder-only Transformer' if _kind != 'lstm' else 'an LSTM'}",
          f"{_minutes} minutes on one CPU core", needs="tinyshakespeare", model=_kind,
          **({"checkpoint": "shakespeare-characters"} if _kind != "lstm" else {}))
 _add("shakespeare-characters-paper", "characters:shakespeare", "Tiny Shakespeare by characters, six layers of width 384", "10 minutes on one GPU",
-     needs="tinyshakespeare", length=256, d_model=384, num_heads=6, num_layers=6, dropout=0.2, batch_size=64, learning_rate=1e-3,
+     needs="tinyshakespeare", length=256, d_model=384, num_heads=6, num_layers=6, dropout=0.2, batch_size=64, steps=5000, learning_rate=1e-3,
      precision="bf16")
 for _name, _row in TABLE.items():
     _add(f"modification-{_name}", "modifications:compare", f"{_row.label[0].upper()}{_row.label[1:]}: denoising WikiText-2, three seeds",
@@ -257,6 +257,20 @@ _add("reports-by-compression", "summaries:by_compression", "The same by compress
      "3 minutes on one CPU core")
 _add("reports-experts", "summaries:with_experts", "The five layers of Liu et al. with and without experts, with checkpoint",
      "2 minutes on one CPU core", checkpoint="reports-experts")
+
+_OMNIGLOT = dict(data="omniglot-small", steps=4000)
+for _name, _kind, _title in (("", "snail", "SNAIL"), ("-no-attention", "no attention", "its TC blocks alone"),
+                             ("-no-tc", "no TC", "its attention blocks alone"), ("-prototypes", "prototypes", "prototypes of the embedding")):
+    _add(f"snail-omniglot{_name}", "few_shot:few_shot", f"Small Omniglot, 5 classes of one example, small enough for one CPU core: {_title}",
+         "10 minutes on one CPU core", needs="omniglot", kind=_kind, **_OMNIGLOT, **({} if _name else dict(checkpoint="snail-omniglot")))
+    _add(f"snail-strokes{_name}", "few_shot:few_shot", f"Letters that the book draws, 5 classes of one example: {_title}",
+         "2 minutes on one CPU core", kind=_kind, steps=800)
+for _ways, _shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
+    for _data, _where in (("omniglot", "full"), ("omniglot-small", "small")):
+        _add(f"snail-{_data}-{_ways}-way-{_shots}-shot-paper", "few_shot:few_shot",
+             f"The {_where} Omniglot with the network of the paper, {_ways} classes of {_shots}, K drawn from 1 to 5 in training",
+             "2 hours on one GPU", needs="omniglot", data=_data, network="paper", ways=_ways, shots=_shots, shots_to_train=(1, 5) if _shots == 5 else 1,
+             batch_size=32, steps=60_000, learning_rate=1e-3)
 
 def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", device: str | None = None,
               commit: str | None = None, **overrides: Any) -> Path:
