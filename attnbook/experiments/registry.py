@@ -271,6 +271,25 @@ for _ways, _shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
              f"The {_where} Omniglot with the network of the paper, {_ways} classes of {_shots}, K drawn from 1 to 5 in training",
              "2 hours on one GPU", needs="omniglot", data=_data, network="paper", ways=_ways, shots=_shots, shots_to_train=(1, 5) if _shots == 5 else 1,
              batch_size=32, steps=60_000, learning_rate=1e-3)
+for _kind, _width in (("snail", 32), ("lstm", 64)):
+    _label = {"snail": "SNAIL", "lstm": "LSTM"}[_kind]
+    _add(f"bandits-{_kind}-10", "acting:bandits", f"Five arms, ten pulls: {_label} by policy gradient, with checkpoint",
+         f"{2 if _kind == 'snail' else 1} minutes on one CPU core", kind=_kind, width=_width, checkpoint=f"bandits-{_kind}-10")
+    _add(f"bandits-{_kind}-100", "acting:bandits", f"Five arms, a hundred pulls: {_label} by policy gradient, with checkpoint",
+         f"{20 if _kind == 'snail' else 6} minutes on one CPU core", kind=_kind, width=_width, pulls=100, batch=128, learning_rate=3e-3,
+         count=5000, checkpoint=f"bandits-{_kind}-100")
+    _add(f"processes-{_kind}-10", "acting:processes", f"Decision processes, ten episodes: {_label} by policy gradient, with checkpoint",
+         f"{20 if _kind == 'snail' else 8} minutes on one CPU core", kind=_kind, width={"snail": 32, "lstm": 128}[_kind],
+         checkpoint=f"processes-{_kind}-10")
+    for _pulls, _arms in ((10, 5), (10, 10), (10, 50), (100, 5), (100, 10), (100, 50)):
+        _add(f"bandits-{_kind}-{_pulls}-{_arms}-paper", "acting:bandits", f"{_arms} arms, {_pulls} pulls: {_label} at the size of the paper",
+             "1 hour on one GPU", kind=_kind, pulls=_pulls, arms=_arms, width={"snail": 32, "lstm": 256}[_kind], filters=32, steps=10_000,
+             batch=2048 if _pulls == 10 else 1024, learning_rate=1e-3, count=5000)
+    for _episodes in (10, 25, 50):
+        _add(f"processes-{_kind}-{_episodes}-paper", "acting:processes", f"Decision processes, {_episodes} episodes: {_label} at the size of the paper",
+             "2 hours on one GPU", kind=_kind, episodes=_episodes, width={"snail": 32, "lstm": 256}[_kind], filters=32, steps=20_000, batch=512,
+             learning_rate=1e-3)
+
 
 def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", device: str | None = None,
               commit: str | None = None, **overrides: Any) -> Path:

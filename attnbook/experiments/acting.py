@@ -1,0 +1,124 @@
+"""Agents that learn bandits and decision processes while they act, beside policies that were told how worlds are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from ..models.agents import LSTMAgent, SNAILAgent
+from ..models.snail import AttentionPart, TCPart
+from ..tasks.bandits import UCB1, Bandits, EpsilonGreedy, Indexed, KnowsTheBest, RandomPolicy, Thompson
+from ..tasks.decision_processes import DecisionProcesses, KnowsTheWorld, value_iteration
+from ..tasks.gittins import finite_horizon_index
+from ..tasks.planners import PSRL, PlansInTheMean
+from ..tasks.worlds import Policy, Worlds, estimate, play
+from ..training import cosine_decay, fit, save_model
+from ..training.policy_gradient import Acting, Lives, PolicyGradient
+
+__all__ = ["bandit_policies", "bandits", "chances_played", "fractions", "make_agent", "process_policies", "processes", "train"]
+
+TEST_SEED = 900_000_007
+"""Far from the seeds of :class:`~attnbook.training.policy_gradient.Lives`, which count up from 0."""
+
+
+def make_agent(worlds: Worlds, kind: str = "snail", *, width: int = 32, filters: int = 16, heads: int = 2) -> LSTMAgent | SNAILAgent:
+    """An agent for these worlds: an LSTM of ``width`` units, or a SNAIL of ``heads`` times a TC and an attention block.
+
+    Raises ValueError for another kind.
+    """
+    if kind == "lstm":
+        return LSTMAgent(worlds.d_input, worlds.num_actions, width, value_scale=float(worlds.length))
+    if kind != "snail":
+        raise ValueError(f"kind must be lstm or snail, got {kind!r}")
+    parts = (TCPart(filters), AttentionPart(filters, filters)) * heads
+    return SNAILAgent(worlds.d_input, worlds.num_actions, worlds.length, width, parts, value_scale=float(worlds.length))
+
+
+def train(agent, worlds: Worlds, *, steps: int, batch: int, learning_rate: float, entropy: float, trace: float, discount: float = 1.0,
+          seed: int = 0, progress: bool = True, device=None):
+    """Train an agent in place; returns the history of `fit` and the mean reward of a life at each step."""
+    # The value term is measured in units of a whole life, so that its size does not depend on the length.
+    learn = PolicyGradient(worlds, steps=steps, entropy=entropy, trace=trace, discount=discount, value_weight=5 / worlds.length**2)
+    history = fit(agent, Lives(batch, seed), learn, steps=steps, learning_rate=learning_rate, progress=progress, seed=seed,
+                  schedule=cosine_decay(steps, min(50, steps // 10)), device=device)
+    return history, learn.rewards
+
+
+def bandit_policies(pulls: int) -> dict[str, Policy]:
+    """The policies that a learned one stands beside, by name."""
+    return {"random": RandomPolicy(), "ε-greedy, ε = 0.1": EpsilonGreedy(0.1), "UCB1": UCB1(), "Thompson": Thompson(),
+            "greedy": EpsilonGreedy(0.0), "Gittins": Indexed(finite_horizon_index(pulls)), "knows the best arm": KnowsTheBest()}
+
+
+def process_policies() -> dict[str, Policy]:
+    """The same for decision processes."""
+    return {"random": RandomPolicy(), "PSRL": PSRL(), "ε-greedy, ε = 0.1": PlansInTheMean(0.1), "greedy": PlansInTheMean(0.0),
+            "value iteration": KnowsTheWorld()}
+
+
+def chances_played(worlds: Bandits, policy: Policy, *, seed: int, count: int) -> torch.Tensor:
+    """The regret of each pull, ``max_k p_k − p_{a_t}``: ``(count, pulls)``. Free of the luck of the rewards themselves."""
+    actions = play(worlds, policy, seed=seed, count=count, keep_inputs=False).actions
+    return worlds.chances.amax(1, keepdim=True) - worlds.chances.gather(1, actions)
+
+
+def fractions(worlds: DecisionProcesses, policy: Policy, *, seed: int, count: int) -> dict:
+    """What a policy earns as a fraction of what value iteration expects in the same worlds, with its 95 % interval, and by episode.
+
+    ``Σ_b total_b / Σ_b N V*_H(start)``; the interval is that of the ratio of two means.
+    """
+    rewards = play(worlds, policy, seed=seed, count=count, keep_inputs=False).rewards
+    most = worlds.episodes * value_iteration(worlds.transitions, worlds.means, worlds.horizon).values[:, -1, 0]
+    ratio = float(rewards.sum(1).mean() / most.mean())
+    spread = estimate(rewards.sum(1) - ratio * most)
+    by_episode = rewards.view(count, worlds.episodes, worlds.horizon).sum((0, 2)) / (most.sum() / worlds.episodes)
+    return {"fraction": round(ratio, 4), "half_width": round(spread.half_width / float(most.mean()), 4),
+            "by_episode": [round(float(x), 4) for x in by_episode]}
+
+
+def _parts(values: list[float], count: int = 60) -> list[float]:
+    size = max(1, len(values) // count)
+    return [round(sum(values[k:k + size]) / len(values[k:k + size]), 4) for k in range(0, len(values), size)]
+
+
+def bandits(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), pulls: int = 10, arms: int = 5, kind: str = "snail",
+            width: int = 32, filters: int = 16, heads: int = 2, steps: int = 1500, batch: int = 256, learning_rate: float = 5e-3,
+            entropy: float = 0.02, trace: float = 0.5, count: int = 20_000, checkpoint: str = "") -> dict:
+    """An agent trained on bandits, tested in ``count`` new ones beside the policies of :func:`bandit_policies`."""
+    torch.manual_seed(seed)
+    worlds = Bandits(arms, pulls, device)
+    agent = make_agent(worlds, kind, width=width, filters=filters, heads=heads)
+    history, rewards = train(agent, worlds, steps=steps, batch=batch, learning_rate=learning_rate, entropy=entropy, trace=trace,
+                             seed=seed, device=device)
+    if checkpoint:
+        save_model(agent, Path(folder) / f"{checkpoint}.safetensors", half=True, kind=kind, width=str(width), filters=str(filters),
+                   heads=str(heads))
+    tested: dict[str, Policy] = {"agent": Acting(agent), "agent, most probable arm": Acting(agent, greedy=True), **bandit_policies(pulls)}
+    return {**_tested(lambda policy: play(worlds, policy, seed=TEST_SEED, count=count, keep_inputs=False).rewards.sum(1), tested),
+            "parameters": sum(p.numel() for p in agent.parameters()), "training_seconds": round(history.seconds, 1),
+            "rewards": _parts(rewards)}
+
+
+def _tested(earn: Callable[[Policy], torch.Tensor], policies: dict[str, Policy]) -> dict:
+    found = {name: estimate(earn(policy)) for name, policy in policies.items()}
+    return {"test": {name: {"reward": round(e.mean, 4), "half_width": round(e.half_width, 4)} for name, e in found.items()}}
+
+
+def processes(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), episodes: int = 10, kind: str = "snail",
+              width: int = 32, filters: int = 16, heads: int = 2, steps: int = 1500, batch: int = 64, learning_rate: float = 3e-3,
+              entropy: float = 0.05, trace: float = 0.5, count: int = 2000, checkpoint: str = "") -> dict:
+    """An agent trained on decision processes, tested in ``count`` new ones as fractions of value iteration."""
+    torch.manual_seed(seed)
+    worlds = DecisionProcesses(episodes, device=device)
+    agent = make_agent(worlds, kind, width=width, filters=filters, heads=heads)
+    history, rewards = train(agent, worlds, steps=steps, batch=batch, learning_rate=learning_rate, entropy=entropy, trace=trace,
+                             seed=seed, device=device)
+    if checkpoint:
+        save_model(agent, Path(folder) / f"{checkpoint}.safetensors", half=True, kind=kind, width=str(width), filters=str(filters),
+                   heads=str(heads))
+    tested: dict[str, Policy] = {"agent": Acting(agent), "agent, most probable action": Acting(agent, greedy=True), **process_policies()}
+    return {"test": {name: fractions(worlds, policy, seed=TEST_SEED, count=count) for name, policy in tested.items()},
+            "parameters": sum(p.numel() for p in agent.parameters()), "training_seconds": round(history.seconds, 1),
+            "rewards": _parts(rewards)}
