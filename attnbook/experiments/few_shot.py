@@ -15,9 +15,21 @@ from ..training import constant, cosine_decay, fit, save_model
 
 __all__ = ["KINDS", "NETWORKS", "accuracy", "few_shot", "interval", "looks", "make_network", "named", "nearest_picture", "the_data"]
 
+ALIKE = 3.0
+
+
+def _alike(parts: tuple, factor: float | None) -> tuple:
+    return tuple(part._replace(alike=factor) if isinstance(part, AttentionPart) else part for part in parts)
+
+
 SMALL_PARTS = (AttentionPart(32, 32), TCPart(32), AttentionPart(64, 64), TCPart(32), AttentionPart(64, 64))
-NETWORKS = {"paper": dict(filters=64, d_embed=64, parts=PAPER_PARTS), "small": dict(filters=32, d_embed=64, parts=SMALL_PARTS)}
-"""Sizes by name: those of the paper, and ours for two cores."""
+NETWORKS = {
+    "paper": dict(filters=64, d_embed=64, parts=_alike(PAPER_PARTS, ALIKE)),
+    "paper, plain start": dict(filters=64, d_embed=64, parts=PAPER_PARTS),
+    "small": dict(filters=32, d_embed=64, parts=_alike(SMALL_PARTS, ALIKE)),
+    "small, plain start": dict(filters=32, d_embed=64, parts=SMALL_PARTS),
+}
+"""Sizes by name: those of the paper, and ours for two cores. But for a plain start, queries and keys start alike, which is the book's addition."""
 KINDS = ("snail", "no attention", "no TC", "prototypes")
 """SNAIL, its two halves, and a network that learns nothing but the embedding."""
 

@@ -264,13 +264,36 @@ for _name, _kind, _title in (("", "snail", "SNAIL"), ("-no-attention", "no atten
     _add(f"snail-omniglot{_name}", "few_shot:few_shot", f"Small Omniglot, 5 classes of one example, small enough for one CPU core: {_title}",
          "10 minutes on one CPU core", needs="omniglot", kind=_kind, **_OMNIGLOT, **({} if _name else dict(checkpoint="snail-omniglot")))
     _add(f"snail-strokes{_name}", "few_shot:few_shot", f"Letters that the book draws, 5 classes of one example: {_title}",
-         "2 minutes on one CPU core", kind=_kind, steps=800)
+         "3 minutes on one CPU core", kind=_kind, steps=1200, **({} if _name else dict(checkpoint="snail-strokes")))
 for _ways, _shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
     for _data, _where in (("omniglot", "full"), ("omniglot-small", "small")):
         _add(f"snail-{_data}-{_ways}-way-{_shots}-shot-paper", "few_shot:few_shot",
              f"The {_where} Omniglot with the network of the paper, {_ways} classes of {_shots}, K drawn from 1 to 5 in training",
              "2 hours on one GPU", needs="omniglot", data=_data, network="paper", ways=_ways, shots=_shots, shots_to_train=(1, 5) if _shots == 5 else 1,
              batch_size=32, steps=60_000, learning_rate=1e-3)
+
+for _set, _needs in (("digits", ""), ("far-parts", ""), ("mnist", "mnist, mnist-t10k"), ("cifar-10", "cifar-10-images"), ("emoji", "noto-emoji")):
+    _add(f"judge-{_set}", "sagan:judge", f"A small classifier of {_set}: judge of samples and feature network of their scores, with checkpoint",
+         "1 minute on one CPU core" if _needs == "" else "10 minutes on one CPU core", needs=_needs, data=_set)
+_add("far-parts-alone", "sagan:discriminators_alone", "Discriminators that are to tell far parts that agree from others: which of them can?",
+     "2 minutes on one CPU core")
+for _variant in ("attention", "residual block", "none"):
+    _add(f"far-parts-{_variant.replace(' ', '-')}", "sagan:adversarial", f"Drawn pictures with far parts that agree, by a SAGAN, {_variant} at side 8",
+         "3 minutes on one CPU core", data="far-parts", variant=_variant, last_side=8, max_channels=32, d_key=16, d_value=32, steps=1500,
+         generator_rate=1e-3, discriminator_rate=3e-3, samples=2000, checkpoint=f"far-parts-{_variant.replace(' ', '-')}")
+    _add(f"gan-digits-{_variant.replace(' ', '-')}", "sagan:adversarial", f"Digits by class, by a SAGAN, {_variant} at side 8",
+         "6 minutes on one CPU core", data="digits", variant=_variant, samples=450,
+         checkpoint="gan-digits-attention" if _variant == "attention" else "")
+# The comparison of the paper's table 1 at 32 pixels, for a GPU; seeds 0, 1 and 2.
+for _set, _needs in (("cifar-10", "cifar-10-images"), ("emoji", "noto-emoji")):
+    _full = dict(data=_set, blocks="residual", channels=64, max_channels=256, d_noise=128, steps=50_000, batch_size=64, generator_rate=1e-4,
+                 discriminator_rate=4e-4, average=0.999, precision="bf16", samples=10_000 if _set == "cifar-10" else 3000)
+    _add(f"gan-{_set}-dcgan", "sagan:adversarial", f"{_set} by DCGAN, the baseline: FID", "1 hour on one GPU", needs=_needs, **{**_full, "baseline": True})
+    _add(f"gan-{_set}-none", "sagan:adversarial", f"{_set} by a SAGAN without attention: FID", "1 hour on one GPU", needs=_needs, **{**_full, "variant": "none"})
+    for _side in (4, 8, 16):
+        for _variant in ("attention", "residual block"):
+            _add(f"gan-{_set}-{_variant.replace(' ', '-')}-{_side}", "sagan:adversarial", f"{_set} by a SAGAN, {_variant} at side {_side}: FID",
+                 "1 hour on one GPU", needs=_needs, **{**_full, "variant": _variant, "attention_at": _side})
 for _kind, _width in (("snail", 32), ("lstm", 64)):
     _label = {"snail": "SNAIL", "lstm": "LSTM"}[_kind]
     _add(f"bandits-{_kind}-10", "acting:bandits", f"Five arms, ten pulls: {_label} by policy gradient, with checkpoint",

@@ -166,6 +166,9 @@ class AttentionBlock(nn.Module):
         d_in: width of x.
         d_key: width of queries and keys.
         d_value: width of the values.
+        alike: how W_q and W_k start. None: each on its own, from PyTorch's start. A number: as one matrix, so many times PyTorch's
+            start, so that a position looks from the first step on at what resembles it. (The book's addition: where a network has
+            to learn both what a resemblance is and what to do with it, it waits long at a guess.)
 
     Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + d_value)``, weights ``(…, m, n)`` with n = m and what is past.
 
@@ -175,7 +178,7 @@ class AttentionBlock(nn.Module):
     Source: Mishra et al. 2018, section 3 (AttentionBlock).
     """
 
-    def __init__(self, d_in: int, d_key: int, d_value: int) -> None:
+    def __init__(self, d_in: int, d_key: int, d_value: int, alike: float | None = None) -> None:
         super().__init__()
         self.d_in = check_positive("d_in", d_in)
         self.query_projection = nn.Linear(d_in, check_positive("d_key", d_key))
@@ -183,6 +186,11 @@ class AttentionBlock(nn.Module):
         self.value_projection = nn.Linear(d_in, check_positive("d_value", d_value))
         self.score = ScaledDotScore()
         self.d_out = d_in + d_value
+        if alike is not None:
+            require(isinstance(alike, int | float) and alike > 0, f"alike must be a number above 0 or None, got {alike!r}")
+            with torch.no_grad():
+                self.query_projection.weight.mul_(alike)
+            self.key_projection.load_state_dict(self.query_projection.state_dict())
 
     def forward(self, x: torch.Tensor, past: PastKeys | None = None, *, need_weights: bool = False) -> Looked:
         check_tensor("x", x, width=self.d_in)

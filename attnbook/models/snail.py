@@ -15,14 +15,15 @@ __all__ = ["ATTENTION_ONLY", "PAPER_PARTS", "SNAIL", "TC_ONLY", "AttentionPart",
 
 
 class AttentionPart(NamedTuple):
-    """An attention block of a :class:`SNAIL`: widths of its keys and of its values."""
+    """An attention block of a :class:`SNAIL`: widths of its keys and of its values, and how queries and keys start."""
 
     d_key: int
     d_value: int
+    alike: float | None = None
 
     def build(self, d_in: int, length: int) -> AttentionBlock:
         """The module for inputs of width ``d_in``."""
-        return AttentionBlock(d_in, self.d_key, self.d_value)
+        return AttentionBlock(d_in, self.d_key, self.d_value, self.alike)
 
 
 class TCPart(NamedTuple):

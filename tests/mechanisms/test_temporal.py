@@ -236,6 +236,22 @@ def test_a_look_ahead_is_seen(mistake, monkeypatch):
     assert later_moves_it(block, x_of(6))
 
 
+def test_queries_and_keys_that_start_alike_look_at_what_resembles_them():
+    torch.manual_seed(0)
+    plain = AttentionBlock(D, 16, 2)
+    torch.manual_seed(0)
+    block = AttentionBlock(D, 16, 2, alike=3.0)
+    torch.testing.assert_close(block.query_projection.weight, 3 * plain.query_projection.weight)
+    assert torch.equal(block.key_projection.weight, block.query_projection.weight)
+    assert torch.equal(block.key_projection.bias, block.query_projection.bias)
+    assert torch.equal(block.value_projection.weight, plain.value_projection.weight)
+    x = 2 * torch.eye(3).repeat(1, 2, 1)  # three different positions, then the same again
+    last = {name: made(x, need_weights=True).weights[0, -1] for name, made in (("alike", block), ("plain", plain))}
+    assert last["alike"][2] > 0.4 > 0.3 > last["plain"][2]
+    block(x).output.sum().backward()
+    assert block.key_projection.weight.grad is not block.query_projection.weight.grad  # two matrices that learn apart
+
+
 def test_half_precision_runs():
     for kind in MAKE:
         block, x = build(kind, dtype=torch.float32), x_of(5).float()
@@ -251,6 +267,7 @@ def test_half_precision_runs():
     (lambda: DenseBlock(3, 0, 1), "filters must be a whole number of at least 1, got 0"),
     (lambda: TCBlock(3, 4, 2, first=0), "first must be a whole number of at least 1, got 0"),
     (lambda: AttentionBlock(3, 4, 0), "d_value must be a whole number of at least 1, got 0"),
+    (lambda: AttentionBlock(3, 4, 2, alike=0), "alike must be a number above 0 or None, got 0"),
     (lambda: build("attention")(x_of(3, width=5)), "x must have width 3"),
     (lambda: build("tc")(x_of(3, width=5)), "x must have width 3"),
     (lambda: build("dense")(x_of(3), x_of(1)), r"past must be \(2, 2, 3\) for this x, got \(2, 1, 3\)"),
