@@ -98,6 +98,8 @@ def whole_model(answer, trial):
         "no positions are added": dict(places=(0, 0)),
         "the decoder's input has no positions": dict(places=(1, 0)),
         "the encoder's input has no positions": dict(places=(0, 1)),
+        "the positions of the decoder's input start at row 1 of P: BOS stands at position 0": dict(first=(0, 1)),
+        "the positions start at row 1 of P: position 0 is row 0": dict(first=(1, 1)),
         "the positions of the target go on behind those of the source: they start anew": dict(behind=True),
         "the decoder reads the target itself: row t sees the token that it has to predict; put BOS in front and leave out the last":
             dict(shift="none"),
@@ -138,6 +140,11 @@ def _mask(trial, mask, name, right):
         trial.fail(f"{name} lets everything through: expected " + ("no padding" if "source" in name or "encoder" in name else "no later position"))
     if right.shape[1] == right.shape[2] and (mine == right.transpose(0, 2, 1)).all():
         trial.fail(f"{name} is transposed: a row is a query, and it sees the columns up to itself")
+    if right.shape[1] == right.shape[2] and (right == np.tri(right.shape[1], dtype=bool)).all():
+        if (mine == np.tri(right.shape[1], k=-1, dtype=bool)).all():
+            trial.fail(f"{name} hides each position from itself: it sees the columns up to itself, with the diagonal")
+        if (mine == np.tri(right.shape[1], k=1, dtype=bool)).all():
+            trial.fail(f"{name} lets each position see the one after it: the diagonal is one column too far right")
     trial.fail(f"{name} is not the one that was asked for: {int((mine != right).sum())} of {right.size} entries differ")
 
 
@@ -150,7 +157,7 @@ def _average(rows, allowed):
     return allowed @ rows / allowed.sum(-1, keepdims=True)
 
 
-def _whole(E, P, source, target, m0, m1, m2, m3, words, *, factor=None, both=False, places=(1, 1), behind=False, shift="right", bos=1,
+def _whole(E, P, source, target, m0, m1, m2, m3, words, *, factor=None, both=False, places=(1, 1), first=(0, 0), behind=False, shift="right", bos=1,
            output=1.0, ending="log", axis=-1, skip=False):
     """Log-probabilities (B, m, V), with one thing wrong if asked for."""
     (batch, n), m, d = source.shape, target.shape[1], E.shape[1]
@@ -160,12 +167,12 @@ def _whole(E, P, source, target, m0, m1, m2, m3, words, *, factor=None, both=Fal
         placed = with_places * P[start : start + tokens.shape[1]]
         return (E[tokens] + placed) * factor if both else E[tokens] * factor + placed
 
-    x = embed(source, places[0])
+    x = embed(source, places[0], first[0])
     memory = x if skip else x + _average(np.tanh(x @ m0), np.broadcast_to(words[:, None], (batch, n, n)).astype(float))
-    first = np.full((batch, 1), bos)
-    read = {"right": np.concatenate((first, target[:, :-1]), 1), "none": target,
-            "ahead": np.concatenate((target[:, 1:], first), 1)}[shift]
-    y = embed(read, places[1], min(n, len(P) - m) if behind else 0)
+    opening = np.full((batch, 1), bos)
+    read = {"right": np.concatenate((opening, target[:, :-1]), 1), "none": target,
+            "ahead": np.concatenate((target[:, 1:], opening), 1)}[shift]
+    y = embed(read, places[1], min(n, len(P) - m) if behind else first[1])
     y = y + _average(np.tanh(y @ m1), np.broadcast_to(np.tri(m), (batch, m, m)))
     y = np.tanh(y @ m2 + _average(memory @ m3, np.broadcast_to(words[:, None], (batch, m, n)).astype(float)))
     logits = y @ E.T * output

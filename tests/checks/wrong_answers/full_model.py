@@ -172,6 +172,26 @@ def sees_the_future(*given):
     return _model(*given, past=torch.ones(given[-1].shape[1], given[-1].shape[1], dtype=torch.bool).triu())
 
 
+@wrong("06.whole_model", "hides each position from itself")
+def sees_the_past_alone(*given):
+    return _model(*given, past=torch.ones(given[-1].shape[1], given[-1].shape[1], dtype=torch.bool).tril(-1))
+
+
+@wrong("06.whole_model", "lets each position see the one after it")
+def sees_the_next_one(*given):
+    return _model(*given, past=torch.ones(given[-1].shape[1], given[-1].shape[1], dtype=torch.bool).tril(1))
+
+
+@wrong("06.whole_model", "the positions of the decoder's input start at row 1")
+def target_from_one(E, P, encoder, decoder, *rest):
+    return _model(E, P, encoder, lambda y, *more: decoder(y - P[:y.shape[1]] + P[1:y.shape[1] + 1], *more), *rest)
+
+
+@wrong("06.whole_model", "the positions start at row 1 of P")
+def positions_from_one(E, P, *rest):
+    return _model(E, P[1:], *rest)
+
+
 @wrong("06.whole_model", "encoder(x, mask): mask lets everything through")
 def padding_seen(E, P, encoder, decoder, source, lengths, target):
     return _model(E, P, encoder, decoder, source, lengths, target, words=torch.ones(len(source), 1, source.shape[1], dtype=torch.bool))
