@@ -52,6 +52,8 @@ def _rows(parents, sentences, k):
             parents.reshape(-1),
         "the rows are read as j · B + b: row b · k + j belongs to beam j of sentence b": (parents * sentences + first // k).reshape(-1),
         "the offset of a sentence is its number: expected k times its number, it has k rows": (parents + first // k).reshape(-1),
+        "the offset of a sentence is B times its number: expected k times its number, it has k rows":
+            (parents + first // k * sentences).reshape(-1),
         "row p goes to where its child is looked for: parents says where a row comes from, cache[rows], not where it goes": back,
         "every sentence follows the parents of the first one": (parents[:1] + first).reshape(-1),
         "all beams continue the best one: each has a parent of its own": np.repeat(right.reshape(sentences, k)[:, 0], k),
