@@ -15,7 +15,7 @@ from ..training import constant, cosine_decay, fit, save_model
 
 __all__ = ["KINDS", "NETWORKS", "accuracy", "few_shot", "interval", "looks", "make_network", "named", "nearest_picture", "the_data"]
 
-ALIKE = 3.0
+ALIKE = 6.0
 
 
 def _alike(parts: tuple, factor: float | None) -> tuple:
@@ -137,7 +137,7 @@ def looks(model, classes: Classes, *, shots: int = 1, queries: int = 5, episodes
 
 def few_shot(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), data: str = "strokes", kind: str = "snail",
              network: str = "small", ways: int = 5, shots: int = 1, shots_to_train: tuple[int, int] | int | None = None, queries: int = 5,
-             batch_size: int = 16, steps: int = 1500, learning_rate: float = 2e-3, decay: bool = True, precision: str = "no",
+             batch_size: int = 16, steps: int = 1500, learning_rate: float = 3e-3, decay: bool = True, precision: str = "no",
              episodes: int = 1000, checkpoint: str = "") -> dict:
     """Train on episodes of the training classes; the share of queries named rightly in ``episodes`` episodes of other alphabets.
 

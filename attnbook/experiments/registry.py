@@ -264,7 +264,7 @@ for _name, _kind, _title in (("", "snail", "SNAIL"), ("-no-attention", "no atten
     _add(f"snail-omniglot{_name}", "few_shot:few_shot", f"Small Omniglot, 5 classes of one example, small enough for one CPU core: {_title}",
          "10 minutes on one CPU core", needs="omniglot", kind=_kind, **_OMNIGLOT, **({} if _name else dict(checkpoint="snail-omniglot")))
     _add(f"snail-strokes{_name}", "few_shot:few_shot", f"Letters that the book draws, 5 classes of one example: {_title}",
-         "3 minutes on one CPU core", kind=_kind, steps=1200, **({} if _name else dict(checkpoint="snail-strokes")))
+         "3 minutes on one CPU core", kind=_kind, steps=1000, **({} if _name else dict(checkpoint="snail-strokes")))
 for _ways, _shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
     for _data, _where in (("omniglot", "full"), ("omniglot-small", "small")):
         _add(f"snail-{_data}-{_ways}-way-{_shots}-shot-paper", "few_shot:few_shot",
