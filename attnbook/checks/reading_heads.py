@@ -111,6 +111,7 @@ def without_each_head(answer, trial):
             "the bias is missing": oracle(x, w, 0 * bias),
             "the bias is taken away with the head: it belongs to the layer and stays": expected - bias / h,
             "the bias is there more than once: it is added a single time, behind the product": oracle(x, w, (h - 1) * bias),
+            "the bias is added with each head: it is added a single time, behind the sum": oracle(x, w, h * bias),
             "the other heads are made larger to make up for the one that is gone: leave them as they are": (
                 (expected - bias) * h / (h - 1) + bias),
             "this is the mean over the heads that are left: they are added up": (expected - bias) / (h - 1) + bias,

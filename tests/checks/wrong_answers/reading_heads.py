@@ -110,6 +110,11 @@ def bias_of_each_head(heads, W_o, b_o):
     return torch.stack([sum(each[:k] + each[k + 1:]) for k in range(len(each))])
 
 
+@wrong("06.without_each_head", "the bias is added with each head")
+def bias_in_every_part(heads, W_o, b_o):
+    return _others(heads) @ W_o + heads.shape[1] * b_o
+
+
 @wrong("06.without_each_head", "made larger to make up")
 def rescaled(heads, W_o, b_o):
     return _others(heads) @ W_o * heads.shape[1] / (heads.shape[1] - 1) + b_o
