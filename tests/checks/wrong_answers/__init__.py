@@ -3,6 +3,7 @@
 from . import (
     alignment_for_free,
     alignment_model,
+    attention_in_pictures,
     beyond_the_bottleneck,
     block,
     cached_decoding,
