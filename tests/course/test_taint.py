@@ -8,6 +8,7 @@ USES = [
     ["history = fit(model, data)", "print(history.losses[-1])"],
     ["history = training.fit(model, data)", "print(model(x))"],
     ["fit(model=net, batches=b)", "y = net(x)", "print(y)"],
+    ["judge = load_judge('digits')", "print(judge.logits(x))"],
     ["h = fit(m, d)", "best = min(h.losses)", "print(f'{best:.2f}')"],
     ["h = fit(m, d)", "for loss in h.losses:\n    print(loss)"],
     ["h = fit(m, d)", "total = 0\nfor loss in h.losses:\n    total += loss", "print(total)"],
