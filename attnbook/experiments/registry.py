@@ -258,7 +258,7 @@ _add("reports-by-compression", "summaries:by_compression", "The same by compress
 _add("reports-experts", "summaries:with_experts", "The five layers of Liu et al. with and without experts, with checkpoint",
      "2 minutes on one CPU core", checkpoint="reports-experts")
 
-_OMNIGLOT = dict(data="omniglot-small", steps=4000)
+_OMNIGLOT = dict(data="omniglot-small", steps=2500)
 for _name, _kind, _title in (("", "snail", "SNAIL"), ("-no-attention", "no attention", "its TC blocks alone"),
                              ("-no-tc", "no TC", "its attention blocks alone"), ("-prototypes", "prototypes", "prototypes of the embedding")):
     _add(f"snail-omniglot{_name}", "few_shot:few_shot", f"Small Omniglot, 5 classes of one example, small enough for one CPU core: {_title}",

@@ -5,6 +5,7 @@ from .blocks import draw_block, draw_model
 from .curves import bars, curves, training
 from .diagrams import encoder_decoder
 from .documents import document_heat, memory_hops
+from .episodes import episode_rows
 from .heads import bit_panels, head_weights, memory_animation
 from .legend import legend
 from .look_back import layers_back
@@ -17,7 +18,7 @@ from .viewer import HeadViewer, head_viewer, view_heads
 from .weights import alignment, text_heat, word_arcs
 
 __all__ = ["CMAP", "COLORS", "HeadViewer", "LINES", "addressing_flow", "alignment", "bars", "bit_panels", "curves",
-           "dependency_tree", "document_heat", "draw_block", "draw_model", "encoder_decoder", "head_viewer", "head_weights",
+           "dependency_tree", "document_heat", "draw_block", "draw_model", "encoder_decoder", "episode_rows", "head_viewer", "head_weights",
            "layers_back", "legend", "memory_animation", "memory_hops", "memory_machine", "picture", "picture_words", "plane_walk",
            "pointer_animation", "pointer_steps", "shift_kernels", "style", "text_heat", "tour_ring", "training",
            "triangulation", "view_heads", "word_arcs", "word_staircase"]

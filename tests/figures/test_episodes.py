@@ -6,8 +6,7 @@ import torch
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from attnbook.figures import COLORS
-from attnbook.figures.episodes import episode_rows
+from attnbook.figures import COLORS, episode_rows
 
 
 def drawn(**options):
