@@ -300,10 +300,10 @@ for _kind, _width in (("snail", 32), ("lstm", 64)):
     _add(f"bandits-{_kind}-10", "acting:bandits", f"Five arms, ten pulls: {_label} by policy gradient, with checkpoint",
          f"{2 if _kind == 'snail' else 1} minutes on one CPU core", kind=_kind, width=_width, checkpoint=f"bandits-{_kind}-10")
     _add(f"bandits-{_kind}-100", "acting:bandits", f"Five arms, a hundred pulls: {_label} by policy gradient, with checkpoint",
-         f"{20 if _kind == 'snail' else 6} minutes on one CPU core", kind=_kind, width=_width, pulls=100, batch=128, learning_rate=3e-3,
+         f"{20 if _kind == 'snail' else 4} minutes on one CPU core", kind=_kind, width=_width, pulls=100, batch=128, learning_rate=3e-3,
          count=5000, checkpoint=f"bandits-{_kind}-100")
     _add(f"processes-{_kind}-10", "acting:processes", f"Decision processes, ten episodes: {_label} by policy gradient, with checkpoint",
-         f"{20 if _kind == 'snail' else 8} minutes on one CPU core", kind=_kind, width={"snail": 32, "lstm": 128}[_kind],
+         f"{12 if _kind == 'snail' else 4} minutes on one CPU core", kind=_kind, width={"snail": 32, "lstm": 128}[_kind], steps=1000,
          checkpoint=f"processes-{_kind}-10")
     for _pulls, _arms in ((10, 5), (10, 10), (10, 50), (100, 5), (100, 10), (100, 50)):
         _add(f"bandits-{_kind}-{_pulls}-{_arms}-paper", "acting:bandits", f"{_arms} arms, {_pulls} pulls: {_label} at the size of the paper",

@@ -20,29 +20,35 @@ class DecisionProcesses:
     of a world, action and reward are zeros. Done is 1 where the last step ended an episode; the state is then 0 again, the world the
     same as before.
 
+    Args:
+        episodes, states, actions, horizon: N, S, A, H.
+        alike: whether all worlds of a batch are copies of one, each with luck of its own.
+        device: of all tensors.
+
     Raises:
         ValueError: for sizes below 1 (actions below 2), actions out of range, a step before the reset or after the end.
 
     Source: Mishra et al. 2018, section 5.2.2; Duan et al. 2016.
     """
 
-    def __init__(self, episodes: int = 10, *, states: int = 10, actions: int = 5, horizon: int = 10,
+    def __init__(self, episodes: int = 10, *, states: int = 10, actions: int = 5, horizon: int = 10, alike: bool = False,
                  device: torch.device | str = "cpu"):
         for name, value, least in (("episodes", episodes, 1), ("states", states, 1), ("actions", actions, 2), ("horizon", horizon, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
         self.states, self.num_actions, self.horizon, self.episodes = states, actions, horizon, episodes
+        self.alike = alike
         self.length, self.d_input, self.device = episodes * horizon, actions + states + 2, torch.device(device)
         self.means: torch.Tensor | None = None
 
     def reset(self, seed: int, worlds: int = 1) -> torch.Tensor:
         """New worlds from the seed; returns the first inputs ``(worlds, A + S + 2)``."""
         generator = self._generator = torch.Generator(self.device).manual_seed(seed)
-        table = (worlds, self.states, self.num_actions)
+        table = (1 if self.alike else worlds, self.states, self.num_actions)
         # Exponentials divided by their sum are a flat Dirichlet.
         waits = torch.empty(*table, self.states, device=self.device).exponential_(generator=generator)
-        self.transitions = waits / waits.sum(-1, keepdim=True)  # P, (B, S, A, S)
-        self.means = 1 + torch.randn(table, generator=generator, device=self.device)  # μ, (B, S, A)
+        self.transitions = (waits / waits.sum(-1, keepdim=True)).expand(worlds, -1, -1, -1)  # P, (B, S, A, S)
+        self.means = (1 + torch.randn(table, generator=generator, device=self.device)).expand(worlds, -1, -1)  # μ, (B, S, A)
         self._ladder = self.transitions.cumsum(-1)
         self.state = torch.zeros(worlds, dtype=torch.int64, device=self.device)
         self.taken = 0
