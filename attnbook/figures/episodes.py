@@ -58,8 +58,9 @@ def episode_rows(support, labels, query, *, answers=None, weights=None, said=Non
             if shares is not None:
                 share = shares[r, s]
                 ax.add_patch(Rectangle((-0.5, size + 1), size * share, 0.14 * size, clip_on=False, color=plt.get_cmap(CMAP)(0.8)))
-                ax.text(size - 0.5, size + 1 + 0.07 * size, f"{share:.2f}", ha="right", va="center", fontsize=8, clip_on=False,
-                        color="#ffffff" if share > 0.85 else "#222222")
+                inside = share > 0.45  # the number stands in a long bar, behind a short one
+                ax.text(0.3 if inside else size - 0.5, size + 1 + 0.07 * size, f"{share:.2f}", ha="left" if inside else "right", va="center",
+                        fontsize=8, clip_on=False, color="#ffffff" if inside else "#222222")
     return fig
 
 
