@@ -4,6 +4,7 @@ from . import (
     alignment_for_free,
     alignment_model,
     attention_in_pictures,
+    bandits,
     beyond_the_bottleneck,
     block,
     cached_decoding,
