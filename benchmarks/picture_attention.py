@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from common import TUNED, alternate, calibration, summary
@@ -15,7 +16,7 @@ BATCH, CHANNELS, SIDE = 16, 64, 32
 LAYERS = {"equation": {}, "wide values": {"d_value": CHANNELS}, "pooled": {}}
 
 
-def measure(name: str, blocks: int) -> dict:
+def measure(name: str, blocks: int, clock) -> dict:
     import torch
     from torch.nn import functional as F
 
@@ -50,24 +51,32 @@ def measure(name: str, blocks: int) -> dict:
         for side, run in sides.items():
             off = (run() - ours).abs().max().item()
             assert off < 1e-4, f"all sides must compute the same, {side} differs by {off}"
-    return summary(alternate({side: lambda run=run: run().sum().backward() for side, run in sides.items()}, blocks, repeats=1), "attnbook")
+    return summary(alternate({side: lambda run=run: run().sum().backward() for side, run in sides.items()}, blocks, repeats=1, clock=clock),
+                   "attnbook")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=15)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--busy", action="store_true", help="count the processor's time, with one thread: for a machine that does other work")
     parser.add_argument("--part", choices=LAYERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part:
-        print(json.dumps({"calibration": calibration(), "figures": measure(options.part, options.blocks)}))
+        if options.busy:
+            import torch
+
+            torch.set_num_threads(1)
+        clock = time.process_time if options.busy else time.perf_counter
+        print(json.dumps({"calibration": calibration(), "figures": measure(options.part, options.blocks, clock)}))
         return
     import torch
 
-    found = {"torch": torch.__version__, "threads": torch.get_num_threads(), "batch": BATCH, "channels": CHANNELS, "side": SIDE, "runs": []}
+    found = {"torch": torch.__version__, "threads": 1 if options.busy else torch.get_num_threads(),
+             "clock": "processor" if options.busy else "wall", "batch": BATCH, "channels": CHANNELS, "side": SIDE, "runs": []}
     for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
         for part in LAYERS:
-            done = subprocess.run([sys.executable, __file__, "--part", part, "--blocks", str(options.blocks)],
+            done = subprocess.run([sys.executable, __file__, "--part", part, "--blocks", str(options.blocks)] + ["--busy"] * options.busy,
                                   env={**os.environ, **extra}, capture_output=True, text=True)
             if done.returncode:
                 sys.exit(done.stderr)

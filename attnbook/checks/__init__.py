@@ -33,5 +33,6 @@ from . import cost  # noqa: E402,F401
 from . import looking_back  # noqa: E402,F401
 from . import bandits  # noqa: E402,F401
 from . import attention_in_pictures  # noqa: E402,F401
+from . import steady_training  # noqa: E402,F401
 
 __all__ = ["Exercise", "Mistake", "NotPassed", "Verdict", "check", "exercise", "exercises", "find", "grade", "judge"]

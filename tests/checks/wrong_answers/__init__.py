@@ -32,6 +32,7 @@ from . import (
     self_attention,
     soft_and_hard,
     soft_lookup,
+    steady_training,
     summarisation,
     tours,
     training,
