@@ -31,6 +31,7 @@ from . import one_stack  # noqa: E402,F401
 from . import summarisation  # noqa: E402,F401
 from . import cost  # noqa: E402,F401
 from . import looking_back  # noqa: E402,F401
+from . import few_shot  # noqa: E402,F401
 from . import bandits  # noqa: E402,F401
 from . import attention_in_pictures  # noqa: E402,F401
 from . import steady_training  # noqa: E402,F401

@@ -167,8 +167,8 @@ class AttentionBlock(nn.Module):
         d_key: width of queries and keys.
         d_value: width of the values.
         alike: how W_q and W_k start. None: each on its own, from PyTorch's start. A number: as one matrix, so many times PyTorch's
-            start, so that a position looks from the first step on at what resembles it. (The book's addition: where a network has
-            to learn both what a resemblance is and what to do with it, it waits long at a guess.)
+            start, so that a score begins as a measure of how much two positions resemble each other. (The book's addition: where
+            a network has to learn both what resembles and what to do with it, it waits long at a guess.)
 
     Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + d_value)``, weights ``(…, m, n)`` with n = m and what is past.
 

@@ -14,6 +14,7 @@ from . import (
     documents_and_memory,
     encoder_decoder,
     five_tasks,
+    few_shot,
     full_model,
     general_layer,
     global_and_local,
