@@ -1,0 +1,70 @@
+"""Runs of bandits and decision processes, small: what they record, regret by hand, and fractions of the plan."""
+
+import pytest
+import torch
+
+from attnbook.experiments import acting
+from attnbook.experiments.registry import EXPERIMENTS
+from attnbook.tasks.bandits import Bandits, KnowsTheBest, RandomPolicy
+from attnbook.tasks.decision_processes import DecisionProcesses, KnowsTheWorld
+from attnbook.tasks.worlds import play
+from attnbook.training import load_model_weights
+
+TINY = dict(steps=3, batch=8, width=8, filters=4, count=40)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "snail"])
+def test_a_run_leaves_figures_and_a_checkpoint_that_loads(tmp_path, kind):
+    found = acting.bandits(folder=tmp_path, pulls=4, arms=3, kind=kind, checkpoint="one", **TINY)
+    assert set(found["test"]) == {"agent", "agent, most probable arm", *acting.bandit_policies(4)} and len(found["rewards"]) == 3
+    assert all(0 < row["reward"] <= 4 and row["half_width"] > 0 for row in found["test"].values())
+    again = acting.make_agent(Bandits(3, 4), kind, width=8, filters=4)
+    assert sum(p.numel() for p in again.parameters()) == found["parameters"]
+    assert load_model_weights(again, tmp_path / "one.safetensors")["kind"] == kind
+
+
+def test_a_run_of_processes():
+    found = acting.processes(episodes=2, kind="lstm", **TINY)
+    assert set(found["test"]) == {"agent", "agent, most probable action", *acting.process_policies()}
+    assert all(len(row["by_episode"]) == 2 for row in found["test"].values())
+
+
+def test_regret_is_what_was_given_away():
+    world = Bandits(3, 6)
+    regret = acting.chances_played(world, RandomPolicy(), seed=2, count=30)
+    actions = play(world, RandomPolicy(), seed=2, count=30).actions
+    for b in range(30):
+        for t in range(6):
+            assert float(regret[b, t]) == pytest.approx(max(world.chances[b].tolist()) - float(world.chances[b, actions[b, t]]), abs=1e-6)
+    assert regret.min() >= 0 and not acting.chances_played(world, KnowsTheBest(), seed=2, count=30).any()
+
+
+def test_the_plan_earns_the_whole_fraction_and_random_half():
+    world = DecisionProcesses(3)
+    whole, half = (acting.fractions(world, policy, seed=4, count=800) for policy in (KnowsTheWorld(), RandomPolicy()))
+    assert abs(whole["fraction"] - 1) < 2 * whole["half_width"] + 0.005 and whole["half_width"] < 0.02
+    assert 0.4 < half["fraction"] < 0.52
+    assert sum(whole["by_episode"]) / 3 == pytest.approx(whole["fraction"], abs=1e-3)
+
+
+def test_an_unknown_agent_is_named_and_the_runs_of_the_paper_are_registered():
+    with pytest.raises(ValueError, match="kind"):
+        acting.make_agent(Bandits(), "gru")
+    for kind in ("snail", "lstm"):
+        assert EXPERIMENTS[f"bandits-{kind}-100-5-paper"].settings["pulls"] == 100
+        assert EXPERIMENTS[f"processes-{kind}-10-paper"].settings["episodes"] == 10
+
+
+def test_both_recorded_bandits_are_better_than_chance():
+    """A twin that was not trained stays at 5."""
+    world = Bandits(5, 10)
+    torch.manual_seed(0)
+    import json
+
+    from attnbook import resources
+    for kind in ("snail", "lstm"):
+        figures = json.loads(resources.text(f"results/bandits-{kind}-10.seed0.json"))["figures"]["test"]
+        assert figures["agent, most probable arm"]["reward"] > 6.2 and 4.9 < figures["random"]["reward"] < 5.1
+        fresh = acting.make_agent(world, kind)
+        untrained = play(world, acting.Acting(fresh), seed=1, count=500, keep_inputs=False).rewards.sum(1)
+        assert float(untrained.mean()) < 5.5
