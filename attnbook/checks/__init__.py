@@ -30,10 +30,12 @@ from . import reading_heads  # noqa: E402,F401
 from . import one_stack  # noqa: E402,F401
 from . import summarisation  # noqa: E402,F401
 from . import cost  # noqa: E402,F401
+from . import modifications  # noqa: E402,F401
 from . import looking_back  # noqa: E402,F401
 from . import few_shot  # noqa: E402,F401
 from . import bandits  # noqa: E402,F401
 from . import attention_in_pictures  # noqa: E402,F401
 from . import steady_training  # noqa: E402,F401
+from . import scores_for_samples  # noqa: E402,F401
 
 __all__ = ["Exercise", "Mistake", "NotPassed", "Verdict", "check", "exercise", "exercises", "find", "grade", "judge"]
