@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from ..training.adversarial import fit_adversarial, hinge_loss, sample_pictures,
 from ..training.sample_scores import fid, inception_score, intra_fid, statistics
 
 __all__ = ["JUDGES", "SETS", "VARIANTS", "Judge", "SideBySide", "adversarial", "discriminators_alone", "judge", "judge_of", "load_judge",
-           "make_pair", "noticed", "noticing_loss", "picture_set", "real_beside_real", "scores_of"]
+           "load_pair", "make_pair", "noticed", "noticing_loss", "picture_set", "real_beside_real", "scores_of"]
 
 SIZE = 32
 JUDGE_SIZES = {"cifar-10": dict(channels=32, d_feature=128, steps=8000), "emoji": dict(channels=32, d_feature=128)}
@@ -195,6 +196,25 @@ def make_pair(variant: str = "attention", *, baseline: bool = False, blocks: str
     elif variant != "none":
         chosen["insert"] = partial(chosen["insert"], **widths)
     return sagan_pair(SIZE, blocks=DCGAN_BLOCKS if blocks == "convolution" else RESIDUAL_BLOCKS, **chosen, **options)
+
+
+def load_pair(name: str, *, seed: int = 0, folder: Path | None = None) -> PicturePair:
+    """Both networks of a recorded run of :func:`adversarial` that kept them, in evaluation mode; `attnbook reproduce NAME` makes them again.
+
+    name: of the experiment; its settings are read from its JSON. Raises FileNotFoundError where a file does not come with this copy.
+    """
+    def path(file: str) -> Path:
+        return Path(folder) / file if folder is not None else resources.path(f"results/{file}")
+
+    settings = json.loads(path(f"{name}.seed{seed}.json").read_text(encoding="utf-8"))["settings"]
+    given = {key: settings[key] for key in ("variant", "baseline", "blocks", "attention_at", "d_key", "d_value", "last_side", "channels",
+                                            "max_channels", "d_noise")}
+    data = picture_set(settings["data"], "test")
+    pair = make_pair(**given, colors=data.pictures.shape[1], num_classes=len(data.classes))
+    for side, network in zip(pair._fields, pair):
+        load_model_weights(network, path(f"{settings['checkpoint']}.{side}.seed{seed}.safetensors"))
+        network.eval()
+    return pair
 
 
 def scores_of(pictures: torch.Tensor, labels: torch.Tensor, found: Judge, real: Labelled, features: torch.Tensor | None = None) -> dict:
