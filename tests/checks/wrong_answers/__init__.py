@@ -23,7 +23,6 @@ from . import (
     long_sources,
     looking_back,
     memory,
-    modifications,
     multi_head,
     one_stack,
     pointing,
