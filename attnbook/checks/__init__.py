@@ -30,6 +30,7 @@ from . import reading_heads  # noqa: E402,F401
 from . import one_stack  # noqa: E402,F401
 from . import summarisation  # noqa: E402,F401
 from . import cost  # noqa: E402,F401
+from . import modifications  # noqa: E402,F401
 from . import looking_back  # noqa: E402,F401
 from . import few_shot  # noqa: E402,F401
 from . import bandits  # noqa: E402,F401

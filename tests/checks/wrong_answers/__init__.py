@@ -23,6 +23,7 @@ from . import (
     long_sources,
     looking_back,
     memory,
+    modifications,
     multi_head,
     one_stack,
     pointing,
