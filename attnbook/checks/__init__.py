@@ -37,5 +37,6 @@ from . import bandits  # noqa: E402,F401
 from . import attention_in_pictures  # noqa: E402,F401
 from . import steady_training  # noqa: E402,F401
 from . import scores_for_samples  # noqa: E402,F401
+from . import far_parts  # noqa: E402,F401
 
 __all__ = ["Exercise", "Mistake", "NotPassed", "Verdict", "check", "exercise", "exercises", "find", "grade", "judge"]

@@ -13,6 +13,7 @@ from . import (
     decoding,
     documents_and_memory,
     encoder_decoder,
+    far_parts,
     few_shot,
     five_tasks,
     full_model,

@@ -1,0 +1,145 @@
+import torch
+
+from .collection import wrong
+
+
+def _halves(a, b, dim=-1):
+    middle = a.shape[dim] // 2
+    first = torch.cat([a.narrow(dim, 0, middle), b.narrow(dim, middle, a.shape[dim] - middle)], dim)
+    second = torch.cat([b.narrow(dim, 0, middle), a.narrow(dim, middle, a.shape[dim] - middle)], dim)
+    return first, second
+
+
+@wrong("08.exchange_gap", "the sign is wrong")
+def gap_reversed(score, a, b):
+    first, second = _halves(a, b)
+    return score(first) + score(second) - score(a) - score(b)
+
+
+@wrong("08.exchange_gap", "an exchange makes two")
+def one_new_picture(score, a, b):
+    return score(a) + score(b) - score(_halves(a, b)[0])
+
+
+@wrong("08.exchange_gap", "the second one has the left half of b")
+def left_twice(score, a, b):
+    first, _ = _halves(a, b)
+    return score(a) + score(b) - 2 * score(first)
+
+
+@wrong("08.exchange_gap", "nothing is exchanged")
+def own_halves(score, a, b):
+    return score(a) + score(b) - score(_halves(a, a)[0]) - score(_halves(b, b)[0])
+
+
+@wrong("08.exchange_gap", "the lower halves are exchanged")
+def lower_halves(score, a, b):
+    first, second = _halves(a, b, 2)
+    return score(a) + score(b) - score(first) - score(second)
+
+
+@wrong("08.exchange_gap", "the absolute value is taken")
+def gap_without_sign(score, a, b):
+    first, second = _halves(a, b)
+    return (score(a) + score(b) - score(first) - score(second)).abs()
+
+
+@wrong("08.exchange_gap", "one number a pair")
+def gap_averaged(score, a, b):
+    first, second = _halves(a, b)
+    return (score(a) + score(b) - score(first) - score(second)).mean()
+
+
+@wrong("08.exchange_gap", "a mean of the scores")
+def half_the_gap(score, a, b):
+    first, second = _halves(a, b)
+    return (score(a) + score(b)) / 2 - (score(first) + score(second)) / 2
+
+
+@wrong("08.exchange_gap", "changes its argument")
+def exchanged_in_place(score, a, b):
+    kept = score(a) + score(b)
+    middle = a.shape[-1] // 2
+    right = a[..., middle:].clone()
+    a[..., middle:] = b[..., middle:]
+    b[..., middle:] = right
+    return kept - score(a) - score(b)
+
+
+@wrong("08.exchange_gap", "left halves stay left")
+def wrong_places(score, a, b):
+    m = a.shape[-1] // 2
+    first, second = torch.cat([b[..., m:], a[..., :m]], -1), torch.cat([a[..., m:], b[..., :m]], -1)
+    return score(a) + score(b) - score(first) - score(second)
+
+
+@wrong("08.exchange_gap", "score was called with")
+def halves_alone(score, a, b):
+    m = a.shape[-1] // 2
+    return score(a[..., :m]) - score(b[..., m:])
+
+
+def _shares(left, right):
+    both = (left >= 0) & (right >= 0)
+    l, r = left[both], right[both]
+    return l, r, torch.bincount(l, minlength=9).double() / len(l), torch.bincount(r, minlength=9).double() / len(r)
+
+
+def _kappa(a, e):
+    a, e = float(a), float(e)
+    return 0.0 if e > 1 - 1e-9 else (a - e) / (1 - e)
+
+
+@wrong("08.above_chance", "two missing figures")
+def missing_agree(left, right):
+    l, r, p, q = _shares(left, right)
+    return _kappa((left == right).double().mean(), p @ q)
+
+
+@wrong("08.above_chance", "a share of all pictures")
+def of_those_found(left, right):
+    l, r, p, q = _shares(left, right)
+    return _kappa((l == r).double().mean(), p @ q)
+
+
+@wrong("08.above_chance", "chance has to be taken off")
+def agreement_alone(left, right):
+    l, r, p, q = _shares(left, right)
+    return (l == r).sum() / len(left)
+
+
+@wrong("08.above_chance", "not divided by 1 − e")
+def difference_alone(left, right):
+    l, r, p, q = _shares(left, right)
+    return float((l == r).sum()) / len(left) - float(p @ q)
+
+
+@wrong("08.above_chance", "frequent colours meet more often")
+def even_chance(left, right):
+    l, r, p, q = _shares(left, right)
+    return _kappa((l == r).sum() / len(left), 1 / (int(max(l.max(), r.max())) + 1))
+
+
+@wrong("08.above_chance", "multiply left by right")
+def left_squared(left, right):
+    l, r, p, q = _shares(left, right)
+    return _kappa((l == r).sum() / len(left), p @ p)
+
+
+@wrong("08.above_chance", "both sides thrown together")
+def pooled_shares(left, right):
+    l, r, p, q = _shares(left, right)
+    return _kappa((l == r).sum() / len(left), ((p + q) / 2).square().sum())
+
+
+@wrong("08.above_chance", "the division is by 0")
+def no_guard(left, right):
+    l, r, p, q = _shares(left, right)
+    a, e = (l == r).sum() / len(left), p @ q
+    return float((a - e) / (1 - e))
+
+
+@wrong("08.above_chance", "largest share")
+def largest_share(left, right):
+    l, r, p, q = _shares(left, right)
+    return _kappa((l == r).sum() / len(left), (p * q).max())
