@@ -66,6 +66,8 @@ def chance_of_better(answer, trial):
             "this is the difference of the means, expected a share of all splits": float(np.mean(changed) - np.mean(plain)),
             "this is how many splits there are, expected their share among all": _chance(changed, plain) * _number(changed, plain),
             "this is 1 minus the chance": 1 - right,
+            "the chosen values are compared with the mean of all: compare them with the mean of the rest": _chance(changed, plain, rest="all"),
+            "a value that equals a chosen one is missing from the rest: choose places, not values": _chance(changed, plain, rest="unequal"),
             "this is the share of pairs, one of each list, in which the first is lower: expected splits of all values":
                 float(np.mean([a < b for a in changed for b in plain])),
         })
@@ -75,15 +77,16 @@ def _number(changed, plain):
     return len(list(combinations(range(len(changed) + len(plain)), len(changed))))
 
 
-def _chance(changed, plain, own=True, ties=True, either=False):
+def _chance(changed, plain, own=True, ties=True, either=False, rest="others"):
     values = np.array([*changed, *plain], dtype=float)
     first = len(changed)
 
     def difference(chosen):
-        rest = np.delete(values, list(chosen))
-        return values[list(chosen)].mean() - rest.mean()
+        one = values[list(chosen)]
+        others = {"others": np.delete(values, list(chosen)), "all": values, "unequal": values[~np.isin(values, one)]}[rest]
+        return one.mean() - (others.mean() if others.size else 0.0)
 
-    found = difference(range(first))
+    found = np.mean(changed) - np.mean(plain)
     count, splits = 0, list(combinations(range(len(values)), first))
     for chosen in splits:
         if not own and chosen == tuple(range(first)):

@@ -108,6 +108,23 @@ def the_rest(changed, plain):
     return 1 - sum(d <= found + 1e-9 for d in splits) / len(splits)
 
 
+@wrong("06.chance_of_better", "mean of the rest")
+def less_the_mean_of_all(changed, plain):
+    values, found = [*changed, *plain], _found(changed, plain)
+    splits = list(combinations(values, len(changed)))
+    return sum(sum(one) / len(one) - sum(values) / len(values) <= found + 1e-9 for one in splits) / len(splits)
+
+
+@wrong("06.chance_of_better", "choose places, not values")
+def rest_by_value(changed, plain):
+    values, found, hits = [*changed, *plain], _found(changed, plain), 0
+    splits = list(combinations(values, len(changed)))
+    for one in splits:
+        rest = [v for v in values if v not in one]
+        hits += sum(one) / len(one) - sum(rest) / max(1, len(rest)) <= found + 1e-9
+    return hits / len(splits)
+
+
 @wrong("06.chance_of_better", "share of pairs")
 def pairs(changed, plain):
     return sum(a < b for a in changed for b in plain) / (len(changed) * len(plain))
