@@ -66,6 +66,7 @@ def steps_back(answer, trial):
             "a step that two ways lead to is listed twice": sorted(every),
             "the steps are not in ascending order, or one is listed twice": every,
             "each layer adds its dilation, and none stays where it is": list(np.cumsum([0, *given])),
+            "steps back are counted upwards from 0: no minus": [-step for step in expected[::-1]],
             "it goes back from the own position to the farthest: ascending order was asked for": expected[::-1],
         }
         for message, other in wrong.items():
@@ -139,6 +140,9 @@ def dense_block(answer, trial):
             "f and g change places: the first D columns go through the tanh": oracle(*arrays, swapped=True),
             "f and g are read in turns: the first D columns are f, the others g": interleaved(),
             "there is no gate: tanh(f) alone": oracle(*arrays, gate=np.ones_like),
+            "the tanh is taken of f · σ(g): it belongs to f alone": oracle(*arrays, squash=lambda f: f, join=lambda x, a: np.concatenate([x, np.tanh(a)], -1)),
+            "the first R positions find nothing: what lies before the sequence is zero, but the position itself is read": oracle(
+                *arrays, join=lambda x, a: np.concatenate([x, a * (np.arange(n) >= dilation)[:, None]], -1)),
             "there is no tanh": oracle(*arrays, squash=lambda f: f),
             "the gate is a tanh: expected a sigmoid, which lies between 0 and 1": oracle(*arrays, gate=np.tanh),
             "tanh and sigmoid change places": oracle(*arrays, squash=_sigmoid, gate=np.tanh),

@@ -101,6 +101,11 @@ def from_the_farthest(dilations):
     return sorted(set(_ways(dilations)), reverse=True)
 
 
+@wrong("07.steps_back", "no minus")
+def below_zero(dilations):
+    return sorted({-step for step in _ways(dilations)})
+
+
 def _block(x, far, near, b, dilation, *, back=None, finish=None, join=lambda x, a: torch.cat([x, a], -1)):
     n = x.shape[1]
     before = F.pad(x, (0, 0, dilation, 0))[:, :n] if back is None else back(x, dilation)
@@ -166,6 +171,19 @@ def tanh_twice(x, W_far, W_near, b, dilation):
 @wrong("07.dense_block", "are added")
 def added(x, W_far, W_near, b, dilation):
     return _block(x, W_far, W_near, b, dilation, finish=lambda f, g: f.tanh() + g.sigmoid())
+
+
+@wrong("07.dense_block", "belongs to f alone")
+def squashed_product(x, W_far, W_near, b, dilation):
+    return _block(x, W_far, W_near, b, dilation, finish=lambda f, g: (f * g.sigmoid()).tanh())
+
+
+@wrong("07.dense_block", "the first R positions find nothing")
+def zeros_as_result(x, W_far, W_near, b, dilation):
+    def join(x, a):
+        return torch.cat([x, torch.where((torch.arange(x.shape[1]) < dilation)[:, None], 0.0, a)], -1)
+
+    return _block(x, W_far, W_near, b, dilation, join=join)
 
 
 @wrong("07.dense_block", "the first positions are missing")
