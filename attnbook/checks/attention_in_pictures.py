@@ -24,12 +24,16 @@ def reach(answer, trial):
         wrong = {
             "kernels are added up: a layer of k places adds k − 1 to the reach, one of them was seen already":
                 _forward(layers, lambda k, s, d, apart: k * d * apart, start=0),
+            "the whole span of a kernel is added: one of its places was seen already": _forward(layers, lambda k, s, d, apart: ((k - 1) * d + 1) * apart),
             "the reach starts at 0: without any layer a place depends on itself, that is 1": expected - 1,
             "the dilation is ignored": _forward(layers, lambda k, s, d, apart: (k - 1) * apart),
             "the stride is ignored: behind a stride of s neighbours stand s places apart, and each later layer reaches that much further":
                 _forward(layers, lambda k, s, d, apart: (k - 1) * d),
             "the stride of a layer widens its own kernel: it moves its neighbours apart for the layers behind it only":
                 _forward(layers, lambda k, s, d, apart: (k - 1) * d * apart * s),
+            "a dilation moves the neighbours of later layers apart: a stride does, a dilation only widens its own kernel":
+                _forward(layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=None),
+            "w places that stand s apart span (w − 1) · s + 1 places, not w · s": _backward(layers),
             "strides are added: they multiply": _forward(layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: apart + s - 1),
             "a layer counts its own stride alone: all strides before it multiply":
                 _forward(layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: s),
@@ -50,7 +54,15 @@ def _forward(layers, adds, start=1, grow=lambda apart, stride: apart * stride):
     wide, apart = start, 1
     for kernel, stride, dilation in layers:
         wide += adds(kernel, stride, dilation, apart)
-        apart = grow(apart, stride)
+        apart = grow(apart, stride) if grow else apart * stride * dilation
+    return wide
+
+
+def _backward(layers):
+    """From the output to the input, with one stride too many."""
+    wide = 1
+    for kernel, stride, dilation in reversed(layers):
+        wide = wide * stride + (kernel - 1) * dilation
     return wide
 
 
@@ -74,6 +86,8 @@ def multiplications(answer, trial):
                 "only the scores are counted: each weight meets a value as well": convolutions + N * n * key,
                 "only the sums of values are counted: each score is an inner product of d_key numbers": convolutions + N * n * value,
                 "there are N × N pairs of places, not N": convolutions + N * (key + value),
+                "v goes from d_value to C channels, not from C to C": expected - C * value * N + C * C * N,
+                "a pair takes d_key multiplications for its score and d_value for its sum: they add up": convolutions + N * n * key * value,
                 "sums are counted too: multiplications only": 2 * expected,
                 "values are as wide as keys here: h has d_value channels": 4 * C * key * N + 2 * N * n * key,
                 "the sums of values take d_value multiplications a pair, not C": convolutions + N * n * (key + C),
@@ -82,6 +96,7 @@ def multiplications(answer, trial):
                 wrong |= {
                     "pooling is ignored: a place asks a quarter of the places": convolutions + N * N * (key + value),
                     "queries are pooled as well: every place asks": convolutions + n * n * (key + value),
+                    "v is counted for the pooled places alone: every place has an output": expected - C * value * (N - n),
                     "pooling over 2×2 leaves a quarter of the places, not half of them": convolutions + N * (N // 2) * (key + value),
                     "keys and values are pooled before their convolutions: they are pooled after": C * key * (N + n) + C * value * (N + n) + N * n * (key + value),
                 }
@@ -110,6 +125,10 @@ def map_of_a_query(answer, trial):
             "the softmax is missing: these are the scores": _map(x, W_f, W_g, row, column, pooled, last=lambda s: s),
             "the softmax runs over each row of the map: over all places at once": _map(x, W_f, W_g, row, column, pooled, last=lambda s: softmax(s, 1)),
             "the softmax runs over each column of the map: over all places at once": _map(x, W_f, W_g, row, column, pooled, last=lambda s: softmax(s, 0)),
+            "there are two softmaxes, one along each side of the map: one, over all places at once":
+                _map(x, W_f, W_g, row, column, pooled, last=lambda s: softmax(softmax(s, 0), 1)),
+            "there are two softmaxes, one along each side of the map: a single one, over all places at once":
+                _map(x, W_f, W_g, row, column, pooled, last=lambda s: softmax(softmax(s, 1), 0)),
             "f and g have changed places: W_g makes the query of the one place, W_f the keys": _map(x, W_g, W_f, row, column, pooled),
             "W_f makes the query and the keys": _map(x, W_f, W_f, row, column, pooled),
             "W_g makes the query and the keys": _map(x, W_g, W_g, row, column, pooled),
@@ -120,7 +139,11 @@ def map_of_a_query(answer, trial):
         if row < width and column < height:
             wrong["row and column have changed places"] = _map(x, W_f, W_g, column, row, pooled)
         if pooled:
+            halves = row // 2, column // 2
             wrong |= {
+                "queries are pooled as well: the one place asks for itself": _map(x, W_f, W_g, row, column, True, query=_squares(
+                    np.einsum("dc,chw->dhw", W_g, x), np.max)[(slice(None), *halves)]),
+                "x is pooled before W_g: the one place asks for itself": _map(x, W_f, W_g, row, column, True, query=W_g @ _squares(x, np.max)[(slice(None), *halves)]),
                 "the mean of each square was taken: it is its maximum": _map(x, W_f, W_g, row, column, True, pool=np.mean),
                 "x was pooled before its matrix: keys are pooled, channel by channel":
                     _map(x, W_f, W_g, row, column, True, early=True),
@@ -142,8 +165,8 @@ def _squares(grid, pool):
     return pool(four, axis=-1)
 
 
-def _map(x, W_f, W_g, row, column, pooled, last=None, pool=np.max, early=False, late=False):
-    query = W_g @ x[:, row, column]
+def _map(x, W_f, W_g, row, column, pooled, last=None, pool=np.max, early=False, late=False, query=None):
+    query = W_g @ x[:, row, column] if query is None else query
     keys = np.einsum("dc,chw->dhw", W_f, _squares(x, pool) if early else x)
     if pooled and not early and not late:
         keys = _squares(keys, pool)

@@ -37,6 +37,28 @@ def stride_too_early(layers):
     return _reach(layers, lambda k, s, d, apart: (k - 1) * d * apart * s)
 
 
+@wrong("08.reach", "the whole span of a kernel is added")
+def whole_kernels(layers):
+    return _reach(layers, lambda k, s, d, apart: ((k - 1) * d + 1) * apart)
+
+
+@wrong("08.reach", "a dilation moves the neighbours of later layers apart")
+def dilation_kept(layers):
+    wide, apart = 1, 1
+    for k, s, d in layers:
+        wide += (k - 1) * apart * d
+        apart *= s * d
+    return wide
+
+
+@wrong("08.reach", "not w · s")
+def one_stride_too_many(layers):
+    wide = 1
+    for k, s, d in reversed(layers):
+        wide = wide * s + (k - 1) * d
+    return wide
+
+
 @wrong("08.reach", "strides are added")
 def sum_of_strides(layers):
     return _reach(layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: apart + s - 1)
@@ -87,6 +109,23 @@ def convolutions_alone(C, height, width, key, value, pooled):
 @wrong("08.multiplications", "v is missing")
 def no_v(C, height, width, key, value, pooled):
     return _count(C, height, width, key, value, pooled) - C * value * height * width
+
+
+@wrong("08.multiplications", "not from C to C")
+def wide_v(C, height, width, key, value, pooled):
+    return _count(C, height, width, key, value, pooled) + C * (C - value) * height * width
+
+
+@wrong("08.multiplications", "they add up")
+def product_of_widths(C, height, width, key, value, pooled):
+    N = height * width
+    return _count(C, height, width, key, value, pooled, pairs=N * (N // 4 if pooled else N) * key * value)
+
+
+@wrong("08.multiplications", "v is counted for the pooled places alone")
+def few_outputs(C, height, width, key, value, pooled):
+    N = height * width
+    return _count(C, height, width, key, value, pooled) - (C * value * (N - N // 4) if pooled else 0)
 
 
 @wrong("08.multiplications", "only the scores are counted")
@@ -161,6 +200,27 @@ def softmax_by_row(*arguments):
 @wrong("08.map_of_a_query", "over each column of the map")
 def softmax_by_column(*arguments):
     return _scores(*arguments).softmax(0)
+
+
+@wrong("08.map_of_a_query", "there are two softmaxes")
+def two_softmaxes(*arguments):
+    return _scores(*arguments).softmax(0).softmax(1)
+
+
+@wrong("08.map_of_a_query", "queries are pooled as well")
+def pooled_query(x, W_f, W_g, row, column, pooled):
+    if not pooled:
+        return _whole(_scores(x, W_f, W_g, row, column, pooled))
+    keys, queries = (F.max_pool2d(torch.einsum("dc,chw->dhw", W, x), 2) for W in (W_f, W_g))
+    return _whole(torch.einsum("d,dhw->hw", queries[:, row // 2, column // 2], keys))
+
+
+@wrong("08.map_of_a_query", "x is pooled before W_g")
+def query_of_a_square(x, W_f, W_g, row, column, pooled):
+    if not pooled:
+        return _whole(_scores(x, W_f, W_g, row, column, pooled))
+    keys = F.max_pool2d(torch.einsum("dc,chw->dhw", W_f, x), 2)
+    return _whole(torch.einsum("d,dhw->hw", W_g @ F.max_pool2d(x, 2)[:, row // 2, column // 2], keys))
 
 
 @wrong("08.map_of_a_query", "f and g have changed places")
