@@ -20,6 +20,8 @@ def interval(answer, trial):
         half, said = 1.96 * s / np.sqrt(n), f"({n} episodes)"
         if trial.same(got[0], half) and trial.same(got[1], mean):
             trial.fail(f"your function returns (half, mean): expected the mean first {said}")
+        if trial.same(got[0], mean - half) and trial.same(got[1], mean + half):
+            trial.fail(f"those are the two ends of the interval: expected the mean and half the width {said}")
         trial.recognize(got[0], mean, {f"the mean is in percent: expected a share {said}": 100 * mean, f"that is the median, expected the mean {said}": np.median(x),
                                        f"that is the sum, expected the mean {said}": x.sum()})
         trial.close(got[0], mean, f"the mean {said}")
@@ -36,6 +38,7 @@ def interval(answer, trial):
             f"the variance is used, divided by n: take the root of both {said}": 1.96 * s**2 / n,
             f"the answers are taken for single yes-or-no trials, n of them: the numbers are shares of an episode {said}": 1.96 * np.sqrt(mean * (1 - mean) / n),
             f"all answers are taken for independent, but those of one episode share its classes {said}": 1.96 * np.sqrt(mean * (1 - mean) / answers),
+            f"1.645 instead of 1.96: that is the interval of 90 % {said}": 1.645 * s / np.sqrt(n),
             f"2 instead of 1.96 {said}": 2 * s / np.sqrt(n),
             f"half is in percent: expected a share {said}": 100 * half,
         }
@@ -82,6 +85,7 @@ def sequences(answer, trial):
         wrong = {
             f"the query carries the label 0: one_hot(0) is a label. Expected zeros ({said})": build(*arrays, of_query=zero),
             f"the query carries 1/N for each class: expected zeros ({said})": build(*arrays, of_query=1 / ways),
+            f"the query carries a 1 for each class: expected zeros ({said})": build(*arrays, of_query=1.0),
             f"the query carries the label of the last example ({said})": build(*arrays, of_query=hot[:, None, -1:]),
             f"the labels stand in front of the vectors: expected behind them ({said})": build(*arrays, front=True),
             f"the query comes first: then it sees none of the examples. Expected last ({said})": build(*arrays, first=True),

@@ -47,6 +47,17 @@ def lower_end(shares):
     return shares.mean(), shares.mean() - 1.96 * shares.std() / len(shares) ** 0.5
 
 
+@wrong("07.interval", "the two ends of the interval")
+def both_ends(shares):
+    half = 1.96 * shares.std() / len(shares) ** 0.5
+    return shares.mean() - half, shares.mean() + half
+
+
+@wrong("07.interval", "the interval of 90 %")
+def narrower(shares):
+    return shares.mean(), 1.645 * shares.std() / len(shares) ** 0.5
+
+
 @wrong("07.interval", "expected the mean first")
 def turned(shares):
     return 1.96 * shares.std() / len(shares) ** 0.5, shares.mean()
@@ -76,6 +87,11 @@ def label_zero(support, labels, query, ways):
 @wrong("07.sequences", "1/N for each class")
 def even(support, labels, query, ways):
     return _sequences(support, labels, query, ways, own=lambda known, b, q: torch.full((b, q, ways), 1 / ways))
+
+
+@wrong("07.sequences", "a 1 for each class")
+def every_class(support, labels, query, ways):
+    return _sequences(support, labels, query, ways, own=lambda known, b, q: torch.ones(b, q, ways))
 
 
 @wrong("07.sequences", "in front of the vectors")
