@@ -5,6 +5,7 @@ import numpy as np
 from .registry import exercise
 from .slopes import check_slopes
 from .trial import array, softmax
+from .verdict import Mistake
 
 
 @exercise("08.hinge_losses", title="Two losses with a margin", difficulty=1, minutes=10)
@@ -21,6 +22,8 @@ def hinge_losses(answer, trial):
         wrong = {
             "the signs of real and fake have changed places: the discriminator wants real scores above 1 and fake ones below −1": below(-real).mean() + below(fake).mean(),
             "the part of the fakes has the sign of that of the real ones: fakes should be below −1": below(real).mean() + below(fake).mean(),
+            "the real ones pay above 1: a real score costs below 1, max(0, 1 − s)": below(-real, -1.0).mean() + below(-fake).mean(),
+            "the margin lies on the wrong side: a real score costs below 1, a fake one above −1": below(real, -1.0).mean() + below(-fake, -1.0).mean(),
             "the part of the fakes is missing": below(real).mean(),
             "the part of the real ones is missing": below(-fake).mean(),
             "the maximum is taken of the mean: it belongs to each score": max(0, 1 - real.mean()) + max(0, 1 + fake.mean()),
@@ -69,6 +72,8 @@ def class_scores(answer, trial):
             "b is missing": right - b,
             "b is added twice": right + b,
             "all classes are added up: only the vector of the picture's own class": plain + h @ E.sum(0),
+            "the largest projection is added: that of the picture's own class was asked for": plain + (h @ E.T).max(1),
+            "the vector of the class is summed, not multiplied with h": plain + E[rows].sum(-1),
             "the label is added, not looked up": plain + rows,
             "the vector of the class is added to h before w: this is no projection of h on it": (h + E[rows]) @ w + b,
             "the sum over the features is a mean": plain + (E[rows] * h).mean(-1),
@@ -95,8 +100,25 @@ def normalised(answer, trial):
         W0, u0 = array(weight), array(u)
         _compare(trial, got, W0, u0, steps, transposed)
         left, right = _power(_matrix(W0, transposed), u0, steps)
-        check_slopes(trial, answer, (weight, u, steps, transposed), {0: "weight"},
-                     lambda w: w / (left @ _matrix(w, transposed) @ right), part=0)
+        arguments = (weight, u, steps, transposed), {0: "weight"}
+        try:
+            check_slopes(trial, answer, *arguments, lambda w: w / (left @ _matrix(w, transposed) @ right), part=0)
+        except Mistake as mistake:
+            if "gradient at weight is not:" not in str(mistake):
+                raise
+            slips = {
+                "the values are right, but σ is a constant in the gradient: only u and v are, σ = uᵀWv is made outside of no_grad":
+                    lambda w: w / (left @ _matrix(W0, transposed) @ right),
+                "the values are right, but the gradient runs through u and v: they count as constants, so the rounds stand under no_grad":
+                    lambda w: w / _sigma(_matrix(w, transposed), u0, steps),
+            }
+            for message, oracle in slips.items():
+                try:
+                    check_slopes(trial, answer, *arguments, oracle, part=0)
+                except Mistake:
+                    continue
+                trial.fail(message)
+            raise
 
 
 def _compare(trial, got, W0, u0, steps, transposed):
@@ -123,7 +145,10 @@ def _compare(trial, got, W0, u0, steps, transposed):
     other = matrix.shape[0] != W0.shape[0] if transposed else False
     wrong = {f"the weight is {message} {said}": W0 / value for message, value in scales.items()}
     wrong[f"u is what it was before: σ needs the new one, u ← W v / ‖W v‖ {said}"] = W0 / (u0 @ matrix @ right)
+    wrong[f"v is made of the new u: in each round v ← Wᵀ u / ‖Wᵀ u‖ comes first, then u {said}"] = W0 / np.linalg.norm(matrix.T @ left)
     if transposed:
+        wrong[f"the dimensions are renamed by reshape: exchange the first two with transpose, then flatten {said}"] = \
+            W0 / _sigma(W0.reshape(matrix.shape), u0, steps)
         flat = W0.reshape(len(W0), -1)
         message = "the outputs of a transposed convolution stand in dimension 1: the matrix is (outputs, everything else)"
         wrong[f"{message} {said}"] = W0 / np.linalg.svd(flat, compute_uv=False)[0]

@@ -19,6 +19,16 @@ def one_sign(real, fake):
     return _hinge(real, fake, d=F.relu(1 - real).mean() + F.relu(1 - fake).mean())
 
 
+@wrong("08.hinge_losses", "the real ones pay above 1")
+def real_turned(real, fake):
+    return _hinge(real, fake, d=F.relu(real - 1).mean() + F.relu(1 + fake).mean())
+
+
+@wrong("08.hinge_losses", "the margin lies on the wrong side")
+def margin_turned(real, fake):
+    return _hinge(real, fake, d=F.relu(-1 - real).mean() + F.relu(fake - 1).mean())
+
+
 @wrong("08.hinge_losses", "the maximum is taken of the mean")
 def maximum_of_the_mean(real, fake):
     return _hinge(real, fake, d=F.relu(1 - real.mean()) + F.relu(1 + fake.mean()))
@@ -111,6 +121,16 @@ def every_class(h, w, b, E, labels):
 @wrong("08.class_scores", "not on those of all pictures")
 def every_pair(h, w, b, E, labels):
     return h @ w + b + h @ E[labels].T
+
+
+@wrong("08.class_scores", "the largest projection")
+def largest(h, w, b, E, labels):
+    return h @ w + b + (h @ E.T).amax(1)
+
+
+@wrong("08.class_scores", "summed, not multiplied")
+def sum_of_the_vector(h, w, b, E, labels):
+    return h @ w + b + E[labels].sum(-1)
 
 
 @wrong("08.class_scores", "before w")
@@ -219,7 +239,28 @@ def as_a_matrix(weight, u, iterations, transposed):
     return (new.transpose(0, 1) if transposed else new).flatten(1), after
 
 
-@wrong("08.normalised", "the gradient at weight is not")
+@wrong("08.normalised", "renamed by reshape")
+def reshaped(weight, u, iterations, transposed):
+    return _normalised(weight, u, iterations, transposed, matrix=weight.reshape(len(u), -1))
+
+
+@wrong("08.normalised", "v is made of the new u")
+def v_of_the_new_u(weight, u, iterations, transposed):
+    _, new = _normalised(weight, u, iterations, transposed)
+    W = (weight.transpose(0, 1) if transposed else weight).flatten(1)
+    return weight / (W.T @ new).norm(), new
+
+
+@wrong("08.normalised", "the gradient runs through u and v")
+def rounds_with_gradients(weight, u, iterations, transposed):
+    W = (weight.transpose(0, 1) if transposed else weight).flatten(1)
+    for _ in range(iterations):
+        v = F.normalize(W.T @ u, dim=0)
+        u = F.normalize(W @ v, dim=0)
+    return weight / (u @ W @ v), u
+
+
+@wrong("08.normalised", "σ is a constant in the gradient")
 def sigma_cut(weight, u, iterations, transposed):
     return _normalised(weight, u, iterations, transposed, scale=lambda s: s.detach())
 
