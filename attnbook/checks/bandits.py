@@ -62,6 +62,8 @@ def ucb_choice(answer, trial):
         "t is the number of pulls of all worlds together: expected that of each world": _bounds(w, n, total=n.sum()).argmax(1),
         "t is the number of pulls of the arm: expected that of all arms of the world": _bounds(w, n, total=n).argmax(1),
         "t is the number of worlds or of arms: expected the pulls of all arms of the world": _bounds(w, n, total=np.full((len(n), 1), n.shape[1])).argmax(1),
+        "the pulls of the arm stand outside the root: they belong under it": np.where(
+            n == 0, np.inf, w / np.maximum(n, 1) + np.sqrt(2 * np.log(np.maximum(n.sum(1, keepdims=True), 1))) / np.maximum(n, 1)).argmax(1),
         "the 2 stands outside the root": (_bounds(w, n, root=lambda x: 2 * np.sqrt(x / 2))).argmax(1),
         "the mean is (wins + 1)/(pulls + 2): UCB1 takes wins/pulls": np.where(
             n == 0, np.inf, (w + 1) / (n + 2) + _bounds(0 * w, n, untried=0.0)).argmax(1),
@@ -118,6 +120,8 @@ def policy_loss(answer, trial):
         "rewards are added up over the worlds: expected over the steps of each world": slope(np.cumsum(r[::-1], 0)[::-1] - v),
         "the log-probability is that of the most probable action: expected that of the action taken": slope(gains, np.eye(actions)[z.argmax(-1)]),
         "the logits of the actions taken stand where log π should: a log_softmax is missing": -gains[..., None] * picked / worlds,
+        "the advantages are normalised: expected R − V as it is": slope((gains - gains.mean()) / gains.std(ddof=1)),
+        "the mean advantage is taken off: expected R − V as it is": slope(gains - gains.mean()),
         "π stands where log π should": slope(gains * (p * picked).sum(-1)),
         "the loss is summed over the worlds: expected the mean over the worlds": right * worlds,
         "the loss is the mean over the steps too: add up the steps of a world": right / steps,

@@ -53,6 +53,11 @@ def own_pulls(wins, pulls):
     return _with(_bound(wins, pulls, pulls), pulls, float("inf"))
 
 
+@wrong("07.ucb_choice", "they belong under it")
+def pulls_outside(wins, pulls):
+    return _with(wins / pulls + (2 * pulls.sum(1, keepdim=True).log()).sqrt() / pulls, pulls, float("inf"))
+
+
 @wrong("07.ucb_choice", "the root is missing")
 def without_root(wins, pulls):
     return _with(wins / pulls + 2 * pulls.sum(1, keepdim=True).log() / pulls, pulls, float("inf"))
@@ -85,6 +90,12 @@ def downhill(logits, values, actions, rewards):
 @wrong("07.policy_loss", "the baseline is not used")
 def without_baseline(logits, values, actions, rewards):
     return _loss(logits, values, actions, rewards, gains=rewards.flip(1).cumsum(1).flip(1))
+
+
+@wrong("07.policy_loss", "are normalised")
+def normalised(logits, values, actions, rewards):
+    gains = rewards.flip(1).cumsum(1).flip(1) - values.detach()
+    return _loss(logits, values, actions, rewards, gains=(gains - gains.mean()) / gains.std())
 
 
 @wrong("07.policy_loss", "the reward of the step alone")
