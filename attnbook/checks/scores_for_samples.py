@@ -5,6 +5,7 @@ import torch
 
 from .registry import exercise
 from .trial import array, softmax
+from .verdict import Mistake
 
 
 @exercise("08.sure_and_varied", title="Sure and varied", difficulty=2, minutes=15)
@@ -34,6 +35,11 @@ def _score(z):
     return np.exp(_terms(p, p.mean(0)).mean())
 
 
+def _hard(p):
+    share = np.bincount(p.argmax(1), minlength=p.shape[1]) / len(p)
+    return np.exp(-(share * np.log(np.maximum(share, 1e-300))).sum())
+
+
 def _score_slips(z):
     p = softmax(z)
     q = p.mean(0)
@@ -51,6 +57,10 @@ def _score_slips(z):
         "it is a sum over the pictures: expected the mean": np.exp(_terms(p, q).sum()),
         "the sum over the classes is a mean: expected a sum": np.exp((_terms(p, q) / p.shape[1]).mean()),
         "this is how sure the classifier is, and not how varied the pictures are: p(y) is missing": np.exp(-entropy.mean()),
+        "this is how unsure the classifier is, and not how varied the pictures are: p(y) is missing": np.exp(entropy.mean()),
+        "the mean is taken of log p(y | x): average the probabilities, then take the logarithm":
+            np.exp((p * (np.log(p) - np.log(p).mean(0))).sum(1).mean()),
+        "only the likeliest class of each picture counts: all probabilities do": _hard(p),
         "this is how varied the pictures are, and not how sure the classifier is: the entropy of each picture has to be subtracted":
             np.exp(of_mean),
         "the logarithm is to base 2, but exp undoes the natural one": np.exp(_terms(p, q).mean() / np.log(2)),
@@ -67,10 +77,17 @@ def two_clouds(answer, trial):
         result = trial.call(answer, x, y)
         if type(result) is torch.Tensor and result.is_complex():
             trial.fail("the distance: a complex number came back. The eigenvalues of a product of covariances are real: take .real")
-        got = trial.number(result, "the distance")
+        try:
+            got = trial.number(result, "the distance")
+        except Mistake as mistake:
+            if " NaN" not in str(mistake):
+                raise
+            trial.fail("the distance is NaN: an eigenvalue that should be 0 comes out a little below it. Put it to 0 before the root")
         right, scale = _distance(array(x), array(y)), float(array(x).var(0).sum() + array(y).var(0).sum())
         if abs(got - right) <= 1e-4 * right + 2e-5 * scale:
             continue
+        if n <= d and abs(got - right) < 2e-3 * (right + scale):  # what is wrong in kind was seen in the first, larger sets
+            trial.fail("with fewer rows than columns the distance is off by rounding: bring both sets to float64 first")
         trial.close(got, right, "the distance", _distance_slips(array(x), array(y)))
 
 
@@ -105,6 +122,10 @@ def _distance_slips(x, y):
             _distance(x, y, roots=lambda a, b: np.sqrt(np.maximum(np.diag(a @ b), 0)).sum()),
         "each covariance has its root taken first: only where they commute is that the root of the product":
             _distance(x, y, roots=lambda a, b: np.trace(_sqrt(a) @ _sqrt(b))),
+        "the product of two covariances is not symmetric: eigvalsh is for symmetric matrices, take eigvals":
+            _distance(x, y, roots=lambda a, b: np.sqrt(np.maximum(np.linalg.eigvalsh(a @ b), 0)).sum()),
+        "the singular values of the product are not its eigenvalues": _distance(x, y, roots=lambda a, b: np.sqrt(np.linalg.svd(a @ b, compute_uv=False)).sum()),
+        "the covariances are compared entry by entry: expected their traces and the roots of the eigenvalues of the product": (gap**2).sum() + ((a - b) ** 2).sum(),
         "only the variances are used, or the product is taken entry by entry: expected whole covariances, multiplied by @":
             _distance(x, y, roots=lambda a, b: np.sqrt(np.diag(a) * np.diag(b)).sum()),
         "the means are left out": right - (gap**2).sum(),

@@ -61,6 +61,24 @@ def only_varied(logits):
     return (-(q * q.log()).sum()).exp()
 
 
+@wrong("08.sure_and_varied", "how unsure the classifier is")
+def only_unsure(logits):
+    p = logits.softmax(1)
+    return (-(p * p.log()).sum(1).mean()).exp()
+
+
+@wrong("08.sure_and_varied", "the mean is taken of log p")
+def mean_of_logs(logits):
+    log_p = logits.log_softmax(1)
+    return (log_p.exp() * (log_p - log_p.mean(0))).sum(1).mean().exp()
+
+
+@wrong("08.sure_and_varied", "only the likeliest class")
+def hard_classes(logits):
+    share = torch.bincount(logits.argmax(1), minlength=logits.shape[1]).double() / len(logits)
+    return (-(share * share.clamp_min(1e-30).log()).sum()).exp()
+
+
 @wrong("08.sure_and_varied", "the same for all classes")
 def even_classes(logits):
     p = logits.softmax(1)
@@ -182,3 +200,23 @@ def not_clamped(x, y):
 @wrong("08.two_clouds", "means are left out")
 def means_of_themselves(x, y):
     return _fid(x - x.mean(0), y - y.mean(0))
+
+
+@wrong("08.two_clouds", "take eigvals")
+def as_if_symmetric(x, y):
+    return _fid(x, y, roots=lambda a, b: torch.linalg.eigvalsh(a @ b).clamp_min(0).sqrt().sum())
+
+
+@wrong("08.two_clouds", "singular values")
+def singular_values(x, y):
+    return _fid(x, y, roots=lambda a, b: torch.linalg.svdvals(a @ b).sqrt().sum())
+
+
+@wrong("08.two_clouds", "their traces and the roots")
+def squared_differences(x, y):
+    return (x.mean(0) - y.mean(0)).square().sum() + (_cov(x) - _cov(y)).square().sum()
+
+
+@wrong("08.two_clouds", "float64")
+def off_by_rounding(x, y):  # as float32 is, by an amount that differs from machine to machine
+    return _fid(x, y) * (1.0 + 1e-3 * (len(x) <= x.shape[1]))
