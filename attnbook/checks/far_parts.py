@@ -51,6 +51,10 @@ def _look_at_gap(trial, answer, score, of, a, b, n, h, m):
         "the scores of the new pictures are not subtracted": kept,
         "the scores of the pictures as they are are missing": mixed,
         "the scores are added up: subtract those of the new pictures": kept + mixed,
+        "the change of the first picture is all that counts: the second one changes too, with the right half that a had": of(x) - of(join(x, y)),
+        "the change of the second picture is all that counts: the first one changes too": of(y) - of(join(y, x)),
+        "the halves of one picture are exchanged: each gives its right half to the other picture":
+            kept - of(np.concatenate([x[..., m:], x[..., :m]], -1)) - of(np.concatenate([y[..., m:], y[..., :m]], -1)),
         "the absolute value is taken: the sign counts": np.abs(right),
         "it is a mean of the scores: expected their sum": right / 2,
         "the halves stand in the wrong places: left halves stay left":
@@ -66,7 +70,8 @@ def above_chance(answer, trial):
     left[:3], right[2:5] = -1, -1  # one picture has neither
     right[5:9] = (left[5:9] + 1) % colours
     found = torch.arange(n) >= 5
-    for l, r in ((left, right), (left[found], right[found]), (right, left)):
+    apart = left[found], (left[found] + (torch.arange(n - 5) > 0)) % colours
+    for l, r in ((left, right), (left[found], right[found]), (right, left), apart):  # the last ones agree in one picture only
         got = trial.number(trial.call(answer, l, r), "the agreement above chance")
         x, y = array(l), array(r)
         trial.close(got, _kappa(x, y), "the agreement above chance", _kappa_slips(x, y, colours))
@@ -115,5 +120,8 @@ def _kappa_slips(x, y, colours):
         "chance is made from pictures with one figure too: only where both were found": _kappa(x, y, e=(every[0] * every[1]).sum()),
         "the shares of the colours are shares of all pictures: only those count in which both were found":
             _kappa(x, y, e=(counted[0] * counted[1]).sum()),
+        "chance is taken from pictures in which both were found, but as shares of all n: divide by their number": _kappa(x, y, e=e * (len(l) / len(x)) ** 2),
+        "chance is taken to be 1/8: it depends on how often each colour comes": _kappa(x, y, e=1 / 8),
+        "what is below 0 is cut off: figures may agree less than by chance": max(0.0, (a - e) / (1 - e)),
         "chance is the largest share: expected the sum over the colours of the products": _kappa(x, y, e=(p * q).max()),
     }

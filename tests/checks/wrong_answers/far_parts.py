@@ -38,6 +38,25 @@ def lower_halves(score, a, b):
     return score(a) + score(b) - score(first) - score(second)
 
 
+@wrong("08.exchange_gap", "the change of the first picture is all that counts")
+def overwritten(score, a, b):
+    first, second, m = a.clone(), b.clone(), a.shape[-1] // 2
+    first[..., m:] = b[..., m:]
+    second[..., m:] = first[..., m:]
+    return score(a) + score(b) - score(first) - score(second)
+
+
+@wrong("08.exchange_gap", "the change of the second picture is all that counts")
+def second_alone(score, a, b):
+    return score(b) - score(_halves(a, b)[1])
+
+
+@wrong("08.exchange_gap", "the halves of one picture are exchanged")
+def turned_round(score, a, b):
+    m = a.shape[-1] // 2
+    return score(a) + score(b) - score(a.roll(m, -1)) - score(b.roll(m, -1))
+
+
 @wrong("08.exchange_gap", "the absolute value is taken")
 def gap_without_sign(score, a, b):
     first, second = _halves(a, b)
@@ -143,3 +162,21 @@ def no_guard(left, right):
 def largest_share(left, right):
     l, r, p, q = _shares(left, right)
     return _kappa((l == r).sum() / len(left), (p * q).max())
+
+
+@wrong("08.above_chance", "divide by their number")
+def shares_of_all(left, right):
+    l, r, p, q = _shares(left, right)
+    return _kappa((l == r).sum() / len(left), p @ q * (len(l) / len(left)) ** 2)
+
+
+@wrong("08.above_chance", "it depends on how often each colour comes")
+def one_in_eight(left, right):
+    l, r, p, q = _shares(left, right)
+    return _kappa((l == r).sum() / len(left), 1 / 8)
+
+
+@wrong("08.above_chance", "cut off")
+def never_negative(left, right):
+    l, r, p, q = _shares(left, right)
+    return max(0.0, _kappa((l == r).sum() / max(len(left), 1), p @ q)) if len(l) else 0.0
