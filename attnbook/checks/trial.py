@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from ..sandbox.arguments import PLAIN_TENSORS, copied, spoiled
-from ..sandbox.guarded import StudentError, guarded
+from ..sandbox.guarded import guarded
 from .verdict import Mistake
 
 def array(tensor):

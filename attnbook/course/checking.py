@@ -52,20 +52,20 @@ def check_course(course: Course, book, sandbox: str, *, jobs=None, only=None, pr
 
     progress: called with each finding as it comes
     """
-    todo = []
+    queue = []
     for one in course.assignments:
         if only and one.name not in only:
             continue
         wrong = wrong_answers(book, list(one.tasks))
-        todo.append((one, {task.id: SOLUTION for task in one.tasks}, {task.id: solution_of(task) for task in one.tasks}))
-        todo.append((one, {task.id: UNTOUCHED for task in one.tasks}, {}))
+        queue.append((one, {task.id: SOLUTION for task in one.tasks}, {task.id: solution_of(task) for task in one.tasks}))
+        queue.append((one, {task.id: UNTOUCHED for task in one.tasks}, {}))
         for place in range(max(map(len, wrong.values()))):  # one notebook holds one wrong answer to each exercise
             here = {id: answers[place] for id, answers in wrong.items() if place < len(answers)}
-            todo.append((one, here, {id: answer.code for id, answer in here.items()}))
+            queue.append((one, here, {id: answer.code for id, answer in here.items()}))
     findings = []
 
     def all_jobs():
-        for one, names, answers in todo:
+        for one, names, answers in queue:
             seeds = {id: course.hidden_seed(id) for id in names}
             job = Job(notebook_with(one, answers), one, tuple(names), seeds, course.limits, sandbox, course.image)
             yield (one, names), job

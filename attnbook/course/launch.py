@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ __all__ = ["KINDS", "Limits", "NoSandbox", "Started", "choose", "start"]
 
 KINDS = ("bubblewrap", "docker", "podman", "none")
 _PACKAGE = Path(__file__).resolve().parents[1]
-_HOME = "/home/student"
+_HOME = "/student"
 _INSIDE = ["-m", "attnbook.sandbox.inside"]
 _HIDDEN = ("checks", "course")
 _SILENT = _PACKAGE / "sandbox" / "silent"

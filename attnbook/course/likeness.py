@@ -46,9 +46,9 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
     tree = trees[answer]
     if tree is None:
         return ""
-    seen, todo = set(), [tree]
-    while todo:
-        node = todo.pop()
+    seen, queue = set(), [tree]
+    while queue:
+        node = queue.pop()
         for name, full in _imported(node).items():
             if name not in allowed:
                 return full
@@ -62,7 +62,7 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
                 seen.add(part.id)
                 if part.id in imported and part.id not in allowed and not _free(imported[part.id]):
                     return imported[part.id]
-                todo += defined.get(part.id, ())
+                queue += defined.get(part.id, ())
     return ""
 
 

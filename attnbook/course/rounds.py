@@ -92,28 +92,28 @@ def grade(course: Course, submissions: Path, out: Path, *, trust=False, jobs=Non
 def _judge(journal, course, assignments, found: list[HandIn], sandbox, jobs, scheduler, say):
     """Judge every notebook once, and write down what is found as soon as it is."""
     stamps = {one.name: {task.id: stamp(task.id, course.hidden_seed(task.id)) for task in one.tasks} for one in assignments}
-    by_name, todo = {one.name: one for one in assignments}, {}
+    by_name, queue = {one.name: one for one in assignments}, {}
     for one in found:
         ids = journal.missing(one.assignment, one.sha, stamps[one.assignment])
         if ids:
-            todo[one.assignment, one.sha] = one, ids
+            queue[one.assignment, one.sha] = one, ids
 
     def all_jobs():
-        for one, ids in todo.values():
+        for one, ids in queue.values():
             seeds = {id: course.hidden_seed(id) for id in ids}
             yield one, Job(one.content(), by_name[one.assignment], ids, seeds, course.limits, sandbox, course.image)
 
-    known = len({(one.assignment, one.sha) for one in found}) - len(todo)
+    known = len({(one.assignment, one.sha) for one in found}) - len(queue)
     if known:
         say(f"{known} notebooks are in the journal already")
-    with tqdm(total=len(todo), desc="judged", unit=" notebooks", disable=None) as bar:
+    with tqdm(total=len(queue), desc="judged", unit=" notebooks", disable=None) as bar:
         for one, outcomes in judge_all(all_jobs(), count=jobs, scheduler=scheduler):
             journal.record(one.assignment, one.sha, stamps[one.assignment], outcomes)
             bar.update()
             if bar.disable:
                 passed = sum(outcome.visible and outcome.hidden for outcome in outcomes)
                 say(f"{one.student} · {one.assignment}: {passed} of {len(outcomes)} right")
-    return len(todo)
+    return len(queue)
 
 
 def _write(out, course, assignments, students, done):

@@ -20,13 +20,13 @@ def _code(id):
     """The definitions of the check's module that its function reaches, without comments."""
     function = find(id).function
     defined = _definitions(function.__module__)
-    seen, todo = {}, [function.__name__]
-    while todo:
-        name = todo.pop()
+    seen, queue = {}, [function.__name__]
+    while queue:
+        name = queue.pop()
         if name in seen or name not in defined:
             continue
         seen[name] = "\n".join(ast.unparse(node) for node in defined[name])
-        todo += [part.id for node in defined[name] for part in ast.walk(node) if isinstance(part, ast.Name)]
+        queue += [part.id for node in defined[name] for part in ast.walk(node) if isinstance(part, ast.Name)]
     return "\n".join(seen[name] for name in sorted(seen))
 
 
