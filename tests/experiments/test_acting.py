@@ -29,6 +29,20 @@ def test_a_run_of_processes():
     assert all(len(row["by_episode"]) == 2 for row in found["test"].values())
 
 
+def test_blocks_in_another_order(tmp_path):
+    found = acting.processes(episodes=2, states=3, num_actions=2, horizon=4, kind="snail", order="tat", reach=2, folder=tmp_path,
+                             checkpoint="one", **TINY)
+    worlds = DecisionProcesses(2, states=3, actions=2, horizon=4)
+    again = acting.make_agent(worlds, "snail", width=8, filters=4, order="tat", reach=2)
+    assert [type(part).__name__ for part in again.body.parts] == ["TCBlock", "AttentionBlock", "TCBlock"]
+    assert [len(part.blocks) for part in again.body.parts if hasattr(part, "blocks")] == [1, 1], "a single convolution"
+    kept = load_model_weights(again, tmp_path / "one.safetensors")
+    assert kept["order"] == "tat" and kept["reach"] == "2" and sum(p.numel() for p in again.parameters()) == found["parameters"]
+    assert [len(part.blocks) for part in acting.make_agent(worlds, "snail").body.parts if hasattr(part, "blocks")] == [3, 3]
+    with pytest.raises(ValueError, match="order"):
+        acting.make_agent(worlds, "snail", order="tx")
+
+
 def test_regret_is_what_was_given_away():
     world = Bandits(3, 6)
     regret = acting.chances_played(world, RandomPolicy(), seed=2, count=30)
