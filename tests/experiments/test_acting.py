@@ -5,6 +5,7 @@ import torch
 
 from attnbook.experiments import acting
 from attnbook.experiments.registry import EXPERIMENTS
+from attnbook.models.agents import LSTMAgent
 from attnbook.tasks.bandits import Bandits, KnowsTheBest, RandomPolicy
 from attnbook.tasks.decision_processes import DecisionProcesses, KnowsTheWorld
 from attnbook.tasks.worlds import play
@@ -67,6 +68,34 @@ def test_an_unknown_agent_is_named_and_the_runs_of_the_paper_are_registered():
     for kind in ("snail", "lstm"):
         assert EXPERIMENTS[f"bandits-{kind}-100-5-paper"].settings["pulls"] == 100
         assert EXPERIMENTS[f"processes-{kind}-10-paper"].settings["episodes"] == 10
+
+
+class Numb(LSTMAgent):
+    """The broken twin: it is not told its rewards."""
+
+    def forward(self, inputs):
+        return super().forward(self.cut(inputs))
+
+    def step(self, input, state):
+        return super().step(self.cut(input), state)
+
+    @staticmethod
+    def cut(inputs):
+        kept = torch.ones(inputs.shape[-1])
+        kept[2] = 0  # behind two actions
+        return inputs * kept
+
+
+@pytest.mark.parametrize(("make", "least", "most"), [(LSTMAgent, 0.71, 0.85), (Numb, 0.58, 0.66)])
+def test_an_agent_learns_small_worlds_and_its_broken_twin_does_not(make, least, most):
+    """A random player earns 0.625 of the plan."""
+    worlds = DecisionProcesses(3, states=2, actions=2, horizon=4)
+    torch.manual_seed(0)
+    agent = make(worlds.d_input, 2, 32, float(worlds.length))
+    acting.train(agent, worlds, steps=150, batch=256, learning_rate=1e-2, entropy=0.05, trace=0.9, progress=False)
+    found = acting.fractions(worlds, acting.Acting(agent, greedy=True), seed=5, count=4000)
+    assert least < found["fraction"] < most
+    assert (found["by_episode"][-1] - found["by_episode"][0] > 0.06) == (make is LSTMAgent), "it learns within the life"
 
 
 def test_both_recorded_bandits_are_better_than_chance():
