@@ -1,4 +1,4 @@
-"""Checks of the section on weights as an explanation: leave-one-out, gradient times input, agreement of rankings."""
+"""Checks of the section on weights as an explanation: leave-one-out, gradient times input, agreement of rankings; a look-up for batches."""
 
 import itertools
 
@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from .registry import exercise
-from .trial import array
+from .slopes import check_slopes
+from .trial import array, softmax
 
 
 def _small_network(trial, d):
@@ -122,3 +123,51 @@ def rank_agreement(answer, trial):
         if tau < 0:
             wrong["the sign is lost: rankings in opposite orders agree less than not at all, the result is negative"] = -tau
         trial.close(np.array(got), np.array(tau), f"the agreement {what}", wrong)
+
+
+@exercise("00.pool_a_batch", title="Find the bug: many texts at once", difficulty=2, minutes=12)
+def pool_a_batch(answer, trial):
+    d = trial.integers(4, 6)
+    for ends in ((7, 2, 5), (3,)):
+        batch, n = len(ends), max(ends)
+        words, query = trial.normal(batch, n, d), trial.normal(d)
+        real = torch.arange(n) < torch.tensor(ends)[:, None]
+        got_context, got = trial.parts(trial.call(answer, words, query, real), ("context", "weights"))
+        if [tuple(getattr(part, "shape", ())) for part in (got_context, got)] == [(batch, n), (batch, d)]:
+            trial.fail("your function returns (weights, context): expected (context, weights), the context first")
+        got = trial.tensor(got, "weights", (batch, n), nan="each text has a word, so a softmax over its own scores is finite",
+                           mention="one row a text, one column a word")
+        got_context = trial.tensor(got_context, "context", (batch, d), mention="one row a text, as wide as a word vector")
+        w, q, there = array(words), array(query), array(real)
+        scores = w @ q
+
+        def weigh(e, axis=-1, there=there):
+            return softmax(np.where(there, e, -np.inf), axis)
+
+        expected = weigh(scores)
+        everything = weigh(scores.reshape(1, -1), there=there.reshape(1, -1)).reshape(batch, n)
+        trial.close(got, expected, "weights", {
+            "the weights of a text depend on the texts beside it: the softmax runs over the batch (dim=0), so the columns add up to 1. "
+            "Expected one softmax for each row": weigh(scores, 0),
+            "all weights of the batch together add up to 1: the texts share one softmax. Expected one for each row": everything,
+            "each row is divided by its sum of a softmax over the batch: the weights still depend on the other texts":
+                weigh(scores, 0) / weigh(scores, 0).sum(-1, keepdims=True),
+            "the padding is not masked: it gets weight": softmax(scores),
+            "the mask comes after the softmax: the weights of a text no longer add up to 1": softmax(scores) * there,
+            "the mask is multiplied into the scores: a score of 0 still gets weight, since exp(0) is 1": softmax(scores * there),
+            "the mask is upside down: True is a word": softmax(np.where(there, -1e9, scores)),
+            "the weights are equal: the scores are not used": there / there.sum(-1, keepdims=True),
+            "the scores are divided by the root of their width: here they are not": weigh(scores / np.sqrt(d)),
+        })
+        context = (expected[..., None] * w).sum(1)
+        trial.close(got_context, context, "context", {
+            "the weights are right, but the context is made with those of a softmax over the batch": (weigh(scores, 0)[..., None] * w).sum(1),
+            "the context is the mean of weight times word: the weights add up to 1, so add up": context / n,
+            "the context is the mean of weight times word over the real words: the weights add up to 1, so add up":
+                context / np.array(ends)[:, None],
+            "the weights are right, but the context does not use them": w.sum(1),
+            "the contexts of the texts are added up: expected one for each": np.broadcast_to(context.sum(0), context.shape),
+        })
+        if batch > 1:
+            check_slopes(trial, answer, (words, query, real), {0: "words", 1: "query"},
+                         lambda w, q: (weigh(w @ q)[..., None] * w).sum(1), part=0)

@@ -56,6 +56,22 @@ def test_the_solution_is_right(tasks, id):
         assert verdict, verdict
 
 
+BUGS = [id for id in IDS if exercises()[id].title.startswith("Find the bug")]
+
+
+@pytest.mark.parametrize("id", BUGS)
+def test_the_printed_bug_runs_and_is_named(tasks, id):
+    """What an exercise prints as code with a bug: of a length to be read, no error of its own, one of the known wrong answers."""
+    task = tasks[id][1]
+    (printed,) = re.findall(r"```python\n(.*?)```", task.statement.source, re.DOTALL)
+    assert 15 <= len(printed.splitlines()) <= 35
+    (words,) = [words for name, _, words in WRONG[id] if name.endswith("as_printed")]
+    for seed in range(4):
+        verdict = judge(id, answer(printed, task.function), seed)
+        assert verdict.status == "mistake" and words in verdict.message
+    assert "A loss curve does not show this bug" in task.statement.source
+
+
 @pytest.mark.parametrize("id", IDS)
 def test_the_stub_is_not_written_yet(tasks, id):
     section, task = tasks[id]

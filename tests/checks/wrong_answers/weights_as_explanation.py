@@ -153,3 +153,79 @@ def no_sign(first, second):
 @wrong("00.rank_agreement", "the sign is lost")
 def absolute(first, second):
     return _signs(first, second).mean().abs()
+
+
+def _pooled(words, query, real, weigh):
+    weights = weigh(words @ query, real)
+    return (weights[..., None] * words).sum(1), weights
+
+
+def _masked(dim=-1, fill=float("-inf")):
+    return lambda scores, real: torch.softmax(scores.masked_fill(~real, fill), dim)
+
+
+@wrong("00.pool_a_batch", "the softmax runs over the batch (dim=0)")
+def pool_as_printed(words, query, real):
+    return _pooled(words, query, real, _masked(0))
+
+
+@wrong("00.pool_a_batch", "the texts share one softmax")
+def pool_in_one(words, query, real):
+    return _pooled(words, query, real, lambda scores, real: _masked()(scores.reshape(1, -1), real.reshape(1, -1)).view_as(scores))
+
+
+@wrong("00.pool_a_batch", "each row is divided by its sum of a softmax over the batch")
+def pool_repaired_by_hand(words, query, real):
+    def weigh(scores, real):
+        weights = _masked(0)(scores, real)
+        return weights / weights.sum(-1, keepdim=True)
+
+    return _pooled(words, query, real, weigh)
+
+
+@wrong("00.pool_a_batch", "the padding is not masked")
+def pool_without_mask(words, query, real):
+    return _pooled(words, query, real, lambda scores, real: torch.softmax(scores, -1))
+
+
+@wrong("00.pool_a_batch", "the mask comes after the softmax")
+def pool_mask_after(words, query, real):
+    return _pooled(words, query, real, lambda scores, real: torch.softmax(scores, -1) * real)
+
+
+@wrong("00.pool_a_batch", "still gets weight, since exp(0) is 1")
+def pool_mask_times_scores(words, query, real):
+    return _pooled(words, query, real, lambda scores, real: torch.softmax(scores * real, -1))
+
+
+@wrong("00.pool_a_batch", "the mask is upside down")
+def pool_upside_down(words, query, real):
+    return _pooled(words, query, real, lambda scores, real: torch.softmax(scores.masked_fill(real, -1e9), -1))
+
+
+@wrong("00.pool_a_batch", "made with those of a softmax over the batch")
+def pool_context_of_the_batch(words, query, real):
+    return _pooled(words, query, real, _masked(0))[0], _pooled(words, query, real, _masked())[1]
+
+
+@wrong("00.pool_a_batch", "the mean of weight times word")
+def pool_mean(words, query, real):
+    context, weights = _pooled(words, query, real, _masked())
+    return context / words.shape[1], weights
+
+
+@wrong("00.pool_a_batch", "the contexts of the texts are added up")
+def pool_added_up(words, query, real):
+    context, weights = _pooled(words, query, real, _masked())
+    return context.sum(0).expand_as(context), weights
+
+
+@wrong("00.pool_a_batch", "the context first")
+def pool_turned_round(words, query, real):
+    return _pooled(words, query, real, _masked())[::-1]
+
+
+@wrong("00.pool_a_batch", "no gradient reaches query")
+def pool_detached(words, query, real):
+    weights = _pooled(words, query, real, _masked())[1].detach()
+    return (weights[..., None] * words).sum(1), weights
