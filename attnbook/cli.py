@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from . import __version__
-from .course.commands import course, grade
+from .course.commands import check, course, grade
 
 __all__ = ["main"]
 
@@ -16,6 +16,7 @@ def main() -> None:
     """Attention, Cell by Cell: the book's experiments and its course."""
 
 
+main.add_command(check)
 main.add_command(course)
 main.add_command(grade)
 

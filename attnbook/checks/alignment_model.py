@@ -1,11 +1,9 @@
 """Checks of the section on the alignment model: annotations, additive scores, masked contexts, one projection a source."""
 
-import math
-
 import numpy as np
 import torch
-from torch.overrides import TorchFunctionMode
 
+from ..sandbox.effort import Products
 from .registry import exercise
 from .slopes import check_slopes
 from .trial import array, softmax
@@ -94,42 +92,12 @@ def masked_context(answer, trial):
                          lambda s, h: np.einsum("bn,bnd->bd", softmax(np.where(real, s, -np.inf)), h), part=0)
 
 
-class _Products(TorchFunctionMode):
-    """Counts the multiplications and additions of the matrix products below it, in the ways in which they are written.
-
-    Not a TorchDispatchMode, which sees every product alike but takes seconds to import.
-    """
-
-    def __init__(self):
-        super().__init__()
-        self.cost = 0
-
-    def __torch_function__(self, function, types, inputs=(), options=None):
-        result = function(*inputs, **(options or {}))
-        name = getattr(function, "__name__", "")
-        if name in ("matmul", "__matmul__", "mm", "bmm", "mv", "linear", "inner"):
-            self.cost += 2 * result.numel() * inputs[0].shape[-1]
-        elif name == "__rmatmul__":
-            self.cost += 2 * result.numel() * inputs[1].shape[-1]
-        elif name in ("addmm", "baddbmm"):
-            self.cost += 2 * result.numel() * inputs[1].shape[-1]
-        elif name == "einsum" and isinstance(inputs[0], str):
-            operands = inputs[1] if isinstance(inputs[1], (list, tuple)) else inputs[1:]
-            terms = inputs[0].replace(" ", "").split("->")[0].split(",")
-            sizes = {}
-            for term, operand in zip(terms, operands):
-                letters = term.replace("...", "")
-                sizes.update(zip(reversed(letters), reversed(operand.shape)))
-            self.cost += 2 * math.prod(sizes.values())
-        return result
-
-
 @exercise("02.project_once", title="Project the keys once", difficulty=3, minutes=15)
 def project_once(answer, trial):
     m, batch, n, d_s, d_h, d_a = 6, 2, 5, 3, 16, 8
     states, annotations = trial.normal(m, batch, d_s), trial.normal(batch, n, d_h)
     parameters = trial.normal(d_a, d_s), 0.3 * trial.normal(d_a, d_h), trial.normal(d_a)
-    with _Products() as counter:
+    with Products() as counter:
         got = trial.call(answer, states, annotations, *parameters)
     got = trial.tensor(got, "weights", (m, batch, n), mention="one row of weights a step and source")
     s, h, w, u, v = (array(t) for t in (states, annotations, *parameters))
@@ -147,7 +115,7 @@ def project_once(answer, trial):
     trial.close(got, softmax(scores), "weights", wrong)
     once = 2 * batch * n * d_h * d_a  # multiplications and additions
     rest = 2 * m * batch * d_a * (d_s + n)
-    times = 1 + (counter.cost - rest - once) / once
+    times = 1 + (counter.count - rest - once) / once
     if times > 1.5:
         trial.fail(
             f"the weights are right, but the matrix products cost as much as projecting the annotations {times:.0f} times "

@@ -2,9 +2,8 @@
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
+from ..sandbox.effort import largest
 from .registry import exercise
 from .slopes import check_slopes
 from .trial import array
@@ -59,18 +58,6 @@ def _relative(q, k, a, clip, *, sign=1, scale=None, key_side=False, own_key=Fals
     return (parts[0] * first + (0 if only_keys else parts[1]) * second) / scale
 
 
-class _Largest(TorchDispatchMode):
-    """The number of bytes of the largest tensor that is made inside."""
-
-    found = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), options=None):
-        result = function(*arguments, **(options or {}))
-        made = [value.untyped_storage().nbytes() for value in tree_leaves(result) if type(value) is torch.Tensor]
-        self.found = max([self.found, *made])
-        return result
-
-
 @exercise("06.relative_scores", title="Relative scores without a vector for each pair", difficulty=3, minutes=25)
 def relative_scores(answer, trial):
     for n, clip in ((trial.integers(6, 9), 2), (4, 6), (1, 3)):
@@ -102,14 +89,14 @@ def relative_scores(answer, trial):
         if n > 4:
             check_slopes(trial, answer, (q, k, table), {0: "q", 1: "k", 2: "table"}, lambda q, k, a: _relative(q, k, a, clip))
     n, d, clip = 48, 32, 3
-    watch = _Largest()
+    watch = largest()
 
     def watched(q, k, table):
         with watch:
             return answer(q, k, table)
 
     trial.call(watched, trial.normal(1, n, d), trial.normal(1, n, d), trial.normal(2 * clip + 1, d))
-    if watch.found >= 4 * n * n * d:
+    if watch.count >= 4 * n * n * d:
         trial.fail("the scores are right, but a tensor of n·n·d numbers is made: first the products of every query with the 2K + 1 vectors, "
                    "then pick from them")
 

@@ -4,7 +4,8 @@ import difflib
 from dataclasses import dataclass
 from typing import Callable
 
-from .trial import StudentError, Trial, a
+from ..sandbox.guarded import StudentError
+from .trial import Trial, a
 from .verdict import MISTAKE, NOT_WRITTEN, RIGHT, STOPPED, Mistake, NotPassed, Verdict
 
 _EXERCISES = {}

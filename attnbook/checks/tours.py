@@ -3,9 +3,10 @@
 import numpy as np
 import torch
 
+from ..sandbox.guarded import StudentError
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import StudentError, a, array, softmax
+from .trial import a, array, softmax
 
 
 def _cities(trial, *shape):

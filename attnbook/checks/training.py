@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from .arguments import PLAIN_TENSORS
+from ..sandbox.arguments import PLAIN_TENSORS
 from .registry import exercise
 from .trial import a, array
 

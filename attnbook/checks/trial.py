@@ -1,37 +1,11 @@
 """The hands of a check: seeded inputs, guarded calls, and comparisons that name what differs."""
 
-import contextlib
-import linecache
-import os
-import sys
-import sysconfig
-import warnings
-
 import numpy as np
 import torch
 
-from .arguments import PLAIN_TENSORS, copied, spoiled
+from ..sandbox.arguments import PLAIN_TENSORS, copied, spoiled
+from ..sandbox.guarded import guarded
 from .verdict import Mistake
-
-_LIBRARIES = tuple(
-    os.path.realpath(folder) + os.sep
-    for folder in {
-        os.path.dirname(os.path.dirname(torch.__file__)),
-        os.path.dirname(os.path.dirname(np.__file__)),
-        sysconfig.get_paths()["stdlib"],
-        sysconfig.get_paths()["purelib"],
-        os.path.dirname(os.path.dirname(os.path.realpath(__file__))),  # attnbook itself
-    }
-)
-
-
-class StudentError(Exception):
-    """The reader's code raised an error; `unwritten` is true when it is the stub's NotImplementedError."""
-
-    def __init__(self, message, unwritten=False):
-        super().__init__(message)
-        self.unwritten = unwritten
-
 
 def array(tensor):
     """The numbers of a tensor as a NumPy array, float64 if they are floats: what the oracles compute with."""
@@ -85,27 +59,10 @@ class Trial:
         """Call `function` on copies of the arguments; raise StudentError if it stops, Mistake if it changes them.
 
         then: called with the result and the copies, gradients switched on, before the check sees the result.
-        What it prints to standard error goes to standard output: nbgrader takes a warning for a failed cell.
         """
         copies = tuple(copied(argument) for argument in arguments)
-        try:
-            with (
-                contextlib.redirect_stderr(sys.stdout),
-                warnings.catch_warnings(),
-                torch.random.fork_rng(devices=[]),
-                torch.enable_grad(),
-            ):
-                warnings.simplefilter("ignore")
-                torch.manual_seed(self.seed)
-                result = function(*copies)
-                if then is not None:
-                    then(result, copies)
-        except Mistake:  # a function that the check handed in has seen the mistake
-            raise
-        except NotImplementedError as error:
-            raise StudentError(_describe(error, function), unwritten=not str(error)) from None
-        except (Exception, SystemExit, GeneratorExit) as error:  # not KeyboardInterrupt: that is the time limit
-            raise StudentError(_describe(error, function)) from None
+        look = None if then is None else lambda result: then(result, copies)
+        result = guarded(function, copies, seed=self.seed, passing=(Mistake,), then=look)
         names = _argument_names(function, len(arguments))
         for name, before, after in zip(names, arguments, copies):
             change = spoiled(name, before, after)
@@ -233,25 +190,8 @@ def _numbers(value):
 
 def _argument_names(function, count):
     code = getattr(function, "__code__", None)
-    names = list(code.co_varnames[: code.co_argcount]) if code else []
+    names = list(code.co_varnames[: code.co_argcount]) if code else getattr(function, "argument_names", [])
     return [names[i] if i < len(names) else f"number {i + 1}" for i in range(count)]
-
-
-def _describe(error, function):
-    """The error and the reader's line that raised it. No file name: notebooks give cells a new one in every run."""
-    text = next(iter(str(error).strip().splitlines()), "")
-    text = text if len(text) <= 160 else text[:157] + "..."
-    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    where, frame = "", error.__traceback__
-    while frame is not None:
-        path = frame.tb_frame.f_code.co_filename
-        if not os.path.realpath(path).startswith(_LIBRARIES) and not path.startswith("<frozen"):
-            line = linecache.getline(path, frame.tb_lineno, frame.tb_frame.f_globals).strip()
-            where = f"; line {frame.tb_lineno}" + (f": {line}" if line else "")
-        frame = frame.tb_next
-    if not where and isinstance(error, TypeError) and "argument" in text:
-        where = ". Does your function take the arguments of the stub?"
-    return said + where
 
 
 def _first(condition):

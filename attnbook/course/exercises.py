@@ -36,6 +36,12 @@ class Task:
         return self.cells[0]
 
     @property
+    def title(self) -> str:
+        """The title that stands over its statement."""
+        found = re.search(r"^### (?:Exercise [\d.]+: )?(.+)$", self.statement.source, re.MULTILINE)
+        return found[1].strip() if found else self.id
+
+    @property
     def tests(self) -> tuple[NotebookNode, ...]:
         """The visible and the hidden check, which belong to the grader."""
         return tuple(cell for cell in self.cells if cell.metadata.get("nbgrader", {}).get("grade"))

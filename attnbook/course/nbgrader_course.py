@@ -1,19 +1,25 @@
-"""One nbgrader course in one folder: its environment, its assignments, its gradebook."""
+"""What nbgrader does for a course: it cuts the students' notebooks, and keeps a gradebook that its own tools read.
+
+It does not run students' code here: nbgrader runs it with the rights of the instructor, checks included, stops when a kernel dies,
+and takes the word of a value whose `__eq__` says yes. That part is `judging`.
+"""
 from __future__ import annotations
 
 import contextlib
-import json
+import logging
 import os
 import sys
 from pathlib import Path
 
 import nbformat
 
-from . import autograde
-from .exercises import Section, instructor_notebook
+from . import source
 
-# PyTorch is imported before the first cell: that takes seconds, which belong to the start and not to the student's limit.
-_KERNEL = "import attnbook.checks, runpy; runpy.run_module('ipykernel_launcher', run_name='__main__')"
+COURSE = "attnbook"
+
+
+class NbgraderFailed(RuntimeError):
+    """nbgrader could not do a step; the message says why, in one line."""
 
 
 def need_nbgrader() -> None:
@@ -21,84 +27,88 @@ def need_nbgrader() -> None:
     try:
         import nbgrader  # noqa: F401
     except ImportError as error:
-        raise ImportError("grading needs nbgrader: pip install 'attnbook[grade]'") from error
+        raise ImportError("making assignments needs nbgrader: pip install 'attnbook[grade]'") from error
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """The variables that nbgrader and the students' kernels run with: nothing of the user's Jupyter settings is read.
+def add_assignments(folder: Path, assignments) -> None:
+    """Write the instructor's notebooks into `folder`/source and let nbgrader make the students' in `folder`/release.
 
-    Every kernel is the Python that runs this, whatever kernels are installed for the user.
+    assignments: with .name and .notebook()
+    Fills the gradebook `folder`/gradebook.db with the cells and their points. Raises NbgraderFailed.
     """
-    kernel = folder / "jupyter" / "kernels" / "python3"
-    kernel.mkdir(parents=True, exist_ok=True)
-    spec = {
-        "argv": [sys.executable, "-c", _KERNEL, "-f", "{connection_file}", "--HistoryManager.enabled=False"],
-        "display_name": "Python 3 (ipykernel)",
-        "language": "python",
-    }
-    (kernel / "kernel.json").write_text(json.dumps(spec))
-    package = str(Path(__file__).resolve().parents[2])
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ATTNBOOK_")}
-    return kept | {
-        # nbgrader calls the program alembic, which lies beside this Python
-        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
-        # the kernel finds this attnbook, installed or not
-        "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH")))),
-        "ATTNBOOK_PROGRESS": "0",
-        "CUDA_VISIBLE_DEVICES": "",
-        "MPLBACKEND": "agg",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONHASHSEED": "0",
-        "JUPYTER_PATH": str(folder / "jupyter"),
-        "JUPYTER_CONFIG_DIR": str(folder / "jupyter" / "config"),
-        "JUPYTER_RUNTIME_DIR": str(folder / "jupyter" / "runtime"),
-        "JUPYTER_DATA_DIR": str(folder / "jupyter" / "data"),
-        "IPYTHONDIR": str(folder / "jupyter" / "ipython"),
-    }
+    need_nbgrader()
+    with _inside(folder):
+        grader = _api(folder)
+        for one in assignments:
+            target = folder / "source" / one.name
+            target.mkdir(parents=True)
+            nbformat.write(one.notebook(), target / f"{one.name}.ipynb")
+            said = grader.generate_assignment(one.name, force=True, create=True)
+            if not said.get("success"):
+                lines = (said.get("error") or said.get("log") or "no reason given").strip().splitlines()
+                raise NbgraderFailed(f"making the assignment {one.name}: {lines[-1]}")
+
+
+def record(folder: Path, assignments, marks) -> None:
+    """Write marks into the gradebook in `folder`. marks: [(name of the student, Mark)]."""
+    from nbgrader.api import Gradebook
+
+    tests = {(one.name, task.id): [test.metadata.nbgrader.grade_id for test in task.tests] for one in assignments for task in one.tasks}
+    points = {(one.name, task.id): one.points[task.id] for one in assignments for task in one.tasks}
+    with _inside(folder), Gradebook(_database(folder), COURSE) as book:
+        for student in dict.fromkeys(student for student, _ in marks):
+            book.add_student(student)
+        rows = {}
+        for student, assignment in dict.fromkeys((student, mark.assignment) for student, mark in marks if mark.hand_in is not None):
+            submission = book.add_submission(assignment, student)
+            rows[student, assignment] = {grade.name: grade for notebook in submission.notebooks for grade in notebook.grades}
+        for student, mark in marks:
+            if mark.hand_in is None:
+                continue
+            whole = points[mark.assignment, mark.exercise]
+            passed = [most if right else 0.0 for most, right in zip(whole, (mark.outcome.visible, mark.outcome.hidden))]
+            share = mark.points / sum(passed) if sum(passed) else 0.0
+            for name, got in zip(tests[mark.assignment, mark.exercise], passed):
+                grade = rows[student, mark.assignment][name]
+                grade.auto_score, grade.needs_manual_grade = got * share, False
+        book.db.commit()
+
+
+def _database(folder):
+    return f"sqlite:///{Path(folder) / 'gradebook.db'}"
+
+
+def _api(folder):
+    """nbgrader's own interface to the course in `folder`."""
+    from nbgrader.apps.api import NbGraderAPI
+    from traitlets.config import Config
+    from traitlets.log import get_logger
+
+    c = Config()
+    c.CourseDirectory.course_id = COURSE
+    c.CourseDirectory.root = str(folder)
+    c.CourseDirectory.db_url = _database(folder)
+    c.ClearSolutions.code_stub = {"python": source.STUB}
+    get_logger().setLevel(logging.ERROR)
+    return NbGraderAPI(config=c, log_level=logging.ERROR)
 
 
 @contextlib.contextmanager
-def inside(folder: Path):
-    """`environment` for the steps that run in this process; the variables come back as they were."""
+def _inside(folder: Path):
+    """The variables that nbgrader runs with: nothing of the user's Jupyter settings is read. They come back as they were."""
     before = dict(os.environ)
-    os.environ.update(environment(folder))
+    os.environ.update(
+        {
+            # nbgrader calls the program alembic, which lies beside this Python
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
+            "JUPYTER_CONFIG_DIR": str(folder / "jupyter" / "config"),
+            "JUPYTER_RUNTIME_DIR": str(folder / "jupyter" / "runtime"),
+            "JUPYTER_DATA_DIR": str(folder / "jupyter" / "data"),
+            "IPYTHONDIR": str(folder / "jupyter" / "ipython"),
+        }
+    )
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-def add_assignments(folder: Path, sections: list[Section]) -> None:
-    """Write the instructor's notebooks into `folder`/source and let nbgrader make the students' in `folder`/release.
-
-    Fills the gradebook with the cells and their points. Raises GradingFailed.
-    """
-    need_nbgrader()
-    with inside(folder):
-        grader = autograde.api(folder)
-        for section in sections:
-            target = folder / "source" / section.name
-            target.mkdir(parents=True)
-            nbformat.write(instructor_notebook(section), target / f"{section.name}.ipynb")
-            autograde.done(grader.generate_assignment(section.name, force=True, create=True), f"making the assignment {section.name}")
-
-
-def record(folder: Path, scores: dict[tuple[str, str, str], float]) -> None:
-    """Write marks into the gradebook in `folder`: (student, section, name of the graded cell) -> points."""
-    with inside(folder), gradebook(folder) as book:
-        for student in dict.fromkeys(key[0] for key in scores):
-            book.update_or_create_student(student)
-        for student, section in dict.fromkeys(key[:2] for key in scores):
-            book.update_or_create_submission(section, student)
-        for (student, section, cell), score in scores.items():
-            grade = book.find_grade(cell, section, section, student)
-            grade.auto_score, grade.needs_manual_grade = score, False
-        book.db.commit()
-
-
-def gradebook(folder: Path):
-    """nbgrader's Gradebook of the course in `folder`."""
-    from nbgrader.api import Gradebook
-
-    return Gradebook(autograde.database(folder), autograde.COURSE)

@@ -64,7 +64,7 @@ def student_version(nb: NotebookNode) -> NotebookNode:
         if GATE in cell.metadata.get("tags", []):
             continue
         if cell.cell_type == "code":
-            shown = _cut(_cut(cell.source, SOLUTION, STUB), HIDDEN, None)
+            shown = _cut(cut_solution(cell.source), HIDDEN, None)
             if not shown.strip() and cell.source.strip():
                 continue  # nothing but hidden tests
             cell.source = shown
@@ -91,6 +91,16 @@ def instructor_version(nb: NotebookNode) -> NotebookNode:
             _cut(cell.source, SOLUTION, STUB), _cut(cell.source, HIDDEN, None)
     _mark_exercises(made, hidden=True)
     return _normalize(made)
+
+
+def cut_solution(code: str) -> str:
+    """The code of a cell with the stub in place of each solution."""
+    return _cut(code, SOLUTION, STUB)
+
+
+def cut_hidden(code: str) -> str:
+    """The code of a cell without its hidden tests."""
+    return _cut(code, HIDDEN, None).rstrip("\n")
 
 
 def skeleton(nb: NotebookNode) -> list[tuple]:

@@ -1,70 +1,40 @@
-"""What students hand in: finding it, reading it, and putting the grader's cells back into it."""
+"""What a student handed in: reading it, and putting the grader's cells back into it."""
 from __future__ import annotations
 
 import ast
+import codecs
 import re
-from dataclasses import dataclass
-from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
 from . import source
-from .exercises import Section
+from .assignments import Assignment
 
 
-@dataclass(frozen=True)
-class Submission:
-    """One notebook of one student: `path` is None when nothing was handed in for the section."""
-
-    student: str
-    section: str
-    path: Path | None
+LARGEST = 20 * 2**20
+"""Bytes of one notebook; with pictures in its outputs a chapter has about one million."""
+# UTF-32 first: its mark begins like that of UTF-16.
+_MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF8: "utf-8-sig",
+          codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
 class Unreadable(ValueError):
     """The file is no notebook; the message is for the student."""
 
 
-def find_submissions(folder: str | Path, sections: list[str]) -> tuple[list[Submission], list[str]]:
-    """The notebooks in `folder`, which holds one folder a student: STUDENT/SECTION.ipynb, at any depth.
+def parse_submission(content: bytes) -> NotebookNode:
+    """The notebook in these bytes. Raises Unreadable, with the reason, when there is none.
 
-    Returns the submissions by student and section, and remarks about files that belong to none.
-    Raises ValueError when the folder is missing or holds no student.
+    UTF-8 is what Jupyter writes; UTF-16 and UTF-32 are known by their first bytes, and whatever is left is read as Windows-1252.
     """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise ValueError(f"submissions: {folder} is {'a file' if folder.exists() else 'not there'}, expected a folder")
-    students = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    remarks = [f"{entry.name}: not in a student's folder, left out" for entry in sorted(folder.glob("*.ipynb"))]
-    if not students:
-        raise ValueError(f"submissions: {folder} holds no student: expected a folder for each, STUDENT/SECTION.ipynb")
-    found = []
-    for student in students:
-        taken = {}
-        for path in sorted(student.rglob("*.ipynb")):
-            name = path.relative_to(student)
-            if any(part.startswith(".") for part in name.parts):
-                continue
-            if path.stem not in sections:
-                remarks.append(f"{student.name}/{name}: is named like no section ({', '.join(sections)}), left out")
-            elif path.stem in taken:
-                remarks.append(f"{student.name}/{name}: a second {path.name}, left out")
-            else:
-                taken[path.stem] = path
-        found += [Submission(student.name, section, taken.get(section)) for section in sections]
-    return found, remarks
-
-
-def read_submission(path: Path) -> NotebookNode:
-    """The notebook at `path`. Raises Unreadable, with the reason, when it is none."""
+    if len(content) > LARGEST:
+        raise Unreadable(f"the file is larger than {LARGEST // 2**20} MB. Clear its outputs and hand it in again")
+    if not content.strip():
+        raise Unreadable("the file is empty")
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unreadable(f"the file cannot be read as UTF-8 text ({type(error).__name__})") from None
-    try:
-        nb = nbformat.reads(text, as_version=4)
+        nb = nbformat.reads(decoded(content), as_version=4)
         nbformat.validate(nb, relax_add_props=True)
     except Exception as error:  # nbformat raises its own kinds, and KeyError, AttributeError, … for other JSON
         said = re.split(r": '|\n", str(error).strip())
@@ -72,7 +42,20 @@ def read_submission(path: Path) -> NotebookNode:
     return nb
 
 
-def restore(nb: NotebookNode, section: Section) -> tuple[NotebookNode, dict[str, str]]:
+def decoded(content: bytes) -> str:
+    """The text of a file, whatever its encoding."""
+    for mark, name in _MARKS.items():
+        if content.startswith(mark):
+            return content.decode(name, errors="replace")
+    if content[:2] in (b"{\0", b"\0{"):
+        return content.decode("utf-16-le" if content[:1] == b"{" else "utf-16-be", errors="replace")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return content.decode("cp1252", errors="replace")
+
+
+def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dict[str, str]]:
     """The notebook to grade: the student's answers and own cells, with the grader's statements and checks.
 
     Checks are always those of the source: deleted ones come back, edited ones are replaced. Cells of the chapter keep
@@ -81,9 +64,9 @@ def restore(nb: NotebookNode, section: Section) -> tuple[NotebookNode, dict[str,
 
     Returns the notebook and, by exercise id, remarks for the student.
     """
-    answers, order = _answers(nb, section)
-    book, cells, remarks, placed = _book_cells(section), [], {}, set()
-    tests = {cell.metadata.nbgrader.grade_id: task for task in section.tasks for cell in task.tests}
+    answers, order = _answers(nb, assignment)
+    book, cells, remarks, placed = assignment.book, [], {}, set()
+    tests = {cell.metadata.nbgrader.grade_id: task for task in assignment.tasks for cell in task.tests}
 
     def put_tests(task):
         cells.extend(_fresh(test) for test in task.tests)
@@ -104,10 +87,10 @@ def restore(nb: NotebookNode, section: Section) -> tuple[NotebookNode, dict[str,
             kept = definitions(cell.source) if cell.source.strip() in book else cell.source
             if kept.strip():
                 cells.append(new_code_cell(kept))
-    for task in section.tasks:
+    for task in assignment.tasks:
         if task.id not in seen:
             remarks[task.id] = "the cell for your answer is missing from the notebook"
-            stub = source._cut(task.solution.source, source.SOLUTION, source.STUB)
+            stub = source.cut_solution(task.solution.source)
             cells += [_fresh(task.statement), _fresh(task.solution, stub)]
         if task.id not in placed:
             at = next(i for i, c in enumerate(cells) if _grade_id(c) == task.key)
@@ -128,9 +111,9 @@ def definitions(code: str) -> str:
     return "\n\n".join(ast.unparse(node) for node in tree.body if isinstance(node, kinds))
 
 
-def _answers(nb, section):
+def _answers(nb, assignment):
     """Place of each answer among the cells -> its task. By cell name; by function where a notebook has lost all names."""
-    cells, keys = list(nb.cells), {task.key: task for task in section.tasks}
+    cells, keys = list(nb.cells), {task.key: task for task in assignment.tasks}
     found, taken = {}, set()
     for place, cell in enumerate(cells):
         task = keys.get(_grade_id(cell))
@@ -138,17 +121,12 @@ def _answers(nb, section):
             found[place] = task
             taken.add(task.id)
     if not any(_grade_id(cell) for cell in cells):
-        for task in section.tasks:
+        for task in assignment.tasks:
             for place, cell in enumerate(cells):
                 if cell.cell_type == "code" and re.search(rf"^def {task.function}\b", cell.source, re.MULTILINE):
                     found[place] = task
                     break
     return found, cells
-
-
-def _book_cells(section):
-    nb = source.student_version(source.read_source(section.path))
-    return {cell.source.strip() for cell in nb.cells if cell.cell_type == "code"} | {section.setup.source.strip()}
 
 
 def _grade_id(cell):

@@ -23,17 +23,25 @@ TEST_SEED = 900_000_007
 """Far from the seeds of :class:`~attnbook.training.policy_gradient.Lives`, which count up from 0."""
 
 
-def make_agent(worlds: Worlds, kind: str = "snail", *, width: int = 32, filters: int = 16, heads: int = 2) -> LSTMAgent | SNAILAgent:
+def make_agent(worlds: Worlds, kind: str = "snail", *, width: int = 32, filters: int = 16, heads: int = 2, order: str = "",
+               reach: int | None = None) -> LSTMAgent | SNAILAgent:
     """An agent for these worlds: an LSTM of ``width`` units, or a SNAIL of ``heads`` times a TC and an attention block.
 
-    Raises ValueError for another kind.
+    ``order`` gives other blocks, such as "tat": t is a TC block, a an attention block. A TC block looks back over ``reach``
+    positions, a whole life when not given; with 2 it is a single convolution of two neighbours.
+
+    Raises ValueError for another kind, or another letter.
     """
     if kind == "lstm":
         return LSTMAgent(worlds.d_input, worlds.num_actions, width, value_scale=float(worlds.length))
     if kind != "snail":
         raise ValueError(f"kind must be lstm or snail, got {kind!r}")
-    parts = (TCPart(filters), AttentionPart(filters, filters)) * heads
-    return SNAILAgent(worlds.d_input, worlds.num_actions, worlds.length, width, parts, value_scale=float(worlds.length))
+    blocks = {"t": TCPart(filters), "a": AttentionPart(filters, filters)}
+    order = order or "ta" * heads
+    if not set(order) <= set(blocks):
+        raise ValueError(f"order must be made of the letters t and a, got {order!r}")
+    return SNAILAgent(worlds.d_input, worlds.num_actions, reach or worlds.length, width, tuple(blocks[letter] for letter in order),
+                      value_scale=float(worlds.length))
 
 
 def train(agent, worlds: Worlds, *, steps: int, batch: int, learning_rate: float, entropy: float, trace: float, discount: float = 1.0,
@@ -106,18 +114,22 @@ def _tested(earn: Callable[[Policy], torch.Tensor], policies: dict[str, Policy])
     return {"test": {name: {"reward": round(e.mean, 4), "half_width": round(e.half_width, 4)} for name, e in found.items()}}
 
 
-def processes(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), episodes: int = 10, kind: str = "snail",
-              width: int = 32, filters: int = 16, heads: int = 2, steps: int = 1500, batch: int = 64, learning_rate: float = 3e-3,
-              entropy: float = 0.05, trace: float = 0.5, count: int = 2000, checkpoint: str = "") -> dict:
-    """An agent trained on decision processes, tested in ``count`` new ones as fractions of value iteration."""
+def processes(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), episodes: int = 10, states: int = 10,
+              num_actions: int = 5, horizon: int = 10, kind: str = "snail", width: int = 32, filters: int = 16, heads: int = 2,
+              order: str = "", reach: int | None = None, steps: int = 1500, batch: int = 64, learning_rate: float = 3e-3,
+              entropy: float = 0.05, trace: float = 0.9, count: int = 2000, checkpoint: str = "") -> dict:
+    """An agent trained on decision processes, tested in ``count`` new ones as fractions of value iteration.
+
+    λ (``trace``) is larger than for bandits: an action is also worth what the state is worth that it leads to.
+    """
     torch.manual_seed(seed)
-    worlds = DecisionProcesses(episodes, device=device)
-    agent = make_agent(worlds, kind, width=width, filters=filters, heads=heads)
+    worlds = DecisionProcesses(episodes, states=states, actions=num_actions, horizon=horizon, device=device)
+    agent = make_agent(worlds, kind, width=width, filters=filters, heads=heads, order=order, reach=reach)
     history, rewards = train(agent, worlds, steps=steps, batch=batch, learning_rate=learning_rate, entropy=entropy, trace=trace,
                              seed=seed, device=device)
     if checkpoint:
         save_model(agent, Path(folder) / f"{checkpoint}.safetensors", half=True, kind=kind, width=str(width), filters=str(filters),
-                   heads=str(heads))
+                   heads=str(heads), order=order, reach=str(reach or worlds.length))
     tested: dict[str, Policy] = {"agent": Acting(agent), "agent, most probable action": Acting(agent, greedy=True), **process_policies()}
     return {"test": {name: fractions(worlds, policy, seed=TEST_SEED, count=count) for name, policy in tested.items()},
             "parameters": sum(p.numel() for p in agent.parameters()), "training_seconds": round(history.seconds, 1),

@@ -303,8 +303,14 @@ for _kind, _width in (("snail", 32), ("lstm", 64)):
          f"{20 if _kind == 'snail' else 4} minutes on one CPU core", kind=_kind, width=_width, pulls=100, batch=128, learning_rate=3e-3,
          count=5000, checkpoint=f"bandits-{_kind}-100")
     _add(f"processes-{_kind}-10", "acting:processes", f"Decision processes, ten episodes: {_label} by policy gradient, with checkpoint",
-         f"{12 if _kind == 'snail' else 4} minutes on one CPU core", kind=_kind, width={"snail": 32, "lstm": 128}[_kind], steps=1000,
-         checkpoint=f"processes-{_kind}-10")
+         f"{6 if _kind == 'snail' else 4} minutes on one CPU core", kind=_kind, width={"snail": 32, "lstm": 128}[_kind], steps=1000,
+         batch={"snail": 64, "lstm": 128}[_kind], learning_rate=5e-3, checkpoint=f"processes-{_kind}-10",
+         **({"filters": 32, "order": "tat", "reach": 2} if _kind == "snail" else {}))
+    _add(f"processes-{_kind}-small", "acting:processes",
+         f"Decision processes of 4 states and 2 actions, five episodes of 6 steps: {_label} by policy gradient, with checkpoint",
+         f"{6 if _kind == 'snail' else 3} minutes on one CPU core", kind=_kind, width=_width, episodes=5, states=4, num_actions=2, horizon=6,
+         steps=4000, batch=256, learning_rate=4e-3, count=10_000, checkpoint=f"processes-{_kind}-small",
+         **({"filters": 32, "order": "tat", "reach": 2} if _kind == "snail" else {}))
     for _pulls, _arms in ((10, 5), (10, 10), (10, 50), (100, 5), (100, 10), (100, 50)):
         _add(f"bandits-{_kind}-{_pulls}-{_arms}-paper", "acting:bandits", f"{_arms} arms, {_pulls} pulls: {_label} at the size of the paper",
              "1 hour on one GPU", kind=_kind, pulls=_pulls, arms=_arms, width={"snail": 32, "lstm": 256}[_kind], filters=32, steps=10_000,

@@ -5,6 +5,7 @@ import torch
 
 from attnbook.experiments import acting
 from attnbook.experiments.registry import EXPERIMENTS
+from attnbook.models.agents import LSTMAgent
 from attnbook.tasks.bandits import Bandits, KnowsTheBest, RandomPolicy
 from attnbook.tasks.decision_processes import DecisionProcesses, KnowsTheWorld
 from attnbook.tasks.worlds import play
@@ -27,6 +28,20 @@ def test_a_run_of_processes():
     found = acting.processes(episodes=2, kind="lstm", **TINY)
     assert set(found["test"]) == {"agent", "agent, most probable action", *acting.process_policies()}
     assert all(len(row["by_episode"]) == 2 for row in found["test"].values())
+
+
+def test_blocks_in_another_order(tmp_path):
+    found = acting.processes(episodes=2, states=3, num_actions=2, horizon=4, kind="snail", order="tat", reach=2, folder=tmp_path,
+                             checkpoint="one", **TINY)
+    worlds = DecisionProcesses(2, states=3, actions=2, horizon=4)
+    again = acting.make_agent(worlds, "snail", width=8, filters=4, order="tat", reach=2)
+    assert [type(part).__name__ for part in again.body.parts] == ["TCBlock", "AttentionBlock", "TCBlock"]
+    assert [len(part.blocks) for part in again.body.parts if hasattr(part, "blocks")] == [1, 1], "a single convolution"
+    kept = load_model_weights(again, tmp_path / "one.safetensors")
+    assert kept["order"] == "tat" and kept["reach"] == "2" and sum(p.numel() for p in again.parameters()) == found["parameters"]
+    assert [len(part.blocks) for part in acting.make_agent(worlds, "snail").body.parts if hasattr(part, "blocks")] == [3, 3]
+    with pytest.raises(ValueError, match="order"):
+        acting.make_agent(worlds, "snail", order="tx")
 
 
 def test_regret_is_what_was_given_away():
@@ -53,6 +68,34 @@ def test_an_unknown_agent_is_named_and_the_runs_of_the_paper_are_registered():
     for kind in ("snail", "lstm"):
         assert EXPERIMENTS[f"bandits-{kind}-100-5-paper"].settings["pulls"] == 100
         assert EXPERIMENTS[f"processes-{kind}-10-paper"].settings["episodes"] == 10
+
+
+class Numb(LSTMAgent):
+    """The broken twin: it is not told its rewards."""
+
+    def forward(self, inputs):
+        return super().forward(self.cut(inputs))
+
+    def step(self, input, state):
+        return super().step(self.cut(input), state)
+
+    @staticmethod
+    def cut(inputs):
+        kept = torch.ones(inputs.shape[-1])
+        kept[2] = 0  # behind two actions
+        return inputs * kept
+
+
+@pytest.mark.parametrize(("make", "least", "most"), [(LSTMAgent, 0.71, 0.85), (Numb, 0.58, 0.66)])
+def test_an_agent_learns_small_worlds_and_its_broken_twin_does_not(make, least, most):
+    """A random player earns 0.625 of the plan."""
+    worlds = DecisionProcesses(3, states=2, actions=2, horizon=4)
+    torch.manual_seed(0)
+    agent = make(worlds.d_input, 2, 32, float(worlds.length))
+    acting.train(agent, worlds, steps=150, batch=256, learning_rate=1e-2, entropy=0.05, trace=0.9, progress=False)
+    found = acting.fractions(worlds, acting.Acting(agent, greedy=True), seed=5, count=4000)
+    assert least < found["fraction"] < most
+    assert (found["by_episode"][-1] - found["by_episode"][0] > 0.06) == (make is LSTMAgent), "it learns within the life"
 
 
 def test_both_recorded_bandits_are_better_than_chance():

@@ -1,14 +1,21 @@
-"""Notebooks for students and instructors, made with one command, and folders that cannot be used."""
+"""The commands of a course: laid out, checked, refused where it cannot be used; and the students' own side."""
+
+import re
 
 import nbformat
 import pytest
 from click.testing import CliRunner
 
 from attnbook.checks import exercises
-from attnbook.course import grading, report
-from attnbook.course.commands import course, grade
+from attnbook.cli import main
+from attnbook.course import launch, pages, rounds
+from attnbook.course.assignments import FILE, Course, read_course
+from attnbook.course.checking import check_course, notebook_with, solution_of
+from attnbook.course.commands import check, course, grade
 from attnbook.course.exercises import find_book, instructor_notebook, sections
-from attnbook.course.grade_one import Result
+from attnbook.course.judging import Outcome
+from attnbook.course.known_wrong import wrong_answers
+from attnbook.course.marks import Mark
 
 
 def run(command, *arguments):
@@ -61,7 +68,7 @@ def test_folders_that_cannot_be_used(tmp_path, section):
     (tmp_path / "hand-ins" / "ann").mkdir()
     (tmp_path / "hand-ins" / "ann" / "x.ipynb").write_text("")
     nothing = run(grade, tmp_path / "hand-ins", "--out", tmp_path / "out").output
-    assert "holds no notebook of a section" in nothing and "ann/x.ipynb" in nothing
+    assert "holds no notebook of an assignment" in nothing and "ann/x.ipynb" in nothing
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.tex").write_text("")
     assert "no round of grading wrote" in run(grade, tmp_path / "hand-ins", "--out", tmp_path / "precious").output
@@ -72,41 +79,209 @@ def test_folders_that_cannot_be_used(tmp_path, section):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hand-ins", "precious"], "nothing half-written"
 
 
-def test_a_failing_round_leaves_the_old_one(tmp_path, section, monkeypatch):
+def test_without_a_sandbox_nothing_is_graded(tmp_path, monkeypatch):
     (tmp_path / "hand-ins" / "ann").mkdir(parents=True)
     (tmp_path / "hand-ins" / "ann" / "soft_lookup.ipynb").write_text("")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / grading.MARK).write_text("")
-    (tmp_path / "out" / "marks.csv").write_text("old")
+    monkeypatch.setattr(launch.shutil, "which", lambda name: None)
+    result = run(grade, tmp_path / "hand-ins", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "bubblewrap is not installed" in result.output and "--trust" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failing_round_leaves_the_old_pages(tmp_path, assignment, monkeypatch):
+    (tmp_path / "hand-ins" / "ann").mkdir(parents=True)
+    (tmp_path / "hand-ins" / "ann" / "soft_lookup.ipynb").write_text("")
+    made = Course("x", 1, (assignment,))
+    rounds.grade(made, tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None)
+    before = (tmp_path / "out" / "marks.csv").read_text()
+    assert "the file is empty" in before
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(grading.course, "add_assignments", full)
-    result = run(grade, tmp_path / "hand-ins", "--out", tmp_path / "out")
-    assert result.exit_code == 1
-    assert "No space left on device" in result.output
-    assert (tmp_path / "out" / "marks.csv").read_text() == "old"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["hand-ins", "out"]
-
-
-def test_a_missing_nbgrader_names_the_extra(tmp_path, monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "nbgrader", None)
-    assert "pip install 'attnbook[grade]'" in run(grade, tmp_path, "--out", tmp_path / "out").output
-
-
-def test_names_for_nbgrader_are_plain_and_different():
-    assert grading._names(["Ann Lee", "Ann_Lee", "ann-lee", "Zoë", "../x", "?"]) == {
-        "../x": "x", "?": "student", "Ann Lee": "Ann_Lee", "Ann_Lee": "Ann_Lee_2", "ann-lee": "ann-lee", "Zoë": "Zo"
-    }
+    monkeypatch.setattr(rounds, "write_class_page", full)
+    with pytest.raises(OSError):
+        rounds.grade(made, tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None)
+    assert (tmp_path / "out" / "marks.csv").read_text() == before
+    assert not list((tmp_path / "out").glob(".new-*"))
 
 
 def test_pages_and_tables_take_any_text(tmp_path):
-    one = Result("=cmd()", "s", "00.x", "<b>", 0.0, 2.0, '<script>alert("x")</script>', ())
-    report.write_csv(tmp_path / "marks.csv", [one])
+    outcome = Outcome("00.x", False, False, '<script>alert("x")</script>')
+    one = Mark("=cmd()", "s", "00.x", "<b>", 0.0, 2.0, '<script>alert("x")</script>', None, outcome)
+    pages.write_csv(tmp_path / "marks.csv", [one])
     assert "'=cmd()" in (tmp_path / "marks.csv").read_text()
-    report.write_feedback(tmp_path, "<i>Ann</i>", "ann", [one])
+    pages.write_feedback(tmp_path / "feedback" / "ann" / "index.html", "<i>Ann</i> \ud800", [one])
     page = (tmp_path / "feedback" / "ann" / "index.html").read_text()
     assert "<script>" not in page and "<i>Ann" not in page and "<b>" not in page
+
+
+@pytest.fixture(scope="module")
+def autumn(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("courses") / "autumn"
+    result = run(course, "new", folder, "--section", "soft_lookup", "--section", "scores", "--title", 'Att"ention')
+    assert result.exit_code == 0, result.output
+    assert "2 assignments, 5 exercises" in result.output
+    return folder
+
+
+@pytest.mark.slow
+def test_a_course_is_laid_out(autumn):
+    assert {path.name for path in autumn.iterdir()} == {"course.toml", "student", "instructor", "submissions"}
+    made = read_course(autumn)
+    assert made.title == 'Att"ention' and [one.name for one in made.assignments] == ["soft_lookup", "scores"]
+    assert made.assignments[0].points == {"00.weighted_sum": (1, 1), "00.temperature": (2, 2), "00.masked_softmax": (3, 3)}
+    student = (autumn / "student" / "soft_lookup.ipynb").read_text(encoding="utf-8")
+    assert "SOLUTION" not in student and "grade(" not in student and student.count("YOUR CODE HERE") == 3
+    assert "BEGIN SOLUTION" in (autumn / "instructor" / "soft_lookup.ipynb").read_text(encoding="utf-8")
+    assert str(made.seed) not in student
+    again = run(course, "new", autumn)
+    assert again.exit_code == 1 and "choose another folder" in again.output
+
+
+@pytest.mark.slow
+def test_no_two_courses_have_the_same_hidden_inputs(autumn, tmp_path):
+    run(course, "new", tmp_path / "spring", "--section", "soft_lookup")
+    one, other = read_course(autumn), read_course(tmp_path / "spring")
+    assert one.seed != other.seed
+    assert one.hidden_seed("00.temperature") != other.hidden_seed("00.temperature")
+    seeds = [one.hidden_seed(id) for id in exercises()]
+    assert len(set(seeds)) == len(seeds) and 0 not in seeds
+
+
+CHANGES = {
+    "unknown key": ('title = "', 'titel = "', "titel: not known; expected"),
+    "no seed": ("seed = ", "# seed = ", "seed: got None, expected a whole number"),
+    "unknown exercise": ('"00.temperature"', '"00.temperatur"', "points: the book has no exercise '00.temperatur'"),
+    "points": ('"00.temperature" = [2, 2]', '"00.temperature" = [2]', "00.temperature: got [2], expected [visible, hidden]"),
+    "date without zone": ("# due = 2027-01-31T23:59:00+01:00", "due = 2027-01-31", "due: got 2027-01-31, expected a date and time with a zone"),
+    "rule": ('repeated = "last"', 'repeated = "worst"', "rules.repeated: got 'worst', expected one of last, first, best"),
+    "limit": ("memory = 2048", "memory = -1", "memory: got -1, expected a number above 0"),
+    "limit of words": ("memory = 2048", 'memory = "much"', "limits.memory: got 'much', expected a number"),
+    "sandbox": ('# sandbox = "bubblewrap"', 'sandbox = "chroot"', "sandbox: got 'chroot', expected one of"),
+    "name": ('name = "scores"', 'name = "../scores"', "name: expected letters, digits, - and _"),
+    "twice": ('name = "scores"', 'name = "soft_lookup"', "two are named 'soft_lookup'"),
+    "no TOML": ("[rules]", "[rules", "course.toml:"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_course_file_with_a_mistake_says_which(autumn, tmp_path, name):
+    old, new, words = CHANGES[name]
+    text = (autumn / FILE).read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / FILE).write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(words)):
+        read_course(tmp_path)
+    result = run(course, "grade", tmp_path)
+    assert result.exit_code == 1 and result.output.startswith("Error: ")
+
+
+@pytest.mark.slow
+def test_assignments_can_be_joined_and_divided(autumn, tmp_path):
+    text = (autumn / FILE).read_text(encoding="utf-8")
+    text = text[: text.index("[[assignment]]")] + '''
+[[assignment]]
+name = "week-1"
+due = 2027-01-31T23:59:00+01:00
+[assignment.points]
+"03.content_weights" = [1.5, 3]
+"00.temperature" = [0, 2]
+'''
+    (tmp_path / FILE).write_text(text, encoding="utf-8")
+    result = run(course, "notebooks", tmp_path)
+    assert result.exit_code == 0, result.output
+    (one,) = read_course(tmp_path).assignments
+    assert [task.id for task in one.tasks] == ["00.temperature", "03.content_weights"] and one.most == 6.5
+    nb = nbformat.read(tmp_path / "student" / "week-1.ipynb", 4)
+    assert [cell.metadata.nbgrader.points for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("grade")] == [0, 1.5]
+    assert read_course(tmp_path).assignments[0].due.isoformat() == "2027-01-31T23:59:00+01:00"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("bubblewrap")
+def test_a_course_is_proved_to_mark_rightly(autumn, monkeypatch):
+    result = run(course, "check", autumn, "--assignment", "soft_lookup")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"soft_lookup: \d\d answers to 3 exercises, 0 faults", result.output)
+    assert "there is no" in run(course, "check", autumn / "x").output
+    assert "no assignment 'x'" in run(course, "check", autumn, "--assignment", "x").output
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("bubblewrap")
+def test_a_course_that_marks_wrongly_is_found_out(assignment, monkeypatch):
+    """A wrong answer that is right, one whose message is another, and a solution that is none."""
+    from dataclasses import replace
+
+    from attnbook.course import checking
+
+    first = assignment.tasks[0]
+    wrong = wrong_answers(find_book(), list(assignment.tasks))
+    wrong = {id: answers[:2] for id, answers in wrong.items()}
+    wrong[first.id] = [replace(wrong[first.id][0], code=solution_of(first)), replace(wrong[first.id][1], words="nobody says this")]
+    monkeypatch.setattr(checking, "wrong_answers", lambda book, tasks: wrong)
+    findings = check_course(Course("x", 5, (assignment,)), find_book(), "bubblewrap")
+    faults = [(one.answer, one.fault) for one in findings if one.fault]
+    assert len(faults) == 2 and faults[0][1] == "gets all points" and faults[1][1].startswith("the message does not name the mistake")
+    broken = solution_of(first).replace("return ", "return 2 * ")
+    monkeypatch.setattr(checking, "solution_of", lambda task: broken if task is first else solution_of(task))
+    findings = check_course(Course("x", 5, (assignment,)), find_book(), "bubblewrap")
+    assert any(one.answer == "the solution" and one.fault.startswith("does not get all points") for one in findings)
+
+
+def test_the_book_s_wrong_answers_become_cells():
+    tasks = [task for section in sections(find_book()) for task in section.tasks]
+    found = wrong_answers(find_book(), tasks)
+    assert set(found) == set(exercises()) and min(map(len, found.values())) >= 3
+    from tests.checks.wrong_answers import WRONG
+
+    assert {id: [(one.name, one.words) for one in answers] for id, answers in found.items()} == {id: [(name, words) for name, _, words in WRONG[id]] for id in found}
+
+
+@pytest.mark.slow
+def test_a_student_sees_the_verdicts_of_the_notebook(tmp_path, assignment):
+    from attnbook.checks import judge
+
+    wrong = wrong_answers(find_book(), list(assignment.tasks))["00.weighted_sum"][0]
+    answers = {"00.weighted_sum": wrong.code, "00.temperature": solution_of(assignment.tasks[1])}
+    path = tmp_path / "mine.ipynb"
+    path.write_bytes(notebook_with(assignment, answers))
+    result = run(check, path)
+    scope = {}
+    exec(wrong.code, scope)
+    assert result.exit_code == 1
+    assert result.output == f"{judge('00.weighted_sum', scope['weighted_sum'])}\n✓ 00.temperature: right.\n"
+    assert run(check, path, "--exercise", "00.temperature").exit_code == 0
+    path.write_bytes(notebook_with(assignment, {}))
+    assert run(check, path).output == "".join(f"○ {id}: not written yet. Replace the line that raises NotImplementedError.\n" for id in answers)
+
+
+@pytest.mark.slow
+def test_a_student_needs_no_checkout_of_the_book(tmp_path, assignment, monkeypatch):
+    from attnbook.course import own
+
+    def installed(*_):
+        raise ValueError("no book")
+
+    monkeypatch.setattr(own, "find_book", installed)
+    path = tmp_path / "mine.ipynb"
+    path.write_bytes(notebook_with(assignment, {task.id: solution_of(task) for task in assignment.tasks}))
+    assert run(check, path).output == "✓ 00.weighted_sum: right.\n✓ 00.temperature: right.\n"
+
+
+def test_notebooks_that_cannot_be_checked(tmp_path, assignment):
+    assert "is not there" in run(check, tmp_path / "x.ipynb").output
+    (tmp_path / "x.ipynb").write_text("")
+    assert "the file is empty" in run(check, tmp_path / "x.ipynb").output
+    (tmp_path / "x.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    assert "calls no check" in run(check, tmp_path / "x.ipynb").output
+    (tmp_path / "x.ipynb").write_bytes(notebook_with(assignment, {}))
+    assert "has no check of '99.x'" in run(check, tmp_path / "x.ipynb", "--exercise", "99.x").output
+
+
+def test_every_command_has_help():
+    for command in (["--help"], ["course", "--help"], ["course", "new", "--help"], ["course", "check", "--help"], ["course", "grade", "--help"], ["check", "--help"]):
+        assert CliRunner().invoke(main, command).exit_code == 0

@@ -1,22 +1,25 @@
 """What the grader makes of a handed-in notebook, without running it."""
 
 import json
+import os
+from datetime import datetime, timezone
 
 import nbformat
 import pytest
 
 from attnbook.course import source
+from attnbook.course.handins import find_hand_ins, safe_names
 from attnbook.course.made_up import made_up_class
-from attnbook.course.submissions import Unreadable, definitions, find_submissions, read_submission, restore
+from attnbook.course.submissions import LARGEST, Unreadable, definitions, parse_submission, restore
 
 
 @pytest.fixture(scope="module")
-def hand_ins(section):
-    return {student: text for student, (text, _) in made_up_class(section).items()}
+def hand_ins(assignment, section):
+    return {student: one.content for student, one in made_up_class(assignment, section).items()}
 
 
-def restored(section, text):
-    return restore(nbformat.reads(text, 4), section)
+def restored(assignment, content):
+    return restore(parse_submission(content), assignment)
 
 
 def names(nb):
@@ -29,11 +32,11 @@ ORDER = [f"00-{name}{part}" for name in ("weighted-sum", "temperature") for part
 @pytest.mark.parametrize(
     "student", ["right", "right in the chapter", "right without checks", "right without cell names", "edited checks"]
 )
-def test_the_checks_are_those_of_the_source(section, hand_ins, student):
-    nb, remarks = restored(section, hand_ins[student])
+def test_the_checks_are_those_of_the_source(assignment, hand_ins, student):
+    nb, remarks = restored(assignment, hand_ins[student])
     assert names(nb) == ORDER
     assert remarks == {}
-    tests = {cell.metadata.nbgrader.grade_id: cell for task in section.tasks for cell in task.tests}
+    tests = {cell.metadata.nbgrader.grade_id: cell for task in assignment.tasks for cell in task.tests}
     for cell in nb.cells:
         name = cell.metadata.get("nbgrader", {}).get("grade_id")
         if name in tests:
@@ -42,8 +45,8 @@ def test_the_checks_are_those_of_the_source(section, hand_ins, student):
     nbformat.validate(nb)
 
 
-def test_a_missing_answer_is_a_stub_with_a_remark(section, hand_ins):
-    nb, remarks = restored(section, hand_ins["answer deleted"])
+def test_a_missing_answer_is_a_stub_with_a_remark(assignment, hand_ins):
+    nb, remarks = restored(assignment, hand_ins["answer deleted"])
     assert set(remarks) == {"00.weighted_sum"}
     assert sorted(names(nb)) == sorted(ORDER)
     (stub,) = [cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == "00-weighted-sum"]
@@ -51,88 +54,96 @@ def test_a_missing_answer_is_a_stub_with_a_remark(section, hand_ins):
     assert "BEGIN SOLUTION" not in stub.source
 
 
-def test_no_solution_of_the_book_is_handed_to_anybody(section, hand_ins):
+def test_no_solution_of_the_book_is_handed_to_anybody(assignment, hand_ins):
     for student in ("untouched", "answer deleted"):
-        nb, _ = restored(section, hand_ins[student])
+        nb, _ = restored(assignment, hand_ins[student])
         text = next(c.source for c in nb.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "00-weighted-sum")
         assert "raise NotImplementedError" in text
         assert "@" not in text.replace("...", "")
 
 
-def test_cells_of_the_chapter_keep_only_definitions(section, hand_ins):
-    nb, _ = restored(section, hand_ins["right in the chapter"])
+def test_cells_of_the_chapter_keep_only_definitions(assignment, hand_ins):
+    nb, _ = restored(assignment, hand_ins["right in the chapter"])
     code = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
     assert "attnbook.setup(" not in code
     assert "fit(model" not in code
     assert "scratch = [1, 2, 3]" in code, "the student's own cells run"
 
 
-def test_own_cells_stay_in_their_place(section, hand_ins):
-    nb = nbformat.reads(hand_ins["right"], 4)
+def test_own_cells_stay_in_their_place(assignment, hand_ins):
+    nb = parse_submission(hand_ins["right"])
     place = next(i for i, c in enumerate(nb.cells) if c.metadata.get("nbgrader", {}).get("grade_id") == "00-weighted-sum")
     nb.cells.insert(place, nbformat.v4.new_code_cell("def helper(): pass"))
     nb.cells.insert(place + 2, nbformat.v4.new_code_cell("after = 1"))
-    made, _ = restore(nb, section)
+    made, _ = restore(nb, assignment)
     code = [cell.source.split("\n")[0] for cell in made.cells if cell.cell_type == "code"]
     assert code.index("def helper(): pass") < names(made).index("00-weighted-sum") + 1
     assert code[2] == "after = 1"
     assert names(made) == ORDER
 
 
-def test_a_copied_answer_cell_runs_but_has_no_name(section, hand_ins):
-    nb = nbformat.reads(hand_ins["right"], 4)
+def test_a_copied_answer_cell_runs_but_has_no_name(assignment, hand_ins):
+    nb = parse_submission(hand_ins["right"])
     place = next(i for i, c in enumerate(nb.cells) if c.metadata.get("nbgrader", {}).get("grade_id") == "00-weighted-sum")
     again = nbformat.from_dict({**nb.cells[place], "id": "again", "source": "def weighted_sum(weights, values):\n    return 2"})
     nb.cells.insert(place + 1, again)
-    made, _ = restore(nb, section)
+    made, _ = restore(nb, assignment)
     assert names(made) == ORDER
     assert any(cell.source == again.source and "nbgrader" not in cell.metadata for cell in made.cells)
 
 
-def test_a_check_above_its_answer_comes_after_it(section, hand_ins):
-    nb = nbformat.reads(hand_ins["right"], 4)
+def test_a_check_above_its_answer_comes_after_it(assignment, hand_ins):
+    nb = parse_submission(hand_ins["right"])
     place = next(i for i, c in enumerate(nb.cells) if c.metadata.get("nbgrader", {}).get("grade_id") == "00-weighted-sum-check")
     nb.cells.insert(0, nb.cells.pop(place))
-    made, _ = restore(nb, section)
+    made, _ = restore(nb, assignment)
     assert names(made) == ORDER
 
 
-def test_an_answer_turned_into_text_is_code_again(section, hand_ins):
-    nb = nbformat.reads(hand_ins["right"], 4)
+def test_an_answer_turned_into_text_is_code_again(assignment, hand_ins):
+    nb = parse_submission(hand_ins["right"])
     cell = next(c for c in nb.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "00-weighted-sum")
     cell.cell_type = "markdown"
     for name in ("outputs", "execution_count"):
         cell.pop(name)
-    made, _ = restore(nb, section)
+    made, _ = restore(nb, assignment)
     assert next(c for c in made.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "00-weighted-sum").cell_type == "code"
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "not appear to be JSON"),
-        (b"\xff\xfe\x00", "cannot be read as UTF-8"),
+        (b"", "the file is empty"),
+        (b" \n", "the file is empty"),
+        (b"hello", "not appear to be JSON"),
+        (b"\xff\xfe\x00", "not a Jupyter notebook"),
+        (b"\x80\x04\x95cposix", "not a Jupyter notebook"),
         (b"[1, 2]", "not a Jupyter notebook"),
         (b'"text"', "not a Jupyter notebook"),
+        (b"[" * 100_000, "not a Jupyter notebook"),
         (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "code"}]}', "not a Jupyter notebook"),
         (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": 3}', "not a Jupyter notebook"),
         (b'{"nbformat": 99, "cells": []}', "not a Jupyter notebook"),
+        (b"{" + bytes(LARGEST), "larger than 20 MB"),
     ],
+    ids=lambda value: str(value[:20]),
 )
-def test_what_is_no_notebook_says_why(tmp_path, content, words):
-    path = tmp_path / "x.ipynb"
-    path.write_bytes(content)
+def test_what_is_no_notebook_says_why(content, words):
     with pytest.raises(Unreadable, match=words):
-        read_submission(path)
+        parse_submission(content)
 
 
-def test_a_byte_order_mark_and_an_old_format_are_read(tmp_path, hand_ins):
-    path = tmp_path / "x.ipynb"
-    path.write_bytes(b"\xef\xbb\xbf" + hand_ins["right"].encode())
-    assert len(read_submission(path).cells) == len(json.loads(hand_ins["right"])["cells"])
-    old = nbformat.convert(nbformat.reads(hand_ins["right"], 4), 3)
-    path.write_text(nbformat.writes(old, version=3))
-    assert read_submission(path).nbformat == 4
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252"])
+def test_other_encodings_are_read(hand_ins, encoding):
+    nb = json.loads(hand_ins["right"])
+    nb["cells"][0]["source"] = "# caf\xe9"
+    text = json.dumps(nb, ensure_ascii=False)
+    assert parse_submission(text.encode(encoding, errors="replace")).cells[0].source == "# caf\xe9"
+
+
+def test_an_old_format_is_read(hand_ins):
+    old = nbformat.convert(parse_submission(hand_ins["right"]), 3)
+    assert parse_submission(nbformat.writes(old, version=3).encode()).nbformat == 4
 
 
 def test_definitions():
@@ -141,15 +152,80 @@ def test_definitions():
     assert definitions("%pip install x\nimport y") == ""
 
 
-def test_submissions_are_found_at_any_depth(tmp_path):
-    for name in ("ann/soft_lookup.ipynb", "bob/deep/00_attention/soft_lookup.ipynb", "bob/soft_lookup.ipynb", "cy/x.ipynb"):
+def found(folder, *assignments):
+    hand_ins, students, remarks = find_hand_ins(folder, assignments)
+    return [(one.student, one.assignment, one.path.relative_to(folder).as_posix()) for one in hand_ins], students, remarks
+
+
+def test_hand_ins_are_found_at_any_depth_and_under_any_name(tmp_path, assignment, hand_ins):
+    right = hand_ins["right"]
+    for name in ("ann/soft_lookup.ipynb", "bob/deep/00_attention/Kopie von X (2).ipynb", "bob/soft_lookup.ipynb", "cy/empty.IPYNB", "Zoë 李/a b.ipynb",
+                 "ann/.ipynb_checkpoints/soft_lookup-checkpoint.ipynb", "..dots/x.ipynb", "back\\slash/x.ipynb", "soft_lookup_dora (1).ipynb", "ed.ipynb"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
-    (tmp_path / "ann/.ipynb_checkpoints").mkdir()
-    (tmp_path / "ann/.ipynb_checkpoints/soft_lookup.ipynb").write_text("")
-    (tmp_path / "loose.ipynb").write_text("")
-    found, remarks = find_submissions(tmp_path, ["soft_lookup"])
-    assert [(one.student, one.path and one.path.relative_to(tmp_path).as_posix()) for one in found] == [
-        ("ann", "ann/soft_lookup.ipynb"), ("bob", "bob/deep/00_attention/soft_lookup.ipynb"), ("cy", None)
-    ]
-    assert len(remarks) == 3
+        (tmp_path / name).write_bytes(right)
+    (tmp_path / "notes.txt").write_text("")
+    got, students, remarks = found(tmp_path, assignment)
+    assert students == sorted(["ann", "bob", "cy", "Zoë 李", "back\\slash", "dora", "ed"])
+    assert [one[2] for one in got if one[0] == "bob"] == ["bob/soft_lookup.ipynb", "bob/deep/00_attention/Kopie von X (2).ipynb"]
+    assert len(got) == 8 and {one[1] for one in got} == {"soft_lookup"} and not remarks
+
+
+def test_links_are_not_followed(tmp_path, assignment, hand_ins):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "secret.ipynb").write_bytes(hand_ins["right"])
+    folder = tmp_path / "hand-ins"
+    for student in ("ann", "bob"):
+        (folder / student).mkdir(parents=True)
+    (folder / "ann" / "soft_lookup.ipynb").symlink_to(tmp_path / "elsewhere" / "secret.ipynb")
+    (folder / "bob" / "deep").symlink_to(tmp_path / "elsewhere")
+    (folder / "cy").symlink_to(tmp_path / "elsewhere")
+    got, students, remarks = found(folder, assignment)
+    assert got == [] and students == ["ann", "bob"]
+    assert len(remarks) == 2 and all("link" in remark for remark in remarks)
+
+
+def test_a_hand_in_belongs_where_its_cells_belong(tmp_path, hand_ins):
+    from attnbook.course.assignments import from_sections
+    from attnbook.course.checking import notebook_with
+    from attnbook.course.exercises import find_book, sections
+
+    first, second = from_sections(sections(find_book(), ["soft_lookup", "weights_as_explanation"]))
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "soft_lookup.ipynb").write_bytes(notebook_with(second, {}))
+    (tmp_path / "ann" / "any.ipynb").write_bytes(hand_ins["right without cell names"])
+    (tmp_path / "ann" / "weights_as_explanation (3).ipynb").write_bytes(b"no notebook")
+    (tmp_path / "ann" / "other.ipynb").write_bytes(b"no notebook")
+    got, _, remarks = found(tmp_path, first, second)
+    assert {(name, path) for _, name, path in got} == {
+        ("weights_as_explanation", "ann/soft_lookup.ipynb"), ("soft_lookup", "ann/any.ipynb"),
+        ("weights_as_explanation", "ann/weights_as_explanation (3).ipynb")}
+    assert remarks == ["ann/other.ipynb: belongs to no assignment (soft_lookup, weights_as_explanation), left out"]
+
+
+def test_times_come_from_the_file_or_the_table(tmp_path, assignment, hand_ins):
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "x.ipynb").write_bytes(hand_ins["right"])
+    os.utime(tmp_path / "ann" / "x.ipynb", (1_000_000_000, 1_000_000_000))
+    ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
+    assert one.time == datetime(2001, 9, 9, 1, 46, 40, tzinfo=timezone.utc)
+    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,2027-01-31T12:00:00+01:00\n")
+    ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
+    assert one.time == datetime(2027, 1, 31, 11, tzinfo=timezone.utc)
+    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,yesterday\n")
+    with pytest.raises(ValueError, match="line 2: expected the columns file and time"):
+        find_hand_ins(tmp_path, [assignment])
+
+
+def test_a_large_file_is_not_read_into_memory(tmp_path, assignment):
+    (tmp_path / "ann").mkdir()
+    with open(tmp_path / "ann" / "soft_lookup.ipynb", "wb") as file:
+        file.truncate(200 * 2**20)
+    ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
+    assert len(one.content()) == LARGEST + 1
+    assert one.sha != find_hand_ins(tmp_path, [assignment])[0][0].path.name
+
+
+def test_names_for_nbgrader_are_plain_and_different():
+    assert safe_names(["Ann Lee", "Ann_Lee", "ann-lee", "Zoë", "../x", "?"]) == {
+        "../x": "x", "?": "student", "Ann Lee": "Ann_Lee", "Ann_Lee": "Ann_Lee_2", "ann-lee": "ann-lee", "Zoë": "Zo"
+    }

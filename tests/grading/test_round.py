@@ -1,39 +1,30 @@
-"""A made-up class is graded with nbgrader: every mark, every page, and the same again."""
+"""A whole round in the sandbox: a made-up class, honest and hostile; what it leaves behind; killed and started again."""
 
 import csv
+import hashlib
 import json
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from attnbook.course import grading
+from attnbook.course import rounds, stamps
+from attnbook.course.assignments import Course
 from attnbook.course.commands import grade
-from attnbook.course.grade_one import Limits
-from attnbook.course.made_up import made_up_class, write_class
-from attnbook.course.nbgrader_course import gradebook
+from attnbook.course.handins import safe_names
+from attnbook.course.launch import Limits
+from attnbook.course.made_up import write_class
 
 from .conftest import IDS
 
-pytestmark = pytest.mark.slow
-
-WHY = {
-    "another format": "not a Jupyter notebook",
-    "always equal": "a Yes came back, expected a torch.Tensor",
-    "answer deleted": "the cell for your answer is missing from the notebook",
-    "ends its grader": "the notebook ended the process that graded it",
-    "crashing": "your code stopped with IndexError: list index out of range; line 2: return [][1]",
-    "edited checks": "None came back",
-    "empty file": "not a Jupyter notebook",
-    "endless loop": "the cell ran longer than 3 s and was stopped: an endless loop?",
-    "ends the kernel": "the notebook ended its own kernel",
-    "forged check": "None came back",
-    "not JSON": "not a Jupyter notebook",
-    "not Python": "NameError: name 'weighted_sum' is not defined",
-    "partly right": "with other inputs: ",
-    "untouched": "not written yet",
-    "wrong": "the shape is",
-}
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+LIMITS = Limits(seconds=4, notebook=90, memory=1024)
 
 
 def table(out):
@@ -41,120 +32,244 @@ def table(out):
         return list(csv.DictReader(file))
 
 
+def quiet(*_):
+    pass
+
+
 @pytest.fixture(scope="module")
-def graded(section, tmp_path_factory):
-    """(folder of hand-ins, what each must get, folder of the round, what it returned)."""
-    base = tmp_path_factory.mktemp("grading")
-    expected = write_class(base / "hand-ins", section)
-    (base / "hand-ins" / "absent").mkdir()
-    (base / "hand-ins" / "absent" / "holiday.ipynb").write_text("{}")
-    expected["absent"] = dict.fromkeys(IDS, 0.0)
-    lines = []
-    done = grading.grade_folder(base / "hand-ins", base / "out", tasks=IDS, limits=Limits(cell=3), say=lines.append)
-    assert len(lines) == len(expected)
-    return base / "hand-ins", expected, base / "out", done
+def course(assignment):
+    return Course("A class", 4711, (assignment,), limits=LIMITS)
 
 
-def test_every_mark_is_the_one_that_it_must_be(graded):
-    _, expected, out, _ = graded
-    marks = {student: {} for student in expected}
-    for row in table(out):
-        marks[row["student"]][row["exercise"]] = float(row["points"])
-    assert marks == expected
+@pytest.fixture(scope="module")
+def graded(course, assignment, section, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("round")
+    written = write_class(folder / "hand-ins", assignment, section)
+    (folder / "hand-ins" / "absent").mkdir()
+    (folder / "hand-ins" / "right" / "holiday.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    huge = folder / "hand-ins" / "200 MB"
+    huge.mkdir()
+    with open(huge / "soft_lookup.ipynb", "wb") as file:
+        file.truncate(200 * 2**20)
+    package = Path(rounds.__file__).parents[1]
+    before = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in package.rglob("*.py")}
+    done = rounds.grade(course, folder / "hand-ins", folder / "out", say=quiet)
+    assert {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in package.rglob("*.py")} == before
+    assert not os.path.exists("/tmp/attnbook-bomb")
+    return written, folder, done
 
 
-def test_the_table_adds_up(graded, section):
-    _, expected, out, _ = graded
-    rows = table(out)
-    assert list(rows[0]) == ["student", "section", "exercise", "points", "max", "total", "note"]
-    for row in rows:
-        assert float(row["total"]) == sum(expected[row["student"]].values())
-        assert (row["note"] == "") == (row["points"] == row["max"])
-    assert sum(float(row["max"]) for row in rows if row["student"] == "right") == section.points
+def test_every_hand_in_gets_the_marks_that_it_must_get(graded):
+    written, folder, _ = graded
+    marks = {student: {} for student in written}
+    for row in table(folder / "out"):
+        if row["student"] in written:
+            marks[row["student"]][row["exercise"]] = float(row["points"])
+    assert marks == {student: one.marks for student, one in written.items()}
 
 
-def test_every_lost_mark_has_its_reason(graded):
-    _, expected, out, done = graded
-    notes = {row["student"]: row["note"] for row in table(out) if row["exercise"] == IDS[0]}
-    for student, words in WHY.items():
-        assert words in notes[student], student
+def test_the_feedback_says_why(graded):
+    written, folder, _ = graded
+    notes = {row["student"]: row["note"] for row in table(folder / "out") if row["exercise"] == IDS[0]}
+    for student, one in written.items():
+        assert one.words in notes[student], f"{student}: {notes[student]}"
+        assert bool(notes[student]) == (one.marks[IDS[0]] < 2), f"{student}: {notes[student]}"
     assert notes["absent"] == "nothing was handed in"
-    assert any("holiday.ipynb" in remark for remark in done.remarks)
+    assert "larger than 20 MB" in notes["200 MB"]
+
+
+def test_the_table_adds_up(graded, assignment):
+    written, folder, _ = graded
+    rows = table(folder / "out")
+    assert list(rows[0]) == ["student", "assignment", "exercise", "points", "max", "total", "note"]
+    for row in rows:
+        if row["student"] in written:
+            assert float(row["total"]) == sum(written[row["student"]].marks.values())
+    assert sum(float(row["max"]) for row in rows if row["student"] == "right") == assignment.most
+    assert len(rows) == 2 * (len(written) + 2)
 
 
 def test_every_student_has_a_page(graded):
-    _, expected, out, _ = graded
-    names = grading._names(expected)
-    for student, marks in expected.items():
-        page = (out / "feedback" / names[student] / "index.html").read_text(encoding="utf-8")
-        assert f"Feedback for {student}" in page
-        assert f"{sum(marks.values()):g} of 6 points" in page
-        ran = student in ("right", "partly right", "endless loop", "crashing")
-        notebook = out / "feedback" / names[student] / "soft_lookup.html"
-        if ran:
-            assert 'href="soft_lookup.html"' in page
-            assert notebook.is_file()
-    shown = (out / "feedback" / "crashing" / "soft_lookup.html").read_text(encoding="utf-8")
-    assert "your code stopped with IndexError" in shown
-    assert "registry.py" not in shown, "the page shows the sentence, not the checker's stack"
+    written, folder, _ = graded
+    names = safe_names([*written, "absent", "200 MB"])
+    for student, one in written.items():
+        page = (folder / "out" / "feedback" / names[student] / "index.html").read_text(encoding="utf-8")
+        assert f"{sum(one.marks.values()):g} of 6 points" in page
+        assert "<script" not in page
+    page = (folder / "out" / "feedback" / names["crashing"] / "index.html").read_text()
+    assert "your code stopped with IndexError: list index out of range; line 2: return [][1]" in page
+
+
+def test_the_class_has_a_page(graded):
+    _, folder, done = graded
+    page = (folder / "out" / "class.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 2 and page.count('role="img" aria-label=') == 2
+    assert "equal to right" in page and "00.weighted_sum" in page and "What went wrong most often" in page
+    (group,) = done.equal["soft_lookup"]
+    assert {"right", "equal to right", "right from Colab"} <= set(group) and "wrong" not in group
 
 
 def test_nbgrader_s_gradebook_holds_the_same_marks(graded):
-    _, expected, out, _ = graded
-    names = grading._names(expected)
-    with gradebook(out) as book:
-        for student, marks in expected.items():
+    from nbgrader.api import Gradebook
+
+    written, folder, _ = graded
+    names = safe_names([*written, "absent", "200 MB"])
+    with Gradebook(f"sqlite:///{folder / 'out' / 'gradebook.db'}", "attnbook") as book:
+        for student, one in written.items():
             submission = book.find_submission("soft_lookup", names[student])
-            assert submission.score == sum(marks.values()), student
+            assert submission.score == sum(one.marks.values()), student
             assert not submission.needs_manual_grade
-    with sqlite3.connect(out / "gradebook.db") as base:
+
+
+def test_the_journal_is_whole(graded):
+    written, folder, _ = graded
+    with sqlite3.connect(folder / "out" / "journal.db") as base:
         assert base.execute("pragma integrity_check").fetchone() == ("ok",)
+        assert base.execute("select max(count) from outcome").fetchone() == (1,)
+        assert base.execute("select count(*) from mark").fetchone() == (2 * (len(written) + 2),)
 
 
 def test_nothing_but_the_round_is_left(graded):
-    hand_ins, expected, out, _ = graded
-    assert sorted(path.name for path in out.parent.iterdir()) == ["hand-ins", "out"]
-    assert {path.name for path in out.iterdir()} == {
-        "attnbook-grades", "autograded", "feedback", "gradebook.db", "marks.csv", "release", "source", "submitted"
-    }
+    _, folder, _ = graded
+    assert {path.name for path in (folder / "out").iterdir()} - {".lock", "journal.db-wal", "journal.db-shm"} == {
+        "attnbook-grades", "class.html", "feedback", "gradebook.db", "journal.db", "marks.csv"}
 
 
-def test_a_second_run_repeats_the_marks(graded, section, tmp_path):
-    _, _, out, _ = graded
-    again = ["right", "partly right", "endless loop", "ends the kernel", "not JSON"]
-    write_class(tmp_path / "hand-ins", section, again)
-    first = [row for row in table(out) if row["student"] in again]
-    arguments = [tmp_path / "hand-ins", "--out", tmp_path / "out", "--timeout", 3, "--exercise", IDS[0], "--exercise", IDS[1]]
+def test_what_is_known_is_not_judged_again(graded, course, tmp_path):
+    _, folder, _ = graded
+    before = table(folder / "out")
+    again = rounds.grade(course, folder / "hand-ins", folder / "out", say=quiet)
+    assert again.judged == 0 and table(folder / "out") == before
+
+
+@pytest.fixture
+def small(assignment, section, tmp_path):
+    write_class(tmp_path / "hand-ins", assignment, section, ["right", "wrong", "partly right"])
+    return tmp_path
+
+
+def counts(folder):
+    with sqlite3.connect(folder / "out" / "journal.db") as base:
+        return dict(base.execute("select exercise, sum(count) from outcome group by exercise"))
+
+
+def test_a_changed_check_is_judged_again_and_no_other(small, course, monkeypatch):
+    rounds.grade(course, small / "hand-ins", small / "out", say=quiet)
+    assert counts(small) == dict.fromkeys(IDS, 3)
+    true = stamps._code
+    monkeypatch.setattr(stamps, "_code", lambda id: true(id) + ("# mended" if id == IDS[1] else ""))
+    assert rounds.grade(course, small / "hand-ins", small / "out", say=quiet).judged == 3
+    assert counts(small) == {IDS[0]: 3, IDS[1]: 6}
+    assert rounds.grade(course, small / "hand-ins", small / "out", again=[IDS[0]], say=quiet).judged == 3
+    assert counts(small) == {IDS[0]: 6, IDS[1]: 6}
+    with pytest.raises(ValueError, match="regrade: no assignment has the exercise 'x'"):
+        rounds.grade(course, small / "hand-ins", small / "out", again=["x"])
+
+
+def test_a_new_hand_in_is_judged_alone(small, course, assignment, section):
+    rounds.grade(course, small / "hand-ins", small / "out", say=quiet)
+    write_class(small / "hand-ins", assignment, section, ["untouched"])
+    assert rounds.grade(course, small / "hand-ins", small / "out", say=quiet).judged == 1
+
+
+def test_two_rounds_at_a_time_are_refused(small, course):
+    (small / "out").mkdir()
+    (small / "out" / rounds.MARK).write_text("")
+    with rounds._alone(small / "out"), pytest.raises(ValueError, match="another round of grading is at work"):
+        rounds.grade(course, small / "hand-ins", small / "out", say=quiet)
+
+
+KILLED = """
+import sys
+from attnbook.course import rounds
+from attnbook.course.assignments import Course, from_sections
+from attnbook.course.exercises import find_book, sections
+from attnbook.course.launch import Limits
+if __name__ == "__main__":
+    parts = sections(find_book(), ["soft_lookup"], {ids})
+    course = Course("A class", 4711, from_sections(parts), limits=Limits(seconds=4, notebook=90, memory=1024))
+    rounds.grade(course, {hand_ins!r}, __import__("pathlib").Path({out!r}), say=lambda line: print(line, flush=True))
+"""
+
+
+def test_killed_at_any_moment_it_loses_nothing_and_judges_nothing_twice(course, assignment, section, tmp_path):
+    for copy in range(6):
+        for student, one in write_class(tmp_path / "once", assignment, section, ["right", "wrong"]).items() if not copy else ():
+            pass
+        for student in ("right", "wrong"):
+            nb = json.loads((tmp_path / "once" / student / "soft_lookup.ipynb").read_text())
+            nb["metadata"]["copy"] = copy  # another file, the same marks
+            target = tmp_path / "hand-ins" / f"{student} {copy}"
+            target.mkdir(parents=True)
+            (target / "soft_lookup.ipynb").write_text(json.dumps(nb))
+    script = tmp_path / "round.py"
+    script.write_text(KILLED.format(ids=IDS, hand_ins=str(tmp_path / "hand-ins"), out=str(tmp_path / "out")))
+    whole = rounds.grade(course, tmp_path / "hand-ins", tmp_path / "whole", say=quiet)
+    said = 0
+    for wanted in (1, 3, 0, 4, 2):  # lines to wait for before the blow
+        round_ = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+        for _ in range(wanted):
+            said += "of 2 right" in round_.stdout.readline()
+        time.sleep(0.3 * wanted)
+        round_.send_signal(signal.SIGKILL)
+        round_.wait()
+        round_.stdout.close()
+    done = rounds.grade(course, tmp_path / "hand-ins", tmp_path / "out", say=quiet)
+    assert 0 < done.judged < 12
+    with sqlite3.connect(tmp_path / "out" / "journal.db") as base:
+        assert base.execute("select count(*), max(count) from outcome").fetchone() == (24, 1)
+    assert table(tmp_path / "out") == table(tmp_path / "whole")
+    assert [(one.student, one.exercise, one.points) for one in done.marks] == [(one.student, one.exercise, one.points) for one in whole.marks]
+    assert not list((tmp_path / "out").glob(".new-*"))
+
+
+def test_a_cluster_gives_the_same_marks(small, course, tmp_path):
+    """Two workers of a Dask cluster on this machine."""
+    from distributed import LocalCluster
+
+    here = rounds.grade(course, small / "hand-ins", small / "here", say=quiet)
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=40) as cluster:
+        there = rounds.grade(course, small / "hand-ins", small / "there", scheduler=cluster.scheduler_address, say=quiet)
+    assert there.judged == 3 and table(small / "there") == table(small / "here")
+    assert here.judged == 3
+    with pytest.raises(ValueError, match="scheduler: no Dask scheduler answers at 'tcp://127.0.0.1:1'"):
+        from attnbook.course.workers import judge_all
+
+        list(judge_all([], scheduler="tcp://127.0.0.1:1"))
+
+
+def test_the_command(small):
+    arguments = [small / "hand-ins", "--out", small / "out", "--timeout", 4, "--exercise", IDS[0], "--exercise", IDS[1]]
     result = CliRunner().invoke(grade, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
-    assert "unprotected" in result.stderr
-    assert "right · soft_lookup: 6 of 6" in result.stdout
-    assert table(tmp_path / "out") == first
+    assert "right · soft_lookup: 2 of 2 right" in result.stdout
+    assert "marks: " in result.stdout and "unprotected" not in result.stderr
+    trusted = CliRunner().invoke(grade, [*map(str, arguments[:2]), str(small / "trusted"), *map(str, arguments[3:]), "--trust"])
+    assert trusted.exit_code == 0, trusted.output
+    assert "without a sandbox" in trusted.stderr
+    assert table(small / "trusted") == table(small / "out")
 
 
-def test_a_round_replaces_the_one_before(section, tmp_path):
-    write_class(tmp_path / "hand-ins", section, ["not JSON"])
-    for _ in range(2):
-        grading.grade_folder(tmp_path / "hand-ins", tmp_path / "out", tasks=IDS, say=lambda line: None)
-    (tmp_path / "hand-ins" / "not JSON" / "soft_lookup.ipynb").unlink()
-    (tmp_path / "hand-ins" / "empty").mkdir()
-    (tmp_path / "hand-ins" / "empty" / "soft_lookup.ipynb").write_text("")
-    grading.grade_folder(tmp_path / "hand-ins", tmp_path / "out", tasks=IDS, say=lambda line: None)
-    unreadable = "the file is not a Jupyter notebook (Notebook does not appear to be JSON)"
-    assert [row["note"] for row in table(tmp_path / "out")] == [unreadable] * 2 + ["nothing was handed in"] * 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["hand-ins", "out"]
+DIES = """
+import os
+from attnbook.course.judging import judge_notebook as honest
 
 
-def test_a_notebook_that_takes_too_long_in_all_is_stopped(section, tmp_path):
-    text, _ = made_up_class(section)["right"]
-    nb = json.loads(text)
-    stubborn = "import time\nwhile True:\n    try:\n        time.sleep(1)\n    except BaseException:\n        pass"
-    cell = {"cell_type": "code", "id": "stubborn", "metadata": {}, "execution_count": None, "outputs": [], "source": stubborn}
-    nb["cells"].insert(1, cell)
-    for student, content in (("slow", json.dumps(nb)), ("quick", text)):
-        (tmp_path / "hand-ins" / student).mkdir(parents=True)
-        (tmp_path / "hand-ins" / student / "soft_lookup.ipynb").write_text(content)
-    limits = Limits(cell=20, notebook=30)
-    done = grading.grade_folder(tmp_path / "hand-ins", tmp_path / "out", tasks=IDS, limits=limits, say=lambda line: None)
-    assert {(one.student, one.points) for one in done.results} == {("slow", 0.0), ("quick", 2.0), ("quick", 4.0)}
-    assert all("longer than 30 s in all" in one.note for one in done.results if one.student == "slow")
+def judge_notebook(job):
+    if b"return inputs[0]" in job.content and b"left" not in job.content:
+        os._exit(1)
+    return honest(job)
+"""
+
+
+def test_a_worker_that_dies_takes_only_its_own_notebook(small, course, monkeypatch):
+    from attnbook.course import workers
+
+    (small / "dies.py").write_text(DIES)
+    monkeypatch.syspath_prepend(small)
+    import dies
+
+    monkeypatch.setattr(workers, "judge_notebook", dies.judge_notebook)
+    done = rounds.grade(course, small / "hand-ins", small / "out", say=quiet, jobs=2)
+    assert {one.student for one in done.marks if "ended the process that graded it" in one.note} == {"wrong"}
+    assert sum(one.points for one in done.marks if one.student in ("right", "partly right")) == 6 + 5

@@ -15,8 +15,9 @@ MAY = {
     "tasks": {"resources"},
     "training": {"tasks"},  # the special ids and the shape of a batch; no model
     "figures": set(),
-    "checks": set(),
-    "course": {"checks"},
+    "sandbox": set(),
+    "checks": {"sandbox"},  # how a student's function is called, and what it costs
+    "course": {"checks", "sandbox"},
     "experiments": {"mechanisms", "models", "tasks", "training", "figures", "resources"},
     "resources": set(),
     "notebook": {"figures"},
@@ -27,7 +28,7 @@ LIGHT = {"torch"}
 COLAB = {"torch", "numpy", "matplotlib", "tqdm", "scipy", "pandas", "pooch", "accelerate", "safetensors", "click", "IPython",
          "matplotlib_inline", "psutil", "nbformat", "requests", "PIL", "sklearn"}
 # Imported inside the function that uses them, with an error that names the extra.
-LATE = {"sacrebleu", "tokenizers", "pycocoevalcap", "nbgrader", "jupytext", "nbclient", "jupyter_client", "nbconvert", "traitlets", "bs4", "gymnasium"}
+LATE = {"sacrebleu", "tokenizers", "pycocoevalcap", "nbgrader", "jupytext", "nbclient", "jupyter_client", "nbconvert", "traitlets", "bs4", "gymnasium", "distributed"}
 
 
 def part_of(path: Path, package: Path) -> str:

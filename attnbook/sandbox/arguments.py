@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["PLAIN_TENSORS", "copied", "spoiled"]
+__all__ = ["PLAIN_TENSORS", "copied", "overwrite", "spoiled"]
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 """What a check takes for a tensor: a subclass could do anything when it is looked at."""
@@ -30,7 +30,7 @@ def spoiled(name: str, before, after) -> str | None:
         kept = (before.shape, before.dtype, before.device) == (after.shape, after.dtype, after.device)
         if not kept or not torch.equal(before, after.detach()):
             return f"{in_place}: the caller's tensor is different now"
-        if after.requires_grad != before.requires_grad or after.grad is not None:
+        if after.requires_grad != before.requires_grad or (after.is_leaf and after.grad is not None):
             return f"your function leaves gradients on its argument {name}: work on a detached copy of it"
     elif isinstance(before, (list, tuple)):
         if not isinstance(after, (list, tuple)) or len(before) != len(after):
@@ -43,3 +43,26 @@ def spoiled(name: str, before, after) -> str | None:
     elif isinstance(before, (set, int, float, str)) and before != after and before == before:  # NaN is no change
         return in_place
     return None
+
+
+def overwrite(value, after) -> None:
+    """Make `value` look like `after`, in place: what a function in another process has done to its copy of the arguments."""
+    if isinstance(value, torch.Tensor) and isinstance(after, torch.Tensor):
+        if value.shape == after.shape and value.dtype == after.dtype:
+            with torch.no_grad():
+                torch.Tensor.copy_(value, after.detach())
+        else:
+            value.data = after.detach()
+        if value.is_leaf:
+            value.requires_grad_(after.requires_grad)
+            value.grad = after.grad
+    elif isinstance(value, (list, tuple)) and isinstance(after, (list, tuple)):
+        if type(value) is list:
+            value[:] = [one if type(one) is type(other) else other for one, other in zip(value, after)] + list(after[len(value) :])
+        for one, other in zip(value, after):
+            overwrite(one, other)
+            if type(value) is list and not isinstance(one, (torch.Tensor, list, tuple, dict, set)):
+                value[:] = after
+    elif type(value) in (dict, set) and type(after) is type(value):
+        value.clear()
+        value.update(after)

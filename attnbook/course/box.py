@@ -1,0 +1,136 @@
+"""The grader's end of a sandbox: runs a notebook's cells in it, takes functions out, and judges them here."""
+from __future__ import annotations
+
+import time
+
+from ..checks import judge
+from ..checks.verdict import MISTAKE, STOPPED, Mistake, Verdict
+from ..sandbox.channel import Channel
+from ..sandbox.guarded import StudentError
+from ..sandbox.peer import Broken, Peer, Remote
+from .launch import Limits, NoSandbox, start
+
+__all__ = ["Box", "Lost", "StartFailed"]
+
+_RESTARTS = 6
+
+
+class StartFailed(NoSandbox):
+    """Python did not start in the sandbox: a fault of the installation, never a student's."""
+
+
+class Lost(Exception):
+    """The sandbox is gone; the message says why, in words for the student. `overall`: nothing more can be done for the notebook."""
+
+    def __init__(self, message, overall=False):
+        super().__init__(message)
+        self.overall = overall
+
+
+class Box:
+    """One notebook's sandbox. When its code ends it, the next use starts another and runs the earlier cells again.
+
+    Use it as a context; leaving it ends every process.
+    """
+
+    def __init__(self, kind: str, limits: Limits, image: str | None = None):
+        self._kind, self._limits, self._image = kind, limits, image
+        self._started, self._peer, self._cells, self._starts = None, None, [], 0
+        self._end = time.monotonic() + limits.notebook
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._close()
+
+    def run(self, code: str) -> str | None:
+        """Run a cell; returns the error that it stopped with, in words, or None. Raises Lost; then the cell is never run again."""
+        error = self._ask({"do": "cell", "source": code}, "the cell")
+        self._cells.append(code)
+        return error if isinstance(error, str) else None
+
+    def judge(self, id: str, name: str, seed: int) -> Verdict:
+        """The verdict on the function of this name. Raises Lost when judging it ended the sandbox."""
+        answer = self._ask({"do": "take", "name": name}, "the cell")
+        if not isinstance(answer, Remote):
+            if answer == "missing":
+                return Verdict(id, STOPPED, f"there is no function {name}: has its cell an error, or was it renamed?")
+            return Verdict(id, MISTAKE, f"{name} is {'None' if answer is None else type(answer).__name__}, expected your function")
+        self._limit(self._limits.seconds)
+        try:
+            verdict = judge(id, answer, seed)
+            self._ask({"do": "forget"}, "your function")
+            self._peer.forget()
+            return verdict
+        except Broken as broken:
+            raise self._lost(broken, "your function") from None
+
+    def _ask(self, head, what):
+        self._ready()
+        self._limit(self._limits.seconds)
+        try:
+            return self._peer.request(head)
+        except Broken as broken:
+            raise self._lost(broken, what) from None
+        except StudentError as error:  # the cell has left something that cannot be handed over
+            raise self._lost(Broken("garbled", str(error)), what) from None
+        except Exception as error:
+            raise self._lost(Broken("garbled", str(error)), what) from None
+
+    def _ready(self):
+        if self._peer is not None:
+            return
+        if self._starts > _RESTARTS:
+            raise Lost(f"the notebook ended its sandbox {self._starts} times and was given up", overall=True)
+        self._starts += 1
+        self._started = start(self._kind, self._limits, self._image)
+        channel = Channel(self._started.read, self._started.write)
+        self._peer = Peer(channel, lambda function, given, named, seed: function(*given, **named), passing=(Mistake,))
+        try:
+            channel.deadline = time.monotonic() + self._limits.startup
+            self._peer.request({"do": "hello"})
+        except Broken as broken:
+            said = self._started.said.decode(errors="replace").strip().splitlines()[-1:] or [str(broken)]
+            self._close()
+            raise StartFailed(f"sandbox: Python did not start in it ({said[0][:300]})") from None
+        for code in self._cells:
+            self._limit(self._limits.seconds)
+            try:
+                self._peer.request({"do": "cell", "source": code})
+            except Broken as broken:
+                raise self._lost(broken, "the cell") from None
+
+    def _limit(self, seconds):
+        left = self._end - time.monotonic()
+        if left <= 0:
+            self._close()
+            raise Lost(f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped", overall=True)
+        self._peer.channel.deadline = time.monotonic() + min(seconds, left)
+
+    def _lost(self, broken, what):
+        """Why the sandbox is gone, in words; it is closed."""
+        process = self._started.process
+        if broken.kind == "ended" and not self._started.why:
+            for _ in range(50):  # the watch may be a moment behind
+                if self._started.why or process.poll() is not None:
+                    break
+                time.sleep(0.01)
+        why, late = self._started.why, time.monotonic() >= self._end
+        self._close()
+        if why:
+            return Lost(why)
+        if broken.kind == "time" and late:
+            return Lost(f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped", overall=True)
+        if broken.kind == "time":
+            return Lost(f"{what} ran longer than {self._limits.seconds:g} s and was stopped: an endless loop?")
+        if broken.kind == "ended":
+            return Lost(f"{what} ended the Python process (exit, a crash, or too much memory)")
+        return Lost(f"{what} disturbed the connection to the grader ({str(broken)[:120]})")
+
+    def _close(self):
+        if self._peer is not None:
+            self._peer.channel.close()
+        if self._started is not None:
+            self._started.close()
+        self._peer = self._started = None

@@ -1,0 +1,126 @@
+"""Judging one notebook: its cells run in a sandbox, its answers are judged outside of it."""
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from ..checks.verdict import Verdict
+from .assignments import Assignment
+from .box import Box, Lost
+from .launch import Limits
+from .likeness import plain, uses_library
+from .submissions import Unreadable, parse_submission, restore
+
+__all__ = ["Job", "Outcome", "judge_notebook"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One notebook to judge, with all that a worker needs: it may be another machine.
+
+    content: the bytes that were handed in
+    tasks:   ids of the exercises to judge
+    seeds:   by exercise id, of the hidden check; without one it is left out
+    """
+
+    content: bytes
+    assignment: Assignment
+    tasks: tuple[str, ...]
+    seeds: dict[str, int]
+    limits: Limits
+    sandbox: str
+    image: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found about one exercise of one notebook.
+
+    visible, hidden: whether the two checks passed
+    note:            "" or the first mistake, in words for the student
+    remark:          what else the student and the instructor should know
+    library:         the name of the book's own that the answer uses, or ""
+    print:           of the answer without comments and layout, to find equal ones; "" for an answer that is not written
+    """
+
+    exercise: str
+    visible: bool
+    hidden: bool
+    note: str
+    remark: str = ""
+    library: str = ""
+    print: str = ""
+
+
+def judge_notebook(job: Job) -> list[Outcome]:
+    """Judge the exercises `job.tasks` of one notebook.
+
+    Never raises for what a student handed in: whatever happens ends in an outcome with a reason. Raises StartFailed when the
+    sandbox itself does not start.
+    """
+    wanted = [task for task in job.assignment.tasks if task.id in job.tasks]
+    try:
+        nb, remarks = restore(parse_submission(job.content), job.assignment)
+    except Unreadable as error:
+        return [Outcome(task.id, False, False, str(error)) for task in wanted]
+    found, stopped, overall = {}, {}, ""
+    by_check = {f"{task.key}-check": (task, 0) for task in wanted}
+    by_check |= {f"{task.key}-hidden": (task, job.seeds[task.id]) for task in wanted if task.id in job.seeds}
+    by_answer = {task.key: task for task in job.assignment.tasks}
+    with Box(job.sandbox, job.limits, job.image) as box:
+        for place, cell in enumerate(nb.cells):
+            name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+            try:
+                if overall:
+                    raise Lost(overall, overall=True)
+                if name in by_check:
+                    task, seed = by_check[name]
+                    found[name] = _verdict(box, task, seed, found.get(f"{task.key}-check"), stopped.get(task.id))
+                elif cell.cell_type == "code" and not name.endswith(("-check", "-hidden")):
+                    said = box.run(cell.source)
+                    if said and name in by_answer:
+                        stopped[by_answer[name].id] = f"your cell stopped with {said}"
+            except Lost as lost:
+                overall = str(lost) if lost.overall else ""
+                if name in by_check:
+                    found[name] = lost
+                elif name in by_answer:
+                    stopped[by_answer[name].id] = str(lost)
+    return [_outcome(task, found, stopped, remarks, nb, job.assignment) for task in wanted]
+
+
+def _verdict(box, task, seed, before, stopped):
+    if isinstance(before, Lost):  # it would only be lost again
+        return before
+    verdict = box.judge(task.id, task.function, seed)
+    if stopped and verdict.message.startswith("there is no function"):
+        return Verdict(task.id, verdict.status, stopped)
+    return verdict
+
+
+def _outcome(task, found, stopped, remarks, nb, assignment):
+    visible, hidden = (found.get(f"{task.key}{part}") for part in ("-check", "-hidden"))
+    passed = [isinstance(one, Verdict) and one.passed for one in (visible, hidden)]
+    note = ""
+    for one, right, before in ((visible, passed[0], ""), (hidden, passed[1], "with other inputs: ")):
+        if not right and not note:
+            note = before + tidy(one.message if isinstance(one, Verdict) else str(one or "it was not reached"))
+    answer = next((cell.source for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == task.key), "")
+    own = [cell.source for cell in nb.cells if cell.cell_type == "code"]
+    written = "not written" not in note
+    return Outcome(
+        task.id,
+        *passed,
+        remarks.get(task.id) or note if not all(passed) else "",
+        library=uses_library(answer, own, task) if written else "",
+        print=hashlib.sha256(plain(answer).encode(errors="replace")).hexdigest()[:16] if written else "",
+    )
+
+
+def tidy(text: str) -> str:
+    """A message without what a terminal or a page could take for something else, and not longer than a paragraph."""
+    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", "", str(text))
+    return text if len(text) <= 600 else text[:597] + "..."
+
+

@@ -1,0 +1,118 @@
+"""Whose answer it is: answers that use the book's own implementation, and answers that are equal.
+
+Both read the code and do not run it. They point an instructor to something; they prove nothing, and can be fooled.
+"""
+from __future__ import annotations
+
+import ast
+import re
+
+from .exercises import Task
+
+__all__ = ["plain", "uses_library"]
+
+FREE = ("attnbook", "attnbook.setup", "attnbook.checks", "attnbook.figures")
+"""Parts of the package that are no solution of anything."""
+_TRICKS = re.compile(r"import_module|__import__|sys\.modules|importlib|\beval\b|\bexec\b")
+
+
+def plain(code: str) -> str:
+    """The code without comments, docstrings and layout; as it is when it is not Python."""
+    tree = _parse(code)
+    if tree is None:
+        return code.strip()
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)) and body and isinstance(body[0], ast.Expr):
+            if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str) and len(body) > 1:
+                body.pop(0)
+    return ast.unparse(tree)
+
+
+def uses_library(answer: str, cells: list[str], task: Task) -> str:
+    """The name from attnbook that the answer reaches, directly or through names of other cells; "" if none.
+
+    What the exercise's own cell imports is allowed. An import hidden in a string counts as one.
+    """
+    trees = {code: _parse(code) for code in (*cells, answer)}
+    allowed = set(_imported(_parse(task.solution.source)))
+    imported, defined = {}, {}
+    for tree in trees.values():
+        if tree is not None:
+            imported.update(_imported(tree))
+            for node in tree.body:
+                for name in _targets(node):
+                    defined.setdefault(name, []).append(node)
+    tree = trees[answer]
+    if tree is None:
+        return ""
+    seen, queue = set(), [tree]
+    while queue:
+        node = queue.pop()
+        for name, full in _imported(node).items():
+            if name not in allowed:
+                return full
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and _hidden(part.value) and _TRICKS.search(ast.unparse(node)):
+                return part.value[:60]
+            full = _dotted(part, imported)
+            if full:
+                return full
+            if isinstance(part, ast.Name) and part.id not in seen:
+                seen.add(part.id)
+                if part.id in imported and part.id not in allowed and not _free(imported[part.id]):
+                    return imported[part.id]
+                queue += defined.get(part.id, ())
+    return ""
+
+
+def _parse(code):
+    """The tree of a cell without IPython's own lines; None if it is not Python."""
+    try:
+        return ast.parse(re.sub(r"^(\s*)[%!].*$", r"\1pass", code, flags=re.MULTILINE))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _imported(tree):
+    """{name: what of attnbook it stands for}."""
+    found = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Import):
+            found.update({(one.asname or one.name.split(".")[0]): one.name for one in node.names if _ours(one.name) and not _free(one.name)})
+        elif isinstance(node, ast.ImportFrom) and _ours(node.module or "") and not node.level:
+            names = {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+            found.update({name: full for name, full in names.items() if not _free(node.module) or node.module == "attnbook" and not _free(full)})
+    return found
+
+
+def _dotted(node, imported):
+    """attnbook.mechanisms.attend, written out after `import attnbook`."""
+    if not isinstance(node, ast.Attribute):
+        return ""
+    text = ast.unparse(node)
+    first, _, rest = text.partition(".")
+    full = f"{imported.get(first, first)}.{rest}"
+    return full if _ours(full) and re.fullmatch(r"[\w.]+", full) and not _free(full) and full.count(".") >= 1 else ""
+
+
+def _hidden(text):
+    """Whether a text names the package: it may be imported by that name."""
+    return "attnbook" in text and (text == "attnbook" or not _free(text))
+
+
+def _ours(name):
+    return name == "attnbook" or name.startswith("attnbook.")
+
+
+def _free(name):
+    return any(name == one or one != "attnbook" and name.startswith(one + ".") for one in FREE)
+
+
+def _targets(node):
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+    return []

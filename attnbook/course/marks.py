@@ -1,0 +1,93 @@
+"""From what was found to what counts: points, lateness, repeated hand-ins, and answers that are the library's or another's."""
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+from .assignments import Assignment, Rules
+from .handins import HandIn
+from .judging import Outcome
+
+__all__ = ["Mark", "equal_answers", "marks_of"]
+
+ABSENT = "nothing was handed in"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The marks of one student for one exercise.
+
+    points, most: with all rules applied, and what could be had
+    note:         "" when everything is right and in time, else why marks are missing or what the instructor should look at
+    hand_in:      the one that counts; None if there is none
+    outcome:      what was found in it
+    """
+
+    student: str
+    assignment: str
+    exercise: str
+    title: str
+    points: float
+    most: float
+    note: str
+    hand_in: HandIn | None = None
+    outcome: Outcome | None = None
+
+
+def marks_of(student: str, assignment: Assignment, hand_ins: list[HandIn], outcomes, rules: Rules) -> list[Mark]:
+    """The marks of a student for an assignment.
+
+    hand_ins: the student's for this assignment, in any order
+    outcomes: {sha: {exercise: Outcome}}
+    """
+    tries = [_tried(student, assignment, one, outcomes[one.sha], rules) for one in sorted(hand_ins, key=lambda one: (one.time, one.path))]
+    if not tries:
+        return [Mark(student, assignment.name, task.id, task.title, 0.0, sum(assignment.points[task.id]), ABSENT) for task in assignment.tasks]
+    if rules.repeated == "first":
+        return tries[0]
+    if rules.repeated == "last":
+        return tries[-1]
+    return max(tries, key=lambda marks: sum(one.points for one in marks))
+
+
+def equal_answers(hand_ins: list[HandIn], outcomes, least: int = 2) -> list[list[str]]:
+    """Groups of students whose answers to at least `least` exercises (or all there are) of an assignment are all equal.
+
+    Equal means: the same but for comments, docstrings and layout. Short right answers may be equal by chance.
+    """
+    groups: dict[tuple, set[str]] = defaultdict(set)
+    for one in hand_ins:
+        found = outcomes[one.sha]
+        prints = tuple((id, found[id].print) for id in sorted(found) if found[id].print)
+        if prints and len(prints) >= min(least, len(found)):
+            groups[prints].add(one.student)
+    return sorted(sorted(group) for group in groups.values() if len(group) > 1)
+
+
+def _tried(student, assignment, hand_in, outcomes, rules):
+    share, late = _share(assignment, hand_in, rules)
+    marks = []
+    for task in assignment.tasks:
+        outcome, pair = outcomes[task.id], assignment.points[task.id]
+        points = share * sum(most for most, passed in zip(pair, (outcome.visible, outcome.hidden)) if passed)
+        notes = [outcome.note, outcome.remark]
+        if outcome.library:
+            notes.append(f"uses {outcome.library}, the book's own implementation")
+            points = 0.0 if rules.library == "zero" else points
+        if points or outcome.visible or outcome.hidden:
+            notes.append(late)
+        marks.append(Mark(student, assignment.name, task.id, task.title, round(points, 4), sum(pair), "; ".join(filter(None, notes)), hand_in, outcome))
+    return marks
+
+
+def _share(assignment, hand_in, rules):
+    """(share of the marks that is left, in words)."""
+    if assignment.due is None or hand_in.time <= assignment.due:
+        return 1.0, ""
+    days = math.ceil((hand_in.time - assignment.due).total_seconds() / 86400)
+    said = f"{days} day{'s' if days > 1 else ''} late"
+    if days > rules.latest_days:
+        return 0.0, f"{said}: no marks after {rules.latest_days:g} days"
+    share = max(0.0, 1 - rules.late_per_day * days)
+    return share, f"{said}: {100 * share:g} % of the marks"

@@ -1,0 +1,201 @@
+"""A round of grading: hand-ins in; journal, marks, feedback and a gradebook out. It may be killed at any moment and started again."""
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from .assignments import Course
+from .handins import HandIn, find_hand_ins, safe_names
+from .journal import Journal
+from .judging import Job
+from .launch import choose
+from .marks import Mark, equal_answers, marks_of
+from .pages import write_class_page, write_csv, write_feedback
+from .stamps import stamp
+from .workers import judge_all
+
+__all__ = ["MARK", "Round", "chosen", "grade"]
+
+MARK = "attnbook-grades"
+"""A file that says: this folder was written by a round of grading, and the next round goes on in it."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round found.
+
+    marks:   one a student and exercise
+    judged:  how many notebooks were judged in this round; the others were known
+    equal:   {assignment: groups of students with equal answers}
+    remarks: on files that were left out, and on what could not be written
+    """
+
+    marks: list[Mark]
+    judged: int
+    equal: dict[str, list[list[str]]]
+    remarks: list[str]
+
+
+def grade(course: Course, submissions: Path, out: Path, *, trust=False, jobs=None, scheduler=None, again=(), only=None, say=print) -> Round:
+    """Judge what was not judged yet in the folder `submissions`, and write the folder `out`.
+
+    out:   gets journal.db, marks.csv, class.html, feedback/STUDENT/index.html and nbgrader's gradebook.db
+    trust: run students' code without a sandbox
+    again: ids of exercises to judge again
+    only:  names of the assignments to grade; default: those that anybody handed in
+    Raises ValueError for folders that cannot be used, NoSandbox.
+    """
+    sandbox = choose(course.sandbox if not trust else "none", trust)
+    assignments = chosen(course, only)
+    _known(again, assignments)
+    _usable(out)
+    found, students, remarks = find_hand_ins(submissions, assignments)
+    if not only:
+        given = {one.assignment for one in found}
+        assignments = [one for one in assignments if one.name in given]
+    if not assignments:
+        raise ValueError("; ".join([f"submissions: {submissions} holds no notebook of an assignment", *remarks[:5]]))
+    out.mkdir(parents=True, exist_ok=True)
+    with _alone(out):
+        (out / MARK).write_text("Written by attnbook. The next round of grading goes on from the journal in this folder.\n")
+        journal = Journal(out / "journal.db")
+        try:
+            for id in again:
+                journal.forget(id)
+            judged = _judge(journal, course, assignments, found, sandbox, jobs, scheduler, say)
+            outcomes = {one.name: journal.outcomes(one.name) for one in assignments}
+            own = defaultdict(list)
+            for hand in found:
+                own[hand.student, hand.assignment].append(hand)
+            marks = [mark for student in students for one in assignments
+                     for mark in marks_of(student, one, own[student, one.name], outcomes[one.name], course.rules)]
+            equal = {one.name: equal_answers([hand for hand in found if hand.assignment == one.name], outcomes[one.name]) for one in assignments}
+            done = Round(marks, judged, equal, remarks)
+            journal.write_marks(
+                [(one.student, one.assignment, one.sha, one.path.name, one.time.isoformat()) for one in found],
+                [(one.student, one.assignment, one.exercise, one.hand_in and one.hand_in.sha, one.points, one.most, one.note) for one in marks])
+            _write(out, course, assignments, students, done)
+        finally:
+            journal.close()
+    return done
+
+
+def _judge(journal, course, assignments, found: list[HandIn], sandbox, jobs, scheduler, say):
+    """Judge every notebook once, and write down what is found as soon as it is."""
+    stamps = {one.name: {task.id: stamp(task.id, course.hidden_seed(task.id)) for task in one.tasks} for one in assignments}
+    by_name, queue = {one.name: one for one in assignments}, {}
+    for one in found:
+        ids = journal.missing(one.assignment, one.sha, stamps[one.assignment])
+        if ids:
+            queue[one.assignment, one.sha] = one, ids
+
+    def all_jobs():
+        for one, ids in queue.values():
+            seeds = {id: course.hidden_seed(id) for id in ids}
+            yield one, Job(one.content(), by_name[one.assignment], ids, seeds, course.limits, sandbox, course.image)
+
+    known = len({(one.assignment, one.sha) for one in found}) - len(queue)
+    if known:
+        say(f"{known} notebooks are in the journal already")
+    with tqdm(total=len(queue), desc="judged", unit=" notebooks", disable=None) as bar:
+        for one, outcomes in judge_all(all_jobs(), count=jobs, scheduler=scheduler):
+            journal.record(one.assignment, one.sha, stamps[one.assignment], outcomes)
+            bar.update()
+            if bar.disable:
+                passed = sum(outcome.visible and outcome.hidden for outcome in outcomes)
+                say(f"{one.student} · {one.assignment}: {passed} of {len(outcomes)} right")
+    return len(queue)
+
+
+def _write(out, course, assignments, students, done):
+    """Marks and pages, each complete before it gets its name."""
+    ids = safe_names(students)
+    work = Path(tempfile.mkdtemp(prefix=".new-", dir=out)).resolve()
+    try:
+        write_csv(work / "marks.csv", done.marks)
+        write_class_page(work / "class.html", course, assignments, done)
+        by_student = {student: [] for student in students}
+        for mark in done.marks:
+            by_student[mark.student].append(mark)
+        for student, id in ids.items():
+            write_feedback(work / "feedback" / id / "index.html", student, by_student[student])
+        with contextlib.suppress(ImportError):
+            _gradebook(work, assignments, ids, done)
+        for name in ("marks.csv", "class.html", "gradebook.db", "feedback"):
+            if (work / name).exists():
+                _put(work / name, out / name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _gradebook(work, assignments, ids, done):
+    """nbgrader's own gradebook with the same marks, for whoever uses its tools."""
+    from . import nbgrader_course
+
+    try:
+        nbgrader_course.need_nbgrader()
+    except ImportError:
+        done.remarks.append("nbgrader is not installed: there is no gradebook.db of its kind (pip install 'attnbook[grade]')")
+        raise
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nbformat and SQLAlchemy talk about nbgrader's code
+        folder = Path(folder).resolve()
+        nbgrader_course.add_assignments(folder, assignments)
+        nbgrader_course.record(folder, assignments, [(ids[one.student], one) for one in done.marks])
+        shutil.copyfile(folder / "gradebook.db", work / "gradebook.db")
+
+
+def _put(new, old):
+    """Put a finished file or folder in the place of the old one."""
+    if old.is_dir():
+        aside = new.with_name(new.name + "-old")
+        os.replace(old, aside)
+        os.replace(new, old)
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        os.replace(new, old)
+
+
+def chosen(course, only):
+    """The assignments of these names; all without any. ValueError for a name that the course does not have."""
+    known = [one.name for one in course.assignments]
+    for name in only or ():
+        if name not in known:
+            raise ValueError(f"assignment: the course has no assignment {name!r}; it has {', '.join(known)}")
+    return [one for one in course.assignments if not only or one.name in only]
+
+
+def _known(ids, assignments):
+    known = [task.id for one in assignments for task in one.tasks]
+    for id in ids:
+        if id not in known:
+            raise ValueError(f"regrade: no assignment has the exercise {id!r}; there are {', '.join(known)}")
+
+
+def _usable(out: Path):
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"out: {out} is a file, expected a folder")
+    if out.is_dir() and any(out.iterdir()) and not (out / MARK).is_file():
+        raise ValueError(f"out: {out} holds files that no round of grading wrote; choose another folder")
+
+
+@contextlib.contextmanager
+def _alone(out: Path):
+    """One round at a time in a folder. The lock goes with the process, however it ends."""
+    with open(out / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(f"out: another round of grading is at work in {out}") from None
+        for left in out.glob(".new-*"):  # of a round that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        yield

@@ -1,0 +1,115 @@
+"""Many notebooks at a time: on the cores of this computer, or on those of a Dask cluster."""
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+
+from .judging import Job, Outcome, judge_notebook
+
+__all__ = ["judge_all"]
+
+_LOCK = threading.Lock()
+_LOST = "the notebook ended the process that graded it"
+
+
+def judge_all(jobs: Iterable[tuple[object, Job]], *, count: int | None = None, scheduler: str | None = None) -> Iterator[tuple[object, list[Outcome]]]:
+    """Judge the notebooks; yields (key, outcomes) in the order in which they are done.
+
+    count:     processes; default one for each core
+    scheduler: address of a Dask scheduler, as tcp://127.0.0.1:8786, whose workers have this package
+    """
+    if scheduler:
+        yield from _on_cluster(jobs, scheduler)
+    else:
+        yield from _here(jobs, count or os.cpu_count() or 1)
+
+
+def _here(jobs, count):
+    """In processes of our own. One that dies takes the jobs along that wait in it; each of them is tried once more, alone."""
+    suspects, waiting = [], iter(jobs)
+    while True:
+        with _pool(count) as pool:
+            running, broken = {}, False
+            for key, job, outcomes in _window(pool.submit, waiting, 2 * count, running):
+                if outcomes is None:
+                    suspects.append((key, job))
+                    broken = True
+                else:
+                    yield key, outcomes
+        if not broken:
+            break
+    for key, job in suspects:
+        with _pool(1) as pool:
+            try:
+                outcomes = pool.submit(judge_notebook, job).result()
+            except BrokenProcessPool:
+                outcomes = [Outcome(id, False, False, _LOST) for id in job.tasks]
+        yield key, outcomes
+
+
+def _window(submit, waiting, width, running):
+    """Keep `width` jobs under way; yields (key, job, outcomes), None for those whose process died. Then nothing more is begun."""
+    open_ = True
+    while open_ or running:
+        while open_ and len(running) < width:
+            entry = next(waiting, None)
+            if entry is None:
+                open_ = False
+                break
+            try:
+                running[submit(judge_notebook, entry[1])] = entry
+            except BrokenProcessPool:
+                yield *entry, None
+                open_ = False
+        if not running:
+            return
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            key, job = running.pop(future)
+            try:
+                yield key, job, future.result()
+            except BrokenProcessPool:
+                open_ = False
+                yield key, job, None
+
+
+def _pool(count):
+    # spawn: a process that has PyTorch's threads must not be forked
+    return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+
+
+def _begin():
+    """In a new process: one thread for PyTorch, and no life without the process that started it."""
+    import torch
+
+    torch.set_num_threads(1)
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
+def _on_cluster(jobs, address):
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError("--scheduler needs Dask: pip install 'attnbook[cluster]'") from error
+    try:
+        client = Client(address, timeout=30)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"scheduler: no Dask scheduler answers at {address!r} ({error})") from None
+    with client:
+        width = 2 * max(1, sum(client.nthreads().values()))
+        executor = client.get_executor(pure=False)
+        for key, _, outcomes in _window(lambda _, job: executor.submit(_alone, job), iter(jobs), width, {}):
+            yield key, outcomes
+
+
+def _alone(job):
+    """A Dask worker may have several threads; a check needs its process to itself."""
+    import torch
+
+    with _LOCK:
+        torch.set_num_threads(1)
+        return judge_notebook(job)

@@ -1,0 +1,86 @@
+"""Whole messages over two pipes. A reader or a writer that has waited too long stops with OutOfTime."""
+from __future__ import annotations
+
+import os
+import select
+import time
+
+LARGEST = 64 * 2**20
+"""Bytes of one message: about 16 million float32."""
+
+
+class Ended(ConnectionError):
+    """The process at the other end is gone."""
+
+
+class OutOfTime(TimeoutError):
+    """The process at the other end did not answer in time."""
+
+
+class TooLarge(ValueError):
+    """A message of more than LARGEST bytes."""
+
+
+class Channel:
+    """Messages to the process at the other end of two pipes.
+
+    read, write: file descriptors, of which this is now the owner
+    deadline:    moment of time.monotonic() at which waiting ends; None waits for ever
+    """
+
+    def __init__(self, read: int, write: int):
+        self.deadline = None
+        self._read, self._write = read, write
+        for descriptor in (read, write):
+            os.set_blocking(descriptor, False)
+
+    def send(self, message: bytes) -> None:
+        """Write one message. Raises TooLarge before anything is written, Ended, OutOfTime."""
+        if len(message) > LARGEST:
+            raise TooLarge(f"a message of {len(message):,} bytes; at most {LARGEST:,} are sent")
+        rest = memoryview(len(message).to_bytes(8, "little") + message)
+        while rest:
+            self._wait(self._write, write=True)
+            try:
+                rest = rest[os.write(self._write, rest[: 1 << 16]) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise Ended(str(error)) from None
+
+    def receive(self) -> bytes:
+        """Read one message. Raises TooLarge, Ended, OutOfTime."""
+        size = int.from_bytes(self._exactly(8), "little")
+        if size > LARGEST:
+            raise TooLarge(f"a message of {size:,} bytes; at most {LARGEST:,} are read")
+        return self._exactly(size)
+
+    def close(self) -> None:
+        """Close both pipes; a second time does nothing."""
+        for descriptor in {self._read, self._write} - {None}:
+            os.close(descriptor)
+        self._read = self._write = None
+
+    def _exactly(self, size):
+        parts = bytearray()
+        while len(parts) < size:
+            self._wait(self._read, write=False)
+            try:
+                part = os.read(self._read, min(size - len(parts), 1 << 20))
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise Ended(str(error)) from None
+            if not part:
+                raise Ended("the pipe was closed")
+            parts += part
+        return bytes(parts)
+
+    def _wait(self, descriptor, write):
+        if descriptor is None:
+            raise Ended("the pipe was closed")
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT if write else select.POLLIN)
+        left = None if self.deadline is None else self.deadline - time.monotonic()
+        if left is not None and left <= 0 or not poll.poll(None if left is None else left * 1000):
+            raise OutOfTime("no answer in time")

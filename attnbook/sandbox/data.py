@@ -1,0 +1,210 @@
+"""Values as data: a JSON tree and a block of tensors, and back. Nothing is pickled, and reading never runs anything.
+
+What goes through: None, bool, int, float, str, list, tuple, set, frozenset, dict, tensors, NumPy arrays and numbers. A function
+goes through as the number of an entry in the sender's table, which the receiver can ask the sender to call. Anything else
+arrives as an empty object whose class has the same name, so that a message can say what came.
+"""
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import torch
+from safetensors.torch import load, save
+
+__all__ = ["Garbled", "decode", "encode", "pack", "unpack", "tensors_in"]
+
+DEPTH = 32
+"""How deep lists may be nested in one another."""
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_DTYPES = {str(d).removeprefix("torch."): d for d in vars(torch).values() if isinstance(d, torch.dtype)}
+_CARRIED = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+            torch.float16, torch.bfloat16, torch.float32, torch.float64}
+_ARRAYS = "biuf"
+
+
+class Garbled(ValueError):
+    """What came over the pipe is not a message of this protocol."""
+
+
+def encode(value, keep, function, depth: int = 0):
+    """`value` as a JSON tree.
+
+    keep:     called with every tensor, detached, on the CPU and contiguous; returns its place
+    function: called with every callable; returns its number. None: callables are objects like others
+    Raises ValueError for what is nested more than DEPTH deep.
+    """
+    if depth > DEPTH:
+        raise ValueError(f"value: lists nested more than {DEPTH} deep, or a list that contains itself")
+
+    def inner(entry):
+        return encode(entry, keep, function, depth + 1)
+
+    kind = type(value)
+    if value is None or kind in (bool, str):
+        return value
+    if kind is int:
+        return value if abs(value) < 1 << 62 else {"integer": hex(value)}
+    if kind is float:
+        return {"float": value.hex()}
+    if kind in _CONTAINERS.values():
+        return {kind.__name__: [inner(entry) for entry in value]}
+    if kind is dict:
+        return {"dict": [[inner(key), inner(entry)] for key, entry in value.items()]}
+    if kind in _PLAIN:
+        return _tensor(value, keep)
+    if kind is np.ndarray and value.dtype.kind in _ARRAYS and value.dtype.itemsize <= 8:
+        return {"array": keep(_of_array(value)), "shape": list(value.shape), "dtype": value.dtype.str}
+    if isinstance(value, np.generic) and value.dtype.kind in _ARRAYS and value.dtype.itemsize <= 8:
+        return {"array": keep(_of_array(np.asarray(value))), "shape": None, "dtype": value.dtype.str}
+    if function is not None and callable(value) and not isinstance(value, type):
+        return {"function": function(value), "names": _names(value)}
+    return {"object": kind.__name__ if isinstance(kind.__name__, str) else "object"}
+
+
+def decode(tree, tensors, function, depth: int = 0):
+    """The value of a tree.
+
+    tensors:  list of the block's tensors
+    function: called with the number and the argument names of a function; returns what stands for it here
+    Raises Garbled for anything that `encode` does not write.
+    """
+    if depth > DEPTH + 1:
+        raise Garbled("nested too deep")
+
+    def inner(entry):
+        return decode(entry, tensors, function, depth + 1)
+
+    if tree is None or type(tree) in (bool, int, str):
+        return tree
+    if type(tree) is not dict or not tree:
+        raise Garbled(f"no value: {str(tree)[:60]}")
+    try:
+        what = next(iter(tree))
+        if what == "integer":
+            return int(tree["integer"], 16)
+        if what == "float":
+            return float.fromhex(tree["float"])
+        if what in _CONTAINERS:
+            return _CONTAINERS[what](inner(entry) for entry in tree[what])
+        if what == "dict":
+            return {inner(key): inner(entry) for key, entry in tree["dict"]}
+        if what == "tensor":
+            return _read_tensor(tree, tensors)
+        if what == "array":
+            flat = _block(tensors, tree["array"]).numpy().view(_array_dtype(tree["dtype"]))
+            return flat.copy().reshape(_shape(tree["shape"])) if tree["shape"] is not None else flat.copy()[0]
+        if what == "strange":
+            return _strange(tree["strange"], tree["shape"], tree["dtype"])
+        if what == "function":
+            names = [str(name)[:40] for name in tree["names"]][:40]
+            return function(int(tree["function"]), names)
+        if what == "object":
+            return type(_word(tree["object"]), (), {})()
+    except Garbled:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, RuntimeError, TypeError, ValueError) as error:
+        raise Garbled(f"no value: {type(error).__name__}") from None
+    raise Garbled(f"no value: {str(what)[:60]}")
+
+
+def pack(head, tensors) -> bytes:
+    """One message: the length of the JSON, the JSON, the tensors as safetensors."""
+    text = json.dumps(head, allow_nan=False).encode()
+    block = save({str(i): tensor for i, tensor in enumerate(tensors)}) if tensors else b""
+    return len(text).to_bytes(8, "little") + text + block
+
+
+def unpack(message: bytes):
+    """(head, tensors) of a message. Raises Garbled."""
+    size = int.from_bytes(message[:8], "little")
+    if len(message) < 8 or size > len(message) - 8:
+        raise Garbled("a message ends early")
+    try:
+        head = json.loads(message[8 : 8 + size])
+        found = load(message[8 + size :]) if len(message) > 8 + size else {}
+        tensors = [found[str(i)] for i in range(len(found))]
+    except Exception as error:  # safetensors raises its own kind; the JSON may be too deep, or no text
+        raise Garbled(f"no message: {type(error).__name__}") from None
+    if type(head) is not dict:
+        raise Garbled("no message: the head is no object")
+    return head, tensors
+
+
+def tensors_in(value) -> list[torch.Tensor]:
+    """The tensors of floats in a value, down to those inside of lists and dicts, in order."""
+    if type(value) in _PLAIN:
+        return [value] if value.is_floating_point() else []
+    if type(value) in (list, tuple):
+        return [tensor for entry in value for tensor in tensors_in(entry)]
+    return [tensor for entry in value.values() for tensor in tensors_in(entry)] if type(value) is dict else []
+
+
+def _tensor(value, keep):
+    """A tensor, with what `checks` looks at: whether it asks for gradients, and whether some were left on it."""
+    plain = torch.Tensor.detach(value)
+    if plain.layout != torch.strided or plain.device.type == "meta" or plain.dtype not in _CARRIED:
+        return {"strange": "meta" if plain.device.type == "meta" else str(plain.layout).removeprefix("torch."),
+                "shape": list(plain.shape), "dtype": str(plain.dtype).removeprefix("torch.")}
+    place = keep(plain.cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format))
+    left = bool(value.is_leaf and value.grad is not None)
+    return {"tensor": place, "grad": bool(value.requires_grad), "left": left, "parameter": type(value) is torch.nn.Parameter}
+
+
+def _read_tensor(tree, tensors):
+    value = _block(tensors, tree["tensor"]).clone()
+    if tree["parameter"] is True:
+        value = torch.nn.Parameter(value, requires_grad=False)
+    if tree["grad"] is True:
+        value.requires_grad_()
+    if tree["left"] is True:
+        value.grad = torch.zeros_like(value)
+    return value
+
+
+def _strange(layout, shape, dtype):
+    """An empty tensor of the kind that came: enough for a message that says so."""
+    dtype, shape = _DTYPES[dtype], _shape(shape)
+    if np.prod(shape, dtype=float) > 1e6 or len(shape) > 8:
+        raise Garbled("a large tensor of a strange kind")
+    if layout == "strided":
+        return torch.zeros(shape, dtype=dtype)
+    return torch.zeros(shape, dtype=dtype).to_sparse() if layout.startswith("sparse") and shape else torch.empty(shape, dtype=dtype, device="meta")
+
+
+def _block(tensors, place):
+    if type(place) is not int or not 0 <= place < len(tensors):
+        raise Garbled("a tensor that is not there")
+    return tensors[place]
+
+
+def _of_array(value):
+    """The numbers of an array as bytes: NumPy has kinds of numbers that tensors lack."""
+    return torch.from_numpy(np.frombuffer(np.ascontiguousarray(value).tobytes(), dtype=np.uint8).copy())
+
+
+def _array_dtype(text):
+    dtype = np.dtype(str(text))
+    if dtype.kind not in _ARRAYS or dtype.itemsize > 8:
+        raise Garbled("an array of other things than numbers")
+    return dtype
+
+
+def _shape(shape):
+    if not all(type(n) is int and n >= 0 for n in shape):
+        raise Garbled("a shape that is none")
+    return tuple(shape)
+
+
+def _word(name):
+    """A name that may stand in a message."""
+    return re.sub(r"\W", "", str(name))[:40] or "object"
+
+
+def _names(function):
+    """The names of a function's positional arguments."""
+    code = getattr(function, "__code__", None)
+    names = getattr(code, "co_varnames", ())[: getattr(code, "co_argcount", 0)]
+    return [str(name) for name in names]

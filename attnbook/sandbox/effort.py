@@ -1,0 +1,90 @@
+"""What an answer costs: the matrix products that it computes, and the largest tensor that it makes.
+
+Also of an answer that runs in another process: `peer` asks for the same count there, and adds it.
+"""
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+__all__ = ["Products", "counters", "largest"]
+
+counters: list = []
+"""The counters that are switched on, innermost last."""
+
+
+class Products(TorchFunctionMode):
+    """Counts the multiplications and additions of the matrix products below it, in the ways in which they are written.
+
+    Not a TorchDispatchMode, which sees every product alike but takes seconds to import.
+    """
+
+    kind = "products"
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __enter__(self):
+        counters.append(self)
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        counters.remove(self)
+        return super().__exit__(*error)
+
+    def add(self, count):
+        self.count += count
+
+    def __torch_function__(self, function, types, inputs=(), options=None):
+        result = function(*inputs, **(options or {}))
+        name = getattr(function, "__name__", "")
+        if name in ("matmul", "__matmul__", "mm", "bmm", "mv", "linear", "inner"):
+            self.count += 2 * result.numel() * inputs[0].shape[-1]
+        elif name == "__rmatmul__":
+            self.count += 2 * result.numel() * inputs[1].shape[-1]
+        elif name in ("addmm", "baddbmm"):
+            self.count += 2 * result.numel() * inputs[1].shape[-1]
+        elif name == "einsum" and isinstance(inputs[0], str):
+            operands = inputs[1] if isinstance(inputs[1], (list, tuple)) else inputs[1:]
+            terms = inputs[0].replace(" ", "").split("->")[0].split(",")
+            sizes = {}
+            for term, operand in zip(terms, operands):
+                letters = term.replace("...", "")
+                sizes.update(zip(reversed(letters), reversed(operand.shape)))
+            self.count += 2 * math.prod(sizes.values())
+        return result
+
+
+def largest():
+    """A context whose `count` is the number of bytes of the largest tensor that is made inside."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    class Largest(TorchDispatchMode):
+        kind, count = "largest", 0
+
+        def __enter__(self):
+            counters.append(self)
+            return super().__enter__()
+
+        def __exit__(self, *error):
+            counters.remove(self)
+            return super().__exit__(*error)
+
+        def add(self, count):
+            self.count = max(self.count, count)
+
+        def __torch_dispatch__(self, function, types, arguments=(), options=None):
+            result = function(*arguments, **(options or {}))
+            for value in tree_leaves(result):
+                if type(value) is torch.Tensor:
+                    self.add(value.untyped_storage().nbytes())
+            return result
+
+    return Largest()
+
+
+KINDS = {"products": Products, "largest": largest}

@@ -1,0 +1,88 @@
+"""One call of a student's function: seeded, quiet, on copies; and what it did wrong in words.
+
+The same in the reader's notebook and in the grader's sandbox, so that both say the same.
+"""
+from __future__ import annotations
+
+import contextlib
+import linecache
+import os
+import sys
+import sysconfig
+import warnings
+
+import numpy as np
+import torch
+
+__all__ = ["Stop", "StudentError", "describe", "guarded"]
+
+_LIBRARIES = tuple(
+    os.path.realpath(folder) + os.sep
+    for folder in {
+        os.path.dirname(os.path.dirname(torch.__file__)),
+        os.path.dirname(os.path.dirname(np.__file__)),
+        sysconfig.get_paths()["stdlib"],
+        sysconfig.get_paths()["purelib"],
+        os.path.dirname(os.path.dirname(os.path.realpath(__file__))),  # attnbook itself
+    }
+)
+
+
+class StudentError(Exception):
+    """The reader's code raised an error; `unwritten` is true when it is the stub's NotImplementedError."""
+
+    def __init__(self, message, unwritten=False):
+        super().__init__(message)
+        self.unwritten = unwritten
+
+
+class Stop(Exception):
+    """Raised through a student's function by something that the check handed in; not the student's error."""
+
+
+def guarded(function, arguments, keywords=None, *, seed=0, passing=(), then=None):
+    """`function(*arguments, **keywords)`; raises StudentError with the error and the line when it stops.
+
+    passing: exceptions of the check, which go through as they are
+    then:    called with the result, gradients switched on
+    What the function prints to standard error goes to standard output: nbgrader takes a warning for a failed cell.
+    """
+    try:
+        with (
+            contextlib.redirect_stderr(sys.stdout),
+            warnings.catch_warnings(),
+            torch.random.fork_rng(devices=[]),
+            torch.enable_grad(),
+        ):
+            warnings.simplefilter("ignore")
+            torch.manual_seed(seed)
+            result = function(*arguments, **(keywords or {}))
+            if then is not None:
+                then(result)
+            return result
+    except (*passing, StudentError):
+        raise
+    except NotImplementedError as error:
+        raise StudentError(describe(error), unwritten=not str(error)) from None
+    except (Exception, SystemExit, GeneratorExit) as error:  # not KeyboardInterrupt: that is the time limit
+        raise StudentError(describe(error)) from None
+
+
+def describe(error: BaseException) -> str:
+    """The error and the reader's line that raised it. No file name: notebooks give cells a new one in every run."""
+    try:
+        text = next(iter(str(error).strip().splitlines()), "")
+    except Exception:  # a student's own kind of error may not even have a text
+        text = ""
+    text = text if len(text) <= 160 else text[:157] + "..."
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    where, frame = "", error.__traceback__
+    while frame is not None:
+        path = frame.tb_frame.f_code.co_filename
+        if not os.path.realpath(path).startswith(_LIBRARIES) and not path.startswith("<frozen"):
+            line = linecache.getline(path, frame.tb_lineno, frame.tb_frame.f_globals).strip()
+            where = f"; line {frame.tb_lineno}" + (f": {line}" if line else "")
+        frame = frame.tb_next
+    if not where and isinstance(error, TypeError) and "argument" in text:
+        where = ". Does your function take the arguments of the stub?"
+    return said + where

@@ -1,0 +1,135 @@
+"""Rules: late and repeated hand-ins, the library's own implementation, equal answers."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from attnbook.course.assignments import Rules, from_sections
+from attnbook.course.exercises import find_book, sections
+from attnbook.course.checking import solution_of
+from attnbook.course.handins import HandIn
+from attnbook.course.judging import Outcome, tidy
+from attnbook.course.likeness import plain, uses_library
+from attnbook.course.marks import equal_answers, marks_of
+
+DUE = datetime(2027, 1, 31, 23, 59, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def due(assignment):
+    return replace(assignment, due=DUE)
+
+
+def outcomes(assignment, right, half=(), **more):
+    return {task.id: Outcome(task.id, task.id in right or task.id in half, task.id in right, "" if task.id in right else "wrong", **more)
+            for task in assignment.tasks}
+
+
+def points(assignment, hand_ins, found, rules=Rules()):
+    return [(one.points, one.note) for one in marks_of("ann", assignment, hand_ins, found, rules)]
+
+
+def hand_in(sha, late=timedelta(), student="ann"):
+    return HandIn(student, "soft_lookup", Path(f"{sha}.ipynb"), sha, DUE + late)
+
+
+def test_each_check_has_its_points(assignment):
+    one, other = assignment.tasks
+    found = {"a": outcomes(assignment, right=[one.id], half=[other.id])}
+    assert points(assignment, [hand_in("a")], found) == [(2.0, ""), (2.0, "wrong")]
+    assert sum(assignment.points[other.id]) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("late", "share"),
+    [(timedelta(0), 1.0), (timedelta(seconds=1), 0.9), (timedelta(days=1), 0.9), (timedelta(days=1, seconds=1), 0.8), (timedelta(days=7), 0.3), (timedelta(days=7, seconds=1), 0.0)],
+    ids=str,
+)
+def test_late_days_cost_what_the_rule_says(due, late, share):
+    (got, note), _ = points(due, [hand_in("a", late)], {"a": outcomes(due, right=[task.id for task in due.tasks])})
+    assert got == pytest.approx(2 * share)
+    assert ("late" in note) == (share < 1)
+
+
+def test_without_a_due_date_nothing_is_late(assignment):
+    assert points(assignment, [hand_in("a", timedelta(days=400))], {"a": outcomes(assignment, [task.id for task in assignment.tasks])})[0] == (2.0, "")
+
+
+def test_of_several_hand_ins_the_one_of_the_rule_counts(due):
+    both = [task.id for task in due.tasks]
+    found = {"early": outcomes(due, right=both[:1]), "best": outcomes(due, right=both), "last": outcomes(due, right=[])}
+    hand_ins = [hand_in("last", timedelta(days=2)), hand_in("early", -timedelta(days=1)), hand_in("best", timedelta(days=1))]
+    for rule, total in (("first", 2.0), ("last", 0.0), ("best", 0.9 * 6)):
+        assert sum(got for got, _ in points(due, hand_ins, found, Rules(repeated=rule))) == pytest.approx(total), rule
+    costly = Rules(repeated="best", late_per_day=0.9)
+    assert sum(got for got, _ in points(due, hand_ins, found, costly)) == 2.0, "lateness counts before the best is chosen"
+
+
+def test_who_hands_in_nothing_gets_nothing(assignment):
+    assert points(assignment, [], {}) == [(0.0, "nothing was handed in")] * 2
+
+
+def test_the_library_s_own_is_marked_or_costs_the_points(assignment):
+    found = {"a": outcomes(assignment, [task.id for task in assignment.tasks], library="attnbook.attend")}
+    (got, note), _ = points(assignment, [hand_in("a")], found)
+    assert got == 2.0 and "uses attnbook.attend, the book's own" in note
+    assert points(assignment, [hand_in("a")], found, Rules(library="zero"))[0][0] == 0.0
+
+
+def test_equal_answers_are_reported(assignment):
+    found = {name: outcomes(assignment, [], print=name[0]) for name in ("a1", "a2", "b", "x")}
+    found["x"] = outcomes(assignment, [], print="")
+    hand_ins = [hand_in("a1", student="ann"), hand_in("a2", student="bob"), hand_in("b", student="cy"), hand_in("x", student="dora"), hand_in("x", student="ed")]
+    assert equal_answers(hand_ins, found) == [["ann", "bob"]]
+
+
+def test_comments_and_layout_do_not_make_an_answer_another():
+    one = 'def f(x):\n    """What it does."""\n    # mine\n    return (x+1)'
+    assert plain(one) == plain("def f( x ):\n    return x + 1  # yours")
+    assert plain(one) != plain("def f(y):\n    return y + 1")
+    assert plain("def f(:") == "def f(:"
+
+
+@pytest.fixture(scope="module")
+def attention():
+    (part,) = sections(find_book(), ["scaled_dot_product"])
+    return part.tasks[0]
+
+
+USES = {
+    "import": ("from attnbook import padding_mask\ndef left_padded_mask(lengths, n):\n    return padding_mask(lengths, n)", []),
+    "inside": ("def left_padded_mask(lengths, n):\n    from attnbook.mechanisms.masks import padding_mask as p\n    return p(lengths, n)", []),
+    "dotted": ("import attnbook\ndef left_padded_mask(lengths, n):\n    return attnbook.padding_mask(lengths, n)", []),
+    "as": ("import attnbook.mechanisms as m\ndef left_padded_mask(lengths, n):\n    return m.padding_mask(lengths, n)", []),
+    "another cell": ("def left_padded_mask(lengths, n):\n    return padding_mask(lengths, n)", ["from attnbook import padding_mask"]),
+    "a helper": ("def left_padded_mask(lengths, n):\n    return helper(lengths, n)", ["from attnbook import padding_mask", "def helper(a, b):\n    return padding_mask(a, b)"]),
+    "another name": ("def left_padded_mask(lengths, n):\n    return mine(lengths, n)", ["from attnbook import padding_mask\nmine = padding_mask"]),
+    "by name": ("import importlib\ndef left_padded_mask(lengths, n):\n    return importlib.import_module('attnbook').padding_mask(lengths, n)", []),
+    "hidden": ("def left_padded_mask(lengths, n):\n    return __import__('attnbook').padding_mask(lengths, n)", []),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_an_answer_that_uses_the_library_is_found(attention, name):
+    answer, cells = USES[name]
+    assert uses_library(answer, [*cells, answer], attention).startswith("attnbook")
+
+
+@pytest.mark.parametrize("answer", ["def left_padded_mask(lengths, n):\n    return torch.arange(n)", "def f(:", "import attnbook\nsetup = attnbook.setup(seed=0)\ndef left_padded_mask(a, b):\n    return a",
+                                    "from attnbook.checks import check\ndef left_padded_mask(a, b):\n    return 'attnbook'"])
+def test_an_answer_of_one_s_own_is_not(attention, answer):
+    assert uses_library(answer, [answer, "from attnbook import padding_mask", "%pip install attnbook"], attention) == ""
+
+
+def test_no_solution_of_the_book_is_said_to_use_it():
+    for assignment in from_sections(sections(find_book())):
+        cells = [solution_of(task) for task in assignment.tasks]
+        for task, answer in zip(assignment.tasks, cells):
+            assert uses_library(answer, [assignment.setup.source, *cells], task) == "", task.id
+
+
+def test_messages_are_harmless():
+    assert tidy("a\x1b[31mb\u202ec\x00d\n") == "a[31mbcd\n"
+    assert len(tidy("x" * 10_000)) == 600

@@ -1,0 +1,284 @@
+"""The sandbox itself: what code in it can see, reach, write and use up."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from attnbook.course import launch
+from attnbook.course.launch import Limits, NoSandbox, choose, start
+from attnbook.sandbox.channel import Channel
+from attnbook.sandbox.peer import Broken, Peer
+
+LIMITS = Limits(seconds=10, memory=1024, processes=8, output=2, disk=8)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bubblewrap():
+    if shutil.which("bwrap") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("bubblewrap is missing: bash tools/install_system.sh")
+        pytest.skip("needs bubblewrap: bash tools/install_system.sh")
+    try:
+        choose()
+    except NoSandbox as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+class Inside:
+    """A sandbox to try things in."""
+
+    def __init__(self, kind="bubblewrap", limits=LIMITS, image=None):
+        self.started = start(kind, limits, image)
+        channel = Channel(self.started.read, self.started.write)
+        channel.deadline = time.monotonic() + 100
+        self.peer = Peer(channel, lambda function, given, named, seed: function(*given, **named))
+        self.peer.request({"do": "hello"})
+        channel.deadline = time.monotonic() + 20
+
+    def run(self, code):
+        """The error of a cell, or None."""
+        return self.peer.request({"do": "cell", "source": code})
+
+    def value(self, code):
+        said = self.run(f"value = {code}")
+        assert said is None, said
+        return self.peer.request({"do": "take", "name": "value"})
+
+    def why(self):
+        for _ in range(100):
+            if self.started.why:
+                break
+            time.sleep(0.02)
+        return self.started.why
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.peer.channel.close()
+        self.started.close()
+
+
+@pytest.fixture(scope="module")
+def inside():
+    with Inside() as made:
+        assert made.run("import os, sys, attnbook") is None
+        yield made
+
+
+def test_only_what_python_needs_is_there(inside, tmp_path):
+    package = Path(launch.__file__).resolve().parents[1]
+    (tmp_path / "marks.csv").write_text("secret")
+    assert not inside.value(f"os.path.exists({str(tmp_path / 'marks.csv')!r})")
+    for path in ("chapters", "tests", ".git", "attnbook/course/commands.py", "attnbook/checks/soft_lookup.py"):
+        assert not inside.value(f"os.path.exists({str(package.parent / path)!r})"), path
+    for part in ("checks", "course"):
+        assert inside.value(f"[name for name in os.listdir({str(package / part)!r}) if name.endswith('.py')]") == ["__init__.py"]
+    assert inside.value("attnbook.masked_softmax is not None")
+    for path in ("/etc/passwd", "/etc/shadow", "/student/x", "/var", "/run"):
+        assert not inside.value(f"os.path.exists({path!r})"), path
+    home = os.path.expanduser("~")
+    if not sys.prefix.startswith(home):
+        assert not inside.value(f"os.path.exists({home + '/.ssh'!r})")
+
+
+def test_checks_are_silent(inside):
+    assert inside.run("from attnbook.checks import check, grade\ncheck('00.weighted_sum', None)") is None
+    assert "soft_lookup" in inside.run("import attnbook.checks.soft_lookup")
+    assert inside.run("import attnbook.course.commands") is not None
+
+
+def test_nothing_of_the_grader_s_environment_is_there(inside, monkeypatch):
+    assert set(inside.value("sorted(os.environ)")) <= {*launch._variables("", ""), "PWD", "LC_CTYPE", "SHLVL", "_"}
+
+
+def test_the_code_has_no_rights(inside):
+    status = dict(line.split(":\t") for line in inside.value("open('/proc/self/status').read()").splitlines() if ":\t" in line)
+    assert status["NoNewPrivs"] == "1"
+    assert all(int(status[name], 16) == 0 for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"))
+    if os.geteuid() == 0:
+        assert status["Uid"].split()[0] != "0"
+    assert inside.run("os.setuid(0)").startswith(("OSError", "PermissionError"))
+    said = inside.value("__import__('subprocess').run(['unshare', '-Ur', 'true'], capture_output=True, text=True).returncode")
+    assert said != 0, "no namespaces of its own"
+
+
+@pytest.mark.parametrize("path", ["/x", "/usr/x", "/etc/x", "/dev/x", "/proc/sys/kernel/core_pattern", "/proc/sys/vm/swappiness",
+                                  "{prefix}/x", "{package}/x.py", "{package}/__init__.py", "{package}/checks/x.py"])
+def test_nothing_outside_can_be_written(inside, path):
+    path = path.format(prefix=sys.prefix, package=Path(launch.__file__).resolve().parents[1])
+    said = inside.run(f"open({path!r}, 'a').write('x')")
+    assert said is not None and ("Read-only" in said or "denied" in said or "Permission" in said), said
+
+
+def test_there_is_no_network(inside):
+    code = "import socket\nsocket.create_connection(({!r}, {}), 2)"
+    assert "OSError" in inside.run(code.format("192.0.2.1", 80)) or "unreachable" in inside.run(code.format("192.0.2.1", 80))
+    assert inside.run(code.format("127.0.0.1", 22)) is not None
+    assert inside.run("socket.gethostbyname('example.org')") is not None
+
+
+def test_a_server_of_the_host_cannot_be_reached(inside):
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert inside.run(f"socket.create_connection(('127.0.0.1', {port}), 2)") is not None
+
+
+def test_its_processes_are_its_own(inside):
+    seen = inside.value("[int(name) for name in os.listdir('/proc') if name.isdigit()]")
+    assert len(seen) <= 4 and os.getpid() not in seen or max(seen) < 20
+    assert inside.run("os.kill(1, 9)") is not None or inside.value("os.getpid()") > 1
+
+
+def test_its_folder_has_a_quota(inside):
+    for folder in ("/student", "/tmp", "/dev/shm"):
+        said = inside.run(f"with open('{folder}/x', 'wb') as file:\n    for _ in range(20): file.write(bytes(2**20))")
+        assert "OSError" in said, folder
+        many = inside.run(f"for i in range(20):\n    with open(f'{folder}/{{i}}', 'wb') as file: file.write(bytes(2**20))")
+        assert "No space" in many, folder
+        assert inside.run(f"import glob\nfor path in glob.glob('{folder}/[0-9x]*'):\n    os.remove(path)") is None
+
+
+ENDS = {
+    "fork bomb": ("import os\nwhile True: os.fork()", ("processes", "memory")),
+    "processes": ("import subprocess, sys\nkept = [subprocess.Popen(['sleep', '60']) for _ in range(20)]\nimport time; time.sleep(5)", ("processes",)),
+    "output": ("while True: print('x' * 10_000)", ("printed",)),
+    "output past Python": ("import os\nwhile True: os.write(1, b'x' * 2**16)", ("printed",)),
+    "memory of children": ("import os, time\nfor _ in range(3):\n    if not os.fork():\n        kept = bytes(range(256)) * 2**21\n        time.sleep(60)\ntime.sleep(5)", ("memory",)),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_takes_too_much_is_ended(name):
+    code, words = ENDS[name]
+    with Inside() as made:
+        with pytest.raises(Broken) as error:
+            made.run(code)
+        assert error.value.kind == "ended"
+        assert any(word in made.why() for word in words), made.why()
+
+
+def test_memory_has_a_bound_that_python_sees(inside):
+    assert "MemoryError" in inside.run("bytearray(2**31)")
+    assert inside.value("1 + 1") == 2
+
+
+def test_a_loop_is_a_matter_of_time():
+    with Inside() as made:
+        made.peer.channel.deadline = time.monotonic() + 1
+        with pytest.raises(Broken) as error:
+            made.run("while True:\n    try:\n        while True: pass\n    except BaseException: pass")
+        assert error.value.kind == "time"
+        processes = made.started._root
+    for _ in range(100):
+        if not os.path.exists(f"/proc/{processes}"):
+            break
+        time.sleep(0.02)
+    assert not os.path.exists(f"/proc/{processes}"), "nothing of it is left"
+
+
+def test_closing_ends_what_it_started():
+    made = Inside()
+    assert made.run("import subprocess\nkept = [subprocess.Popen(['sleep', '987']) for _ in range(3)]") is None
+    made.__exit__()
+    assert made.started.process.poll() is not None
+    time.sleep(0.2)
+    assert "sleep\0987" not in "".join(_command_lines())
+
+
+def _command_lines():
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield path.read_text()
+        except OSError:
+            continue
+
+
+def test_without_a_sandbox_nothing_runs(monkeypatch, tmp_path):
+    monkeypatch.setattr(launch.shutil, "which", lambda name: None)
+    with pytest.raises(NoSandbox, match="sudo apt install bubblewrap"):
+        choose()
+    with pytest.raises(NoSandbox, match="--trust"):
+        choose("none")
+    assert choose(trust=True) == "none"
+    with pytest.raises(ValueError, match="sandbox: got 'chroot'"):
+        choose("chroot")
+    monkeypatch.setattr(launch, "_works", lambda command: False)
+    with pytest.raises(NoSandbox, match="docker does not answer"):
+        choose("docker")
+    monkeypatch.setattr(launch.shutil, "which", lambda name: "/usr/bin/bwrap")
+    with pytest.raises(NoSandbox, match="may not make namespaces"):
+        choose()
+
+
+def test_trust_runs_it_beside_us():
+    with Inside("none") as made:
+        assert made.value("1 + 1") == 2
+        assert made.started._use_of(made.started._members())[0] >= 1
+        with pytest.raises(Broken):
+            made.run("import os\nos._exit(3)")
+
+
+ENGINE = """#!{python}
+import os, sys
+arguments = sys.argv[1:]
+if arguments[0] != "run":
+    sys.exit(0)
+open({log!r}, "w").write("\\n".join(arguments))
+image = arguments.index("an-image")
+for place, option in enumerate(arguments[:image]):
+    if option == "--env":
+        name, value = arguments[place + 1].split("=", 1)
+        os.environ[name] = value
+os.environ["PYTHONPATH"] = {package!r}
+os.environ["HOME"] = "/tmp"
+os.execv(sys.executable, [sys.executable, *arguments[image + 2:]])
+"""
+
+
+def test_a_container_gets_no_more_than_the_sandbox(tmp_path, monkeypatch):
+    """With an engine in place of docker that writes down what it is asked for and runs the program."""
+    engine, log, package = tmp_path / "docker", tmp_path / "log", Path(launch.__file__).resolve().parents[2]
+    engine.write_text(ENGINE.format(python=sys.executable, log=str(log), package=str(package)))
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert choose("docker") == "docker"
+    with Inside("docker", image="an-image") as made:
+        assert made.value("1 + 1") == 2
+    said = log.read_text().split("\n")
+    for name, value in (("--network", "none"), ("--cap-drop", "ALL"), ("--security-opt", "no-new-privileges"), ("--memory", "1024m")):
+        assert said[said.index(name) + 1] == value
+    assert "--read-only" in said and "--rm" in said
+    volumes = [said[place + 1] for place, one in enumerate(said) if one == "--volume"]
+    assert volumes and all(one.endswith(":ro") for one in volumes)
+    assert f"{package}/attnbook/sandbox/silent:/opt/attnbook/attnbook/checks:ro" in volumes
+    with pytest.raises(ValueError, match="image"):
+        start("docker", LIMITS)
+
+
+def test_limits_are_checked():
+    with pytest.raises(ValueError, match="memory: got 0, expected a number above 0"):
+        Limits(memory=0)
+
+
+def test_the_process_ends_with_its_grader():
+    code = ("import sys, time\nfrom attnbook.course.launch import *\ns = start('bubblewrap', Limits())\nprint(s._root, flush=True)\ntime.sleep(60)")
+    grader = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    root = int(grader.stdout.readline())
+    assert os.path.exists(f"/proc/{root}")
+    grader.kill()
+    grader.wait()
+    for _ in range(150):
+        if not os.path.exists(f"/proc/{root}"):
+            break
+        time.sleep(0.02)
+    assert not os.path.exists(f"/proc/{root}")
