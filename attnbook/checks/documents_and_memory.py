@@ -1,4 +1,4 @@
-"""Checks of the section on documents and memory: a learned query, position encoding, hops through a memory."""
+"""Checks of the section on documents and memory: a learned query, position encoding, hops through a memory, padding, an order undone."""
 
 import numpy as np
 import torch
@@ -190,3 +190,105 @@ def memory_hops(answer, trial):
 
     at = {0: "the question"} | {k + 1: f"memory {k + 1}" for k in range(hops + 1)}
     check_slopes(trial, by_hand, (question, *memories, lengths), at, oracle, part=0)
+
+
+@exercise("03.words_look_at_words", title="Find the bug: words look at words", difficulty=2, minutes=15)
+def words_look_at_words(answer, trial):
+    batch, n, d = 3, trial.integers(6, 9), 4
+    words = trial.normal(batch, n, d)
+    matrices = [0.8 * trial.normal(d, d) for _ in range(3)]
+    lengths = torch.tensor([4, n - 1, 2])
+    got = trial.call(answer, words, *matrices, lengths)
+    got = trial.tensor(got, "the result", (batch, n, d), mention="one row a word, as wide as the words",
+                       nan="a row of nothing but -inf has no softmax, and 0 times NaN is NaN: every sentence has a word, so leave out the keys "
+                           "(columns) of the padding and not its queries (rows)")
+    real = np.arange(n)[None] < array(lengths)[:, None]
+    row, column = real[:, :, None], real[:, None, :]
+    given = [array(t) for t in (words, *matrices)]
+
+    def attend(x, w_q, w_k, w_v, *, allowed=column, after=1.0, scale=d**-0.5, axis=-1, zeros=True):
+        e = (x @ w_q) @ (x @ w_k).swapaxes(1, 2) * scale
+        weights = softmax(np.where(allowed, e, -1e9), axis) * after
+        return (weights @ (x @ w_v)) * (row if zeros else 1.0)
+
+    everything = np.ones_like(column)
+    wrong = {
+        "a word looks at the padding: what must not be looked at are keys, the columns of the scores. A mask along the rows leaves out queries, "
+        "and the words see everything": attend(*given, allowed=row),
+        "the mask comes after the softmax: the weights of a word no longer add up to 1": attend(*given, allowed=everything, after=column),
+        "the rows of the padding are not zeros": attend(*given, zeros=False),
+        "a word looks at the padding, and the rows of the padding are not zeros": attend(*given, allowed=everything, zeros=False),
+        "a word looks at the padding, and the rows of the padding are not zeros: the mask runs along the rows": attend(*given, allowed=row, zeros=False),
+        "the mask is upside down: words look at the padding alone": attend(*given, allowed=~column),
+        "there is one mask for all: the length of the longest sentence of the batch":
+            attend(*given, allowed=np.broadcast_to(column.any(0, keepdims=True), column.shape)),
+        "all sentences get the mask of the first one": attend(*given, allowed=column[:1]),
+        "the softmax runs over the queries (dim=1): expected over the keys": attend(*given, axis=1),
+        "the softmax runs over the batch (dim=0): expected over the keys": attend(*given, axis=0),
+        "the scores are not divided by the root of d": attend(*given, scale=1.0),
+        "the scores are divided by d: expected its root": attend(*given, scale=1 / d),
+        "one position too many counts as a word: place < length": attend(*given, allowed=(np.arange(n)[None] <= array(lengths)[:, None])[:, None]),
+        "a word sees no later word: this layer is not causal": attend(*given, allowed=column & np.tri(n, dtype=bool)),
+    }
+    expected = attend(*given)
+    trial.close(got, expected, "the result", wrong)
+    names = dict(enumerate(("words", "W_q", "W_k", "W_v")))
+    check_slopes(trial, answer, (words, *matrices, lengths), names, attend)
+
+
+@exercise("03.longest_first", title="Find the bug: the longest first", difficulty=3, minutes=20)
+def longest_first(answer, trial):
+    places, d_f, d = trial.integers(4, 7), 3, 4
+    w_ = trial.normal(d, d_f)
+    for m in (4, 5):
+        while True:  # until the order, taken once, twice and the other way round, gives different rows
+            ends = [1 + k for k in trial.order(m)]
+            order = np.argsort([-end for end in ends])
+            if len({rows.tobytes() for rows in (order, order[order], np.argsort(order), np.arange(m))}) == 4:
+                break
+        _look_longest_first(answer, trial, trial.normal(len(ends), places, d_f), trial.normal(len(ends), max(ends), d), ends, w_)
+    features, states, lengths = trial.normal(3, places, d_f), trial.normal(3, 4, d), torch.tensor([2, 4, 3])
+
+    def oracle(features, states, w):
+        return _contexts(features, states, w) * (np.arange(4)[None] < array(lengths)[:, None])[..., None]
+
+    check_slopes(trial, answer, (features, states, lengths, w_), {0: "features", 1: "states", 3: "W"}, oracle)
+
+
+def _contexts(features, states, w, axis=-1, bilinear=True):
+    scores = np.einsum("bmd,bpd->bmp", states @ w if bilinear else states[..., :features.shape[-1]], features)
+    return softmax(scores, axis) @ features
+
+
+def _look_longest_first(answer, trial, features, states, ends, w_):
+    batch, m, d_f = len(ends), max(ends), features.shape[-1]
+    got = trial.call(answer, features, states, torch.tensor(ends), w_)
+    got = trial.tensor(got, "the contexts", (batch, m, d_f), mention="one a picture and word, as wide as a feature")
+    f, s, w = array(features), array(states), array(w_)
+    count, place = np.array(ends), np.arange(m)
+    order = np.argsort(-count)
+    back = np.argsort(order)
+
+    def ended(contexts, count=count):
+        return contexts * (place[None] < count[:, None])[..., None]
+
+    expected = ended(_contexts(f, s, w))
+    trial.close(got, expected, "the contexts", {
+        "the contexts stand in the wrong rows: taking rows by the order a second time sorts again, it does not undo. The way back is the inverse of "
+        "the order": expected[order][order],
+        "the contexts come back with the longest caption first: row b belongs to picture b, put them back": expected[order],
+        "the contexts stand in the wrong rows: the inverse of the order is applied once too often": expected[back],
+        "the longest caption stands last: argsort of the lengths alone sorts upwards": expected[order][::-1],
+        "the pictures are sorted and the states are not: a caption looks at another one's picture": ended(_contexts(f[order], s, w)),
+        "the states are sorted and the pictures are not: a caption looks at another one's picture": ended(_contexts(f, s[order], w), count[order])[back],
+        "the states and lengths are not sorted along with the pictures: a caption looks at another one's picture":
+            ended(_contexts(f[order], s, w), count[order])[back],
+        "captions end at the lengths of other ones: use lengths that are sorted along with the rows, or not at all":
+            ended(_contexts(f, s, w), count[order]),
+        "there is a context behind the end of a caption: expected zeros": _contexts(f, s, w),
+        "one step too few: a caption of length L has the words 0 … L − 1": ended(_contexts(f, s, w), count - 1),
+        "one step too many: a caption of length L has the words 0 … L − 1": ended(_contexts(f, s, w), count + 1),
+        "the weights are equal: the scores are not used": ended(np.broadcast_to(f.mean(1, keepdims=True), expected.shape)),
+        "the softmax runs over the captions (dim=0): expected over the places": ended(_contexts(f, s, w, axis=0)),
+        "the softmax runs over the words: expected over the places": ended(_contexts(f, s, w, axis=1)),
+    })

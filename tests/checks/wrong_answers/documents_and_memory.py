@@ -296,3 +296,141 @@ def hops_forget_the_way(u, memories, lengths):
         u = u + (p[..., None] * values).sum(1)
         rows.append(p)
     return u, torch.stack(rows, 1)
+
+
+def _around(words, W_q, W_k, W_v, lengths, allowed=lambda row, column: column, fill=-1e9, scale=None, dim=-1, after=False, zeros=True):
+    real = _real(lengths, words.shape[1])
+    row, column = real[:, :, None], real[:, None, :]
+    scores = (words @ W_q) @ (words @ W_k).mT / (words.shape[-1] ** 0.5 if scale is None else scale)
+    weights = torch.softmax(scores, dim) * column if after else torch.softmax(scores.masked_fill(~allowed(row, column), fill), dim)
+    result = weights @ (words @ W_v)
+    return result * row if zeros else result
+
+
+@wrong("03.words_look_at_words", "leaves out queries, and the words see everything")
+def around_as_printed(*given):
+    return _around(*given, allowed=lambda row, column: row)
+
+
+@wrong("03.words_look_at_words", "leave out the keys (columns) of the padding and not its queries (rows)")
+def around_rows_with_infinity(*given):
+    return _around(*given, allowed=lambda row, column: row, fill=float("-inf"))
+
+
+@wrong("03.words_look_at_words", "leave out the keys (columns) of the padding and not its queries (rows)")
+def around_both_with_infinity(*given):
+    return _around(*given, allowed=lambda row, column: row & column, fill=float("-inf"))
+
+
+@wrong("03.words_look_at_words", "a word looks at the padding")
+def around_either(*given):
+    return _around(*given, allowed=lambda row, column: row | column)
+
+
+@wrong("03.words_look_at_words", "the mask comes after the softmax")
+def around_mask_after(*given):
+    return _around(*given, after=True)
+
+
+@wrong("03.words_look_at_words", "the rows of the padding are not zeros")
+def around_padding_answers(*given):
+    return _around(*given, zeros=False)
+
+
+@wrong("03.words_look_at_words", "the mask is upside down")
+def around_upside_down(*given):
+    return _around(*given, allowed=lambda row, column: ~column)
+
+
+@wrong("03.words_look_at_words", "one mask for all")
+def around_longest_of_all(*given):
+    return _around(*given, allowed=lambda row, column: column.any(0, keepdim=True))
+
+
+@wrong("03.words_look_at_words", "the mask of the first one")
+def around_first_of_all(*given):
+    return _around(*given, allowed=lambda row, column: column[:1])
+
+
+@wrong("03.words_look_at_words", "over the queries")
+def around_over_the_queries(*given):
+    return _around(*given, dim=1)
+
+
+@wrong("03.words_look_at_words", "divided by d: expected its root")
+def around_scaled_too_much(words, *rest):
+    return _around(words, *rest, scale=words.shape[-1])
+
+
+@wrong("03.words_look_at_words", "this layer is not causal")
+def around_causal(*given):
+    return _around(*given, allowed=lambda row, column: column & torch.ones(column.shape[-1], column.shape[-1]).tril().bool())
+
+
+@wrong("03.words_look_at_words", "no gradient reaches W_q")
+def around_detached(words, W_q, W_k, W_v, lengths):
+    return _around(words, W_q.detach(), W_k, W_v, lengths)
+
+
+def _looks(features, states, lengths, W, swap=(True, True), back=lambda contexts, order: contexts[order.argsort()], extra=0, dim=-1):
+    lengths, order = lengths.sort(descending=True)
+    features, states = features[order] if swap[0] else features, states[order] if swap[1] else states
+    contexts = torch.softmax(torch.einsum("bmd,bpd->bmp", states @ W, features), dim) @ features
+    return back(contexts * _real(lengths + extra, states.shape[1])[..., None], order)
+
+
+@wrong("03.longest_first", "taking rows by the order a second time")
+def longest_as_printed(*given):
+    return _looks(*given, back=lambda contexts, order: contexts[order])
+
+
+@wrong("03.longest_first", "come back with the longest caption first")
+def longest_not_put_back(*given):
+    return _looks(*given, back=lambda contexts, order: contexts)
+
+
+@wrong("03.longest_first", "applied once too often")
+def longest_put_back_for_nothing(features, states, lengths, W):
+    contexts = torch.softmax(states @ W @ features.mT, -1) @ features * _real(lengths, states.shape[1])[..., None]
+    return contexts[lengths.argsort(descending=True).argsort()]
+
+
+@wrong("03.longest_first", "the states are sorted and the pictures are not")
+def longest_pictures_stay(*given):
+    return _looks(*given, swap=(False, True))
+
+
+@wrong("03.longest_first", "a caption looks at another one's picture")
+def longest_states_stay(*given):
+    return _looks(*given, swap=(True, False), back=lambda contexts, order: contexts[order.argsort()])
+
+
+@wrong("03.longest_first", "captions end at the lengths of other ones")
+def longest_lengths_alone(*given):
+    return _looks(*given, swap=(False, False), back=lambda contexts, order: contexts)
+
+
+@wrong("03.longest_first", "one step too few")
+def longest_one_less(*given):
+    return _looks(*given, extra=-1)
+
+
+@wrong("03.longest_first", "one step too many")
+def longest_one_more(*given):
+    return _looks(*given, extra=1)
+
+
+@wrong("03.longest_first", "behind the end of a caption")
+def longest_never_ends(*given):
+    return _looks(*given, extra=99)
+
+
+@wrong("03.longest_first", "over the captions")
+def longest_over_the_batch(features, states, lengths, W):
+    contexts = torch.softmax(torch.einsum("bmd,bpd->bmp", states @ W, features), 0) @ features
+    return contexts * _real(lengths, states.shape[1])[..., None]
+
+
+@wrong("03.longest_first", "gradient")
+def longest_detached(features, states, lengths, W):
+    return _looks(features, states, lengths, W.detach())
