@@ -1,10 +1,11 @@
-"""Checks of the section on five tasks: a number for a count, the highest first, look up and step, calibration, an unknown order."""
+"""Checks of the section on five tasks: a number for a count, the highest first, look up and step, calibration, an unknown order, several heads."""
 
 import numpy as np
 import torch
 
 from .registry import exercise
-from .trial import array
+from .slopes import check_slopes
+from .trial import array, softmax
 
 
 @exercise("04.repeat_number", title="The number of repeats", difficulty=1, minutes=10)
@@ -262,3 +263,73 @@ def unknown_order(answer, trial):
         if steps == 1:
             wrong = {}
         trial.close(got, best, "probabilities", wrong)
+
+
+@exercise("04.several_heads", title="Find the bug: several heads", difficulty=3, minutes=20)
+def several_heads(answer, trial):
+    batch, heads, slots, width = 2, 3, trial.integers(5, 8), 4
+    memory, previous, key = trial.normal(batch, slots, width), trial.weights(batch, heads, slots), trial.normal(batch, heads, width)
+    strength, gate = trial.normal(batch, heads).abs() + 1, torch.sigmoid(trial.normal(batch, heads))
+    given = memory, previous, key, strength, gate, trial.weights(batch, heads, 3)
+    arrays = [array(t) for t in given]
+    got = trial.call(answer, *given)
+    got = trial.tensor(got, "the weights", (batch, heads, slots), mention="one row a head, one column a slot")
+    wrong = {
+        "a head starts from where the head before it looks at this step: every head goes on from its own weights of the step before":
+            _addressed(*arrays, chain=True),
+        "every head starts from the previous weights of the first head: expected its own": _addressed(*arrays, start=[0] * heads),
+        "the heads start from one another's previous weights: expected each from its own": _addressed(*arrays, start=range(heads)[::-1]),
+        "every head starts from the mean of the heads' previous weights: expected its own": _addressed(*arrays, start=None),
+        "the gate is swapped: at 1 it takes what was found by content": _addressed(*arrays, swapped=True),
+        "the shift goes the wrong way: the last share of the kernel moves one slot on": _addressed(*arrays, steps=(1, 0, -1)),
+        "the shares of the kernel belong to one slot back, staying and one slot on": _addressed(*arrays, steps=(0, 1, 2)),
+        "the shift is missing": _addressed(*arrays, steps=(0, 0, 0)),
+        "the shift stops at the ends: the slots lie on a ring": _addressed(*arrays, ring=False),
+        "the strength is not used": _addressed(*arrays, strong=False),
+        "content is compared by dot products: expected the cosine": _addressed(*arrays, cosine=False),
+        "the head before is not used: the gate mixes content with the weights of the step before": _addressed(*arrays, start=()),
+        "the gate is not used: content alone": _addressed(*arrays[:4], np.ones_like(arrays[4]), arrays[5]),
+        "the shift comes before the mixture: mix, then shift": _addressed(*arrays, early=True),
+        "all heads look with the kernel of the first": _addressed(*arrays[:5], np.repeat(arrays[5][:, :1], heads, 1)),
+    }
+    trial.close(got, _addressed(*arrays), "the weights", wrong)
+    single = [array(t) if t is memory else array(t)[:, :1] for t in given]
+    one = trial.call(answer, *(t if t is memory else t[:, :1] for t in given))
+    trial.close(trial.tensor(one, "the weights of a single head", (batch, 1, slots)), _addressed(*single), "the weights of a single head")
+    names = dict(enumerate(("memory", "previous", "key", "strength", "gate", "kernel")))
+    check_slopes(trial, answer, given, names, _addressed)
+
+
+def _addressed(memory, previous, key, strength, gate, kernel, *, chain=False, start="own", swapped=False, steps=(-1, 0, 1), ring=True, strong=True,
+               cosine=True, early=False):
+    """Content, gate, shift for all heads; with one thing wrong if asked for."""
+    dots = key @ memory.swapaxes(1, 2)
+    if cosine:
+        dots = dots / np.sqrt((key**2).sum(-1)[..., None] * (memory**2).sum(-1)[:, None])
+    content = softmax(strength[..., None] * dots if strong else dots)
+    g = (1 - gate if swapped else gate)[..., None]
+    before = previous
+    if start is None:
+        before = np.broadcast_to(previous.mean(1, keepdims=True), previous.shape)
+    elif not len(start):
+        before = 0 * previous
+    elif start != "own":
+        before = previous[:, list(start)]
+
+    def shift(w, h):
+        moved = 0
+        for k, step in enumerate(steps):
+            rolled = np.roll(w, step, -1)
+            if not ring and step:
+                rolled[..., 0 if step > 0 else -1] = 0
+            moved = moved + kernel[:, h, k, None] * rolled
+        return moved
+
+    found, last = [], previous[:, 0]
+    for h in range(key.shape[1]):
+        came = last if chain else before[:, h]
+        last = shift(g[:, h] * content[:, h] + (1 - g[:, h]) * came, h)
+        if early:
+            last = g[:, h] * content[:, h] + (1 - g[:, h]) * shift(came, h)
+        found.append(last)
+    return np.stack(found, 1)

@@ -576,3 +576,86 @@ def not_normalised(told, bits):
 @wrong("04.unknown_order", "probabilities[")
 def squared_root_weights(told, bits):
     return _mix(told, _before(told, bits)[0] / 2)
+
+
+def _addresses(memory, previous, key, strength, gate, kernel, came=lambda previous, h, found: previous[:, h], swapped=False, back=1, content=True,
+               cosine=True, ring=True):
+    found = []
+    for h in range(key.shape[1]):
+        alike = torch.cosine_similarity(key[:, h, None], memory, dim=-1) if cosine else (key[:, h, None] * memory).sum(-1)
+        by_content = torch.softmax((strength[:, h, None] if content else 1.0) * alike, -1)
+        g = 1 - gate[:, h, None] if swapped else gate[:, h, None]
+        mixed = g * by_content + (1 - g) * came(previous, h, found)
+        parts = []
+        for k in range(3):
+            rolled = mixed.roll(back * (k - 1), -1)
+            if not ring and k != 1:
+                rolled = rolled.index_fill(-1, torch.tensor([0 if k == 2 else mixed.shape[-1] - 1]), 0.0)
+            parts.append(kernel[:, h, k, None] * rolled)
+        found.append(sum(parts))
+    return torch.stack(found, 1)
+
+
+@wrong("04.several_heads", "a head starts from where the head before it looks at this step")
+def heads_as_printed(*given):
+    return _addresses(*given, came=lambda previous, h, found: found[-1] if found else previous[:, 0])
+
+
+@wrong("04.several_heads", "every head starts from the previous weights of the first head")
+def heads_from_the_first(*given):
+    return _addresses(*given, came=lambda previous, h, found: previous[:, 0])
+
+
+@wrong("04.several_heads", "from one another's previous weights")
+def heads_in_reverse(*given):
+    return _addresses(*given, came=lambda previous, h, found: previous[:, -1 - h])
+
+
+@wrong("04.several_heads", "the mean of the heads' previous weights")
+def heads_from_the_mean(*given):
+    return _addresses(*given, came=lambda previous, h, found: previous.mean(1))
+
+
+@wrong("04.several_heads", "the gate is swapped")
+def heads_gate_swapped(*given):
+    return _addresses(*given, swapped=True)
+
+
+@wrong("04.several_heads", "the shift goes the wrong way")
+def heads_wrong_way(*given):
+    return _addresses(*given, back=-1)
+
+
+@wrong("04.several_heads", "the shift is missing")
+def heads_no_shift(*given):
+    return _addresses(*given, back=0)
+
+
+@wrong("04.several_heads", "the slots lie on a ring")
+def heads_no_ring(*given):
+    return _addresses(*given, ring=False)
+
+
+@wrong("04.several_heads", "the strength is not used")
+def heads_no_strength(*given):
+    return _addresses(*given, content=False)
+
+
+@wrong("04.several_heads", "expected the cosine")
+def heads_dot_product(*given):
+    return _addresses(*given, cosine=False)
+
+
+@wrong("04.several_heads", "the gate mixes content with the weights of the step before")
+def heads_no_past(*given):
+    return _addresses(*given, came=lambda previous, h, found: 0.0)
+
+
+@wrong("04.several_heads", "the gate is not used")
+def heads_no_gate(memory, previous, key, strength, gate, kernel):
+    return _addresses(memory, previous, key, strength, torch.ones_like(gate), kernel)
+
+
+@wrong("04.several_heads", "no gradient reaches previous")
+def heads_detached(memory, previous, *rest):
+    return _addresses(memory, previous.detach(), *rest)
