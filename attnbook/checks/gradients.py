@@ -132,6 +132,7 @@ def loss_of_a_step(answer, trial):
         "the sum is divided by the number of batches: expected the number of words": sums.sum() / len(batches),
         "the sum is divided by the number of sentences: expected the number of words": sums.sum() / rows.sum(),
         "only the last batch counts: add up over the loop": sums[-1] / counts[-1],
+        "only the first batch counts: return after the loop": sums[0] / counts[0],
         "the sums of all batches are divided by the number of words of the last one": sums.sum() / counts[-1],
     })
     at = {k: f"the logits of batch {k}" for k in range(len(batches))}

@@ -76,8 +76,10 @@ def look_by_content(answer, trial):
         "the question goes through tanh: expected q = [embedded; state] W": weigh(np.einsum("bd,bnd->bn", np.tanh(asked), h)),
         "only the first n numbers of question and annotation are compared: the dot product has d_h of them":
             weigh(np.einsum("bd,bnd->bn", asked[:, :n], h[..., :n])),
-        "the score of the question's j-th number and the annotation is added: the dot product alone is the score":
-            weigh(right + asked[:, :n]),
+        "the question's j-th number is added to the score of word j: the dot product alone is the score": weigh(right + asked[:, :n]),
+        "these are scores of the annotations alone: the question is not used": weigh(h.sum(-1)),
+        "question and annotation are compared by their cosine: expected the dot product":
+            weigh(right / np.linalg.norm(asked, axis=-1)[:, None] / np.linalg.norm(h, axis=-1)),
         "the softmax runs over the batch (dim=0): expected over the source words": weigh(right, 0),
         "the places stand in reverse order": weigh(shifted),
     })

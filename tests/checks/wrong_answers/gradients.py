@@ -185,6 +185,11 @@ def step_overwritten(batches, pad):
     return _step(batches[-1:], pad, lambda losses, real: losses.sum() / real.sum())
 
 
+@wrong("01.loss_of_a_step", "only the first batch counts")
+def step_returns_too_early(batches, pad):
+    return step_overwritten(batches[:1], pad)
+
+
 @wrong("01.loss_of_a_step", "the number of words of the last one")
 def step_last_count(batches, pad):
     return _step(batches, pad, lambda losses, real: losses.sum()) / _words(batches[-1:], pad)

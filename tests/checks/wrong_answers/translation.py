@@ -80,7 +80,7 @@ def look_at_a_part(*given):
     return _look(*given, score=score)
 
 
-@wrong("02.look_by_content", "is added: the dot product alone is the score")
+@wrong("02.look_by_content", "is added to the score of word j")
 def look_both_ways(*given):
     return _look(*given, score=lambda question, annotations: torch.einsum("bd,bnd->bn", question, annotations) + question[:, :annotations.shape[1]])
 
@@ -88,6 +88,11 @@ def look_both_ways(*given):
 @wrong("02.look_by_content", "the weights are equal")
 def look_everywhere(*given):
     return _look(*given, score=lambda question, annotations: (question * annotations.mean(1)).sum(-1, keepdim=True).expand(-1, annotations.shape[1]))
+
+
+@wrong("02.look_by_content", "by their cosine")
+def look_by_cosine(*given):
+    return _look(*given, score=lambda question, annotations: torch.cosine_similarity(question[:, None], annotations, dim=-1))
 
 
 @wrong("02.look_by_content", "the padding is not masked")
