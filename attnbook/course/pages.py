@@ -20,6 +20,12 @@ th, td { text-align: left; vertical-align: top; padding: .4rem .8rem; border-bot
 th, td.id, td.points, td.number { white-space: nowrap }
 td.note { min-width: 14rem; overflow-wrap: anywhere }
 tr.full td.points { color: var(--full) } tr.part td.points { color: var(--part) } tr.none td.points { color: var(--none) }
+@media (max-width: 42rem) {
+  table.marks tr:first-child { display: none }
+  table.marks tr, table.marks td { display: block; border: 0; padding: .1rem 0 }
+  table.marks tr { border-bottom: 1px solid var(--line); padding: .6rem 0 }
+  table.marks td.check::before { content: attr(data-name) ": " }
+}
 figure { margin: 1rem 0 } figure svg { max-width: 100%; height: auto; background: #fff; border-radius: 6px }
 """
 _PAGE = """<!doctype html>
@@ -56,7 +62,7 @@ def write_feedback(path: Path, student: str, marks) -> None:
         rows = "\n".join(_row(one) for one in own)
         head = ("<tr><th scope=\"col\">exercise</th><th scope=\"col\"></th><th scope=\"col\">points</th><th scope=\"col\">your check</th>"
                 "<th scope=\"col\">other inputs</th><th scope=\"col\"></th></tr>")
-        body.append(f"<h2>{_text(assignment)}</h2>\n{when}\n<div class=\"wide\"><table>{head}\n{rows}\n</table></div>")
+        body.append(f"<h2>{_text(assignment)}</h2>\n{when}\n<div class=\"wide\"><table class=\"marks\">{head}\n{rows}\n</table></div>")
     body.append("<p>Each exercise is checked twice: as in your notebook, and with other inputs.</p>")
     path.write_text(_page(f"Feedback for {student}", "\n".join(body)), encoding="utf-8", errors="replace")
 
@@ -165,7 +171,7 @@ def _row(one):
     kind = "full" if one.points >= one.most else "part" if one.points else "none"
     passed = [("✓ right" if right else "✗") for right in (one.outcome.visible, one.outcome.hidden)] if one.outcome else ["–", "–"]
     cells = [f'<td class="id">{_text(one.exercise)}</td><td>{_text(one.title)}</td>', f'<td class="points">{one.points:g} of {one.most:g}</td>',
-             *(f"<td>{text}</td>" for text in passed), f'<td class="note">{_text(one.note)}</td>']
+             *(f'<td class="check" data-name="{name}">{text}</td>' for name, text in zip(("your check", "other inputs"), passed)), f'<td class="note">{_text(one.note)}</td>']
     return f'<tr class="{kind}">{"".join(cells)}</tr>'
 
 
