@@ -1,9 +1,10 @@
-"""Checks of the section on gradients: the norm of a product of Jacobians, and clipping by the global norm."""
+"""Checks of the section on gradients: the norm of a product of Jacobians, and clipping by the global norm, one step from several batches."""
 
 import numpy as np
 import torch
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import a, array
 
 
@@ -81,3 +82,58 @@ def jacobian_norms(answer, trial):
             "W is transposed: the Jacobian of W h is W": norms(transpose=True),
         }
         trial.close(got, norms(), "the norms", wrong)
+
+
+@exercise("01.loss_of_a_step", title="Find the bug: one step, several batches", difficulty=3, minutes=15)
+def loss_of_a_step(answer, trial):
+    words, pad = trial.integers(5, 8), 0
+    ends = [[6, 5], [1, 2, 1], [4]]
+    batches = []
+    for lengths in ends:
+        m = max(lengths) + 1
+        targets = trial.integers(1, words, len(lengths), m)
+        targets[torch.arange(m) >= torch.tensor(lengths)[:, None]] = pad
+        batches.append((2 * trial.normal(len(lengths), m, words), targets))
+    labels = [array(targets) for _, targets in batches]
+    real = [label != pad for label in labels]
+
+    def costs(*logits):
+        """-log p of every target, (B, m) a batch."""
+        found = []
+        for z, label in zip(logits, labels):
+            top = z.max(-1, keepdims=True)
+            log_p = z - top - np.log(np.exp(z - top).sum(-1, keepdims=True))
+            found.append(-np.take_along_axis(log_p, label[..., None], -1)[..., 0])
+        return found
+
+    def right(*logits):
+        return sum((cost * there).sum() for cost, there in zip(costs(*logits), real)) / sum(there.sum() for there in real)
+
+    cost = costs(*(array(logits) for logits, _ in batches))
+    sums = np.array([(c * there).sum() for c, there in zip(cost, real)])
+    counts, places = np.array([there.sum() for there in real]), np.array([there.size for there in real])
+    rows, whole = np.array([len(there) for there in real]), np.array([c.sum() for c in cost])
+    sentences = np.concatenate([(c * there).sum(1) / there.sum(1) for c, there in zip(cost, real)])
+    got = trial.call(answer, batches, pad)
+    got = trial.tensor(got, "the loss", (), mention="one number, the mean over all words")
+    trial.close(got, np.array(sums.sum() / counts.sum()), "the loss", {
+        "this is a mean of the batches' means: each batch counts alike, so a word weighs more in a batch of few words. Divide the sum of "
+        "all losses by the number of all words": (sums / counts).mean(),
+        "the means of the batches are added up: divide the sum of all losses by the number of all words": (sums / counts).sum(),
+        "the batches' means are weighted by their numbers of sentences: expected by their numbers of words": (sums / counts * rows).sum() / rows.sum(),
+        "the batches' means are weighted by their numbers of places, padding included: expected by their numbers of words":
+            (sums / counts * places).sum() / places.sum(),
+        "this is a mean of the sentences' means: a word weighs more in a short sentence": sentences.mean(),
+        "the padding counts as words in what you divide by": sums.sum() / places.sum(),
+        "each batch is divided by its number of places, padding included": (sums / places).mean(),
+        "the padding counts as a word that has to be said": whole.sum() / places.sum(),
+        "the loss of the padding is added up: what you divide by is right": whole.sum() / counts.sum(),
+        "the loss is the sum over the words: expected their mean": sums.sum(),
+        "the sum is divided by the number of batches: expected the number of words": sums.sum() / len(batches),
+        "the sum is divided by the number of sentences: expected the number of words": sums.sum() / rows.sum(),
+        "only the last batch counts: add up over the loop": sums[-1] / counts[-1],
+        "the sums of all batches are divided by the number of words of the last one": sums.sum() / counts[-1],
+    })
+    at = {k: f"the logits of batch {k}" for k in range(len(batches))}
+    check_slopes(trial, lambda *logits: answer([(z, targets) for z, (_, targets) in zip(logits, batches)], pad),
+                 [logits for logits, _ in batches], at, right)

@@ -1,11 +1,12 @@
-"""Checks of the section on tours: the length, the one form, what an exchange gains, an entry of the table, a beam of valid tours."""
+"""Checks of the section on tours: the length, the one form, what an exchange gains, an entry of the table, a beam of valid tours, a batch of them."""
 
 import numpy as np
 import torch
 
 from ..sandbox.guarded import StudentError
 from .registry import exercise
-from .trial import a, array
+from .slopes import check_slopes
+from .trial import a, array, softmax
 
 
 def _cities(trial, *shape):
@@ -352,3 +353,117 @@ def _long(trial, value, name, k):
     if type(value) is torch.Tensor and value.dtype in (torch.int32, torch.int16):
         value = value.long()
     return trial.tensor(value, name, (k,), dtype=torch.long)
+
+
+def _walked(c, w, *, mine=None, among=True, ask="here", best=np.argmax, start=True):
+    """Greedy tours, the log-probability of each step, and from which step on a row had no city left.
+
+    mine: which entries of `left` a step of all rows switches off; default each row its own
+    """
+    batch, n, _ = c.shape
+    rows, left = np.arange(batch), np.ones((batch, n), dtype=bool)
+    city, tours, steps, stuck = np.zeros(batch, dtype=int), [np.zeros(batch, dtype=int)], [], np.full(batch, n)
+    for k in range(1, n):
+        if start or k > 1:
+            mine(left, city) if mine else left.__setitem__((rows, city), False)
+        here = c[rows, city] if ask == "here" else c[:, 0]
+        scores = np.einsum("bd,bnd->bn", here @ w, c)
+        stuck = np.where(~left.any(-1), np.minimum(stuck, k), stuck)
+        allowed = np.where(left, scores, -1e9)
+        shares = np.log(softmax(allowed if among else scores) + 1e-300)
+        city = best(np.where(left, scores, -1e9 if best is np.argmax else 1e9), -1)
+        steps.append(shares[rows, city])
+        tours.append(city)
+    return np.stack(tours, 1), np.stack(steps, 1), stuck
+
+
+@exercise("05.tours_by_the_batch", title="Find the bug: tours by the batch", difficulty=3, minutes=20)
+def tours_by_the_batch(answer, trial):
+    for batch in (4, 1):
+        while True:  # no choice that rounding could decide, no two mistakes with the same tours
+            n, d = trial.integers(6, 9), 4
+            cities, W = trial.normal(batch, n, d), 0.6 * trial.normal(d, d)
+            c, w = array(cities), array(W)
+            tours, steps, _ = _walked(c, w)
+            scores = np.sort(np.einsum("bid,de,bje->bij", c, w, c), -1)
+            known = {other.tobytes() for other in (tours, *_wrong_walks(c, w).values())}
+            if np.diff(scores, axis=-1).min() > 1e-4 and (batch == 1 or len(known) == 11):
+                break
+        parts = trial.parts(trial.call(answer, cities, W), ("tours", "log_p"))
+        if [tuple(getattr(part, "shape", ())) for part in parts] == [(batch,), (batch, n)]:
+            trial.fail("your function returns (log_p, tours): expected (tours, log_p)")
+        got = array(trial.tensor(parts[0], "the tours", (batch, n), dtype=torch.long, mention="one row a set, one column a step"))
+        log_p = trial.tensor(parts[1], "log_p", (batch,), mention="one a tour",
+                             nan="no step of a tour has probability 0, and the last one has 1: is there no city left before the tour is at its end?")
+        if (got < 0).any() or (got >= n).any():
+            trial.fail(f"a tour goes to city {int(got[(got < 0) | (got >= n)][0])}: the cities are 0 to {n - 1}")
+        _look_at_walks(trial, got, tours, c, w)
+        logs = steps.sum(1)
+        trial.close(log_p, logs, "log_p", {
+            "the probabilities are added up: expected their logarithms": np.exp(steps).sum(1),
+            "this is the mean over the steps: expected the sum": logs / (n - 1),
+            "this is the mean over the cities: expected the sum over the steps": logs / n,
+            "this is the probability: expected its logarithm": np.exp(logs),
+            "the sign is turned: a log-probability is not above 0": -logs,
+            "the softmax runs over visited cities, too: the mask comes before it": _walked(c, w, among=False)[1].sum(1),
+            "the log-probabilities of all rows are added up": np.broadcast_to(logs.sum(), logs.shape),
+            "the scores are added up: expected log-probabilities": np.stack([
+                sum(row[i] @ w @ row[j] for i, j in zip(tour, tour[1:])) for row, tour in zip(c, tours)]),
+            "only the last step counts: add up": steps[:, -1],
+            "only the first step counts: add up": steps[:, 0],
+        })
+
+    def oracle(c, w):
+        total = 0
+        for k in range(1, n):
+            here = np.take_along_axis(c, tours[:, k - 1:k, None], 1)[:, 0]
+            scores = np.einsum("bd,bnd->bn", here @ w, c)
+            np.put_along_axis(scores, tours[:, :k], -np.inf, 1)
+            top = scores.max(-1)
+            total = total - np.log(np.exp(scores - top[:, None]).sum(-1))  # the step taken is the largest score
+        return total
+
+    check_slopes(trial, answer, (cities, W), {0: "cities", 1: "W"}, oracle, part=1)
+
+
+def _wrong_walks(c, w):
+    """{what is wrong: the tours}, the most telling first. The printed one is compared up to where a row has no city left."""
+    rows = np.arange(len(c))
+
+    def leave(which, again=False):
+        def mine(left, city):
+            left[:] |= again
+            left[which(city)] = False
+        return _walked(c, w, mine=mine)
+
+    printed, _, stuck = leave(lambda city: (slice(None), city))
+    return {
+        "a row loses the cities that other rows have visited: left[:, city] = False switches off these columns in all rows. A step of row b takes "
+        "away city[b] from row b alone": np.where(np.arange(c.shape[1])[None] < stuck[:, None], printed, -1),
+        "visited cities are not taken away: a tour may come back to them, or stay": leave(lambda city: ([], []))[0],
+        "only the city of the last step is taken away: a tour may come back to those before": leave(lambda city: (rows, city), again=True)[0],
+        "the start is not taken away: a tour comes back to city 0 before its end": _walked(c, w, start=False)[0],
+        "every row loses the city that row 0 has visited: a step of row b takes away city[b] from row b": leave(lambda city: (rows, city[0]))[0],
+        "a tour goes on to the least likely city: expected the likeliest": _walked(c, w, best=np.argmin)[0],
+        "the scores are always those from city 0: expected from the city where the tour is": _walked(c, w, ask="start")[0],
+        "W is transposed: from city i the score of city j is c_i · W · c_j": _walked(c, w.swapaxes(0, 1))[0],
+        "W is not used": _walked(c, np.eye(len(w)))[0],
+        "each row goes the tour of the first one": np.broadcast_to(_walked(c, w)[0][:1], printed.shape),
+    }
+
+
+def _look_at_walks(trial, got, tours, c, w):
+    n = tours.shape[1]
+    if (got == tours).all():
+        return
+    for message, other in _wrong_walks(c, w).items():
+        if ((got == other) | (other < 0)).all():
+            trial.fail(message)
+    for b, tour in enumerate(got.tolist()):
+        if tour[0] != 0:
+            trial.fail(f"the tour of row {b} starts at city {tour[0]}: expected city 0")
+        if len(set(tour)) < n:
+            again = next(city for k, city in enumerate(tour) if city in tour[:k])
+            trial.fail(f"the tour of row {b} visits city {again} twice, and {n - len(set(tour))} of {n} cities not at all: {tour}")
+    b, k = np.argwhere(got != tours)[0]
+    trial.fail(f"step {k} of row {b} goes to city {got[b, k]}: the likeliest city left is {tours[b, k]}")

@@ -117,3 +117,85 @@ def in_place(gradients, max_norm):
 @wrong("01.clip_gradients", "expected a list of 3 tensors")
 def returns_norm(gradients, max_norm):
     return _norm(gradients)
+
+
+def _losses(logits, targets, pad):
+    losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view(targets.shape)
+    return losses * (targets != pad), targets != pad
+
+
+def _step(batches, pad, share):
+    return sum(share(*_losses(logits, targets, pad)) for logits, targets in batches)
+
+
+def _words(batches, pad):
+    return sum((targets != pad).sum() for _, targets in batches)
+
+
+@wrong("01.loss_of_a_step", "a mean of the batches' means")
+def step_as_printed(batches, pad):
+    return _step(batches, pad, lambda losses, real: losses.sum() / real.sum()) / len(batches)
+
+
+@wrong("01.loss_of_a_step", "the means of the batches are added up")
+def step_sum_of_means(batches, pad):
+    return _step(batches, pad, lambda losses, real: losses.sum() / real.sum())
+
+
+@wrong("01.loss_of_a_step", "weighted by their numbers of sentences")
+def step_by_sentences(batches, pad):
+    rows = sum(len(targets) for _, targets in batches)
+    return _step(batches, pad, lambda losses, real: losses.sum() / real.sum() * len(real) / rows)
+
+
+@wrong("01.loss_of_a_step", "weighted by their numbers of places")
+def step_by_places(batches, pad):
+    places = sum(targets.numel() for _, targets in batches)
+    return _step(batches, pad, lambda losses, real: losses.sum() / real.sum() * real.numel() / places)
+
+
+@wrong("01.loss_of_a_step", "a mean of the sentences' means")
+def step_of_sentences(batches, pad):
+    rows = sum(len(targets) for _, targets in batches)
+    return _step(batches, pad, lambda losses, real: (losses.sum(1) / real.sum(1)).sum()) / rows
+
+
+@wrong("01.loss_of_a_step", "counts as words in what you divide by")
+def step_over_all_places(batches, pad):
+    return _step(batches, pad, lambda losses, real: losses.sum()) / sum(targets.numel() for _, targets in batches)
+
+
+@wrong("01.loss_of_a_step", "expected their mean")
+def step_not_divided(batches, pad):
+    return _step(batches, pad, lambda losses, real: losses.sum())
+
+
+@wrong("01.loss_of_a_step", "the padding counts as a word that has to be said")
+def step_without_mask(batches, pad):
+    return _step(batches, -1, lambda losses, real: losses.sum()) / sum(targets.numel() for _, targets in batches)
+
+
+@wrong("01.loss_of_a_step", "divided by the number of batches")
+def step_per_batch(batches, pad):
+    return _step(batches, pad, lambda losses, real: losses.sum()) / len(batches)
+
+
+@wrong("01.loss_of_a_step", "only the last batch counts")
+def step_overwritten(batches, pad):
+    return _step(batches[-1:], pad, lambda losses, real: losses.sum() / real.sum())
+
+
+@wrong("01.loss_of_a_step", "the number of words of the last one")
+def step_last_count(batches, pad):
+    return _step(batches, pad, lambda losses, real: losses.sum()) / _words(batches[-1:], pad)
+
+
+@wrong("01.loss_of_a_step", "expected a torch.Tensor")
+def step_as_a_number(batches, pad):
+    return (_step(batches, pad, lambda losses, real: losses.sum()) / _words(batches, pad)).item()
+
+
+@wrong("01.loss_of_a_step", "no gradient reaches the logits of batch 0")
+def step_detached(batches, pad):
+    before = _step(batches[:-1], pad, lambda losses, real: losses.sum()).detach()
+    return (before + _step(batches[-1:], pad, lambda losses, real: losses.sum())) / _words(batches, pad)

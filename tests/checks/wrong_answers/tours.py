@@ -541,3 +541,134 @@ def squeezed_beam(total, log_p, visited):
 def mask_written_into_log_p(total, log_p, visited):
     log_p[visited] = -torch.inf
     return _best(total[:, None] + log_p, log_p.shape[1])
+
+
+def _go(cities, W, leave, fill=float("-inf"), ask=None, best=lambda steps: steps.max(-1), add=lambda steps, city: steps.gather(1, city[:, None])[:, 0]):
+    batch, n, _ = cities.shape
+    left = torch.ones(batch, n, dtype=torch.bool)
+    city, tours, log_p = torch.zeros(batch, dtype=torch.long), [torch.zeros(batch, dtype=torch.long)], torch.zeros(batch)
+    for k in range(n - 1):
+        left = left & ~leave(left, city, k)
+        here = cities[torch.arange(batch), city if ask is None else torch.full_like(city, ask)]
+        scores = torch.einsum("bd,bnd->bn", here @ W, cities)
+        steps = torch.log_softmax(scores.masked_fill(~left, fill), -1)
+        city = best(steps)[1]
+        log_p = log_p + add(torch.log_softmax(scores, -1) if add is _over_all else steps, city)
+        tours.append(city)
+    return torch.stack(tours, 1), log_p
+
+
+def _own(left, city, k):
+    return torch.nn.functional.one_hot(city, left.shape[1]).bool()
+
+
+def _over_all(steps, city):
+    return steps.gather(1, city[:, None])[:, 0]
+
+
+@wrong("05.tours_by_the_batch", "left[:, city] = False switches off these columns in all rows")
+def walk_as_printed(cities, W):
+    batch, n, _ = cities.shape
+    rows = torch.arange(batch)
+    left = torch.ones(batch, n, dtype=torch.bool)
+    city, log_p = torch.zeros(batch, dtype=torch.long), torch.zeros(batch)
+    tours = [city]
+    for _ in range(n - 1):
+        left[:, city] = False
+        scores = torch.einsum("bd,bnd->bn", cities[rows, city] @ W, cities)
+        steps = torch.log_softmax(scores.masked_fill(~left, -1e9), dim=-1)
+        best, city = steps.max(dim=-1)
+        log_p = log_p + best
+        tours.append(city)
+    return torch.stack(tours, dim=1), log_p
+
+
+@wrong("05.tours_by_the_batch", "no city left before the tour is at its end")
+def walk_as_printed_with_infinity(cities, W):
+    return _go(cities, W, lambda left, city, k: _own(left, city, k).any(0, keepdim=True))
+
+
+@wrong("05.tours_by_the_batch", "visited cities are not taken away")
+def walk_without_a_mask(cities, W):
+    return _go(cities, W, lambda left, city, k: torch.zeros_like(left))
+
+
+@wrong("05.tours_by_the_batch", "only the city of the last step is taken away")
+def walk_forgets(cities, W):
+    batch, n, _ = cities.shape
+    city, tours, log_p = torch.zeros(batch, dtype=torch.long), [torch.zeros(batch, dtype=torch.long)], torch.zeros(batch)
+    for _ in range(n - 1):
+        scores = torch.einsum("bd,bnd->bn", cities[torch.arange(batch), city] @ W, cities)
+        best, city = torch.log_softmax(scores.masked_fill(torch.nn.functional.one_hot(city, n).bool(), float("-inf")), -1).max(-1)
+        log_p = log_p + best
+        tours.append(city)
+    return torch.stack(tours, 1), log_p
+
+
+@wrong("05.tours_by_the_batch", "the start is not taken away")
+def walk_home_too_early(cities, W):
+    return _go(cities, W, lambda left, city, k: _own(left, city, k) & (k > 0))
+
+
+@wrong("05.tours_by_the_batch", "takes away city[b] from row b")
+def walk_behind_the_first_row(cities, W):
+    return _go(cities, W, lambda left, city, k: _own(left, city[:1].expand_as(city), k), fill=-1e9)
+
+
+@wrong("05.tours_by_the_batch", "the least likely city")
+def walk_worst(cities, W):
+    def best(steps):
+        return steps.masked_fill(steps == float("-inf"), float("inf")).min(-1)
+
+    return _go(cities, W, _own, best=best)
+
+
+@wrong("05.tours_by_the_batch", "always those from city 0")
+def walk_asks_the_start(cities, W):
+    return _go(cities, W, _own, ask=0)
+
+
+@wrong("05.tours_by_the_batch", "W is transposed")
+def walk_transposed(cities, W):
+    return _go(cities, W.T, _own)
+
+
+@wrong("05.tours_by_the_batch", "over visited cities, too")
+def walk_mask_after(cities, W):
+    return _go(cities, W, _own, add=_over_all)
+
+
+@wrong("05.tours_by_the_batch", "expected the sum")
+def walk_mean(cities, W):
+    tours, log_p = _go(cities, W, _own)
+    return tours, log_p / (cities.shape[1] - 1)
+
+
+@wrong("05.tours_by_the_batch", "the probabilities are added up")
+def walk_probabilities(cities, W):
+    return _go(cities, W, _own, add=lambda steps, city: steps.max(-1).values.exp())
+
+
+@wrong("05.tours_by_the_batch", "expected (tours, log_p)")
+def walk_turned_round(cities, W):
+    return _go(cities, W, _own)[::-1]
+
+
+@wrong("05.tours_by_the_batch", "a tensor is changed in place after it was used")
+def walk_in_place(cities, W):
+    batch, n, _ = cities.shape
+    visited = torch.zeros(batch, n, dtype=torch.bool)
+    city, tours, log_p = torch.zeros(batch, dtype=torch.long), [torch.zeros(batch, dtype=torch.long)], torch.zeros(batch)
+    for _ in range(n - 1):
+        visited[torch.arange(batch), city] = True
+        scores = torch.einsum("bd,bnd->bn", cities[torch.arange(batch), city] @ W, cities)
+        best, city = torch.log_softmax(scores.masked_fill(visited, float("-inf")), -1).max(-1)
+        log_p = log_p + best
+        tours.append(city)
+    return torch.stack(tours, 1), log_p
+
+
+@wrong("05.tours_by_the_batch", "no gradient")
+def walk_detached(cities, W):
+    tours, log_p = _go(cities, W, _own)
+    return tours, log_p.detach()

@@ -52,3 +52,90 @@ def transposed(weights, target_words, source_words):
 def drops_pieces(weights, target_words, source_words):
     first = [source_words.index(i) for i in range(max(source_words) + 1)]
     return _mean(_parts(target_words)).T @ weights[:, first]
+
+
+def _look(embedded, state, annotations, W, real, score=None, dim=-1, after=False):
+    question = torch.cat([embedded, state], -1) @ W
+    scores = torch.einsum("bd,bnd->bn", question, annotations) if score is None else score(question, annotations)
+    weights = torch.softmax(scores, dim) * real if after else torch.softmax(scores.masked_fill(~real, float("-inf")), dim)
+    return torch.einsum("bn,bnd->bd", weights, annotations), weights
+
+
+@wrong("02.look_by_content", "the weights do not depend on the annotations: numbers of the question itself")
+def look_as_printed(*given):
+    return _look(*given, score=lambda question, annotations: question[:, :annotations.shape[1]])
+
+
+@wrong("02.look_by_content", "compared with those of the first sentence")
+def look_at_the_first(*given):
+    return _look(*given, score=lambda question, annotations: question @ annotations[0].T)
+
+
+@wrong("02.look_by_content", "only the first n numbers")
+def look_at_a_part(*given):
+    def score(question, annotations):
+        n = annotations.shape[1]
+        return torch.einsum("bd,bnd->bn", question[:, :n], annotations[..., :n])
+
+    return _look(*given, score=score)
+
+
+@wrong("02.look_by_content", "is added: the dot product alone is the score")
+def look_both_ways(*given):
+    return _look(*given, score=lambda question, annotations: torch.einsum("bd,bnd->bn", question, annotations) + question[:, :annotations.shape[1]])
+
+
+@wrong("02.look_by_content", "the weights are equal")
+def look_everywhere(*given):
+    return _look(*given, score=lambda question, annotations: (question * annotations.mean(1)).sum(-1, keepdim=True).expand(-1, annotations.shape[1]))
+
+
+@wrong("02.look_by_content", "the padding is not masked")
+def look_at_padding(embedded, state, annotations, W, real):
+    return _look(embedded, state, annotations, W, torch.ones_like(real))
+
+
+@wrong("02.look_by_content", "the mask comes after the softmax")
+def look_mask_after(*given):
+    return _look(*given, after=True)
+
+
+@wrong("02.look_by_content", "the word before is not in the question")
+def look_without_the_word(embedded, *rest):
+    return _look(torch.zeros_like(embedded), *rest)
+
+
+@wrong("02.look_by_content", "the state is not in the question")
+def look_without_the_state(embedded, state, *rest):
+    return _look(embedded, torch.zeros_like(state), *rest)
+
+
+@wrong("02.look_by_content", "[state; embedded] stands")
+def look_turned_round(embedded, state, *rest):
+    return _look(state, embedded, *rest)
+
+
+@wrong("02.look_by_content", "here they are not")
+def look_scaled(*given):
+    return _look(*given, score=lambda question, annotations: torch.einsum("bd,bnd->bn", question, annotations) / question.shape[-1] ** 0.5)
+
+
+@wrong("02.look_by_content", "over the batch")
+def look_over_the_batch(*given):
+    return _look(*given, dim=0)
+
+
+@wrong("02.look_by_content", "made with weights that do not know the annotations")
+def look_reads_elsewhere(*given):
+    return look_as_printed(*given)[0], _look(*given)[1]
+
+
+@wrong("02.look_by_content", "the context first")
+def look_weights_first(*given):
+    return _look(*given)[::-1]
+
+
+@wrong("02.look_by_content", "no gradient reaches embedded")
+def look_detached(embedded, state, annotations, W, real):
+    weights = _look(embedded, state, annotations, W, real)[1].detach()
+    return torch.einsum("bn,bnd->bd", weights, annotations), weights
