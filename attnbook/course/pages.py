@@ -16,9 +16,16 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 .wide { overflow-x: auto }
 table { border-collapse: collapse; width: 100%; margin: 1rem 0 }
 caption { text-align: left; font-weight: 600; padding: .4rem 0 }
-th, td { text-align: left; vertical-align: top; padding: .4rem .8rem; border-bottom: 1px solid var(--line); overflow-wrap: anywhere }
-td.points, td.number { white-space: nowrap }
+th, td { text-align: left; vertical-align: top; padding: .4rem .8rem; border-bottom: 1px solid var(--line) }
+th, td.id, td.points, td.number { white-space: nowrap }
+td.note { min-width: 14rem; overflow-wrap: anywhere }
 tr.full td.points { color: var(--full) } tr.part td.points { color: var(--part) } tr.none td.points { color: var(--none) }
+@media (max-width: 42rem) {
+  table.marks tr:first-child { display: none }
+  table.marks tr, table.marks td { display: block; border: 0; padding: .1rem 0 }
+  table.marks tr { border-bottom: 1px solid var(--line); padding: .6rem 0 }
+  table.marks td.check::before { content: attr(data-name) ": " }
+}
 figure { margin: 1rem 0 } figure svg { max-width: 100%; height: auto; background: #fff; border-radius: 6px }
 """
 _PAGE = """<!doctype html>
@@ -55,7 +62,7 @@ def write_feedback(path: Path, student: str, marks) -> None:
         rows = "\n".join(_row(one) for one in own)
         head = ("<tr><th scope=\"col\">exercise</th><th scope=\"col\"></th><th scope=\"col\">points</th><th scope=\"col\">your check</th>"
                 "<th scope=\"col\">other inputs</th><th scope=\"col\"></th></tr>")
-        body.append(f"<h2>{_text(assignment)}</h2>\n{when}\n<div class=\"wide\"><table>{head}\n{rows}\n</table></div>")
+        body.append(f"<h2>{_text(assignment)}</h2>\n{when}\n<div class=\"wide\"><table class=\"marks\">{head}\n{rows}\n</table></div>")
     body.append("<p>Each exercise is checked twice: as in your notebook, and with other inputs.</p>")
     path.write_text(_page(f"Feedback for {student}", "\n".join(body)), encoding="utf-8", errors="replace")
 
@@ -116,7 +123,7 @@ def _table(assignment, marks):
         count, most = Counter(_kind(one) for one in own), sum(assignment.points[task.id])
         mean = sum(one.points for one in own) / len(own)
         cells = [_text(task.id), _text(task.title), f"{mean:.2f} of {most:g}", *(str(count[name]) for name in ("all points", "some", "none", "not handed in"))]
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+        rows.append("<tr>" + "".join(f'<td class="id">{cell}</td>' for cell in cells) + "</tr>")
     head = "".join(f'<th scope="col">{name}</th>' for name in ("exercise", "", "mean", "all points", "some", "none", "not handed in"))
     return f'<div class="wide"><table><caption>Exercises</caption><tr>{head}</tr>{"".join(rows)}</table></div>'
 
@@ -125,7 +132,7 @@ def _mistakes(assignment, marks):
     rows = []
     for task in assignment.tasks:
         said = Counter(one.outcome.note for one in marks if one.exercise == task.id and one.outcome and one.outcome.note)
-        rows += [f"<tr><td>{_text(task.id)}</td><td class=\"number\">{count}</td><td>{_text(note)}</td></tr>" for note, count in said.most_common(3)]
+        rows += [f'<tr><td class="id">{_text(task.id)}</td><td class="number">{count}</td><td class="note">{_text(note)}</td></tr>' for note, count in said.most_common(3)]
     if not rows:
         return ""
     head = '<tr><th scope="col">exercise</th><th scope="col">notebooks</th><th scope="col">what the check said</th></tr>'
@@ -163,8 +170,8 @@ def _kind(mark):
 def _row(one):
     kind = "full" if one.points >= one.most else "part" if one.points else "none"
     passed = [("✓ right" if right else "✗") for right in (one.outcome.visible, one.outcome.hidden)] if one.outcome else ["–", "–"]
-    cells = [f"<td>{_text(one.exercise)}</td><td>{_text(one.title)}</td>", f'<td class="points">{one.points:g} of {one.most:g}</td>',
-             *(f"<td>{text}</td>" for text in passed), f"<td>{_text(one.note)}</td>"]
+    cells = [f'<td class="id">{_text(one.exercise)}</td><td>{_text(one.title)}</td>', f'<td class="points">{one.points:g} of {one.most:g}</td>',
+             *(f'<td class="check" data-name="{name}">{text}</td>' for name, text in zip(("your check", "other inputs"), passed)), f'<td class="note">{_text(one.note)}</td>']
     return f'<tr class="{kind}">{"".join(cells)}</tr>'
 
 
