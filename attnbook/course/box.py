@@ -65,6 +65,8 @@ class Box:
             return verdict
         except Broken as broken:
             raise self._lost(broken, "your function") from None
+        except Lost:
+            raise
         except Exception as error:  # no value that comes back may stop the round
             return Verdict(id, STOPPED, f"the check could not read what your function returned ({type(error).__name__})")
 

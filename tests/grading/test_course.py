@@ -93,7 +93,7 @@ def test_a_failing_round_leaves_the_old_pages(tmp_path, assignment, monkeypatch)
     (tmp_path / "hand-ins" / "ann").mkdir(parents=True)
     (tmp_path / "hand-ins" / "ann" / "soft_lookup.ipynb").write_text("")
     made = Course("x", 1, (assignment,))
-    rounds.grade(made, tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None)
+    rounds.grade(made, tmp_path / "hand-ins", tmp_path / "out", trust=True, jobs=1, say=lambda line: None)
     before = (tmp_path / "out" / "marks.csv").read_text()
     assert "the file is empty" in before
 
@@ -102,7 +102,7 @@ def test_a_failing_round_leaves_the_old_pages(tmp_path, assignment, monkeypatch)
 
     monkeypatch.setattr(rounds, "write_class_page", full)
     with pytest.raises(OSError):
-        rounds.grade(made, tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None)
+        rounds.grade(made, tmp_path / "hand-ins", tmp_path / "out", trust=True, jobs=1, say=lambda line: None)
     assert (tmp_path / "out" / "marks.csv").read_text() == before
     assert not list((tmp_path / "out").glob(".new-*"))
 
@@ -223,12 +223,12 @@ def test_a_course_that_marks_wrongly_is_found_out(assignment, monkeypatch):
     wrong = {id: answers[:2] for id, answers in wrong.items()}
     wrong[first.id] = [replace(wrong[first.id][0], code=solution_of(first)), replace(wrong[first.id][1], words="nobody says this")]
     monkeypatch.setattr(checking, "wrong_answers", lambda book, tasks: wrong)
-    findings = check_course(Course("x", 5, (assignment,)), find_book(), "bubblewrap")
+    findings = check_course(Course("x", 5, (assignment,)), find_book(), "bubblewrap", jobs=1)
     faults = [(one.answer, one.fault) for one in findings if one.fault]
     assert len(faults) == 2 and faults[0][1] == "gets all points" and faults[1][1].startswith("the message does not name the mistake")
     broken = solution_of(first).replace("return ", "return 2 * ")
     monkeypatch.setattr(checking, "solution_of", lambda task: broken if task is first else solution_of(task))
-    findings = check_course(Course("x", 5, (assignment,)), find_book(), "bubblewrap")
+    findings = check_course(Course("x", 5, (assignment,)), find_book(), "bubblewrap", jobs=1)
     assert any(one.answer == "the solution" and one.fault.startswith("does not get all points") for one in findings)
 
 

@@ -24,7 +24,7 @@ from attnbook.course.made_up import write_class
 from .conftest import IDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
-LIMITS = Limits(seconds=4, notebook=90, memory=1024)
+LIMITS = Limits(seconds=8, notebook=120, memory=1024)
 
 
 def table(out):
@@ -155,22 +155,22 @@ def counts(folder):
 
 
 def test_a_changed_check_is_judged_again_and_no_other(small, course, monkeypatch):
-    rounds.grade(course, small / "hand-ins", small / "out", say=quiet)
+    rounds.grade(course, small / "hand-ins", small / "out", say=quiet, jobs=1)
     assert counts(small) == dict.fromkeys(IDS, 3)
     true = stamps._code
     monkeypatch.setattr(stamps, "_code", lambda id: true(id) + ("# mended" if id == IDS[1] else ""))
-    assert rounds.grade(course, small / "hand-ins", small / "out", say=quiet).judged == 3
+    assert rounds.grade(course, small / "hand-ins", small / "out", say=quiet, jobs=1).judged == 3
     assert counts(small) == {IDS[0]: 3, IDS[1]: 6}
-    assert rounds.grade(course, small / "hand-ins", small / "out", again=[IDS[0]], say=quiet).judged == 3
+    assert rounds.grade(course, small / "hand-ins", small / "out", again=[IDS[0]], say=quiet, jobs=1).judged == 3
     assert counts(small) == {IDS[0]: 6, IDS[1]: 6}
     with pytest.raises(ValueError, match="regrade: no assignment has the exercise 'x'"):
         rounds.grade(course, small / "hand-ins", small / "out", again=["x"])
 
 
 def test_a_new_hand_in_is_judged_alone(small, course, assignment, section):
-    rounds.grade(course, small / "hand-ins", small / "out", say=quiet)
+    rounds.grade(course, small / "hand-ins", small / "out", say=quiet, jobs=1)
     write_class(small / "hand-ins", assignment, section, ["untouched"])
-    assert rounds.grade(course, small / "hand-ins", small / "out", say=quiet).judged == 1
+    assert rounds.grade(course, small / "hand-ins", small / "out", say=quiet, jobs=1).judged == 1
 
 
 def test_two_rounds_at_a_time_are_refused(small, course):
@@ -188,7 +188,7 @@ from attnbook.course.exercises import find_book, sections
 from attnbook.course.launch import Limits
 if __name__ == "__main__":
     parts = sections(find_book(), ["soft_lookup"], {ids})
-    course = Course("A class", 4711, from_sections(parts), limits=Limits(seconds=4, notebook=90, memory=1024))
+    course = Course("A class", 4711, from_sections(parts), limits=Limits(seconds=8, notebook=120, memory=1024))
     rounds.grade(course, {hand_ins!r}, __import__("pathlib").Path({out!r}), say=lambda line: print(line, flush=True))
 """
 
@@ -228,7 +228,7 @@ def test_a_cluster_gives_the_same_marks(small, course, tmp_path):
     """Two workers of a Dask cluster on this machine."""
     from distributed import LocalCluster
 
-    here = rounds.grade(course, small / "hand-ins", small / "here", say=quiet)
+    here = rounds.grade(course, small / "hand-ins", small / "here", say=quiet, jobs=1)
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=40) as cluster:
         there = rounds.grade(course, small / "hand-ins", small / "there", scheduler=cluster.scheduler_address, say=quiet)
     assert there.judged == 3 and table(small / "there") == table(small / "here")
@@ -240,7 +240,7 @@ def test_a_cluster_gives_the_same_marks(small, course, tmp_path):
 
 
 def test_the_command(small):
-    arguments = [small / "hand-ins", "--out", small / "out", "--timeout", 4, "--exercise", IDS[0], "--exercise", IDS[1]]
+    arguments = [small / "hand-ins", "--out", small / "out", "--jobs", 1, "--timeout", 8, "--exercise", IDS[0], "--exercise", IDS[1]]
     result = CliRunner().invoke(grade, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
     assert "right · soft_lookup: 2 of 2 right" in result.stdout
