@@ -254,8 +254,9 @@ def _bubblewrap(limits, inside):
         for above in [*folder.parents][-2::-1]:  # else they are made for their owner alone
             command += ["--perms", "0755", "--dir", str(above)]
         command += ["--ro-bind", str(folder), str(folder)]
-    for part in _HIDDEN:
-        command += ["--ro-bind", str(_SILENT), str(_PACKAGE / part)]
+    for package in _copies():
+        for part in _HIDDEN:
+            command += ["--ro-bind", str(_SILENT), str(package / part)]
     return [*command, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", _HOME, "--", *python]
 
 
@@ -272,6 +273,16 @@ def _container(engine, image, name, limits, inside):
         if variable != "PATH":
             command += ["--env", f"{variable}={value}"]
     return [*command, image, "python3", *_INSIDE, inside]
+
+
+def _copies():
+    """The folders of this package that Python may find: this one, and one that is installed beside it."""
+    found = {_PACKAGE}
+    for path in sys.path:
+        folder = Path(os.path.realpath(path or ".")) / "attnbook"
+        if all((folder / part).is_dir() for part in _HIDDEN) and any(folder.is_relative_to(one) for one in _python_folders()):
+            found.add(folder)
+    return sorted(found)
 
 
 def _python_folders():

@@ -89,6 +89,19 @@ def test_only_what_python_needs_is_there(inside, tmp_path):
         assert not inside.value(f"os.path.exists({home + '/.ssh'!r})")
 
 
+def test_a_second_copy_of_the_package_is_covered_too(tmp_path, monkeypatch):
+    second = tmp_path / "lib" / "site-packages"
+    for part in ("checks", "course"):
+        (second / "attnbook" / part).mkdir(parents=True)
+        (second / "attnbook" / part / "secret.py").write_text("answer = 42")
+    monkeypatch.syspath_prepend(second)
+    with Inside() as made:
+        assert made.run("import os") is None
+        assert made.value(f"os.path.isdir({str(second / 'attnbook')!r})")
+        for part in ("checks", "course"):
+            assert not made.value(f"os.path.exists({str(second / 'attnbook' / part / 'secret.py')!r})")
+
+
 def test_checks_are_silent(inside):
     assert inside.run("from attnbook.checks import check, grade\ncheck('00.weighted_sum', None)") is None
     assert "soft_lookup" in inside.run("import attnbook.checks.soft_lookup")
