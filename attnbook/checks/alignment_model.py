@@ -6,7 +6,7 @@ import torch
 from ..sandbox.effort import Products
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import array, softmax
+from .trial import array, shape_of, softmax
 
 
 @exercise("02.additive_score", title="The additive score", difficulty=2, minutes=10)
@@ -58,7 +58,7 @@ def masked_context(answer, trial):
             return np.einsum("bn,bnd->bd", weights, h)
 
         got_context, got = trial.parts(trial.call(answer, scores, annotations, lengths), ("context", "weights"))
-        if [tuple(getattr(part, "shape", ())) for part in (got_context, got)] == [(batch, n), (batch, d)]:
+        if [shape_of(part) for part in (got_context, got)] == [(batch, n), (batch, d)]:
             trial.fail("your function returns (weights, context): expected (context, weights), the context first")
         got = trial.tensor(got, "weights", (batch, n), nan="masked scores are -inf, and every source has at least one word")
         got_context = trial.tensor(got_context, "context", (batch, d))

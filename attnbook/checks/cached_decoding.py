@@ -5,7 +5,7 @@ import torch
 
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import a, array, softmax
+from .trial import a, array, shape_of, softmax
 
 
 @exercise("06.reorder_caches", title="Caches follow their beams", difficulty=2, minutes=15)
@@ -69,7 +69,7 @@ def cached_attention(answer, trial):
         matrices = [trial.normal(d, d) for _ in range(3)]
         given = (x, *old, *matrices, h)
         got = trial.parts(trial.call(answer, *given), names)
-        if t and [tuple(getattr(part, "shape", ())) for part in got[1:]] == [(batch, h, m, width)] * 2:
+        if t and [shape_of(part) for part in got[1:]] == [(batch, h, m, width)] * 2:
             trial.fail("keys and values hold the new rows alone: expected the longer cache, the old rows and the new ones behind them")
         full = (batch, h, t + m, width)
         nan = "the cache is empty at the first block: concatenate all the same" if t == 0 else "does a row have nothing to attend to?"

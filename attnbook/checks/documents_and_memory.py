@@ -5,7 +5,7 @@ import torch
 
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import array, softmax
+from .trial import array, shape_of, softmax
 
 
 @exercise("03.learned_query", title="Pool with a learned query", difficulty=2, minutes=15)
@@ -16,11 +16,11 @@ def learned_query(answer, trial):
     lengths = torch.tensor([n - 1, 2, 0])
     got = trial.call(answer, annotations, w, b, u, lengths)
     got_pooled, got = trial.parts(got, ("pooled", "weights"))
-    if [tuple(getattr(part, "shape", ())) for part in (got_pooled, got)] == [(batch, n), (batch, d)]:
+    if [shape_of(part) for part in (got_pooled, got)] == [(batch, n), (batch, d)]:
         trial.fail("your function returns (weights, pooled): expected (pooled, weights)")
     empty = "the last sequence has no real position: its weights and its vector are zeros"
     got = trial.tensor(got, "weights", (batch, n), nan=empty)
-    if tuple(getattr(got_pooled, "shape", ())) == (batch, d_a):
+    if shape_of(got_pooled) == (batch, d_a):
         trial.fail("the keys are added up: they only give the weights, the vector is the weighted sum of the annotations")
     got_pooled = trial.tensor(got_pooled, "pooled", (batch, d), nan=empty, mention="as wide as an annotation")
     given = annotations, w, b, u
@@ -134,7 +134,7 @@ def memory_hops(answer, trial):
     result = trial.call(answer, question, memories, lengths)
     got, got_weights = trial.parts(result, ("u", "weights"))
     got = trial.tensor(got, "u", (batch, d))
-    if tuple(getattr(got_weights, "shape", ())) == (hops, batch, n):
+    if shape_of(got_weights) == (hops, batch, n):
         trial.fail("weights has the hops in front: expected (batch, K, n), so stack them in dimension 1")
     got_weights = trial.tensor(got_weights, "weights", (batch, hops, n), mention="one row of weights a hop")
     q, ms = array(question), [array(m) for m in memories]

@@ -5,7 +5,7 @@ import torch
 
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import array
+from .trial import array, shape_of
 
 
 @exercise("07.interval", title="How sure is a mean", difficulty=1, minutes=10)
@@ -58,7 +58,7 @@ def sequences(answer, trial):
         given = (support, labels, query, ways)
         said = f"{ways} classes, {examples} examples, {queries} quer{'y' if queries == 1 else 'ies'}"
         raw = trial.call(answer, *given)
-        expected_shape, shape = (batch, queries, examples + 1, d + ways), tuple(getattr(raw, "shape", ()))
+        expected_shape, shape = (batch, queries, examples + 1, d + ways), shape_of(raw)
         hints = {(batch, examples + queries, d + ways): "the queries stand in one sequence: each would see those before it. One sequence a query",
                  (batch, queries, examples + 1, d): "the labels are missing",
                  (batch, queries, examples + 1, d + 1): "the label is one number: expected a one-hot vector, since classes have no order",

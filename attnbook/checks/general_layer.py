@@ -4,7 +4,7 @@ import numpy as np
 
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import array, softmax
+from .trial import array, shape_of, softmax
 
 
 @exercise("03.two_heads", title="Two heads by hand", difficulty=3, minutes=20)
@@ -14,7 +14,7 @@ def two_heads(answer, trial):
         tables, cards, d = 40, trial.integers(6, 9), count + 3
         shapes = ((1, 2 * count), (d, 2 * count), (d, 2 * count), (2 * count, 2 * count))
         given = trial.parts(trial.call(answer, count), names)
-        if [tuple(getattr(w, "shape", ())) for w in given] == [shape[::-1] for shape in shapes]:
+        if [shape_of(w) for w in given] == [shape[::-1] for shape in shapes]:
             trial.fail("the matrices are transposed: rows are inputs, so each multiplies from the right and has one row an entry of its input")
         hint = "the columns of both heads side by side"
         w_q, w_k, w_v, w_o = (array(trial.tensor(w, name, shape, mention=hint)) for w, name, shape in zip(given, names, shapes))

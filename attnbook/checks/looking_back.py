@@ -6,7 +6,7 @@ import numpy as np
 
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import array
+from .trial import array, shape_of
 
 
 @exercise("07.dilations", title="How many convolutions", difficulty=1, minutes=8)
@@ -101,7 +101,7 @@ def dense_block(answer, trial):
         x, far, near = trial.normal(batch, n, d), trial.normal(d, 2 * filters), trial.normal(d, 2 * filters)
         bias = trial.normal(2 * filters)
         raw = trial.call(answer, x, far, near, bias, dilation)
-        shape, name = tuple(getattr(raw, "shape", ())), f"the output for {n} positions and dilation {dilation}"
+        shape, name = shape_of(raw), f"the output for {n} positions and dilation {dilation}"
         hints = {(batch, n, filters): "the input is missing: what the layer found is put beside it",
                  (batch, n, 2 * filters): "there is no gate: f and g are D numbers each",
                  (batch, n, d + 2 * filters): "f and g were not joined to D numbers",

@@ -5,7 +5,7 @@ import torch
 
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import array, softmax
+from .trial import array, shape_of, softmax
 
 
 @exercise("06.left_padded_mask", title="A mask for texts padded on the left", difficulty=2, minutes=10)
@@ -70,7 +70,7 @@ def _attends(answer, trial, given, mask, empty):
     q, k, v = (array(x) for x in given)
     scores, allowed = q @ k.swapaxes(1, 2) / np.sqrt(d), mask.numpy()
     got_context, got = trial.parts(trial.call(answer, *given, mask), ("context", "weights"))
-    if [tuple(getattr(part, "shape", ())) for part in (got_context, got)] == [(batch, m, n), (batch, m, d_v)]:
+    if [shape_of(part) for part in (got_context, got)] == [(batch, m, n), (batch, m, d_v)]:
         trial.fail("your function returns (weights, context): expected (context, weights), the context first")
     whole = type(got) is torch.Tensor and got.shape == (batch, m, n) and bool(torch.isfinite(got[mask.any(-1)]).all())
     if np.abs(scores).max() > 60 and not whole:

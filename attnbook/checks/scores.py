@@ -5,7 +5,7 @@ import torch
 
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import array, softmax
+from .trial import array, shape_of, softmax
 
 
 @exercise("03.content_weights", title="Content-based weights", difficulty=2, minutes=15)
@@ -71,7 +71,7 @@ def reduced_rank(answer, trial):
         sizes = torch.tensor([3.0, 2.0, 1.2, 0.7, 0.4])[:top]  # well apart: the best answer is the only one
         w = (left * sizes) @ right.T
         got_u, got_v = trial.parts(trial.call(answer, w, rank), ("U", "V"))
-        if [tuple(getattr(part, "shape", ())) for part in (got_u, got_v)] == [(d_q, rank), (d_k, rank)]:
+        if [shape_of(part) for part in (got_u, got_v)] == [(d_q, rank), (d_k, rank)]:
             trial.fail(f"U and V are transposed: expected ({rank}, {d_q}) and ({rank}, {d_k}), one row for each of the {rank} numbers")
         got_u = trial.tensor(got_u, "U", (rank, d_q), mention="one row for each of the k numbers, as wide as a query")
         got_v = trial.tensor(got_v, "V", (rank, d_k), mention="one row for each of the k numbers, as wide as a key")

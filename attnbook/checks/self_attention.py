@@ -4,7 +4,7 @@ import numpy as np
 
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import array, softmax
+from .trial import array, shape_of, softmax
 
 
 @exercise("03.words_before", title="Attend to the words before", difficulty=2, minutes=15)
@@ -13,7 +13,7 @@ def words_before(answer, trial):
     words = trial.normal(batch, n, d)
     matrices = [trial.normal(d_a, d) for _ in range(3)]
     got_context, got = trial.parts(trial.call(answer, words, *matrices), ("context", "weights"))
-    if [tuple(getattr(part, "shape", ())) for part in (got_context, got)] == [(batch, n, n), (batch, n, d_a)]:
+    if [shape_of(part) for part in (got_context, got)] == [(batch, n, n), (batch, n, d_a)]:
         trial.fail("your function returns (weights, context): expected (context, weights), the context first")
     hint = "the first word has nothing before it: a softmax over nothing but -inf is NaN, and 0 was asked for"
     got = trial.tensor(got, "weights", (batch, n, n), nan=hint, mention="one row a word, one column a word")

@@ -5,7 +5,7 @@ import torch
 
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import array, softmax
+from .trial import array, shape_of, softmax
 
 
 @exercise("02.merge_subwords", title="From pieces to words", difficulty=3, minutes=20)
@@ -44,7 +44,7 @@ def look_by_content(answer, trial):
     W = 0.5 * trial.normal(d_e + d, d_h)
     real = torch.arange(n) < torch.tensor([n, 3, n - 1])[:, None]
     got_context, got = trial.parts(trial.call(answer, embedded, state, annotations, W, real), ("context", "weights"))
-    if [tuple(getattr(part, "shape", ())) for part in (got_context, got)] == [(batch, n), (batch, d_h)]:
+    if [shape_of(part) for part in (got_context, got)] == [(batch, n), (batch, d_h)]:
         trial.fail("your function returns (weights, context): expected (context, weights), the context first")
     got = trial.tensor(got, "weights", (batch, n), nan="each source has a word", mention="one row a sentence, one column a source word")
     got_context = trial.tensor(got_context, "context", (batch, d_h), mention="one row a sentence, as wide as an annotation")

@@ -19,6 +19,11 @@ def a(value):
     return f"{'an' if name[0] in 'AEIOaeio' or name == 'ndarray' else 'a'} {name}"
 
 
+def shape_of(value):
+    """The shape of a tensor; () for anything else, which may claim to have one."""
+    return tuple(value.shape) if type(value) in PLAIN_TENSORS else ()
+
+
 def softmax(scores, axis=-1):
     """Softmax in NumPy, for the oracles. Rows of nothing but -inf give zeros."""
     top = scores.max(axis=axis, keepdims=True)
@@ -112,9 +117,13 @@ class Trial:
             self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) not in (int, float):
             self.fail(f"{name}: {a(value)} came back, expected one number")
+        try:
+            value = float(value)
+        except OverflowError:
+            self.fail(f"{name} is a whole number of hundreds of digits, which no formula here gives")
         if not np.isfinite(value):
             self.fail(f"{name} is {_number(value)}, a finite number was expected")
-        return float(value)
+        return value
 
     def truth(self, value, name):
         """True or False from a bool or a one-element bool tensor."""

@@ -7,7 +7,7 @@ import torch
 
 from .registry import exercise
 from .slopes import check_slopes
-from .trial import array, softmax
+from .trial import array, shape_of, softmax
 
 
 def _small_network(trial, d):
@@ -133,7 +133,7 @@ def pool_a_batch(answer, trial):
         words, query = trial.normal(batch, n, d), trial.normal(d)
         real = torch.arange(n) < torch.tensor(ends)[:, None]
         got_context, got = trial.parts(trial.call(answer, words, query, real), ("context", "weights"))
-        if [tuple(getattr(part, "shape", ())) for part in (got_context, got)] == [(batch, n), (batch, d)]:
+        if [shape_of(part) for part in (got_context, got)] == [(batch, n), (batch, d)]:
             trial.fail("your function returns (weights, context): expected (context, weights), the context first")
         got = trial.tensor(got, "weights", (batch, n), nan="each text has a word, so a softmax over its own scores is finite",
                            mention="one row a text, one column a word")

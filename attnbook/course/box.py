@@ -12,7 +12,7 @@ from .launch import Limits, NoSandbox, start
 
 __all__ = ["Box", "Lost", "StartFailed"]
 
-_RESTARTS = 6
+_RESTARTS, _ATTEMPTS = 6, 3
 
 
 class StartFailed(NoSandbox):
@@ -65,6 +65,8 @@ class Box:
             return verdict
         except Broken as broken:
             raise self._lost(broken, "your function") from None
+        except Exception as error:  # no value that comes back may stop the round
+            return Verdict(id, STOPPED, f"the check could not read what your function returned ({type(error).__name__})")
 
     def _ask(self, head, what):
         self._ready()
@@ -84,6 +86,22 @@ class Box:
         if self._starts > _RESTARTS:
             raise Lost(f"the notebook ended its sandbox {self._starts} times and was given up", overall=True)
         self._starts += 1
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._start()
+                break
+            except StartFailed:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(1 + attempt)  # another notebook may just have used up the machine
+        for code in self._cells:
+            self._limit(self._limits.seconds)
+            try:
+                self._peer.request({"do": "cell", "source": code})
+            except Broken as broken:
+                raise self._lost(broken, "the cell") from None
+
+    def _start(self):
         self._started = start(self._kind, self._limits, self._image)
         channel = Channel(self._started.read, self._started.write)
         self._peer = Peer(channel, lambda function, given, named, seed: function(*given, **named), passing=(Mistake,))
@@ -94,12 +112,6 @@ class Box:
             said = self._started.said.decode(errors="replace").strip().splitlines()[-1:] or [str(broken)]
             self._close()
             raise StartFailed(f"sandbox: Python did not start in it ({said[0][:300]})") from None
-        for code in self._cells:
-            self._limit(self._limits.seconds)
-            try:
-                self._peer.request({"do": "cell", "source": code})
-            except Broken as broken:
-                raise self._lost(broken, "the cell") from None
 
     def _limit(self, seconds):
         left = self._end - time.monotonic()

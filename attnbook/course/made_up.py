@@ -73,6 +73,8 @@ def made_up_class(assignment: Assignment, section: Section | None = None) -> dic
     add("right in another order", edited(_turned), full)
     add("right and twice", edited(_doubled), full)
     add("right and talkative", book(right + _talks(first)), full)
+    add("uses the library", book(f"import attnbook\n\n{right}\n\nown = {first.function}\n\n\n"
+                                 + _function(first, "attnbook.masked_softmax\n    return own(*inputs)")), full, "uses attnbook.masked_softmax, the book's own")
     add("equal to right", book("# my own work\n\n\n" + right), full)
     add("Zoë Ångström / 李", book(), full)
     add("partly right", book(right + _only_first_calls(right, first)), half, "with other inputs: ")

@@ -262,9 +262,11 @@ _OMNIGLOT = dict(data="omniglot-small", steps=2500)
 for _name, _kind, _title in (("", "snail", "SNAIL"), ("-no-attention", "no attention", "its TC blocks alone"),
                              ("-no-tc", "no TC", "its attention blocks alone"), ("-prototypes", "prototypes", "prototypes of the embedding")):
     _add(f"snail-omniglot{_name}", "few_shot:few_shot", f"Small Omniglot, 5 classes of one example, small enough for one CPU core: {_title}",
-         "10 minutes on one CPU core", needs="omniglot", kind=_kind, **_OMNIGLOT, **({} if _name else dict(checkpoint="snail-omniglot")))
+         "5 minutes on one CPU core", needs="omniglot", kind=_kind, **_OMNIGLOT)
     _add(f"snail-strokes{_name}", "few_shot:few_shot", f"Letters that the book draws, 5 classes of one example: {_title}",
          "3 minutes on one CPU core", kind=_kind, steps=1000, **({} if _name else dict(checkpoint="snail-strokes")))
+_add("snail-omniglot-long", "few_shot:few_shot", "Small Omniglot, 5 classes of one example: SNAIL, four times as long, with checkpoint",
+     "20 minutes on one CPU core", needs="omniglot", data="omniglot-small", steps=10_000, checkpoint="snail-omniglot-long")
 for _ways, _shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
     for _data, _where in (("omniglot", "full"), ("omniglot-small", "small")):
         _add(f"snail-{_data}-{_ways}-way-{_shots}-shot-paper", "few_shot:few_shot",

@@ -283,7 +283,8 @@ def test_checks_know_nothing_that_they_grade():
     for path in folder.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
-                assert node.level <= 1, f"{path.name} imports from the rest of attnbook"
+                rest = node.level > 1 and not (node.module or "").startswith("sandbox")  # how an answer is called, not what is right
+                assert not rest, f"{path.name} imports from the rest of attnbook"
                 assert not (node.module or "").startswith("attnbook"), path.name
             elif isinstance(node, ast.Import):
                 assert not any(name.name.startswith("attnbook") for name in node.names), path.name

@@ -36,6 +36,38 @@ def test_the_grader_says_what_the_notebook_says(pair, solutions, id):
         assert there == here, name
 
 
+class Yes:
+    def __eq__(self, other):
+        return True
+
+    def __getattr__(self, name):
+        return self
+
+    def __call__(self, *inputs):
+        return self
+
+
+ODD = {
+    "None": None, "yes": Yes(), "text": "right", "empty text": "", "bytes": b"x", "class": int, "function": len, "huge": 10**400, "negative": -(10**400),
+    "nan": float("nan"), "inf": float("inf"), "true": True, "list": [], "lists": [[[]]], "mixed": [1, "a", None, torch.ones(2)], "tuple": (), "pair": (None, None),
+    "triple": (1, 2, 3), "dict": {}, "keys": {(1, 2): torch.ones(1)}, "set": {1, 2}, "empty": torch.zeros(0), "scalar": torch.tensor(1.0), "nan tensor": torch.full((2, 3), float("nan")),
+    "long": torch.zeros(2, 3, dtype=torch.long), "bool": torch.ones(2, 3, dtype=torch.bool), "half": torch.ones(2, 3, dtype=torch.half), "complex": torch.ones(2, dtype=torch.complex64),
+    "sparse": torch.eye(3).to_sparse(), "meta": torch.ones(2, 3, device="meta"), "many dimensions": torch.zeros([1] * 20), "array": torch.ones(2, 3).numpy(),
+    "objects": __import__("numpy").array([object()]), "pair of tensors": (torch.zeros(2, 3), torch.zeros(2, 3)), "numbers": [0.5, -1, 3],
+}
+
+
+@pytest.mark.parametrize("id", list(exercises()))
+def test_no_value_that_comes_back_stops_a_check(pair, id):
+    """Not here and not in the grader: there is a verdict, and it is not *right*; the same on both sides."""
+    for name, value in ODD.items():
+        here = judge(id, lambda *inputs, value=value: value)
+        there = judge(id, pair.remote(lambda *inputs, value=value: value))
+        pair.forget()
+        assert not here and not there, name
+        assert "\n" not in there.message
+
+
 def test_gradients_go_through_both_ways(pair):
     def outer(inner, x, pairs):
         return {"sum": inner(x * x) + pairs[0][0], "kept": x.detach()}
