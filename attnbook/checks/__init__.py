@@ -34,6 +34,7 @@ from . import modifications  # noqa: E402,F401
 from . import looking_back  # noqa: E402,F401
 from . import few_shot  # noqa: E402,F401
 from . import bandits  # noqa: E402,F401
+from . import decision_processes  # noqa: E402,F401
 from . import attention_in_pictures  # noqa: E402,F401
 from . import steady_training  # noqa: E402,F401
 from . import scores_for_samples  # noqa: E402,F401

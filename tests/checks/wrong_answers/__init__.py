@@ -10,6 +10,7 @@ from . import (
     cached_decoding,
     copying,
     cost,
+    decision_processes,
     decoding,
     documents_and_memory,
     encoder_decoder,
