@@ -1,9 +1,10 @@
-"""Checks of the section on decision processes: returns over episodes and worlds, and planning in a known world."""
+"""Checks of the section on decision processes: returns over episodes and worlds, planning in a known world, blocks that look back."""
 
 import numpy as np
 import torch
 
 from .registry import exercise
+from .slopes import check_slopes
 from .trial import array
 
 
@@ -100,3 +101,49 @@ def _plan(p, m, horizon, best=lambda q: q.max(1), start=None, discount=1.0, late
         values.append(worth)
         actions.append(q.argmax(1))
     return np.array(values), np.array(actions), gap
+
+
+@exercise("07.near_and_far", title="Find the bug: near and far", difficulty=2, minutes=15)
+def near_and_far(answer, trial):
+    batch, d, width, levels = 2, 3, 2, 3
+    for n in (trial.integers(11, 14), 5):  # the second is shorter than the reach
+        x = trial.normal(batch, n, d)
+        sizes = [(2 * (d + level * width), width) for level in range(levels)]
+        filters, gates = [0.7 * trial.normal(*size) for size in sizes], [0.7 * trial.normal(*size) for size in sizes]
+        got = trial.tensor(trial.call(answer, x, filters, gates), "the result", (batch, n, d + levels * width), mention="one row a step")
+        given = array(x), *(array(w) for w in (*filters, *gates))
+        trial.close(got, _behind_one_another(*given), "the result", {message: _behind_one_another(*given, **slip) for message, slip in {
+            "the step before is never seen: the distances are 2, 4, 8, and no sum of them is odd. The first block looks one step back, 2 to the 0":
+                dict(back=lambda level: 2 ** (level + 1)),
+            "all blocks look one step back: the distance doubles from block to block": dict(back=lambda level: 1),
+            "the distances grow by one from block to block: they double": dict(back=lambda level: level + 1),
+            "the distances are doubled for you from 0: block l looks 2 to the l steps back": dict(back=lambda level: 2 * level),
+            "the largest distance comes first: they begin with 1": dict(back=lambda level: 2 ** (levels - 1 - level)),
+            "the rows come round from the end: before the beginning there are zeros, roll brings later steps": dict(around=True),
+            "a row is paired with a later one: it looks back": dict(back=lambda level: -(2**level)),
+            "the pair is turned round: the earlier row stands first": dict(turned=True),
+            "filter and gate are exchanged: tanh belongs to the filter, the sigmoid to the gate": dict(exchanged=True),
+            "the gate is not used": dict(gated=False),
+            "the new columns stand in front: expected behind the row": dict(front=True),
+        }.items()})
+
+        def oracle(*now):
+            return _behind_one_another(*now)
+
+    at = {0: "x", **{1 + k: f"{name} {k % levels}" for k, name in enumerate(["filter"] * levels + ["gate"] * levels)}}
+    check_slopes(trial, lambda x, *now: answer(x, list(now[:levels]), list(now[levels:])), [x, *filters, *gates], at, oracle)
+
+
+def _behind_one_another(x, *both, back=lambda level: 2**level, around=False, turned=False, exchanged=False, gated=True, front=False):
+    """Dense blocks with the distances `back`, with one thing wrong if asked for."""
+    n, levels, h = x.shape[1], len(both) // 2, x
+    for level, (w_f, w_g) in enumerate(zip(both[:levels], both[levels:])):
+        earlier = np.roll(h, back(level), 1)
+        if not around:
+            from_ = np.arange(n) - back(level)
+            earlier = earlier * ((from_ >= 0) & (from_ < n))[:, None]
+        pair = np.concatenate((h, earlier) if turned else (earlier, h), -1)
+        w_f, w_g = (w_g, w_f) if exchanged else (w_f, w_g)
+        new = np.tanh(pair @ w_f) * (1 / (1 + np.exp(-pair @ w_g)) if gated else 1.0)
+        h = np.concatenate((new, h) if front else (h, new), -1)
+    return h

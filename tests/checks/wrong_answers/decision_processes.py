@@ -96,3 +96,75 @@ def where_it_probably_goes(transitions, means, horizon):
 @wrong("07.value_iteration", "expected the tuple (values, actions)")
 def values_alone(transitions, means, horizon):
     return _plan(transitions, means, horizon)[0]
+
+
+def _blocks(x, filters, gates, back=lambda level: 2**level, around=False, turned=False, exchanged=False, gated=True, front=False):
+    h, n = x, x.shape[1]
+    for level, (W_f, W_g) in enumerate(zip(filters, gates)):
+        step = back(level)
+        if around:
+            earlier = h.roll(step, 1)
+        elif step < 0:
+            earlier = torch.nn.functional.pad(h, (0, 0, 0, -step))[:, -step:]
+        else:
+            earlier = torch.nn.functional.pad(h, (0, 0, step, 0))[:, :n]
+        pair = torch.cat([h, earlier] if turned else [earlier, h], -1)
+        W_f, W_g = (W_g, W_f) if exchanged else (W_f, W_g)
+        new = torch.tanh(pair @ W_f) * (torch.sigmoid(pair @ W_g) if gated else 1.0)
+        h = torch.cat([new, h] if front else [h, new], -1)
+    return h
+
+
+@wrong("07.near_and_far", "the step before is never seen")
+def back_as_printed(*given):
+    return _blocks(*given, back=lambda level: 2 ** (level + 1))
+
+
+@wrong("07.near_and_far", "all blocks look one step back")
+def back_by_one(*given):
+    return _blocks(*given, back=lambda level: 1)
+
+
+@wrong("07.near_and_far", "grow by one from block to block")
+def back_one_more_each(*given):
+    return _blocks(*given, back=lambda level: level + 1)
+
+
+@wrong("07.near_and_far", "the largest distance comes first")
+def back_far_first(*given):
+    return _blocks(*given, back=lambda level: 2 ** (len(given[1]) - 1 - level))
+
+
+@wrong("07.near_and_far", "come round from the end")
+def back_rolled(*given):
+    return _blocks(*given, around=True)
+
+
+@wrong("07.near_and_far", "paired with a later one")
+def back_ahead(*given):
+    return _blocks(*given, back=lambda level: -(2**level))
+
+
+@wrong("07.near_and_far", "the earlier row stands first")
+def back_turned(*given):
+    return _blocks(*given, turned=True)
+
+
+@wrong("07.near_and_far", "tanh belongs to the filter")
+def back_exchanged(*given):
+    return _blocks(*given, exchanged=True)
+
+
+@wrong("07.near_and_far", "the gate is not used")
+def back_ungated(*given):
+    return _blocks(*given, gated=False)
+
+
+@wrong("07.near_and_far", "the new columns stand in front")
+def back_in_front(*given):
+    return _blocks(*given, front=True)
+
+
+@wrong("07.near_and_far", "no gradient reaches gate 0")
+def back_detached(x, filters, gates):
+    return _blocks(x, filters, [gate.detach() for gate in gates])
