@@ -1,10 +1,11 @@
-"""Checks of the section on parts that must agree: what an exchange changes, agreement above chance."""
+"""Checks of the section on parts that must agree: what an exchange changes, agreement above chance, attention over places."""
 
 import numpy as np
 import torch
 
 from .registry import exercise
-from .trial import array
+from .slopes import check_slopes
+from .trial import array, softmax
 
 
 @exercise("08.exchange_gap", title="What an exchange changes", difficulty=2, minutes=15)
@@ -125,3 +126,47 @@ def _kappa_slips(x, y, colours):
         "what is below 0 is cut off: figures may agree less than by chance": max(0.0, (a - e) / (1 - e)),
         "chance is the largest share: expected the sum over the colours of the products": _kappa(x, y, e=(p * q).max()),
     }
+
+
+@exercise("08.who_looks_at_whom", title="Find the bug: who looks at whom", difficulty=3, minutes=20)
+def who_looks_at_whom(answer, trial):
+    batch, c, height, width, d, d_h = 2, 4, 2, trial.integers(3, 5), 3, 2
+    x, gamma = trial.normal(batch, c, height, width), 0.5 + trial.normal(1)[0].abs()
+    w_f, w_g, w_h, w_v = 0.6 * trial.normal(d, c), 0.6 * trial.normal(d, c), trial.normal(d_h, c), trial.normal(c, d_h)
+    given = x, w_f, w_g, w_h, w_v, gamma
+    arrays = [array(part) for part in given]
+    for factor in (gamma, torch.zeros(())):
+        now = *given[:5], factor
+        got = trial.tensor(trial.call(answer, *now), "the result", (batch, c, height, width), mention="as large as x")
+        values = [array(part) for part in now]
+        trial.close(got, _places(*values), "the result", {message: _places(*values, **slip) for message, slip in {
+            "the weights are used the wrong way round: row j says where place j looks, so o_j sums over the columns i of row j. Here the sum runs "
+            "over the places that look, and its weights do not add up to 1": dict(flip=True),
+            "f and g are exchanged: the place that looks has the query g(x_j), and the one it looks at has the key f(x_i)": dict(exchanged=True),
+            "the softmax runs over the places that look: expected over those they look at": dict(axis=1),
+            "the softmax runs over the batch": dict(axis=0),
+            "gamma multiplies x: it belongs to what was read": dict(scaled="x"),
+            "gamma multiplies both: x stays as it is": dict(scaled="both"),
+            "gamma is not used": dict(scaled="none"),
+            "x is not added": dict(scaled="alone"),
+            "x and gamma · o take shares of 1 − gamma and gamma: expected x + gamma · o": dict(scaled="shares"),
+            "the scores are divided by the root of their width: this layer does not scale": dict(scale=d**-0.5),
+            "the places come back in another order: height and width are exchanged when o gets its sides again": dict(turned=True),
+            "all places read the mean: the scores are not used": dict(scale=0.0),
+        }.items()})
+
+    names = dict(enumerate(("x", "W_f", "W_g", "W_h", "W_v", "gamma")))
+    check_slopes(trial, answer, given, names, _places)
+
+
+def _places(x, w_f, w_g, w_h, w_v, gamma, *, flip=False, exchanged=False, axis=-1, scaled="o", scale=1.0, turned=False):
+    """x + γ o over the places of feature maps, with one thing wrong if asked for."""
+    batch, c, height, width = x.shape
+    flat = x.reshape(batch, c, -1)
+    keys, queries, values = w_f @ flat, w_g @ flat, w_h @ flat
+    if exchanged:
+        keys, queries = queries, keys
+    weights = softmax(scale * queries.swapaxes(1, 2) @ keys, axis)
+    read = np.einsum("bdj,bji->bdi" if flip else "bdi,bji->bdj", values, weights)
+    o = (w_v @ read).reshape(batch, c, width, height).swapaxes(2, 3) if turned else (w_v @ read).reshape(x.shape)
+    return {"o": x + gamma * o, "x": gamma * x + o, "both": gamma * (x + o), "none": x + o, "alone": gamma * o, "shares": (1 - gamma) * x + gamma * o}[scaled]

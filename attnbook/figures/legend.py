@@ -15,6 +15,8 @@ _MARKS = {
     "frame": lambda color: Patch(facecolor="none", edgecolor=color, linewidth=1.8),
     "field": lambda color: Patch(facecolor=color, edgecolor="#888888", linewidth=0.6),
     "dot": lambda color: Line2D([], [], color=color, marker="o", markersize=5, linestyle="none"),
+    "circle": lambda color: Line2D([], [], color=color, marker="o", markersize=7, markerfacecolor="none", linestyle="none"),
+    "number": lambda color: Line2D([], [], color=color, linestyle="none", marker=r"$0.5$", markersize=15, markeredgewidth=0.2),
     "line": lambda color: Line2D([], [], color=color, linestyle="-"),
     "dashed": lambda color: Line2D([], [], color=color, linestyle="--"),
     "hatched": lambda color: Patch(facecolor="none", edgecolor=color, hatch="///", linewidth=1.3),
@@ -30,8 +32,8 @@ def legend(figure: Figure, entries: Mapping[str, tuple[str, str]], *, columns: i
 
     Args:
         figure: one with constrained layout, which makes room.
-        entries: what a mark means -> (kind, colour), with kind one of "frame", "field", "hatched", "dot", "line", "dashed",
-            "dotted", "arrow", "word".
+        entries: what a mark means -> (kind, colour), with kind one of "frame", "field", "hatched", "dot", "circle", "line",
+            "dashed", "dotted", "arrow", "number", "word".
         columns: entries side by side.
 
     Raises:

@@ -21,6 +21,14 @@ def test_a_legend_stands_below_the_axes_and_names_every_mark():
     assert all(box.y1 < ax.get_tightbbox().y0 for ax in axes), "it covers no axes"
 
 
+def test_an_open_dot_is_open_and_a_number_is_no_dot():
+    fig = plt.figure(layout="constrained")
+    made = figures.legend(fig, {"lost": ("circle", "#3f7d20"), "chance": ("number", "#c2410c"), "won": ("dot", "#3f7d20")}, columns=3)
+    circle, number, dot = made.legend_handles
+    assert circle.get_markerfacecolor() == "none" and circle.get_markeredgecolor() == "#3f7d20" and circle.get_marker() == "o"
+    assert dot.get_markerfacecolor() == "#3f7d20" and number.get_marker() == "$0.5$" and number.get_color() == "#c2410c"
+
+
 @pytest.mark.parametrize("entries", [{}, {"the window": ("fame", "#000000")}])
 def test_what_cannot_be_drawn_is_named(entries):
     with pytest.raises(ValueError, match="entries: expected marks of the kinds"):

@@ -180,3 +180,70 @@ def one_in_eight(left, right):
 def never_negative(left, right):
     l, r, p, q = _shares(left, right)
     return max(0.0, _kappa((l == r).sum() / max(len(left), 1), p @ q)) if len(l) else 0.0
+
+
+def _attended(x, W_f, W_g, W_h, W_v, gamma, weigh=lambda scores: scores.softmax(-1).mT, join=lambda x, gamma, o: x + gamma * o,
+              sides=lambda o, x: o.view_as(x)):
+    flat = x.flatten(2)
+    scores = (W_g @ flat).mT @ (W_f @ flat)
+    return join(x, gamma, sides(W_v @ (W_h @ flat @ weigh(scores)), x))
+
+
+@wrong("08.who_looks_at_whom", "the weights are used the wrong way round")
+def places_as_printed(*given):
+    return _attended(*given, weigh=lambda scores: scores.softmax(-1))
+
+
+@wrong("08.who_looks_at_whom", "f and g are exchanged")
+def places_exchanged(x, W_f, W_g, *rest):
+    return _attended(x, W_g, W_f, *rest)
+
+
+@wrong("08.who_looks_at_whom", "f and g are exchanged")
+def places_softmax_moved_too(*given):
+    return _attended(*given, weigh=lambda scores: scores.softmax(1))
+
+
+@wrong("08.who_looks_at_whom", "over the places that look")
+def places_other_softmax(*given):
+    return _attended(*given, weigh=lambda scores: scores.softmax(1).mT)
+
+
+@wrong("08.who_looks_at_whom", "gamma multiplies x")
+def places_gamma_at_x(*given):
+    return _attended(*given, join=lambda x, gamma, o: gamma * x + o)
+
+
+@wrong("08.who_looks_at_whom", "gamma multiplies both")
+def places_gamma_at_both(*given):
+    return _attended(*given, join=lambda x, gamma, o: gamma * (x + o))
+
+
+@wrong("08.who_looks_at_whom", "gamma is not used")
+def places_without_gamma(*given):
+    return _attended(*given, join=lambda x, gamma, o: x + o)
+
+
+@wrong("08.who_looks_at_whom", "x is not added")
+def places_alone(*given):
+    return _attended(*given, join=lambda x, gamma, o: gamma * o)
+
+
+@wrong("08.who_looks_at_whom", "expected x + gamma · o")
+def places_in_shares(*given):
+    return _attended(*given, join=lambda x, gamma, o: (1 - gamma) * x + gamma * o)
+
+
+@wrong("08.who_looks_at_whom", "this layer does not scale")
+def places_scaled(*given):
+    return _attended(*given, weigh=lambda scores: (scores / 3**0.5).softmax(-1).mT)
+
+
+@wrong("08.who_looks_at_whom", "height and width are exchanged")
+def places_turned(*given):
+    return _attended(*given, sides=lambda o, x: o.unflatten(-1, (x.shape[3], x.shape[2])).mT)
+
+
+@wrong("08.who_looks_at_whom", "no gradient reaches W_f")
+def places_detached(x, W_f, *rest):
+    return _attended(x, W_f.detach(), *rest)
