@@ -204,7 +204,7 @@ class Started:
 
     def _use(self):
         """Processes of the sandbox, by its own /proc, and their memory in MB."""
-        proc, count, pages = f"/proc/{self._root}/root/proc", 0, 0
+        proc, count, pages = os.path.join("/proc", str(self._root), "root", "proc"), 0, 0
         with contextlib.suppress(OSError):
             for entry in os.listdir(proc):
                 if entry.isdigit():

@@ -15,7 +15,19 @@ counters: list = []
 """The counters that are switched on, innermost last."""
 
 
-class Products(TorchFunctionMode):
+class _Counter:
+    """A mode of PyTorch that is in `counters` while it is on."""
+
+    def __enter__(self):
+        counters.append(self)
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        counters.remove(self)
+        return super().__exit__(*error)
+
+
+class Products(_Counter, TorchFunctionMode):
     """Counts the multiplications and additions of the matrix products below it, in the ways in which they are written.
 
     Not a TorchDispatchMode, which sees every product alike but takes seconds to import.
@@ -26,14 +38,6 @@ class Products(TorchFunctionMode):
     def __init__(self):
         super().__init__()
         self.count = 0
-
-    def __enter__(self):
-        counters.append(self)
-        return super().__enter__()
-
-    def __exit__(self, *error):
-        counters.remove(self)
-        return super().__exit__(*error)
 
     def add(self, count):
         self.count += count
@@ -63,16 +67,8 @@ def largest():
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
-    class Largest(TorchDispatchMode):
+    class Largest(_Counter, TorchDispatchMode):
         kind, count = "largest", 0
-
-        def __enter__(self):
-            counters.append(self)
-            return super().__enter__()
-
-        def __exit__(self, *error):
-            counters.remove(self)
-            return super().__exit__(*error)
 
         def add(self, count):
             self.count = max(self.count, count)
