@@ -129,6 +129,8 @@ def test_the_registered_runs_are_of_the_sizes_that_they_say():
             settings = EXPERIMENTS[f"snail-{data}-{ways}-way-{shots}-shot-paper"].settings
             assert (settings["ways"], settings["shots"], settings["network"], settings["data"]) == (ways, shots, "paper", data)
             module.make_network("snail", ways, shots, "paper")
-    kinds = [EXPERIMENTS[f"snail-omniglot{end}"].settings["kind"] for end in ("", "-no-attention", "-no-tc", "-prototypes")]
-    budgets = {(e.settings["data"], e.settings["steps"]) for n, e in EXPERIMENTS.items() if n.startswith("snail-omniglot") and "paper" not in n}
-    assert kinds == list(module.KINDS) and len(budgets) == 1  # the same budget for all four
+    runs = [EXPERIMENTS[f"snail-omniglot{end}"].settings for end in ("", "-no-attention", "-no-tc", "-prototypes")]
+    assert [settings["kind"] for settings in runs] == list(module.KINDS)
+    assert {(settings["data"], settings["steps"]) for settings in runs} == {("omniglot-small", 2500)}  # one budget for all four
+    long = EXPERIMENTS["snail-omniglot-long"].settings
+    assert (long["data"], long["steps"]) == ("omniglot-small", 4 * 2500)

@@ -194,9 +194,8 @@ if __name__ == "__main__":
 
 
 def test_killed_at_any_moment_it_loses_nothing_and_judges_nothing_twice(course, assignment, section, tmp_path):
-    for copy in range(6):
-        for student, one in write_class(tmp_path / "once", assignment, section, ["right", "wrong"]).items() if not copy else ():
-            pass
+    write_class(tmp_path / "once", assignment, section, ["right", "wrong"])
+    for copy in range(8):
         for student in ("right", "wrong"):
             nb = json.loads((tmp_path / "once" / student / "soft_lookup.ipynb").read_text())
             nb["metadata"]["copy"] = copy  # another file, the same marks
@@ -206,19 +205,18 @@ def test_killed_at_any_moment_it_loses_nothing_and_judges_nothing_twice(course, 
     script = tmp_path / "round.py"
     script.write_text(KILLED.format(ids=IDS, hand_ins=str(tmp_path / "hand-ins"), out=str(tmp_path / "out")))
     whole = rounds.grade(course, tmp_path / "hand-ins", tmp_path / "whole", say=quiet)
-    said = 0
     for wanted in (1, 3, 0, 4, 2):  # lines to wait for before the blow
         round_ = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
         for _ in range(wanted):
-            said += "of 2 right" in round_.stdout.readline()
+            round_.stdout.readline()
         time.sleep(0.3 * wanted)
         round_.send_signal(signal.SIGKILL)
         round_.wait()
         round_.stdout.close()
     done = rounds.grade(course, tmp_path / "hand-ins", tmp_path / "out", say=quiet)
-    assert 0 < done.judged < 12
+    assert 0 < done.judged < 16
     with sqlite3.connect(tmp_path / "out" / "journal.db") as base:
-        assert base.execute("select count(*), max(count) from outcome").fetchone() == (24, 1)
+        assert base.execute("select count(*), max(count) from outcome").fetchone() == (32, 1)
     assert table(tmp_path / "out") == table(tmp_path / "whole")
     assert [(one.student, one.exercise, one.points) for one in done.marks] == [(one.student, one.exercise, one.points) for one in whole.marks]
     assert not list((tmp_path / "out").glob(".new-*"))
