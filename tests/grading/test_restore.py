@@ -170,6 +170,13 @@ def test_hand_ins_are_found_at_any_depth_and_under_any_name(tmp_path, assignment
     assert len(got) == 8 and {one[1] for one in got} == {"soft_lookup"} and not remarks
 
 
+def test_a_notebook_without_any_answer_belongs_to_nobody(tmp_path, assignment):
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "holiday.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    got, students, remarks = found(tmp_path, assignment)
+    assert got == [] and students == ["ann"] and len(remarks) == 1 and "belongs to no assignment" in remarks[0]
+
+
 def test_links_are_not_followed(tmp_path, assignment, hand_ins):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "secret.ipynb").write_bytes(hand_ins["right"])
