@@ -279,7 +279,7 @@ for _set, _needs in (("digits", ""), ("far-parts", ""), ("mnist", "mnist, mnist-
          "1 minute on one CPU core" if _needs == "" else "10 minutes on one CPU core", needs=_needs, data=_set)
 _add("far-parts-alone", "sagan:discriminators_alone", "Discriminators that are to tell far parts that agree from others: which of them can?",
      "2 minutes on one CPU core")
-for _variant in ("attention", "residual block", "none"):
+for _variant in ("attention", "residual block", "scaled residual block", "none"):
     _add(f"far-parts-{_variant.replace(' ', '-')}", "sagan:adversarial", f"Drawn pictures with far parts that agree, by a SAGAN, {_variant} at side 8",
          "3 minutes on one CPU core", data="far-parts", variant=_variant, last_side=8, max_channels=32, d_key=16, d_value=32, steps=1200,
          generator_rate=1e-3, discriminator_rate=3e-3, samples=2000, evaluations=6, checkpoint=f"far-parts-{_variant.replace(' ', '-')}")

@@ -50,7 +50,8 @@ JUDGES: dict[str, Callable[[str], Labelled]] = {**SETS, "far-parts": _drawn}
 
 VARIANTS: dict[str, dict] = {
     "attention": dict(insert=PictureAttention), "pooled attention": dict(insert=PooledPictureAttention),
-    "residual block": dict(insert=ResidualInstead), "none": dict(attention_at=None),
+    "residual block": dict(insert=ResidualInstead), "scaled residual block": dict(insert=partial(ResidualInstead, scaled=True)),
+    "none": dict(attention_at=None),
 }
 """What stands at the place of attention, in both networks."""
 
@@ -191,8 +192,9 @@ def make_pair(variant: str = "attention", *, baseline: bool = False, blocks: str
         return dcgan_pair(SIZE, **options)
     chosen = {"attention_at": attention_at, **VARIANTS[variant]}
     widths = {key: value for key, value in (("d_key", d_key), ("d_value", d_value)) if value is not None}
-    if variant == "residual block":
-        chosen["insert"] = lambda channels: ResidualInstead(channels, sum(p.numel() for p in PictureAttention(channels, **widths).parameters()))
+    if variant.endswith("residual block"):
+        block = chosen["insert"]
+        chosen["insert"] = lambda channels: block(channels, sum(p.numel() for p in PictureAttention(channels, **widths).parameters()))
     elif variant != "none":
         chosen["insert"] = partial(chosen["insert"], **widths)
     return sagan_pair(SIZE, blocks=DCGAN_BLOCKS if blocks == "convolution" else RESIDUAL_BLOCKS, **chosen, **options)

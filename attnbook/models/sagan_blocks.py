@@ -105,20 +105,23 @@ class ResidualInstead(nn.Module):
     Args:
         channels: C, of x and of y.
         parameters: how many to reach; those of :class:`~attnbook.mechanisms.picture_attention.PictureAttention` when not given.
+        scaled: multiply what is added with one learned number γ that starts at 0, as attention has it. Then both start as the identity.
 
     Shapes: x ``(batch, C, s, s)`` → the same. Source: the comparison in Zhang et al. 2019, table 1.
     """
 
-    def __init__(self, channels: int, parameters: int | None = None) -> None:
+    def __init__(self, channels: int, parameters: int | None = None, *, scaled: bool = False) -> None:
         super().__init__()
         if parameters is None:
             parameters = sum(p.numel() for p in PictureAttention(channels).parameters())
         hidden = math.ceil(check_positive("parameters", parameters) / (18 * channels))
         self.first = nn.Conv2d(channels, hidden, 3, padding=1, bias=False)
         self.second = nn.Conv2d(hidden, channels, 3, padding=1, bias=False)
+        self.gamma = nn.Parameter(torch.zeros(())) if scaled else None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.second(F.relu(self.first(F.relu(x))))
+        added = self.second(F.relu(self.first(F.relu(x))))
+        return x + (added if self.gamma is None else self.gamma * added)
 
 
 class Blocks(NamedTuple):

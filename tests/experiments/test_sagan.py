@@ -52,18 +52,19 @@ def test_without_attention_no_position_of_the_discriminator_sees_both_figures():
             for v in sagan.VARIANTS}
     seen = {}
     for variant, net in nets.items():
-        for part in net.modules():
-            if isinstance(part, PictureAttention):
-                torch.nn.init.ones_(part.gamma)
+        for key, value in net.named_parameters():
+            if key.endswith("gamma"):
+                torch.nn.init.ones_(value)
         picture = torch.randn(1, 3, 32, 32, requires_grad=True)
         x = picture
         for stage in net.stages:
             x = stage(x)
         net.last_block(x)[0, :, 4, 4].abs().sum().backward()
         seen[variant] = int((picture.grad.abs().sum((0, 1, 2)) > 0).sum())
-    assert seen["none"] == 18 and seen["residual block"] >= 30 and seen["attention"] == seen["pooled attention"] == 32
+    assert seen["none"] == 18 and seen["residual block"] == seen["scaled residual block"] >= 30 and seen["attention"] == seen["pooled attention"] == 32
     counts = {v: sum(p.numel() for p in net.parameters()) for v, net in nets.items()}
     assert counts["attention"] <= counts["residual block"] < 1.1 * counts["attention"]
+    assert counts["scaled residual block"] == counts["residual block"] + 1
     assert any(isinstance(m, ResidualInstead) for m in nets["residual block"].modules())
     assert isinstance(nets["none"], PictureDiscriminator)
 
@@ -101,7 +102,7 @@ def test_a_judge_is_kept_with_features_of_a_set_spread(folder):
     assert 0 <= right <= 1
 
 
-@pytest.mark.parametrize("variant", ["attention", "residual-block", "none"])
+@pytest.mark.parametrize("variant", ["attention", "residual-block", "scaled-residual-block", "none"])
 def test_a_tiny_run_leaves_figures_and_both_networks(variant, folder):
     name = f"far-parts-{variant}"
     path = reproduce(name, out=folder, device="cpu", samples=40, evaluations=1, **TINY)

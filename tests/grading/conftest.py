@@ -1,6 +1,3 @@
-import os
-import shutil
-
 import pytest
 
 from attnbook.course.assignments import from_sections
@@ -20,12 +17,3 @@ def section():
 def assignment(section):
     """The same as an assignment."""
     return from_sections([section])[0]
-
-
-@pytest.fixture(scope="session")
-def bubblewrap():
-    """The sandbox; on a user's machine without it, tests that run hand-ins are skipped."""
-    if shutil.which("bwrap") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("bubblewrap is missing: bash tools/install_system.sh")
-        pytest.skip("needs bubblewrap: bash tools/install_system.sh")

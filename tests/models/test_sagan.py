@@ -82,7 +82,13 @@ def test_the_residual_block_has_the_parameters_of_attention(channels):
     assert count(ResidualInstead(channels, 10 * attention)) >= 10 * attention
     x = torch.randn(1, channels, 4, 4)
     block = ResidualInstead(channels)
-    torch.testing.assert_close(block(x) - x, F.conv2d(F.relu(F.conv2d(F.relu(x), block.first.weight, padding=1)), block.second.weight, padding=1))
+    added = F.conv2d(F.relu(F.conv2d(F.relu(x), block.first.weight, padding=1)), block.second.weight, padding=1)
+    torch.testing.assert_close(block(x) - x, added)
+    scaled = ResidualInstead(channels, scaled=True)
+    assert torch.equal(scaled(x), x) and count(scaled) == count(block) + 1, "it starts as the identity, like attention"
+    scaled.load_state_dict(block.state_dict(), strict=False)
+    torch.nn.init.constant_(scaled.gamma, -0.7)
+    torch.testing.assert_close(scaled(x), x - 0.7 * added)
 
 
 def test_the_discriminator_projects_the_features_on_the_vector_of_the_class():

@@ -1,7 +1,6 @@
 """The sandbox itself: what code in it can see, reach, write and use up."""
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -17,18 +16,7 @@ from attnbook.sandbox.peer import Broken, Peer
 LIMITS = Limits(seconds=10, memory=1024, processes=8, output=2, disk=8)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def bubblewrap():
-    if shutil.which("bwrap") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("bubblewrap is missing: bash tools/install_system.sh")
-        pytest.skip("needs bubblewrap: bash tools/install_system.sh")
-    try:
-        choose()
-    except NoSandbox as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("bubblewrap")
 
 
 class Inside:
