@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -14,7 +14,7 @@ from .checkpoints import check_fit, read_weights
 __all__ = ["average_checkpoints"]
 
 
-def average_checkpoints(model: torch.nn.Module, paths: Sequence[str | os.PathLike]) -> None:
+def average_checkpoints(model: torch.nn.Module, paths: Iterable[str | os.PathLike]) -> None:
     """Set the weights of `model` to the mean of those in several checkpoints: w = Σ_k w_k / K, in place.
 
     `paths` are files written by `save_model`, or the `step_NNNNNN` folders that `fit` leaves in its checkpoint_dir (with
@@ -28,6 +28,7 @@ def average_checkpoints(model: torch.nn.Module, paths: Sequence[str | os.PathLik
     """
     if isinstance(paths, str | os.PathLike):
         paths = (resume.checkpoints_in(Path(paths)) if Path(paths).is_dir() else []) or [paths]
+    paths = list(paths)
     if not paths:
         raise ValueError("paths: got none, expected at least one checkpoint")
     own, total = model.state_dict(), {}

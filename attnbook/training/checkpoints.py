@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -29,17 +31,9 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike, *, half: bool = 
     for name, text in metadata.items():
         if not isinstance(text, str):
             raise ValueError(f"metadata {name}: got {text!r} ({type(text).__name__}), expected a string")
-    stored: dict[str, torch.Tensor] = {}
-    aliases: dict[str, str] = {}
-    seen: dict[tuple, str] = {}
-    for name, tensor in model.state_dict().items():
-        # Tied weights: the same memory seen in the same shape. An empty tensor has no address of its own.
-        view = (tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
-        if tensor.numel() and view in seen:
-            aliases[name] = seen[view]
-            continue
-        seen[view] = name
-        stored[name] = _prepared(name, tensor, half)
+    own = model.state_dict()
+    aliases = _tied(own)
+    stored = {name: _prepared(name, tensor, half) for name, tensor in own.items() if name not in aliases}
     header = {**metadata, _CLASS: type(model).__name__}
     if aliases:
         header[_ALIASES] = json.dumps(aliases, sort_keys=True)
@@ -51,7 +45,8 @@ def load_model_weights(model: torch.nn.Module, path: str | os.PathLike) -> dict[
     """Copy the weights of a file written by `save_model` into `model`; returns the file's metadata.
 
     The dtype and the device of the model stay. Either every weight is copied or none.
-    Raises ValueError, naming what differs, when the file is of another model, and when it is damaged.
+    Raises ValueError, naming what differs, when the file is of another model, also of one with two tensors where this one has
+    one (tied weights), and when it is damaged.
     """
     tensors, metadata = read_weights(path)
     own = model.state_dict()
@@ -64,28 +59,28 @@ def load_model_weights(model: torch.nn.Module, path: str | os.PathLike) -> dict[
 
 def read_metadata(path: str | os.PathLike) -> dict[str, str]:
     """The metadata given to `save_model`, without reading the weights. ValueError when the file is damaged."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(os.fspath(path), framework="pt") as file:
-            metadata = file.metadata() or {}
-    except SafetensorError as error:
-        raise ValueError(f"path: {path} is not a whole safetensors file ({error})") from error
+    with _opened(path) as file:
+        metadata = file.metadata() or {}
     return {name: text for name, text in metadata.items() if not name.startswith(_RESERVED)}
 
 
 def read_weights(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     """Every tensor of a file written by `save_model` under its name, tied ones under each of theirs, and the metadata."""
-    tensors, metadata = _read(path)
+    with _opened(path) as file:
+        tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}
     for name, source in json.loads(metadata.get(_ALIASES, "{}")).items():
         tensors[name] = tensors[source]
     return tensors, metadata
 
 
 def check_fit(path: str | os.PathLike, tensors: dict[str, torch.Tensor], model: torch.nn.Module, was: str) -> None:
-    """Raise ValueError, naming what differs, unless these tensors have the names and shapes of the model's."""
+    """Raise ValueError, naming what differs, unless these tensors have the names and shapes of the model's, and those that are
+    one tensor in the model are equal."""
+    own = model.state_dict()
     problems = compare_shapes({name: tuple(tensor.shape) for name, tensor in tensors.items()},
-                              {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()})
+                              {name: tuple(tensor.shape) for name, tensor in own.items()})
+    if not problems and (apart := [pair for pair in _tied(own).items() if not torch.equal(*(tensors[name] for name in pair))]):
+        problems = _some([f"{name} and {first} are one tensor in the model and differ in the file" for name, first in apart])
     if problems:
         raise ValueError(f"path: {path} holds the weights of {was}, which do not fit {type(model).__name__}: {problems}")
 
@@ -120,6 +115,20 @@ def write_whole(path: str | os.PathLike, write: Callable) -> Path:
     return path
 
 
+def _tied(state: dict[str, torch.Tensor]) -> dict[str, str]:
+    """Names of tensors that stand in the state under an earlier name too: the same memory seen in the same shape."""
+    aliases: dict[str, str] = {}
+    seen: dict[tuple, str] = {}
+    for name, tensor in state.items():
+        view = (tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        # An empty tensor has no address of its own.
+        if tensor.numel() and view in seen:
+            aliases[name] = seen[view]
+        else:
+            seen[view] = name
+    return aliases
+
+
 def _prepared(name: str, tensor: torch.Tensor, half: bool) -> torch.Tensor:
     tensor = tensor.detach().cpu()
     if tensor.is_floating_point():
@@ -132,12 +141,15 @@ def _prepared(name: str, tensor: torch.Tensor, half: bool) -> torch.Tensor:
     return tensor.contiguous().clone()
 
 
-def _read(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+@contextmanager
+def _opened(path: str | os.PathLike) -> Iterator[Any]:
     from safetensors import SafetensorError, safe_open
 
+    if Path(path).is_dir():
+        raise ValueError(f"path: {path} is a directory, expected a safetensors file")
     try:
         with safe_open(os.fspath(path), framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}
+            yield file
     except SafetensorError as error:
         raise ValueError(f"path: {path} is not a whole safetensors file ({error})") from error
 

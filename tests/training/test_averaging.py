@@ -21,6 +21,9 @@ def test_the_mean_of_three_files(tmp_path):
     for name, tensor in averaged.state_dict().items():
         expected = sum(model.state_dict()[name].double() for model in models) / 3
         torch.testing.assert_close(tensor, expected.float(), atol=1e-8, rtol=0)
+    one_by_one = make_model(8)
+    average_checkpoints(one_by_one, (path for path in paths))
+    assert all(torch.equal(a, b) for a, b in zip(weights(one_by_one).values(), weights(averaged).values(), strict=True))
     average_checkpoints(averaged, paths[1])  # one alone is that one
     assert all(torch.equal(a, b) for a, b in zip(weights(averaged).values(), weights(models[1]).values(), strict=True))
 

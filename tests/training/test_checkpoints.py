@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from training_doubles import TinyAttention, make_model
 
-from attnbook.training import load_model_weights, read_metadata, save_model
+from attnbook.training import average_checkpoints, load_model_weights, read_metadata, save_model
 
 
 def same(first, second):
@@ -73,6 +73,26 @@ def test_another_model_is_refused_and_nothing_is_copied(tmp_path):
         load_model_weights(nn.Linear(2, 2), path)
 
 
+def test_two_tensors_are_not_loaded_into_one(tmp_path):
+    class Words(nn.Module):
+        def __init__(self, tied):
+            super().__init__()
+            self.embedding, self.readout = nn.Embedding(5, 4), nn.Linear(4, 5, bias=False)
+            if tied:
+                self.readout.weight = self.embedding.weight
+
+    tied, apart = Words(True), Words(False)
+    path = save_model(apart, tmp_path / "apart.safetensors")
+    before = {name: tensor.clone() for name, tensor in tied.state_dict().items()}
+    for load in (load_model_weights, average_checkpoints):
+        with pytest.raises(ValueError, match="readout.weight and embedding.weight are one tensor in the model and differ in the file"):
+            load(tied, path)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in tied.state_dict().items())
+    load_model_weights(apart, save_model(tied, tmp_path / "tied.safetensors"))
+    load_model_weights(tied, save_model(apart, path))  # equal values fit
+    assert same(tied, apart)
+
+
 @pytest.mark.parametrize("damage", [lambda data: data[:-50], lambda data: data[:20], lambda data: b"", lambda data: b"x" * 500])
 def test_damaged_files_are_refused(tmp_path, damage):
     path = save_model(make_model(0), tmp_path / "m.safetensors")
@@ -85,9 +105,12 @@ def test_damaged_files_are_refused(tmp_path, damage):
     assert same(model, before)
 
 
-def test_absent_file(tmp_path):
+def test_absent_file_and_directory(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_model_weights(make_model(), tmp_path / "none.safetensors")
+    for read in (lambda path: load_model_weights(make_model(), path), read_metadata):
+        with pytest.raises(ValueError, match=f"path: {tmp_path} is a directory, expected a safetensors file"):
+            read(tmp_path)
 
 
 def test_metadata_must_be_text(tmp_path):
