@@ -57,7 +57,7 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
     Raises ValueError for an empty batch, lengths outside 1…n, max_length < 1 and NaN from the model.
     Source: Sutskever et al. 2014, section 3.2 (a beam of 1).
     """
-    source, lengths = _check_inputs(model, source, lengths, max_length)
+    source, lengths = check_inputs(model, source, lengths, max_length)
     batch, width = source.shape
     with torch.no_grad(), training_modes_kept(model, False):
         memory = model.encode(source, lengths)
@@ -85,8 +85,7 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
             else:
                 active, token = active[keep], token[keep]
                 state, memory = _pick(step.state, keep), _pick(memory, keep)
-    if log_probs.isnan().any():
-        raise ValueError(f"model: {type(model).__name__} gave logits that are NaN")
+    check_logits(model, log_probs)
     rows = [_until_end(row) for row in torch.stack(tokens, dim=1).tolist()]
     maps = None
     if weights:
@@ -114,11 +113,12 @@ def beam_search(
     reach max_length (tokens produced, EOS counted) without EOS are among them, marked unfinished. Fewer
     than `beam_size` come back only where fewer sequences exist.
 
-    Devices, modes and errors as in `greedy`; also ValueError for beam_size < 1 and α < 0.
+    Devices, modes and errors as in `greedy`; also ValueError for beam_size < 1, α < 0 and an α for which max_length^α is
+    beyond the numbers that the scores are computed in.
     Source: Graves 2012, section 2.5; Boulanger-Lewandowski et al. 2013; the penalty |y|^α as in Wu et al.
     2016, section 7, without their constants (5 + |y|)^α / 6^α.
     """
-    source, lengths = _check_inputs(model, source, lengths, max_length)
+    source, lengths = check_inputs(model, source, lengths, max_length)
     _check_whole("beam_size", beam_size)
     if not (isinstance(length_penalty, int | float) and math.isfinite(length_penalty) and length_penalty >= 0):
         raise ValueError(f"length_penalty: got {length_penalty!r}, expected a number of at least 0")
@@ -149,6 +149,7 @@ class _Beams:
             out = self.model.step(token, state, memory)
             logp = _log_probs(out.logits).unflatten(0, (-1, k))
             if log_prob is None:
+                self.check_penalty(logp.dtype)
                 # Only beam 0 is alive at first: k equal beams would give the same hypothesis k times.
                 log_prob = logp.new_zeros(b, k).masked_fill(beams > 0, -math.inf)
                 final = [log_prob, length, ends]
@@ -175,9 +176,13 @@ class _Beams:
             # Rows of one sentence share its memory, so only the state has to follow the beams.
             old = torch.arange(len(active), device=device) if keep is None else keep
             state = _pick(out.state, (old[:, None] * k + parent).flatten())
-        if final[0].isnan().any():
-            raise ValueError(f"model: {type(self.model).__name__} gave logits that are NaN")
+        check_logits(self.model, final[0])
         return self.collect(path, *final)
+
+    def check_penalty(self, dtype: torch.dtype) -> None:
+        if self.alpha * math.log(self.max_length) >= math.log(torch.finfo(dtype).max):
+            raise ValueError(f"length_penalty: got {self.alpha!r} with max_length {self.max_length}, "
+                             f"expected a power that {str(dtype).removeprefix('torch.')} can hold")
 
     def score(self, log_prob: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
         return log_prob if self.alpha == 0 else log_prob / length.to(log_prob) ** self.alpha
@@ -247,19 +252,29 @@ def _check_whole(name: str, value: int) -> None:
         raise ValueError(f"{name}: got {value!r}, expected a whole number of at least 1")
 
 
-def _check_inputs(model, source, lengths, max_length: int) -> tuple[torch.Tensor, torch.Tensor]:
+def check_inputs(model, source, lengths, max_length: int, name: str = "source") -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and lengths on the device of the model; a ValueError calls the ids `name`."""
     _check_whole("max_length", max_length)
     if not isinstance(source, torch.Tensor) or source.dim() != 2 or source.dtype != torch.long:
-        came = f"{tuple(source.shape)} {source.dtype}" if isinstance(source, torch.Tensor) else type(source).__name__
-        raise ValueError(f"source: got {came}, expected token ids (batch, length) of dtype int64")
+        raise ValueError(f"{name}: got {_kind(source)}, expected token ids (batch, length) of dtype int64")
     if source.shape[0] == 0:
-        raise ValueError("source: got an empty batch, expected at least one sentence")
-    if not isinstance(lengths, torch.Tensor) or lengths.shape != source.shape[:1] or lengths.is_floating_point():
-        came = tuple(lengths.shape) if isinstance(lengths, torch.Tensor) else type(lengths).__name__
-        raise ValueError(f"lengths: got {came}, expected whole numbers of shape ({source.shape[0]},)")
+        raise ValueError(f"{name}: got an empty batch, expected at least one sentence")
+    if (not isinstance(lengths, torch.Tensor) or lengths.shape != source.shape[:1] or lengths.is_floating_point()
+            or lengths.dtype == torch.bool):
+        raise ValueError(f"lengths: got {_kind(lengths)}, expected whole numbers of shape ({source.shape[0]},)")
     if lengths.min() < 1 or lengths.max() > source.shape[1]:
         raise ValueError(
-            f"lengths: got {int(lengths.min())} to {int(lengths.max())}, expected 1 to {source.shape[1]}, the width of source"
+            f"lengths: got {int(lengths.min())} to {int(lengths.max())}, expected 1 to {source.shape[1]}, the width of {name}"
         )
     device = device_of(model)
     return source.to(device), lengths.to(device)
+
+
+def check_logits(model, logits: torch.Tensor) -> None:
+    """Raise ValueError, naming the model, for values that are NaN."""
+    if logits.isnan().any():
+        raise ValueError(f"model: {type(model).__name__} gave logits that are NaN")
+
+
+def _kind(value: Any) -> str:
+    return f"{tuple(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else type(value).__name__

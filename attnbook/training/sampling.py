@@ -8,7 +8,8 @@ import torch
 
 from attnbook.tasks.vocabulary import BOS, EOS, PAD
 
-from .losses import device_of, full_precision
+from .decoding import check_inputs, check_logits
+from .losses import full_precision
 from .runtime import training_modes_kept
 
 __all__ = ["sample"]
@@ -32,39 +33,36 @@ def sample(model, prompts: torch.Tensor, lengths: torch.Tensor, max_length: int,
         For each prompt the tokens drawn, without EOS. PAD and BOS are never drawn.
 
     Raises:
-        ValueError: for a length, temperature or top_k out of range, or an empty prompt.
+        ValueError: as :func:`~attnbook.training.greedy`; also for a temperature or top_k out of range, and logits that divided by
+            the temperature have no softmax.
 
     Source: top-k: Fan et al. 2018, section 5.
     """
-    if not isinstance(max_length, int) or max_length < 1:
-        raise ValueError(f"max_length must be a whole number of at least 1, got {max_length!r}")
+    prompts, lengths = check_inputs(model, prompts, lengths, max_length, "prompts")
     if not (isinstance(temperature, int | float) and math.isfinite(temperature) and temperature >= 0):
         raise ValueError(f"temperature must be a number of at least 0, got {temperature!r}")
     if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
         raise ValueError(f"top_k must be a whole number of at least 1 or None, got {top_k!r}")
-    if prompts.dim() != 2 or lengths.shape != prompts.shape[:1] or int(lengths.min()) < 1 or int(lengths.max()) > prompts.shape[1]:
-        raise ValueError("prompts must be (B, n) and lengths (B,) from 1 to n, got shapes "
-                         f"{tuple(prompts.shape)} and {tuple(lengths.shape)}" + (f" with lengths {lengths.tolist()}" if lengths.dim() == 1 else ""))
-    device = device_of(model)
-    prompts, lengths = prompts.to(device), lengths.to(device)
     with torch.no_grad(), training_modes_kept(model, False):
         state, token = _read_prompts(model, prompts, lengths)
         drawn, running = [], torch.ones(len(prompts), dtype=torch.bool)
         for _ in range(max_length):
             step = model.step(token, state, None)
-            choice = _draw(full_precision(step.logits).cpu(), temperature, top_k, generator)
+            logits = full_precision(step.logits).cpu()
+            check_logits(model, logits)
+            choice = _draw(logits, temperature, top_k, generator)
             drawn.append(torch.where(running, choice, PAD))
             running = running & (choice != EOS)
             if not running.any():
                 break
-            token, state = choice.to(device), step.state
+            token, state = choice.to(prompts.device), step.state
     rows = torch.stack(drawn, dim=1).tolist()
     return [[t for t in row if t not in (PAD, EOS)] for row in rows]
 
 
 def _read_prompts(model, prompts: torch.Tensor, lengths: torch.Tensor):
     """The state before the last token of each prompt, and that token."""
-    last = prompts.gather(1, (lengths - 1)[:, None])[:, 0]
+    last = prompts.gather(1, (lengths.long() - 1)[:, None])[:, 0]
     if int(lengths.max()) == 1:
         return model.begin(len(prompts), device=prompts.device), last
     if int(lengths.min()) == 1:  # a prompt of nothing else cannot be read ahead: begin all of them with BOS
@@ -77,8 +75,11 @@ def _draw(logits: torch.Tensor, temperature: float, top_k: int | None, generator
     logits = logits.clone()
     logits[:, [PAD, BOS]] = -math.inf
     if top_k is not None and top_k < logits.shape[1]:
-        least = logits.topk(top_k, dim=1).values[:, -1:]
-        logits = logits.masked_fill(logits < least, -math.inf)
+        best = logits.topk(top_k, dim=1)
+        logits = torch.full_like(logits, -math.inf).scatter(1, best.indices, best.values)
     if temperature == 0:
         return logits.argmax(1)
-    return torch.multinomial((logits / temperature).softmax(1), 1, generator=generator)[:, 0]
+    chances = (logits / temperature).softmax(1)
+    if chances.isnan().any():
+        raise ValueError(f"temperature: got {temperature!r}, expected one by which the model's logits can be divided")
+    return torch.multinomial(chances, 1, generator=generator)[:, 0]

@@ -199,8 +199,9 @@ def _without_dead(real):
         ({"source": torch.zeros(7, 3)}, "source: got .*float32"),
         ({"source": torch.zeros(3, dtype=torch.long)}, r"source: got \(3,\)"),
         ({"source": [[1, 2]]}, "source: got list"),
-        ({"lengths": torch.ones(2, dtype=torch.long)}, r"lengths: got \(2,\), expected whole numbers of shape \(7,\)"),
+        ({"lengths": torch.ones(2, dtype=torch.long)}, r"lengths: got \(2,\) torch.int64, expected whole numbers of shape \(7,\)"),
         ({"lengths": torch.ones(7)}, "lengths: got"),
+        ({"lengths": torch.ones(7, dtype=torch.bool)}, r"lengths: got \(7,\) torch.bool"),
         ({"lengths": torch.zeros(7, dtype=torch.long)}, "lengths: got 0 to 0, expected 1 to"),
         ({"lengths": torch.full((7,), 99)}, "lengths: got 99 to 99"),
         ({"max_length": 0}, "max_length: got 0"),
@@ -217,6 +218,15 @@ def test_bad_input(decode, change, message):
 def test_bad_beam_options(options):
     with pytest.raises(ValueError, match=f"{next(iter(options))}: got"):
         beam_search(sharp(), *sources(), **{"beam_size": 2, "max_length": 3, **options})
+
+
+def test_a_penalty_beyond_the_numbers_of_the_scores():
+    source, lengths = sources()
+    with pytest.raises(ValueError, match="length_penalty: got 20 with max_length 100, expected a power that float32 can hold"):
+        beam_search(make_model(), source, lengths, beam_size=2, max_length=100, length_penalty=20)
+    with pytest.raises(ValueError, match="length_penalty: got 400 with .* float64"):
+        beam_search(sharp(), source, lengths, beam_size=2, max_length=100, length_penalty=400)
+    assert all(beam_search(sharp(), source, lengths, beam_size=2, max_length=100, length_penalty=20))
 
 
 def test_nan_from_the_model():

@@ -60,12 +60,42 @@ def test_it_goes_on_from_one_token_and_repeats_with_its_generator_and_leaves_the
     assert any(len(row) < 12 for seed in range(5) for row in draw(seed))  # some end by themselves
 
 
+def test_of_equal_tokens_no_more_than_k_are_drawn():
+    model = build()
+    with torch.no_grad():
+        model.output.weight.zero_()
+    prompts, lengths = torch.full((200, 1), BOS), torch.ones(200, dtype=torch.long)
+    drawn = sample(model, prompts, lengths, 1, top_k=2, generator=torch.Generator().manual_seed(0))
+    assert len({tuple(row) for row in drawn}) == 2
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_nan_from_the_model(temperature):
+    model = build()
+    with torch.no_grad():
+        next(model.parameters()).fill_(torch.nan)
+    with pytest.raises(ValueError, match="model: TransformerLM gave logits that are NaN"):
+        sample(model, torch.tensor([[1, 3]]), torch.tensor([2]), 3, temperature=temperature)
+
+
+def test_lengths_of_any_whole_dtype():
+    for dtype in (torch.int16, torch.int32):
+        given = torch.tensor([[1, 3, 4], [1, 5, 0]]), torch.tensor([3, 2])
+        assert sample(build(), given[0], given[1].to(dtype), 4, temperature=0) == sample(build(), *given, 4, temperature=0)
+
+
 @pytest.mark.parametrize("change, words", [
-    ({"max_length": 0}, "max_length must be a whole number of at least 1, got 0"),
+    ({"max_length": 0}, "max_length: got 0, expected a whole number of at least 1"),
+    ({"temperature": 1e-320}, "temperature: got 1e-320, expected one by which the model's logits can be divided"),
+    ({"prompts": [[1, 3]]}, r"prompts: got list, expected token ids \(batch, length\)"),
+    ({"prompts": torch.zeros(0, 2, dtype=torch.long), "lengths": torch.zeros(0, dtype=torch.long)}, "prompts: got an empty batch"),
+    ({"lengths": torch.tensor([2.0])}, r"lengths: got \(1,\) torch.float32, expected whole numbers of shape \(1,\)"),
+    ({"lengths": torch.tensor([True])}, r"lengths: got \(1,\) torch.bool, expected whole numbers of shape \(1,\)"),
+    ({"lengths": [2]}, "lengths: got list"),
     ({"temperature": -1.0}, "temperature must be a number of at least 0, got -1.0"),
     ({"temperature": float("nan")}, "temperature must be a number of at least 0, got nan"),
     ({"top_k": 0}, "top_k must be a whole number of at least 1 or None, got 0"),
-    ({"lengths": torch.tensor([0])}, "lengths .* from 1 to n.*lengths \\[0\\]"),
+    ({"lengths": torch.tensor([0])}, "lengths: got 0 to 0, expected 1 to 2, the width of prompts"),
     ({"prompts": torch.tensor([[1, 3], [1, 0]]), "lengths": torch.tensor([2, 1])}, "put BOS in front of all"),
 ])
 def test_bad_input_is_named(change, words):
