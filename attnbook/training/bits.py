@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from .losses import device_of, full_precision
+from .runtime import training_modes_kept
 
 __all__ = ["bit_costs", "bit_errors", "bit_loss", "score_bits"]
 
@@ -45,15 +46,18 @@ def bit_errors(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) 
 @torch.no_grad()
 def score_bits(model, batch, rows: int = 64) -> dict[str, float]:
     """What a model says to a batch: ``per_bit`` and ``per_sequence``, the mean cost of a bit and of a sequence in bits, and
-    ``wrong``, the mean number of wrong bits of a sequence. So many rows go through the model at a time."""
-    device, training = device_of(model), model.training
-    model.eval()
+    ``wrong``, the mean number of wrong bits of a sequence. So many rows go through the model at a time.
+
+    Raises ValueError for a batch in which no bit counts.
+    """
+    device, count = device_of(model), int(batch.mask.sum()) * batch.targets.shape[2]
+    if count == 0:
+        raise ValueError("batch: got no bit that counts, expected at least one")
     cost = wrong = 0.0
-    for part in zip(*(tensor.split(rows) for tensor in batch)):
-        inputs, targets, mask = (tensor.to(device) for tensor in part)
-        logits = model(inputs).logits
-        cost += float(bit_costs(logits, targets, mask).double().sum())
-        wrong += float(bit_errors(logits, targets, mask).sum())
-    model.train(training)
-    count = int(batch.mask.sum()) * batch.targets.shape[2]
+    with training_modes_kept(model, False):
+        for part in zip(*(tensor.split(rows) for tensor in batch)):
+            inputs, targets, mask = (tensor.to(device) for tensor in part)
+            logits = model(inputs).logits
+            cost += float(bit_costs(logits, targets, mask).double().sum())
+            wrong += float(bit_errors(logits, targets, mask).sum())
     return {"per_bit": cost / count, "per_sequence": cost / len(batch.mask), "wrong": wrong / len(batch.mask)}

@@ -118,6 +118,10 @@ def _check_arguments(given: dict[str, Any]) -> None:
         raise ValueError(f"model: got {type(given['model']).__name__}, expected a torch.nn.Module")
     if not callable(getattr(given["batches"], "batch", None)):
         raise ValueError(f"batches: got {type(given['batches']).__name__}, expected an object with a method batch(step)")
+    if not callable(given["loss"]):
+        raise ValueError(f"loss: got {given['loss']!r}, expected a function of the model and a batch")
+    if given["evaluate"] is not None and not callable(given["evaluate"]):
+        raise ValueError(f"evaluate: got {given['evaluate']!r}, expected a function of the model")
     whole("steps")
     whole("seed", 0)
     whole("keep_checkpoints")

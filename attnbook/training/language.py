@@ -9,6 +9,7 @@ import torch
 from attnbook.tasks.vocabulary import PAD
 
 from .losses import check_smoothing, device_of, summed_cross_entropy
+from .runtime import training_modes_kept
 
 __all__ = ["language_loss", "perplexity"]
 
@@ -35,12 +36,18 @@ def language_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Ten
 
 
 def perplexity(model, batches) -> float:
-    """exp of the mean loss a word over one epoch of `batches` (EOS counts as a word), without gradients or dropout."""
-    training, total, count = model.training, 0.0, 0
-    model.eval()
-    with torch.no_grad():
+    """exp of the mean loss a word over one epoch of `batches` (EOS counts as a word), without gradients or dropout.
+
+    Infinite where exp is beyond a float. Raises ValueError for batches without a word.
+    """
+    total, count = 0.0, 0
+    with torch.no_grad(), training_modes_kept(model, False):
         for k in range(len(batches)):
             summed, terms = language_loss(model, batches.batch(k))
             total, count = total + float(summed), count + int(terms)
-    model.train(training)
-    return math.exp(total / count)
+    if count == 0:
+        raise ValueError("batches: got no word in one epoch, expected at least one")
+    try:
+        return math.exp(total / count)
+    except OverflowError:
+        return math.inf

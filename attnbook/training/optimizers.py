@@ -40,6 +40,6 @@ def make_optimizer(
         if not isinstance(made, torch.optim.Optimizer):
             raise ValueError(f"optimizer: the function returned {type(made).__name__}, expected a torch Optimizer")
         return made
-    if optimizer not in OPTIMIZERS:
+    if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
         raise ValueError(f"optimizer: got {optimizer!r}, expected one of {', '.join(OPTIMIZERS)} or a function")
     return OPTIMIZERS[optimizer](parameters, lr=learning_rate)

@@ -101,8 +101,8 @@ def check_settings(name: str, there: dict[str, Any], here: dict[str, Any]) -> No
     """Raise ValueError naming each setting in which a checkpoint and this call differ."""
     here = json.loads(json.dumps(here))
     parts = []
-    for key in here:
-        if there.get(key) == here[key]:
+    for key in {**here, **there}:
+        if there.get(key) == here.get(key):
             continue
         if key in _ONLY_WARN:
             warnings.warn(
@@ -119,7 +119,7 @@ def check_settings(name: str, there: dict[str, Any], here: dict[str, Any]) -> No
             difference = compare_shapes(there.get(key) or {}, here[key])
             parts.append("the parameters: " + (difference or "same names and shapes in another order"))
         else:
-            parts.append(f"{key}: {there.get(key)!r} in the checkpoint, {here[key]!r} in this call")
+            parts.append(f"{key}: {there.get(key)!r} in the checkpoint, {here.get(key)!r} in this call")
     if parts:
         raise ValueError(
             f"checkpoint_dir: {name} is of another run. " + "; ".join(parts) + ". Choose another directory, or remove it"

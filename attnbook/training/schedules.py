@@ -15,14 +15,20 @@ def constant(warmup_steps: int = 0) -> Schedule:
 
 
 def linear_decay(steps: int, warmup_steps: int = 0, floor: float = 0.0) -> Schedule:
-    """A linear warm-up to 1, then a straight line that would reach `floor` at step `steps`."""
-    warmup_steps, steps = _count("warmup_steps", warmup_steps), _count("steps", steps, least=1)
+    """A linear warm-up to 1, then a straight line that would reach `floor`, from 0 to 1, at step `steps`.
+
+    Where `warmup_steps` is not below `steps`, a run of `steps` steps is all warm-up.
+    """
+    warmup_steps, steps, floor = _count("warmup_steps", warmup_steps), _count("steps", steps, least=1), _share("floor", floor)
     return lambda step: _warmup(step, warmup_steps) * (1 - (1 - floor) * _progress(step, warmup_steps, steps))
 
 
 def cosine_decay(steps: int, warmup_steps: int = 0, floor: float = 0.0) -> Schedule:
-    """A linear warm-up to 1, then half a cosine that would reach `floor` at step `steps` (Loshchilov 2017)."""
-    warmup_steps, steps = _count("warmup_steps", warmup_steps), _count("steps", steps, least=1)
+    """A linear warm-up to 1, then half a cosine that would reach `floor`, from 0 to 1, at step `steps` (Loshchilov 2017).
+
+    Where `warmup_steps` is not below `steps`, a run of `steps` steps is all warm-up.
+    """
+    warmup_steps, steps, floor = _count("warmup_steps", warmup_steps), _count("steps", steps, least=1), _share("floor", floor)
 
     def factor(step: int) -> float:
         cosine = (1 + math.cos(math.pi * _progress(step, warmup_steps, steps))) / 2
@@ -45,13 +51,13 @@ SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
 
 
 def make_schedule(schedule: str | Schedule | None, steps: int) -> Schedule:
-    """The schedule of that name for a run of `steps` steps; None is "constant", a callable is itself.
+    """The schedule of that name for a run of `steps` steps; None is "constant", a callable is taken as it is.
 
     By name, "linear" and "cosine" have no warm-up and end at 0, "inverse_sqrt" warms up for a tenth of
-    the steps. Raises ValueError for another name.
+    the steps. Raises ValueError for another name; a callable's schedule, for a factor that is no finite number of at least 0.
     """
     if callable(schedule):
-        return schedule
+        return lambda step: _factor(schedule(step), step)
     if schedule is None or schedule == "constant":
         return constant()
     if schedule == "linear":
@@ -69,6 +75,22 @@ def _warmup(step: int, warmup_steps: int) -> float:
 
 def _progress(step: int, warmup_steps: int, steps: int) -> float:
     return min(1.0, max(0, step - warmup_steps) / max(1, steps - warmup_steps))
+
+
+def _factor(value: float, step: int) -> float:
+    try:
+        fits = math.isfinite(value) and value >= 0
+    except TypeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"schedule: got {value!r} at step {step}, expected a finite number of at least 0")
+    return value
+
+
+def _share(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"{name}: got {value!r}, expected a number from 0 to 1")
+    return value
 
 
 def _count(name: str, value: int, least: int = 0) -> int:

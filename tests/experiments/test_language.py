@@ -47,6 +47,13 @@ def test_perplexity_is_the_size_of_the_vocabulary_for_a_flat_model_and_one_for_a
     batches = SequenceBatches(task.test, task.source_vocab, task.target_vocab, 64)
     assert math.isclose(perplexity(Knowing(task, 0.0), batches), len(task.source_vocab), rel_tol=1e-6)
     assert perplexity(Knowing(task, 50.0), batches) < 1.0001
+    assert perplexity(Knowing(task, -1000.0), batches) == math.inf
+    model = Knowing(task, 0.0)
+    model.part = torch.nn.Dropout().eval()
+    perplexity(model, batches)
+    assert model.training and not model.part.training
+    with pytest.raises(ValueError, match="batches: got no word"):
+        perplexity(model, [])
     total, count = language_loss(Knowing(task, 0.0), batches.batch(0))
     words = int((batches.batch(0).target_out != PAD).sum())
     assert count == words and math.isclose(float(total.detach()), words * math.log(len(task.source_vocab)), rel_tol=1e-6)

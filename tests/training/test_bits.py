@@ -74,6 +74,16 @@ def test_scores_do_not_depend_on_how_many_rows_go_through_at_a_time():
     assert model.training
 
 
+def test_modes_of_parts_are_kept_and_a_batch_without_bits_is_named():
+    batch, model = copies(), Constant(0.3)
+    model.part = torch.nn.Dropout().eval()
+    score_bits(model, batch)
+    assert model.training and not model.part.training
+    for nothing in (type(batch)(*(tensor[:0] for tensor in batch)), batch._replace(mask=torch.zeros_like(batch.mask))):
+        with pytest.raises(ValueError, match="batch: got no bit that counts"):
+            score_bits(model, nothing)
+
+
 def test_the_loss_is_a_sum_with_its_count_and_its_gradient_leaves_the_other_steps_alone():
     batch = copies()
 

@@ -246,6 +246,17 @@ def test_stops_before_the_weights_are_touched(where, value):
         assert "mix.bias" in str(caught.value)
 
 
+@pytest.mark.parametrize("factor", [float("nan"), float("inf"), -1.0, None])
+def test_a_schedule_without_a_number_stops_before_the_weights_are_touched(factor, tmp_path):
+    model, twin = make_model(), make_model()
+    fit(twin, CopyBatches(), token_loss, steps=2)
+    with pytest.raises(ValueError, match=f"schedule: got {factor!r} at step 2, expected a finite number of at least 0"):
+        fit(model, CopyBatches(), token_loss, steps=9, schedule=lambda step: factor if step == 2 else 1.0)
+    assert torch.equal(weights(model), weights(twin))
+    with pytest.raises(ValueError, match="schedule: got"):
+        fit(model, CopyBatches(), token_loss, steps=9, schedule=lambda step: factor, checkpoint_dir=tmp_path)
+
+
 def test_a_batch_without_terms():
     def nothing(model, batch):
         total, count = token_loss(model, batch)
@@ -282,6 +293,9 @@ def test_losses_of_the_wrong_kind(loss, message):
         ({"optimizer": "lion"}, "optimizer: got 'lion', expected one of adam"),
         ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, "made already"),
         ({"optimizer": lambda parameters: None}, "the function returned NoneType"),
+        ({"optimizer": ["adam"]}, r"optimizer: got \['adam'\], expected one of adam"),
+        ({"loss": "token_loss"}, "loss: got 'token_loss', expected a function of the model and a batch"),
+        ({"evaluate": "loss"}, "evaluate: got 'loss', expected a function of the model"),
         ({"schedule": "noam"}, "schedule: got 'noam'"),
         ({"precision": "fp8"}, "precision: got 'fp8'"),
         ({"precision": "fp16", "device": "cpu"}, "precision: got 'fp16' on the CPU"),

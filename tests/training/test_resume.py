@@ -182,6 +182,7 @@ def test_without_save_every_only_the_end_is_saved(tmp_path):
         ({"model": torch.nn.Linear(2, 2)}, "model: 'TinyAttention' in the checkpoint, 'Linear'.*the model lacks source.weight"),
         ({"model": make_model(dtype=torch.float64)}, "dtypes: .*float32.*float64"),
         ({"steps": 20}, "schedule: factor"),
+        ({"micro_batch": 2}, "micro_batch: None in the checkpoint, 2 in this call"),
     ],
 )
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
@@ -190,6 +191,12 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
     with pytest.raises(ValueError, match="step_000012 is of another run.*" + message):
         train(tmp_path, **change)
     assert names(tmp_path) == before
+
+
+def test_a_run_in_parts_does_not_go_on_without_them(tmp_path):
+    train(tmp_path, steps=4, schedule=None, micro_batch=2)
+    with pytest.raises(ValueError, match="step_000004 is of another run. micro_batch: 2 in the checkpoint, None in this call"):
+        train(tmp_path, schedule=None)
 
 
 def test_fewer_steps_than_were_made(tmp_path):

@@ -58,3 +58,7 @@ def test_bad_schedules():
         inverse_sqrt(0)
     with pytest.raises(ValueError, match="steps"):
         linear_decay(0)
+    for decay in (linear_decay, cosine_decay):
+        for floor in (math.nan, 5.0, -0.1, "0"):
+            with pytest.raises(ValueError, match=f"floor: got {floor!r}, expected a number from 0 to 1"):
+                decay(10, floor=floor)
