@@ -43,8 +43,13 @@ def reproduce(name: str, seed: int, out: str, device: str | None, commit: str | 
     """Run the experiment NAME and record its figures in OUT/NAME.seedN.json."""
     from .experiments import reproduce as run
 
+    settings = dict(map(_setting, overrides))
+    for key in ("name", *run.__kwdefaults__):
+        if key in settings:
+            raise click.BadParameter(f"{key} is no setting of an experiment; it is given as {'NAME' if key == 'name' else f'--{key}'}",
+                                     param_hint="--set")
     try:
-        path = run(name, seed=seed, out=out, device=device, commit=commit, **dict(map(_setting, overrides)))
+        path = run(name, seed=seed, out=out, device=device, commit=commit, **settings)
     except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(path.read_text(encoding="utf-8"))

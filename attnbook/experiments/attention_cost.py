@@ -87,7 +87,7 @@ def _measure(lengths: list[int], width: int, rounds: int) -> dict:
     return rows
 
 
-def cost(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), lengths: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048),
+def cost(*, seed: int = 0, folder: Path = Path("results"), lengths: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048),
          width: int = 64, rounds: int = 20) -> dict:
     """Time of a forward and backward pass on the CPU, and numbers kept, over the length; in a process with :data:`TUNED`."""
     code = ("import json, sys, torch; from attnbook.experiments.attention_cost import _measure; "

@@ -48,7 +48,7 @@ def walks(model, points: torch.Tensor, matrix: torch.Tensor, *, beam_size: int, 
     return {"beam": probable[0].tolist(), "shortest of views": short[lengths.argmin()].tolist()}
 
 
-def maps(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), names=("eil51", "berlin52", "eil76"),
+def maps(*, seed: int = 0, folder: Path = Path("results"), names=("eil51", "berlin52", "eil76"),
          networks=(("5 to 20", "pointer-tours-5-20"), ("50", "pointer-tours-50")), hidden_size: int = 128, beam_size: int = 10,
          orders: int = 8, drawn=("eil51", "berlin52", "eil76"), picture: str = "tsplib-tours") -> dict:
     """Tours of real maps by networks that saw random cities alone, in the rounded distances of TSPLIB.

@@ -22,8 +22,9 @@ __all__ = ["EXPERIMENTS", "Experiment", "reproduce"]
 class Experiment:
     """One recorded run.
 
-    run       ``module:function`` under attnbook.experiments; called with ``seed``, ``device``, ``folder`` (where it may
-              leave a checkpoint) and the settings; returns its figures as a dict that JSON can hold
+    run       ``module:function`` under attnbook.experiments; called with ``seed``, ``folder`` (where it may leave a
+              checkpoint), the settings, and ``device`` if it has one (else it runs on the CPU); returns its figures as a
+              dict that JSON can hold
     title     one line for the list
     needs     data sets it reads, "" when the book makes them
     settings  keyword arguments of the function
@@ -331,7 +332,7 @@ def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", d
         name: one of :data:`EXPERIMENTS`.
         seed: of data, weights and order.
         out: folder of the results.
-        device: the GPU if there is one, else the CPU, when not given.
+        device: the GPU if there is one and the experiment can use it, else the CPU, when not given.
         commit: recorded beside the figures; asked of git when not given.
         overrides: settings to change, by name; recorded too.
 
@@ -339,28 +340,33 @@ def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", d
         The path of the JSON.
 
     Raises:
-        ValueError: for an unknown name or setting.
+        ValueError: for an unknown name or setting, and a device that is not there or that the experiment cannot use.
     """
     import torch
 
     from ..training.checkpoints import write_whole
+    from ..training.runtime import check_device
 
     if name not in EXPERIMENTS:
         raise ValueError(f"name must be one of {', '.join(sorted(EXPERIMENTS))}, got {name!r}")
     experiment = EXPERIMENTS[name]
     module, function = experiment.run.split(":")
     run: Callable[..., dict] = getattr(importlib.import_module(f".{module}", __package__), function)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = {**run.__kwdefaults__, **experiment.settings, **overrides}
+    settings = {**run.__kwdefaults__, **experiment.settings}
     for fixed in ("seed", "device", "folder"):
         settings.pop(fixed, None)
-    unknown = set(overrides) - set(run.__kwdefaults__) - set(experiment.settings)
+    unknown = set(overrides) - set(settings)
     if unknown:
-        raise ValueError(f"settings of {name} are {', '.join(sorted(set(settings) - unknown))}; got {', '.join(sorted(unknown))}")
+        raise ValueError(f"settings of {name} are {', '.join(sorted(settings))}; got {', '.join(sorted(unknown))}")
+    settings.update(overrides)
+    anywhere = "device" in run.__kwdefaults__
+    device = str(check_device(device or ("cuda" if anywhere and torch.cuda.is_available() else "cpu")))
+    if not anywhere and not device.startswith("cpu"):
+        raise ValueError(f"device: got {device!r}, expected 'cpu': {name} runs there alone")
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    figures = run(seed=seed, device=device, folder=folder, **settings)
+    figures = run(seed=seed, folder=folder, **({"device": device} if anywhere else {}), **settings)
     record = {
         "name": name, "title": experiment.title, "seed": seed, "settings": settings, "figures": figures,
         "seconds": round(time.perf_counter() - started, 1), "device": _device_name(device), "versions": _versions(),
@@ -375,6 +381,8 @@ def _device_name(device: str) -> str:
 
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
+    if not device.startswith("cpu"):
+        return f"{platform.machine()} {device}"
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
 

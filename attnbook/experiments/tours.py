@@ -194,7 +194,7 @@ def compared(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results
     return {"sequences": steps * batch_size, "models": rows}
 
 
-def by_size(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), hidden_size: int = 128, count: int = 500,
+def by_size(*, seed: int = 0, folder: Path = Path("results"), hidden_size: int = 128, count: int = 500,
             networks=(("10", "pointer-tours-10"), ("5 to 20", "pointer-tours-5-20"), ("50", "pointer-tours-50")),
             test=(5, 10, 15, 20, 25, 30, 40, 50), beams=(1, 3)) -> dict:
     """The networks of the book on every size, most of which they never saw; networks: trained on, name of its checkpoint."""

@@ -73,12 +73,12 @@ def advantages(rewards: torch.Tensor, values: torch.Tensor, discount: float = 1.
         ``(B, T)``.
 
     Raises:
-        ValueError: for shapes that differ, or γ or λ out of range.
+        ValueError: for shapes that differ or have no step, or γ or λ out of range.
 
     Source: Schulman et al. 2016, equations 11 and 16.
     """
-    if rewards.dim() != 2 or rewards.shape != values.shape:
-        raise ValueError(f"rewards and values must be (worlds, steps) both, got {tuple(rewards.shape)} and {tuple(values.shape)}")
+    if rewards.dim() != 2 or rewards.shape != values.shape or rewards.shape[1] == 0:
+        raise ValueError(f"rewards and values must be (worlds, steps) both, of one step at least, got {tuple(rewards.shape)} and {tuple(values.shape)}")
     for name, value in (("discount", discount), ("trace", trace)):
         if not 0 <= value <= 1:
             raise ValueError(f"{name} must lie from 0 to 1, got {value!r}")

@@ -40,21 +40,16 @@ def own_accelerate_state() -> Iterator[None]:
 def make_accelerator(precision: str, device: torch.device | str | None):
     """An `Accelerator` of that precision on that device; None: the GPU if there is one, else the CPU.
 
-    Raises ValueError for an unknown precision, for fp16 on the CPU, for a device that is not there and
+    Raises ValueError for an unknown precision, for fp16 on the CPU, as `check_device` for a device and
     for launches that keep the weights in pieces (FSDP, DeepSpeed).
     """
     if precision not in PRECISIONS:
         raise ValueError(f"precision: got {precision!r}, expected one of {', '.join(PRECISIONS)}")
     from accelerate import Accelerator
 
-    try:
-        wanted = None if device is None else torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device: got {device!r}, expected None, 'cpu', 'cuda', 'cuda:1' …") from error
+    wanted = None if device is None else check_device(device)
     world = int(os.environ.get("WORLD_SIZE", 1))
     cpu = wanted.type == "cpu" if wanted is not None else not torch.accelerator.is_available()
-    if wanted is not None and wanted.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device: got {str(wanted)!r}, but PyTorch sees no CUDA GPU")
     if wanted is not None and wanted.index is not None and world > 1:
         raise ValueError(f"device: got {str(wanted)!r} in {world} processes, expected None or a type without a number")
     cpu = cpu or os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes")
@@ -72,6 +67,18 @@ def make_accelerator(precision: str, device: torch.device | str | None):
     if accelerator.num_processes != world:
         raise ValueError(f"launch: WORLD_SIZE is {world} but Accelerate started {accelerator.num_processes} process(es)")
     return accelerator
+
+
+def check_device(device: torch.device | str) -> torch.device:
+    """The device of that name. Raises ValueError for a name that PyTorch does not know, and for a CUDA GPU that is not there."""
+    try:
+        wanted = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device: got {device!r}, expected None, 'cpu', 'cuda', 'cuda:1' …") from error
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if wanted.type == "cuda" and (wanted.index or 0) >= count:
+        raise ValueError(f"device: got {str(wanted)!r}, but PyTorch sees {count or 'no'} CUDA GPU")
+    return wanted
 
 
 def _close_process_group() -> None:

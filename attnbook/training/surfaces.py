@@ -106,7 +106,7 @@ def curvatures(surface: torch.Tensor, step: float) -> torch.Tensor:
     Raises:
         ValueError: for another shape, or a step that is not above 0.
     """
-    if surface.dim() != 2 or min(surface.shape) < 3 or not step > 0:
+    if surface.dim() != 2 or surface.shape[0] != surface.shape[1] or len(surface) < 3 or not step > 0:
         raise ValueError(f"surface must be (n, n) with n of at least 3 and step above 0, got {tuple(surface.shape)} and {step!r}")
     z = surface.double()
     inner = z[1:-1, 1:-1]

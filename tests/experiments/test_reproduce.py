@@ -1,14 +1,22 @@
+import ast
+import importlib
+import inspect
 import json
 
 import pytest
 from click.testing import CliRunner
 
 from attnbook.cli import main
-from attnbook.experiments import EXPERIMENTS, reproduce
+from attnbook.experiments import EXPERIMENTS, attention_cost, reproduce, score_cost
 from attnbook.experiments.length import EDGES, curve_of, make_model
 from attnbook.tasks import make_task
 
 TINY = {"train_pairs": 200, "test_pairs": 200, "steps": 3, "d_embed": 8, "hidden_size": 8, "batch_size": 8}
+
+
+def function_of(experiment):
+    module, function = experiment.run.split(":")
+    return getattr(importlib.import_module(f"attnbook.experiments.{module}"), function)
 
 
 def test_a_recorded_run_says_what_made_it(tmp_path):
@@ -31,12 +39,12 @@ def test_the_same_seed_gives_the_same_figures_and_another_seed_others(tmp_path):
 
 
 def test_every_experiment_names_a_function_and_settings_that_exist():
-    import importlib
-
     for name, experiment in EXPERIMENTS.items():
-        module, function = experiment.run.split(":")
-        run = getattr(importlib.import_module(f"attnbook.experiments.{module}"), function)
+        run = function_of(experiment)
         assert set(experiment.settings) <= set(run.__kwdefaults__), name
+        if "device" in run.__kwdefaults__:
+            used = {node.id for node in ast.walk(ast.parse(inspect.getsource(run))) if isinstance(node, ast.Name)}
+            assert "device" in used, f"{name} has a device and does not use it"
 
 
 def test_the_curve_counts_exact_answers_of_a_perfect_and_of_a_silent_model():
@@ -53,13 +61,35 @@ def test_the_command_line_reproduces_and_names_mistakes(tmp_path):
     assert result.exit_code == 0 and json.loads((tmp_path / "length-seq2seq.seed0.json").read_text())
     for arguments, words in ((["nothing"], "name must be one of"), (["length-seq2seq", "--set", "depth=3"], "got depth"),
                              (["length-seq2seq", "--set", "steps"], "expected KEY=VALUE"),
-                             (["length-seq2seq", "--device", "toaster"], "device: got 'toaster'")):
+                             (["length-seq2seq", "--set", "folder=x"], "got folder"),
+                             (["length-seq2seq", "--set", "seed=3"], "seed is no setting of an experiment; it is given as --seed"),
+                             (["length-seq2seq", "--set", "name=x"], "name is no setting of an experiment; it is given as NAME"),
+                             (["length-seq2seq", "--device", "toaster"], "device: got 'toaster'"),
+                             (["score-cost", "--device", "toaster"], "device: got 'toaster'"),
+                             (["attention-cost", "--device", "toaster"], "device: got 'toaster'"),
+                             (["attention-cost", "--device", "mps"], "device: got 'mps', expected 'cpu': attention-cost runs there alone")):
         result = run(main, ["reproduce", *arguments, "--out", str(tmp_path / "x")])
         assert result.exit_code != 0 and words in result.output
     (tmp_path / "file").touch()
     result = run(main, ["reproduce", "length-seq2seq", "--out", str(tmp_path / "file" / "x")])
     assert result.exit_code != 0 and result.output.startswith("Error: ")
     assert "length-bahdanau" in run(main, ["experiments"]).output
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_the_recorded_device_is_the_one_that_it_ran_on(tmp_path, monkeypatch, gpu):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: int(gpu))
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: f"a GPU, {device}")
+    for module, kind, device in ((score_cost, "score-cost", "a GPU, cuda" if gpu else "CPU"), (attention_cost, "attention-cost", "CPU")):
+        def nothing(**given):
+            return {}
+
+        nothing.__kwdefaults__ = module.cost.__kwdefaults__
+        monkeypatch.setattr(module, "cost", nothing)
+        assert device in json.loads(reproduce(kind, out=tmp_path).read_text())["device"]
+    with pytest.raises(ValueError, match=f"device: got 'cuda:1', but PyTorch sees {'1' if gpu else 'no'} CUDA GPU"):
+        reproduce("score-cost", out=tmp_path, device="cuda:1")
 
 
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))

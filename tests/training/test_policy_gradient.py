@@ -46,6 +46,7 @@ def test_returns_run_over_episodes_and_end_with_the_world():
 
 
 @pytest.mark.parametrize("call", [lambda: advantages(torch.zeros(2, 3), torch.zeros(2, 4)), lambda: advantages(torch.zeros(3), torch.zeros(3)),
+                                  lambda: advantages(torch.zeros(2, 0), torch.zeros(2, 0)),
                                   lambda: advantages(torch.zeros(1, 3), torch.zeros(1, 3), 1.1), lambda: advantages(torch.zeros(1, 3), torch.zeros(1, 3), 1.0, -1.0),
                                   lambda: policy_loss(torch.zeros(2, 3, 4), torch.zeros(2, 3), torch.zeros(2, 4, dtype=torch.int64), torch.zeros(2, 3))])
 def test_errors(call):

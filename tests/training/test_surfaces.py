@@ -111,6 +111,7 @@ def test_a_shared_weight_moves_once():
     (lambda m, d: loss_surface(m, d, float, []), "got 2 directions and 0 steps"),
     (lambda m, d: loss_surface(nn.Linear(2, 2), d, float, [0]), r"directions\[0\] must have a tensor for every parameter"),
     (lambda m, d: curvatures(torch.zeros(2, 2), 1.0), r"got \(2, 2\)"),
+    (lambda m, d: curvatures(torch.zeros(3, 5), 1.0), r"got \(3, 5\)"),
     (lambda m, d: curvatures(torch.zeros(3, 3), 0.0), "step above 0"),
 ])
 def test_wrong_arguments_are_named(call, words):
