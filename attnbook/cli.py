@@ -36,7 +36,7 @@ def list_experiments() -> None:
 @click.argument("name")
 @click.option("--seed", default=0, show_default=True, help="Seed of data, weights and order.")
 @click.option("--out", default="results", show_default=True, type=click.Path(file_okay=False), help="Where the JSON goes.")
-@click.option("--device", default=None, help="cpu, cuda, cuda:1 …  [default: the GPU if there is one]")
+@click.option("--device", default=None, help="cpu, cuda, cuda:1 …  [default: the GPU if there is one and NAME can use it]")
 @click.option("--commit", default=None, help="Recorded beside the figures.  [default: what git says]")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting; may be repeated.")
 def reproduce(name: str, seed: int, out: str, device: str | None, commit: str | None, overrides: tuple[str, ...]) -> None:
@@ -46,8 +46,8 @@ def reproduce(name: str, seed: int, out: str, device: str | None, commit: str | 
     settings = dict(map(_setting, overrides))
     for key in ("name", *run.__kwdefaults__):
         if key in settings:
-            raise click.BadParameter(f"{key} is no setting of an experiment; it is given as {'NAME' if key == 'name' else f'--{key}'}",
-                                     param_hint="--set")
+            given = "NAME" if key == "name" else f"--{key}"
+            raise click.BadParameter(f"{key} is no setting of an experiment; it is given as {given}", param_hint="--set")
     try:
         path = run(name, seed=seed, out=out, device=device, commit=commit, **settings)
     except (ValueError, OSError) as error:

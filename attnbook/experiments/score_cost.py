@@ -88,7 +88,8 @@ def peak_mb(sizes: list[tuple[int, int]]) -> dict[str, list[float]]:
 
 def cost(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), lengths: tuple[int, ...] = (128, 256, 512),
          widths: tuple[int, ...] = (16, 64, 256), width: int = 64, length: int = 256) -> dict:
-    """Time on ``device`` (forward and backward) and peak memory on the CPU, over the length at ``width`` and over the width at ``length``."""
+    """Time on ``device`` (forward and backward) and peak memory on the CPU: over the length, at ``width``, and over the width, at
+    ``length``."""
     torch.manual_seed(seed)
     found = {}
     for name, sizes in (("over_length", [(n, width) for n in lengths]), ("over_width", [(length, w) for w in widths])):

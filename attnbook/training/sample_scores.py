@@ -73,12 +73,13 @@ def fid(one: torch.Tensor, other: torch.Tensor) -> float:
 def intra_fid(one: torch.Tensor, one_labels: torch.Tensor, other: torch.Tensor, other_labels: torch.Tensor) -> float:
     """The mean over the classes of the FID within a class.
 
-    Shapes: features ``(n, d)``, ``(m, d)``, labels ``(n,)``, ``(m,)``. Raises ValueError for other shapes, and unless both sets hold the
-    same classes, two pictures each at least. Source: Miyato and Koyama 2018, section 4.
+    Shapes: features ``(n, d)``, ``(m, d)``, labels ``(n,)``, ``(m,)``. Raises ValueError for other shapes, and unless both sets hold
+    the same classes, two pictures each at least. Source: Miyato and Koyama 2018, section 4.
     """
     for name, features, labels in (("one_labels", one, one_labels), ("other_labels", other, other_labels)):
         if labels.shape != features.shape[:1]:
-            raise ValueError(f"{name} must have shape {tuple(features.shape[:1])}, a label for each row of features, got {tuple(labels.shape)}")
+            raise ValueError(f"{name} must have shape {tuple(features.shape[:1])}, a label for each row of features, "
+                             f"got {tuple(labels.shape)}")
     classes = [sorted(set(labels.tolist())) for labels in (one_labels, other_labels)]
     if classes[0] != classes[1]:
         raise ValueError(f"both sets must hold the same classes, got {classes[0]} and {classes[1]}")
