@@ -7,7 +7,6 @@ import torch
 
 from attnbook.experiments import reproduce, sagan
 from attnbook.models import PictureDiscriminator, ResidualInstead
-from attnbook.mechanisms import PictureAttention
 from attnbook.tasks.labelled import to_floats, to_pixels
 from attnbook.training import sample_pictures
 from attnbook.training.sample_scores import statistics
