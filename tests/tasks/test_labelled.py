@@ -55,6 +55,9 @@ def test_epochs_and_seeds_have_orders_of_their_own():
     for size in (0, 41, 2.0, True):
         with pytest.raises(ValueError, match="batch_size must be"):
             LabelledBatches(some(40), size)
+    for of_step in (batches.indices, batches.batch):
+        with pytest.raises(ValueError, match="step must be a whole number >= 0, got -1"):
+            of_step(-1)
 
 
 def test_halves_share_no_picture():
