@@ -111,6 +111,12 @@ def test_idx_files(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="IDX file|in its header"):
             digits.read_idx(path)
+    for content, words in ((gzip.compress(gzip.decompress(idx(array))[:9]), "a.gz says 3 dimensions, and ends within its header"),
+                           (idx(array)[:-9], "a.gz is no whole gzip file: Compressed file ended"), (b"IDX", "a.gz is no whole gzip file: Not a gzipped"),
+                           (idx(array)[:60] + b"?" + idx(array)[61:], "a.gz is no whole gzip file: ")):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=words):
+            digits.read_idx(path)
 
 
 def test_mnist_from_a_mirror(mirror):
