@@ -229,6 +229,5 @@ class NTM(nn.Module):
                                   ("weights", state.weights, (batch, heads, self.slots)),
                                   ("reads", state.reads, (batch, self.read_heads, self.slot_width))):
             require(part.shape == shape, f"state must have {name} of shape {shape}, got {tuple(part.shape)}")
-        count = 2 * self.num_layers if self.controller == "lstm" else 0
-        require([part.shape for part in state.controller] == count * [hidden],
-                f"state must have a controller of {count} tensors of shape {hidden}, got shapes {[tuple(part.shape) for part in state.controller]}")
+        count, came = 2 * self.num_layers if self.controller == "lstm" else 0, [tuple(part.shape) for part in state.controller]
+        require(came == count * [hidden], f"state must have a controller of {count} tensors of shape {hidden}, got shapes {came}")

@@ -48,9 +48,9 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Mark
     length  T0, at least 10
     count   B
 
-    One of the first ten steps (of the first nine where T0 = 10) is marked, then one of the first ⌊T0/2⌋ − 1 that is not marked yet. The first and the
-    last step have the marker −1; where the first is chosen it keeps −1 and counts as 0 (adding), or as 1
-    (multiplication).
+    One of the first ten steps (nine where T0 = 10) is marked, then one of the first ⌊T0/2⌋ − 1 that is not marked
+    yet. The first and the last step have the marker −1; where the first is chosen it keeps −1 and counts as 0
+    (adding), or as 1 (multiplication).
 
     Raises ValueError for another kind, a length below 10 or a negative count.
     Source: Hochreiter and Schmidhuber 1997, sections 5.4 and 5.5; lengths as in Raffel and Ellis 2015, section 2.1.

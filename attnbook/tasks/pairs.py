@@ -49,7 +49,8 @@ def check_step(step: int) -> int:
 
 def check_range(name: str, value: tuple[int, int] | int, least: int) -> tuple[int, int]:
     """A (low, high) range with both ends included; a single number k stands for (k, k)."""
-    low, high = (value, value) if isinstance(value, int) else value if isinstance(value, tuple | list) and len(value) == 2 else (None, None)
+    pair = isinstance(value, tuple | list) and len(value) == 2
+    low, high = (value, value) if isinstance(value, int) else value if pair else (None, None)
     if not (isinstance(low, int) and isinstance(high, int) and least <= low <= high):
         raise ValueError(f"{name} must be (low, high) with {least} <= low <= high, got {value!r}")
     return low, high

@@ -23,8 +23,8 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
     ordered by their incentres: by the first coordinate, then by the second.
 
     SciPy (Qhull) triangulates, one row after the other.
-    Raises ValueError for fewer than 3 points, lengths that do not fit, and where the triangulation is not unique or not whole: points on one
-    line, equal points, four points on a circle that holds no other.
+    Raises ValueError for fewer than 3 points, lengths that do not fit, and where the triangulation is not unique or
+    not whole: points on one line, equal points, four points on a circle that holds no other.
     Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2.
     """
     if not isinstance(points, torch.Tensor) or points.dim() != 3 or points.shape[2] != 2 or points.shape[1] < 3:
