@@ -107,7 +107,7 @@ def shift_kernels(kernels: Mapping[str, object]) -> Figure:
     fig, axes = plt.subplots(1, len(rows), figsize=(3.7 * len(rows), 2.7), sharey=True, layout="constrained", squeeze=False)
     for k, (ax, (name, row)) in enumerate(zip(axes[0], rows.items())):
         shifts = np.arange(len(row)) - len(row) // 2
-        ax.bar(shifts, row, color=COLORS[k], width=0.55)
+        ax.bar(shifts, row, color=COLORS[k % len(COLORS)], width=0.55)
         for at, value, right in zip(shifts, row, (*row[1:], 0)):
             if value > 0.004:  # among many narrow bars a number gives way to a higher one at its right
                 crowded = len(row) > 9 and right > value

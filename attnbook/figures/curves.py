@@ -14,6 +14,10 @@ from .weights import as_array
 __all__ = ["bars", "curves", "training"]
 
 
+def _numbers(values) -> np.ndarray:
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
+
+
 def curves(x: Sequence[float], lines: Mapping[str, object], *, xlabel: str, ylabel: str, ax=None) -> Figure:
     """Draw named lines over ``x``; of several seeds the mean as a line and the range as a band.
 
@@ -28,7 +32,7 @@ def curves(x: Sequence[float], lines: Mapping[str, object], *, xlabel: str, ylab
     places = as_array("x", x, 1)
     ax = ax if ax is not None else plt.subplots(layout="constrained")[1]
     for k, (name, values) in enumerate(lines.items()):
-        array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
+        array = _numbers(values)
         array = array[None] if array.ndim == 1 else array
         if array.ndim != 2 or array.shape[1] != len(places):
             raise ValueError(f"line {name!r} must hold {len(places)} values, or that many a seed, got shape {array.shape}")
@@ -74,9 +78,9 @@ def training(runs, *, baseline: float | None = None, baseline_name: str = "basel
 def bars(names: Sequence[str], values, *, xlabel: str = "", reference: float | None = None,
          reference_name: str = "", ax=None) -> Figure:
     """Draw horizontal bars with their numbers; ``values (k,)`` or ``(seeds, k)``, then mean and range."""
-    array = np.atleast_2d(np.asarray(values, dtype=float))
-    if array.shape[1] != len(names):
-        raise ValueError(f"values must hold one number a name ({len(names)}), got shape {array.shape}")
+    array = np.atleast_2d(_numbers(values))
+    if array.ndim != 2 or array.shape[1] != len(names):
+        raise ValueError(f"values must hold one number a name ({len(names)}), or that many a seed, got shape {array.shape}")
     ax = ax if ax is not None else plt.subplots(figsize=(6.4, 0.5 + 0.45 * len(names)), layout="constrained")[1]
     mean = array.mean(0)
     error = np.stack([mean - array.min(0), array.max(0) - mean]) if len(array) > 1 else None

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from .style import CMAP, COLORS
-from .weights import as_array
+from .weights import as_array, plain
 
 __all__ = ["document_heat", "memory_hops"]
 
@@ -50,7 +50,7 @@ def document_heat(sentences: Sequence[Sequence[str]], word_weights, sentence_wei
             ax.add_patch(Rectangle((x, -i - 0.38), widths[i][j], 0.76, color=plt.get_cmap(CMAP)(0.85 * shade), lw=0))
             if (i, j) in marked:
                 ax.add_patch(Rectangle((x, -i - 0.38), widths[i][j], 0.76, fill=False, edgecolor=COLORS[1], lw=1.6, zorder=3))
-            ax.text(x + widths[i][j] / 2, -i, word, ha="center", va="center", fontsize=9, family="monospace",
+            ax.text(x + widths[i][j] / 2, -i, plain(word), ha="center", va="center", fontsize=9, family="monospace",
                     color="#ffffff" if shade > 0.6 else "#222222")
             x += widths[i][j]
     ax.set(xlim=(-0.05, across), ylim=(-len(sentences) + 0.4, 0.6))
@@ -86,9 +86,9 @@ def memory_hops(sentences: Sequence[str], weights, *, supporting: Collection[int
     for i in supporting:
         ax.add_patch(Rectangle((-0.5, i - 0.5), hops, 1, fill=False, edgecolor=COLORS[1], linewidth=1.6, clip_on=False))
     ax.set_xticks(range(hops), [f"hop {k + 1}" for k in range(hops)])
-    ax.set_yticks(range(n), sentences)
+    ax.set_yticks(range(n), list(map(plain, sentences)))
     ax.tick_params(length=0)
     ax.grid(False)
     if title:
-        ax.set_title(title, loc="left", fontsize=10)
+        ax.set_title(plain(title), loc="left", fontsize=10)
     return ax.figure

@@ -25,10 +25,13 @@ def reached(reads: Sequence, target: int = -1) -> list[np.ndarray]:
 
     Args:
         reads: for each layer, the first one first, ``(T, T)``: entry (t, j) says whether position t reads position j.
-        target: position of the last level.
+        target: position of the last level, from 0, or from −1 backwards.
 
     Returns:
         L + 1 boolean arrays ``(T,)``.
+
+    Raises:
+        ValueError: for no layers, matrices that are not square or not of one size, or a target that is no position.
     """
     if not len(reads):
         raise ValueError("reads must hold at least one layer, got none")
@@ -36,6 +39,8 @@ def reached(reads: Sequence, target: int = -1) -> list[np.ndarray]:
     size = len(matrices[0])
     if any(m.shape != (size, size) for m in matrices):
         raise ValueError(f"reads must hold square matrices of one size, got {[m.shape for m in matrices]}")
+    if not -size <= target < size:
+        raise ValueError(f"target must be one of the {size} positions, got {target!r}")
     levels = [np.arange(size) == target % size]
     for matrix in reversed(matrices):
         levels.insert(0, matrix[levels[0]].any(0))

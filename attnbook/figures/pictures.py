@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from .style import COLORS
-from .weights import as_array
+from .weights import as_array, plain
 
 __all__ = ["picture", "picture_words"]
 
@@ -88,6 +88,6 @@ def picture_words(image, words: Sequence[str], weights, grid: tuple[int, int], *
         ax, share = axes.flat[k + 1], matrix[k].reshape(grid)
         light = np.kron(share / max(share.max(), 1e-12), np.ones((height // grid[0], width // grid[1])))[..., None]
         ax.imshow(pixels * (0.22 + 0.78 * light), interpolation="nearest")
-        ax.set_title(f"{word}  {share.max():.2f}", fontsize=9.5)
+        ax.set_title(f"{plain(word)}  {share.max():.2f}", fontsize=9.5)
         _frame(ax, boxes[k] if boxes is not None else (), COLORS[1])
     return fig

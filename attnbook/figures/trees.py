@@ -8,6 +8,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from .style import COLORS
+from .weights import plain
 
 __all__ = ["dependency_tree"]
 
@@ -41,7 +42,7 @@ def dependency_tree(words: Sequence[str], heads: Sequence[int], *, notes: Sequen
             ax.plot([head, word], [-depth[head], -depth[word]], color=COLORS[0], linewidth=1.1, linestyle="-", zorder=1)
     for k, word in enumerate(words):
         edge = COLORS[1] if k in marked else "#bbbbbb"
-        ax.text(k, -depth[k], word, ha="center", va="center", fontsize=9, zorder=3,
+        ax.text(k, -depth[k], plain(word), ha="center", va="center", fontsize=9, zorder=3,
                 bbox=dict(boxstyle="round,pad=0.2", facecolor="#ffffff", edgecolor=edge, linewidth=1.6 if k in marked else 0.7))
         if notes is not None:
             ax.text(k, -depth[k] - 0.36, str(notes[k]), ha="center", va="center", fontsize=8.5, color=COLORS[1], zorder=4,

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from .style import CMAP
 from .viewer_page import CARD, SCRIPT, STYLE
-from .weights import as_array
+from .weights import as_array, plain
 
 __all__ = ["HeadViewer", "head_viewer", "view_heads"]
 
@@ -235,4 +235,4 @@ def _palette(Image):
 
 def _math_free(text: str, most: int = 12) -> str:
     """A token as Matplotlib draws it: a dollar begins no formula, and a long one is cut."""
-    return (text if len(text) <= most else text[:most - 1] + "…").replace("$", r"\$")
+    return plain(text if len(text) <= most else text[:most - 1] + "…")

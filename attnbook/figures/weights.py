@@ -11,7 +11,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from .style import CMAP, COLORS
 
-__all__ = ["alignment", "as_array", "text_heat", "word_arcs"]
+__all__ = ["alignment", "as_array", "plain", "text_heat", "word_arcs"]
 
 
 def as_array(name: str, values, dimensions: int) -> np.ndarray:
@@ -24,6 +24,11 @@ def as_array(name: str, values, dimensions: int) -> np.ndarray:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got NaN or infinity")
     return array
+
+
+def plain(text: object) -> str:
+    """A token as Matplotlib draws it as it is: a dollar begins no formula."""
+    return str(text).replace("$", r"\$")
 
 
 def _axes(ax, width: float, height: float):
@@ -53,9 +58,9 @@ def alignment(weights, source: Sequence[str], target: Sequence[str], *,
     cell = 0.22 if characters else 0.34
     ax = _axes(ax, min(7.6, 1.8 + cell * len(source)), min(7.6, (0.6 if characters else 1.3) + cell * len(target)))
     ax.imshow(matrix, cmap=CMAP, vmin=0, vmax=1, aspect="equal")
-    ax.set_xticks(range(len(source)), ["␣" if s == " " else s for s in source], rotation=0 if characters else 60,
+    ax.set_xticks(range(len(source)), ["␣" if s == " " else plain(s) for s in source], rotation=0 if characters else 60,
                   ha="center" if characters else "left", rotation_mode=None if characters else "anchor")
-    ax.set_yticks(range(len(target)), target)
+    ax.set_yticks(range(len(target)), list(map(plain, target)))
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
     ax.grid(False)
@@ -92,7 +97,7 @@ def word_arcs(words: Sequence[str], weights, query: int, ax=None) -> Figure:
                 color="#333333", weight="bold" if weight == row.max() else "normal")
     for j, word in enumerate(words):
         box = dict(boxstyle="round,pad=0.25", fc="#ffffff", ec=COLORS[1], lw=1.6) if j == query else None
-        ax.text(j, 0, word, ha="center", va="center", fontsize=11, bbox=box)
+        ax.text(j, 0, plain(word), ha="center", va="center", fontsize=11, bbox=box)
     reach = max(query, len(words) - 1 - query)
     ax.set(xlim=(-0.6, len(words) - 0.4), ylim=(-0.5, 0.35 + 0.24 * reach))
     ax.axis("off")
@@ -105,10 +110,15 @@ def text_heat(words: Sequence[str], weights, ax=None) -> Figure:
     Args:
         words: the text.
         weights: ``(len(words),)`` between 0 and 1.
+
+    Raises:
+        ValueError: for no words, another number of weights, or weights out of range.
     """
     row = as_array("weights", weights, 1)
-    if len(row) != len(words):
-        raise ValueError(f"weights must hold one number a word ({len(words)}), got {len(row)}")
+    if len(row) != len(words) or not len(words):
+        raise ValueError(f"weights must hold one number a word ({len(words)}, at least one), got {len(row)}")
+    if row.min() < -1e-3 or row.max() > 1 + 1e-3:
+        raise ValueError(f"weights must lie between 0 and 1, got {row.min():g} to {row.max():g}")
     widths = [0.12 * len(word) + 0.28 for word in words]
     places, x, line = [], 0.0, 0
     for width in widths:
@@ -121,7 +131,7 @@ def text_heat(words: Sequence[str], weights, ax=None) -> Figure:
     for word, weight, (x, line), width in zip(words, row, places, widths):
         ax.add_patch(Rectangle((x, -line - 0.3), width - 0.06, 0.6, color=plt.get_cmap(CMAP)(0.75 * weight / top), lw=0))
         ink = "#ffffff" if weight > 0.7 * top else "#222222"  # readable on the dark fields too
-        ax.text(x + width / 2 - 0.03, -line + 0.08, word, ha="center", va="center", fontsize=10, family="monospace",
+        ax.text(x + width / 2 - 0.03, -line + 0.08, plain(word), ha="center", va="center", fontsize=10, family="monospace",
                 color=ink)
         ax.text(x + width / 2 - 0.03, -line - 0.19, f"{weight:.2f}", ha="center", va="center", fontsize=8, color=ink)
     ax.set(xlim=(0, 7.05), ylim=(-line - 0.5, 0.5))

@@ -11,14 +11,14 @@ __all__ = ["ConditionalBatchNorm", "UnconditionalBatchNorm", "check_labels"]
 
 
 def check_labels(labels: object, batch: int, num_classes: int) -> torch.Tensor:
-    """Return ``labels``, whole numbers ``(batch,)``, or raise a ``ValueError``; on a CPU their range is looked at too."""
+    """Return ``labels``, whole numbers ``(batch,)``, as int64, or raise a ``ValueError``; on a CPU their range is looked at too."""
     require(labels is not None, f"labels must be given: there are {num_classes} classes")
     check_whole("labels", labels)
     require(labels.shape == (batch,), f"labels must have the shape ({batch},), got {tuple(labels.shape)}")
     if labels.device.type == "cpu" and batch:  # on a GPU the look would stop the queue
         require(0 <= int(labels.min()) and int(labels.max()) < num_classes,
                 f"labels must lie from 0 to {num_classes - 1}, got {int(labels.min())} to {int(labels.max())}")
-    return labels
+    return labels.long()  # a tensor of uint8 as an index would be taken as a mask
 
 
 class UnconditionalBatchNorm(nn.BatchNorm2d):
@@ -58,6 +58,6 @@ class ConditionalBatchNorm(nn.Module):
         self.shift = nn.Parameter(torch.zeros(num_classes, channels))
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
-        check_labels(labels, len(x), self.num_classes)
+        labels = check_labels(labels, len(x), self.num_classes)
         gain, shift = (table[labels][:, :, None, None] for table in (self.gain, self.shift))
         return torch.addcmul(shift.to(x.dtype), gain.to(x.dtype), self.norm(x))

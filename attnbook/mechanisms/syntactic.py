@@ -193,7 +193,7 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         check_whole("offset", offset)
         expected = (*x.shape[:-1], x.shape[-2])
         require(tuple(offset.shape) == expected, f"offset must be {expected}, one a pair of words, got {tuple(offset.shape)}")
-        source = _SourceWithTree(*self.project(x), offset.to(x.device))
+        source = _SourceWithTree(*self.project(x), offset.to(x.device, torch.int64))
         return super().forward(x, mask=mask, projected=source, need_weights=need_weights)
 
     def _attend(self, query, source, mask, need_weights):

@@ -84,7 +84,7 @@ class LSTMAgent(nn.Module):
 class SNAILAgent(nn.Module):
     """A :class:`~attnbook.models.snail.SNAIL` over all steps so far, which chooses the next action.
 
-    ``h_{≤t} = SNAIL(W x_{≤t})``,  ``π_t = softmax(W_π h_t)``,  ``V_t = c · w_v h_t``
+    ``h_{≤t} = max(0, SNAIL(W x_{≤t}))``,  ``π_t = softmax(W_π h_t)``,  ``V_t = c · w_v h_t``
 
     Acting keeps what each part has computed for the steps before (``past``), so a step costs one new position and no second look at
     the old ones; the pass that learns reads the whole life in parallel.

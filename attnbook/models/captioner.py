@@ -56,7 +56,7 @@ class PictureEncoder(nn.Module):
     Shapes: uint8 ``(batch, 3, 8·rows, 8·columns)``, or floats in [0, 1], → ``(batch, rows·columns, D)``, row by row.
 
     Raises:
-        ValueError: for pictures of another shape.
+        ValueError: for pictures of another shape or dtype.
 
     Source: the place of the VGG network of Xu et al. 2015; here it is small and trained with the decoder.
     """
@@ -83,6 +83,8 @@ class PictureEncoder(nn.Module):
         require(isinstance(pictures, torch.Tensor) and pictures.dim() == 4 and tuple(pictures.shape[1:]) == size,
                 f"pictures must be (batch, {', '.join(map(str, size))}), got "
                 + (f"shape {tuple(pictures.shape)}" if isinstance(pictures, torch.Tensor) else type(pictures).__name__))
+        require(pictures.is_floating_point() or pictures.dtype == torch.uint8,
+                f"pictures must be uint8 or floating point numbers, got {pictures.dtype}")
         if not pictures.is_floating_point():
             pictures = pictures.to(self.mix.weight.dtype) / 255
         z = self.convolutions(2 * pictures - 1).permute(0, 2, 3, 1)  # (batch, rows, columns, D)
@@ -158,6 +160,7 @@ class Captioner(nn.Module):
         vocabulary_size: number of token ids; 0 is padding.
         encoder: pictures to ``(batch, L, D)``, a :class:`PictureEncoder`.
         attention: "soft", "hard" or "none".
+        d_feature: D, as the encoder gives it.
         d_embed, hidden_size, d_attention: widths of the word vectors, of the LSTM and of the score's hidden layer.
 
     Raises:
@@ -172,6 +175,8 @@ class Captioner(nn.Module):
         kinds = {"soft": SoftAttention, "hard": HardAttention}
         require(attention in (*kinds, "none"), f"attention must be 'soft', 'hard' or 'none', got {attention!r}")
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
+        for name, size in (("d_feature", d_feature), ("d_embed", d_embed), ("hidden_size", hidden_size), ("d_attention", d_attention)):
+            check_positive(name, size)
         self.encoder = encoder
         self.attention = MeanContext() if attention == "none" else kinds[attention](hidden_size, d_feature, d_attention)
         self.embedding = nn.Embedding(vocabulary_size, d_embed, padding_idx=PAD)
@@ -186,7 +191,8 @@ class Captioner(nn.Module):
 
     def encode(self, pictures: torch.Tensor) -> Regions:
         """Features and keys of pictures, computed once however many words follow."""
-        features = self.encoder(pictures)
+        features, width = self.encoder(pictures), self.first_hidden.in_features
+        require(features.shape[-1] == width, f"d_feature must be the width of the encoder's features, {features.shape[-1]}, got {width}")
         return Regions(features, self.attention.project_keys(features), features.mean(1))
 
     def start(self, regions: Regions) -> tuple[torch.Tensor, torch.Tensor]:

@@ -65,7 +65,8 @@ class FeedForwardAttention(nn.Module):
     def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> Regressed:
         """Pool sequences ``(batch, n, d_input)`` of true ``lengths (batch,)`` and read one number from each."""
         check_tensor("inputs", inputs, width=self.embed.in_features)
-        require(inputs.dim() == 3, f"inputs must be (batch, n, {self.embed.in_features}), got shape {tuple(inputs.shape)}")
+        require(inputs.dim() == 3 and len(inputs) >= 1,
+                f"inputs must be (batch, n, {self.embed.in_features}) with batch ≥ 1, got shape {tuple(inputs.shape)}")
         require(isinstance(lengths, torch.Tensor) and lengths.shape == inputs.shape[:1],
                 f"lengths must be a vector of {inputs.shape[0]} whole numbers, one a row of inputs")
         if lengths.device.type == "cpu":

@@ -36,7 +36,7 @@ class PictureEmbedding(nn.Module):
     Shapes: ``(…, size, size)``, uint8 or numbers in [0, 1] → ``(…, d_output)``. The leading dimensions are one batch.
 
     Raises:
-        ValueError: for sizes below 1 or pictures of another size.
+        ValueError: for sizes below 1, or pictures of another size or dtype.
 
     Source: Vinyals et al. 2016, section 4.1; as used by Mishra et al. 2018 for Omniglot.
     """
@@ -58,21 +58,25 @@ class PictureEmbedding(nn.Module):
         require(isinstance(pictures, torch.Tensor) and pictures.dim() >= 2 and pictures.shape[-2:] == (self.size, self.size),
                 f"pictures must be (…, {self.size}, {self.size}), got "
                 + (f"shape {tuple(pictures.shape)}" if isinstance(pictures, torch.Tensor) else type(pictures).__name__))
+        require(pictures.is_floating_point() or pictures.dtype == torch.uint8,
+                f"pictures must be uint8 or floating point numbers, got {pictures.dtype}")
         if not pictures.is_floating_point():
             pictures = pictures.to(self.output.weight.dtype) / 255
         features = self.stages(pictures.reshape(-1, 1, self.size, self.size).contiguous(memory_format=torch.channels_last))
         return self.output(features.flatten(1)).view(*pictures.shape[:-2], self.d_output)
 
 
-def _check_episode(support: torch.Tensor, labels: torch.Tensor, query: torch.Tensor, ways: int) -> None:
+def _check_episode(support: torch.Tensor, labels: torch.Tensor, query: torch.Tensor, ways: int) -> torch.Tensor:
+    """The labels as int64, or a ``ValueError``; the values are looked at on the CPU only."""
     check_whole("labels", labels)
-    require(support.dim() == 4 and query.dim() == 4 and len(support) == len(query),
-            "support must be (batch, S, size, size) and query (batch, Q, size, size), "
-            f"got {tuple(support.shape)} and {tuple(query.shape)}")
+    came = [tuple(part.shape) if isinstance(part, torch.Tensor) else type(part).__name__ for part in (support, query)]
+    require(all(isinstance(shape, tuple) and len(shape) == 4 for shape in came) and len(support) == len(query) and support.shape[1] >= 1,
+            f"support must be (batch, S, size, size) with S ≥ 1 and query (batch, Q, size, size), got {came[0]} and {came[1]}")
     require(labels.shape == support.shape[:2], f"labels must be {tuple(support.shape[:2])}, one a support picture, got {tuple(labels.shape)}")
     if labels.device.type == "cpu" and labels.numel():  # on a GPU the look at the values would stop the queue
         require(0 <= int(labels.min()) and int(labels.max()) < ways,
                 f"labels must lie between 0 and {ways - 1}, got {int(labels.min())} to {int(labels.max())}")
+    return labels.long()
 
 
 class FewShotSNAIL(nn.Module):
@@ -103,7 +107,7 @@ class FewShotSNAIL(nn.Module):
 
     def forward(self, support: torch.Tensor, labels: torch.Tensor, query: torch.Tensor, *, need_weights: bool = False) -> Answers:
         """Answer for ``query (batch, Q, size, size)`` from ``support (batch, S, size, size)`` and ``labels (batch, S)``."""
-        _check_episode(support, labels, query, self.ways)
+        labels = _check_episode(support, labels, query, self.ways)
         examples, count = support.shape[1], query.shape[1]
         seen = self.embedding(torch.cat([support, query], dim=1))  # (batch, S + Q, d)
         known = F.one_hot(labels, self.ways).to(seen.dtype)  # (batch, S, ways)
@@ -119,7 +123,7 @@ class Prototypes(nn.Module):
 
     Nothing is learned but the embedding. Every class needs an example.
 
-    Shapes, arguments and errors as :class:`FewShotSNAIL`.
+    Shapes, arguments and errors as :class:`FewShotSNAIL`; and on a CPU a ``ValueError`` for a class without an example.
 
     Source: Snell, Swersky and Zemel 2017, equations 1 and 2.
     """
@@ -130,10 +134,13 @@ class Prototypes(nn.Module):
 
     def forward(self, support: torch.Tensor, labels: torch.Tensor, query: torch.Tensor, *, need_weights: bool = False) -> Answers:
         """Answer for ``query`` as :class:`FewShotSNAIL` does; there are no weights."""
-        _check_episode(support, labels, query, self.ways)
+        labels = _check_episode(support, labels, query, self.ways)
         examples = support.shape[1]
         seen = self.embedding(torch.cat([support, query], dim=1))
         known = F.one_hot(labels, self.ways).to(seen.dtype)
+        if labels.device.type == "cpu":
+            missing = (known.sum(1) == 0).nonzero().tolist()
+            require(not missing, f"labels must hold every class from 0 to {self.ways - 1}, missing in (episode, class) {missing}")
         means = known.mT @ seen[:, :examples] / known.sum(1).unsqueeze(-1)  # (batch, ways, d)
         return Answers(-(seen[:, examples:, None] - means[:, None]).square().sum(-1))
 

@@ -98,6 +98,8 @@ class MemoryNetwork(nn.Module):
         if self.encoding == "position":
             lengths = (sentences != 0).sum(-1)
             embedded = embedded * position_encoding(lengths, sentences.shape[-1], embedded.shape[-1], embedded.dtype)
+        else:  # row 0 of the last matrix is a row of W too, and learns
+            embedded = embedded.masked_fill((sentences == 0)[..., None], 0.0)
         return embedded.sum(-2)
 
     def forward(self, story: torch.Tensor, question: torch.Tensor) -> Answered:

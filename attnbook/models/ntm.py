@@ -157,6 +157,10 @@ class NTM(nn.Module):
         """
         self._advance = torch.compile(self._advance, *args, **kwargs)
 
+    def __getstate__(self):
+        """Without what stands in the place of a method: it is bound to this machine, and a copy has to run with its own weights."""
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_advance", "cell")}
+
     def _advance(self, x, state):
         """Step 1 to 5: h_t, the next state, the weights."""
         h, controller = self._control([x, state.reads.flatten(1).to(x.dtype)], state.controller)
@@ -208,8 +212,7 @@ class NTM(nn.Module):
         require(inputs.dim() == 3 and inputs.shape[0] >= 1 and inputs.shape[1] >= 1,
                 f"inputs must be (batch, T, {self.d_input}) with batch, T ≥ 1, got shape {tuple(inputs.shape)}")
         state = self.initial_state(len(inputs)) if state is None else state
-        require(state.memory.shape == (len(inputs), self.slots, self.slot_width),
-                f"state must have a memory of shape {(len(inputs), self.slots, self.slot_width)}, got {tuple(state.memory.shape)}")
+        self._check_state(state, len(inputs))
         replaced = getattr(self.cell, "__func__", None) is not NTM.cell
         said, rows = [], []
         for x in inputs.transpose(0, 1).contiguous():  # laid out alike for all T, so that a compiled step fits them all
@@ -219,3 +222,12 @@ class NTM(nn.Module):
         said = [torch.stack(part, dim=1) for part in zip(*said)]
         logits = said[0] if replaced else self._say(*said)  # the output of all steps is one product
         return NTMOutput(logits, state, torch.stack(rows, dim=1) if need_weights else None)
+
+    def _check_state(self, state: NTMState, batch: int) -> None:
+        heads, hidden = self.read_heads + self.write_heads, (batch, self.hidden_size)
+        for name, part, shape in (("a memory", state.memory, (batch, self.slots, self.slot_width)),
+                                  ("weights", state.weights, (batch, heads, self.slots)),
+                                  ("reads", state.reads, (batch, self.read_heads, self.slot_width))):
+            require(part.shape == shape, f"state must have {name} of shape {shape}, got {tuple(part.shape)}")
+        count, came = 2 * self.num_layers if self.controller == "lstm" else 0, [tuple(part.shape) for part in state.controller]
+        require(came == count * [hidden], f"state must have a controller of {count} tensors of shape {hidden}, got shapes {came}")

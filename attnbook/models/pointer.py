@@ -56,7 +56,7 @@ class PointerNetwork(nn.Module):
 
     Raises:
         ValueError: for sizes below 1, inputs of another width, no positions, lengths that do not fit, targets outside
-            their row or, without ``repeats``, twice in it.
+            their row or, without ``repeats``, twice in it, or behind END or padding.
 
     Source: Vinyals, Fortunato and Jaitly 2015, section 2.3, equation 3; e_END, E and the mask of used positions are ours.
     """
@@ -171,6 +171,10 @@ class PointerNetwork(nn.Module):
         inside = (targets >= -1) & ((targets < lengths.cpu()[:, None]) | (targets == n if self.ends else False))
         require(bool(inside.all()), "targets must hold positions below the length of their row, "
                 + (f"END = {n}" if self.ends else "no END") + f" and −1 as padding, got {targets[~inside].unique().tolist()}")
+        over = (targets < 0) | (targets == n)
+        behind = over[:, :-1] & (targets[:, 1:] >= 0)
+        require(not bool(behind.any()), "targets must hold nothing but −1 behind END or padding, "
+                f"got {targets[behind.any(1)][:1].tolist()}")
         if not self.repeats:
             counts = torch.zeros(batch, n + 2, dtype=torch.long, device=targets.device)
             counts.scatter_add_(1, targets + 1, torch.ones_like(targets))

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..mechanisms.conditional_norm import ConditionalBatchNorm, UnconditionalBatchNorm, check_labels
-from ..mechanisms.errors import check_positive, check_tensor, require
+from ..mechanisms.errors import check_positive, require
 from ..mechanisms.picture_attention import PictureAttention, check_map
 from ..mechanisms.spectral import add_spectral_norm
 from .sagan_blocks import DCGAN_BLOCKS, RESIDUAL_BLOCKS, Blocks
@@ -67,7 +67,9 @@ class PictureGenerator(nn.Module):
         _glorot(self)
 
     def forward(self, noise: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
-        check_tensor("noise", noise, width=self.d_noise)
+        require(isinstance(noise, torch.Tensor) and noise.is_floating_point() and noise.dim() == 2 and noise.shape[1] == self.d_noise,
+                f"noise must be floating point numbers (batch, {self.d_noise}), got "
+                + (f"shape {tuple(noise.shape)} of {noise.dtype}" if isinstance(noise, torch.Tensor) else type(noise).__name__))
         x = self.first(noise)
         for stage in self.stages:
             x = stage(x, labels)
@@ -162,7 +164,8 @@ def sagan_pair(size: int = 32, *, channels: int = 64, colors: int = 3, d_noise: 
 
     Source: Zhang et al. 2019; their pictures have the side 128 and attention stands at 32.
     """
-    require(spectral_norm in (True, False, "discriminator"), f"spectral_norm must be True, False or 'discriminator', got {spectral_norm!r}")
+    require(isinstance(spectral_norm, bool) or spectral_norm == "discriminator",
+            f"spectral_norm must be True, False or 'discriminator', got {spectral_norm!r}")
     inserts = {} if attention_at is None else {attention_at: insert}
     common = dict(channels=channels, colors=colors, num_classes=num_classes, inserts=inserts, max_channels=max_channels)
     generator = PictureGenerator(size, d_noise=d_noise, block=blocks.up, **common)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from .pairs import Pair
+from .pairs import Pair, check_step
 from .vocabulary import BOS, EOS, PAD, Vocabulary
 
 
@@ -95,8 +95,7 @@ class SequenceBatches:
 
     def indices(self, step: int) -> list[int]:
         """Which pairs make the batch of a step."""
-        if not isinstance(step, int) or step < 0:
-            raise ValueError(f"step must be a whole number >= 0, got {step!r}")
+        check_step(step)
         epoch, position = divmod(step, len(self))
         if self._epoch is None or self._epoch[0] != epoch:  # a memory of the last epoch, for speed only
             self._epoch = epoch, self._order(epoch)

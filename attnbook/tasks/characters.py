@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 from . import datasets
+from .pairs import check_step
 from .vocabulary import SPECIAL, Vocabulary
 
 __all__ = ["CharacterWindows", "Window", "character_vocabulary", "encode_text", "shakespeare", "split_text", "to_text"]
@@ -59,7 +60,7 @@ class CharacterWindows:
             ``len()`` batches scores each character but the first once (the rest that fills no window is left out).
 
     Raises:
-        ValueError: for a text that is not longer than a window, or sizes below 1.
+        ValueError: for a text that is not longer than a window, sizes below 1, or a step below 0.
     """
 
     def __init__(self, ids: torch.Tensor, length: int, batch_size: int, seed: int = 0, *, cover: bool = False) -> None:
@@ -74,6 +75,7 @@ class CharacterWindows:
         return -(-((len(self.ids) - 1) // self.length) // self.batch_size)
 
     def batch(self, step: int) -> Window:
+        check_step(step)
         if self.cover:
             starts = torch.arange((len(self.ids) - 1) // self.length)[step * self.batch_size :][: self.batch_size] * self.length
         else:

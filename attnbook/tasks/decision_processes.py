@@ -105,13 +105,15 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
         :class:`Plan`.
 
     Raises:
-        ValueError: for shapes that do not fit.
+        ValueError: for shapes that do not fit, or a horizon below 1.
 
     Source: Bellman 1957.
     """
     if transitions.dim() != 4 or means.shape != transitions.shape[:-1] or transitions.shape[1] != transitions.shape[3]:
         raise ValueError("transitions must be (worlds, S, A, S) and means (worlds, S, A), got "
                          f"{tuple(transitions.shape)} and {tuple(means.shape)}")
+    if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
+        raise ValueError(f"horizon must be a whole number of at least 1, got {horizon!r}")
     worlds, states, actions = means.shape
     worth = means.new_zeros(worlds, states, 1)
     table = transitions.reshape(worlds, states * actions, states)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from .batches import Batch, _pad
+from .pairs import check_step
 from .vocabulary import Vocabulary
 
 __all__ = ["DenoisingBatches", "corrupt", "gaps_in", "numbered_vocabulary", "segments"]
@@ -106,7 +107,7 @@ class DenoisingBatches:
         return -(-len(self.texts) // self.batch_size)
 
     def batch(self, step: int) -> Batch:
-        epoch, position = divmod(step, len(self))
+        epoch, position = divmod(check_step(step), len(self))
         order = list(range(len(self.texts)))
         random.Random(f"{self.seed}/{epoch}").shuffle(order)
         chosen = order[position * self.batch_size : (position + 1) * self.batch_size]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import zlib
 from pathlib import Path
 
 import torch
@@ -56,12 +57,17 @@ def read_idx(path: Path) -> torch.Tensor:
     """A gzipped IDX file of bytes as a uint8 tensor of the shape that its header says.
 
     The header: two zero bytes, the type (8: unsigned byte), the number of dimensions, and each of them as a big-endian int32.
-    Raises ValueError for another type and for a body of another length.
+    Raises ValueError for a file that is no whole gzip file, another type, and a header or a body of another length.
     """
-    content = gzip.decompress(Path(path).read_bytes())
+    try:
+        content = gzip.decompress(Path(path).read_bytes())
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"path: {path} is no whole gzip file: {error}") from error
     if len(content) < 4 or content[:3] != b"\0\0\x08":
         raise ValueError(f"path: {path} is no IDX file of unsigned bytes, it begins with {content[:4]!r}")
     head = 4 + 4 * content[3]
+    if len(content) < head:
+        raise ValueError(f"path: {path} says {content[3]} dimensions, and ends within its header")
     shape = struct.unpack(f">{content[3]}i", content[4:head])
     body = torch.frombuffer(bytearray(content[head:]), dtype=torch.uint8) if len(content) > head else torch.empty(0, dtype=torch.uint8)
     if len(body) != torch.Size(shape).numel():

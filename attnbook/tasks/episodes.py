@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from .pairs import check_count, check_range
+from .pairs import check_count, check_range, check_step
 
 __all__ = ["Classes", "EpisodeBatch", "EpisodeBatches", "draw_episodes", "with_rotations"]
 
@@ -120,7 +120,7 @@ class EpisodeBatches:
     def __init__(self, classes: Classes, ways: int, shots: int | tuple[int, int] = 1, queries: int = 1, batch_size: int = 32,
                  seed: int = 0):
         self.low, self.high = check_range("shots", shots, 1)
-        draw_episodes(classes.pictures, ways, self.high, queries, 1)
+        draw_episodes(classes.pictures, ways, self.high, queries, 1, torch.Generator(classes.pictures.device))  # names a wrong argument
         self.pictures, self.ways, self.queries = classes.pictures, ways, queries
         if check_count(batch_size) < 1:
             raise ValueError("batch_size must be at least 1, got 0")
@@ -128,8 +128,7 @@ class EpisodeBatches:
 
     def batch(self, step: int) -> EpisodeBatch:
         """The episodes of a step, counted from 0."""
-        if not isinstance(step, int) or step < 0:
-            raise ValueError(f"step must be a whole number >= 0, got {step!r}")
+        check_step(step)
         seed = self.seed * 1_000_003 + step
         shots = self.low + int(torch.randint(self.high - self.low + 1, (), generator=torch.Generator().manual_seed(seed)))
         generator = torch.Generator(self.pictures.device).manual_seed(seed)

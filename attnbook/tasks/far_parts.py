@@ -85,14 +85,18 @@ def draw(shapes: torch.Tensor, colours: torch.Tensor, tops: torch.Tensor, *, siz
 
     Returns:
         uint8 ``(N, 3, size, size)``.
+
+    Raises:
+        ValueError: for another size, other shapes, or places out of range.
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 32 or size % 32:
         raise ValueError(f"size must be a multiple of 32, got {size!r}")
     n, width, height, margin = len(shapes), 3 * size // 16, 3 * size // 8, size // 32
     if tuple(colours.shape) != (n, 2) or tuple(tops.shape) != (n, 2):
         raise ValueError(f"colours and tops must be ({n}, 2), got {tuple(colours.shape)} and {tuple(tops.shape)}")
-    if n and not (0 <= int(tops.min()) and int(tops.max()) <= size - height):
-        raise ValueError(f"tops must lie between 0 and {size - height}, got {int(tops.min())} to {int(tops.max())}")
+    for name, places, most in (("shapes", shapes, len(SHAPES) - 1), ("colours", colours, len(COLOURS) - 1), ("tops", tops, size - height)):
+        if n and not (0 <= int(places.min()) and int(places.max()) <= most):
+            raise ValueError(f"{name} must lie between 0 and {most}, got {int(places.min())} to {int(places.max())}")
     palette = torch.tensor(COLOURS, dtype=torch.float32)
     painted = torch.full((n, 3, size, size), float(GROUND))
     if generator is not None:  # grey: the same in red, green and blue, so that it has no hue

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
+from .pairs import check_step
 from .vocabulary import PAD, UNK
 
 __all__ = ["FIRST", "GapBatches", "Gaps", "KINDS", "SYMBOLS", "VALUES", "best_loss", "frequencies", "vocabulary_size"]
@@ -68,7 +69,7 @@ class GapBatches:
 
     def batch(self, step: int) -> Gaps:
         """The batch of a step."""
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + step)
+        generator = torch.Generator().manual_seed(1_000_003 * self.seed + check_step(step))
         return (self._look_ups if self.kind == "look-up" else self._topics)(generator)
 
     def _look_ups(self, generator: torch.Generator) -> Gaps:

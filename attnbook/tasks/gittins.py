@@ -72,17 +72,28 @@ def discounted_index(discount: float, size: int = 10, *, grid: int = 400, horizo
     ``W_λ(s, f) = max(0, p − λ + γ (p W_λ(s + 1, f) + (1 − p) W_λ(s, f + 1)))``; behind ``horizon`` pulls an arm is taken as known,
     ``W_λ = max(0, p − λ)/(1 − γ)``. The index is ``sup{λ : W_λ(s, f) > 0}``.
 
+    Args:
+        discount: γ.
+        size: entries each way.
+        grid: rents that are tried.
+        horizon: pulls until an arm is taken as known; when not given ``2 size + 8/(1 − γ)``.
+
     Returns:
         ``(size, size)`` float64 by wins and losses, counted without the prior: entry (0, 0) is that of Beta(1, 1).
 
     Raises:
-        ValueError: for a discount that is not above 0 and below 1, or a size below 1.
+        ValueError: for a discount that is not above 0 and below 1, a size below 1, a grid below 3, or a horizon below
+            ``2 size − 1``, behind which the last entry lies.
 
     Source: Gittins 1979; tables in Gittins, Glazebrook and Weber 2011, chapter 8.
     """
     if not 0 < discount < 1 or size < 1:
         raise ValueError(f"discount must lie above 0 and below 1 and size must be at least 1, got {discount!r} and {size!r}")
-    horizon = horizon or 2 * size + int(8 / (1 - discount))
+    if grid < 3:
+        raise ValueError(f"grid must be at least 3, got {grid!r}")
+    horizon = 2 * size + int(8 / (1 - discount)) if horizon is None else horizon
+    if horizon < 2 * size - 1:
+        raise ValueError(f"horizon must be at least 2·size − 1 = {2 * size - 1}, got {horizon!r}")
     rates = torch.linspace(0, 1, grid, dtype=torch.float64)
     index = torch.empty(size, size, dtype=torch.float64)
 
@@ -112,7 +123,13 @@ def bayes_value(arms: int, pulls: int, choose: Callable[[tuple[tuple[int, int], 
 
     Returns:
         The mean reward of an episode, float.
+
+    Raises:
+        ValueError: for arms below 1 or pulls below 0.
     """
+    for name, number, least in (("arms", arms, 1), ("pulls", pulls, 0)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {number!r}")
 
     @lru_cache(maxsize=None)
     def value(counts, left):

@@ -27,7 +27,7 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     one line that rounding leads the walk in circles.
     Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.1.
     """
-    points, lengths = _check(points, lengths)
+    lengths = check_points(points, lengths)
     B, n, _ = points.shape
     if B == 0:
         return torch.empty(0, 0, dtype=torch.long, device=points.device)
@@ -49,17 +49,25 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     return _from_lowest_index(torch.stack(walk, 1))
 
 
-def _check(points: torch.Tensor, lengths: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+def check_points(points: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    """The lengths of rows of finite points (B, n, 2), n each if None is given, or a ValueError."""
     if not isinstance(points, torch.Tensor) or points.dim() != 3 or points.shape[2] != 2 or points.shape[1] == 0:
         came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
         raise ValueError(f"points must be a tensor (batch, n, 2) with n >= 1, got {came}")
     if not bool(torch.isfinite(points).all()):
         raise ValueError("points must be finite, got NaN or infinity")
+    return check_lengths(lengths, points)
+
+
+def check_lengths(lengths: torch.Tensor | None, points: torch.Tensor) -> torch.Tensor:
+    """How many points of each row (B, n, 2) are real, n each if None is given, or a ValueError."""
     if lengths is None:
-        lengths = torch.full(points.shape[:1], points.shape[1], device=points.device)
-    if lengths.shape != points.shape[:1] or bool(((lengths < 1) | (lengths > points.shape[1])).any()):
-        raise ValueError(f"lengths must be ({len(points)},) whole numbers in 1..{points.shape[1]}, got {lengths.tolist()}")
-    return points, lengths
+        return torch.full(points.shape[:1], points.shape[1], device=points.device)
+    whole = isinstance(lengths, torch.Tensor) and not lengths.is_floating_point() and lengths.dtype != torch.bool
+    if not whole or lengths.shape != points.shape[:1] or bool(((lengths < 1) | (lengths > points.shape[1])).any()):
+        came = lengths.tolist() if isinstance(lengths, torch.Tensor) else type(lengths).__name__
+        raise ValueError(f"lengths must be ({len(points)},) whole numbers in 1..{points.shape[1]}, got {came}")
+    return lengths
 
 
 def _lexicographic_lowest(xy: torch.Tensor) -> torch.Tensor:

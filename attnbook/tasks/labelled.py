@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import torch
 
+from .pairs import check_step
+
 __all__ = ["Labelled", "LabelledBatch", "LabelledBatches", "to_floats", "to_pixels"]
 
 
@@ -83,7 +85,7 @@ class LabelledBatches:
     data        every picture comes once an epoch; the last ones of an epoch stand in one batch with the first of the next
     batch_size  B, at most the number of pictures
 
-    Raises ValueError for a batch size out of range.
+    Raises ValueError for a batch size out of range, and for a step below 0.
     """
 
     def __init__(self, data: Labelled, batch_size: int, seed: int = 0):
@@ -101,7 +103,7 @@ class LabelledBatches:
 
     def indices(self, step: int) -> torch.Tensor:
         """Which pictures make the batch of a step, counted from 0."""
-        first = step * self.batch_size
+        first = check_step(step) * self.batch_size
         epoch, at = divmod(first, len(self.data))
         found = self._order(epoch)[at:at + self.batch_size]
         if len(found) < self.batch_size:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import torch
 
+from .pairs import check_step
+
 __all__ = ["KINDS", "TOLERANCE", "LongMemoryBatches", "MarkedNumbers", "draw"]
 
 TOLERANCE = 0.04
@@ -46,9 +48,9 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Mark
     length  T0, at least 10
     count   B
 
-    One of the first ten steps is marked, then one of the first ⌊T0/2⌋ − 1 that is not marked yet. The first and the
-    last step have the marker −1; where the first is chosen it keeps −1 and counts as 0 (adding), or as 1
-    (multiplication).
+    One of the first ten steps (nine where T0 = 10) is marked, then one of the first ⌊T0/2⌋ − 1 that is not marked
+    yet. The first and the last step have the marker −1; where the first is chosen it keeps −1 and counts as 0
+    (adding), or as 1 (multiplication).
 
     Raises ValueError for another kind, a length below 10 or a negative count.
     Source: Hochreiter and Schmidhuber 1997, sections 5.4 and 5.5; lengths as in Raffel and Ellis 2015, section 2.1.
@@ -64,7 +66,7 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Mark
     lengths = torch.randint(length, longest + 1, (count,), generator=generator)
     real = torch.arange(longest) < lengths[:, None]
     numbers = (low + (1 - low) * torch.rand(count, longest, generator=generator)) * real
-    first = torch.randint(0, 10, (count,), generator=generator)
+    first = torch.randint(0, min(10, length - 1), (count,), generator=generator)  # not the last step, whose marker is −1
     among = length // 2 - 1
     left = among - (first < among).long()  # places that are not marked yet
     second = (torch.rand(count, generator=generator) * left).long()
@@ -90,7 +92,6 @@ class LongMemoryBatches:
 
     def batch(self, step: int) -> MarkedNumbers:
         """The batch of a step, counted from 0."""
-        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise ValueError(f"step must be a whole number >= 0, got {step!r}")
+        check_step(step)
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         return draw(self.kind, self.length, self.batch_size, generator)

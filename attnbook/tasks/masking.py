@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from .pairs import check_step
 from .vocabulary import PAD, UNK
 
 __all__ = ["MASK", "Masked", "MaskedBatches", "hide", "pad"]
@@ -70,16 +71,22 @@ class MaskedBatches:
         batch_size: texts a batch.
         share: of the tokens that are to be told.
         seed: of texts and hidden places.
+
+    Raises:
+        ValueError: for no texts or an empty one, a batch below 1, a step below 0, and as :func:`hide`.
     """
 
     def __init__(self, texts: Sequence[Sequence[int]], vocabulary_size: int, batch_size: int, *, share: float = 0.15, seed: int = 0):
         if not texts or not all(texts):
             raise ValueError("texts must hold at least one text, and none that is empty")
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
+        hide(*pad(texts[:1]), vocabulary_size, torch.Generator(), share)  # names a wrong argument
         self.texts = sorted(texts, key=len)
         self.size, self.batch_size, self.share, self.seed = vocabulary_size, batch_size, share, seed
 
     def batch(self, step: int) -> Masked:
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + step)
+        generator = torch.Generator().manual_seed(1_000_003 * self.seed + check_step(step))
         at = int(torch.randint(len(self.texts), (1,), generator=generator))
         # Texts of about one length: drawn from a stretch around a random text.
         low = max(0, min(at - 16 * self.batch_size, len(self.texts) - 32 * self.batch_size))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from .pairs import check_range
+from .pairs import check_range, check_step
 from .vocabulary import PAD
 
 __all__ = ["ORDERS", "OrderBatch", "OrderBatches", "order_answers"]
@@ -64,7 +64,7 @@ class OrderBatches:
 
     def batch(self, step: int) -> OrderBatch:
         """The batch of a step, counted from 0."""
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + step)
+        generator = torch.Generator().manual_seed(1_000_003 * self.seed + check_step(step))
         n = int(torch.randint(self.low, self.high + 1, (1,), generator=generator))
         tokens = torch.randint(1, self.letters + 1, (self.batch_size, n), generator=generator)
         return OrderBatch(tokens, order_answers(self.order, tokens))

@@ -40,9 +40,17 @@ def check_count(count: int) -> int:
     return count
 
 
+def check_step(step: int) -> int:
+    """`step` itself, or a ValueError when it is not a whole number ≥ 0."""
+    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        raise ValueError(f"step must be a whole number >= 0, got {step!r}")
+    return step
+
+
 def check_range(name: str, value: tuple[int, int] | int, least: int) -> tuple[int, int]:
     """A (low, high) range with both ends included; a single number k stands for (k, k)."""
-    low, high = (value, value) if isinstance(value, int) else tuple(value)
+    pair = isinstance(value, tuple | list) and len(value) == 2
+    low, high = (value, value) if isinstance(value, int) else value if pair else (None, None)
     if not (isinstance(low, int) and isinstance(high, int) and least <= low <= high):
         raise ValueError(f"{name} must be (low, high) with {least} <= low <= high, got {value!r}")
     return low, high

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import torch
 
 from .hulls import convex_hulls
-from .tours import taught_tours
+from .pairs import check_step
+from .tours import MOST, taught_tours
 from .triangulations import delaunay
 
 __all__ = ["KINDS", "PointBatch", "PointBatches", "answers", "draw", "draw_delaunay", "draw_hulls", "draw_sorting",
@@ -78,6 +79,8 @@ def draw_tours(n: int | tuple[int, int], count: int, generator: torch.Generator,
     There is no END: a tour has as many steps as cities, and the way back to city 0 is not said.
     """
     inputs, lengths, _ = _uniform(n, count, 2, generator, least=3)
+    if teacher == "exact" and inputs.shape[1] > MOST:
+        raise ValueError(f"n must be at most {MOST} cities for exact tours, got {n!r}")
     return PointBatch(inputs, lengths, taught_tours(inputs, lengths, teacher))
 
 
@@ -113,8 +116,7 @@ class PointBatches:
 
     def batch(self, step: int) -> PointBatch:
         """The batch of a step, counted from 0."""
-        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise ValueError(f"step must be a whole number >= 0, got {step!r}")
+        check_step(step)
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         return draw(self.kind, self.n, self.batch_size, generator)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 
+from .pairs import check_step
 from .vocabulary import PAD, Vocabulary
 
 __all__ = ["KINDS", "AskedStory", "QuestionBatch", "QuestionBatches", "collate_stories", "draw", "vocabulary"]
@@ -172,8 +173,7 @@ class QuestionBatches:
 
     def batch(self, step: int) -> QuestionBatch:
         """The batch of a step, counted from 0 over all epochs."""
-        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise ValueError(f"step must be a whole number >= 0, got {step!r}")
+        check_step(step)
         epoch, position = divmod(step, len(self))
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
         order = torch.randperm(len(self._all.answer), generator=generator)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import torch
 
 from .batches import Batch
+from .pairs import check_step
 from .vocabulary import BOS, EOS, Vocabulary
 
 __all__ = ["FIELDS", "ReportBatches", "Reports", "SENTENCE", "as_batch", "draw", "facts_right", "lead", "oracle_extract", "tokens", "vocabulary"]
@@ -115,11 +116,13 @@ class ReportBatches:
     seed        of all of them
     options     of :func:`draw`
 
-    Raises ValueError as :func:`draw`, and for a step below 0.
+    Raises ValueError as :func:`draw`, and for a batch below 1 or a step below 0.
     """
 
     def __init__(self, sentences: int, batch_size: int, seed: int = 0, **options) -> None:
         draw(sentences, 1, torch.Generator().manual_seed(0), **options)  # names a wrong argument at once
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
         self.sentences, self.batch_size, self.seed, self.options = sentences, batch_size, seed, options
 
     def batch(self, step: int) -> Batch:
@@ -128,8 +131,7 @@ class ReportBatches:
 
     def reports(self, step: int) -> Reports:
         """The same with the places of the facts."""
-        if not isinstance(step, int) or step < 0:
-            raise ValueError(f"step must be a whole number >= 0, got {step!r}")
+        check_step(step)
         generator = torch.Generator().manual_seed(1_000_003 * self.seed + step)
         return draw(self.sentences, self.batch_size, generator, **self.options)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 
 from . import datasets
+from .pairs import check_step
 from .vocabulary import PAD, Vocabulary
 
 __all__ = ["Document", "DocumentBatch", "DocumentBatches", "collate_documents", "generate", "movie_reviews", "split"]
@@ -177,8 +178,7 @@ class DocumentBatches:
 
     def batch(self, step: int) -> DocumentBatch:
         """The batch of a step, counted from 0 over all epochs."""
-        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise ValueError(f"step must be a whole number >= 0, got {step!r}")
+        check_step(step)
         epoch, position = divmod(step, len(self))
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = epoch, self._order(epoch)

@@ -10,6 +10,8 @@ from functools import lru_cache
 
 import torch
 
+from .hulls import check_points
+
 __all__ = ["MOST", "TEACHERS", "canonical", "distances", "farthest_insertion", "held_karp", "is_tour", "nearest_neighbour",
            "shortest_tours", "taught_tours", "tour_length", "two_opt", "two_opt_best"]
 
@@ -61,18 +63,23 @@ def taught_tours(points: torch.Tensor, lengths: torch.Tensor | None = None, teac
     lengths  (B,)       how many of each row are real; all of them if not given
     teacher  one of TEACHERS: only "exact" gives the shortest tours, and only to 16 cities
 
-    Raises ValueError for another teacher, and as `held_karp`.
+    Raises ValueError for another teacher, points that are not finite, lengths that do not fit, and as `held_karp`.
     """
     if teacher not in TEACHERS:
         raise ValueError(f"teacher must be one of {', '.join(TEACHERS)}, got {teacher!r}")
-    solve = TEACHERS[teacher]
+    solve, sizes = TEACHERS[teacher], check_points(points, lengths)
     if lengths is None:
         return solve(distances(points))
     made = torch.full(points.shape[:2], -1, device=points.device)
-    for n in lengths.unique().tolist():
-        rows = (lengths == n).nonzero()[:, 0]
+    for n in sizes.unique().tolist():
+        rows = (sizes == n).nonzero()[:, 0]
         made[rows, :n] = solve(distances(points[rows, :n]))
     return made
+
+
+def _real(matrix: torch.Tensor) -> torch.Tensor:
+    """Whole distances as float64: what is no edge is infinite."""
+    return matrix if matrix.is_floating_point() else matrix.double()
 
 
 def held_karp(matrix: torch.Tensor) -> torch.Tensor:
@@ -99,7 +106,7 @@ def held_karp(matrix: torch.Tensor) -> torch.Tensor:
     if n <= 3 or len(matrix) == 0:
         return torch.arange(n, device=matrix.device).expand(len(matrix), n).clone()
     rows = max(1, _TABLE // (2 ** (n - 1) * (n - 1)))
-    return canonical(torch.cat([_solve(chunk) for chunk in matrix.split(rows)]))
+    return canonical(torch.cat([_solve(chunk) for chunk in _real(matrix).split(rows)]))
 
 
 @lru_cache(maxsize=MOST)
@@ -137,7 +144,7 @@ def _solve(matrix: torch.Tensor) -> torch.Tensor:
 
 def nearest_neighbour(matrix: torch.Tensor, start: int | torch.Tensor = 0) -> torch.Tensor:
     """Always go to the nearest city not yet visited: tours (B, n) in O(n²). start: one city, or one a row (B,)."""
-    B, n, _ = matrix.shape
+    matrix, (B, n, _) = _real(matrix), matrix.shape
     batch = torch.arange(B, device=matrix.device)
     city = torch.as_tensor(start, device=matrix.device).expand(B)
     left = torch.ones(B, n, dtype=torch.bool, device=matrix.device)
@@ -181,7 +188,7 @@ def two_opt(matrix: torch.Tensor, tours: torch.Tensor) -> torch.Tensor:
 
     Stops where no exchange gains more than 1e-12 of the tour. A step costs O(n²). Source: Croes 1958.
     """
-    B, n, _ = matrix.shape
+    matrix, (B, n, _) = _real(matrix), matrix.shape
     tours = tours.clone()
     if n < 4:
         return tours

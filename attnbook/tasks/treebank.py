@@ -16,7 +16,7 @@ import torch
 
 from . import phrases
 from .language import ANIMATE, INTRANSITIVE, NOUNS, PLACES, TRANSITIVE
-from .pairs import check_count, check_range
+from .pairs import check_count, check_range, check_step
 from .vocabulary import PAD, Vocabulary
 
 __all__ = ["Tree", "TreeBatch", "TreeBatches", "collate_trees", "sentence", "tokens", "treebank"]
@@ -187,5 +187,5 @@ class TreeBatches:
 
     def batch(self, step: int) -> TreeBatch:
         """The batch of a step, counted from 0."""
-        generator = random.Random(f"{self.seed}/{step}")  # text seeds are hashed with SHA-512: the same everywhere
+        generator = random.Random(f"{self.seed}/{check_step(step)}")  # text seeds are hashed with SHA-512: the same everywhere
         return collate_trees([sentence(generator, **self.options) for _ in range(self.batch_size)], self.vocabulary)

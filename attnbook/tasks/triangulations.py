@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from .hulls import check_lengths
+
 __all__ = ["TriangulationReport", "delaunay", "incentres", "report", "triangles_of"]
 
 
@@ -21,14 +23,14 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
     ordered by their incentres: by the first coordinate, then by the second.
 
     SciPy (Qhull) triangulates, one row after the other.
-    Raises ValueError for fewer than 3 points, and where the triangulation is not unique or not whole: points on one
-    line, equal points, four points on a circle that holds no other.
+    Raises ValueError for fewer than 3 points, lengths that do not fit, and where the triangulation is not unique or
+    not whole: points on one line, equal points, four points on a circle that holds no other.
     Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2.
     """
     if not isinstance(points, torch.Tensor) or points.dim() != 3 or points.shape[2] != 2 or points.shape[1] < 3:
         came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
         raise ValueError(f"points must be a tensor (batch, n, 2) with n >= 3, got {came}")
-    sizes = [points.shape[1]] * len(points) if lengths is None else lengths.tolist()
+    sizes = check_lengths(lengths, points).tolist()
     xy = points.detach().cpu().numpy().astype(np.float64)
     flat = [_triangles(row[:size], b).reshape(-1) for b, (row, size) in enumerate(zip(xy, sizes))]
     made = np.full((len(flat), max((len(f) for f in flat), default=0)), -1, dtype=np.int64)

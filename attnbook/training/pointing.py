@@ -67,7 +67,12 @@ def distinct(least: int = 1) -> Rule:
 
 
 def groups(size: int) -> Rule:
-    """Positions in groups of `size`, ascending inside a group, no group twice, END after whole groups: triangles with 3."""
+    """Positions in groups of `size`, ascending inside a group, no group twice, END after whole groups: triangles with 3.
+
+    Raises ValueError for a size below 1.
+    """
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"size must be a whole number >= 1, got {size!r}")
 
     def rule(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
         steps = path.shape[-1]

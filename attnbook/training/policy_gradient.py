@@ -140,7 +140,8 @@ class PolicyGradient:
         discount, trace, value_weight: of :func:`policy_loss`.
 
     Attributes:
-        rewards: the mean total reward of a life, one number an update.
+        rewards: the mean total reward of a life, one number a call: one an update, or one for each part of a batch that
+            ``fit(micro_batch=…)`` splits. Each part plays worlds of its own, so that the parts are not those of the whole batch.
     """
 
     def __init__(self, worlds: Worlds, *, steps: int, entropy: float = 0.05, discount: float = 1.0, trace: float = 1.0,

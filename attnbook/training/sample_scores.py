@@ -81,8 +81,8 @@ def intra_fid(one: torch.Tensor, one_labels: torch.Tensor, other: torch.Tensor, 
             raise ValueError(f"{name} must have shape {tuple(features.shape[:1])}, a label for each row of features, "
                              f"got {tuple(labels.shape)}")
     classes = [sorted(set(labels.tolist())) for labels in (one_labels, other_labels)]
-    if classes[0] != classes[1]:
-        raise ValueError(f"both sets must hold the same classes, got {classes[0]} and {classes[1]}")
+    if classes[0] != classes[1] or not classes[0]:
+        raise ValueError(f"both sets must hold the same classes, at least one, got {classes[0]} and {classes[1]}")
     each = [fid(one[one_labels == k], other[other_labels == k]) for k in classes[0]]
     return sum(each) / len(each)
 

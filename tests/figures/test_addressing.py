@@ -35,5 +35,6 @@ def test_kernels_stand_over_their_shifts():
     one, two = fig.axes
     np.testing.assert_allclose([bar.get_x() + bar.get_width() / 2 for bar in two.patches], [-2, -1, 0, 1, 2])
     assert [t.get_text() for t in two.texts] == ["0.30", "0.70"] and one.get_title() == "one"
+    assert len(figures.shift_kernels({str(k): WEIGHTS for k in range(7)}).axes) == 7  # more than there are colours
     with pytest.raises(ValueError, match="odd number of shifts"):
         figures.shift_kernels({"one": WEIGHTS[1:]})

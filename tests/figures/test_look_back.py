@@ -45,6 +45,8 @@ def test_another_target_and_inputs_of_its_own():
 
 @pytest.mark.parametrize("call, words", [
     (lambda: reached([]), "at least one layer"),
+    (lambda: reached([np.eye(5)], 7), "target must be one of the 5 positions, got 7"),
+    (lambda: reached([np.eye(5)], -6), "target must be one of the 5 positions, got -6"),
     (lambda: reached([np.eye(3), np.eye(4)]), "square matrices of one size"),
     (lambda: layers_back([np.eye(3)], ["a"], ["pooling"]), "kinds must be convolution or attention, got pooling"),
     (lambda: layers_back([np.eye(3)], ["a", "b"], ["attention"]), "names and kinds must have 1 entries"),

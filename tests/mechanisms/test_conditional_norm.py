@@ -66,6 +66,12 @@ def test_errors_say_what_came(labels, words):
         ConditionalBatchNorm(3, 4)(torch.randn(2, 3, 2, 2), labels)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_labels_of_any_whole_type_are_labels(dtype):
+    norm, x, labels = made(), torch.randn(5, 3, 4, 2).double(), torch.tensor([0, 3, 1, 1, 0])
+    torch.testing.assert_close(norm(x, labels.to(dtype)), norm(x, labels), atol=0, rtol=0)
+
+
 def test_half_precision_stays():
     norm, x = ConditionalBatchNorm(3, 4), torch.randn(4, 3, 5, 5)
     with torch.autocast("cpu", dtype=torch.bfloat16):

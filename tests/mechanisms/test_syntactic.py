@@ -217,6 +217,12 @@ def test_structural_positions_equal_the_formula():
     assert made.bfloat16()(x.bfloat16(), depth).dtype == torch.bfloat16
 
 
+def test_offsets_of_any_whole_type_are_offsets():
+    made, x, offset = layer(), torch.randn(B, N, D).double(), tree_offset(*tree_batch())
+    for dtype in (torch.int8, torch.int32):
+        torch.testing.assert_close(made(x, offset.to(dtype)).context, made(x, offset).context, atol=0, rtol=0)
+
+
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: StructuralPositions(5), "d_model must be even"),
     (lambda: StructuralPositions(0), "d_model must be a whole number of at least 1"),

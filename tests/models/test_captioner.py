@@ -271,7 +271,11 @@ def test_every_parameter_learns(attention):
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: build("firm"), "attention must be 'soft', 'hard' or 'none', got 'firm'"),
     (lambda: Captioner(0, PictureEncoder((2, 3))), "vocabulary_size must be a whole number"),
+    *[(lambda name=name: Captioner(8, PictureEncoder((2, 3)), **{name: 0}), f"{name} must be a whole number of at least 1, got 0")
+      for name in ("d_feature", "d_embed", "hidden_size", "d_attention")],
+    (lambda: Captioner(8, PictureEncoder((2, 3), 16))(pictures().float(), TARGET), "d_feature must be the width of the encoder's features, 16, got 64"),
     (lambda: PictureEncoder((0, 3)), "rows must be a whole number"),
+    (lambda: build()(pictures() > 0.5, TARGET), "pictures must be uint8 or floating point numbers, got torch.bool"),
     (lambda: build()(pictures(3, (3, 3)), TARGET), r"pictures must be \(batch, 3, 16, 24\), got shape \(3, 3, 24, 24\)"),
     (lambda: build()(pictures(2), TARGET), "target_in must have 2 rows"),
     (lambda: build()(pictures(), TARGET + 6), "target_in must hold ids from 0 to 7"),

@@ -171,6 +171,7 @@ def test_it_learns_to_add_marked_numbers_where_the_order_does_not_count():
 @pytest.mark.parametrize(("call", "words"), [
     (lambda m: m(inputs()[..., :1], LENGTHS), "inputs must have width 2"),
     (lambda m: m(inputs()[0], LENGTHS), "inputs must be .batch, n, 2."),
+    (lambda m: m(inputs()[:0], LENGTHS[:0]), r"inputs must be \(batch, n, 2\) with batch ≥ 1, got shape \(0, 7, 2\)"),
     (lambda m: m(inputs(), LENGTHS[:2]), "lengths must be a vector of 4"),
     (lambda m: m(inputs(), LENGTHS - 1), "at least one position, got lengths"),
     (lambda m: m(inputs(), LENGTHS + 1), "lengths must be at most max_length = 7, got 8"),

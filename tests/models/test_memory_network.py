@@ -68,8 +68,11 @@ def test_logits_and_weights_equal_the_equations_row_by_row(options):
         assert (out.weights[b][:, ~real] == 0).all()
 
 
-def test_neither_padding_nor_company_changes_an_answer():
-    model = build()
+@pytest.mark.parametrize("encoding", ["position", "bag"])
+def test_neither_padding_nor_company_changes_an_answer(encoding):
+    model = build(encoding=encoding)
+    with torch.no_grad():
+        model.embeddings[-1].weight[0] = 1.5  # as after a step of training: this matrix is W, too
     together = model(STORY, QUESTION).logits
     wide, question = torch.zeros(3, 4, 6, dtype=torch.long), torch.zeros(3, 5, dtype=torch.long)
     wide[:, :3, :4], question[:, :3] = STORY, QUESTION

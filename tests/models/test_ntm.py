@@ -1,7 +1,9 @@
 """The neural Turing machine against its formulas, step by step over whole sequences, and against the known mistakes."""
 
+import copy
 import importlib.util
 import itertools
+import pickle
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,6 +18,7 @@ from oracles_ntm import Machine
 from attnbook import NTM
 from attnbook.mechanisms import addressing_math
 from attnbook.mechanisms.memory_step import HeadParameters, memory_step, plain_memory_step
+from attnbook.training import clipped_backward
 
 memory_step_module = sys.modules["attnbook.mechanisms.memory_step"]
 EXACT = {"atol": 1e-10, "rtol": 0}
@@ -305,6 +308,18 @@ def test_compile_compiles_one_step_for_all_steps(kind):
     assert 1 <= made <= 2 and len(graphs) == made  # the first step, from a state that asks for no gradient, and the others
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))], ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize("kind", KINDS[::5], ids=words)
+def test_a_copy_of_a_compiled_or_clipped_machine_runs_with_its_own_weights(kind, copied):
+    plain, net = machine(seed=1, **kind), machine(**kind)
+    net.compile(backend="eager")
+    with clipped_backward(net, 1.0):
+        twin = copied(net)
+    assert not {"_advance", "cell"} & vars(twin).keys() and "_advance" in vars(net)
+    twin.load_state_dict(plain.state_dict())
+    torch.testing.assert_close(twin(inputs()).logits, plain(inputs()).logits, **EXACT)
+
+
 def by_cell(net):
     net.cell = torch.compile(net.cell, fullgraph=True)  # one graph, or an error
 
@@ -383,6 +398,13 @@ def test_the_number_of_parameters_that_the_docstring_names(controller, expected)
     (lambda: machine()(torch.zeros(5, 4)), r"inputs must be \(batch, T, 4\)"),
     (lambda: machine()(torch.zeros(2, 0, 4)), r"inputs must be \(batch, T, 4\)"),
     (lambda: machine()(inputs(), machine().initial_state(3)), "state must have a memory of shape"),
+    (lambda: machine()(inputs(), machine(write_heads=2).initial_state(2)), r"state must have weights of shape \(2, 2, 7\), got \(2, 3, 7\)"),
+    (lambda: machine()(inputs(), machine().initial_state(2)._replace(reads=torch.zeros(2, 1, 4))),
+     r"state must have reads of shape \(2, 1, 3\), got \(2, 1, 4\)"),
+    (lambda: machine(controller="lstm")(inputs(), machine().initial_state(2)),
+     r"state must have a controller of 2 tensors of shape \(2, 6\), got shapes \[\]"),
+    (lambda: machine()(inputs(), machine(controller="lstm").initial_state(2)),
+     r"state must have a controller of 0 tensors of shape \(2, 6\), got shapes \[\(2, 6\), \(2, 6\)\]"),
 ])
 def test_bad_arguments_are_named(call, said):
     with pytest.raises(ValueError, match=said):

@@ -234,6 +234,14 @@ def test_wrong_arguments_are_named(change, message):
         network(ends=False)(**given)
 
 
+@pytest.mark.parametrize("row", [[0, -1, 1, 5], [5, 0, -1, -1], [1, 5, 5, -1]])
+def test_nothing_but_padding_stands_behind_an_end(row):
+    targets = torch.tensor([[0, 5, -1, -1], row, [2, 1, 5, -1]])
+    net = network(ends=True)
+    with pytest.raises(ValueError, match=rf"targets must hold nothing but −1 behind END or padding, got \[\[{str(row)[1:-1]}\]\]"):
+        net(points(), torch.tensor([5, 5, 5]), targets)
+
+
 @pytest.mark.parametrize("sizes, message", [(dict(d_input=0), "d_input"), (dict(hidden_size=0), "hidden_size"), (dict(d_embed=0), "d_embed"),
                                             (dict(d_attention=-1), "d_hidden")])
 def test_sizes_below_one_are_named(sizes, message):

@@ -171,6 +171,13 @@ def test_the_labels_matter(make):
     assert (model(support, turned, query).logits - model(support, labels, query).logits).abs().max() > 1e-4
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+@pytest.mark.parametrize("make", [few_shot, lambda: Prototypes(Flat(), 3).double()])
+def test_labels_of_any_whole_type_are_labels(make, dtype):
+    model, (support, labels, query, _) = make(), episode()
+    torch.testing.assert_close(model(support, labels.to(dtype), query).logits, model(support, labels, query).logits, atol=0, rtol=0)
+
+
 def test_prototypes_are_means_and_distances():
     torch.manual_seed(0)
     model, (support, labels, query, _) = Prototypes(Flat(), 3).double(), episode()
@@ -233,6 +240,11 @@ def test_the_embedding_takes_bytes_and_any_leading_dimensions_and_keeps_pictures
     (lambda: few_shot()(*episode(ways=4)[:3]), "labels must lie between 0 and 2, got 0 to 3"),
     (lambda: few_shot()(episode()[0], episode()[1].double(), episode()[2]), "labels must be a tensor of whole numbers"),
     (lambda: few_shot()(episode()[0][0], *episode()[1:3]), "support must be"),
+    (lambda: few_shot()(episode()[0].tolist(), *episode()[1:3]), r"support must be .* got list and \(2, 4, 3, 3\)"),
+    (lambda: few_shot()(episode()[0][:, :0], episode()[1][:, :0], episode()[2]), r"support must be .* with S ≥ 1 .* got \(2, 0, 3, 3\)"),
+    (lambda: Prototypes(Flat(), 4).double()(*episode()[:3]),
+     r"labels must hold every class from 0 to 3, missing in \(episode, class\) \[\[0, 3\], \[1, 3\]\]"),
+    (lambda: PictureEmbedding()(torch.zeros(2, 28, 28, dtype=torch.bool)), "pictures must be uint8 or floating point numbers, got torch.bool"),
     (lambda: Prototypes(Flat(), 0), "ways must be a whole number of at least 1, got 0"),
 ])
 def test_bad_input_is_named(call, words):

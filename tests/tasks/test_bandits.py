@@ -271,8 +271,18 @@ def test_simulated_and_exact_values_agree():
     assert abs(got.mean - bayes_value(5, 10, by_index(table))) < 2.5 * got.half_width
 
 
+def test_the_shortest_horizon_fills_every_entry():
+    table = discounted_index(0.9, 4, horizon=7)
+    assert ((table > 0) & (table <= 1)).all()
+
+
 def test_errors_of_the_index():
     for call, word in ((lambda: finite_horizon_index(0), "pulls"), (lambda: finite_horizon_index(201), "pulls"),
-                       (lambda: finite_horizon_index(5, grid=2), "grid"), (lambda: discounted_index(1.0), "discount")):
+                       (lambda: finite_horizon_index(5, grid=2), "grid"), (lambda: discounted_index(1.0), "discount"),
+                       (lambda: discounted_index(0.9, 4, horizon=2), "horizon must be at least 2·size − 1 = 7, got 2"),
+                       (lambda: discounted_index(0.9, 4, horizon=0), "horizon must be .* got 0"),
+                       (lambda: discounted_index(0.9, grid=2), "grid must be at least 3, got 2"),
+                       (lambda: bayes_value(2, -1), "pulls must be a whole number of at least 0, got -1"),
+                       (lambda: bayes_value(0, 2), "arms must be a whole number of at least 1, got 0")):
         with pytest.raises(ValueError, match=word):
             call()

@@ -78,6 +78,7 @@ def test_vocabulary_and_segments():
     (lambda: gaps_in(9, 1.0), "share must lie between 0 and 1"),
     (lambda: gaps_in(9, 0.2, 0.5), "mean be at least 1, got 0.2 and 0.5"),
     (lambda: corrupt(range(20), [1], random.Random(0), share=0.5), "marks must hold one a gap, 3, got 1"),
+    (lambda: DenoisingBatches(torch.zeros(2, 9), 1, MARKS).batch(-1), "step must be a whole number >= 0, got -1"),
     (lambda: DenoisingBatches(torch.zeros(2, 9), 0, MARKS), "batch_size must be a whole number of at least 1, got 0"),
 ])
 def test_bad_input_is_named(call, words):

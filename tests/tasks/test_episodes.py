@@ -86,7 +86,9 @@ def test_a_batch_depends_on_its_step_and_seed_alone():
     assert all(torch.equal(a, b) for a, b in zip(one.batch(4), two.batch(4)))
     assert not torch.equal(one.batch(4).query, one.batch(5).query) or not torch.equal(one.batch(4).support, one.batch(5).support)
     assert {one.batch(k).support.shape[1] for k in range(30)} == {3, 6, 9}
+    before = torch.get_rng_state()
     other = EpisodeBatches(data, 3, (1, 3), 2, 5, seed=2)
+    assert torch.equal(torch.get_rng_state(), before)
     assert any(one.batch(k).query.shape != other.batch(k).query.shape or not torch.equal(one.batch(k).query, other.batch(k).query) for k in range(3))
 
 

@@ -87,6 +87,8 @@ def test_the_reader_is_not_misled():
     (lambda: task.far_parts(3, seed=0, size=16), "size must be a multiple of 32"),
     (lambda: task.draw(torch.zeros(2, dtype=torch.long), torch.zeros(2, dtype=torch.long), torch.zeros(2, 2)), r"must be \(2, 2\)"),
     (lambda: task.draw(torch.zeros(1, dtype=torch.long), torch.zeros(1, 2, dtype=torch.long), torch.tensor([[0, 21]])), "tops must lie between 0 and 20"),
+    (lambda: task.draw(torch.tensor([-1]), torch.zeros(1, 2).long(), torch.zeros(1, 2).long()), "shapes must lie between 0 and 3, got -1 to -1"),
+    (lambda: task.draw(torch.tensor([0]), torch.tensor([[-1, 7]]), torch.zeros(1, 2).long()), "colours must lie between 0 and 7, got -1 to 7"),
     (lambda: task.read_colours(torch.zeros(2, 3, 8, 8)), "pictures must be uint8"),
     (lambda: task.agreement(torch.zeros(0, 3, 32, 32, dtype=torch.uint8)), "at least one")])
 def test_errors_name_the_argument(call, words):

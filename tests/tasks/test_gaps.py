@@ -65,3 +65,5 @@ def test_wrong_arguments_are_named():
                             (("topic", 8, 1, 0, 0.6), "share")):
         with pytest.raises(ValueError, match=word):
             GapBatches(*arguments)
+    with pytest.raises(ValueError, match="step must be a whole number >= 0, got -1"):
+        GapBatches("topic", 8, 1).batch(-1)

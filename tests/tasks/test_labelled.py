@@ -55,6 +55,9 @@ def test_epochs_and_seeds_have_orders_of_their_own():
     for size in (0, 41, 2.0, True):
         with pytest.raises(ValueError, match="batch_size must be"):
             LabelledBatches(some(40), size)
+    for of_step in (batches.indices, batches.batch):
+        with pytest.raises(ValueError, match="step must be a whole number >= 0, got -1"):
+            of_step(-1)
 
 
 def test_halves_share_no_picture():
@@ -107,6 +110,12 @@ def test_idx_files(tmp_path):
     for content in (idx(array)[:0] + gzip.compress(gzip.decompress(idx(array))[:-1]), gzip.compress(b"\0\0\x0d\x01\0\0\0\1\0"), gzip.compress(b"")):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="IDX file|in its header"):
+            digits.read_idx(path)
+    for content, words in ((gzip.compress(gzip.decompress(idx(array))[:9]), "a.gz says 3 dimensions, and ends within its header"),
+                           (idx(array)[:-9], "a.gz is no whole gzip file: Compressed file ended"), (b"IDX", "a.gz is no whole gzip file: Not a gzipped"),
+                           (idx(array)[:60] + b"?" + idx(array)[61:], "a.gz is no whole gzip file: ")):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=words):
             digits.read_idx(path)
 
 

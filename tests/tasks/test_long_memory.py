@@ -18,6 +18,7 @@ def test_markers_lengths_and_targets_hold_for_every_sequence(kind, length, seed)
     for x, n, target, marked in zip(made.inputs.tolist(), made.lengths.tolist(), made.target.tolist(), made.marked.tolist()):
         assert length <= n <= length + length // 10
         assert marked[0] < marked[1] < n and marked[0] < 10 and any(place < length // 2 - 1 or place < 10 for place in marked)
+        assert marked[1] < n - 1  # the last step has its own marker
         for t, (number, marker) in enumerate(x):
             if t >= n:
                 assert (number, marker) == (0, 0)
@@ -28,6 +29,13 @@ def test_markers_lengths_and_targets_hold_for_every_sequence(kind, length, seed)
         a, b = (neutral if t == 0 else x[t][0] for t in marked)
         expected = {"adding": 0.5 + (a + b) / 4, "multiplication": a * b, "order": 0.5 + (a - b) / 4}[kind]
         assert abs(target - expected) < 1e-6
+
+
+@pytest.mark.parametrize("kind", long_memory.KINDS)
+def test_in_the_shortest_sequences_both_numbers_are_marked(kind):
+    made = draw(kind, 10, 400)
+    markers = made.inputs[..., 1].gather(1, made.marked)
+    assert (markers == torch.where(made.marked == 0, -1.0, 1.0)).all() and set(made.marked.flatten().tolist()) == set(range(9))
 
 
 def test_where_the_marks_lie():

@@ -78,6 +78,7 @@ def test_no_rows_at_all(kind):
     (lambda: draw(count=-1), "count must be a whole number >= 0, got -1"),
     (lambda: points.PointBatches("hulls", 5, 0), "batch_size must be a whole number >= 1, got 0"),
     (lambda: points.PointBatches("hulls", 5).batch(-1), "step must be a whole number >= 0, got -1"),
+    (lambda: points.PointBatches("tours", (3, 20)), r"n must be at most 16 cities for exact tours, got \(3, 20\)"),
     (lambda: points.PointBatches("hulls", 2), "n must be a whole number >= 3"),
 ])
 def test_wrong_arguments_are_named(call, words):

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from attnbook.tasks import UNK, Vocabulary, dates, make_task
@@ -68,6 +70,9 @@ def test_wrong_arguments_are_named():
             make_task("copy", **sizes)
     with pytest.raises(ValueError, match="options of 'copy'.*colour"):
         make_task("copy", train=1, colour="red")
+    for length in ("3", None, 2.5, (1, 2, 3), (1, "2")):
+        with pytest.raises(ValueError, match=re.escape(f"length must be (low, high) with 1 <= low <= high, got {length!r}")):
+            make_task("copy", train=1, length=length)
     with pytest.raises(ValueError, match="too few different sources"):
         make_task("copy", train=100, length=1, symbols=5)
     with pytest.raises(ValueError, match="options of 'tatoeba'.*length"):

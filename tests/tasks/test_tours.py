@@ -2,13 +2,14 @@
 
 import itertools
 import math
+import re
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnbook.tasks import tours
+from attnbook.tasks import hulls, tours, triangulations
 
 
 def rand(*shape, seed=0):
@@ -151,6 +152,30 @@ def test_the_best_of_several_is_no_longer_than_any_and_near_the_optimum():
 def test_what_a_tour_is():
     assert tours.is_tour([2, 0, 1], 3)
     assert not tours.is_tour([0, 1, 1], 3) and not tours.is_tour([0, 1], 3) and not tours.is_tour([0, 1, 3], 3)
+
+
+@pytest.mark.parametrize("solve", [tours.shortest_tours, hulls.convex_hulls, triangulations.delaunay])
+@pytest.mark.parametrize("lengths", [[3, -1], [3, 5], [3], [[3], [3]], [3.0, 3.0], [True, True]])
+def test_lengths_that_do_not_fit_are_named(solve, lengths):
+    with pytest.raises(ValueError, match=re.escape(f"lengths must be (2,) whole numbers in 1..4, got {lengths}")):
+        solve(torch.rand(2, 4, 2), torch.tensor(lengths))
+    with pytest.raises(ValueError, match="lengths must be .* got list"):
+        solve(torch.rand(2, 4, 2), [3, 3])
+
+
+@pytest.mark.parametrize("teacher", tours.TEACHERS)
+def test_points_that_are_not_finite_have_no_tour(teacher):
+    for lengths in (None, torch.tensor([5])):
+        with pytest.raises(ValueError, match="points must be finite, got NaN or infinity"):
+            tours.taught_tours(torch.full((1, 5, 2), torch.nan), lengths, teacher)
+
+
+def test_whole_distances_are_distances():
+    points = 1000 * torch.rand(3, 9, 2, generator=torch.Generator().manual_seed(0))
+    matrix = tours.distances(points).round()
+    whole, start = matrix.long(), torch.arange(9).expand(3, 9)
+    for solve in (tours.held_karp, tours.nearest_neighbour, tours.farthest_insertion, tours.two_opt_best, lambda m: tours.two_opt(m, start)):
+        assert torch.equal(solve(whole), solve(matrix))
 
 
 @pytest.mark.parametrize(("call", "words"), [

@@ -143,6 +143,12 @@ def test_the_rules_say_what_an_answer_may_go_on_with():
     assert allowed(groups(1), [1], 3) == {0, 2, 5}
 
 
+@pytest.mark.parametrize("size", [0, -1, 1.5])
+def test_groups_of_nothing_are_named(size):
+    with pytest.raises(ValueError, match=f"size must be a whole number >= 1, got {size}"):
+        groups(size)
+
+
 def test_unruled_answers_of_an_unmasked_model_do_repeat():
     net, x = network(False, True)
     assert any(len(set(row)) < len(row) for row in point_greedy(net, x, LENGTHS).positions)

@@ -130,6 +130,8 @@ def test_intra_fid_is_the_mean_over_classes_and_sees_a_generator_that_mixes_them
     assert scores.intra_fid(classes, 1 - labels, classes, labels) > 100  # FID cannot tell: the pictures are the same
     with pytest.raises(ValueError, match="same classes"):
         scores.intra_fid(one, a, other, b + 1)
+    with pytest.raises(ValueError, match=r"at least one, got \[\] and \[\]"):
+        scores.intra_fid(one[:0], a[:0], other[:0], b[:0])
 
 
 @pytest.mark.parametrize("splits", [1, 3])
