@@ -174,7 +174,7 @@ class Captioner(nn.Module):
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
         self.encoder = encoder
         self.attention = MeanContext() if attention == "none" else kinds[attention](hidden_size, d_feature, d_attention)
-        self.embedding = nn.Embedding(vocabulary_size, d_embed, padding_idx=PAD)
+        self.embedding = nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=PAD)
         self.first_hidden = nn.Linear(d_feature, hidden_size)  # W_h0
         self.first_cell = nn.Linear(d_feature, hidden_size)  # W_c0
         self.gate = nn.Linear(hidden_size, 1)  # β
