@@ -13,7 +13,6 @@ from torch import nn
 
 from .additive import Hidden, Scratch, additive_scores
 from .errors import check_positive, require
-from .precision import wide_dtype
 from .score import SCORES, Score, check_projected_width
 
 __all__ = ["ContentScore", "AdditiveScore", "LocationScore", "GeneralScore", "DotScore", "ScaledDotScore", "ReducedRankScore",
@@ -48,7 +47,7 @@ class ContentScore(Score):
     def _unit(self, x: torch.Tensor) -> torch.Tensor:
         # Clamping the squared norm, not the norm: the square root has an infinite slope at 0. The squares in float32 at least,
         # and eps no smaller than what the dtype of x can divide by: the slope at 0 is 1 / eps.
-        wide, eps = x.to(wide_dtype(x)), max(self.eps, torch.finfo(x.dtype).tiny)
+        wide, eps = x.float() if x.dtype.itemsize < 4 else x, max(self.eps, torch.finfo(x.dtype).tiny)
         return (wide * wide.square().sum(-1, keepdim=True).clamp_min(eps**2).rsqrt()).to(x.dtype)
 
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
