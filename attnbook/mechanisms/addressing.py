@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from .addressing_math import SHORTEST, _read, _scores, _sharpen, _shift, _uniform_shift, _write
-from .errors import check_positive, check_tensor, common_shape, require
+from .errors import check_positive, check_tensor, common_shape, may_look, require
 from .precision import wide_dtype
 
 __all__ = ["SHORTEST", "Addressed", "address", "content_weights", "cosine_similarity", "interpolate", "read", "sharpen",
@@ -288,8 +288,7 @@ def _check_heads(name, values, like):
 
 
 def _check_range(name, values, low, high):
-    # A look at the values stops a GPU's queue and cannot be compiled: only where it is free.
-    if values.device.type != "cpu" or torch.compiler.is_compiling() or not values.numel():
+    if not may_look(values):
         return
     least, most = values.detach().aminmax()
     if bool(least < low) or (high is not None and bool(most > high)):

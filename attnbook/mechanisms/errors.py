@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 __all__ = ["require", "check_dtypes", "check_lengths", "check_mask", "check_positive", "check_tensor", "check_value", "check_whole",
-           "common_shape"]
+           "common_shape", "may_look"]
 
 
 def require(condition: bool, message: str) -> None:
@@ -88,3 +88,8 @@ def check_mask(mask: object, shape: tuple[int, ...], *, axes: str = "(…, queri
 def common_shape(*shapes: torch.Size) -> torch.Size:
     """What ``torch.broadcast_shapes`` gives, without its cost where all are equal: a decoder asks at every step."""
     return shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes)
+
+
+def may_look(tensor: torch.Tensor) -> bool:
+    """Whether there are values to be looked at for a check: on a GPU that would stop the queue, and a compiler knows none."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling() and tensor.numel() > 0

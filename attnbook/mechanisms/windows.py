@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from .attend import Attended
-from .errors import check_dtypes, check_mask, check_positive, check_tensor, check_value, check_whole, require
+from .errors import check_dtypes, check_mask, check_positive, check_tensor, check_value, check_whole, may_look, require
 from .masks import masked_softmax
 from .precision import wide_dtype
 from .score import Score, check_score
@@ -193,7 +193,7 @@ def attend_window(score: Score, query: torch.Tensor, key: torch.Tensor, position
     Source: Luong, Pham and Manning 2015, section 3.2, equation 10.
     """
     source = WindowedSource(score, key, value, mask, projected_keys=projected_keys)
-    if isinstance(position, torch.Tensor) and position.device.type == "cpu" and not torch.compiler.is_compiling():
+    if isinstance(position, torch.Tensor) and may_look(position):
         require(bool(position.isfinite().all()), "position must hold finite numbers, got infinite ones or NaN")
     return source.attend(query, position, half_width, sigma=sigma, need_weights=need_weights)
 
