@@ -175,7 +175,7 @@ class Captioner(nn.Module):
         self.encoder = encoder
         self.attention = MeanContext() if attention == "none" else kinds[attention](hidden_size, d_feature, d_attention)
         self.embedding = nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=PAD)
-        self.first_hidden = nn.Linear(d_feature, hidden_size)  # W_h0
+        self.first_hidden = nn.Linear(check_positive("d_feature", d_feature), check_positive("hidden_size", hidden_size))  # W_h0
         self.first_cell = nn.Linear(d_feature, hidden_size)  # W_c0
         self.gate = nn.Linear(hidden_size, 1)  # β
         self.cell = nn.LSTMCell(d_embed + d_feature, hidden_size)

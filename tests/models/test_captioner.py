@@ -271,6 +271,8 @@ def test_every_parameter_learns(attention):
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: build("firm"), "attention must be 'soft', 'hard' or 'none', got 'firm'"),
     (lambda: Captioner(0, PictureEncoder((2, 3))), "vocabulary_size must be a whole number"),
+    *((lambda name=name: Captioner(9, PictureEncoder((2, 3)), "none", **{name: 0}), f"{name} must be a whole number of at least 1, got 0")
+      for name in ("d_feature", "d_embed", "hidden_size")),
     (lambda: PictureEncoder((0, 3)), "rows must be a whole number"),
     (lambda: build()(pictures(3, (3, 3)), TARGET), r"pictures must be \(batch, 3, 16, 24\), got shape \(3, 3, 24, 24\)"),
     (lambda: build()(pictures(2), TARGET), "target_in must have 2 rows"),
