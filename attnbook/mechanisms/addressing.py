@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from .addressing_math import SHORTEST, _read, _scores, _sharpen, _shift, _uniform_shift, _write
-from .errors import check_positive, check_tensor, require
+from .errors import check_positive, check_tensor, common_shape, may_look, require
 from .precision import wide_dtype
 
 __all__ = ["SHORTEST", "Addressed", "address", "content_weights", "cosine_similarity", "interpolate", "read", "sharpen",
@@ -109,6 +109,7 @@ def content_weights(key: torch.Tensor, strength: torch.Tensor, memory: torch.Ten
     """
     _check_memory(memory, key=key)
     _check_heads("strength", strength, key)
+    _check_leading(memory=memory.shape[:-2], key=key.shape[:-2], strength=strength.shape[:-1])
     _check_range("strength", strength, 0, None)
     key, strength, memory = _wide(key, strength, memory)
     scaled = strength.unsqueeze(-1) * _batched(lambda key, memory: _scores(key, None, memory), key, memory)
@@ -130,6 +131,7 @@ def interpolate(content: torch.Tensor, previous: torch.Tensor, gate: torch.Tenso
     _check_weights("content", content)
     _check_weights("previous", previous, like=content)
     _check_heads("gate", gate, content)
+    _check_leading(content=content.shape[:-2], previous=previous.shape[:-2], gate=gate.shape[:-1])
     _check_range("gate", gate, 0, 1)
     content, previous, gate = _wide(content, previous, gate)
     return torch.lerp(previous, content, gate.unsqueeze(-1))
@@ -183,6 +185,7 @@ def shift(weights: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
             f"kernel must have an odd number of shifts (−R … R), at most {weights.shape[-1]}, one a slot, got {kernel.shape[-1]}")
     require(kernel.shape[-2] == weights.shape[-2],
             f"kernel must have one row a head, {weights.shape[-2]}, got shape {tuple(kernel.shape)}")
+    _check_leading(weights=weights.shape[:-2], kernel=kernel.shape[:-2])
     return _shift(*_wide(weights, kernel))
 
 
@@ -206,6 +209,7 @@ def sharpen(weights: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
     """
     _check_weights("weights", weights)
     _check_heads("gamma", gamma, weights)
+    _check_leading(weights=weights.shape[:-2], gamma=gamma.shape[:-1])
     _check_range("weights", weights, 0, None)
     _check_range("gamma", gamma, 1, None)
     return _sharpen(*_wide(weights, gamma))
@@ -243,6 +247,15 @@ def _wide(*tensors):
     return tuple(t.to(dtype) for t in tensors)
 
 
+def _check_leading(**leading):
+    try:
+        common_shape(*leading.values())
+    except RuntimeError:
+        *names, last = leading
+        raise ValueError(f"{', '.join(names)} and {last} must have leading dimensions that broadcast, got "
+                         + " and ".join(str(tuple(shape)) for shape in leading.values())) from None
+
+
 def _check_weights(name, weights, like=None):
     check_tensor(name, weights)
     require(like is None or weights.shape[-2:] == like.shape[-2:],
@@ -263,6 +276,8 @@ def _check_memory(memory, weights=None, **vectors):
         require(vector.shape[-1] == width and heads in (None, vector.shape[-2]),
                 f"{name} must be (…, {'heads' if heads is None else heads}, {width}), a row a head as wide as a slot, "
                 f"got shape {tuple(vector.shape)}")
+    parts = {"memory": memory, **({} if weights is None else {"weights": weights}), **vectors}
+    _check_leading(**{name: part.shape[:-2] for name, part in parts.items()})
 
 
 def _check_heads(name, values, like):
@@ -273,8 +288,7 @@ def _check_heads(name, values, like):
 
 
 def _check_range(name, values, low, high):
-    # A look at the values stops a GPU's queue and cannot be compiled: only where it is free.
-    if values.device.type != "cpu" or torch.compiler.is_compiling() or not values.numel():
+    if not may_look(values):
         return
     least, most = values.detach().aminmax()
     if bool(least < low) or (high is not None and bool(most > high)):

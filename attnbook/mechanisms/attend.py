@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import torch
 
-from .errors import check_mask, check_tensor, common_shape, require
+from .errors import check_dtypes, check_mask, check_value, common_shape, require
 from .fused import fused_attention, has_fused_kernel
 from .masks import masked_softmax
-from .score import Score
+from .score import Score, check_projected_width, check_score
 from .streaming import stream_attention
 
 __all__ = ["STORED_WEIGHTS", "Attended", "attend"]
@@ -57,17 +57,18 @@ def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     Raises:
         ValueError: for a wrong shape, width or dtype, no keys at all, or a mask that is not boolean or does not fit.
     """
-    score.check(query, key)
-    value = key if value is None else check_tensor("value", value)
+    check_score(score).check(query, key)
     require(key.shape[-2] >= 1, f"key must have at least one position, got shape {tuple(key.shape)}: an empty source")
-    require(value.shape[-2] == key.shape[-2],
-            f"value must have as many positions as key ({key.shape[-2]}), got shape {tuple(value.shape)}")
+    value = key if value is None else check_value(value, key)
     try:
         batch = common_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     except RuntimeError:
         raise ValueError("query, key and value must have leading dimensions that broadcast, got shapes "
                          f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}") from None
     check_mask(mask, (*batch, query.shape[-2], key.shape[-2]))
+    if projected_keys is not None:
+        score.check_projected(key, projected_keys)
+    check_dtypes(query, key if projected_keys is None else projected_keys, value)
     if projected_keys is None:
         projected_keys = score.project_keys(key)
     if dropout is not None and getattr(dropout, "training", True):
@@ -79,6 +80,7 @@ def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Te
         product = score.shortcut("inner_product")(query)
         # The kernel wants one width for all; where it would be fed zeros, a small problem is quicker with its weights.
         if product is not None and (product[0].shape[-1] == value.shape[-1] or pairs > STORED_WEIGHTS):
+            check_projected_width(product[0].shape[-1], projected_keys)
             return Attended(fused_attention(product[0], projected_keys, value, mask, product[1]), None)
     if need_weights or single or pairs <= STORED_WEIGHTS:
         weights = masked_softmax(score.compare(query, projected_keys), mask)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from .attend import Attended, attend
-from .errors import check_positive, check_tensor, require
+from .errors import check_positive, require
 from .heads import MultiHeadAttention, ProjectedSource
 from .masks import rows_that_see
 
@@ -90,8 +90,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
 
     def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> CompressedSource:
         """Project a source ``(…, n, d_key)`` into all heads; value as in :meth:`forward`. It is compressed when it is read."""
-        check_tensor("key", key, width=self.key_width)
-        value = check_tensor("value", key if value is None else value, width=self.value_width)
+        value = self._check_source(key, value)
         keys, values = self._split(self.key_projection(key)), self._split(self.value_projection(value))
         return CompressedSource(keys[..., :0, :], values[..., :0, :], (keys, values), key.shape[-2], self)
 
@@ -215,7 +214,6 @@ class LinformerAttention(MultiHeadAttention):
     def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
         key, value = source.key, source.value
         if mask is not None:
-            mask = mask[None] if mask.dim() < 2 else mask
             require(mask.shape[-2] == 1, f"mask must be the same for all queries, (…, 1, n), got shape {tuple(mask.shape)}: "
                     "LinformerAttention mixes all positions before a query sees them, so that a causal mask could not keep the later "
                     "ones out")

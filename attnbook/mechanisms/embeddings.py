@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .errors import check_positive, require
+from .errors import check_positive, may_look, require
 
 __all__ = ["AdaptiveEmbedding", "AdaptiveOutput", "FactorisedEmbedding", "FactorisedOutput", "MixtureOfSoftmaxes"]
 
@@ -56,10 +56,11 @@ class FactorisedOutput(nn.Module):
         return x @ self.narrow @ self.words.mT
 
 
-def _bands(size: int, cutoffs: Sequence[int]) -> list[tuple[int, int]]:
+def _bands(size: int, cutoffs: Sequence[int], factor: float) -> list[tuple[int, int]]:
     edges = [0, *cutoffs, check_positive("size", size)]
     require(len(cutoffs) > 0 and all(isinstance(c, int) and a < c for a, c in zip(edges, edges[1:])),
             f"cutoffs must be whole numbers that rise from above 0 to below size = {size}, got {list(cutoffs)}")
+    require(isinstance(factor, int | float) and factor > 0, f"factor must be a number above 0, got {factor!r}")
     return list(zip(edges, edges[1:]))
 
 
@@ -76,14 +77,15 @@ class AdaptiveEmbedding(nn.Module):
     Shapes: ids ``(…)`` → ``(…, d_model)``; id 0 is padding.
 
     Raises:
-        ValueError: for sizes below 1 or cutoffs that do not rise.
+        ValueError: for sizes below 1, cutoffs that do not rise, a factor that is not above 0, or (on the CPU) ids outside the
+            vocabulary.
 
     Source: Baevski and Auli 2019, section 3.
     """
 
     def __init__(self, size: int, d_model: int, cutoffs: Sequence[int], factor: float = 4.0) -> None:
         super().__init__()
-        self.d_model, self.bands = check_positive("d_model", d_model), _bands(size, cutoffs)
+        self.d_model, self.bands = check_positive("d_model", d_model), _bands(size, cutoffs, factor)
         self.tables, self.widen = nn.ModuleList(), nn.ModuleList()
         for b, (first, last) in enumerate(self.bands):
             width = _width(d_model, factor, b)
@@ -96,6 +98,10 @@ class AdaptiveEmbedding(nn.Module):
             self.tables[0].weight[0] = 0.0
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        size = self.bands[-1][1]
+        if may_look(tokens):
+            least, most = (int(t) for t in tokens.aminmax())
+            require(0 <= least and most < size, f"tokens must hold ids from 0 to {size - 1}, got {least} to {most}")
         total = None
         for (first, last), table, widen in zip(self.bands, self.tables, self.widen):
             inside = (tokens >= first) & (tokens < last)
@@ -118,14 +124,15 @@ class AdaptiveOutput(nn.Module):
     Shapes: ``(…, d_model)`` → ``(…, size)``.
 
     Raises:
-        ValueError: for sizes below 1 or cutoffs that do not rise.
+        ValueError: for sizes below 1, cutoffs that do not rise, a factor that is not above 0 or leaves a band no width.
 
     Source: Grave et al. 2017; ``torch.nn.AdaptiveLogSoftmaxWithLoss``.
     """
 
     def __init__(self, d_model: int, size: int, cutoffs: Sequence[int], factor: float = 4.0) -> None:
         super().__init__()
-        rarest = check_positive("d_model", d_model) / factor ** (len(_bands(size, cutoffs)) - 1)
+        bands = _bands(size, cutoffs, factor)
+        rarest = check_positive("d_model", d_model) / factor ** (len(bands) - 1)
         require(rarest >= 1, f"factor must leave the rarest band a width of at least 1, got {factor} for d_model {d_model} and {len(cutoffs)} cutoffs")
         self.layer = nn.AdaptiveLogSoftmaxWithLoss(d_model, size, list(cutoffs), div_value=factor)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["require", "check_tensor", "check_mask", "check_positive", "check_whole", "common_shape"]
+__all__ = ["require", "check_dtypes", "check_lengths", "check_mask", "check_positive", "check_tensor", "check_value", "check_whole",
+           "common_shape", "may_look"]
 
 
 def require(condition: bool, message: str) -> None:
@@ -33,26 +34,53 @@ def check_tensor(name: str, value: object, *, width: int | None = None) -> torch
     return value
 
 
+def check_value(value: object, key: torch.Tensor, *, width: int | None = None) -> torch.Tensor:
+    """Return ``value``, as :func:`check_tensor`, with as many positions as ``key``, or raise a ``ValueError``."""
+    check_tensor("value", value, width=width)
+    require(value.shape[-2] == key.shape[-2],
+            f"value must have as many positions as key ({key.shape[-2]}), got shape {tuple(value.shape)}")
+    return value
+
+
+def check_dtypes(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+    """Raise a ``ValueError`` unless all have one dtype, or autocast brings them to one."""
+    if not query.dtype == key.dtype == value.dtype and not torch.is_autocast_enabled(query.device.type):
+        raise ValueError(f"query, key and value must have one dtype, got {query.dtype}, {key.dtype} and {value.dtype}")
+
+
 def check_whole(name: str, value: object) -> torch.Tensor:
     """Return ``value``, a tensor of whole numbers, or raise a ``ValueError``."""
-    if not isinstance(value, torch.Tensor) or value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+    if not isinstance(value, torch.Tensor) or not _is_whole(value):
         came = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
         raise ValueError(f"{name} must be a tensor of whole numbers, got {came}")
     return value
 
 
-def check_mask(mask: object, shape: tuple[int, ...]) -> torch.Tensor | None:
-    """Return ``mask`` (boolean, broadcastable to ``shape``; True = may attend), or raise a ``ValueError``."""
+def _is_whole(tensor: torch.Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def check_lengths(lengths: object, rows: int, of: str) -> torch.Tensor:
+    """Return ``lengths``, a whole number for each of so many rows ``of`` a batch, or raise a ``ValueError``."""
+    if not isinstance(lengths, torch.Tensor) or lengths.shape != (rows,) or not _is_whole(lengths):
+        came = f"shape {tuple(lengths.shape)} of {lengths.dtype}" if isinstance(lengths, torch.Tensor) else type(lengths).__name__
+        raise ValueError(f"lengths must be a vector of {rows} whole numbers, one a row of {of}, got {came}")
+    return lengths
+
+
+def check_mask(mask: object, shape: tuple[int, ...], *, axes: str = "(…, queries, keys)",
+               true: str = "may attend") -> torch.Tensor | None:
+    """Return ``mask`` (boolean, broadcastable to ``shape``, which ``axes`` names), or raise a ``ValueError``."""
     if mask is None:
         return None
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
         came = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
-        raise ValueError(f"mask must be a boolean tensor (True = may attend), got {came}")
+        raise ValueError(f"mask must be a boolean tensor (True = {true}), got {came}")
     if mask.dim() > len(shape) or any(a not in (1, b) for a, b in zip(reversed(mask.shape), reversed(shape))):
         raise ValueError(
-            f"mask must be broadcastable to (…, queries, keys) = {tuple(shape)}, got shape {tuple(mask.shape)}"
+            f"mask must be broadcastable to {axes} = {tuple(shape)}, got shape {tuple(mask.shape)}"
             + ("; a padding mask (batch, keys) needs a dimension for the queries: mask[:, None, :]"
-               if mask.dim() == 2 and len(shape) == 3 else "")
+               if mask.dim() == 2 and len(shape) == 3 and "queries" in axes else "")
         )
     return mask
 
@@ -60,3 +88,8 @@ def check_mask(mask: object, shape: tuple[int, ...]) -> torch.Tensor | None:
 def common_shape(*shapes: torch.Size) -> torch.Size:
     """What ``torch.broadcast_shapes`` gives, without its cost where all are equal: a decoder asks at every step."""
     return shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes)
+
+
+def may_look(tensor: torch.Tensor) -> bool:
+    """Whether there are values to be looked at for a check: on a GPU that would stop the queue, and a compiler knows none."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling() and tensor.numel() > 0

@@ -21,8 +21,8 @@ class _Experts(nn.Module):
     """Experts, and what is left of the last forward pass: its balance and how many positions each expert got.
 
     Attributes:
-        balance: the auxiliary loss of the last forward pass in training, a number to add to the loss; None before, and in
-            evaluation.
+        balance: the auxiliary loss of the last forward pass in training, a number to add to the loss, 0 if there was no position;
+            None before, and in evaluation.
         counts: ``(experts,)``, how many positions each expert got in the last forward pass.
     """
 
@@ -104,7 +104,9 @@ class MixtureOfExperts(_Experts):
             noisy = clean
         chosen = torch.zeros_like(noisy, dtype=torch.bool).scatter(1, noisy.topk(self.k, dim=1).indices, True)
         gates = noisy.masked_fill(~chosen, -math.inf).softmax(1)
-        if self.training:
+        if self.training and not len(rows):  # no mean to vary from: 0, with a gradient
+            self.balance = gates.sum()
+        elif self.training:
             load = self._chances(clean, noisy, spread, chosen).sum(0)
             self.balance = self.importance_weight * _variation(gates.sum(0)) + self.load_weight * _variation(load)
         else:
@@ -147,7 +149,7 @@ class Switch(_Experts):
     Shapes: ``(…, n, d_model)`` → the same. p is computed in float32 also under autocast, as in the paper.
 
     Raises:
-        ValueError: for a number below 1, a capacity that is not above 0, a negative weight, or x of another width.
+        ValueError: for a number below 1, a capacity that is not above 0 or infinite, a negative weight, or x of another width.
 
     Source: Fedus, Zoph and Shazeer 2022, equations 1 to 6.
     """
@@ -155,7 +157,8 @@ class Switch(_Experts):
     def __init__(self, d_model: int, num_experts: int, make_expert: Make, *, capacity_factor: float | None = 1.25,
                  balance_weight: float = 0.01) -> None:
         super().__init__(d_model, num_experts, make_expert)
-        require(capacity_factor is None or capacity_factor > 0, f"capacity_factor must be above 0 or None, got {capacity_factor!r}")
+        require(capacity_factor is None or 0 < capacity_factor < math.inf,
+                f"capacity_factor must be a number above 0, or None for no limit, got {capacity_factor!r}")
         require(balance_weight >= 0, f"balance_weight must be at least 0, got {balance_weight!r}")
         self.capacity_factor, self.balance_weight = capacity_factor, balance_weight
         self.router = nn.Linear(d_model, num_experts, bias=False)  # W
@@ -166,7 +169,9 @@ class Switch(_Experts):
             probabilities = F.linear(rows.to(self.router.weight.dtype), self.router.weight).softmax(1)  # (t, experts)
         asked = F.one_hot(probabilities.argmax(1), self.num_experts)
         chosen = asked.bool()
-        if self.training:
+        if self.training and not len(rows):
+            self.balance = probabilities.sum()
+        elif self.training:
             share = asked.to(probabilities.dtype).mean(0)
             self.balance = self.balance_weight * self.num_experts * (share * probabilities.mean(0)).sum()
             if self.capacity_factor is not None:

@@ -17,7 +17,8 @@ class Fixup(Wiring):
 
     It works with :func:`fixup_start`, which makes every sublayer begin as zero. The norm that a wiring is given is not used.
 
-    Source: Zhang, Dauphin and Ma 2019, section 3, rule 3.
+    Source: Zhang, Dauphin and Ma 2019, section 3, rule 3, made shorter: the paper has a shift before every linear layer and every
+    activation of a branch, here there is one before the sublayer and one after it.
     """
 
     def __init__(self, norm: nn.Module, dropout: nn.Module) -> None:
@@ -34,12 +35,13 @@ class Fixup(Wiring):
 
 @torch.no_grad()
 def fixup_start(model: nn.Module) -> nn.Module:
-    """Set the weights of a model made with :class:`Fixup` to the start that its authors derive, in place; returns the model.
+    """Start the residual branches of a model made with :class:`Fixup` as its authors derive it, in place; returns the model.
 
     With L residual branches of m weight layers each, the last layer of a branch is set to zero and the others are multiplied by
     ``L^{−1/(2m − 2)}``: then an update of the whole network is of the size of the learning rate, whatever L. Here m = 2 in both
     kinds of branch: values and output of an attention, the two maps of a feed-forward network; queries and keys act inside the
-    softmax and stay as they are.
+    softmax and stay as they are. So does the matrix before the softmax of the model, which rule 1 sets to zero as well: with tied
+    weights it is the embedding.
 
     Raises:
         ValueError: if there is no :class:`Fixup` in the model, or a branch that is not one of these two.

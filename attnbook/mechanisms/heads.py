@@ -9,7 +9,7 @@ from torch import nn
 
 from .attend import Attended, attend
 from .dropout import Dropout
-from .errors import check_mask, check_positive, check_tensor, common_shape, require
+from .errors import check_mask, check_positive, check_tensor, check_value, common_shape, require
 from .masks import rows_that_see
 from .score import Score
 from .scores import ScaledDotScore
@@ -93,11 +93,15 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> ProjectedSource:
         """Project a source ``(…, n, d_key)`` into all heads, once for any number of queries; value as in :meth:`forward`."""
-        check_tensor("key", key, width=self.key_width)
-        value = check_tensor("value", key if value is None else value, width=self.value_width)
+        value = self._check_source(key, value)
         keys = self._split(self.key_projection(key))
         scored = self.score.project_keys(keys)
         return ProjectedSource(keys, self._split(self.value_projection(value)), None if scored is keys else scored)
+
+    def _check_source(self, key: torch.Tensor, value: torch.Tensor | None) -> torch.Tensor:
+        """Return the value of a source ``(…, n, d_key)``, the key when not given, or raise ``ValueError`` where one does not fit."""
+        check_tensor("key", key, width=self.key_width)
+        return check_value(key if value is None else value, key, width=self.value_width)
 
     def forward(self, query: torch.Tensor, key: torch.Tensor | None = None, value: torch.Tensor | None = None,
                 mask: torch.Tensor | None = None, *, need_weights: bool = True,
@@ -132,16 +136,21 @@ class MultiHeadAttention(nn.Module):
         m, n = query.shape[-2], projected.length
         with_heads = isinstance(mask, torch.Tensor) and mask.dim() == len(batch) + 3
         check_mask(mask, (*batch, self.num_heads, m, n) if with_heads else (*batch, m, n))
+        if mask is not None and mask.dim() < 2:
+            mask = torch.atleast_2d(mask)
         everywhere = mask if mask is None or with_heads or mask.dim() < 3 else mask.unsqueeze(-3)  # (…, 1, m, n)
         context, weights = self._attend(self._split(self.query_projection(query)), projected, everywhere, need_weights)
         output = self._join(context)
         if self._joined_zeros_differ:
-            some = self._rows_that_see(mask.any(-3) if with_heads else mask, m, n)  # (…, m)
+            some = self._rows_that_see(mask, m, n)
+            if some is not None and some.dim() > len(batch) + 1:  # (…, h, m)
+                some = some.any(-2)
             output = output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0)
         return Attended(output, weights)
 
     def _rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
-        """Which of m queries attend to anything under a mask ``(…, m, n)`` without heads: ``(…, m)``, or None where all do."""
+        """Which of m queries attend to anything under a mask ``(…, m, n)``: ``(…, m)``, or None where all do. The dimension of the
+        heads, if the mask has one, stays."""
         return None if mask is None else rows_that_see(mask)
 
     def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:

@@ -94,7 +94,7 @@ def _diagonal(mask: torch.Tensor | None, m: int, n: int, length: int) -> torch.T
     if mask is None:
         return None
     first, before, blocks = _reach(m, n, length)
-    mask, total = mask[None] if mask.dim() < 2 else mask, blocks * length
+    total = blocks * length
     rows_cut, columns_cut = mask.shape[-2] > 1, mask.shape[-1] > 1
     mask = mask[..., first:] if columns_cut else mask
     mask = F.pad(mask, (0, total - mask.shape[-1] if columns_cut else 0, before if rows_cut else 0,

@@ -23,8 +23,8 @@ def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.
         ``padding_mask(lengths)[:, None, :]``.
 
     Raises:
-        ValueError: if ``lengths`` is not a vector of whole numbers between 0 and ``max_length`` (with a ``max_length``, their
-            values are looked at on a CPU only).
+        ValueError: if ``max_length`` is no whole number, or ``lengths`` is not a vector of whole numbers between 0 and
+            ``max_length`` (with a ``max_length``, their values are looked at on a CPU only).
     """
     require(isinstance(lengths, torch.Tensor) and lengths.dim() == 1
             and not lengths.is_floating_point() and lengths.dtype != torch.bool,
@@ -32,6 +32,7 @@ def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.
             + (f"shape {tuple(lengths.shape)} of {lengths.dtype}" if isinstance(lengths, torch.Tensor)
                else type(lengths).__name__))
     n = max_length
+    require(n is None or (isinstance(n, int) and n >= 0), f"max_length must be a whole number of at least 0, got {n!r}")
     if n is None or lengths.device.type == "cpu":  # on a GPU the look at the values would stop the queue
         longest = int(lengths.max()) if lengths.numel() else 0
         require(lengths.numel() == 0 or int(lengths.min()) >= 0, f"lengths must not be negative, got {lengths.tolist()}")
@@ -77,8 +78,11 @@ def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None = None) -> to
         Weights ``(…, m, n)``; each row sums to 1, or to 0 where nothing is allowed.
 
     Raises:
-        ValueError: if ``mask`` is not boolean or does not fit ``scores``.
+        ValueError: if ``scores`` are no floating point numbers, or ``mask`` is not boolean or does not fit them.
     """
+    if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
+        came = scores.dtype if isinstance(scores, torch.Tensor) else type(scores).__name__
+        raise ValueError(f"scores must be a tensor of floating point numbers, got {came}")
     if check_mask(mask, tuple(scores.shape)) is None:
         return scores.softmax(dim=-1)
     # The most negative finite number instead of −∞: a row without any allowed key stays finite in value and

@@ -15,8 +15,8 @@ class _Norm(nn.Module):
     def __init__(self, d_model: int, eps: float) -> None:
         super().__init__()
         self.d_model = check_positive("d_model", d_model)
-        require(isinstance(eps, float) and eps >= 0, f"eps must be a number of at least 0, got {eps!r}")
-        self.eps = eps
+        require(isinstance(eps, int | float) and eps >= 0, f"eps must be a number of at least 0, got {eps!r}")
+        self.eps = float(eps)
         self.weight = nn.Parameter(torch.ones(d_model))  # g
 
     def extra_repr(self) -> str:
@@ -106,15 +106,15 @@ class BatchNorm(_Norm):
 
     def __init__(self, d_model: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__(d_model, eps)
-        require(isinstance(momentum, float) and 0 <= momentum <= 1, f"momentum must be a number from 0 to 1, got {momentum!r}")
-        self.momentum = momentum
+        require(isinstance(momentum, int | float) and 0 <= momentum <= 1, f"momentum must be a number from 0 to 1, got {momentum!r}")
+        self.momentum = float(momentum)
         self.bias = nn.Parameter(torch.zeros(d_model))  # b
         self.register_buffer("running_mean", torch.zeros(d_model))
         self.register_buffer("running_var", torch.ones(d_model))
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         check_tensor("x", x, width=self.d_model)
-        check_mask(mask, x.shape[:-1])
+        check_mask(mask, x.shape[:-1], axes="(…, positions)", true="counts")
         flat = x.reshape(-1, self.d_model)
         counted = flat if mask is None or not self.training else flat[mask.expand(x.shape[:-1]).reshape(-1)]
         if self.training:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import nn
 
-from .errors import check_positive, check_tensor, require
+from .errors import check_positive, check_tensor, check_whole, may_look, require
 
 __all__ = ["LearnedPositions", "NoPositions", "SinusoidalPositions", "shift_matrix", "sinusoids"]
 
@@ -74,11 +74,14 @@ def _frequencies(d_model: int, base: float, device: torch.device | None = None) 
 def _check_offset(x: torch.Tensor, offset: int | torch.Tensor, d_model: int) -> None:
     check_tensor("x", x, width=d_model)
     if isinstance(offset, torch.Tensor):
-        require(not offset.is_floating_point() and x.dim() == 3 and offset.shape == x.shape[:1],
-                f"offset must be a whole number, or one for each row of x {tuple(x.shape)}, got shape {tuple(offset.shape)} "
-                f"of {offset.dtype}")
+        check_whole("offset", offset)
+        require(x.dim() == 3 and offset.shape == x.shape[:1],
+                f"offset must be a whole number, or one for each row of x {tuple(x.shape)}, got shape {tuple(offset.shape)}")
+        if may_look(offset):
+            require(int(offset.min()) >= 0, f"offset must be whole numbers of at least 0, got {offset.tolist()}")
     else:
-        require(isinstance(offset, int) and offset >= 0, f"offset must be a whole number of at least 0, got {offset!r}")
+        require(isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0,
+                f"offset must be a whole number of at least 0, got {offset!r}")
 
 
 class SinusoidalPositions(nn.Module):
@@ -92,7 +95,8 @@ class SinusoidalPositions(nn.Module):
     for x ``(batch, n, d_model)``.
 
     Raises:
-        ValueError: for an odd width, x of another width, a negative offset.
+        ValueError: for an odd width, x of another width, an offset that is no whole number or negative (one for each row: on the
+            CPU).
 
     Source: Vaswani et al. 2017, section 3.5.
     """
@@ -130,7 +134,8 @@ class LearnedPositions(nn.Module):
     for x ``(batch, n, d_model)``.
 
     Raises:
-        ValueError: for a size below 1, x of another width, positions beyond ``max_length``.
+        ValueError: for a size below 1, x of another width, an offset that is no whole number, positions below 0 or beyond
+            ``max_length`` (with one offset for each row: on the CPU).
 
     Source: Gehring et al. 2017, section 3.1; beside the sinusoids in Vaswani et al. 2017, table 3, row E.
     """
@@ -146,7 +151,7 @@ class LearnedPositions(nn.Module):
         if not isinstance(offset, torch.Tensor):
             self._check_end(offset + n)
             return x + self.weight[offset : offset + n]
-        if offset.device.type == "cpu":  # on a GPU the look at the values would stop the queue
+        if may_look(offset):
             self._check_end(int(offset.max()) + n)
         return x + self.weight[offset[:, None] + torch.arange(n, device=x.device)]
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from .errors import check_tensor, require
 
-__all__ = ["SCORES", "Score"]
+__all__ = ["SCORES", "Score", "check_projected_width", "check_score"]
 
 SCORES: dict[str, type[Score]] = {}
 """Every score of the book under its name from the literature; the book's summary table is made from it."""
@@ -51,6 +51,7 @@ class Score(nn.Module):
         if product is None:
             raise NotImplementedError(f"{type(self).__name__} must define compare(query, projected)")
         query, scale = product
+        check_projected_width(query.shape[-1], projected)
         return (query if scale == 1.0 else query * scale) @ projected.transpose(-1, -2)
 
     def shortcut(self, name: str) -> Callable:
@@ -101,8 +102,29 @@ class Score(nn.Module):
         check_tensor("query", query, width=self.query_width)
         check_tensor("key", key, width=self.key_width)
 
+    def check_projected(self, key: torch.Tensor, projected: torch.Tensor) -> None:
+        """Raise ``ValueError`` unless ``projected`` has a row for each key, as :meth:`project_keys` gives."""
+        check_tensor("projected_keys", projected)
+        if projected.shape[:-1] != key.shape[:-1]:
+            rows = ", ".join(map(str, key.shape[:-1]))
+            raise ValueError(f"projected_keys must have a row for each key, ({rows}, width), got shape {tuple(projected.shape)}")
+
     def _check_equal_widths(self, query: torch.Tensor, key: torch.Tensor) -> None:
         check_tensor("query", query)
         check_tensor("key", key)
         require(query.shape[-1] == key.shape[-1],
                 f"{type(self).__name__} needs query and key of one width, got {query.shape[-1]} and {key.shape[-1]}")
+
+
+def check_score(score: object) -> Score:
+    """Return ``score``, a :class:`Score` or a module that stands for one, or raise a ``ValueError``."""
+    if not isinstance(score, nn.Module):
+        came = f"the class {score.__name__}" if isinstance(score, type) else type(score).__name__
+        raise ValueError(f"score must be a Score, got {came}")
+    return score
+
+
+def check_projected_width(width: int, projected: torch.Tensor) -> None:
+    """Raise a ``ValueError`` unless projected keys are as wide as what they are compared with."""
+    if projected.shape[-1] != width:
+        raise ValueError(f"projected_keys must have width {width}, as project_keys(key) has, got shape {tuple(projected.shape)}")

@@ -13,7 +13,7 @@ from torch import nn
 
 from .additive import Hidden, Scratch, additive_scores
 from .errors import check_positive, require
-from .score import SCORES, Score
+from .score import SCORES, Score, check_projected_width
 
 __all__ = ["ContentScore", "AdditiveScore", "LocationScore", "GeneralScore", "DotScore", "ScaledDotScore", "ReducedRankScore",
            "make_score"]
@@ -45,8 +45,10 @@ class ContentScore(Score):
         self._check_equal_widths(query, key)
 
     def _unit(self, x: torch.Tensor) -> torch.Tensor:
-        # Clamping the squared norm, not the norm: the square root has an infinite slope at 0.
-        return x * x.square().sum(-1, keepdim=True).clamp_min(self.eps**2).rsqrt()
+        # Clamping the squared norm, not the norm: the square root has an infinite slope at 0. The squares in float32 at least,
+        # and eps no smaller than what the dtype of x can divide by: the slope at 0 is 1 / eps.
+        wide, eps = x.float() if x.dtype.itemsize < 4 else x, max(self.eps, torch.finfo(x.dtype).tiny)
+        return (wide * wide.square().sum(-1, keepdim=True).clamp_min(eps**2).rsqrt()).to(x.dtype)
 
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
         return self._unit(key)
@@ -90,6 +92,7 @@ class AdditiveScore(Score):
         return self.key_projection(key)  # (…, n, d_hidden)
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        check_projected_width(self.vector.in_features, projected)
         return additive_scores(self.query_projection(query), projected, self.vector.weight[0])
 
     def project_queries(self, query: torch.Tensor) -> tuple[Score, torch.Tensor]:
@@ -104,6 +107,7 @@ class _HiddenLayer(Score):
         self.vector, self.scratch = vector, Scratch()
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        check_projected_width(self.vector.in_features, projected)
         return Hidden(query, projected, self.vector.weight[0], self.scratch).scores()
 
     def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):

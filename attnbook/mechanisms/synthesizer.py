@@ -128,7 +128,7 @@ class SynthesizerAttention(MultiHeadAttention):
         """Keys and values of positions ``(…, n, d_model)``; without a mixture the keys are the values and nobody reads them."""
         if self.key_projection is not None:
             return super().project(key, value)
-        values = self._split(self.value_projection(key if value is None else value))
+        values = self._split(self.value_projection(self._check_source(key, value)))
         return ProjectedSource(values[..., :0], values)
 
     def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:

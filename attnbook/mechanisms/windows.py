@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from .attend import Attended
-from .errors import check_mask, check_positive, check_tensor, require
+from .errors import check_dtypes, check_mask, check_positive, check_tensor, check_value, check_whole, may_look, require
 from .masks import masked_softmax
-from .score import Score
+from .precision import wide_dtype
+from .score import Score, check_score
 
 __all__ = ["PredictedPosition", "WindowedSource", "attend_window", "monotonic_position", "window_index"]
 
@@ -32,7 +34,8 @@ def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
     Source: Luong, Pham and Manning 2015, section 3.2.
     """
     check_positive("half_width", half_width)
-    require(isinstance(position, torch.Tensor) and position.dim() >= 1 and position.dtype != torch.bool,
+    require(isinstance(position, torch.Tensor) and position.dim() >= 1 and position.dtype != torch.bool
+            and not position.is_complex(),
             "position must be a tensor (…, m) of numbers, got "
             + (f"shape {tuple(position.shape)} of {position.dtype}" if isinstance(position, torch.Tensor)
                else type(position).__name__))
@@ -64,7 +67,7 @@ class PredictedPosition(nn.Module):
 
     ``p_t = S · sigmoid(v·tanh(W s_t))``, a real number: it moves the window by its rounded value and the Gaussian
     by itself, and gradient reaches v and W through the Gaussian alone. Computed in float32 or wider, under autocast
-    too: in bfloat16 a position near 4,096 would be a multiple of 16.
+    and in a module of half precision too: in bfloat16 a position near 4,096 would be a multiple of 16.
 
     Args:
         d_query: width of the decoder states.
@@ -74,7 +77,7 @@ class PredictedPosition(nn.Module):
     p_t may come to lie up to one position behind the last, S − 1.
 
     Raises:
-        ValueError: if a width is below 1 or the query has another width.
+        ValueError: if a width is below 1, the query has another width, or the lengths are no whole numbers.
 
     Source: Luong, Pham and Manning 2015, equation 9.
     """
@@ -87,9 +90,10 @@ class PredictedPosition(nn.Module):
 
     def forward(self, query: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         check_tensor("query", query, width=self.query_width)
+        check_whole("lengths", lengths)
         with torch.autocast(query.device.type, enabled=False):
-            wide = query.to(self.hidden.weight.dtype)
-            share = self.vector(self.hidden(wide).tanh()).squeeze(-1).sigmoid()  # (…, m)
+            w, v = (layer.weight.to(wide_dtype(layer.weight)) for layer in (self.hidden, self.vector))
+            share = F.linear(F.linear(query.to(w.dtype), w).tanh(), v).squeeze(-1).sigmoid()  # (…, m)
             return share * lengths.unsqueeze(-1)
 
 
@@ -105,15 +109,15 @@ class WindowedSource:
 
     def __init__(self, score: Score, key: torch.Tensor, value: torch.Tensor | None = None,
                  mask: torch.Tensor | None = None, *, projected_keys: torch.Tensor | None = None) -> None:
-        check_tensor("key", key, width=score.key_width)
-        value = key if value is None else check_tensor("value", value)
+        check_tensor("key", key, width=check_score(score).key_width)
         require(key.shape[-2] >= 1, f"key must have at least one position, got shape {tuple(key.shape)}: an empty source")
-        require(value.shape[-2] == key.shape[-2],
-                f"value must have as many positions as key ({key.shape[-2]}), got shape {tuple(value.shape)}")
+        value = key if value is None else check_value(value, key)
         self.score, self.key, self.mask, self.length = score, key, mask, key.shape[-2]
         self._values = _Rows(value)
         if projected_keys is None:
             projected_keys = score.project_keys(key)
+        else:
+            score.check_projected(key, projected_keys)
         self._projected = self._values if projected_keys is value else _Rows(projected_keys)
 
     def attend(self, query: torch.Tensor, position: torch.Tensor, half_width: int, *, sigma: float | None = None,
@@ -132,6 +136,7 @@ class WindowedSource:
                              f"{tuple(query.shape)}, {tuple(self.key.shape)}, {tuple(self._values.shape)} and "
                              f"{tuple(position.shape)}") from None
         check_mask(self.mask, (*batch, m, n))
+        check_dtypes(query, self._projected.flat, self._values.flat)
         if sigma is not None:
             require(sigma > 0, f"sigma must be positive, got {sigma!r}")
             require(position.is_floating_point(), f"position must be real where there is a Gaussian, got {position.dtype}")
@@ -183,11 +188,13 @@ def attend_window(score: Score, query: torch.Tensor, key: torch.Tensor, position
 
     Raises:
         ValueError: for a wrong shape, width or dtype, no keys at all, a mask that is not boolean or does not fit, D
-            below 1, σ ≤ 0.
+            below 1, σ ≤ 0, or (on the CPU) a position that is not finite.
 
     Source: Luong, Pham and Manning 2015, section 3.2, equation 10.
     """
     source = WindowedSource(score, key, value, mask, projected_keys=projected_keys)
+    if isinstance(position, torch.Tensor) and may_look(position):
+        require(bool(position.isfinite().all()), "position must hold finite numbers, got infinite ones or NaN")
     return source.attend(query, position, half_width, sigma=sigma, need_weights=need_weights)
 
 
@@ -201,16 +208,16 @@ class _Rows:
         if flat.requires_grad and torch.is_grad_enabled():
             self._buffer = _Buffer()
             flat = _Open.apply(flat, self._buffer)
-        self._flat = flat
+        self.flat = flat
         self._first = torch.arange(0, flat.shape[0], n, device=flat.device).view(*self.batch, 1, 1)  # row 0 of each source
 
     def take(self, row: torch.Tensor) -> torch.Tensor:
         """``source[…, row, :]``: ``(…, m, w)`` → ``(…, m, w, d)``."""
         number = (self._first + row).flatten()
         if self._buffer is None:
-            taken = self._flat.index_select(0, number)
+            taken = self.flat.index_select(0, number)
         else:
-            taken = _Take.apply(self._flat, number, self._buffer)
+            taken = _Take.apply(self.flat, number, self._buffer)
         return taken.view(*row.shape, self.shape[-1])
 
 

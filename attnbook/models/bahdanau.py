@@ -52,12 +52,13 @@ class Bahdanau(nn.Module):
                  d_attention: int | None = None, unit: str = "gru", score: str = "additive",
                  readout: str = "maxout", dropout: float = 0.0) -> None:
         super().__init__()
-        self.source_size, self.target_size = check_positive("source_size", source_size), target_size
-        self.source_embedding = nn.Embedding(source_size, d_embed, padding_idx=0)
+        self.source_size, self.target_size = check_positive("source_size", source_size), check_positive("target_size", target_size)
+        self.source_embedding = nn.Embedding(source_size, check_positive("d_embed", d_embed), padding_idx=0)
         self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
         self.encoder = make_recurrent(unit, d_embed, hidden_size, bidirectional=True)
         self.bridge = nn.Linear(hidden_size, hidden_size)  # W_0
-        self.score = make_score(score, hidden_size, 2 * hidden_size, d_hidden=d_attention or hidden_size)
+        d_attention = check_positive("d_attention", hidden_size if d_attention is None else d_attention)
+        self.score = make_score(score, hidden_size, 2 * hidden_size, d_hidden=d_attention)
         self.cell = make_cell(unit, d_embed + 2 * hidden_size, hidden_size)
         self.readout = _readout(readout, hidden_size + d_embed + 2 * hidden_size, hidden_size, target_size)
         self.dropout = nn.Dropout(dropout)

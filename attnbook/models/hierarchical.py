@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ..mechanisms import DotScore, attend
-from ..mechanisms.errors import check_positive, require
+from ..mechanisms.errors import check_mask, check_positive, check_tensor, check_whole, require
 from .recurrent import make_recurrent, run_packed
 
 __all__ = ["AttentionPooling", "Classified", "HierarchicalAttention"]
@@ -35,19 +35,26 @@ class AttentionPooling(nn.Module):
         pooling: ``"attention"``, or ``"mean"``: equal weights for all real positions (the query is 0).
 
     Shapes: value ``(…, n, d_value)``, mask ``(…, n)`` → pooled ``(…, d_value)``, weights ``(…, n)``.
+
+    Raises:
+        ValueError: for an unknown pooling, sizes below 1, values of another width, a mask that is not boolean or does not fit.
+
     Source: Yang et al. 2016, equations 5 to 7 (words) and 8 to 10 (sentences).
     """
 
     def __init__(self, d_value: int, d_attention: int, *, pooling: str = "attention") -> None:
         super().__init__()
         require(pooling in ("attention", "mean"), f"pooling must be 'attention' or 'mean', got {pooling!r}")
-        self.key = nn.Linear(d_value, check_positive("d_attention", d_attention))  # W, b
+        self.key = nn.Linear(check_positive("d_value", d_value), check_positive("d_attention", d_attention))  # W, b
         # Small, so that the first weights are nearly equal.
         self.query = nn.Parameter(0.1 * torch.randn(d_attention)) if pooling == "attention" else None  # u
         self.score = DotScore()
 
     def forward(self, value: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Pool the real positions of ``value``; nothing real gives zeros."""
+        check_tensor("value", value, width=self.key.in_features)
+        require(mask is not None, "mask must be a boolean tensor (True = a real position), got None")
+        check_mask(mask, value.shape[:-1], axes="(…, positions)", true="a real position")
         key = self.key(value).tanh()  # (…, n, d_attention)
         query = key.new_zeros(key.shape[-1]) if self.query is None else self.query.to(key.dtype)
         pooled, weights = attend(self.score, query[None], key, value, mask.unsqueeze(-2))
@@ -128,10 +135,9 @@ class HierarchicalAttention(nn.Module):
                 "documents must be token ids (batch, sentences, words), at least one of each, got "
                 + (f"shape {tuple(documents.shape)} of {documents.dtype}" if isinstance(documents, torch.Tensor)
                    else type(documents).__name__))
-        require(isinstance(lengths, torch.Tensor) and lengths.shape == documents.shape[:2] and not lengths.is_floating_point(),
-                f"lengths must be whole numbers {tuple(documents.shape[:2])}, one a sentence of documents, got "
-                + (f"shape {tuple(lengths.shape)} of {lengths.dtype}" if isinstance(lengths, torch.Tensor)
-                   else type(lengths).__name__))
+        check_whole("lengths", lengths)
+        require(lengths.shape == documents.shape[:2], f"lengths must be whole numbers {tuple(documents.shape[:2])}, "
+                f"one a sentence of documents, got shape {tuple(lengths.shape)}")
         if documents.device.type == "cpu" and lengths.device.type == "cpu":  # on a GPU each look would stop the queue
             require(0 <= int(documents.min()) and int(documents.max()) < self.vocabulary_size,
                     f"documents must hold ids from 0 to {self.vocabulary_size - 1}, got {int(documents.min())} to "

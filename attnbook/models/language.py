@@ -43,7 +43,7 @@ class LSTMLanguageModel(nn.Module):
     def __init__(self, vocabulary_size: int, *, d_embed: int = 64, hidden_size: int = 128, dropout: float = 0.0) -> None:
         super().__init__()
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
-        self.embedding = nn.Embedding(vocabulary_size, d_embed, padding_idx=0)
+        self.embedding = nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0)
         self.layer = nn.LSTM(d_embed, check_positive("hidden_size", hidden_size), batch_first=True)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o
         self.dropout = nn.Dropout(dropout)

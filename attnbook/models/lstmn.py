@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ..mechanisms import AdditiveScore, attend, padding_mask
-from ..mechanisms.errors import check_positive, check_tensor, require
+from ..mechanisms.errors import check_lengths, check_positive, check_tensor, require
 from .language import check_text
 from .recurrent import Decoded
 
@@ -50,7 +50,8 @@ class LSTMNLayer(nn.Module):
         self.input_size = check_positive("input_size", input_size)
         self.hidden_size = check_positive("hidden_size", hidden_size)
         # The query is [x_t; h̃_{t−1}], so that the query projection is [W_x, W_h̃].
-        self.score = AdditiveScore(input_size + hidden_size, hidden_size, d_attention or hidden_size)
+        d_attention = check_positive("d_attention", hidden_size if d_attention is None else d_attention)
+        self.score = AdditiveScore(input_size + hidden_size, hidden_size, d_attention)
         self.input_gates = nn.Linear(input_size, 4 * hidden_size)  # i, f, o, ĉ: the columns of W that meet x_t, and b
         self.context_gates = nn.Linear(hidden_size, 4 * hidden_size, bias=False)  # the columns that meet h̃_t
 
@@ -100,7 +101,9 @@ class LSTMNLayer(nn.Module):
         require(inputs.dim() == 3 and inputs.shape[1] >= 1,
                 f"inputs must be (batch, n, {self.input_size}) with n ≥ 1, got shape {tuple(inputs.shape)}")
         batch, n, _ = inputs.shape
-        real = None if lengths is None else padding_mask(lengths.to(inputs.device), n)  # (batch, n)
+        if lengths is not None:
+            lengths = check_lengths(lengths, batch, "inputs").to(inputs.device)
+        real = None if lengths is None else padding_mask(lengths, n)  # (batch, n)
         gates = self.input_gates(inputs)  # one product for all steps: (batch, n, 4·hidden)
         tapes, rows = self.start(batch), []
         for t in range(n):
@@ -138,7 +141,7 @@ class LSTMN(nn.Module):
                  dropout: float = 0.0) -> None:
         super().__init__()
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
-        self.embedding = nn.Embedding(vocabulary_size, d_embed, padding_idx=0)
+        self.embedding = nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0)
         self.layer = LSTMNLayer(d_embed, hidden_size, d_attention)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o
         self.dropout = nn.Dropout(dropout)

@@ -78,10 +78,10 @@ class Luong(nn.Module):
                  half_width: int = 10, max_source: int = 100, input_feeding: bool = False, dropout: float = 0.0) -> None:
         super().__init__()
         require(attention in ATTENTIONS, f"attention must be one of {list(ATTENTIONS)}, got {attention!r}")
-        self.source_size, self.target_size = check_positive("source_size", source_size), target_size
+        self.source_size, self.target_size = check_positive("source_size", source_size), check_positive("target_size", target_size)
         self.attention, self.half_width = attention, check_positive("half_width", half_width)
         self.input_feeding = input_feeding
-        self.source_embedding = nn.Embedding(source_size, d_embed, padding_idx=0)
+        self.source_embedding = nn.Embedding(source_size, check_positive("d_embed", d_embed), padding_idx=0)
         self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
         layers = dict(num_layers=num_layers, dropout=dropout)
         self.encoder = make_recurrent(unit, d_embed, hidden_size, **layers)

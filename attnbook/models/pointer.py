@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..mechanisms import AdditiveScore, masked_softmax, padding_mask
-from ..mechanisms.errors import check_positive, check_tensor, require
+from ..mechanisms.errors import check_lengths, check_positive, check_tensor, require
 from .recurrent import Decoded, Step, make_recurrent, run_packed
 
 __all__ = ["Answers", "PointerMemory", "PointerNetwork"]
@@ -70,7 +70,8 @@ class PointerNetwork(nn.Module):
         self.start_input = nn.Parameter(torch.empty(d_embed).uniform_(-1, 1) / math.sqrt(d_embed))
         self.encoder = make_recurrent("lstm", d_embed, hidden_size)
         self.decoder = make_recurrent("lstm", d_embed, hidden_size)
-        self.score = AdditiveScore(hidden_size, hidden_size, d_attention or hidden_size)  # v, W_2 of queries, W_1 of keys
+        d_attention = check_positive("d_attention", hidden_size if d_attention is None else d_attention)
+        self.score = AdditiveScore(hidden_size, hidden_size, d_attention)  # v, W_2 of queries, W_1 of keys
         self.end_state = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) / math.sqrt(hidden_size)) if ends else None
 
     def encode(self, inputs: torch.Tensor, lengths: torch.Tensor) -> PointerMemory:
@@ -152,10 +153,7 @@ class PointerNetwork(nn.Module):
         check_tensor("inputs", inputs, width=self.d_input)
         require(inputs.dim() == 3 and inputs.shape[1] >= 1,
                 f"inputs must be (batch, n, {self.d_input}) with n ≥ 1, got shape {tuple(inputs.shape)}")
-        require(isinstance(lengths, torch.Tensor) and lengths.shape == inputs.shape[:1] and not lengths.is_floating_point(),
-                f"lengths must be a vector of {inputs.shape[0]} whole numbers, one a row of inputs, got "
-                + (f"shape {tuple(lengths.shape)} of {lengths.dtype}" if isinstance(lengths, torch.Tensor)
-                   else type(lengths).__name__))
+        check_lengths(lengths, inputs.shape[0], "inputs")
         require(len(lengths) >= 1 and int(lengths.min()) >= 1 and int(lengths.max()) <= inputs.shape[1],
                 f"lengths must lie in 1 … {inputs.shape[1]}, the width of inputs, got {lengths.tolist()}")
 

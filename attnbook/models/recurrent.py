@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ..mechanisms.errors import check_positive, require
+from ..mechanisms.errors import check_lengths, check_positive, require
 
 __all__ = ["Decoded", "Step", "UNITS", "check_source", "check_target", "make_cell", "make_recurrent", "reverse_padded",
            "run_packed"]
@@ -54,9 +54,7 @@ def make_cell(unit: str, input_size: int, hidden_size: int) -> nn.RNNCellBase:
 def check_source(source: torch.Tensor, lengths: torch.Tensor, vocabulary_size: int) -> None:
     """Raise ``ValueError`` unless ``source (batch, n)`` and ``lengths (batch,)`` are a batch of non-empty sources."""
     _check_ids("source", source, vocabulary_size)
-    require(isinstance(lengths, torch.Tensor) and lengths.shape == source.shape[:1],
-            f"lengths must be a vector of {source.shape[0]} whole numbers, one a row of source, got "
-            + (f"shape {tuple(lengths.shape)}" if isinstance(lengths, torch.Tensor) else type(lengths).__name__))
+    check_lengths(lengths, source.shape[0], "source")
     if lengths.device.type == "cpu":  # on a GPU the look at the values would stop the queue at every batch
         require(int(lengths.min()) >= 1, f"every source must have at least one token, got lengths {lengths.tolist()}")
         require(int(lengths.max()) <= source.shape[1],

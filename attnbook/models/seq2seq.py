@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ..mechanisms.errors import check_positive
 from .recurrent import Decoded, Step, check_source, check_target, make_recurrent, reverse_padded, run_packed
 
 __all__ = ["Seq2Seq", "Summary"]
@@ -48,10 +49,10 @@ class Seq2Seq(nn.Module):
                  unit: str = "gru", num_layers: int = 1, context_every_step: bool = False,
                  reverse_source: bool = False, dropout: float = 0.0) -> None:
         super().__init__()
-        self.source_size, self.target_size = source_size, target_size
+        self.source_size, self.target_size = check_positive("source_size", source_size), check_positive("target_size", target_size)
         self.context_every_step, self.reverse_source = context_every_step, reverse_source
         d_context = hidden_size if context_every_step else 0
-        self.source_embedding = nn.Embedding(source_size, d_embed, padding_idx=0)
+        self.source_embedding = nn.Embedding(source_size, check_positive("d_embed", d_embed), padding_idx=0)
         self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
         self.encoder = make_recurrent(unit, d_embed, hidden_size, num_layers=num_layers, dropout=dropout)
         self.decoder = make_recurrent(unit, d_embed + d_context, hidden_size, num_layers=num_layers, dropout=dropout)

@@ -76,7 +76,9 @@ class Transformer(nn.Module):
         parts = paper_parts() if parts is None else parts
         self.source_size = check_positive("source_size", source_size)
         self.target_size = check_positive("target_size", target_size)
-        above, below = num_layers if isinstance(num_layers, tuple) else (num_layers, num_layers)
+        pair = num_layers if isinstance(num_layers, tuple) else (num_layers, num_layers)
+        require(len(pair) == 2, f"num_layers must be a whole number or a pair of them, for encoder and decoder, got {num_layers!r}")
+        above, below = pair
         self.source_embedding, self.source_positions = parts.embedding(source_size), parts.positions()
         self.target_embedding, self.target_positions = parts.embedding(target_size), parts.positions()
         self.dropout = parts.dropout()

@@ -133,8 +133,8 @@ def paper_parts(d_model: int = 512, num_heads: int = 8, d_feed_forward: int = 20
         final_norm: what a stack ends with; when not given, a norm if the wiring leaves a sum, else nothing.
             (``torch.nn.Transformer`` always has one, in post-norm too.)
 
-    Raises:
-        ValueError: for sizes below 1, an odd ``d_model``, or one that does not divide by ``num_heads``.
+    Sizes that do not fit raise ``ValueError`` when a module is made of them, not here, where a part may still be replaced: those
+    below 1, an odd ``d_model``, or one that does not divide by ``num_heads``.
 
     Source: Vaswani et al. 2017, section 3 and 5.4.
     """

@@ -105,7 +105,8 @@ class FunnelEncoder(Encoder):
 
     Args:
         layers, norm: as in :class:`~attnbook.models.transformer_layers.Encoder`.
-        groups: number of groups; the first ones get the blocks that do not divide.
+        groups: number of groups G; of N blocks the k-th group ends behind block ``round(k N / G)``, a half rounded to the even
+            number.
 
     Shapes: x ``(batch, n, d)``, mask ``(batch, 1, n)`` or None → :class:`Stacked` with ``⌈n / 2^{groups − 1}⌉`` positions and the mask
     of these: a shorter position may be attended to if one of its two may.

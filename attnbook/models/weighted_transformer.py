@@ -48,7 +48,10 @@ class BranchedAttention(MultiHeadAttention):
 
 def _branched(attention: nn.Module, feed_forward: nn.Module) -> BranchedAttention:
     require(type(attention) is MultiHeadAttention, f"attention must be a MultiHeadAttention to be cut into branches, got {type(attention).__name__}")
-    branched = BranchedAttention(feed_forward, attention.d_model, attention.num_heads, bias=attention.query_projection.bias is not None)
+    branched = BranchedAttention(
+        feed_forward, attention.d_model, attention.num_heads, d_query=attention.query_width, d_key=attention.key_width,
+        d_value=attention.value_width, d_head=attention.d_head, d_head_value=attention.d_head_value, score=attention.score,
+        bias=attention.query_projection.bias is not None)
     branched.dropout = attention.dropout
     return branched
 
@@ -57,7 +60,7 @@ class WeightedEncoderLayer(nn.Module):
     """A block of one sublayer: :class:`BranchedAttention` over the positions themselves.
 
     Takes what :class:`~attnbook.models.transformer_layers.EncoderLayer` takes, so that it can be ``Parts.encoder_layer``; of the
-    attention it takes the sizes.
+    attention it takes the sizes, the score and the dropout.
     """
 
     def __init__(self, attention: nn.Module, feed_forward: nn.Module, wiring: Callable[[], Wiring]) -> None:

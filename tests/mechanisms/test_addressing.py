@@ -103,6 +103,14 @@ def test_a_positive_shift_moves_to_higher_slots_and_around_the_end():
     assert A.shift(here, torch.ones(1, 5, 5, dtype=torch.float64) / 5).allclose(torch.full((1, 5, 5), 0.2, dtype=torch.float64))
 
 
+def test_a_kernel_of_one_shift_moves_nothing():
+    p = problem()
+    alone = torch.ones(B, H, 1, dtype=torch.float64)
+    torch.testing.assert_close(A.shift(p["previous"], alone), p["previous"], **EXACT)
+    found = addressed({**p, "kernel": alone})
+    torch.testing.assert_close(found.shifted, found.gated, **EXACT)
+
+
 def test_a_scalar_shift_is_the_paper_s_example():
     kernel = A.uniform_shift(torch.tensor(6.7, dtype=torch.float64), 8)
     assert kernel[8 + 6].item() == pytest.approx(0.3) and kernel[8 + 7].item() == pytest.approx(0.7)
@@ -267,6 +275,12 @@ P = problem()
     (lambda: A.uniform_shift(torch.tensor(0.5), 0), "shift_range must be a whole number of at least 1"),
     (lambda: A.sharpen(P["previous"], P["gamma"] - 1.2), "gamma must be at least 1"),
     (lambda: A.sharpen(P["previous"], P["gamma"][:, 1:]), "gamma must hold one number a head"),
+    (lambda: A.read(P["memory"], P["previous"].repeat(3, 1, 1)), r"memory and weights must have leading .* broadcast, got \(2,\) and \(6,\)"),
+    (lambda: A.write(P["memory"], P["previous"], P["erase"], P["add"].repeat(3, 1, 1)), "memory, weights, erase and add must have leading"),
+    (lambda: A.content_weights(P["key"], P["strength"].repeat(3, 1), P["memory"]), "memory, key and strength must have leading"),
+    (lambda: A.interpolate(P["previous"], P["previous"].repeat(3, 1, 1), P["gate"]), "content, previous and gate must have leading"),
+    (lambda: A.shift(P["previous"], P["kernel"].repeat(3, 1, 1)), "weights and kernel must have leading"),
+    (lambda: A.sharpen(P["previous"], P["gamma"].repeat(3, 1)), "weights and gamma must have leading"),
 ])
 def test_bad_arguments_are_named(call, said):
     with pytest.raises(ValueError, match=said):

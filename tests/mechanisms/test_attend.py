@@ -313,9 +313,41 @@ def test_known_wrong_attention_is_told_apart_by_the_oracle(mistake, problem):
     (lambda a: a.update(query=a["query"][..., :5]), "one width, got 5 and 6"),
     (lambda a: a.update(key=torch.cat([a["key"]] * 2)[:3], value=torch.cat([a["value"]] * 2)[:3], mask=None),
      "leading dimensions that broadcast"),
+    (lambda a: a.update(score="dot"), "score must be a Score, got str"),
+    (lambda a: a.update(score=DotScore), "score must be a Score, got the class DotScore"),
+    (lambda a: a.update(query=a["query"].float()), "one dtype, got torch.float32, torch.float64 and torch.float64"),
+    (lambda a: a.update(value=a["value"].bfloat16()), "one dtype, got torch.float64, torch.float64 and torch.bfloat16"),
+    (lambda a: a.update(projected_keys=a["key"].float()), "one dtype, got torch.float64, torch.float32 and torch.float64"),
+    (lambda a: a.update(projected_keys=a["key"].tolist()), "projected_keys must be a tensor"),
 ])
-def test_bad_input_is_named(problem, change, words):
-    arguments = dict(zip(("query", "key", "value", "mask"), problem))
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_bad_input_is_named(problem, change, words, need_weights):
+    arguments = dict(zip(("query", "key", "value", "mask"), problem), score=DotScore())
     change(arguments)
     with pytest.raises(ValueError, match=words):
-        attend(DotScore(), **arguments)
+        attend(**arguments, need_weights=need_weights)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_autocast_brings_several_dtypes_to_one(problem, need_weights):
+    query, key, value, mask = problem
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = attend(DotScore(), query.float(), key.bfloat16(), value.bfloat16(), mask, need_weights=need_weights).context
+        plain = attend(DotScore(), query.bfloat16(), key.bfloat16(), value.bfloat16(), mask, need_weights=need_weights).context
+    torch.testing.assert_close(mixed, plain, atol=0.02, rtol=0.02)
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_projected_keys_of_another_shape_are_named(score, problem, need_weights, small, monkeypatch):
+    if not small:
+        monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
+    query, key, value, mask = problem
+    projected = score.project_keys(key).detach()
+    width = projected.shape[-1]
+    for other in (projected[:, :3], torch.cat([projected, projected], dim=-2), projected[:1], projected[0]):
+        with pytest.raises(ValueError, match=r"projected_keys must have a row for each key, \(2, 7, width\)"):
+            attend(score, query, key, value, mask, need_weights=need_weights, projected_keys=other)
+    for other in (projected[..., :1], torch.cat([projected, projected], dim=-1)):
+        with pytest.raises(ValueError, match=f"projected_keys must have width {width}"):
+            attend(score, query, key, value, mask, need_weights=need_weights, projected_keys=other)

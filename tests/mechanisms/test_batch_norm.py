@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from attnbook import padding_mask, paper_parts
-from attnbook.mechanisms.norms import BatchNorm
+from attnbook.mechanisms.norms import BatchNorm, LayerNorm
 
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 
@@ -68,11 +68,19 @@ def test_it_is_a_norm_for_a_block():
     assert half.dtype == torch.bfloat16
 
 
+def test_a_whole_number_is_a_number():
+    made = BatchNorm(8, 0, 1)
+    made(x := torch.randn(3, 4, 8))
+    torch.testing.assert_close(made.running_mean, x.mean((0, 1)))
+    torch.testing.assert_close(LayerNorm(8, 0)(x), LayerNorm(8, 0.0)(x), atol=0, rtol=0)
+
+
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: BatchNorm(5)(torch.randn(1, 5)), "two positions that count at least while training, got 1"),
     (lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.zeros(2, 3, dtype=torch.bool)), "got 0"),
     (lambda: BatchNorm(5)(torch.randn(2, 3, 4)), "must have width 5"),
     (lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 3)), "mask must be a boolean tensor"),
+    (lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 4) > 0), r"to \(…, positions\) = \(2, 3\), got shape \(2, 4\)$"),
     (lambda: BatchNorm(5, momentum=2.0), "momentum must be a number from 0 to 1"),
 ])
 def test_wrong_arguments_are_named(call, words):

@@ -182,6 +182,18 @@ def test_known_wrong_masks_let_the_future_in(wrong):
     assert leaks(made)
 
 
+def test_a_head_that_sees_half_of_a_stretch_sees_nothing_of_it_whatever_the_others_see():
+    made, x = compressed(2, 2), torch.randn(1, 4, D, dtype=torch.float64)
+    halves = torch.tensor([[True, False, False, True], [False, True, True, False], [True, False, True, False]])[:, None].repeat(1, 4, 1)
+    found = made(x, mask=halves[None])
+    assert found.weights.abs().max() == 0 and found.context.abs().max() == 0
+    halves[1, 2] = True  # all of both stretches, for one query in one head
+    found = made(x, mask=halves[None])
+    assert (found.weights != 0).any(-1).nonzero().tolist() == [[0, 1, 2]]
+    assert (found.context != 0).any(-1).tolist() == [[False, False, True, False]]
+    assert made(x[:, :1], mask=torch.ones(1, H, 1, 1, dtype=torch.bool)).context.abs().max() == 0  # no stretch at all
+
+
 def test_compressed_errors_name_the_argument():
     with pytest.raises(ValueError, match="stride"):
         MemoryCompressedAttention(D, H, kernel_size=2, stride=3)

@@ -205,12 +205,24 @@ def test_copies_leave_the_last_pass_behind_and_bfloat16_works():
         assert again.balance is None and again.counts is None and set(again.state_dict()) == set(made.state_dict())
 
 
+@pytest.mark.parametrize("kind", [MixtureOfExperts, Switch])
+def test_an_empty_batch_has_a_balance_of_zero(kind):
+    made = mixture(kind=kind)
+    x = inputs(n=0)
+    y = made(x)
+    assert y.shape == x.shape and balance_loss(made).item() == 0
+    (y.sum() + balance_loss(made)).backward()
+    assert all(p.grad is None or (p.grad == 0).all() for p in made.parameters())
+
+
 def test_errors_name_the_argument():
     def expert():
         return FeedForward(D, 5)
 
     for kind, options, word in ((MixtureOfExperts, {"k": 5}, "k must"), (MixtureOfExperts, {"load_weight": -1}, "load_weight"),
-                                (Switch, {"capacity_factor": 0}, "capacity_factor"), (Switch, {"balance_weight": -1}, "balance_weight")):
+                                (Switch, {"capacity_factor": 0}, "capacity_factor"),
+                                (Switch, {"capacity_factor": math.inf}, "capacity_factor must be a number above 0, or None for no limit, got inf"),
+                                (Switch, {"balance_weight": -1}, "balance_weight")):
         with pytest.raises(ValueError, match=word):
             kind(D, E, expert, **options)
     with pytest.raises(ValueError, match="num_experts"):

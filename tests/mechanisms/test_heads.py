@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnbook import AdditiveScore, GeneralScore, MultiHeadAttention, ScaledDotScore, causal_mask, padding_mask
+from attnbook import (AdditiveScore, GeneralScore, LinformerAttention, LocalAttention, MemoryCompressedAttention, MultiHeadAttention,
+                      RelativeMultiHeadAttention, ScaledDotScore, causal_mask, padding_mask)
+from attnbook.mechanisms.synthesizer import SynthesizerAttention
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 B, M, N, D, H = 2, 4, 7, 12, 3
@@ -345,6 +347,32 @@ def test_known_wrong_layers_are_told_apart_by_the_oracle(mistake):
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call(torch.randn(2, 4, 12))
+
+
+OTHERS = {
+    "local": lambda: LocalAttention(D, H, block_length=3),
+    "compressed": lambda: MemoryCompressedAttention(D, H),
+    "linformer": lambda: LinformerAttention(D, H, length=N, rank=4),
+    "relative": lambda: RelativeMultiHeadAttention(D, H, max_distance=2),
+    "random synthesizer": lambda: SynthesizerAttention(D, H, length=N, kind="random"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_values_of_another_number_are_named_in_every_kind(kind):
+    _, key, value = tensors()
+    with pytest.raises(ValueError, match=r"value must have as many positions as key \(7\), got shape \(2, 6, 12\)"):
+        OTHERS[kind]().double()(key, key, value[:, 1:])
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_mask_may_have_fewer_dimensions_in_every_kind(kind, allowed):
+    made, x = OTHERS[kind]().double(), tensors()[1]
+    whole = made(x, mask=torch.full((1, N), allowed))
+    for mask in (torch.tensor(allowed), torch.full((1,), allowed), torch.full((N,), allowed)):
+        for found, expected in zip(made(x, mask=mask), whole):
+            torch.testing.assert_close(found, expected, **EXACT)
 
 
 def test_the_default_score_is_scaled_dot_and_the_paper_s_layer_has_no_bias():

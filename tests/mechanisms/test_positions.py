@@ -62,6 +62,7 @@ def test_an_offset_is_a_later_part_and_may_differ_by_row(make):
     torch.testing.assert_close(positions(x, 7), x + table[7:12], **EXACT)
     torch.testing.assert_close(positions(x, torch.tensor([0, 9, 25])), x + torch.stack([table[:5], table[9:14], table[25:]]), **EXACT)
     torch.testing.assert_close(positions(x[0], 2), x[0] + table[2:7], **EXACT)
+    assert positions(x[:0], torch.tensor([], dtype=torch.long)).shape == (0, 5, 6)
     torch.testing.assert_close(copy.deepcopy(positions)(x, 7), x + table[7:12], **EXACT)
 
 
@@ -122,6 +123,10 @@ def test_sines_and_cosines_in_halves_are_another_order_of_columns():
     (lambda: SinusoidalPositions(4)(torch.zeros(2, 2, 4), torch.tensor([1])), "one for each row of x"),
     (lambda: LearnedPositions(4, 4)(torch.zeros(1, 5, 4)), "before position max_length = 4, got position 4"),
     (lambda: LearnedPositions(4, 4)(torch.zeros(2, 2, 4), torch.tensor([0, 3])), "max_length = 4, got position 4"),
+    *((lambda kind=kind: kind()(torch.zeros(2, 2, 4), torch.tensor([3, -1])), r"offset must be whole numbers of at least 0, got \[3, -1\]")
+      for kind in (lambda: SinusoidalPositions(4), lambda: LearnedPositions(9, 4))),
+    (lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), torch.tensor([True, False])), "offset must be a tensor of whole numbers, got torch.bool"),
+    (lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), True), "offset must be a whole number of at least 0, got True"),
     (lambda: LearnedPositions(0, 4), "max_length must be"),
 ])
 def test_bad_input_is_named(call, words):

@@ -129,6 +129,18 @@ def test_content_of_a_zero_vector_is_zero_with_finite_gradient():
     assert torch.isfinite(query.grad).all()
 
 
+@pytest.mark.parametrize("size", [1e-4, 1.0, 200.0, 6e4])
+def test_content_in_half_precision_is_the_cosine_whatever_the_length(size):
+    g = torch.Generator().manual_seed(0)
+    query, key = (size * torch.rand(1, n, 4, generator=g) for n in (2, 3))
+    half = ContentScore()(query.half().requires_grad_(), key.half())
+    torch.testing.assert_close(half.float(), ContentScore()(query, key), atol=2e-3, rtol=0)
+    zero = torch.zeros(1, 1, 4, dtype=torch.float16, requires_grad=True)
+    found = ContentScore()(zero, key.half())
+    found.sum().backward()
+    assert (found == 0).all() and torch.isfinite(zero.grad).all() and (zero.grad != 0).all()
+
+
 def test_scaled_dot_has_variance_one_where_dot_has_variance_d():
     g = torch.Generator().manual_seed(0)
     q, k = torch.randn(1, 400, 256, generator=g), torch.randn(1, 400, 256, generator=g)

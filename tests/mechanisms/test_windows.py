@@ -274,6 +274,8 @@ def test_far_positions_are_exact_under_autocast():
         position = predict(query, torch.tensor([n]))
         out = attend_window(attnbook.DotScore(), query, torch.randn(1, n, WIDTH), position, 3, sigma=1.5)
     assert torch.equal(position, plain) and (position != position.round()).any()
+    half = predict.bfloat16()(query.bfloat16(), torch.tensor([n]))  # from weights of eight bits, no coarser than those
+    assert half.dtype == torch.float32 and (half != half.bfloat16().float()).all()
     assert (out.weights.argmax(-1) - position).abs().max() <= 3.5 and torch.isfinite(out.context).all()
 
 
@@ -332,14 +334,23 @@ BAD = [
     (dict(key=torch.zeros(2, 7, WIDTH + 1)), "one width"),
     (dict(value=torch.zeros(2, 6, 3)), r"value must have as many positions as key \(7\)"),
     (dict(mask=torch.ones(2, 7)), "mask must be a boolean tensor"),
+    (dict(position=torch.tensor([0.0, math.nan, 1.0])), "position must hold finite numbers"),
+    (dict(position=torch.zeros(2, 3, dtype=torch.complex64)), "position must be a tensor .* of torch.complex64"),
+    (dict(projected_keys=torch.zeros(2, 5, WIDTH)), r"projected_keys must have a row for each key, \(2, 7, width\)"),
+    (dict(projected_keys=torch.zeros(2, 7, 3)), f"projected_keys must have width {WIDTH}"),
+    (dict(value=torch.zeros(2, 7, 3).double()), "query, key and value must have one dtype"),
+    (dict(score="dot"), "score must be a Score, got str"),
     (dict(mask=torch.ones(2, 7, dtype=torch.bool)), "needs a dimension for the queries"),
 ]
 
 
 @pytest.mark.parametrize(("change", "words"), BAD)
 def test_bad_input_is_named(change, words):
-    arguments = dict(query=torch.zeros(2, 3, WIDTH), key=torch.zeros(2, 7, WIDTH), position=torch.zeros(2, 3), half_width=2)
+    arguments = dict(score=attnbook.DotScore(), query=torch.zeros(2, 3, WIDTH), key=torch.zeros(2, 7, WIDTH), position=torch.zeros(2, 3),
+                     half_width=2)
     with pytest.raises(ValueError, match=words):
-        attend_window(attnbook.DotScore(), **{**arguments, **change})
+        attend_window(**{**arguments, **change})
     with pytest.raises(ValueError, match="d_query must be a whole number"):
         PredictedPosition(0)
+    with pytest.raises(ValueError, match="lengths must be a tensor of whole numbers, got list"):
+        PredictedPosition(WIDTH)(torch.zeros(2, 3, WIDTH), [7, 5])

@@ -237,6 +237,7 @@ def test_a_gpu_gives_what_the_cpu_gives():
     (lambda m: m(TOKENS + 8), "ids from 0 to 7, got 8"),
     (lambda m: m(TOKENS[:, :0]), "token ids"),
     (lambda m: m(TOKENS, LENGTHS[:2]), "lengths must be a vector of 3"),
+    (lambda m: m(TOKENS, LENGTHS.float()), "lengths must be a vector of 3 whole numbers.*float32"),
     (lambda m: m(TOKENS, LENGTHS - 1), "at least one token, got lengths"),
     (lambda m: m(TOKENS, LENGTHS + 1), "at most the width of source, 6, got 7"),
 ])
@@ -249,6 +250,10 @@ def test_bad_input_is_named(kind, call, words):
     (lambda: LSTMN(8, hidden_size=0), "hidden_size must be a whole number of at least 1, got 0"),
     (lambda: LSTMLanguageModel(8, hidden_size=0), "hidden_size must be a whole number of at least 1, got 0"),
     (lambda: LSTMN(0), "vocabulary_size must be a whole number"),
+    (lambda: LSTMN(8, d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
+    (lambda: LSTMLanguageModel(8, d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
+    (lambda: LSTMN(8, d_attention=0), "d_attention must be a whole number of at least 1, got 0"),
+    (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X), [3, 2]), "lengths must be a vector of 2 whole numbers.*got list"),
     (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X + 1)), "inputs must have width 3"),
     (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(3, D_X)), r"inputs must be \(batch, n, 3\)"),
 ])

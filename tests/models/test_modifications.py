@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attnbook import FeedForward, MultiHeadAttention, PreNorm, Transformer, causal_mask, padding_mask, paper_parts
+from attnbook import FeedForward, GeneralScore, MultiHeadAttention, PreNorm, Transformer, causal_mask, padding_mask, paper_parts
 from attnbook.mechanisms import PostNorm, Wiring
 from attnbook.mechanisms.convolution import DynamicConvolution, LightweightConvolution
 from attnbook.mechanisms.dropout import Dropout
@@ -222,6 +222,11 @@ def test_weighted_blocks_have_one_sublayer_less():
     attention, network = MultiHeadAttention(D, H), FeedForward(D, FF)
     layer, x = randomised(WeightedEncoderLayer(attention, network, wire())), x_of()
     torch.testing.assert_close(layer(x).x, x + layer.attention(layer.around_attention.norm(x)).context, **EXACT)
+    own = MultiHeadAttention(D, H, d_head=5, d_head_value=3, score=GeneralScore(5, 5))
+    cross = MultiHeadAttention(D, H, d_key=7, d_value=9)
+    encoder, decoder = WeightedEncoderLayer(own, network, wire()).attention, WeightedDecoderLayer(own, cross, network, wire()).cross_attention
+    assert encoder.score is own.score and (encoder.d_head, encoder.d_head_value) == (5, 3)
+    assert (decoder.key_width, decoder.value_width) == (7, 9)
     with pytest.raises(ValueError, match="attention must be a MultiHeadAttention to be cut into branches, got LightweightConvolution"):
         WeightedEncoderLayer(LightweightConvolution(D, H, 3), network, wire())
 

@@ -219,6 +219,7 @@ def test_it_learns_to_sort_what_a_pointer_one_position_off_does_not():
     (dict(inputs=torch.zeros(3, 0, 2, dtype=torch.float64)), "inputs must be .* with n ≥ 1"),
     (dict(lengths=torch.tensor([5, 3])), "lengths must be a vector of 3 whole numbers"),
     (dict(lengths=torch.tensor([5.0, 3.0, 4.0])), "lengths must be a vector of 3 whole numbers"),
+    (dict(lengths=torch.ones(3, dtype=torch.bool)), "lengths must be a vector of 3 whole numbers"),
     (dict(lengths=torch.tensor([5, 0, 4])), "lengths must lie in 1 … 5"),
     (dict(lengths=torch.tensor([6, 3, 4])), "lengths must lie in 1 … 5"),
     (dict(targets=ONCE[:2]), r"targets must be positions \(3, m\)"),
@@ -243,7 +244,7 @@ def test_nothing_but_padding_stands_behind_an_end(row):
 
 
 @pytest.mark.parametrize("sizes, message", [(dict(d_input=0), "d_input"), (dict(hidden_size=0), "hidden_size"), (dict(d_embed=0), "d_embed"),
-                                            (dict(d_attention=-1), "d_hidden")])
+                                            (dict(d_attention=-1), "d_attention"), (dict(d_attention=0), "d_attention")])
 def test_sizes_below_one_are_named(sizes, message):
     with pytest.raises(ValueError, match=message):
         PointerNetwork(**{"d_input": 2, "ends": True, **sizes})

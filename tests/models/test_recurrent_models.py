@@ -193,6 +193,8 @@ BAD = [
     (lambda m: m(SOURCE, torch.tensor([6, 0, 1]), TARGET), "at least one token, got lengths"),
     (lambda m: m(SOURCE, torch.tensor([7, 3, 1]), TARGET), "at most the width of source, 6, got 7"),
     (lambda m: m(SOURCE, LENGTHS[:2], TARGET), "lengths must be a vector of 3"),
+    (lambda m: m(SOURCE, LENGTHS.float(), TARGET), r"lengths must be a vector of 3 whole numbers, one a row of source, .* of torch.float32"),
+    (lambda m: m(SOURCE, LENGTHS > 0, TARGET), r"lengths must be a vector of 3 whole numbers.*torch.bool"),
     (lambda m: m(SOURCE[:, :0], LENGTHS, TARGET), "source must be token ids"),
     (lambda m: m(SOURCE.float(), LENGTHS, TARGET), "source must be token ids.*float32"),
     (lambda m: m(SOURCE + 5, LENGTHS, TARGET), "source must hold ids from 0 to 7, got 5 to 12"),
@@ -211,10 +213,16 @@ def test_bad_input_is_named(kind, call, words):
 @pytest.mark.parametrize(("options", "words"), [
     (dict(unit="GRU"), "unit must be one of .*'gru'.*, got 'GRU'"),
     (dict(hidden_size=0), "hidden_size must be a whole number of at least 1, got 0"),
+    (dict(d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
+    (dict(source_size=0), "source_size must be a whole number of at least 1, got 0"),
+    (dict(target_size=0), "target_size must be a whole number of at least 1, got 0"),
+    (dict(target_size=-1), "target_size must be a whole number of at least 1, got -1"),
 ])
 def test_bad_options_are_named(options, words):
     for kind in (Seq2Seq, Bahdanau):
         with pytest.raises(ValueError, match=words):
-            kind(8, 7, **options)
+            kind(**{"source_size": 8, "target_size": 7, **options})
+    with pytest.raises(ValueError, match="d_attention must be a whole number of at least 1, got 0"):
+        Bahdanau(8, 7, d_attention=0)
     with pytest.raises(ValueError, match="readout must be"):
         Bahdanau(8, 7, readout="softmax")
