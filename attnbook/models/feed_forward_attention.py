@@ -65,15 +65,9 @@ class FeedForwardAttention(nn.Module):
     def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> Regressed:
         """Pool sequences ``(batch, n, d_input)`` of true ``lengths (batch,)`` and read one number from each."""
         check_tensor("inputs", inputs, width=self.embed.in_features)
-<<<<<<< HEAD
         require(inputs.dim() == 3 and len(inputs) >= 1,
                 f"inputs must be (batch, n, {self.embed.in_features}) with batch ≥ 1, got shape {tuple(inputs.shape)}")
-        require(isinstance(lengths, torch.Tensor) and lengths.shape == inputs.shape[:1],
-                f"lengths must be a vector of {inputs.shape[0]} whole numbers, one a row of inputs")
-=======
-        require(inputs.dim() == 3, f"inputs must be (batch, n, {self.embed.in_features}), got shape {tuple(inputs.shape)}")
         check_lengths(lengths, inputs.shape[0], "inputs")
->>>>>>> 266b97b3cb08cb8e3c0a59d0a58aee6e172f14b0
         if lengths.device.type == "cpu":
             require(int(lengths.min()) >= 1, f"every sequence must have at least one position, got lengths {lengths.tolist()}")
         h = F.leaky_relu_(self.embed(inputs))  # (batch, n, D); in place: the largest tensor here
