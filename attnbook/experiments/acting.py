@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from ..tasks.gittins import finite_horizon_index
 from ..tasks.planners import PSRL, PlansInTheMean
 from ..tasks.worlds import Policy, Worlds, estimate, play
 from ..training import cosine_decay, fit, save_model
-from ..training.policy_gradient import Acting, Lives, PolicyGradient
+from ..training.policy_gradient import Acting, ClippedPolicyGradient, Lives, PolicyGradient
 
 __all__ = ["bandit_policies", "bandits", "chances_played", "fractions", "make_agent", "process_policies", "processes",
            "returns_of", "train"]
@@ -51,11 +52,14 @@ def returns_of(length: int, discount: float = 1.0) -> float:
 
 
 def train(agent, worlds: Worlds, *, steps: int, batch: int, learning_rate: float, entropy: float, trace: float, discount: float = 1.0,
-          seed: int = 0, progress: bool = True, device=None):
-    """Train an agent in place; returns the history of `fit` and the mean reward of a life at each step."""
+          reuse: int = 0, seed: int = 0, progress: bool = True, device=None):
+    """Train an agent in place; returns the history of `fit` and the mean reward of a life for each batch that was played.
+
+    ``reuse``: updates with one batch, by the clipped policy gradient; 0: the plain one, a batch an update.
+    """
+    kind = partial(ClippedPolicyGradient, reuse=reuse) if reuse else PolicyGradient
     # The value term is measured in units of the largest return, so that its size does not depend on the length.
-    learn = PolicyGradient(worlds, steps=steps, entropy=entropy, trace=trace, discount=discount,
-                           value_weight=5 / returns_of(worlds.length, discount) ** 2)
+    learn = kind(worlds, steps=steps, entropy=entropy, trace=trace, discount=discount, value_weight=5 / returns_of(worlds.length, discount) ** 2)
     history = fit(agent, Lives(batch, seed), learn, steps=steps, learning_rate=learning_rate, progress=progress, seed=seed,
                   schedule=cosine_decay(steps, min(50, steps // 10)), device=device)
     return history, learn.rewards
@@ -115,11 +119,13 @@ def _file(folder: Path, checkpoint: str) -> Path | None:
 
 def bandits(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), pulls: int = 10, arms: int = 5, kind: str = "snail",
             width: int = 32, filters: int = 16, heads: int = 2, steps: int = 1500, batch: int = 256, learning_rate: float = 5e-3,
-            entropy: float = 0.02, trace: float = 0.5, discount: float = 1.0, count: int = 20_000, checkpoint: str = "") -> dict:
+            entropy: float = 0.02, trace: float = 0.5, discount: float = 1.0, reuse: int = 0, count: int = 20_000,
+            checkpoint: str = "") -> dict:
     """An agent trained on bandits, tested in ``count`` new ones beside the policies of :func:`bandit_policies`."""
     worlds = Bandits(arms, pulls, device)
     agent, figures = _learned(worlds, kind, dict(width=width, filters=filters, heads=heads), seed=seed, device=device, steps=steps, batch=batch,
-                              learning_rate=learning_rate, entropy=entropy, trace=trace, discount=discount, path=_file(folder, checkpoint))
+                              learning_rate=learning_rate, entropy=entropy, trace=trace, discount=discount, reuse=reuse,
+                              path=_file(folder, checkpoint))
     tested: dict[str, Policy] = {"agent": Acting(agent), "agent, most probable arm": Acting(agent, greedy=True), **bandit_policies(pulls)}
     earned = {name: estimate(play(worlds, policy, seed=TEST_SEED, count=count, keep_inputs=False).rewards.sum(1)) for name, policy in tested.items()}
     return {"test": {name: {"reward": round(e.mean, 4), "half_width": round(e.half_width, 4)} for name, e in earned.items()}, **figures}

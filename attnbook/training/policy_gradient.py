@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import torch
 
+from ..mechanisms.errors import check_positive
 from ..tasks.worlds import Worlds, play
 
-__all__ = ["Acting", "Life", "Lives", "PolicyGradient", "advantages", "policy_loss"]
+__all__ = ["Acting", "ClippedPolicyGradient", "Life", "Lives", "PolicyGradient", "advantages", "clipped_policy_loss", "policy_loss"]
 
 
 class Life(NamedTuple):
@@ -127,6 +128,43 @@ def policy_loss(logits: torch.Tensor, values: torch.Tensor, actions: torch.Tenso
     return (-gains * chosen + value_weight * misses - entropy_weight * entropy).sum(1)
 
 
+def clipped_policy_loss(logits: torch.Tensor, values: torch.Tensor, actions: torch.Tensor, before: torch.Tensor, gains: torch.Tensor,
+                        returns: torch.Tensor, *, clip: float = 0.2, value_weight: float = 0.5,
+                        entropy_weight: torch.Tensor | float = 0.0) -> torch.Tensor:
+    """The loss of each world for choices that an earlier policy made, which gains nothing by going far from it.
+
+    ``L = Σ_t [ −min(ρ_t A_t, clip(ρ_t, 1 − ε, 1 + ε) A_t) + c_v (V_t − R_t)² − c_e H(π(· | x_{≤t})) ]``,
+    ``ρ_t = π(a_t | x_{≤t}) / π_before(a_t | x_{≤t})``
+
+    Where π is still the earlier policy, ρ = 1 and the gradient is that of :func:`policy_loss`.
+
+    Args:
+        logits, values, actions: of the policy as it is now, and what was done, as in :func:`policy_loss`.
+        before: log π_before(a_t | x_{≤t}), ``(B, T)``.
+        gains, returns: A and R, ``(B, T)``, constants.
+        clip: ε, above 0.
+        value_weight, entropy_weight: c_v and c_e.
+
+    Returns:
+        ``(B,)``.
+
+    Raises:
+        ValueError: for shapes that do not fit, or an ε that is not above 0.
+
+    Source: Schulman et al. 2017, equations 7 and 9.
+    """
+    for name, value in (("values", values), ("actions", actions), ("before", before), ("gains", gains), ("returns", returns)):
+        if value.shape != logits.shape[:-1]:
+            raise ValueError(f"{name} must be one a step, {tuple(logits.shape[:-1])}, got shape {tuple(value.shape)}")
+    if not clip > 0:
+        raise ValueError(f"clip must be above 0, got {clip!r}")
+    log_p = logits.log_softmax(-1)
+    ratio = (log_p.gather(-1, actions[..., None])[..., 0] - before).exp()
+    gained = torch.minimum(ratio * gains, ratio.clamp(1 - clip, 1 + clip) * gains)
+    entropy = -(log_p.exp() * log_p).sum(-1)
+    return (-gained + value_weight * (values - returns) ** 2 - entropy_weight * entropy).sum(1)
+
+
 class PolicyGradient:
     """The loss for `fit`: play a batch of lives with the agent as it is, then score every choice in one parallel pass.
 
@@ -157,3 +195,53 @@ class PolicyGradient:
         losses = policy_loss(choices.logits, choices.values, played.actions, played.rewards, entropy_weight=weight, **self.settings)
         self.rewards.append(float(played.rewards.sum(1).mean()))
         return losses.sum(), count * self.worlds.length
+
+
+class ClippedPolicyGradient(PolicyGradient):
+    """The same, but each batch of lives serves several updates, and none of them may move far from the policy that acted.
+
+    Every ``reuse`` updates a batch of lives is played. Its advantages are brought to mean 0 and standard deviation 1 over the batch, so
+    that a critic that is wrong about the level of all returns does not reward, or punish, whatever was done. Then
+    :func:`clipped_policy_loss`. It stands between :class:`PolicyGradient` and the trust region of TRPO, in cost and in steadiness.
+
+    Args:
+        worlds, steps, entropy, discount, trace, value_weight: as in :class:`PolicyGradient`.
+        reuse: updates with one batch of lives.
+        clip: ε of :func:`clipped_policy_loss`.
+
+    Attributes:
+        rewards: the mean total reward of a life, one number for each batch that was played.
+
+    Raises:
+        ValueError: for a ``reuse`` below 1; when it is called, for a batch of another size than the one that was played: it does not go
+            with ``fit(micro_batch=…)``.
+
+    Source: Schulman et al. 2017, algorithm 1.
+    """
+
+    def __init__(self, worlds: Worlds, *, steps: int, reuse: int = 4, clip: float = 0.2, **settings):
+        super().__init__(worlds, steps=steps, **settings)
+        self.reuse, self.clip, self._played = check_positive("reuse", reuse), clip, None
+
+    def __call__(self, agent, life: Life) -> tuple[torch.Tensor, int]:
+        step, count = int(life.step[0]), len(life.seed)
+        if step % self.reuse == 0 or self._played is None:
+            self._played = self._play(agent, int(life.seed[0]), count)
+        inputs, actions, before, gains, returns = self._played
+        if len(inputs) != count:
+            raise ValueError(f"a batch must have the {len(inputs)} lives that were played, got {count}; micro_batch is not for this loss")
+        choices = agent(inputs)
+        weight = self.entropy * max(0.0, 1 - step / self.steps)
+        losses = clipped_policy_loss(choices.logits, choices.values, actions, before, gains, returns, clip=self.clip,
+                                     value_weight=self.settings["value_weight"], entropy_weight=weight)
+        return losses.sum(), count * self.worlds.length
+
+    @torch.no_grad()
+    def _play(self, agent, seed: int, count: int) -> tuple[torch.Tensor, ...]:
+        played = play(self.worlds, Acting(agent), seed=seed, count=count)
+        self.rewards.append(float(played.rewards.sum(1).mean()))
+        choices = agent(played.inputs)
+        before = choices.logits.log_softmax(-1).gather(-1, played.actions[..., None])[..., 0]
+        gains = advantages(played.rewards, choices.values, self.settings["discount"], self.settings["trace"])
+        scaled = (gains - gains.mean()) / gains.std().clamp_min(1e-8)
+        return played.inputs, played.actions, before, scaled, gains + choices.values

@@ -13,7 +13,8 @@ from attnbook.tasks.decision_processes import DecisionProcesses
 from attnbook.tasks.gittins import bayes_value
 from attnbook.tasks.worlds import play
 from attnbook.training import fit
-from attnbook.training.policy_gradient import Acting, Lives, PolicyGradient, advantages, policy_loss
+from attnbook.training.policy_gradient import (Acting, ClippedPolicyGradient, Lives, PolicyGradient, advantages, clipped_policy_loss,
+                                               policy_loss)
 
 
 def by_hand(rewards, values, discount, trace):
@@ -304,3 +305,96 @@ def test_a_process_is_lived_in_too():
     learn = PolicyGradient(worlds, steps=3, trace=0.9)
     history = fit(model, Lives(8), learn, steps=3, progress=False, device="cpu")
     assert len(learn.rewards) == 3 and all(np.isfinite(history.losses))
+
+
+def some_choices(seed=0):
+    """Logits, values, actions, log-probabilities of an earlier policy far away, advantages and returns: (3, 6) each."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(3, 6, 4, generator=generator, dtype=torch.float64)
+    values, gains, returns = (torch.randn(3, 6, generator=generator, dtype=torch.float64) for _ in range(3))
+    actions = torch.randint(4, (3, 6), generator=generator)
+    earlier = (logits + torch.randn(3, 6, 4, generator=generator, dtype=torch.float64)).log_softmax(-1)
+    return logits, values, actions, earlier.gather(-1, actions[..., None])[..., 0], gains, returns
+
+
+def test_the_clipped_loss_equals_the_sum_by_hand():
+    logits, values, actions, before, gains, returns = some_choices()
+    got = clipped_policy_loss(logits, values, actions, before, gains, returns, clip=0.2, value_weight=0.3, entropy_weight=0.1)
+    met = set()
+    for b in range(3):
+        total = 0.0
+        for t in range(6):
+            p = np.exp(logits[b, t].numpy())
+            p /= p.sum()
+            ratio, gain = p[actions[b, t]] / np.exp(float(before[b, t])), float(gains[b, t])
+            met.add((gain > 0, "above" if ratio > 1.2 else "below" if ratio < 0.8 else "near"))
+            least = min(ratio * gain, min(max(ratio, 0.8), 1.2) * gain)
+            total += -least + 0.3 * float(values[b, t] - returns[b, t]) ** 2 + 0.1 * (p * np.log(p)).sum()
+        assert float(got[b]) == pytest.approx(total, abs=1e-10)
+    assert {(True, "above"), (True, "below"), (False, "above"), (False, "below")} <= met
+
+
+def test_while_it_is_the_policy_that_acted_the_gradient_is_the_plain_one():
+    logits, values, actions, _, gains, _ = some_choices()
+    rewards = gains.flip(1)
+    logits.requires_grad_()
+    plainly = policy_loss(logits, values, actions, rewards, discount=0.9, trace=0.8, value_weight=0.0)
+    before = logits.detach().log_softmax(-1).gather(-1, actions[..., None])[..., 0]
+    found = advantages(rewards, values, 0.9, 0.8)
+    clipped = clipped_policy_loss(logits, values, actions, before, found, found + values, value_weight=0.0)
+    torch.testing.assert_close(*(torch.autograd.grad(loss.sum(), logits)[0] for loss in (plainly, clipped)), atol=1e-12, rtol=0)
+
+
+def test_far_from_it_nothing_more_is_gained_and_the_way_back_stays_open():
+    logits = torch.tensor([[[1.0, 0.0]]], dtype=torch.float64, requires_grad=True)
+    values = torch.zeros(1, 1, dtype=torch.float64)
+    now = float(logits.detach().log_softmax(-1)[0, 0, 0])
+    for shift, gain, moves in ((-0.5, 1.0, False), (-0.5, -1.0, True), (0.5, -1.0, False), (0.5, 1.0, True)):
+        before = torch.full((1, 1), now + shift, dtype=torch.float64)  # a shift below 0: the action is more probable than before
+        loss = clipped_policy_loss(logits, values, torch.zeros(1, 1, dtype=torch.int64), before, torch.full_like(values, gain), values)
+        assert bool(torch.autograd.grad(loss.sum(), logits)[0].abs().sum() > 1e-6) == moves
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (dict(before=torch.zeros(3, 5)), r"before must be one a step, \(3, 6\), got shape \(3, 5\)"),
+    (dict(gains=torch.zeros(6)), "gains must be one a step"), (dict(clip=0.0), "clip must be above 0, got 0.0")])
+def test_arguments_of_the_clipped_loss(change, words):
+    given = dict(zip(("logits", "values", "actions", "before", "gains", "returns"), some_choices()))
+    with pytest.raises(ValueError, match=words):
+        clipped_policy_loss(**{**given, **change})
+
+
+def test_a_batch_of_lives_serves_several_updates():
+    worlds = Bandits(2, 4)
+    torch.manual_seed(0)
+    model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
+    learn = ClippedPolicyGradient(worlds, steps=7, reuse=3)
+    fit(model, Lives(6), learn, steps=7, learning_rate=1e-3, progress=False)
+    assert len(learn.rewards) == 3, "at the updates 0, 3 and 6"
+    inputs, _, _, gains, _ = learn._played
+    assert inputs.shape[:2] == gains.shape == (6, 4) and abs(float(gains.mean())) < 1e-6 and float(gains.std()) == pytest.approx(1, abs=1e-5)
+    with pytest.raises(ValueError, match="6 lives that were played, got 3; micro_batch"):
+        learn(model, type(Lives(3).batch(1))(*(part[:3] for part in Lives(6).batch(1))))
+    with pytest.raises(ValueError, match="reuse must be a whole number"):
+        ClippedPolicyGradient(worlds, steps=7, reuse=0)
+
+
+@pytest.mark.parametrize(("blind", "least", "most"), [(False, 5.8, 6.1), (True, 4.8, 5.3)])
+def test_it_learns_and_a_twin_that_never_sees_its_rewards_does_not(blind, least, most):
+    """Two arms, ten pulls: a random player earns 5, the best policy 6.02."""
+    worlds = Bandits(2, 10)
+
+    class Agent(LSTMAgent):
+        def forward(self, inputs):
+            return super().forward(inputs * seen)
+
+        def step(self, input, state):
+            return super().step(input * seen, state)
+
+    seen = torch.tensor([1.0, 1.0, 0.0 if blind else 1.0])
+    torch.manual_seed(0)
+    model = Agent(worlds.d_input, 2, 16, 10.0)
+    learn = ClippedPolicyGradient(worlds, steps=200, reuse=2, entropy=0.02, discount=0.9, trace=0.9, value_weight=0.05)
+    fit(model, Lives(128), learn, steps=200, learning_rate=1e-2, progress=False)
+    earned = play(worlds, Acting(model, greedy=True), seed=9, count=4000, keep_inputs=False).rewards.sum(1).mean()
+    assert least < float(earned) < most
