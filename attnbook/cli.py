@@ -38,7 +38,7 @@ def list_experiments() -> None:
 @click.option("--out", default="results", show_default=True, type=click.Path(file_okay=False), help="Where the JSON goes.")
 @click.option("--device", default=None, help="cpu, cuda, cuda:1 …  [default: the GPU if there is one and NAME can use it]")
 @click.option("--commit", default=None, help="Recorded beside the figures.  [default: what git says]")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting; may be repeated.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting; VALUE is JSON or a plain text. May be repeated.")
 def reproduce(name: str, seed: int, out: str, device: str | None, commit: str | None, overrides: tuple[str, ...]) -> None:
     """Run the experiment NAME and record its figures in OUT/NAME.seedN.json."""
     from .experiments import reproduce as run
@@ -57,16 +57,13 @@ def reproduce(name: str, seed: int, out: str, device: str | None, commit: str | 
 
 
 def _setting(text: str) -> tuple[str, object]:
-    """``KEY=VALUE`` with the value as a number or a truth value where it looks like one."""
+    """``KEY=VALUE`` with the value as :func:`attnbook.experiments.registry.read_setting` reads it."""
+    from .experiments.registry import read_setting
+
     key, equals, value = text.partition("=")
     if not equals:
         raise click.BadParameter(f"expected KEY=VALUE, got {text!r}", param_hint="--set")
-    for kind in (int, float):
-        try:
-            return key, kind(value)
-        except ValueError:
-            continue
-    return key, {"true": True, "false": False}.get(value.lower(), value)
+    return key, read_setting(value)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from ..tasks.batches import collate
 from ..tasks.pairs import Pair
 from ..tasks.pictures import Captioned, PictureBatches
 from ..training import bleu, cider, cosine_decay, exact_match, fit, greedy, save_model
+from ..training.runtime import training_modes_kept
 
 __all__ = ["Gallery", "describe", "drawn", "human", "look", "make_captioner", "pointing"]
 
@@ -58,14 +59,12 @@ def describe(model: Captioner, pictures: torch.Tensor, vocab: Vocabulary, max_le
 
 def look(model: Captioner, data: Captioned, vocab: Vocabulary, batch_size: int = 500) -> list[torch.Tensor]:
     """The weights of each picture while the model reads its own caption: ``(words + 1, L)`` on the CPU, or more rows."""
-    device, found, training = next(model.parameters()).device, [], model.training
-    model.eval()
-    for start in range(0, len(data), batch_size):
-        part = data.take(slice(start, start + batch_size))
-        text = collate([Pair(caption, caption) for caption in part.captions], vocab, vocab)
-        with torch.no_grad():
+    device, found = next(model.parameters()).device, []
+    with torch.no_grad(), training_modes_kept(model, False):
+        for start in range(0, len(data), batch_size):
+            part = data.take(slice(start, start + batch_size))
+            text = collate([Pair(caption, caption) for caption in part.captions], vocab, vocab)
             found += model(part.pictures.to(device), text.target_in.to(device)).weights.cpu()
-    model.train(training)
     return found
 
 

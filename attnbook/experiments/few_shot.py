@@ -12,6 +12,7 @@ from ..models.snail import PAPER_PARTS, AttentionPart, TCPart
 from ..tasks import omniglot, strokes
 from ..tasks.episodes import Classes, EpisodeBatches, draw_episodes, with_rotations
 from ..training import constant, cosine_decay, fit, save_model
+from ..training.runtime import training_modes_kept
 
 __all__ = ["KINDS", "NETWORKS", "accuracy", "few_shot", "interval", "looks", "make_network", "named", "nearest_picture", "the_data"]
 
@@ -80,11 +81,10 @@ def _parts(classes: Classes, ways: int, shots: int, queries: int, episodes: int,
 @torch.no_grad()
 def named(model, classes: Classes, *, shots: int = 1, queries: int = 5, episodes: int = 1000, seed: int = 0) -> torch.Tensor:
     """For each of ``episodes`` the share of its queries that a network names rightly, ``(episodes,)``; in evaluation mode."""
-    device, training, found = next(model.parameters()).device, model.training, []
-    model.eval()
-    for support, labels, query, answers in _parts(classes, model.ways, shots, queries, episodes, seed, device):
-        found.append((model(support, labels, query).logits.argmax(-1) == answers).float().mean(1).cpu())
-    model.train(training)
+    device, found = next(model.parameters()).device, []
+    with training_modes_kept(model, False):
+        for support, labels, query, answers in _parts(classes, model.ways, shots, queries, episodes, seed, device):
+            found.append((model(support, labels, query).logits.argmax(-1) == answers).float().mean(1).cpu())
     return torch.cat(found)
 
 
@@ -112,20 +112,19 @@ def looks(model, classes: Classes, *, shots: int = 1, queries: int = 5, episodes
     first      how often the example with the largest weight is of its class
     chance     how often it would be by chance
     """
-    device, training, parts = next(model.parameters()).device, model.training, {}
-    model.eval()
-    for support, labels, query, answers in _parts(classes, model.ways, shots, queries, episodes, seed, device):
-        found = model(support, labels, query, need_weights=True)
-        of_class = labels[:, None] == answers[..., None]  # (B, Q, S)
-        for k, weights in enumerate(found.weights):
-            if weights is None:
-                continue
-            examples = weights[..., :-1]
-            own = (examples * of_class).sum(-1)
-            rows = torch.stack([own, (examples.sum(-1) - own) / (model.ways - 1), weights[..., -1],
-                                of_class.gather(-1, examples.argmax(-1, keepdim=True)).squeeze(-1).to(own.dtype)])
-            parts.setdefault(k, []).append(rows.flatten(1).cpu())
-    model.train(training)
+    device, parts = next(model.parameters()).device, {}
+    with training_modes_kept(model, False):
+        for support, labels, query, answers in _parts(classes, model.ways, shots, queries, episodes, seed, device):
+            found = model(support, labels, query, need_weights=True)
+            of_class = labels[:, None] == answers[..., None]  # (B, Q, S)
+            for k, weights in enumerate(found.weights):
+                if weights is None:
+                    continue
+                examples = weights[..., :-1]
+                own = (examples * of_class).sum(-1)
+                rows = torch.stack([own, (examples.sum(-1) - own) / (model.ways - 1), weights[..., -1],
+                                    of_class.gather(-1, examples.argmax(-1, keepdim=True)).squeeze(-1).to(own.dtype)])
+                parts.setdefault(k, []).append(rows.flatten(1).cpu())
     rows = []
     for k, pieces in parts.items():
         values = torch.cat(pieces, 1).double()

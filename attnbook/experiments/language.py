@@ -12,6 +12,7 @@ from ..tasks import language
 from ..tasks.batches import SequenceBatches, collate
 from ..training import cosine_decay, fit, save_model
 from ..training.language import language_loss, perplexity
+from ..training.runtime import training_modes_kept
 
 __all__ = ["DISTANCES", "far_words", "grammar", "make_model", "parameters", "wikitext"]
 
@@ -53,13 +54,11 @@ def far_words(model, pairs: Sequence, vocabulary, distances=DISTANCES, batch_siz
         Rows of ``kind``, ``distance`` [low, high], ``words``, ``right`` and the two peaks, where there are weights.
     """
     forms = {a: b for one in language.INTRANSITIVE + language.TRANSITIVE for a, b in (one, one[::-1])}
-    device, attends = next(model.parameters()).device, isinstance(model, LSTMN)
-    training, found = model.training, {}
-    model.eval()
+    device, attends, found = next(model.parameters()).device, isinstance(model, LSTMN), {}
     for start in range(0, len(pairs), batch_size):
         some = pairs[start:start + batch_size]
         batch = collate(some, vocabulary, vocabulary)
-        with torch.no_grad():
+        with torch.no_grad(), training_modes_kept(model, False):
             out = model(batch.target_in.to(device), batch.lengths + 1, **({"need_weights": True} if attends else {}))
         logits, peaks = out.logits.cpu(), out.weights.argmax(-1).tolist() if attends else None
         for b, pair in enumerate(some):
@@ -75,7 +74,6 @@ def far_words(model, pairs: Sequence, vocabulary, distances=DISTANCES, batch_siz
                 (j,) = sources  # column j + 1: the first column is the token of the beginning
                 looks = [peaks[b][t] == j + 1, peaks[b][t + 1] == j + 1] if attends else []
                 found.setdefault(("agreement" if word in forms else "name", group), []).append([bool(right), *looks])
-    model.train(training)
     rows = []
     for (kind, group), answers in sorted(found.items()):
         shares = [round(sum(column) / len(answers), 4) for column in zip(*answers)]

@@ -47,7 +47,7 @@ def sorted_share(model, n: int, *, count: int = 1000, rule=permutation) -> float
     return round(exact_match(decoded(model, batch, rule=rule), answers(batch)), 4)
 
 
-def sorting(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), models=tuple(SORTERS), n=(5, 10),
+def sorting(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), models=tuple(SORTERS), n: int | tuple[int, int] = (5, 10),
             test=(5, 8, 10, 12, 15, 20, 30, 50), hidden_size: int = 64, d_embed: int = 32, steps: int = 800, batch_size: int = 128,
             optimizer: str = "adam", learning_rate: float = 1e-2, clip_norm: float = 1.0, decay: bool = True,
             paper_start: bool = False, pairs: int | None = None, count: int = 1000, checkpoint: str = "") -> dict:

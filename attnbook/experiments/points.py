@@ -97,9 +97,9 @@ def _parts(values, count):
     return [values[k:k + size] for k in range(0, len(values), size)]
 
 
-def hull(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), n=(5, 10), test=(5, 10), hidden_size: int = 256,
-         steps: int = 40_000, batch_size: int = 128, learning_rate: float = 1e-3, clip_norm: float = 2.0,
-         pairs: int | None = 1_000_000, count: int = 1000, beam_size: int = 3, checkpoint: str = "") -> dict:
+def hull(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), n: int | tuple[int, int] = (5, 10),
+         test=(5, 10), hidden_size: int = 256, steps: int = 40_000, batch_size: int = 128, learning_rate: float = 1e-3,
+         clip_norm: float = 2.0, pairs: int | None = 1_000_000, count: int = 1000, beam_size: int = 3, checkpoint: str = "") -> dict:
     """A pointer network trained on hulls of ``n`` points, tested on each size of ``test``, greedy and with a beam.
 
     n      a size, or (least, most)
@@ -116,9 +116,9 @@ def hull(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), 
             "beam": hull_rows(model, test, count=count, beam_size=beam_size)}
 
 
-def delaunay(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), n=5, test=(5,), hidden_size: int = 256,
-             steps: int = 40_000, batch_size: int = 128, learning_rate: float = 1e-3, clip_norm: float = 2.0,
-             pairs: int | None = 1_000_000, count: int = 1000, beam_size: int = 3, checkpoint: str = "") -> dict:
+def delaunay(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), n: int | tuple[int, int] = 5,
+             test=(5,), hidden_size: int = 256, steps: int = 40_000, batch_size: int = 128, learning_rate: float = 1e-3,
+             clip_norm: float = 2.0, pairs: int | None = 1_000_000, count: int = 1000, beam_size: int = 3, checkpoint: str = "") -> dict:
     """A pointer network trained on Delaunay triangulations of ``n`` points, which point at a position more than once."""
     torch.manual_seed(seed)
     model = PointerNetwork(2, hidden_size, ends=True, repeats=True)

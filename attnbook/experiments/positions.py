@@ -17,6 +17,7 @@ from ..tasks import Vocabulary
 from ..tasks.order import OrderBatches
 from ..tasks.treebank import Tree, TreeBatch, TreeBatches, collate_trees, tokens, treebank
 from ..training import cosine_decay, fit
+from ..training.runtime import training_modes_kept
 
 __all__ = ["KINDS", "SYNTAX", "RandomStart", "agreement", "answer_loss", "extrapolation", "order_model", "order_scores", "tree_model",
            "tree_scores"]
@@ -80,12 +81,8 @@ def _logits(model: nn.Module, batch) -> torch.Tensor:
 
 
 def _right(model: nn.Module, batch) -> torch.Tensor:
-    training = model.training
-    model.eval()
-    with torch.no_grad():
-        found = _logits(model, batch).argmax(-1).cpu()
-    model.train(training)
-    return found == batch.target
+    with torch.no_grad(), training_modes_kept(model, False):
+        return _logits(model, batch).argmax(-1).cpu() == batch.target
 
 
 def order_scores(model: nn.Module, order: str, lengths, *, letters: int = 10, texts: int = 200, seed: int = 10_000) -> list[float]:

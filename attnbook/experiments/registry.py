@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import os
 import platform
+import shlex
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from .narang import TABLE
 
-__all__ = ["EXPERIMENTS", "Experiment", "reproduce"]
+__all__ = ["EXPERIMENTS", "Experiment", "read_setting", "reproduce"]
 
 
 @dataclass(frozen=True)
@@ -343,7 +346,8 @@ def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", d
         The path of the JSON.
 
     Raises:
-        ValueError: for an unknown name or setting, and a device that is not there or that the experiment cannot use.
+        ValueError: for an unknown name or setting, a setting of another type than the experiment's, and a device that is
+            not there or that the experiment cannot use.
     """
     import torch
 
@@ -361,8 +365,9 @@ def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", d
     unknown = set(overrides) - set(settings)
     if unknown:
         raise ValueError(f"settings of {name} are {', '.join(sorted(settings))}; got {', '.join(sorted(unknown))}")
+    _check_types(run, overrides)
     settings.update(overrides)
-    anywhere = "device" in run.__kwdefaults__
+    anywhere, given = "device" in run.__kwdefaults__, device
     device = str(check_device(device or ("cuda" if anywhere and torch.cuda.is_available() else "cpu")))
     if not anywhere and not device.startswith("cpu"):
         raise ValueError(f"device: got {device!r}, expected 'cpu': {name} runs there alone")
@@ -373,10 +378,56 @@ def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", d
     record = {
         "name": name, "title": experiment.title, "seed": seed, "settings": settings, "figures": figures,
         "seconds": round(time.perf_counter() - started, 1), "device": _device_name(device), "versions": _versions(),
-        "commit": commit or _commit(), "command": f"attnbook reproduce {name} --seed {seed}",
+        "commit": commit or _commit(), "command": _command(name, seed, given and device, overrides),
     }
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     return write_whole(folder / f"{name}.seed{seed}.json", lambda file: file.write(text.encode()))
+
+
+def read_setting(text: str) -> Any:
+    """The value of a setting that is given as text: a number, a truth value, what JSON says, else the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _command(name: str, seed: int, device: str | None, overrides: dict[str, Any]) -> str:
+    """The command line that gives the run again."""
+    words = ["attnbook", "reproduce", name, "--seed", str(seed), *(("--device", device) if device else ())]
+    for key, value in overrides.items():
+        plain = isinstance(value, str) and read_setting(value) == value
+        words += ["--set", f"{key}={value if plain else json.dumps(value, ensure_ascii=False)}"]
+    return shlex.join(words)
+
+
+def _check_types(run: Callable, settings: dict[str, Any]) -> None:
+    """Raise a ValueError for a setting that is not of the type of the argument: as annotated, else the type of its default."""
+    hints = get_type_hints(run)
+    for key, value in settings.items():
+        kind = hints.get(key, type(run.__kwdefaults__[key]))
+        if not _is_of(value, kind):
+            raise ValueError(f"{key}: got {value!r}, expected {inspect.formatannotation(kind)}")
+
+
+def _is_of(value: object, kind: Any) -> bool:
+    """Whether a value is of a type; lists and tuples count as one, since JSON knows only lists, and a whole number is a float too."""
+    if isinstance(kind, UnionType):
+        return any(_is_of(value, one) for one in get_args(kind))
+    plain = get_origin(kind) or kind
+    if plain in (tuple, list, Sequence):
+        wanted = [one for one in get_args(kind) if one is not ...]
+        return isinstance(value, tuple | list) and all(any(_is_of(item, one) for one in wanted or [object]) for item in value)
+    if isinstance(value, bool):
+        return plain in (bool, object)
+    return isinstance(value, int | float if plain is float else plain)
 
 
 def _device_name(device: str) -> str:

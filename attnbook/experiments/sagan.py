@@ -18,6 +18,7 @@ from ..tasks import digits, far_parts, image_sets
 from ..tasks.labelled import Labelled, LabelledBatches, to_floats, to_pixels
 from ..training import cosine_decay, fit, load_model_weights, read_metadata, save_model
 from ..training.adversarial import fit_adversarial, hinge_loss, sample_pictures, standing_statistics
+from ..training.runtime import training_modes_kept
 from ..training.sample_scores import fid, inception_score, intra_fid, statistics
 
 __all__ = ["JUDGES", "SETS", "VARIANTS", "Judge", "SideBySide", "adversarial", "discriminators_alone", "judge", "judge_of", "load_judge",
@@ -309,13 +310,11 @@ def noticing_loss(model, batch) -> tuple[torch.Tensor, int]:
 @torch.no_grad()
 def noticed(discriminator, *, count: int = 500, seed: int = 1000) -> float:
     """How often a picture that agrees scores higher than one that does not, over all pairs of ``count`` new ones each: ½ is blind."""
-    device, was = next(discriminator.parameters()).device, discriminator.training
-    discriminator.eval()
-    scores = []
-    for k, agree in enumerate((True, False)):
-        data = far_parts.far_parts(count, seed=seed + k, agree=agree).data
-        scores.append(discriminator(to_floats(data.pictures).to(device), data.labels.to(device)))
-    discriminator.train(was)
+    device, scores = next(discriminator.parameters()).device, []
+    with training_modes_kept(discriminator, False):
+        for k, agree in enumerate((True, False)):
+            data = far_parts.far_parts(count, seed=seed + k, agree=agree).data
+            scores.append(discriminator(to_floats(data.pictures).to(device), data.labels.to(device)))
     higher = scores[0][:, None] - scores[1]
     return float((higher > 0).double().mean() + (higher == 0).double().mean() / 2)
 

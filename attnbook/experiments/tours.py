@@ -143,10 +143,10 @@ def tour_rows(model, sizes, *, count: int = 1000, beams=(1, 10), free: bool = Fa
     return rows
 
 
-def tours(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "pointer", n=10,
-          test=(5, 8, 10, 12), hidden_size: int = 128, steps: int = 6000, batch_size: int = 128, teacher: str = "exact",
-          form: str = "canonical", warm_up=None, optimizer: str = "adam", learning_rate: float = 2e-3, clip_norm: float = 2.0, decay: bool = True,
-          paper_start: bool = False, pairs: int | None = None, count: int = 1000, beams=(1, 3, 10), checkpoint: str = "") -> dict:
+def tours(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "pointer",
+          n: int | tuple[int, int] = 10, test=(5, 8, 10, 12), hidden_size: int = 128, steps: int = 6000, batch_size: int = 128,
+          teacher: str = "exact", form: str = "canonical", warm_up: tuple[int, int] | None = None, optimizer: str = "adam",
+          learning_rate: float = 2e-3, clip_norm: float = 2.0, decay: bool = True, paper_start: bool = False, pairs: int | None = None, count: int = 1000, beams=(1, 3, 10), checkpoint: str = "") -> dict:
     """A network trained on tours; mean lengths beside the shortest ones and the heuristics.
 
     model    one of MODELS

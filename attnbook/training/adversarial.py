@@ -93,7 +93,7 @@ def fit_adversarial(
 
     generator       `generator(noise, labels) → pictures`, with `d_noise`, the width of the noise
     discriminator   `discriminator(pictures, labels) → scores (batch,)`
-    batches         has `batch(k)`, a pure function of k, that returns (pictures, labels) with labels (batch,) or None.
+    batches         has `batch(k)`, a pure function of k, that returns (pictures, labels), floating point numbers and labels (batch,) or None.
                     Update number k of the discriminator gets `batch(k)`. Fakes have the labels of the real batch beside them.
     loss            "hinge", "non_saturating", "minimax", or an :class:`AdversarialLoss`
     generator_rate, discriminator_rate, betas   of the two Adams; the defaults are those of SAGAN
@@ -106,14 +106,14 @@ def fit_adversarial(
     evaluate        `evaluate(generator, discriminator) → any value`, every `evaluate_every` steps and at the end, without gradients,
                     both in evaluation mode and under random numbers of its own
 
-    Raises ValueError for arguments out of range; NonFiniteError, a ValueError, for a loss that is not finite, before the weights
-    of that update change.
+    Raises ValueError for arguments out of range, a device that is not there and pictures of whole numbers; NonFiniteError, a
+    ValueError, for a loss that is not finite, before the weights of that update change.
     Source: Zhang et al. 2019, sections 3 and 4: hinge loss, rates 1e-4 and 4e-4, β = (0, 0.9), one update each (two time-scale
     update rule, Heusel et al. 2017).
     """
     _check(locals())
     loss = ADVERSARIAL_LOSSES[loss] if isinstance(loss, str) else loss
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = runtime.check_device(("cuda" if torch.cuda.is_available() else "cpu") if device is None else device)
     generator.to(device), discriminator.to(device)
     optimizers = {"generator": torch.optim.Adam(generator.parameters(), lr=generator_rate, betas=betas),
                   "discriminator": torch.optim.Adam(discriminator.parameters(), lr=discriminator_rate, betas=betas)}
@@ -138,6 +138,8 @@ def fit_adversarial(
                 losses = []
                 for k in range(discriminator_steps):
                     pictures, labels = runtime.to_device(batches.batch(step * discriminator_steps + k), device)
+                    if not pictures.is_floating_point():
+                        raise ValueError(f"batches: got pictures of {pictures.dtype}, expected floating point numbers")
                     noise = torch.randn(len(pictures), generator.d_noise, device=device, dtype=pictures.dtype)
                     with torch.no_grad(), lower_precision():
                         fakes = generator(noise, labels)
@@ -193,25 +195,29 @@ def standing_statistics(generator: torch.nn.Module, labels: torch.Tensor | None 
 
     `labels`, whole numbers (any number,), are what fakes are drawn from, evenly at random; None for a generator without classes.
     Sampling in evaluation mode makes each picture alone: it does not depend on the others beside it.
+    Raises ValueError for numbers out of range. An error, the generator's too, leaves modes and buffers as they were.
     Source: Brock, Donahue and Simonyan 2019, section 2 ("standing statistics").
     """
+    _whole("batches", batches)
+    _whole("batch_size", batch_size)
+    if labels is not None:
+        _check_labels("labels", labels)
     parameter = next(generator.parameters())
     norms = [part for part in generator.modules() if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.track_running_stats]
-    momenta = [part.momentum for part in norms]
+    momenta, buffers = [part.momentum for part in norms], [(buffer, buffer.clone()) for buffer in generator.buffers()]
     g = torch.Generator().manual_seed(seed)
-    modes = [(part, part.training) for part in generator.modules()]
     try:
-        generator.train()
-        for part in norms:
-            part.reset_running_stats()
-            part.momentum = None  # a plain mean over all batches
-        for _ in range(batches):
-            noise = torch.randn(batch_size, generator.d_noise, generator=g).to(parameter)
-            drawn = None if labels is None else labels[torch.randint(len(labels), (batch_size,), generator=g).to(labels.device)].to(parameter.device)
-            generator(noise, drawn)
+        with runtime.training_modes_kept(generator, True):
+            for part in norms:
+                part.reset_running_stats()
+                part.momentum = None  # a plain mean over all batches
+            for _ in range(batches):
+                noise = torch.randn(batch_size, generator.d_noise, generator=g).to(parameter)
+                drawn = None if labels is None else labels[torch.randint(len(labels), (batch_size,), generator=g).to(labels.device)].to(parameter.device)
+                generator(noise, drawn)
     except BaseException:
-        for part, training in modes:
-            part.training = training
+        for buffer, before in buffers:
+            buffer.copy_(before)
         raise
     finally:
         for part, momentum in zip(norms, momenta):
@@ -225,8 +231,12 @@ def sample_pictures(generator: torch.nn.Module, number: int | torch.Tensor, *, b
 
     `number` is how many, or, for a generator with classes, their labels `(number,)`, one picture each. The noise is drawn on the CPU,
     so that it is the same on every device, and picture k is the same whatever the `batch_size`, up to rounding.
+    Raises ValueError for numbers out of range.
     """
-    labels = number if isinstance(number, torch.Tensor) else None
+    labels = _check_labels("number", number) if isinstance(number, torch.Tensor) else None
+    if labels is None:
+        _whole("number", number)
+    _whole("batch_size", batch_size)
     count = len(labels) if labels is not None else number
     parameter = next(generator.parameters())
     noise = torch.randn(count, generator.d_noise, generator=torch.Generator().manual_seed(seed)).to(parameter)
@@ -236,26 +246,35 @@ def sample_pictures(generator: torch.nn.Module, number: int | torch.Tensor, *, b
     return torch.cat(parts).float().cpu()
 
 
-def _check(given: dict[str, Any]) -> None:
-    def whole(name: str, least: int) -> None:
-        value = given[name]
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{name}: got {value!r}, expected a whole number of at least {least}")
+def _whole(name: str, value: Any, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name}: got {value!r}, expected a whole number of at least {least}")
 
+
+def _check_labels(name: str, labels: Any) -> torch.Tensor:
+    tensor = isinstance(labels, torch.Tensor)
+    if not tensor or labels.dim() != 1 or not len(labels) or labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        came = f"shape {tuple(labels.shape)} of {labels.dtype}" if tensor else type(labels).__name__
+        raise ValueError(f"{name}: got {came}, expected a vector of labels, one whole number or more")
+    return labels
+
+
+def _check(given: dict[str, Any]) -> None:
     for name, least in (("steps", 1), ("discriminator_steps", 1), ("average_from", 0), ("seed", 0)):
-        whole(name, least)
+        _whole(name, given[name], least)
     if given["evaluate_every"] is not None:
-        whole("evaluate_every", 1)
+        _whole("evaluate_every", given["evaluate_every"])
         if given["evaluate"] is None:
             raise ValueError("evaluate_every: got a number without evaluate, expected both or none")
     for name in ("generator_rate", "discriminator_rate"):
         value = given[name]
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise ValueError(f"{name}: got {value!r}, expected a positive number")
-    if given["average"] is not None and not 0 <= given["average"] < 1:
-        raise ValueError(f"average: got {given['average']!r}, expected a decay from 0 to 1, such as 0.999, or None")
+    average = given["average"]
+    if average is not None and (isinstance(average, bool) or not isinstance(average, int | float) or not 0 <= average < 1):
+        raise ValueError(f"average: got {average!r}, expected a decay from 0 to 1, such as 0.999, or None")
     loss = given["loss"]
-    if not isinstance(loss, AdversarialLoss) and loss not in ADVERSARIAL_LOSSES:
+    if not isinstance(loss, AdversarialLoss) and not (isinstance(loss, str) and loss in ADVERSARIAL_LOSSES):
         raise ValueError(f"loss: got {loss!r}, expected one of {', '.join(ADVERSARIAL_LOSSES)} or an AdversarialLoss")
     if given["precision"] not in ("no", "bf16"):
         raise ValueError(f"precision: got {given['precision']!r}, expected 'no' or 'bf16'")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from modes import modes_are_kept
 
 from attnbook.experiments import reproduce
 from attnbook.experiments.captions import describe, look, make_captioner, pointing
@@ -37,6 +38,12 @@ def test_greedy_captions_are_those_of_a_loop(attention):
         if weights is not None:
             torch.testing.assert_close(weights[k], torch.cat(maps)[:, :36], atol=1e-6, rtol=1e-5)
     assert (weights is None) == (attention == "none")
+
+
+def test_looking_keeps_the_modes():
+    vocab, data = scenes.vocabulary(), scenes.scenes(3, seed=0)
+    model = make_captioner("soft", vocab, scenes.GRID)
+    assert modes_are_kept(model, lambda: look(model, data, vocab))
 
 
 def test_looking_follows_the_given_captions_and_points_where_the_weights_are():

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from modes import modes_are_kept
 
 from attnbook.experiments import few_shot as module
 from attnbook.experiments.registry import EXPERIMENTS
@@ -54,6 +55,12 @@ def test_the_interval_is_that_of_the_mean_of_episodes():
     spread = math.sqrt(sum((x - 0.85) ** 2 for x in (1, 0.8, 0.6, 1)) / 3)
     assert mean == pytest.approx(0.85) and half == pytest.approx(1.96 * spread / 2)
     assert module.accuracy(shares) == [85.0, round(100 * half, 2)]
+
+
+@pytest.mark.parametrize("measure", [module.named, module.looks])
+def test_measurements_keep_the_modes(measure):
+    model = Oracle(4)
+    assert modes_are_kept(model, lambda: measure(model, coded(), episodes=60))
 
 
 @pytest.mark.parametrize("shots", [1, 2])

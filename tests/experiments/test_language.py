@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from modes import modes_are_kept
 
 from attnbook.experiments import EXPERIMENTS, reproduce
 from attnbook.experiments.language import DISTANCES, far_words, make_model, parameters
@@ -99,6 +100,11 @@ def test_far_words_are_all_right_or_all_wrong_and_counted_once_each(task):
     assert sum(row["words"] for row in right) == len(far) and all(tuple(row["distance"]) in DISTANCES for row in right)
     names = sum("says" in pair.source for pair in task.test)
     assert sum(row["words"] for row in right if row["kind"] == "name") == names
+
+
+def test_far_words_keep_the_modes(task):
+    model = Knowing(task, 0.0)
+    assert modes_are_kept(model, lambda: far_words(model, task.test, task.source_vocab, batch_size=150))
 
 
 def test_the_peak_is_looked_for_at_the_step_that_predicts_and_at_the_step_that_reads(task):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from modes import modes_are_kept
 
 from attnbook.experiments import EXPERIMENTS
 from attnbook.experiments.positions import (KINDS, SYNTAX, agreement, answer_loss, extrapolation, order_model, order_scores, tree_model,
@@ -35,6 +36,11 @@ def test_models_differ_in_their_positions_alone(kind):
     total, count = answer_loss(model, batch)
     assert count == 40 and total > 0
     assert 0 <= order_scores(model, "reverse", [5])[0] <= 1
+
+
+def test_scores_keep_the_modes():
+    model = order_model("none", longest=20)
+    assert modes_are_kept(model, lambda: order_scores(model, "reverse", [5], texts=4))
 
 
 @pytest.mark.parametrize("kind", SYNTAX)

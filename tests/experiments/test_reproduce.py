@@ -2,13 +2,15 @@ import ast
 import importlib
 import inspect
 import json
+import shlex
 
 import pytest
 from click.testing import CliRunner
 
 from attnbook.cli import main
-from attnbook.experiments import EXPERIMENTS, attention_cost, reproduce, score_cost
+from attnbook.experiments import EXPERIMENTS, Experiment, attention_cost, reproduce, score_cost
 from attnbook.experiments.length import EDGES, curve_of, make_model
+from attnbook.experiments.registry import _check_types
 from attnbook.tasks import make_task
 
 TINY = {"train_pairs": 200, "test_pairs": 200, "steps": 3, "d_embed": 8, "hidden_size": 8, "batch_size": 8}
@@ -42,9 +44,50 @@ def test_every_experiment_names_a_function_and_settings_that_exist():
     for name, experiment in EXPERIMENTS.items():
         run = function_of(experiment)
         assert set(experiment.settings) <= set(run.__kwdefaults__), name
+        _check_types(run, {**run.__kwdefaults__, **experiment.settings})
         if "device" in run.__kwdefaults__:
             used = {node.id for node in ast.walk(ast.parse(inspect.getsource(run))) if isinstance(node, ast.Name)}
             assert "device" in used, f"{name} has a device and does not use it"
+
+
+def everything(*, seed: int = 0, device: str = "cpu", folder: object = None, steps: int = 1, rate: float = 0.1, text: str = "",
+               fast: bool = False, limit: int | None = 3, sizes: tuple[int, ...] = (1,), parts: dict | None = None, plain=(1, 2)):
+    """An experiment with a setting of every type."""
+    return {"seed": seed, "steps": steps, "rate": rate, "text": text, "fast": fast, "limit": limit, "sizes": sizes, "parts": parts, "plain": plain}
+
+
+@pytest.fixture
+def experiment(monkeypatch):
+    monkeypatch.setattr(attention_cost, "everything", everything, raising=False)
+    monkeypatch.setitem(EXPERIMENTS, "everything", Experiment("attention_cost:everything", "All types", "", {}, "no time"))
+    return "everything"
+
+
+@pytest.mark.parametrize("overrides", [
+    {}, {"device": "cpu"}, {"seed": 3, "steps": 5, "rate": 1e-5, "fast": True, "limit": None}, {"rate": 2, "text": "two words, \"quoted\" $x"},
+    {"text": "12", "sizes": (4, 5), "plain": [7]}, {"text": "true", "parts": {"a": [1, None], "b": "é"}}, {"text": "[1"}, {"text": "null"},
+])
+def test_the_recorded_command_gives_the_run_again(experiment, tmp_path, overrides):
+    first = json.loads(reproduce(experiment, out=tmp_path / "a", **overrides).read_text())
+    program, *words = shlex.split(first["command"])
+    result = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "b")])
+    (path,) = (tmp_path / "b").iterdir()
+    again = json.loads(path.read_text())
+    assert program == "attnbook" and result.exit_code == 0
+    assert all(first[key] == again[key] for key in ("name", "seed", "settings", "figures", "command"))
+    assert ("--device cpu" in first["command"]) == ("device" in overrides)
+
+
+@pytest.mark.parametrize("setting, words", [
+    ("steps=ten", "steps: got 'ten', expected int"), ("steps=1e3", "steps: got 1000.0, expected int"), ("steps=true", "steps: got True, expected int"),
+    ("rate=fast", "rate: got 'fast', expected float"), ("text=5", "text: got 5, expected str"), ("fast=1", "fast: got 1, expected bool"),
+    ("limit=none", "limit: got 'none', expected int | None"), ("sizes=5", "sizes: got 5, expected tuple[int, ...]"),
+    ("sizes=ab", "sizes: got 'ab', expected tuple[int, ...]"), ('sizes=[1, "b"]', "sizes: got [1, 'b'], expected tuple[int, ...]"),
+    ("parts=[1]", "parts: got [1], expected dict | None"), ("plain=x", "plain: got 'x', expected tuple"),
+])
+def test_a_setting_of_another_type_is_named_before_the_run(experiment, tmp_path, setting, words):
+    result = CliRunner().invoke(main, ["reproduce", experiment, "--set", setting, "--out", str(tmp_path / "x")])
+    assert result.exit_code == 1 and result.output == f"Error: {words}\n" and not (tmp_path / "x").exists()
 
 
 def test_the_curve_counts_exact_answers_of_a_perfect_and_of_a_silent_model():
@@ -104,3 +147,5 @@ def test_recorded_results_are_of_their_experiment(name):
             continue
         record = json.loads(path.read_text())
         assert record["name"] == name and record["seed"] == seed and record["commit"] and record["device"]
+        run = function_of(EXPERIMENTS[name])
+        _check_types(run, {key: value for key, value in record["settings"].items() if key in run.__kwdefaults__})

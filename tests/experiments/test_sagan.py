@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from modes import modes_are_kept
 
 from attnbook.experiments import reproduce, sagan
 from attnbook.models import PictureDiscriminator, ResidualInstead
@@ -30,6 +31,11 @@ class Reader(torch.nn.Module):
 def test_a_discriminator_that_compares_notices_and_a_constant_one_does_not():
     assert sagan.noticed(Reader(), count=100) > 0.9 and sagan.noticed(Reader(-1.0), count=100) < 0.1
     assert sagan.noticed(Reader(0.0), count=50) == 0.5
+
+
+def test_noticing_keeps_the_modes():
+    model = Reader()
+    assert modes_are_kept(model, lambda: sagan.noticed(model, count=10))
 
 
 def test_the_batches_of_both_sides_differ_in_agreement_alone():

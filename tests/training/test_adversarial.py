@@ -58,7 +58,7 @@ def nets(seed=0):
 
 def train(both=None, batches=None, **options):
     both = nets() if both is None else both
-    return both, fit_adversarial(*both, batches or Batches(), device="cpu", **{"steps": 3, **options})
+    return both, fit_adversarial(*both, batches or Batches(), **{"steps": 3, "device": "cpu", **options})
 
 
 def weights(net):
@@ -267,6 +267,44 @@ def test_standing_statistics_are_those_of_the_weights_as_they_are():
     assert torch.equal(twin.norm.running_mean, G.norm.running_mean)
 
 
+@pytest.mark.parametrize("after", [0, 2])
+def test_standing_statistics_that_end_in_an_error_leave_the_generator_as_it_was(after):
+    G, calls = nets()[0], []
+    G(10 + 5 * torch.randn(16, 3))
+    G.out.eval()
+    before, modes = {name: value.clone() for name, value in G.state_dict().items()}, [m.training for m in G.modules()]
+
+    def fail(module, args):
+        calls.append(0)
+        if len(calls) > after:
+            raise RuntimeError("labels are wanted")
+
+    G.register_forward_pre_hook(fail)
+    with pytest.raises(RuntimeError, match="labels are wanted"):
+        standing_statistics(G)
+    assert all(torch.equal(value, before[name]) for name, value in G.state_dict().items())
+    assert [m.training for m in G.modules()] == modes and G.norm.momentum == 0.1
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda G: standing_statistics(G, batches=0), "batches: got 0, expected a whole number of at least 1"),
+    (lambda G: standing_statistics(G, batch_size=0), "batch_size: got 0, expected a whole number of at least 1"),
+    (lambda G: standing_statistics(G, torch.zeros(0, dtype=torch.int64)), r"labels: got shape \(0,\) of torch.int64, expected a vector of labels"),
+    (lambda G: standing_statistics(G, torch.zeros(3)), r"labels: got shape \(3,\) of torch.float32, expected a vector of labels"),
+    (lambda G: standing_statistics(G, [0, 1]), "labels: got list, expected a vector of labels"),
+    (lambda G: sample_pictures(G, 0), "number: got 0, expected a whole number of at least 1"),
+    (lambda G: sample_pictures(G, 2.0), "number: got 2.0, expected a whole number of at least 1"),
+    (lambda G: sample_pictures(G, torch.tensor(3)), r"number: got shape \(\) of torch.int64, expected a vector of labels"),
+    (lambda G: sample_pictures(G, 3, batch_size=-1), "batch_size: got -1, expected a whole number of at least 1"),
+])
+def test_numbers_of_fakes_out_of_range_are_named_before_anything_changes(call, words):
+    G = nets()[0]
+    before = {name: value.clone() for name, value in G.state_dict().items()}
+    with pytest.raises(ValueError, match=words):
+        call(G)
+    assert all(torch.equal(value, before[name]) for name, value in G.state_dict().items()) and G.training
+
+
 def test_standing_statistics_draw_the_labels_evenly():
     G, seen = nets()[0], []
     G.register_forward_pre_hook(lambda m, args: seen.append(args[1]))
@@ -332,6 +370,9 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(name, step):
     ({"generator_rate": 0.0}, "generator_rate: got 0.0, expected a positive number"), ({"discriminator_rate": True}, "discriminator_rate: got True"),
     ({"average": 1.0}, "average: got 1.0, expected a decay"), ({"evaluate_every": 3}, "evaluate_every: got a number without evaluate"),
     ({"precision": "fp16"}, "precision: got 'fp16', expected 'no' or 'bf16'"), ({"seed": -1}, "seed: got -1"),
+    ({"loss": ["hinge"]}, r"loss: got \['hinge'\], expected one of hinge"), ({"average": "x"}, "average: got 'x', expected a decay"),
+    ({"average": False}, "average: got False, expected a decay"), ({"device": "gpu"}, "device: got 'gpu', expected None, 'cpu'"),
+    ({"device": "cuda:99"}, "device: got 'cuda:99', but PyTorch sees"),
 ])
 def test_errors_say_what_came(options, words):
     with pytest.raises(ValueError, match=words):
@@ -344,6 +385,15 @@ def test_networks_and_batches_of_another_kind():
                         ((G, D, [1, 2]), "batches: got list")):
         with pytest.raises(ValueError, match=words):
             fit_adversarial(*args, steps=1)
+
+
+def test_pictures_of_whole_numbers_are_named():
+    class Pixels(Batches):
+        def batch(self, k):
+            return super().batch(k)[0].to(torch.uint8), None
+
+    with pytest.raises(ValueError, match="batches: got pictures of torch.uint8, expected floating point numbers"):
+        train(batches=Pixels())
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
