@@ -6,6 +6,7 @@ import pytest
 import torch
 from modes import modes_are_kept
 
+from attnbook import resources
 from attnbook.experiments import reproduce, sagan
 from attnbook.models import PictureDiscriminator, ResidualInstead
 from attnbook.tasks.labelled import to_floats, to_pixels
@@ -142,3 +143,17 @@ def test_the_full_presets_train(name, tmp_path, monkeypatch):
     path = reproduce(name, out=tmp_path, device="cpu", steps=2, batch_size=4, channels=4, max_channels=8, samples=16, evaluations=1)
     figures = json.loads(path.read_text())["figures"]
     assert figures["scores"]["samples"] == 16 and (tmp_path / "judge-cifar-10.seed0.safetensors").is_file()
+
+
+def test_the_recorded_runs_say_who_beats_whom():
+    """Digits: SAGAN before DCGAN. Far parts: attention before a residual block of its size, which agrees as often as chance has it."""
+    def scores(name):
+        return [json.loads(resources.text(f"results/{name}.seed{seed}.json"))["figures"]["scores"] for seed in range(3)]
+
+    sagan_s, dcgan_s = ([row["fid"] for row in scores(f"gan-digits-{name}")] for name in ("attention", "dcgan"))
+    assert max(sagan_s) < 4 < 8 < min(dcgan_s)
+    attention = scores("far-parts-attention")
+    assert min(row["agree"] for row in attention) > 0.6 and max(row["fid"] for row in attention) < 15
+    for block in ("residual-block", "scaled-residual-block"):
+        rows = scores(f"far-parts-{block}")
+        assert max(row["agree"] - row["chance"] for row in rows) < 0.1 and min(row["fid"] for row in rows) > 20
