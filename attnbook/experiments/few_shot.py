@@ -136,17 +136,18 @@ def looks(model, classes: Classes, *, shots: int = 1, queries: int = 5, episodes
 
 def few_shot(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), data: str = "strokes", kind: str = "snail",
              network: str = "small", ways: int = 5, shots: int = 1, shots_to_train: tuple[int, int] | int | None = None, queries: int = 5,
-             batch_size: int = 16, steps: int = 1500, learning_rate: float = 3e-3, decay: bool = True, precision: str = "no",
-             episodes: int = 1000, checkpoint: str = "") -> dict:
+             batch_size: int = 16, steps: int = 1500, learning_rate: float = 3e-3, decay: bool = True, bend: float = 0.0,
+             precision: str = "no", episodes: int = 1000, checkpoint: str = "") -> dict:
     """Train on episodes of the training classes; the share of queries named rightly in ``episodes`` episodes of other alphabets.
 
     shots           K of the test; ``shots_to_train`` is that of training, or (least, most), the same when not given
     queries         pictures to name in each episode, of training and test; the paper has one
+    bend            how far the pictures of training are bent, each by itself
     """
     train, test = the_data(data)
     torch.manual_seed(seed)
     model = make_network(kind, ways, shots, network)
-    batches = EpisodeBatches(train.to(device), ways, shots_to_train or shots, queries, batch_size, seed)
+    batches = EpisodeBatches(train.to(device), ways, shots_to_train or shots, queries, batch_size, seed, bend)
     history = fit(model, batches, few_shot_loss, steps=steps, learning_rate=learning_rate, seed=seed, device=device, precision=precision,
                   schedule=cosine_decay(steps, min(100, steps)) if decay else constant(min(100, steps)),
                   evaluate=lambda m: float(named(m, test, shots=shots, episodes=min(100, episodes)).mean()),

@@ -271,6 +271,8 @@ for _name, _kind, _title in (("", "snail", "SNAIL"), ("-no-attention", "no atten
          "3 minutes on one CPU core", kind=_kind, steps=1000, **({} if _name else dict(checkpoint="snail-strokes")))
 _add("snail-omniglot-long", "few_shot:few_shot", "Small Omniglot, 5 classes of one example: SNAIL, four times as long, with checkpoint",
      "20 minutes on one CPU core", needs="omniglot", data="omniglot-small", steps=10_000, checkpoint="snail-omniglot-long")
+_add("snail-omniglot-bent", "few_shot:few_shot", "The same, with every picture of the training bent a little",
+     "20 minutes on one CPU core", needs="omniglot", data="omniglot-small", steps=10_000, bend=0.15)
 for _ways, _shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
     for _data, _where in (("omniglot", "full"), ("omniglot-small", "small")):
         _add(f"snail-{_data}-{_ways}-way-{_shots}-shot-paper", "few_shot:few_shot",

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
+from torch.nn import functional as F
 
 from .pairs import check_count, check_range, check_step
 
-__all__ = ["Classes", "EpisodeBatch", "EpisodeBatches", "draw_episodes", "with_rotations"]
+__all__ = ["Classes", "EpisodeBatch", "EpisodeBatches", "bent", "draw_episodes", "with_rotations"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,26 @@ def draw_episodes(pictures: torch.Tensor, ways: int, shots: int, queries: int, c
     return EpisodeBatch(pictures[chosen.gather(1, labels), shown], labels, pictures[chosen.gather(1, answers), asked], answers)
 
 
+def bent(pictures: torch.Tensor, amount: float, generator: torch.Generator | None = None) -> torch.Tensor:
+    """Each picture through a small affine map of its own, as if it were written a little larger, turned, slanted or moved.
+
+    What stands at x' is what stood at ``(I + J) x' + t``, with x from −1 to 1 on both axes and all six entries of J and t uniform from
+    −amount to amount; between pixels linear, beyond the edge the ground (0).
+
+    Shapes: uint8 ``(B, S, size, size)`` → the same. ``generator`` is on the device of the pictures.
+    Raises ValueError for an amount that is not from 0 to 1.
+    """
+    if not 0 <= amount <= 1:
+        raise ValueError(f"amount must be a number from 0 to 1, got {amount!r}")
+    flat = pictures.flatten(0, 1)
+    maps = (2 * torch.rand(len(flat), 2, 3, generator=generator, device=flat.device) - 1) * amount
+    maps[:, 0, 0] += 1
+    maps[:, 1, 1] += 1
+    places = F.affine_grid(maps, [len(flat), 1, *flat.shape[-2:]], align_corners=False)
+    found = F.grid_sample(flat[:, None].float(), places, align_corners=False)[:, 0]
+    return found.round().to(torch.uint8).view_as(pictures)
+
+
 class EpisodeBatches:
     """Endless new episodes: `batch(step)` depends on the arguments and the step alone.
 
@@ -112,19 +133,21 @@ class EpisodeBatches:
     shots       K, or (least, most): then drawn for each batch, every number as likely
     queries     Q, pictures to name in each episode
     batch_size  B
+    bend        how far each picture is :func:`bent`, support and queries; 0: not at all
     seed        of everything
 
     Raises ValueError for numbers out of range, see :func:`draw_episodes`, or step < 0.
     """
 
     def __init__(self, classes: Classes, ways: int, shots: int | tuple[int, int] = 1, queries: int = 1, batch_size: int = 32,
-                 seed: int = 0):
+                 seed: int = 0, bend: float = 0.0):
         self.low, self.high = check_range("shots", shots, 1)
         draw_episodes(classes.pictures, ways, self.high, queries, 1, torch.Generator(classes.pictures.device))  # names a wrong argument
         self.pictures, self.ways, self.queries = classes.pictures, ways, queries
         if check_count(batch_size) < 1:
             raise ValueError("batch_size must be at least 1, got 0")
-        self.batch_size, self.seed = batch_size, seed
+        bent(classes.pictures[:1, :1], bend, torch.Generator(classes.pictures.device))
+        self.batch_size, self.seed, self.bend = batch_size, seed, bend
 
     def batch(self, step: int) -> EpisodeBatch:
         """The episodes of a step, counted from 0."""
@@ -132,4 +155,7 @@ class EpisodeBatches:
         seed = self.seed * 1_000_003 + step
         shots = self.low + int(torch.randint(self.high - self.low + 1, (), generator=torch.Generator().manual_seed(seed)))
         generator = torch.Generator(self.pictures.device).manual_seed(seed)
-        return draw_episodes(self.pictures, self.ways, shots, self.queries, self.batch_size, generator)
+        found = draw_episodes(self.pictures, self.ways, shots, self.queries, self.batch_size, generator)
+        if not self.bend:
+            return found
+        return found._replace(**{name: bent(getattr(found, name), self.bend, generator) for name in ("support", "query")})

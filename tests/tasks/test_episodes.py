@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnbook.tasks import episodes, omniglot, strokes
-from attnbook.tasks.episodes import Classes, EpisodeBatches, draw_episodes, with_rotations
+from attnbook.tasks.episodes import Classes, EpisodeBatches, bent, draw_episodes, with_rotations
 
 real = pytest.mark.skipif(not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set")
 
@@ -50,6 +50,45 @@ def faults(batch, ways, shots):
         if set(asked) & set(shown) or len(set(asked)) < len(asked):
             said.add("a query that was shown, or asked twice")
     return said
+
+
+def by_hand(picture, J, t):
+    """A picture through one affine map, pixel by pixel: linear between pixels, 0 beyond the edge."""
+    size, out = len(picture), np.zeros_like(picture, dtype=float)
+    for r in range(size):
+        for c in range(size):
+            x, y = (2 * c + 1) / size - 1, (2 * r + 1) / size - 1
+            column, row = (((np.eye(2) + J) @ (x, y) + t + 1) * size - 1) / 2
+            for dr in (0, 1):
+                for dc in (0, 1):
+                    i, j = int(np.floor(row)) + dr, int(np.floor(column)) + dc
+                    if 0 <= i < size and 0 <= j < size:
+                        out[r, c] += picture[i, j] * (1 - abs(row - i)) * (1 - abs(column - j))
+    return out
+
+
+def test_a_picture_is_bent_by_an_affine_map_of_its_own():
+    pictures = (torch.rand(2, 3, 9, 9, generator=torch.Generator().manual_seed(0)) * 255).to(torch.uint8)
+    got = bent(pictures, 0.3, torch.Generator().manual_seed(1))
+    maps = ((2 * torch.rand(6, 2, 3, generator=torch.Generator().manual_seed(1)) - 1) * 0.3).double().numpy()
+    assert got.dtype == torch.uint8 and got.shape == pictures.shape
+    for k, (before, after) in enumerate(zip(pictures.flatten(0, 1), got.flatten(0, 1))):
+        assert np.abs(by_hand(before.double().numpy(), maps[k, :, :2], maps[k, :, 2]) - after.double().numpy()).max() <= 0.51
+    assert torch.equal(bent(pictures, 0.0), pictures)
+    for wrong in (-0.1, 1.5, float("nan")):
+        with pytest.raises(ValueError, match="amount must be a number from 0 to 1"):
+            bent(pictures, wrong)
+
+
+def test_bent_batches_are_those_of_the_same_episodes():
+    classes = Classes(coded(9, 8, 12), (("a", "b"),) * 9)
+    straight, curved = (EpisodeBatches(classes, 3, 1, 2, 4, bend=bend) for bend in (0.0, 0.1))
+    one, other = straight.batch(5), curved.batch(5)
+    assert torch.equal(one.labels, other.labels) and torch.equal(one.answers, other.answers)
+    assert not torch.equal(one.support, other.support) and not torch.equal(one.query, other.query)
+    assert torch.equal(other.support, curved.batch(5).support)
+    with pytest.raises(ValueError, match="amount"):
+        EpisodeBatches(classes, 3, bend=2.0)
 
 
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), st.integers(0, 50))
