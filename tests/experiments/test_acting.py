@@ -113,6 +113,21 @@ def test_both_recorded_bandits_are_better_than_chance():
         assert float(untrained.mean()) < 5.5
 
 
+def test_the_recorded_agent_of_a_hundred_pulls_explores():
+    """The greedy rule never pays for knowledge. A twin that has not learned to explore earns no more than it; the bar is 3 % of Gittins."""
+    import json
+
+    from attnbook import resources
+    settings = json.loads(resources.text("results/bandits-lstm-100.seed0.json"))["settings"]
+    agent = acting.make_agent(Bandits(5, 100), "lstm", width=settings["width"], discount=settings["discount"])
+    load_model_weights(agent, resources.path("results/bandits-lstm-100.safetensors"))
+    policies = {"agent": acting.Acting(agent, greedy=True), **{name: acting.bandit_policies(100)[name] for name in ("greedy", "Gittins")}}
+    earned = {name: play(Bandits(5, 100), policy, seed=77, count=4000, keep_inputs=False).rewards.sum(1) for name, policy in policies.items()}
+    ahead = earned["agent"] - earned["greedy"]  # in the same bandits
+    assert float(ahead.mean()) > 3 * float(ahead.std()) / 4000**0.5
+    assert float(earned["agent"].mean()) > 0.97 * float(earned["Gittins"].mean())
+
+
 def test_recorded_networks_know_small_worlds_by_state():
     """Counting by action alone earns 0.75 of the plan, a network that was not trained 0.63."""
     import json
