@@ -10,7 +10,7 @@ from .judging import Outcome
 
 __all__ = ["Journal"]
 
-_COLUMNS = [one.name for one in fields(Outcome)]
+_COLUMNS = [one.name for one in fields(Outcome) if one.name != "failed"]
 _TABLES = """
 create table if not exists outcome (
     assignment text not null, sha text not null, exercise text not null, stamp text not null,
@@ -64,7 +64,7 @@ class Journal:
         return tuple(id for id, stamp in stamps.items() if known.get(id) != stamp)
 
     def record(self, assignment: str, sha: str, stamps: dict[str, str], outcomes: list[Outcome]) -> None:
-        """Write down what was found about one notebook."""
+        """Write down what was found about one notebook. Where the grader itself failed it has no stamp, and stays missing."""
         marks = ", ".join("?" * (4 + len(_COLUMNS) - 1))
         names = ", ".join(name for name in _COLUMNS if name != "exercise")
         again = ", ".join(f"{name} = excluded.{name}" for name in ("stamp", *_COLUMNS) if name != "exercise")
@@ -72,7 +72,7 @@ class Journal:
             base.executemany(
                 f"insert into outcome (assignment, sha, exercise, stamp, {names}) values ({marks}) on conflict do update set {again}, "
                 "judged_at = excluded.judged_at, count = count + 1",
-                [(assignment, sha, one.exercise, stamps[one.exercise], *(getattr(one, name) for name in _COLUMNS if name != "exercise"))
+                [(assignment, sha, one.exercise, "" if one.failed else stamps[one.exercise], *(getattr(one, name) for name in _COLUMNS if name != "exercise"))
                  for one in outcomes],
             )
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import traceback
 from dataclasses import dataclass
 
 from ..checks.verdict import Verdict
 from .assignments import Assignment
-from .box import Box, Lost
+from .box import Box, Lost, StartFailed
 from .launch import Limits
 from .likeness import plain, uses_library
 from .submissions import Unreadable, parse_submission, restore
@@ -42,6 +43,7 @@ class Outcome:
     remark:          what else the student and the instructor should know
     library:         the name of the book's own that the answer uses, or ""
     print:           of the answer without comments and layout, to find equal ones; "" for an answer that is not written
+    failed:          "" or the error that the grader itself stopped with, in words for the instructor; then it is judged again next time
     """
 
     exercise: str
@@ -51,14 +53,27 @@ class Outcome:
     remark: str = ""
     library: str = ""
     print: str = ""
+    failed: str = ""
 
 
 def judge_notebook(job: Job) -> list[Outcome]:
     """Judge the exercises `job.tasks` of one notebook.
 
-    Never raises for what a student handed in: whatever happens ends in an outcome with a reason. Raises StartFailed when the
-    sandbox itself does not start.
+    Whatever happens ends in outcomes with a reason, also a fault of the grader's own. Raises StartFailed when the sandbox itself
+    does not start: then no notebook can be judged.
     """
+    try:
+        return _judge(job)
+    except StartFailed:
+        raise
+    except Exception as error:
+        note = f"this notebook could not be graded: the grader stopped with {type(error).__name__}"
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        failed = tidy(f"{type(error).__name__}: {error} ({place.filename.rpartition('/')[2]}, line {place.lineno})")
+        return [Outcome(id, False, False, note, failed=failed) for id in job.tasks]
+
+
+def _judge(job):
     wanted = [task for task in job.assignment.tasks if task.id in job.tasks]
     try:
         nb, remarks = restore(parse_submission(job.content), job.assignment)

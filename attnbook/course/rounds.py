@@ -71,7 +71,7 @@ def grade(course: Course, submissions: Path, out: Path, *, trust=False, jobs=Non
         try:
             for id in again:
                 journal.forget(id)
-            judged = _judge(journal, course, assignments, found, sandbox, jobs, scheduler, say)
+            judged = _judge(journal, course, assignments, found, remarks, sandbox, jobs, scheduler, say)
             outcomes = {one.name: journal.outcomes(one.name) for one in assignments}
             own = defaultdict(list)
             for hand in found:
@@ -89,7 +89,7 @@ def grade(course: Course, submissions: Path, out: Path, *, trust=False, jobs=Non
     return done
 
 
-def _judge(journal, course, assignments, found: list[HandIn], sandbox, jobs, scheduler, say):
+def _judge(journal, course, assignments, found: list[HandIn], remarks, sandbox, jobs, scheduler, say):
     """Judge every notebook once, and write down what is found as soon as it is."""
     stamps = {one.name: {task.id: stamp(task.id, course.hidden_seed(task.id)) for task in one.tasks} for one in assignments}
     by_name, queue = {one.name: one for one in assignments}, {}
@@ -110,6 +110,10 @@ def _judge(journal, course, assignments, found: list[HandIn], sandbox, jobs, sch
         for one, outcomes in judge_all(all_jobs(), count=jobs, scheduler=scheduler):
             journal.record(one.assignment, one.sha, stamps[one.assignment], outcomes)
             bar.update()
+            failed = next((outcome.failed for outcome in outcomes if outcome.failed), "")
+            if failed:
+                remarks += [f"{same.student}: {same.path.name}: could not be graded, and is judged again in the next round: {failed}"
+                            for same in found if (same.assignment, same.sha) == (one.assignment, one.sha)]
             if bar.disable:
                 passed = sum(outcome.visible and outcome.hidden for outcome in outcomes)
                 say(f"{one.student} · {one.assignment}: {passed} of {len(outcomes)} right")

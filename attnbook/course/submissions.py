@@ -131,7 +131,8 @@ def _answers(nb, assignment):
 
 def _grade_id(cell):
     meta = cell.metadata.get("nbgrader", {})
-    return meta.get("grade_id") if isinstance(meta, dict) else None
+    name = meta.get("grade_id") if isinstance(meta, dict) else None
+    return name if isinstance(name, str) else None  # a student may have put anything there
 
 
 def _fresh(cell, text=None):

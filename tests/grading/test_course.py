@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from attnbook.checks import exercises
 from attnbook.cli import main
-from attnbook.course import launch, pages, rounds
+from attnbook.course import judging, launch, pages, rounds
 from attnbook.course.assignments import FILE, Course, read_course
 from attnbook.course.checking import check_course, notebook_with, solution_of
 from attnbook.course.commands import check, course, grade
@@ -105,6 +105,35 @@ def test_a_failing_round_leaves_the_old_pages(tmp_path, assignment, monkeypatch)
         rounds.grade(made, tmp_path / "hand-ins", tmp_path / "out", trust=True, jobs=1, say=lambda line: None)
     assert (tmp_path / "out" / "marks.csv").read_text() == before
     assert not list((tmp_path / "out").glob(".new-*"))
+
+
+def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(tmp_path, assignment, monkeypatch):
+    for student, content in (("ann", ""), ("bob", " "), ("cy", "")):
+        (tmp_path / "hand-ins" / student).mkdir(parents=True)
+        (tmp_path / "hand-ins" / student / "soft_lookup.ipynb").write_text(content)
+    made = Course("x", 1, (assignment,))
+
+    def judge_here(jobs, **_):
+        return [(key, judging.judge_notebook(job)) for key, job in jobs]
+
+    def breaks(content):
+        if not content:
+            raise KeyError("a fault \ud800")
+        return true(content)
+
+    true = judging.parse_submission
+    monkeypatch.setattr(rounds, "judge_all", judge_here)
+    monkeypatch.setattr(judging, "parse_submission", breaks)
+    monkeypatch.setattr(rounds, "_write", lambda *_: None)
+    done = rounds.grade(made, tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None)
+    notes = {one.student: one.note for one in done.marks}
+    assert notes["ann"] == notes["cy"] == "this notebook could not be graded: the grader stopped with KeyError"
+    assert notes["bob"] == "the file is empty"
+    assert [remark.partition(" (")[0] for remark in done.remarks if "could not be graded" in remark] == [
+        f"{student}: soft_lookup.ipynb: could not be graded, and is judged again in the next round: KeyError: 'a fault \\ud800'" for student in ("ann", "cy")]
+    monkeypatch.setattr(judging, "parse_submission", true)
+    done = rounds.grade(made, tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None)
+    assert done.judged == 1 and {one.note for one in done.marks} == {"the file is empty"}
 
 
 def test_pages_and_tables_take_any_text(tmp_path):

@@ -100,6 +100,14 @@ def test_a_check_above_its_answer_comes_after_it(assignment, hand_ins):
     assert names(made) == ORDER
 
 
+@pytest.mark.parametrize("name", [["x"], {"a": 1}, 5, None], ids=str)
+def test_a_cell_name_that_is_no_text_is_none(assignment, hand_ins, name):
+    nb = parse_submission(hand_ins["right"])
+    nb.cells[0].metadata["nbgrader"] = {"grade_id": name}
+    made, remarks = restore(nb, assignment)
+    assert names(made) == ORDER and remarks == {}
+
+
 def test_an_answer_turned_into_text_is_code_again(assignment, hand_ins):
     nb = parse_submission(hand_ins["right"])
     cell = next(c for c in nb.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "00-weighted-sum")
