@@ -13,11 +13,13 @@ __all__ = ["plain", "uses_library"]
 
 FREE = ("attnbook", "attnbook.setup", "attnbook.checks", "attnbook.figures")
 """Parts of the package that are no solution of anything."""
+LONGEST = 200_000
+"""Characters of code that are looked through; the longest section has a fifth of it."""
 _TRICKS = re.compile(r"import_module|__import__|sys\.modules|importlib|\beval\b|\bexec\b")
 
 
 def plain(code: str) -> str:
-    """The code without comments, docstrings and layout; as it is when it is not Python."""
+    """The code without comments, docstrings and layout; as it is when it is not Python, or nested too deep."""
     tree = _parse(code)
     if tree is None:
         return code.strip()
@@ -26,14 +28,20 @@ def plain(code: str) -> str:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)) and body and isinstance(body[0], ast.Expr):
             if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str) and len(body) > 1:
                 body.pop(0)
-    return ast.unparse(tree)
+    try:
+        return ast.unparse(tree)
+    except RecursionError:
+        return code.strip()
 
 
 def uses_library(answer: str, cells: list[str], task: Task) -> str:
     """The name from attnbook that the answer reaches, directly or through names of other cells; "" if none.
 
-    What the exercise's own cell imports is allowed. An import hidden in a string counts as one.
+    What the exercise's own cell imports is allowed. An import hidden in a string counts as one. Code of more than LONGEST
+    characters in all is not looked through.
     """
+    if sum(map(len, cells)) > LONGEST:
+        return ""
     trees = {code: _parse(code) for code in (*cells, answer)}
     allowed = set(_imported(_parse(task.solution.source)))
     imported, defined = {}, {}
@@ -46,15 +54,21 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
     tree = trees[answer]
     if tree is None:
         return ""
-    seen, queue = set(), [tree]
+    seen, done, queue = set(), set(), [tree]
     while queue:
         node = queue.pop()
+        if node in done:
+            continue
+        done.add(node)
+        tricks = None
         for name, full in _imported(node).items():
             if name not in allowed:
                 return full
         for part in ast.walk(node):
-            if isinstance(part, ast.Constant) and isinstance(part.value, str) and _hidden(part.value) and _TRICKS.search(ast.unparse(node)):
-                return part.value[:60]
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and _hidden(part.value):
+                tricks = any(map(_TRICKS.search, _words(node))) if tricks is None else tricks
+                if tricks:
+                    return part.value[:60]
             full = _dotted(part, imported)
             if full:
                 return full
@@ -69,9 +83,17 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
 def _parse(code):
     """The tree of a cell without IPython's own lines; None if it is not Python."""
     try:
-        return ast.parse(re.sub(r"^(\s*)[%!].*$", r"\1pass", code, flags=re.MULTILINE))
+        return ast.parse(re.sub(r"^([ \t]*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)) if len(code) <= LONGEST else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def _words(tree):
+    """The names and strings in a tree."""
+    for part in ast.walk(tree):
+        yield from (value for _, value in ast.iter_fields(part) if isinstance(value, str))
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
+            yield f"{part.value.id}.{part.attr}"
 
 
 def _imported(tree):
@@ -90,10 +112,14 @@ def _dotted(node, imported):
     """attnbook.mechanisms.attend, written out after `import attnbook`."""
     if not isinstance(node, ast.Attribute):
         return ""
-    text = ast.unparse(node)
-    first, _, rest = text.partition(".")
-    full = f"{imported.get(first, first)}.{rest}"
-    return full if _ours(full) and re.fullmatch(r"[\w.]+", full) and not _free(full) and full.count(".") >= 1 else ""
+    names = []
+    while isinstance(node, ast.Attribute) and len(names) < 6:  # of a longer chain the beginning comes by itself
+        names.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    full = ".".join([imported.get(node.id, node.id), *reversed(names)])
+    return full if _ours(full) and not _free(full) else ""
 
 
 def _hidden(text):

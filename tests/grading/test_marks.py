@@ -1,5 +1,6 @@
 """Rules: late and repeated hand-ins, the library's own implementation, equal answers."""
 
+import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -8,9 +9,10 @@ import pytest
 
 from attnbook.course.assignments import Rules, from_sections
 from attnbook.course.exercises import find_book, sections
-from attnbook.course.checking import solution_of
+from attnbook.course.checking import notebook_with, solution_of
 from attnbook.course.handins import HandIn
-from attnbook.course.judging import Outcome, tidy
+from attnbook.course.judging import Job, Outcome, judge_notebook, tidy
+from attnbook.course.launch import Limits
 from attnbook.course.likeness import plain, uses_library
 from attnbook.course.marks import equal_answers, marks_of
 
@@ -121,6 +123,39 @@ def test_an_answer_that_uses_the_library_is_found(attention, name):
                                     "from attnbook.checks import check\ndef left_padded_mask(a, b):\n    return 'attnbook'"])
 def test_an_answer_of_one_s_own_is_not(attention, answer):
     assert uses_library(answer, [answer, "from attnbook import padding_mask", "%pip install attnbook"], attention) == ""
+
+
+def test_code_nested_too_deep_is_compared_as_it_is():
+    code = "x = " + "+".join(["1"] * 600)
+    assert plain(f"{code}\n") == code
+
+
+LARGE = {
+    "strings": "x = [" + ",".join(["'attnbook x'"] * 14_000) + "]",
+    "names": ", ".join(f"x{n}" for n in range(3000)) + " = y\ny = [" + ", ".join(f"x{n}" for n in range(3000)) + "]",
+    "dots": "\n".join(["x" + ".a" * 300] * 300),
+    "lines": "\n" * 100_000,
+    "too much": "x = [" + "1," * 10**7 + "]",
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_answers_take_no_time(attention, name):
+    begin = time.process_time()
+    assert uses_library(LARGE[name], [LARGE[name]], attention) == ""
+    assert time.process_time() - begin < 10
+
+
+def test_an_import_is_found_beside_code_nested_too_deep(attention):
+    answer = USES["hidden"][0] + "\nx = " + "+".join(["1"] * 600) + "\ny = z" + ".a" * 300
+    assert uses_library(answer, [answer], attention) == "attnbook"
+
+
+def test_the_library_hint_can_be_stored(assignment):
+    answer = solution_of(assignment.tasks[0]) + "\nnote = 'attnbook\\ud800'\neval('1')"
+    job = Job(notebook_with(assignment, {assignment.tasks[0].id: answer}), assignment, (assignment.tasks[0].id,), {}, Limits(), "none")
+    (one,) = judge_notebook(job)
+    assert (one.visible, one.library, one.failed) == (True, "attnbook", "")
 
 
 def test_no_solution_of_the_book_is_said_to_use_it():
