@@ -72,6 +72,9 @@ class Box:
 
     def _ask(self, head, what):
         self._ready()
+        return self._request(head, what)
+
+    def _request(self, head, what):
         self._limit(self._limits.seconds)
         try:
             return self._peer.request(head)
@@ -97,11 +100,7 @@ class Box:
                     raise
                 time.sleep(1 + attempt)  # another notebook may just have used up the machine
         for code in self._cells:
-            self._limit(self._limits.seconds)
-            try:
-                self._peer.request({"do": "cell", "source": code})
-            except Broken as broken:
-                raise self._lost(broken, "the cell") from None
+            self._request({"do": "cell", "source": code}, "an earlier cell, run again,")
 
     def _start(self):
         self._started = start(self._kind, self._limits, self._image)

@@ -256,3 +256,27 @@ def test_nothing_that_comes_from_the_sandbox_is_ever_called_by_name():
     there.send(pack({"do": "raised", "type": "exec", "message": "x"}, []))
     with pytest.raises(RuntimeError, match="^x$"):
         peer.request({"do": "hello"})
+
+
+@pytest.mark.parametrize("error", [StudentError("boo"), RuntimeError("boo"), Broken("garbled", "boo")], ids=lambda error: type(error).__name__)
+def test_earlier_cells_that_fail_when_run_again_lose_the_sandbox(monkeypatch, error):
+    from attnbook.course.box import Box, Lost
+    from attnbook.course.launch import Limits
+    from attnbook.sandbox.peer import Peer
+
+    true, cells = Peer.request, []
+
+    def request(self, head, *rest):
+        cells.extend([head["source"]] if head["do"] == "cell" else [])
+        if head["do"] == "cell" and cells == ["a = 1", "a = 1"]:
+            raise error
+        return true(self, head, *rest)
+
+    with Box("none", Limits()) as box:
+        assert box.run("a = 1") is None
+        box._close()
+        monkeypatch.setattr(Peer, "request", request)
+        cells.append("a = 1")
+        with pytest.raises(Lost, match=r"run again, disturbed the connection to the grader \(boo\)"):
+            box.run("b = 1")
+        assert box.run("c = a") is None
