@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import os
 import re
@@ -13,17 +14,20 @@ from pathlib import Path
 
 from .submissions import LARGEST, decoded
 
-__all__ = ["HandIn", "find_hand_ins", "safe_names"]
+__all__ = ["HandIn", "find_hand_ins", "safe_names", "shown"]
 
 TIMES = "times.csv"
+# Controls, marks of direction, and bytes of a file name that are no UTF-8.
+_ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class HandIn:
     """One file of one student for one assignment.
 
-    sha:  of its content; files with more than LARGEST bytes are told apart by name, size and time
-    time: when it was handed in, with a zone
+    student: the name, as it is shown
+    sha:     of its content; files with more than LARGEST bytes are told apart by name, size and time
+    time:    when it was handed in, with a zone
     """
 
     student: str
@@ -31,6 +35,11 @@ class HandIn:
     path: Path
     sha: str
     time: datetime
+
+    @property
+    def name(self) -> str:
+        """The name of the file, as it is shown."""
+        return shown(self.path.name)
 
     def content(self) -> bytes:
         """The bytes, but never more than one above LARGEST."""
@@ -43,29 +52,52 @@ def find_hand_ins(folder: str | Path, assignments) -> tuple[list[HandIn], list[s
 
     A notebook belongs to the assignments whose cells it holds; one that cannot be read, to the one in its name. The time is
     that of the file, or of the line for it in times.csv (columns: file, time).
-    Returns (hand-ins, all students, remarks on files that were left out).
-    Raises ValueError when the folder is missing or nobody is in it.
+    Returns (hand-ins, all students, remarks on files that were left out and on lines of times.csv without a file).
+    Raises ValueError when the folder is missing or nobody is in it, and for a times.csv that cannot be read.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise ValueError(f"submissions: {folder} is {'a file' if folder.exists() else 'not there'}, expected a folder")
-    times, found, remarks, students = _times(folder), [], [], set()
+    times, found, remarks, students, looked = _times(folder), [], [], set(), set()
+
+    def add(student, path):
+        looked.add(shown(str(path.relative_to(folder))))
+        try:
+            _add(found, remarks, student, path, folder, assignments, times)
+        except OSError as error:
+            remarks.append(f"{path.relative_to(folder)}: cannot be read ({error.strerror}), left out")
+
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith(".") or entry.name == TIMES:
             continue
         if entry.is_symlink():
             remarks.append(f"{entry.name}: a link, left out")
         elif entry.is_dir():
-            students.add(entry.name)
-            for path in _files(entry, remarks, folder):
-                _add(found, remarks, entry.name, path, folder, assignments, times)
-        elif entry.suffix == ".ipynb":
-            student = _student(entry.stem, assignments)
+            student = shown(entry.name)
             students.add(student)
-            _add(found, remarks, student, entry, folder, assignments, times)
+            for path in _files(entry, remarks, folder):
+                add(student, path)
+        elif entry.suffix.lower() != ".ipynb":
+            remarks.append(f"{entry.name}: no notebook (.ipynb), left out")
+        elif _is_file(entry, remarks, folder):
+            student = shown(_student(entry.stem, assignments))
+            students.add(student)
+            add(student, entry)
+    remarks = [shown(remark) for remark in remarks]
+    remarks += [f"{TIMES}: {name}: there is no notebook of this name, expected its path in {folder}, as STUDENT/NOTEBOOK.ipynb"
+                for name in times if name not in looked]
     if not students:
         raise ValueError(f"submissions: {folder} holds no student: expected a folder for each, STUDENT/NOTEBOOK.ipynb")
     return found, sorted(students), remarks
+
+
+def shown(name: str) -> str:
+    """The name of a student or file without what a terminal, a page or a data base could not take as it is; that is written out, as \\xeb."""
+    def written(one):
+        code = ord(one[0])
+        return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else one[0].encode("unicode_escape").decode()
+
+    return _ODD.sub(written, name)
 
 
 def safe_names(students) -> dict[str, str]:
@@ -83,16 +115,29 @@ def safe_names(students) -> dict[str, str]:
 
 def _files(student, remarks, folder):
     """The notebooks in a student's folder. Links are not followed: they may lead to anything."""
-    for here, folders, files in os.walk(student, followlinks=False):
+    def closed(error):
+        remarks.append(f"{Path(error.filename).relative_to(folder)}: cannot be read ({error.strerror}), left out")
+
+    others = []
+    for here, folders, files in os.walk(student, followlinks=False, onerror=closed):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
+        for name in sorted(name for name in files if not name.startswith(".")):
             path = Path(here) / name
-            if name.startswith(".") or not name.lower().endswith(".ipynb"):
-                continue
-            if not stat.S_ISREG(path.lstat().st_mode):
-                remarks.append(f"{path.relative_to(folder)}: a link or another thing that is no file, left out")
-            else:
+            if path.suffix.lower() != ".ipynb":
+                others.append(str(path.relative_to(student)))
+            elif _is_file(path, remarks, folder):
                 yield path
+    if others:
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        remarks.append(f"{student.name}: {', '.join(others[:5])}{more}: no notebook (.ipynb), left out")
+
+
+def _is_file(path, remarks, folder):
+    """Whether it may be read without waiting and without leading elsewhere; if not, a remark says so."""
+    if stat.S_ISREG(path.lstat().st_mode):
+        return True
+    remarks.append(f"{path.relative_to(folder)}: a link or another thing that is no file, left out")
+    return False
 
 
 def _add(found, remarks, student, path, folder, assignments, times):
@@ -103,7 +148,7 @@ def _add(found, remarks, student, path, folder, assignments, times):
     else:
         content = path.read_bytes()
         sha = hashlib.sha256(content).hexdigest()
-    when = times.get(name) or datetime.fromtimestamp(status.st_mtime, timezone.utc)
+    when = times.get(shown(name)) or datetime.fromtimestamp(status.st_mtime, timezone.utc)
     names = _belongs(content, path.stem, assignments)
     if not names:
         remarks.append(f"{name}: belongs to no assignment ({', '.join(one.name for one in assignments)}), left out")
@@ -143,12 +188,18 @@ def _times(folder):
     if not path.is_file():
         return {}
     found = {}
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        for row in csv.DictReader(file):
+    try:
+        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
+        for row in rows:
             try:
                 when = datetime.fromisoformat(row["time"])
-                found[row["file"]] = when if when.tzinfo else when.astimezone()
-            except (KeyError, TypeError, ValueError):
-                raise ValueError(f"{path}: line {len(found) + 2}: expected the columns file and time, a time as 2027-01-31T23:59:00+01:00, "
+                found[shown(row["file"])] = when if when.tzinfo else when.astimezone()
+            except (KeyError, TypeError, ValueError, OverflowError):
+                raise ValueError(f"{path}: line {rows.line_num}: expected the columns file and time, a time as 2027-01-31T23:59:00+01:00, "
                                  f"got {dict(row)}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: line {error.object.count(10, 0, error.start) + 1}: expected UTF-8, got the byte "
+                         f"0x{error.object[error.start]:02x}; save the table as CSV UTF-8") from None
+    except csv.Error as error:
+        raise ValueError(f"{path}: expected a table in CSV, got another thing ({error})") from None
     return found

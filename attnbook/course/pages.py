@@ -58,7 +58,7 @@ def write_feedback(path: Path, student: str, marks) -> None:
     for assignment in dict.fromkeys(one.assignment for one in marks):
         own = [one for one in marks if one.assignment == assignment]
         hand_in = own[0].hand_in
-        when = f"<p>Handed in: {_text(hand_in.path.name)}, {hand_in.time:%Y-%m-%d %H:%M %Z}</p>" if hand_in else ""
+        when = f"<p>Handed in: {_text(hand_in.name)}, {hand_in.time:%Y-%m-%d %H:%M %Z}</p>" if hand_in else ""
         rows = "\n".join(_row(one) for one in own)
         head = ("<tr><th scope=\"col\">exercise</th><th scope=\"col\"></th><th scope=\"col\">points</th><th scope=\"col\">your check</th>"
                 "<th scope=\"col\">other inputs</th><th scope=\"col\"></th></tr>")

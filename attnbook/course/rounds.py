@@ -81,7 +81,7 @@ def grade(course: Course, submissions: Path, out: Path, *, trust=False, jobs=Non
             equal = {one.name: equal_answers([hand for hand in found if hand.assignment == one.name], outcomes[one.name]) for one in assignments}
             done = Round(marks, judged, equal, remarks)
             journal.write_marks(
-                [(one.student, one.assignment, one.sha, one.path.name, one.time.isoformat()) for one in found],
+                [(one.student, one.assignment, one.sha, one.name, one.time.isoformat()) for one in found],
                 [(one.student, one.assignment, one.exercise, one.hand_in and one.hand_in.sha, one.points, one.most, one.note) for one in marks])
             _write(out, course, assignments, students, done)
         finally:
@@ -112,7 +112,7 @@ def _judge(journal, course, assignments, found: list[HandIn], remarks, sandbox, 
             bar.update()
             failed = next((outcome.failed for outcome in outcomes if outcome.failed), "")
             if failed:
-                remarks += [f"{same.student}: {same.path.name}: could not be graded, and is judged again in the next round: {failed}"
+                remarks += [f"{same.student}: {same.name}: could not be graded, and is judged again in the next round: {failed}"
                             for same in found if (same.assignment, same.sha) == (one.assignment, one.sha)]
             if bar.disable:
                 passed = sum(outcome.visible and outcome.hidden for outcome in outcomes)

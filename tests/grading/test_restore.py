@@ -175,7 +175,7 @@ def test_hand_ins_are_found_at_any_depth_and_under_any_name(tmp_path, assignment
     got, students, remarks = found(tmp_path, assignment)
     assert students == sorted(["ann", "bob", "cy", "Zoë 李", "back\\slash", "dora", "ed"])
     assert [one[2] for one in got if one[0] == "bob"] == ["bob/soft_lookup.ipynb", "bob/deep/00_attention/Kopie von X (2).ipynb"]
-    assert len(got) == 8 and {one[1] for one in got} == {"soft_lookup"} and not remarks
+    assert len(got) == 8 and {one[1] for one in got} == {"soft_lookup"} and remarks == ["notes.txt: no notebook (.ipynb), left out"]
 
 
 def test_a_notebook_without_any_answer_belongs_to_nobody(tmp_path, assignment):
@@ -197,6 +197,34 @@ def test_links_are_not_followed(tmp_path, assignment, hand_ins):
     got, students, remarks = found(folder, assignment)
     assert got == [] and students == ["ann", "bob"]
     assert len(remarks) == 2 and all("link" in remark for remark in remarks)
+
+
+def test_what_is_no_notebook_is_left_out_with_a_word(tmp_path, assignment, hand_ins):
+    for name in ("Ida/hand.zip", "Ida/deep/week1.py", "Hugo.zip", "Jo/soft_lookup.ipynb", "Kim.IPYNB", *(f"Jo/{n}.png" for n in range(9))):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(hand_ins["right"])
+    os.mkfifo(tmp_path / "top.ipynb")
+    os.mkfifo(tmp_path / "Jo" / "pipe.ipynb")
+    got, students, remarks = found(tmp_path, assignment)
+    assert students == ["Ida", "Jo", "Kim"] and len(got) == 2
+    assert remarks == [
+        "Hugo.zip: no notebook (.ipynb), left out", "Ida: hand.zip, deep/week1.py: no notebook (.ipynb), left out",
+        "Jo/pipe.ipynb: a link or another thing that is no file, left out",
+        "Jo: 0.png, 1.png, 2.png, 3.png, 4.png and 4 more: no notebook (.ipynb), left out", "top.ipynb: a link or another thing that is no file, left out"]
+
+
+def test_names_are_shown_so_that_everything_takes_them(tmp_path, assignment, hand_ins):
+    for name in (b"Zo\xeb/soft_lookup\xff.ipynb", "a\nb/soft_lookup.ipynb".encode(), "e\u202ev\u202d\x1b[2J.ipynb".encode(), "نرگس\u200cها/soft_lookup.ipynb".encode(), b"x\n.zip"):
+        path = os.path.join(os.fsencode(tmp_path), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(hand_ins["right"])
+    (tmp_path / "times.csv").write_text('file,time\n"a\nb/soft_lookup.ipynb",2027-01-31T12:00:00+01:00\n')
+    got, students, remarks = find_hand_ins(tmp_path, [assignment])
+    assert set(students) == {r"Zo\xeb", r"a\nb", r"e\u202ev\u202d\x1b[2J", "نرگس\u200cها"} == {one.student for one in got}
+    assert [one.name for one in got if one.student == r"Zo\xeb"] == [r"soft_lookup\xff.ipynb"]
+    assert [one.time.year for one in got if one.student == r"a\nb"] == [2027]
+    assert remarks == [r"x\n.zip: no notebook (.ipynb), left out"] and all(one.content() == hand_ins["right"] for one in got)
 
 
 def test_a_hand_in_belongs_where_its_cells_belong(tmp_path, hand_ins):
@@ -228,6 +256,15 @@ def test_times_come_from_the_file_or_the_table(tmp_path, assignment, hand_ins):
     assert one.time == datetime(2027, 1, 31, 11, tzinfo=timezone.utc)
     (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,yesterday\n")
     with pytest.raises(ValueError, match="line 2: expected the columns file and time"):
+        find_hand_ins(tmp_path, [assignment])
+    (tmp_path / "times.csv").write_text("file,time\nann/y.ipynb,2027-01-31T12:00:00+01:00\n")
+    assert find_hand_ins(tmp_path, [assignment])[2] == [
+        f"times.csv: ann/y.ipynb: there is no notebook of this name, expected its path in {tmp_path}, as STUDENT/NOTEBOOK.ipynb"]
+    (tmp_path / "times.csv").write_bytes("file,time\nZoë/x.ipynb,2027-01-31T12:00:00+01:00\n".encode("cp1252"))
+    with pytest.raises(ValueError, match="times.csv: line 2: expected UTF-8, got the byte 0xeb"):
+        find_hand_ins(tmp_path, [assignment])
+    (tmp_path / "times.csv").write_text("file,time\n" + "x" * 200_000)
+    with pytest.raises(ValueError, match="times.csv: expected a table in CSV"):
         find_hand_ins(tmp_path, [assignment])
 
 
