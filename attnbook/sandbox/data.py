@@ -72,7 +72,7 @@ def decode(tree, tensors, function):
 
     tensors:  list of the block's tensors
     function: called with the number and the argument names of a function; returns what stands for it here
-    Raises Garbled for anything that `encode` does not write, and for what is small here and large or slow once it is read.
+    Raises MemoryError, and Garbled for anything that `encode` does not write, and for what is small here and large or slow once it is read.
     """
     return _decode(tree, _Block(tensors), function, 0)
 
@@ -116,7 +116,7 @@ def _decode(tree, block, function, depth):
             return type(_word(tree["object"]), (), {})()
     except Garbled:
         raise
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
         raise Garbled(f"no value: {type(error).__name__}") from None
     raise Garbled(f"no value: {str(what)[:60]}")
 
@@ -124,19 +124,23 @@ def _decode(tree, block, function, depth):
 def pack(head, tensors) -> bytes:
     """One message: the length of the JSON, the JSON, the tensors as safetensors."""
     text = json.dumps(head, allow_nan=False).encode()
+    _room(3 * sum(tensor.nbytes for tensor in tensors))
     block = save({str(i): tensor for i, tensor in enumerate(tensors)}) if tensors else b""
     return len(text).to_bytes(8, "little") + text + block
 
 
 def unpack(message: bytes):
-    """(head, tensors) of a message. Raises Garbled."""
+    """(head, tensors) of a message. Raises Garbled, MemoryError."""
     size = int.from_bytes(message[:8], "little")
     if len(message) < 8 or size > len(message) - 8:
         raise Garbled("a message ends early")
     try:
         head = json.loads(message[8 : 8 + size])
+        _room(2 * len(message))
         found = load(message[8 + size :]) if len(message) > 8 + size else {}
         tensors = [found[str(i)] for i in range(len(found))]
+    except MemoryError:
+        raise
     except Exception as error:  # safetensors raises its own kind; the JSON may be too deep, or no text
         raise Garbled(f"no message: {type(error).__name__}") from None
     if type(head) is not dict:
@@ -151,6 +155,11 @@ def tensors_in(value) -> list[torch.Tensor]:
     if type(value) in (list, tuple):
         return [tensor for entry in value for tensor in tensors_in(entry)]
     return [tensor for entry in value.values() for tensor in tensors_in(entry)] if type(value) is dict else []
+
+
+def _room(size):
+    """Raise MemoryError unless there are so many bytes, and some: safetensors ends the process instead."""
+    np.empty(size + 2**22, dtype=np.uint8)
 
 
 def _tensor(value, keep):
