@@ -98,8 +98,8 @@ class Course:
     folder: Path = field(default=Path("."), compare=False)
 
     def hidden_seed(self, id: str) -> int:
-        """The seed of the hidden check of an exercise; never 0, which is the reader's."""
-        return 1 + int.from_bytes(hashlib.sha256(f"{self.seed}:{id}".encode()).digest()[:4], "little") % (2**31 - 2)
+        """The seed of the hidden check of an exercise; never 0, which is the reader's. Of 62 bits: a hash of it does not give it away."""
+        return 1 + int.from_bytes(hashlib.sha256(f"{self.seed}:{id}".encode()).digest()[:8], "little") % (2**62 - 1)
 
 
 def from_sections(parts: list[Section]) -> tuple[Assignment, ...]:

@@ -1,6 +1,7 @@
 """The grader's end of a sandbox: runs a notebook's cells in it, takes functions out, and judges them here."""
 from __future__ import annotations
 
+import contextlib
 import time
 
 from ..checks import judge
@@ -8,11 +9,12 @@ from ..checks.verdict import MISTAKE, STOPPED, Mistake, Verdict
 from ..sandbox.channel import Channel
 from ..sandbox.guarded import StudentError
 from ..sandbox.peer import Broken, Peer, Remote
+from . import bounds
 from .launch import Limits, NoSandbox, start
 
 __all__ = ["Box", "Lost", "StartFailed"]
 
-_RESTARTS, _ATTEMPTS = 6, 3
+_RESTARTS, ATTEMPTS = 6, 3
 
 
 class StartFailed(NoSandbox):
@@ -27,8 +29,17 @@ class Lost(Exception):
         self.overall = overall
 
 
+class _Late(Broken):
+    """The grader itself is at work for longer than the limit."""
+
+    def __init__(self):
+        super().__init__("time", "the grader did not come to an end in time")
+
+
 class Box:
     """One notebook's sandbox. When its code ends it, the next use starts another and runs the earlier cells again.
+
+    The limits of time and memory hold for what the grader computes for it, too.
 
     Use it as a context; leaving it ends every process.
     """
@@ -59,7 +70,8 @@ class Box:
             return Verdict(id, MISTAKE, f"{name} is {'None' if answer is None else type(answer).__name__}, expected your function")
         self._limit(self._limits.seconds)
         try:
-            verdict = judge(id, answer, seed)
+            with self._bounded():
+                verdict = judge(id, answer, seed)
             self._ask({"do": "forget"}, "your function")
             self._peer.forget()
             return verdict
@@ -68,6 +80,9 @@ class Box:
         except Lost:
             raise
         except Exception as error:  # no value that comes back may stop the round
+            if bounds.out_of_memory(error):
+                self._close()  # it may wait for an answer
+                raise Lost(self._too_much()) from None
             return Verdict(id, STOPPED, f"the check could not read what your function returned ({type(error).__name__})")
 
     def _ask(self, head, what):
@@ -77,7 +92,8 @@ class Box:
     def _request(self, head, what):
         self._limit(self._limits.seconds)
         try:
-            return self._peer.request(head)
+            with self._bounded():
+                return self._peer.request(head)
         except Broken as broken:
             raise self._lost(broken, what) from None
         except StudentError as error:  # the cell has left something that cannot be handed over
@@ -91,12 +107,12 @@ class Box:
         if self._starts > _RESTARTS:
             raise Lost(f"the notebook ended its sandbox {self._starts} times and was given up", overall=True)
         self._starts += 1
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             try:
                 self._start()
                 break
             except StartFailed:
-                if attempt == _ATTEMPTS - 1:
+                if attempt == ATTEMPTS - 1:
                     raise
                 time.sleep(1 + attempt)  # another notebook may just have used up the machine
         for code in self._cells:
@@ -105,7 +121,7 @@ class Box:
     def _start(self):
         self._started = start(self._kind, self._limits, self._image)
         channel = Channel(self._started.read, self._started.write)
-        self._peer = Peer(channel, lambda function, given, named, seed: function(*given, **named), passing=(Mistake,))
+        self._peer = Peer(channel, self._call, passing=(Mistake,))
         try:
             channel.deadline = time.monotonic() + self._limits.startup
             self._peer.request({"do": "hello"})
@@ -113,6 +129,25 @@ class Box:
             said = self._started.said.decode(errors="replace").strip().splitlines()[-1:] or [str(broken)]
             self._close()
             raise StartFailed(f"sandbox: Python did not start in it ({said[0][:300]})") from None
+
+    def _call(self, function, given, named, seed):
+        """Call a function of the check's for the student."""
+        try:
+            with bounds.SmallResults():
+                return function(*given, **named)
+        except (MemoryError, RuntimeError) as error:
+            if not bounds.out_of_memory(error):
+                raise
+        raise Mistake(self._too_much())
+
+    def _too_much(self):
+        return f"your function asks the grader for more than {self._limits.memory} MB of memory, by what it returns or what it calls"
+
+    @contextlib.contextmanager
+    def _bounded(self):
+        """The limits of time and memory for the grader's own work, until the channel's deadline."""
+        with bounds.time_limit(self._peer.channel.deadline - time.monotonic() + 0.1, _Late), bounds.memory_limit(self._limits.memory):
+            yield
 
     def _limit(self, seconds):
         left = self._end - time.monotonic()
@@ -133,6 +168,8 @@ class Box:
         self._close()
         if why:
             return Lost(why)
+        if broken.kind == "memory":
+            return Lost(self._too_much())
         if broken.kind == "time" and late:
             return Lost(f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped", overall=True)
         if broken.kind == "time":

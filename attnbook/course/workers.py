@@ -1,19 +1,23 @@
 """Many notebooks at a time: on the cores of this computer, or on those of a Dask cluster."""
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
+from .box import ATTEMPTS
 from .judging import Job, Outcome, judge_notebook
 
 __all__ = ["judge_all"]
 
 _LOCK = threading.Lock()
 _LOST = "the notebook ended the process that graded it"
+_GRACE = 60
 
 
 def judge_all(jobs: Iterable[tuple[object, Job]], *, count: int | None = None, scheduler: str | None = None) -> Iterator[tuple[object, list[Outcome]]]:
@@ -34,7 +38,7 @@ def _here(jobs, count):
     while True:
         with _pool(count) as pool:
             running, broken = {}, False
-            for key, job, outcomes in _window(pool.submit, waiting, 2 * count, running):
+            for key, job, outcomes in _window(functools.partial(pool.submit, _in_time), waiting, 2 * count, running):
                 if outcomes is None:
                     suspects.append((key, job))
                     broken = True
@@ -45,7 +49,7 @@ def _here(jobs, count):
     for key, job in suspects:
         with _pool(1) as pool:
             try:
-                outcomes = pool.submit(judge_notebook, job).result()
+                outcomes = pool.submit(_in_time, judge_notebook, job).result()
             except BrokenProcessPool:
                 outcomes = [Outcome(id, False, False, _LOST) for id in job.tasks]
         yield key, outcomes
@@ -88,6 +92,16 @@ def _begin():
     torch.set_num_threads(1)
     parent = multiprocessing.parent_process()
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
+def _in_time(judge, job):
+    """In a process of our own: judge the notebook, or end the process when it is far over its time and stops for nothing."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, job.limits.notebook + ATTEMPTS * job.limits.startup + _GRACE)
+    try:
+        return judge(job)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _on_cluster(jobs, address):

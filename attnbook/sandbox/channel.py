@@ -34,10 +34,14 @@ class Channel:
         for descriptor in (read, write):
             os.set_blocking(descriptor, False)
 
+    def may_send(self, size: int) -> None:
+        """Raise TooLarge for a message of so many bytes."""
+        if size > LARGEST:
+            raise TooLarge(f"a message of {size:,} bytes; at most {LARGEST:,} are sent")
+
     def send(self, message: bytes) -> None:
         """Write one message. Raises TooLarge before anything is written, Ended, OutOfTime."""
-        if len(message) > LARGEST:
-            raise TooLarge(f"a message of {len(message):,} bytes; at most {LARGEST:,} are sent")
+        self.may_send(len(message))
         rest = memoryview(len(message).to_bytes(8, "little") + message)
         while rest:
             self._wait(self._write, write=True)

@@ -17,6 +17,9 @@ __all__ = ["Garbled", "decode", "encode", "pack", "unpack", "tensors_in"]
 
 DEPTH = 32
 """How deep lists may be nested in one another."""
+LONG, EQUAL, STRANGE = 1000, 100, 1_000_000
+"""In one message: whole numbers of 62 bits and more, whose hashes anybody can choose; entries of a set or keys of a dict with the same
+hash, of which a look-up tries each; and entries of tensors of strange kinds, which cost the sender nothing."""
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _DTYPES = {str(d).removeprefix("torch."): d for d in vars(torch).values() if isinstance(d, torch.dtype)}
@@ -64,40 +67,48 @@ def encode(value, keep, function, depth: int = 0):
     return {"object": kind.__name__ if isinstance(kind.__name__, str) else "object"}
 
 
-def decode(tree, tensors, function, depth: int = 0):
+def decode(tree, tensors, function):
     """The value of a tree.
 
     tensors:  list of the block's tensors
     function: called with the number and the argument names of a function; returns what stands for it here
-    Raises Garbled for anything that `encode` does not write.
+    Raises MemoryError, and Garbled for anything that `encode` does not write, and for what is small here and large or slow once it is read.
     """
+    return _decode(tree, _Block(tensors), function, 0)
+
+
+def _decode(tree, block, function, depth):
     if depth > DEPTH + 1:
         raise Garbled("nested too deep")
 
     def inner(entry):
-        return decode(entry, tensors, function, depth + 1)
+        return _decode(entry, block, function, depth + 1)
 
-    if tree is None or type(tree) in (bool, int, str):
+    if tree is None or type(tree) in (bool, str) or type(tree) is int and abs(tree) < 1 << 62:
         return tree
     if type(tree) is not dict or not tree:
         raise Garbled(f"no value: {str(tree)[:60]}")
     try:
         what = next(iter(tree))
         if what == "integer":
+            block.count("long", 1, LONG)
             return int(tree["integer"], 16)
         if what == "float":
             return float.fromhex(tree["float"])
         if what in _CONTAINERS:
-            return _CONTAINERS[what](inner(entry) for entry in tree[what])
+            entries = [inner(entry) for entry in tree[what]]
+            return _CONTAINERS[what](entries if what in ("list", "tuple") else _apart(entries))
         if what == "dict":
-            return {inner(key): inner(entry) for key, entry in tree["dict"]}
+            pairs = [(inner(key), inner(entry)) for key, entry in tree["dict"]]
+            _apart(key for key, _ in pairs)
+            return dict(pairs)
         if what == "tensor":
-            return _read_tensor(tree, tensors)
+            return _read_tensor(tree, block)
         if what == "array":
-            flat = _block(tensors, tree["array"]).numpy().view(_array_dtype(tree["dtype"]))
+            flat = block.take(tree["array"]).numpy().view(_array_dtype(tree["dtype"]))
             return flat.copy().reshape(_shape(tree["shape"])) if tree["shape"] is not None else flat.copy()[0]
         if what == "strange":
-            return _strange(tree["strange"], tree["shape"], tree["dtype"])
+            return _strange(tree["strange"], tree["shape"], tree["dtype"], block)
         if what == "function":
             names = [str(name)[:40] for name in tree["names"]][:40]
             return function(int(tree["function"]), names)
@@ -105,7 +116,7 @@ def decode(tree, tensors, function, depth: int = 0):
             return type(_word(tree["object"]), (), {})()
     except Garbled:
         raise
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
         raise Garbled(f"no value: {type(error).__name__}") from None
     raise Garbled(f"no value: {str(what)[:60]}")
 
@@ -113,19 +124,23 @@ def decode(tree, tensors, function, depth: int = 0):
 def pack(head, tensors) -> bytes:
     """One message: the length of the JSON, the JSON, the tensors as safetensors."""
     text = json.dumps(head, allow_nan=False).encode()
+    _room(3 * sum(tensor.nbytes for tensor in tensors))
     block = save({str(i): tensor for i, tensor in enumerate(tensors)}) if tensors else b""
     return len(text).to_bytes(8, "little") + text + block
 
 
 def unpack(message: bytes):
-    """(head, tensors) of a message. Raises Garbled."""
+    """(head, tensors) of a message. Raises Garbled, MemoryError."""
     size = int.from_bytes(message[:8], "little")
     if len(message) < 8 or size > len(message) - 8:
         raise Garbled("a message ends early")
     try:
         head = json.loads(message[8 : 8 + size])
+        _room(2 * len(message))
         found = load(message[8 + size :]) if len(message) > 8 + size else {}
         tensors = [found[str(i)] for i in range(len(found))]
+    except MemoryError:
+        raise
     except Exception as error:  # safetensors raises its own kind; the JSON may be too deep, or no text
         raise Garbled(f"no message: {type(error).__name__}") from None
     if type(head) is not dict:
@@ -142,6 +157,11 @@ def tensors_in(value) -> list[torch.Tensor]:
     return [tensor for entry in value.values() for tensor in tensors_in(entry)] if type(value) is dict else []
 
 
+def _room(size):
+    """Raise MemoryError unless there are so many bytes, and some: safetensors ends the process instead."""
+    np.empty(size + 2**22, dtype=np.uint8)
+
+
 def _tensor(value, keep):
     """A tensor, with what `checks` looks at: whether it asks for gradients, and whether some were left on it."""
     plain = torch.Tensor.detach(value)
@@ -153,8 +173,8 @@ def _tensor(value, keep):
     return {"tensor": place, "grad": bool(value.requires_grad), "left": left, "parameter": type(value) is torch.nn.Parameter}
 
 
-def _read_tensor(tree, tensors):
-    value = _block(tensors, tree["tensor"]).clone()
+def _read_tensor(tree, block):
+    value = block.take(tree["tensor"]).clone()
     if tree["parameter"] is True:
         value = torch.nn.Parameter(value, requires_grad=False)
     if tree["grad"] is True:
@@ -164,20 +184,42 @@ def _read_tensor(tree, tensors):
     return value
 
 
-def _strange(layout, shape, dtype):
+def _strange(layout, shape, dtype, block):
     """An empty tensor of the kind that came: enough for a message that says so."""
     dtype, shape = _DTYPES[dtype], _shape(shape)
-    if np.prod(shape, dtype=float) > 1e6 or len(shape) > 8:
-        raise Garbled("a large tensor of a strange kind")
+    if len(shape) > 8:
+        raise Garbled("a tensor of a strange kind with many dimensions")
+    block.count("strange", np.prod(shape, dtype=float), STRANGE)
     if layout == "strided":
         return torch.zeros(shape, dtype=dtype)
     return torch.zeros(shape, dtype=dtype).to_sparse() if layout.startswith("sparse") and shape else torch.empty(shape, dtype=dtype, device="meta")
 
 
-def _block(tensors, place):
-    if type(place) is not int or not 0 <= place < len(tensors):
-        raise Garbled("a tensor that is not there")
-    return tensors[place]
+class _Block:
+    """The tensors of a message, each to be taken once, and what else its tree asks for."""
+
+    def __init__(self, tensors):
+        self._tensors, self._taken, self._counts = tensors, set(), {}
+
+    def take(self, place):
+        if type(place) is not int or not 0 <= place < len(self._tensors) or place in self._taken:
+            raise Garbled("a tensor that is not there, or is there twice")
+        self._taken.add(place)
+        return self._tensors[place]
+
+    def count(self, what, number, most):
+        self._counts[what] = self._counts.get(what, 0) + number
+        if self._counts[what] > most:
+            raise Garbled({"long": f"more than {most:,} whole numbers of 62 bits and more", "strange": "large tensors of a strange kind"}[what])
+
+
+def _apart(entries):
+    """The entries, after it is seen that few of them have the same hash: a set of others takes a time that grows with their square."""
+    entries = list(entries)
+    hashes = sorted(map(hash, entries))
+    if any(one == other for one, other in zip(hashes, hashes[EQUAL:])):
+        raise Garbled(f"more than {EQUAL} entries of a set, or keys of a dict, with the same hash")
+    return entries
 
 
 def _of_array(value):

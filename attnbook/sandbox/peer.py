@@ -26,7 +26,7 @@ __all__ = ["Broken", "Peer", "Remote"]
 class Broken(BaseException):
     """The other process cannot be asked any more. Not an Exception: no check and no student's `except` may swallow it.
 
-    kind: "ended", "time", "garbled"
+    kind: "ended", "time", "garbled", "memory" (there was too little on this side)
     """
 
     def __init__(self, kind: str, message: str):
@@ -107,6 +107,8 @@ class Peer:
             raise Broken("time", "the process did not answer in time") from None
         except (Garbled, TooLarge) as error:
             raise Broken("garbled", str(error)) from None
+        except MemoryError:
+            raise Broken("memory", "no memory is left on this side") from None
         message = str(head.get("message"))[:2000]
         if what == "stopped":
             raise StudentError(message, unwritten=head.get("unwritten") is True)
@@ -203,6 +205,7 @@ class Peer:
 
         if head["do"] in ("value", "call", "slopes"):
             head = {**head, "value": encode(value, keep, self._hand_over)}
+        self.channel.may_send(sum(tensor.nbytes for tensor in tensors))
         self.channel.send(pack(head, tensors))
 
     def _hand_over(self, function):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import attnbook.checks
-from attnbook.checks import NotPassed, check, exercises, grade, judge
+from attnbook.checks import NotPassed, check, exercises, find, grade, judge
 from attnbook.checks.registry import exercise
 from attnbook.checks.trial import Trial
 from attnbook.checks.verdict import Mistake
@@ -66,6 +66,39 @@ def test_another_seed_draws_other_inputs():
         seen.setdefault(seed, []).append(inputs[0])
     assert torch.equal(*seen[0])
     assert not torch.equal(seen[0][0], seen[1][0])
+
+
+class Cheat(Trial):
+    """The public check, run on the numbers that it asked for so far, until it compares: what it expects is the next answer."""
+
+    def __init__(self, seed, given):
+        super().__init__(seed)
+        self.given = iter(given)
+
+    def call(self, function, *arguments, then=None):
+        return next(self.given, None)
+
+    def number(self, value, name):
+        return 0.0 if value is None else value
+
+    def recognize(self, got, expected, wrong):
+        raise StopIteration(expected)
+
+    close = recognize
+
+
+def test_the_seed_of_a_check_cannot_be_learnt_from_its_calls():
+    seen = []
+
+    def answer(a, b):
+        seen.append(torch.initial_seed())
+        try:
+            find("00.rank_agreement").function(answer, Cheat(seen[0], []))
+        except StopIteration as expected:
+            return float(expected.args[0])
+
+    assert not judge("00.rank_agreement", answer, 20_261_122)
+    assert seen and 20_261_122 not in seen
 
 
 def test_an_unknown_id_names_the_nearest():

@@ -137,6 +137,33 @@ def test_trees_that_nobody_writes_are_refused(tree):
         decode(tree, [torch.zeros(4, dtype=torch.uint8)], lambda number, names: None)
 
 
+TENSOR, COMPLEX = {"tensor": 0, "grad": False, "left": False, "parameter": False}, {"strange": "strided", "shape": [900, 1000], "dtype": "complex128"}
+LONG = [{"integer": hex(k * (2**61 - 1))} for k in range(2, 40_000)]
+GROWING = {
+    "one tensor many times": ({"list": [TENSOR] * 150}, "there twice"),
+    "one array many times": ({"list": [{"array": 0, "shape": [4], "dtype": "|u1"}] * 2}, "there twice"),
+    "strange tensors": ({"list": [COMPLEX] * 2}, "large tensors of a strange kind"),
+    "long numbers": ({"list": LONG}, "more than 1,000 whole numbers"),
+    "a long number as it is": ({"list": [2**62]}, "no value"),
+    "entries of the same hash": ({"set": [{"tuple": [number]} for number in LONG[:200]]}, "with the same hash"),
+    "frozen entries of the same hash": ({"frozenset": LONG[:200]}, "with the same hash"),
+    "keys of the same hash": ({"dict": [[number, None] for number in LONG[:200]]}, "with the same hash"),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_what_grows_when_it_is_read_is_refused(name):
+    tree, words = GROWING[name]
+    with pytest.raises(Garbled, match=words):
+        decode(tree, [torch.zeros(4, dtype=torch.uint8)], lambda number, names: None)
+
+
+def test_large_sets_and_a_tensor_in_two_places_come_through():
+    x = torch.ones(3)
+    got = through([x, {"again": x}, set(range(50_000)), {(k, str(k)): k for k in range(5_000)}, [2**70 + k for k in range(1000)]])
+    assert torch.equal(got[1]["again"], x) and len(got[2]) == 50_000 and len(got[3]) == 5_000 and got[4][-1] == 2**70 + 999
+
+
 @pytest.mark.parametrize(
     "message",
     [b"", b"123", b"\xff" * 8 + b"{}", (2).to_bytes(8, "little") + b"[]", (2).to_bytes(8, "little") + b"{}" + b"no safetensors",
