@@ -128,6 +128,16 @@ def project_once(answer, trial):
     at = dict(enumerate(("states", "annotations", "W", "U", "v")))
     check_slopes(trial, answer, (states, annotations, *parameters), at, oracle)
 
+    def look(result, copies):
+        upstream = 1e31 * trial.normal(1, batch, n)
+        slope, = torch.autograd.grad(result, copies[1], torch.cat((upstream, -upstream)))
+        if not torch.isfinite(slope).all():
+            trial.fail("the weights are right, but the annotations are projected anew in every step: U h does not depend on the step, compute it once")
+
+    # Two equal steps with opposite gradients: at keys that both share they add up to 0; each taken back through a large U they overflow.
+    w, u, v = parameters
+    trial.call(answer, states[:1].repeat(2, 1, 1), (1e-10 * annotations).requires_grad_(), w, 1e10 * u, v, then=look)
+
 
 @exercise("02.bidirectional", title="Annotations from both sides", difficulty=4, minutes=25)
 def bidirectional(answer, trial):

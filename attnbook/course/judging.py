@@ -122,8 +122,8 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         if not right and not note:
             note = before + tidy(one.message if isinstance(one, Verdict) else str(one or "it was not reached"))
     answer = next((cell.source for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == task.key), "")
-    own = [cell.source for cell in nb.cells if cell.cell_type == "code"]
     written = "not written" not in note
+    own = before_judged(nb, task)
     return Outcome(
         task.id,
         *passed,
@@ -132,6 +132,12 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         library=tidy(uses_library(answer, own, task)) if written else "",
         print=hashlib.sha256(plain(answer).encode(errors="replace")).hexdigest()[:16] if written else "",
     )
+
+
+def before_judged(nb, task) -> list[str]:
+    """The code cells of a restored notebook that run before an exercise is judged for the last time."""
+    last = next((place for place, cell in enumerate(nb.cells) if cell.metadata.get("nbgrader", {}).get("grade_id") == f"{task.key}-hidden"), None)
+    return [cell.source for cell in nb.cells[:last] if cell.cell_type == "code"]
 
 
 def tidy(text: str) -> str:

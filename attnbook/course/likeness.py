@@ -8,6 +8,7 @@ import ast
 import re
 
 from .exercises import Task
+from .names import Names, outer
 
 __all__ = ["plain", "uses_library"]
 
@@ -37,6 +38,7 @@ def plain(code: str) -> str:
 def uses_library(answer: str, cells: list[str], task: Task) -> str:
     """The name from attnbook that the answer reaches, directly or through names of other cells; "" if none.
 
+    cells: those that run before the answer is judged, in order, itself among them
     What the exercise's own cell imports is allowed. An import hidden in a string counts as one. Code of more than LONGEST
     characters in all is not looked through.
     """
@@ -44,39 +46,37 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
         return ""
     trees = {code: _parse(code) for code in (*cells, answer)}
     allowed = set(_imported(_parse(task.solution.source)))
-    imported, defined = {}, {}
-    for tree in trees.values():
-        if tree is not None:
-            imported.update(_imported(tree))
-            for node in tree.body:
-                for name in _targets(node):
-                    defined.setdefault(name, []).append(node)
-    tree = trees[answer]
-    if tree is None:
-        return ""
-    seen, done, queue = set(), set(), [tree]
+    names, queue, tricks = Names("attnbook"), [], {}
+    for code in cells if answer in cells else (*cells, answer):
+        statements = names.add(trees[code]) if trees[code] is not None else ()
+        if code == answer:
+            queue += [(statement, until, trees[code]) for statement, until in statements]
+    queued, seen = {id(node) for node, _, _ in queue}, set()
     while queue:
-        node = queue.pop()
-        if node in done:
-            continue
-        done.add(node)
-        tricks = None
+        node, until, around = queue.pop()
         for name, full in _imported(node).items():
             if name not in allowed:
                 return full
-        for part in ast.walk(node):
-            if isinstance(part, ast.Constant) and isinstance(part.value, str) and _hidden(part.value):
-                tricks = any(map(_TRICKS.search, _words(node))) if tricks is None else tricks
-                if tricks:
-                    return part.value[:60]
-            full = _dotted(part, imported)
-            if full:
-                return full
-            if isinstance(part, ast.Name) and part.id not in seen:
-                seen.add(part.id)
-                if part.id in imported and part.id not in allowed and not _free(imported[part.id]):
-                    return imported[part.id]
-                queue += defined.get(part.id, ())
+        for part, later in outer(node):
+            if isinstance(part, ast.Constant):
+                if isinstance(part.value, str) and _hidden(part.value):
+                    if id(around) not in tricks:
+                        tricks[id(around)] = any(map(_TRICKS.search, _words(around)))
+                    if tricks[id(around)]:
+                        return part.value[:60]
+                continue
+            name, rest = _dotted(part)
+            bound = names.of(name, names.end if later else until)
+            if (name == "attnbook" and rest if bound is None else bound.whole) and not (rest and _free(f"attnbook{rest}")):
+                return f"attnbook{rest}"
+            while bound is not None and bound not in seen:
+                seen.add(bound)
+                if _ours(bound.full) and not _free(bound.full) and name not in allowed:
+                    return bound.full + rest
+                new = [one for one in bound.nodes if not bound.full and id(one) not in queued]
+                queued.update(map(id, new))
+                queue += [(one, bound.until, one) for one in new]
+                bound = bound.before
     return ""
 
 
@@ -108,18 +108,13 @@ def _imported(tree):
     return found
 
 
-def _dotted(node, imported):
-    """attnbook.mechanisms.attend, written out after `import attnbook`."""
-    if not isinstance(node, ast.Attribute):
-        return ""
-    names = []
-    while isinstance(node, ast.Attribute) and len(names) < 6:  # of a longer chain the beginning comes by itself
-        names.append(node.attr)
+def _dotted(node):
+    """("a", ".b.c") of the name `a.b.c`."""
+    rest = []
+    while isinstance(node, ast.Attribute):
+        rest.append(f".{node.attr}")
         node = node.value
-    if not isinstance(node, ast.Name):
-        return ""
-    full = ".".join([imported.get(node.id, node.id), *reversed(names)])
-    return full if _ours(full) and not _free(full) else ""
+    return node.id, "".join(reversed(rest))
 
 
 def _hidden(text):
@@ -133,12 +128,3 @@ def _ours(name):
 
 def _free(name):
     return any(name == one or one != "attnbook" and name.startswith(one + ".") for one in FREE)
-
-
-def _targets(node):
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        return [node.name]
-    if isinstance(node, (ast.Assign, ast.AnnAssign)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
-    return []

@@ -5,16 +5,20 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell
 
 from attnbook.course.assignments import Rules, from_sections
 from attnbook.course.exercises import find_book, sections
 from attnbook.course.checking import notebook_with, solution_of
 from attnbook.course.handins import HandIn
-from attnbook.course.judging import Job, Outcome, judge_notebook, tidy
+from attnbook.course.judging import Job, Outcome, before_judged, judge_notebook, tidy
 from attnbook.course.launch import Limits
 from attnbook.course.likeness import plain, uses_library
+from attnbook.course.made_up import _chapter
 from attnbook.course.marks import equal_answers, marks_of
+from attnbook.course.submissions import restore
 
 DUE = datetime(2027, 1, 31, 23, 59, tzinfo=timezone.utc)
 
@@ -109,6 +113,16 @@ USES = {
     "a helper": ("def left_padded_mask(lengths, n):\n    return helper(lengths, n)", ["from attnbook import padding_mask", "def helper(a, b):\n    return padding_mask(a, b)"]),
     "another name": ("def left_padded_mask(lengths, n):\n    return mine(lengths, n)", ["from attnbook import padding_mask\nmine = padding_mask"]),
     "by name": ("import importlib\ndef left_padded_mask(lengths, n):\n    return importlib.import_module('attnbook').padding_mask(lengths, n)", []),
+    "package by another name": ("def left_padded_mask(lengths, n):\n    return ab.padding_mask(lengths, n)", ["import attnbook as ab"]),
+    "getattr": ("def left_padded_mask(lengths, n):\n    return getattr(attnbook, 'padding_mask')(lengths, n)", ["import attnbook"]),
+    "default": ("def left_padded_mask(lengths, n, own=padding_mask):\n    return own(lengths, n)", ["from attnbook import padding_mask"]),
+    "in a block": ("def left_padded_mask(lengths, n):\n    return mine(lengths, n)", ["from attnbook import padding_mask\nmine = None\nif True:\n    with open('x') as file:\n        mine = padding_mask"]),
+    "bound before": ("def left_padded_mask(lengths, n):\n    return mine(lengths, n)", ["from attnbook import padding_mask\nmine = padding_mask\npadding_mask = 3"]),
+    "bound after": ("def left_padded_mask(lengths, n):\n    return mine(lengths, n)", ["def mine(*given):\n    return padding_mask(*given)", "from attnbook import padding_mask"]),
+    "a method": ("def left_padded_mask(lengths, n):\n    return Mine().mask(lengths, n)",
+                 ["from attnbook import padding_mask", "class Mine:\n    def mask(self, *given):\n        return [padding_mask(*given) for given in [given]]"]),
+    "put into a module": ("def left_padded_mask(lengths, n):\n    return torch.mine(lengths, n)", ["import torch, attnbook\ntorch.mine = attnbook.padding_mask"]),
+    "global": ("def left_padded_mask(lengths, n):\n    global padding_mask\n    return padding_mask(lengths, n)", ["from attnbook import padding_mask"]),
     "hidden": ("def left_padded_mask(lengths, n):\n    return __import__('attnbook').padding_mask(lengths, n)", []),
 }
 
@@ -158,13 +172,48 @@ def test_the_library_hint_can_be_stored(assignment):
     assert (one.visible, one.library, one.failed) == (True, "attnbook", "")
 
 
-def test_no_solution_of_the_book_is_said_to_use_it():
-    for assignment in from_sections(sections(find_book())):
-        cells = [solution_of(task) for task in assignment.tasks]
-        for task, answer in zip(assignment.tasks, cells):
-            assert uses_library(answer, [assignment.setup.source, *cells], task) == "", task.id
+OWN = {
+    "a local name": ("def left_padded_mask(lengths, n):\n    x = torch.arange(n)\n    return x", ["import attnbook\nx = attnbook.padding_mask(1, 2)"]),
+    "a parameter": ("def left_padded_mask(x, *more, y=None):\n    return [x for _ in more] + [(lambda: y)()]", ["from attnbook import padding_mask as x, attend as y, score as more"]),
+    "a loop": ("def left_padded_mask(lengths, n):\n    for x in range(n):\n        with open(n) as y:\n            return [z + x for z in y]", ["from attnbook import a as x, b as y, c as z"]),
+    "of a function around": ("def left_padded_mask(lengths, n):\n    x = n\n    def inside(z):\n        return x + z\n    return inside(n)", ["from attnbook import a as x, b as inside, c as z"]),
+    "bound anew": ("def left_padded_mask(lengths, n):\n    return mine(n)", ["from attnbook import padding_mask as mine", "def mine(n):\n    return n"]),
+    "bound anew in the answer": ("import torch as mine\ndef left_padded_mask(lengths, n):\n    return mine.arange(n)", ["from attnbook import padding_mask as mine"]),
+    "an import in another function": ("def left_padded_mask(lengths, n):\n    return x", ["def show():\n    from attnbook import padding_mask as x\n    return x", "x = 3"]),
+}
 
 
-def test_messages_are_harmless():
-    assert tidy("a\x1b[31mb\u202ec\x00d\n") == "a[31mbcd\n"
-    assert len(tidy("x" * 10_000)) == 600
+@pytest.mark.parametrize("name", OWN)
+def test_names_of_one_s_own_are_not_those_of_other_cells(attention, name):
+    answer, cells = OWN[name]
+    assert uses_library(answer, [*cells, answer], attention) == ""
+
+
+def test_what_runs_after_the_checks_is_not_part_of_the_answer(assignment):
+    task = assignment.tasks[0]
+    answer = f"def {task.function}(*given):\n    return other(x)"
+    compares = f"import attnbook\nx = attnbook.attend(1)\nother = attnbook.attend\n{task.function} = other"
+    for first, used in ((False, ""), (True, "attnbook.attend")):
+        nb = nbformat.reads(notebook_with(assignment, {task.id: answer}).decode(), 4)
+        nb.cells.insert(0 if first else len(nb.cells), new_code_cell(compares))
+        nb, _ = restore(nb, assignment)
+        assert uses_library(answer, before_judged(nb, task), task) == used
+
+
+@pytest.fixture(scope="module")
+def book():
+    return [(part, from_sections([part])[0], {task.id: solution_of(task) for task in part.tasks}) for part in sections(find_book())]
+
+
+def test_no_solution_of_the_book_is_said_to_use_it(book):
+    for _, assignment, answers in book:
+        cells = [assignment.setup.source, *answers.values()]
+        for task in assignment.tasks:
+            assert uses_library(answers[task.id], cells, task) == "", task.id
+
+
+def test_nor_in_its_chapter_s_notebook(book):
+    for section, assignment, answers in book:
+        nb, _ = restore(_chapter(section, answers), assignment)
+        for task in assignment.tasks:
+            assert uses_library(answers[task.id], before_judged(nb, task), task) == "", task.id

@@ -181,6 +181,16 @@ def projects_each_step(states, annotations, W, U, v):
     return torch.stack([torch.softmax(torch.tanh((s @ W.T)[:, None] + annotations @ U.T) @ v, -1) for s in states])
 
 
+@wrong("02.project_once", "projected anew in every step")
+def projects_each_step_by_tensordot(states, annotations, W, U, v):
+    return torch.stack([torch.softmax(torch.tanh((s @ W.T)[:, None] + torch.tensordot(annotations, U, dims=([-1], [-1]))) @ v, -1) for s in states])
+
+
+@wrong("02.project_once", "projected anew in every step")
+def projects_each_step_by_a_sum(states, annotations, W, U, v):
+    return torch.stack([torch.softmax(torch.tanh((s @ W.T)[:, None] + (annotations[:, :, None] * U).sum(-1)) @ v, -1) for s in states])
+
+
 @wrong("02.project_once", "a softmax over the positions is missing")
 def no_softmax(states, annotations, W, U, v):
     keys = annotations @ U.T
