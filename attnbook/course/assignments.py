@@ -120,6 +120,10 @@ def read_course(folder: str | Path, book: str | Path | None = None) -> Course:
     _only(path, "", said, {"title", "seed", "sandbox", "image", "rules", "limits", "assignment"})
     if not isinstance(said.get("seed"), int) or isinstance(said["seed"], bool):
         raise ValueError(f"{path}: seed: got {said.get('seed')!r}, expected a whole number")
+    if not isinstance(said.get("image", ""), str):
+        raise ValueError(f"{path}: image: got {said['image']!r}, expected a word")
+    if not isinstance(said.get("assignment", []), list):
+        raise ValueError(f"{path}: assignment: expected [[assignment]], got {said['assignment']!r}")
     if said.get("sandbox") not in (None, *KINDS):
         raise ValueError(f"{path}: sandbox: got {said['sandbox']!r}, expected one of {', '.join(KINDS)}")
     try:
@@ -178,8 +182,8 @@ def _read_assignment(path, entry, parts):
     for id, pair in points.items():
         if id not in known:
             raise ValueError(f"{where}: points: the book has no exercise {id!r}")
-        if not isinstance(pair, list) or len(pair) != 2 or not all(type(n) in (int, float) and n >= 0 for n in pair) or not sum(pair):
-            raise ValueError(f"{where}: points: {id}: got {pair!r}, expected [visible, hidden], two numbers, not both 0")
+        if not isinstance(pair, list) or len(pair) != 2 or not all(type(n) in (int, float) and 0 <= n <= 10**6 for n in pair) or not sum(pair):
+            raise ValueError(f"{where}: points: {id}: got {pair!r}, expected [visible, hidden], two numbers up to 1,000,000, not both 0")
     made = _assignment(entry["name"], str(entry.get("title", entry["name"])), parts, points.keys(), due)
     return Assignment(**{**vars(made), "points": {task.id: tuple(map(float, points[task.id])) for task in made.tasks}})
 
@@ -200,7 +204,7 @@ def _fill(kind, path, name, said):
     _only(path, f"{name}.", given, {one.name for one in fields(kind)})
     for key, value in given.items():
         default = next(one.default for one in fields(kind) if one.name == key)
-        if isinstance(value, bool) or isinstance(value, str) != isinstance(default, str):
+        if isinstance(value, bool) or not isinstance(value, str if isinstance(default, str) else (int, float)):
             raise ValueError(f"{name}.{key}: got {value!r}, expected {'a word' if isinstance(default, str) else 'a number'}")
     return kind(**given)
 

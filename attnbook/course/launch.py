@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import psutil
@@ -58,9 +58,12 @@ class Limits:
     disk: int = 64
 
     def __post_init__(self):
-        for name, value in vars(self).items():
-            if not value > 0:
-                raise ValueError(f"{name}: got {value!r}, expected a number above 0")
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if not 0 < value <= 10**6:
+                raise ValueError(f"{one.name}: got {value!r}, expected a number above 0, at most 1,000,000")
+            if one.type == "int" and not isinstance(value, int):
+                raise ValueError(f"{one.name}: got {value!r}, expected a whole number")
 
 
 def choose(kind: str | None = None, trust: bool = False) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 
 from .exercises import Task
 from .names import Names, outer
@@ -83,7 +84,9 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
 def _parse(code):
     """The tree of a cell without IPython's own lines; None if it is not Python."""
     try:
-        return ast.parse(re.sub(r"^([ \t]*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)) if len(code) <= LONGEST else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a student's "\d", on the instructor's terminal
+            return ast.parse(re.sub(r"^([ \t]*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)) if len(code) <= LONGEST else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -51,18 +51,20 @@ def write_csv(path: Path, marks) -> None:
             writer.writerow([*row, _cell(one.note)])
 
 
-def write_feedback(path: Path, student: str, marks) -> None:
-    """A student's page: every mark, what each of the two checks said, and the rules that were applied."""
+def write_feedback(path: Path, student: str, marks, assignments) -> None:
+    """A student's page: every mark, what each of the two checks said, and the rules that were applied. Times are in the zone of the due date."""
     path.parent.mkdir(parents=True, exist_ok=True)
     body = [f"<p><strong>{sum(one.points for one in marks):g} of {sum(one.most for one in marks):g} points</strong></p>"]
-    for assignment in dict.fromkeys(one.assignment for one in marks):
-        own = [one for one in marks if one.assignment == assignment]
-        hand_in = own[0].hand_in
-        when = f"<p>Handed in: {_text(hand_in.name)}, {hand_in.time:%Y-%m-%d %H:%M %Z}</p>" if hand_in else ""
+    for assignment in assignments:
+        own = [one for one in marks if one.assignment == assignment.name]
+        hand_in, when = own[0].hand_in, ""
+        if hand_in:
+            time = hand_in.time.astimezone(assignment.due.tzinfo) if assignment.due else hand_in.time
+            when = f"<p>Handed in: {_text(hand_in.name)}, {time:%Y-%m-%d %H:%M %Z}</p>"
         rows = "\n".join(_row(one) for one in own)
         head = ("<tr><th scope=\"col\">exercise</th><th scope=\"col\"></th><th scope=\"col\">points</th><th scope=\"col\">your check</th>"
                 "<th scope=\"col\">other inputs</th><th scope=\"col\"></th></tr>")
-        body.append(f"<h2>{_text(assignment)}</h2>\n{when}\n<div class=\"wide\"><table class=\"marks\">{head}\n{rows}\n</table></div>")
+        body.append(f"{_heading(assignment)}\n{when}\n<div class=\"wide\"><table class=\"marks\">{head}\n{rows}\n</table></div>")
     body.append("<p>Each exercise is checked twice: as in your notebook, and with other inputs.</p>")
     path.write_text(_page(f"Feedback for {student}", "\n".join(body)), encoding="utf-8", errors="replace")
 
@@ -72,13 +74,13 @@ def write_class_page(path: Path, course, assignments, done) -> None:
     body = [f"<p>{len({one.student for one in done.marks})} students</p>"]
     for assignment in assignments:
         marks = [one for one in done.marks if one.assignment == assignment.name]
-        body.append(f"<h2>{_text(assignment.title)} <small>({_text(assignment.name)})</small></h2>")
+        body.append(_heading(assignment))
         body += [_totals(assignment, marks), _by_exercise(assignment, marks), _table(assignment, marks), _mistakes(assignment, marks)]
         body.append(_list("Equal answers", "students whose answers are the same but for comments and layout; short ones may be so by chance",
                           [", ".join(group) for group in done.equal[assignment.name]]))
         body.append(_list("Answers that use the library", f"rule of this course: {course.rules.library}",
                           [f"{one.student}: {one.exercise} uses {one.outcome.library}" for one in marks if one.outcome and one.outcome.library]))
-    body.append(_list("Files left out", "", done.remarks))
+    body.append(_list("Remarks", "", done.remarks))
     path.write_text(_page(course.title, "\n".join(filter(None, body))), encoding="utf-8", errors="replace")
 
 
@@ -137,6 +139,10 @@ def _mistakes(assignment, marks):
         return ""
     head = '<tr><th scope="col">exercise</th><th scope="col">notebooks</th><th scope="col">what the check said</th></tr>'
     return f'<div class="wide"><table><caption>What went wrong most often</caption>{head}{"".join(rows)}</table></div>'
+
+
+def _heading(assignment):
+    return f"<h2>{_text(assignment.title)} <small>({_text(assignment.name)})</small></h2>"
 
 
 def _list(title, explained, lines):

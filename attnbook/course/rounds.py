@@ -131,7 +131,7 @@ def _write(out, course, assignments, students, done):
         for mark in done.marks:
             by_student[mark.student].append(mark)
         for student, id in ids.items():
-            write_feedback(work / "feedback" / id / "index.html", student, by_student[student])
+            write_feedback(work / "feedback" / id / "index.html", student, by_student[student], assignments)
         with contextlib.suppress(ImportError):
             _gradebook(work, assignments, ids, done)
         for name in ("marks.csv", "class.html", "gradebook.db", "feedback"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 import codecs
 import re
+import warnings
 
 import nbformat
 from nbformat import NotebookNode
@@ -34,8 +35,10 @@ def parse_submission(content: bytes) -> NotebookNode:
     if not content.strip():
         raise Unreadable("the file is empty")
     try:
-        nb = nbformat.reads(decoded(content), as_version=4)
-        nbformat.validate(nb, relax_add_props=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of cell ids, which mean nothing here
+            nb = nbformat.reads(decoded(content), as_version=4)
+            nbformat.validate(nb, relax_add_props=True)
     except Exception as error:  # nbformat raises its own kinds, and KeyError, AttributeError, … for other JSON
         said = re.split(r": '|\n", str(error).strip())
         raise Unreadable(f"the file is not a Jupyter notebook ({said[0][:120] if said else type(error).__name__})") from None

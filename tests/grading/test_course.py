@@ -1,6 +1,8 @@
 """The commands of a course: laid out, checked, refused where it cannot be used; and the students' own side."""
 
 import re
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 
 import nbformat
 import pytest
@@ -13,6 +15,7 @@ from attnbook.course.assignments import FILE, Course, read_course
 from attnbook.course.checking import check_course, notebook_with, solution_of
 from attnbook.course.commands import check, course, grade
 from attnbook.course.exercises import find_book, instructor_notebook, sections
+from attnbook.course.handins import HandIn
 from attnbook.course.judging import Outcome
 from attnbook.course.known_wrong import wrong_answers
 from attnbook.course.marks import Mark
@@ -136,14 +139,25 @@ def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(tmp_path, a
     assert done.judged == 1 and {one.note for one in done.marks} == {"the file is empty"}
 
 
-def test_pages_and_tables_take_any_text(tmp_path):
+def test_pages_and_tables_take_any_text(tmp_path, assignment):
     outcome = Outcome("00.x", False, False, '<script>alert("x")</script>')
     one = Mark("=cmd()", "s", "00.x", "<b>", 0.0, 2.0, '<script>alert("x")</script>', None, outcome)
     pages.write_csv(tmp_path / "marks.csv", [one])
     assert "'=cmd()" in (tmp_path / "marks.csv").read_text()
-    pages.write_feedback(tmp_path / "feedback" / "ann" / "index.html", "<i>Ann</i> \ud800", [one])
+    pages.write_feedback(tmp_path / "feedback" / "ann" / "index.html", "<i>Ann</i> \ud800", [one], [replace(assignment, name="s", title="<u>S</u>")])
     page = (tmp_path / "feedback" / "ann" / "index.html").read_text()
-    assert "<script>" not in page and "<i>Ann" not in page and "<b>" not in page
+    assert "<script>" not in page and "<i>Ann" not in page and "<b>" not in page and "<u>" not in page
+
+
+def test_a_student_s_page_has_the_title_and_the_zone_of_the_assignment(tmp_path, assignment):
+    zone = timezone(timedelta(hours=1))
+    made = replace(assignment, title="Soft and hard", due=datetime(2027, 1, 31, 23, 59, tzinfo=zone))
+    hand_in = HandIn("ann", made.name, tmp_path / "x\n.ipynb", "a", datetime(2027, 1, 31, 23, tzinfo=timezone.utc))
+    one = Mark("ann", made.name, "00.x", "X", 1.0, 2.0, "", hand_in, Outcome("00.x", True, False, ""))
+    pages.write_feedback(tmp_path / "index.html", "ann", [one], [made])
+    page = (tmp_path / "index.html").read_text()
+    assert "<h2>Soft and hard <small>(soft_lookup)</small></h2>" in page
+    assert r"x\n.ipynb, 2027-02-01 00:00 UTC+01:00" in page
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +201,12 @@ CHANGES = {
     "date without zone": ("# due = 2027-01-31T23:59:00+01:00", "due = 2027-01-31", "due: got 2027-01-31, expected a date and time with a zone"),
     "rule": ('repeated = "last"', 'repeated = "worst"', "rules.repeated: got 'worst', expected one of last, first, best"),
     "limit": ("memory = 2048", "memory = -1", "memory: got -1, expected a number above 0"),
+    "part of a MB": ("memory = 2048", "memory = 1500.5", "memory: got 1500.5, expected a whole number"),
+    "endless limit": ("seconds = 15", "seconds = inf", "seconds: got inf, expected a number above 0, at most 1,000,000"),
+    "limit that is none": ("seconds = 15", "seconds = nan", "seconds: got nan, expected a number above 0"),
+    "list as a limit": ("memory = 2048", "memory = [1]", "memory: got [1], expected a number"),
+    "endless points": ('"00.temperature" = [2, 2]', '"00.temperature" = [inf, 1]', "00.temperature: got [inf, 1], expected [visible, hidden], two numbers"),
+    "image": ('# image = "', 'image = 5  # "', "image: got 5, expected a word"),
     "limit of words": ("memory = 2048", 'memory = "much"', "limits.memory: got 'much', expected a number"),
     "sandbox": ('# sandbox = "bubblewrap"', 'sandbox = "chroot"', "sandbox: got 'chroot', expected one of"),
     "name": ('name = "scores"', 'name = "../scores"', "name: expected letters, digits, - and _"),
@@ -243,8 +263,6 @@ def test_a_course_is_proved_to_mark_rightly(autumn, monkeypatch):
 @pytest.mark.usefixtures("bubblewrap")
 def test_a_course_that_marks_wrongly_is_found_out(assignment, monkeypatch):
     """A wrong answer that is right, one whose message is another, and a solution that is none."""
-    from dataclasses import replace
-
     from attnbook.course import checking
 
     first = assignment.tasks[0]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import warnings
 from datetime import datetime, timezone
 
 import nbformat
@@ -9,6 +10,7 @@ import pytest
 
 from attnbook.course import source
 from attnbook.course.handins import find_hand_ins, safe_names
+from attnbook.course.likeness import plain
 from attnbook.course.made_up import made_up_class
 from attnbook.course.submissions import LARGEST, Unreadable, definitions, parse_submission, restore
 
@@ -147,6 +149,15 @@ def test_other_encodings_are_read(hand_ins, encoding):
     nb["cells"][0]["source"] = "# caf\xe9"
     text = json.dumps(nb, ensure_ascii=False)
     assert parse_submission(text.encode(encoding, errors="replace")).cells[0].source == "# caf\xe9"
+
+
+def test_a_hand_in_prints_no_warning(hand_ins):
+    nb = json.loads(hand_ins["right"])
+    nb["cells"][1]["id"] = nb["cells"][0]["id"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(parse_submission(json.dumps(nb).encode()).cells) == len(nb["cells"])
+        assert plain("x = '\\d'  # a pattern") == "x = '\\\\d'"
 
 
 def test_an_old_format_is_read(hand_ins):
