@@ -217,3 +217,8 @@ def test_nor_in_its_chapter_s_notebook(book):
         nb, _ = restore(_chapter(section, answers), assignment)
         for task in assignment.tasks:
             assert uses_library(answers[task.id], before_judged(nb, task), task) == "", task.id
+
+
+def test_messages_are_harmless():
+    assert tidy("a\x1b[31mb\u202ec\x00d\n") == "a[31mbcd\n"
+    assert len(tidy("x" * 10_000)) == 600
