@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import torch
 
-from ..mechanisms.errors import check_positive
 from ..tasks.worlds import Worlds, play
 
 __all__ = ["Acting", "ClippedPolicyGradient", "Life", "Lives", "PolicyGradient", "advantages", "clipped_policy_loss", "policy_loss"]
@@ -221,7 +220,9 @@ class ClippedPolicyGradient(PolicyGradient):
 
     def __init__(self, worlds: Worlds, *, steps: int, reuse: int = 4, clip: float = 0.2, **settings):
         super().__init__(worlds, steps=steps, **settings)
-        self.reuse, self.clip, self._played = check_positive("reuse", reuse), clip, None
+        if isinstance(reuse, bool) or not isinstance(reuse, int) or reuse < 1:
+            raise ValueError(f"reuse must be a whole number of at least 1, got {reuse!r}")
+        self.reuse, self.clip, self._played = reuse, clip, None
 
     def __call__(self, agent, life: Life) -> tuple[torch.Tensor, int]:
         step, count = int(life.step[0]), len(life.seed)
