@@ -36,7 +36,7 @@ class Round:
     marks:   one a student and exercise
     judged:  how many notebooks were judged in this round; the others were known
     equal:   {assignment: groups of students with equal answers}
-    remarks: on files that were left out, and on what could not be written
+    remarks: on files that were left out, and on what could not be graded or written
     """
 
     marks: list[Mark]
