@@ -1,5 +1,6 @@
 """Rules: late and repeated hand-ins, the library's own implementation, equal answers."""
 
+import json
 import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -137,6 +138,15 @@ def test_an_answer_that_uses_the_library_is_found(attention, name):
                                     "from attnbook.checks import check\ndef left_padded_mask(a, b):\n    return 'attnbook'"])
 def test_an_answer_of_one_s_own_is_not(attention, answer):
     assert uses_library(answer, [answer, "from attnbook import padding_mask", "%pip install attnbook"], attention) == ""
+
+
+def test_a_grader_does_not_count_what_runs_after_the_checks(assignment):
+    task = assignment.tasks[0]
+    nb = json.loads(notebook_with(assignment, {task.id: f"{solution_of(task)}\nother = 1\n\ndef more():\n    return other"}))
+    nb["cells"].append({"cell_type": "code", "id": "later", "metadata": {}, "source": "import attnbook\nother = attnbook.attend",
+                        "outputs": [], "execution_count": None})
+    (one,) = judge_notebook(Job(json.dumps(nb).encode(), assignment, (task.id,), {}, Limits(), "none"))
+    assert (one.visible, one.library) == (True, "")
 
 
 def test_code_nested_too_deep_is_compared_as_it_is():
