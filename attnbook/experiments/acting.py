@@ -134,7 +134,8 @@ def bandits(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"
 def processes(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), episodes: int = 10, states: int = 10,
               num_actions: int = 5, horizon: int = 10, kind: str = "snail", width: int = 32, filters: int = 16, heads: int = 2,
               order: str = "", reach: int | None = None, steps: int = 1500, batch: int = 64, learning_rate: float = 3e-3,
-              entropy: float = 0.05, trace: float = 0.9, discount: float = 1.0, count: int = 2000, checkpoint: str = "") -> dict:
+              entropy: float = 0.05, trace: float = 0.9, discount: float = 1.0, reuse: int = 0, count: int = 2000,
+              checkpoint: str = "") -> dict:
     """An agent trained on decision processes, tested in ``count`` new ones as fractions of value iteration.
 
     λ (``trace``) is larger than for bandits: an action is also worth what the state is worth that it leads to.
@@ -142,6 +143,6 @@ def processes(*, seed: int = 0, device: str = "cpu", folder: Path = Path("result
     worlds = DecisionProcesses(episodes, states=states, actions=num_actions, horizon=horizon, device=device)
     sizes = dict(width=width, filters=filters, heads=heads, order=order, reach=reach or worlds.length)
     agent, figures = _learned(worlds, kind, sizes, seed=seed, device=device, steps=steps, batch=batch, learning_rate=learning_rate,
-                              entropy=entropy, trace=trace, discount=discount, path=_file(folder, checkpoint))
+                              entropy=entropy, trace=trace, discount=discount, reuse=reuse, path=_file(folder, checkpoint))
     tested: dict[str, Policy] = {"agent": Acting(agent), "agent, most probable action": Acting(agent, greedy=True), **process_policies()}
     return {"test": {name: fractions(worlds, policy, seed=TEST_SEED, count=count) for name, policy in tested.items()}, **figures}

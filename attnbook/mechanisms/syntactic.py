@@ -68,7 +68,8 @@ def tree_offset(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> tor
     Raises:
         ValueError: as :func:`tree_depth`.
 
-    Source: Wang, Tu, Wang and Shi 2019, the relative structural position; the rule for its direction is the book's.
+    Source: Wang, Tu, Wang and Shi 2019, the relative structural position. Where neither word is above the other, theirs is the
+    sum of the two depths, with a sign by order; the way over the lowest common ancestor is the book's.
     """
     above = _above(heads, lengths)
     up, down = above, above.transpose(-1, -2)  # j above i; j below i
