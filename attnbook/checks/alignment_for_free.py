@@ -42,9 +42,14 @@ def alignment_error_rate(answer, trial):
         return set(zip(trial.integers(0, 6, count).tolist(), trial.integers(0, 6, count).tolist()))
 
     everything = [(i, j) for i in range(6) for j in range(6)]
-    order = trial.order(36)
-    sure, maybe = {everything[i] for i in order[:6]}, {everything[i] for i in order[6:12]}
-    predicted = {everything[i] for i in order[:4] + order[6:9] + order[12:14]}  # 4 sure, 3 possible, 2 wrong
+    for _ in range(1000):  # until every slip has a result of its own
+        order, count = [everything[i] for i in trial.order(36)], trial.integers(5, 8)
+        sure, maybe, others = set(order[:count]), set(order[count : 2 * count]), order[2 * count :]
+        hits, near, wide = trial.integers(3, count), trial.integers(2, 5), trial.integers(1, 4)
+        predicted = {*order[:hits], *order[count : count + near], *others[:wide]}
+        right, wrong = _rates(predicted, sure, maybe)
+        if len({round(rate, 6) for rate in (right, *wrong.values())}) == 1 + len(wrong):
+            break
     cases = [
         ("", predicted, sure, sure | maybe),
         (" where possible does not repeat the sure links", predicted, sure, maybe),
@@ -52,19 +57,24 @@ def alignment_error_rate(answer, trial):
         (" of the sure links themselves", set(sure), sure, sure | maybe),
     ]
     for what, a, s, p in cases:
-        union = p | s
         got = np.array(trial.number(trial.call(answer, a, s, p), "the rate"))
-        hits_s, hits_p = len(a & s), len(a & union)
-        right = 1 - (hits_s + hits_p) / (len(a) + len(s))
-        wrong = {
-            "this is 1 minus the error rate": 1 - right,
-            "every sure link is possible too, even where possible does not list it": 1 - (hits_s + len(a & p)) / (len(a) + len(s)),
-            "this divides by |A| + |P|: expected |A| + |S|": 1 - (hits_s + hits_p) / (len(a) + len(union)),
-            "this is 1 minus the precision": 1 - hits_p / max(len(a), 1),
-            "this is 1 minus the recall": 1 - hits_s / len(s),
-            "possible links do not count here: this is 1 minus the F-score on the sure ones": 1 - 2 * hits_s / (len(a) + len(s)),
-            "sure and possible are not told apart: this is 1 minus the F-score on both": 1 - 2 * hits_p / (len(a) + len(union)),
-        }
+        right, wrong = _rates(a, s, p)
         trial.close(got, np.array(right), "the rate" + what, wrong)
     try_empty = trial.number(trial.call(answer, set(), set(), set()), "the rate of nothing against nothing")
     trial.close(np.array(try_empty), np.array(0.0), "the rate of nothing against nothing")
+
+
+def _rates(a, s, p):
+    """The right rate, and those of known slips by what to say about them."""
+    union = p | s
+    hits_s, hits_p = len(a & s), len(a & union)
+    right = 1 - (hits_s + hits_p) / (len(a) + len(s))
+    return right, {
+        "this is 1 minus the error rate": 1 - right,
+        "every sure link is possible too, even where possible does not list it": 1 - (hits_s + len(a & p)) / (len(a) + len(s)),
+        "this divides by |A| + |P|: expected |A| + |S|": 1 - (hits_s + hits_p) / (len(a) + len(union)),
+        "this is 1 minus the precision": 1 - hits_p / max(len(a), 1),
+        "this is 1 minus the recall": 1 - hits_s / len(s),
+        "possible links do not count here: this is 1 minus the F-score on the sure ones": 1 - 2 * hits_s / (len(a) + len(s)),
+        "sure and possible are not told apart: this is 1 minus the F-score on both": 1 - 2 * hits_p / (len(a) + len(union)),
+    }

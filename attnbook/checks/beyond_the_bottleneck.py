@@ -7,7 +7,12 @@ from .trial import a
 
 
 def _subjects(trial, d):
-    """Functions (states, mask) -> context, with a name and whether they read a set."""
+    """Functions (states, mask) -> context, with a name and whether they read a set: two of each kind, so that no fixed row of answers is right."""
+    subjects = [*_one_of_each(trial, d), *_one_of_each(trial, d)]
+    return [subjects[i] for i in trial.order(len(subjects))]
+
+
+def _one_of_each(trial, d):
     query, ramp = trial.normal(d), torch.arange(64.0)
 
     def attend(states, mask, extra=0.0):
@@ -36,24 +41,30 @@ def _subjects(trial, d):
     ]
 
 
-@exercise("02.accuracy_by_length", title="Accuracy by source length", difficulty=2, minutes=15)
-def accuracy_by_length(answer, trial):
-    edges = [1, 5, 10, 15, 20, 40]
-    lengths = [1, 4, 5, 5, 9, 3, 20, 25, 39, 4, 21, 40]
+def _translations(trial):
+    """Predictions, references, source lengths and edges. One bin is empty, the others hold their lower edge and two sources more."""
+    edges = [trial.integers(1, 4)]
+    for gap in trial.integers(3, 9, 5).tolist():
+        edges.append(edges[-1] + gap)
+    empty = trial.integers(0, 5)
+    lengths = [edge for edge in edges if edge != edges[empty]]
+    for i in range(5):
+        if i != empty:
+            lengths += trial.integers(edges[i] + 1, edges[i + 1], 2).tolist()
+    lengths = [lengths[i] for i in trial.order(len(lengths))]
     references = [trial.integers(3, 9, 3 + i % 3).tolist() for i in range(len(lengths))]
     predictions = [list(reference) for reference in references]
-    for i in (1, 3, 4, 7, 10):  # one token wrong
-        predictions[i][i % 3] += 1
-    predictions[8] = predictions[8][:-1]  # too short
-    order = trial.order(len(lengths))
-    lengths, references, predictions = ([values[i] for i in order] for values in (lengths, references, predictions))
-    got = trial.call(answer, predictions, references, lengths, edges)
-    if type(got) is torch.Tensor and got.dim() == 1:
-        got = got.tolist()
-    if type(got) not in (list, tuple):
-        trial.fail(f"the result is {a(got)}, expected a list with one accuracy a bin")
-    if len(got) != len(edges) - 1:
-        trial.fail(f"the result has {len(got)} entries, expected {len(edges) - 1}: {len(edges)} edges bound {len(edges) - 1} bins")
+    for prediction in predictions:
+        what = trial.integers(0, 5)
+        if what < 2:  # one token wrong
+            prediction[trial.integers(0, 3)] += 1
+        elif what == 2:  # too short
+            prediction.pop()
+    return predictions, references, lengths, edges
+
+
+def _accuracies(predictions, references, lengths, edges):
+    """The right accuracies, and those of known slips by what to say about them."""
     right, upper, lower, tokens, prefix = [], [], [], [], []
     triples = list(zip(predictions, references, lengths))
     for low, high in zip(edges, edges[1:]):
@@ -62,33 +73,50 @@ def accuracy_by_length(answer, trial):
         lower.append([p == r for p, r, k in triples if low < k <= high])
         tokens.append([sum(a == b for a, b in zip(p, r)) / len(r) for p, r, k in triples if low <= k < high])
         prefix.append([all(a == b for a, b in zip(p, r)) for p, r, k in triples if low <= k < high])
-    empty = [not entries for entries in right]
 
     def means(bins, count=None):
         return [sum(entries) / (count or len(entries)) if entries else None for entries in bins]
 
-    named = {
-        "both edges of a bin are inside: a source of length 5 counts in [1, 5) and in [5, 10). Leave the upper edge out": means(upper),
-        "the lower edge is left out: the bin [5, 10) holds length 5 and not 10": means(lower),
+    return means(right), {
+        f"both edges of a bin are inside: a source of length {edges[1]} counts in [{edges[0]}, {edges[1]}) and in [{edges[1]}, {edges[2]}). "
+        "Leave the upper edge out": means(upper),
+        f"the lower edge is left out: the bin [{edges[1]}, {edges[2]}) holds length {edges[1]} and not {edges[2]}": means(lower),
         "single tokens are counted: a prediction is right if all of its tokens are": means(tokens),
         "a prediction that stops too early counts as right: compare whole lists": means(prefix),
         "the bins are divided by the number of all sources: expected by that of the bin": means(right, len(lengths)),
         "these are counts: divide by the number of sources in the bin": means(right, 1),
     }
+
+
+@exercise("02.accuracy_by_length", title="Accuracy by source length", difficulty=2, minutes=15)
+def accuracy_by_length(answer, trial):
+    for _ in range(1000):  # until every slip has a result of its own
+        predictions, references, lengths, edges = given = _translations(trial)
+        right, slips = _accuracies(*given)
+        results = [right, [entry or 0.0 for entry in right], *slips.values()]
+        if all(one not in results[:i] for i, one in enumerate(results)):
+            break
+    got = trial.call(answer, predictions, references, lengths, edges)
+    if type(got) is torch.Tensor and got.dim() == 1:
+        got = got.tolist()
+    if type(got) not in (list, tuple):
+        trial.fail(f"the result is {a(got)}, expected a list with one accuracy a bin")
+    if len(got) != len(edges) - 1:
+        trial.fail(f"the result has {len(got)} entries, expected {len(edges) - 1}: {len(edges)} edges bound {len(edges) - 1} bins")
     values = [None if entry is None else trial.number(entry, f"accuracy[{i}]") for i, entry in enumerate(got)]
     for i, value in enumerate(values):
-        if value is None and not empty[i]:
+        if value is None and right[i] is not None:
             trial.fail(f"accuracy[{i}] is None, but there are sources with a length in [{edges[i]}, {edges[i + 1]})")
 
     def equal(other):
         return all((a is None) == (b is None) and (a is None or abs(a - b) < 1e-6) for a, b in zip(values, other))
 
-    if equal(means(right)):
+    if equal(right):
         return
-    for message, other in named.items():
+    for message, other in slips.items():
         if equal(other):
             trial.fail(message)
-    for i, (value, wanted) in enumerate(zip(values, means(right))):
+    for i, (value, wanted) in enumerate(zip(values, right)):
         span = f"[{edges[i]}, {edges[i + 1]})"
         if wanted is None and value is not None:
             trial.fail(f"no source has a length in {span}, and its accuracy is {value:.4g}: expected None")

@@ -109,7 +109,8 @@ def bits(answer, trial):
 @exercise("04.follow", title="Who follows whom", difficulty=2, minutes=15)
 def follow(answer, trial):
     cases = []
-    for n, delay in ((5, trial.integers(1, 6)), (4, 0)):
+    n = trial.integers(5, 8)
+    for n, delay in ((n, trial.integers(1, n + 2)), (4, 0)):
         steps, slots = 2 * n + 3, 9
         slot = trial.order(slots)[:n]
         places = [int(trial.integers(0, slots)) for _ in range(steps)]
@@ -117,8 +118,8 @@ def follow(answer, trial):
         if delay:
             places[delay + 1] = (slot[1] + 1) % slots  # one miss
         cases.append((slot, places, slots))
-    cases.append(([1, 2, 1, 2], [0, 0, 1, 2, 1, 2, 1, 2, 0], 3))  # two delays fit equally well
-    cases.append(([0, 1, 2], [5, 5, 0, 1, 2], 6))  # the last delay that fits
+    cases.append(([1, 2, 1, 2], [0] * trial.integers(1, 5) + [1, 2, 1, 2, 1, 2, 0], 3))  # two delays fit equally well
+    cases.append(([0, 1, 2], [5] * trial.integers(1, 5) + [0, 1, 2], 6))  # the last delay that fits
     cases.append(([0, 1, 2], [0, 1, 3, 4, 0], 6))  # beyond it a single row would fit
     cases.append(([0, 1], [2, 3, 4], 5))  # no hit at all
     pairs = [[torch.tensor([[0.51, 0.49, 0.0], [0.49, 0.51, 0.0]]),  # most overlap where the peaks differ

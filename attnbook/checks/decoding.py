@@ -43,13 +43,43 @@ def _multiplies_by_alpha(answer, trial, found):
     return type(got) is list and got == min(found, key=lambda pair: pair[1] / len(pair[0]))[0]
 
 
+ALPHAS = (1.0, 0.8, 0.5, 0.0)
+
+
+def _best(scores):
+    """Where the largest score is; None where the next one is too near to tell."""
+    first, second = np.sort(scores)[:-3:-1]
+    return int(scores.argmax()) if first - second > 5e-3 else None
+
+
+def _telling_hypotheses(trial):
+    """Hypotheses of which each slip picks another one, and so do the right choices at the first three alphas."""
+    for _ in range(5000):
+        length = np.array([2, 3, 4, 6, 12, 5]) + trial.integers(0, 3, 6).numpy()
+        a_token = np.array([1.5, 0.83, 1.7, 0.667, 0.625, 1.1]) * (0.9 + 0.2 * torch.rand(6, generator=trial.generator).double().numpy())
+        log_p = -a_token * length
+        right = {_best(log_p / length**alpha) for alpha in ALPHAS[:3]}
+        slips = {_best(log_p / length), _best(log_p), _best(log_p * length), _best(-log_p / length)}
+        if len(set(length)) == 6 and len(right - {None}) == 3 and len(slips - {None}) == 4:
+            break
+    return _hypotheses(trial, length, log_p)
+
+
+def _hypotheses(trial, length, log_p):
+    """Pairs (tokens, log p) in any order."""
+    return [([*trial.integers(3, 99, int(length[i]) - 1).tolist(), 2], float(log_p[i])) for i in trial.order(len(length))]
+
+
 @exercise("01.best_hypothesis", title="Long and short hypotheses", difficulty=1, minutes=5)
 def best_hypothesis(answer, trial):
-    # Each slip picks another one, and so do the right choices at alpha 1, 0.8 and 0.5.
-    found = [([4, 2], -3.0), ([5, 6, 7, 8, 9, 2], -4.0), ([5, 6, 2], -2.5), ([3] * 11 + [2], -7.5), ([7, 8, 9, 2], -6.8)]
-    found = [found[i] for i in trial.order(len(found))]
+    any_length = 2 + np.array(trial.order(12)[:7])
+    for found in (_telling_hypotheses(trial), _hypotheses(trial, any_length, -np.sqrt(any_length) * (1 + array(trial.normal(7)) ** 2))):
+        _picks_the_best(answer, trial, found)
+
+
+def _picks_the_best(answer, trial, found):
     length, log_p = np.array([len(tokens) for tokens, _ in found]), np.array([log_p for _, log_p in found])
-    for alpha in (1.0, 0.8, 0.5, 0.0):
+    for alpha in ALPHAS:
         best = int((log_p / length**alpha).argmax())
         got = trial.call(answer, found, alpha)
         if type(got) in (tuple, list) and len(got) == 2 and type(got[0]) is list:

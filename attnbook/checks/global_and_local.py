@@ -15,25 +15,27 @@ def _window(position, half_width, ends, n, round_to=lambda p: np.floor(p + 0.5),
     return (away >= -left) & (away <= right) & (np.arange(n)[None] < ends[:, None])
 
 
-LENGTHS = (12, 6, 9, 2, 10)
-ROWS = len(LENGTHS)
+ROWS = 5
 
 
-def _positions(trial):
-    """One position in each source of ``LENGTHS`` words.
+def _sources(trial):
+    """(positions, lengths, n): a position in each of five sources, in any order.
 
-    In the middle of the first, rounded down; half-way in the second, where floor(p + 1/2) is not the even place; in the
-    last word of the third or behind it, rounded up; at the start of the fourth, which is shorter than a window; half-way in
-    the last, where floor(p + 1/2) is the even place.
+    One is in the middle of its source, rounded down; one half-way where floor(p + 1/2) is not the even place, and one where it
+    is; one in the last word or behind it, rounded up; one at the start of a source that is shorter than a window.
     """
-    return torch.tensor([6 + trial.integers(1, 4) / 10, 4.5, 8.6 + trial.integers(0, 3) / 10, trial.integers(1, 4) / 10, 5.5])
+    odd, even, long = 2 * trial.integers(2, 5) + 1, 2 * trial.integers(2, 4) + 1, trial.integers(8, 11)
+    tenths = [trial.integers(1, 4) / 10 for _ in range(3)]
+    pairs = [(trial.integers(4, 8) + tenths[0], 12), (odd - 0.5, odd + 1), (long - 0.5 + tenths[1], long), (tenths[2], 2), (even + 0.5, even + 5)]
+    position, lengths = zip(*(pairs[i] for i in trial.order(ROWS)))
+    return torch.tensor(position), torch.tensor(lengths), 12
 
 
 @exercise("03.window", title="The places of a window", difficulty=2, minutes=15)
 def window(answer, trial):
     for half_width in (2, 1):
-        n, ends = 12, np.array(LENGTHS)
-        position, lengths = _positions(trial), torch.tensor(ends.tolist())
+        position, lengths, n = _sources(trial)
+        ends = array(lengths)
         got = trial.call(answer, position, half_width, lengths, n)
         got = trial.tensor(got, "the window", (ROWS, n), dtype=torch.bool, mention="one row a source, one column a place")
         p = array(position)
@@ -66,9 +68,8 @@ def window(answer, trial):
 @exercise("03.gaussian_weights", title="Weights under the Gaussian", difficulty=3, minutes=20)
 def gaussian_weights(answer, trial):
     for half_width in (3, 5):
-        n, ends = 12, np.array(LENGTHS)
-        scores = 1.5 * trial.normal(ROWS, n)
-        position, lengths = _positions(trial), torch.tensor(ends.tolist())
+        position, lengths, n = _sources(trial)
+        ends, scores = array(lengths), 1.5 * trial.normal(ROWS, n)
         got = trial.call(answer, scores, position, half_width, lengths)
         got = trial.tensor(got, "the weights", (ROWS, n), nan="every window has a word in it: mask the scores, not the weights")
         s, p = array(scores), array(position)

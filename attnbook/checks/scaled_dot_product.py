@@ -11,15 +11,15 @@ from .trial import array, shape_of, softmax
 @exercise("06.left_padded_mask", title="A mask for texts padded on the left", difficulty=2, minutes=10)
 def left_padded_mask(answer, trial):
     for n in (trial.integers(5, 8), 3):
-        lengths = torch.tensor([n, 2, 1, n - 1])
+        lengths = torch.tensor([n, 2, 1, n - 1, *trial.integers(1, n + 1, 2).tolist()])[trial.order(6)]
         got = trial.call(answer, lengths, n)
         if type(got) is torch.Tensor and got.dtype != torch.bool:
             trial.fail(f"the mask: the dtype is {str(got.dtype).removeprefix('torch.')}: a mask of the book is boolean, True = may attend")
         mention = "one matrix of queries and keys for each text"
-        got = array(trial.tensor(got, "the mask", (4, n, n), dtype=torch.bool, mention=mention))
+        got = array(trial.tensor(got, "the mask", (6, n, n), dtype=torch.bool, mention=mention))
         causal, strict = np.tri(n, dtype=bool)[None], np.tri(n, k=-1, dtype=bool)[None]
         count, place = array(lengths)[:, None, None], np.arange(n)
-        left, right = place >= n - count, place < count  # (4, 1, n)
+        left, right = place >= n - count, place < count  # (6, 1, n)
         expected = causal & left
         wrong = {
             "the mask is upside down: True means may attend": ~expected,
@@ -158,10 +158,11 @@ def _layers(n, d, matrices, trial):
     """Self-attentions (…, n, d) -> (…, n, d), where they leak, and what to call them."""
     w_q, w_k, w_v = matrices
     causal = torch.ones(n, n, dtype=torch.bool).tril()
+    leaky = torch.tensor(trial.order(n - 2)[: trial.integers(1, n - 2)])  # not every place, so that no fixed matrix is right
     ahead = causal.clone()
-    ahead[torch.arange(n - 2), torch.arange(2, n)] = True
+    ahead[leaky, leaky + 2] = True
     triangle, none = ~np.tri(n, dtype=bool), np.zeros((n, n), dtype=bool)
-    skipped = np.eye(n, k=2, dtype=bool)
+    skipped = (ahead & ~causal).numpy()
 
     def scores(x):
         return (x @ w_q.to(x)) @ (x @ w_k.to(x)).transpose(-1, -2) / d**0.5
@@ -183,7 +184,7 @@ def _layers(n, d, matrices, trial):
     return (
         (layer(before(causal)), none, "in a layer with the right mask"),
         (layer(before(torch.ones_like(causal))), triangle, "in a layer without a mask"),
-        (layer(before(ahead)), skipped, "in a layer that sees two words ahead"),
+        (layer(before(ahead)), skipped, "in a layer that sees two words ahead in some places"),
         (layer(lambda e: e.softmax(-1) * causal), triangle, "in a layer that masks after the softmax"),
         (layer(before(ahead), norm_out=True), skipped, "in a layer whose result has mean 0"),
         (layer(before(ahead), norm_in=True), skipped, "in a layer with a norm before the attention"),

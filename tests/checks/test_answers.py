@@ -7,6 +7,7 @@ import pytest
 from attnbook.checks import exercises, judge
 from attnbook.course.exercises import find_book, sections
 from attnbook.course.source import STUB, read_source, student_version
+from attnbook.sandbox.arguments import copied
 
 from .wrong_answers import WRONG
 
@@ -90,3 +91,30 @@ def test_a_wrong_answer_is_named(id, name, function, words):
         assert words in verdict.message
         assert "\n" not in verdict.message
     assert judge(id, function, 3) == verdict, "the same answer and seed give the same words"
+
+
+OF_A_SIZE = {
+    "03.two_heads": "what comes back are matrices for heads of a given size, and one choice of them is right for all inputs",
+}
+"""Exercises without an input but sizes: the answers for the visible run are right for every seed that draws the same sizes."""
+
+
+@pytest.mark.parametrize("id", [id for id in IDS if id not in OF_A_SIZE])
+def test_the_answers_of_the_visible_run_are_wrong_for_other_seeds(tasks, id):
+    """Who has recorded what was right in the reader's check, and answers the same call by call, must not pass the hidden one."""
+    task = tasks[id][1]
+    function, said = answer(task.solution.source, task.function), []
+
+    def recorded(*given):
+        result = function(*given)
+        said.append(copied(result))
+        return result
+
+    def replayed(*given):
+        function(*given)  # for the calls that it makes itself
+        return copied(next(left, None))
+
+    assert judge(id, recorded)
+    for seed in range(1, 7):
+        left = iter(said)
+        assert not judge(id, replayed, seed), f"accepted with seed {seed}"
