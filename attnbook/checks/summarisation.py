@@ -11,7 +11,8 @@ from .trial import array, softmax
 @exercise("06.stretch_mask", title="Who may see which stretch", difficulty=2, minutes=12)
 def stretch_mask(answer, trial):
     long, plain = trial.integers(3, 6), trial.integers(5, 9)
-    for n, width, stride in ((trial.integers(10, 14), 3, 3), (trial.integers(9, 14), 4, 2), (plain, 1, 1), (2 * long - trial.integers(1, 3), long, long), (6, 6, 2)):
+    half = 2 * long - trial.integers(1, 3)  # one whole stretch, and a part of a second
+    for n, width, stride in ((trial.integers(10, 14), 3, 3), (trial.integers(9, 14), 4, 2), (plain, 1, 1), (half, long, long), (6, 6, 2)):
         got = trial.call(answer, n, width, stride)
         count = (n - width) // stride + 1
         got = trial.tensor(got, "the mask", (n, count), dtype=torch.bool,

@@ -10,7 +10,7 @@ from ..checks.verdict import Verdict
 from .assignments import Assignment
 from .box import Box, Lost, StartFailed
 from .launch import Limits
-from .likeness import LONGEST, plain, uses_library
+from .likeness import LONGEST, binding, plain, uses_library
 from .submissions import Unreadable, parse_submission, restore
 
 __all__ = ["Job", "Outcome", "judge_notebook"]
@@ -130,7 +130,7 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         remarks.get(task.id) or note if not all(passed) else "",
         remark="too much code to look through it for the book's own implementation" if sum(map(len, own)) > LONGEST else "",
         library=tidy(uses_library(answer, own, task)) if written else "",
-        print=hashlib.sha256(plain(answer).encode(errors="replace")).hexdigest()[:16] if written else "",
+        print=hashlib.sha256(plain(binding(task.function, answer, own)).encode(errors="replace")).hexdigest()[:16] if written else "",
     )
 
 

@@ -11,7 +11,7 @@ import warnings
 from .exercises import Task
 from .names import Names, outer
 
-__all__ = ["plain", "uses_library"]
+__all__ = ["binding", "plain", "uses_library"]
 
 FREE = ("attnbook", "attnbook.setup", "attnbook.checks", "attnbook.figures")
 """Parts of the package that are no solution of anything."""
@@ -36,8 +36,26 @@ def plain(code: str) -> str:
         return code.strip()
 
 
+def binding(name: str, answer: str, cells: list[str]) -> str:
+    """The code of the cell that binds the name last: a student may have answered in another cell than that for the answer.
+
+    cells: those that run before the answer is judged, in order. When none binds it, `answer`.
+    """
+    if sum(map(len, cells)) > LONGEST:
+        return answer
+    for code in reversed(cells):
+        tree, names = _parse(code), Names("attnbook")
+        if tree is not None:
+            names.add(tree)
+        if names.of(name, names.end) is not None or tree is None and code == answer:
+            return code
+    return answer
+
+
 def uses_library(answer: str, cells: list[str], task: Task) -> str:
     """The name from attnbook that the answer reaches, directly or through names of other cells; "" if none.
+
+    The answer is the cell for it, and whatever binds the function's name when it is judged.
 
     cells: those that run before the answer is judged, in order, itself among them
     What the exercise's own cell imports is allowed. An import hidden in a string counts as one. Code of more than LONGEST
@@ -52,6 +70,7 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
         statements = names.add(trees[code]) if trees[code] is not None else ()
         if code == answer:
             queue += [(statement, until, trees[code]) for statement, until in statements]
+    queue.append((ast.Name(task.function, ast.Load()), names.end, None))
     queued, seen = {id(node) for node, _, _ in queue}, set()
     while queue:
         node, until, around = queue.pop()

@@ -14,9 +14,9 @@ from attnbook.course.assignments import Rules, from_sections
 from attnbook.course.exercises import find_book, sections
 from attnbook.course.checking import notebook_with, solution_of
 from attnbook.course.handins import HandIn
-from attnbook.course.judging import Job, Outcome, before_judged, judge_notebook, tidy
+from attnbook.course.judging import Job, Outcome, _outcome, before_judged, judge_notebook, tidy
 from attnbook.course.launch import Limits
-from attnbook.course.likeness import plain, uses_library
+from attnbook.course.likeness import binding, plain, uses_library
 from attnbook.course.made_up import _chapter
 from attnbook.course.marks import equal_answers, marks_of
 from attnbook.course.submissions import restore
@@ -132,6 +132,46 @@ USES = {
 def test_an_answer_that_uses_the_library_is_found(attention, name):
     answer, cells = USES[name]
     assert uses_library(answer, [*cells, answer], attention).startswith("attnbook")
+
+
+STUB = "def left_padded_mask(lengths, n):\n    raise NotImplementedError"
+AFTER = {
+    "an import": ["from attnbook import padding_mask as left_padded_mask"],
+    "an assignment": ["import attnbook", "left_padded_mask = attnbook.padding_mask"],
+    "a function": ["from attnbook import padding_mask", "def left_padded_mask(lengths, n):\n    return padding_mask(lengths, n)"],
+    "by a helper": ["def mine(lengths, n):\n    from attnbook import padding_mask\n    return padding_mask(lengths, n)", "left_padded_mask = mine"],
+    "in a block": ["from attnbook import padding_mask", "if True:\n    left_padded_mask = padding_mask"],
+}
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_an_answer_in_another_cell_that_uses_the_library_is_found(attention, name):
+    for answer in (STUB, "def left_padded_mask(lengths, n):\n    return lengths"):
+        assert uses_library(answer, [answer, *AFTER[name]], attention).startswith("attnbook")
+    own = "def left_padded_mask(lengths, n):\n    return n"
+    assert uses_library(STUB, [*AFTER[name], STUB, own], attention) == "", "what is bound last is judged"
+
+
+def test_answers_are_compared_by_the_cell_that_is_judged(assignment):
+    task = assignment.tasks[0]
+    mine = new_code_cell(solution_of(task) + "\n# mine")
+
+    def printed(answers, *cells):
+        nb = nbformat.reads(notebook_with(assignment, answers).decode(), 4)
+        place = next(i for i, cell in enumerate(nb.cells) if cell.metadata.get("nbgrader", {}).get("grade_id") == f"{task.key}-check")
+        nb.cells[place:place] = cells
+        nb, _ = restore(nb, assignment)
+        return _outcome(task, {}, {}, {}, nb, assignment).print
+
+    assert printed({task.id: solution_of(task)}) == printed({}, mine) == printed({task.id: "def f(:"}, mine) != ""
+
+
+def test_the_cell_that_binds_a_name_last():
+    one, other = "def f(x):\n    return x", "x = 1\nf = max"
+    assert binding("f", one, [one, "g = f", other, "f(1)"]) == other
+    assert binding("f", one, [other, one, "def g():\n    f = 1"]) == one
+    assert binding("f", "f = (", [one, "f = (", "x = 1"]) == "f = (", "what is no Python may have been meant"
+    assert binding("f", "# below", ["x = 1", "# below"]) == "# below"
 
 
 @pytest.mark.parametrize("answer", ["def left_padded_mask(lengths, n):\n    return torch.arange(n)", "def f(:", "import attnbook\nsetup = attnbook.setup(seed=0)\ndef left_padded_mask(a, b):\n    return a",
