@@ -22,7 +22,7 @@ class Job:
 
     content: the bytes that were handed in
     tasks:   ids of the exercises to judge
-    seeds:   by exercise id, of the hidden check; without one it is left out
+    seeds:   by exercise id, the course's for the hidden check; without one it is left out. What is drawn also depends on `content`
     """
 
     content: bytes
@@ -81,7 +81,7 @@ def _judge(job):
         return [Outcome(task.id, False, False, str(error)) for task in wanted]
     found, stopped, overall = {}, {}, ""
     by_check = {f"{task.key}-check": (task, 0) for task in wanted}
-    by_check |= {f"{task.key}-hidden": (task, job.seeds[task.id]) for task in wanted if task.id in job.seeds}
+    by_check |= {f"{task.key}-hidden": (task, own_seed(job.seeds[task.id], job.content)) for task in wanted if task.id in job.seeds}
     by_answer = {task.key: task for task in job.assignment.tasks}
     with Box(job.sandbox, job.limits, job.image) as box:
         for place, cell in enumerate(nb.cells):
@@ -103,6 +103,16 @@ def _judge(job):
                 elif name in by_answer:
                     stopped[by_answer[name].id] = str(lost)
     return [_outcome(task, found, stopped, remarks, nb, job.assignment) for task in wanted]
+
+
+def own_seed(seed: int, content: bytes) -> int:
+    """The seed of a hidden check for this hand-in alone; never 0. The same file gets the same, whenever it is judged.
+
+    An answer may put the inputs that it is given into its error message, and so onto the student's page. They are not those
+    of the next hand-in, nor of a friend's.
+    """
+    told = hashlib.sha256(f"{seed}:{hashlib.sha256(content).hexdigest()}".encode()).digest()
+    return 1 + int.from_bytes(told[:8], "little") % (2**62 - 1)
 
 
 def _verdict(box, task, seed, before, stopped):

@@ -10,7 +10,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell
 
+from attnbook.checks.verdict import Verdict
+from attnbook.course import judging
 from attnbook.course.assignments import Rules, from_sections
+from attnbook.course.box import Box
 from attnbook.course.exercises import find_book, sections
 from attnbook.course.checking import notebook_with, solution_of
 from attnbook.course.handins import HandIn
@@ -267,6 +270,27 @@ def test_nor_in_its_chapter_s_notebook(book):
         nb, _ = restore(_chapter(section, answers), assignment)
         for task in assignment.tasks:
             assert uses_library(answers[task.id], before_judged(nb, task), task) == "", task.id
+
+
+def test_hidden_inputs_that_a_page_shows_are_of_no_use_for_another_hand_in(assignment, monkeypatch):
+    task, seen = assignment.tasks[0], []
+
+    class Looks(Box):
+        def run(self, code):
+            return None
+
+        def judge(self, id, name, seed):
+            seen.append(seed)
+            return Verdict(id, "right", "")
+
+    monkeypatch.setattr(judging, "Box", Looks)
+    one = notebook_with(assignment, {task.id: solution_of(task)})
+    for content, seed in ((one, 5), (one, 5), (one + b"\n", 5), (one, 6)):
+        assert judge_notebook(Job(content, assignment, (task.id,), {task.id: seed}, Limits(), "none"))[0].hidden
+    visible, hidden = seen[::2], seen[1::2]
+    assert visible == [0] * 4, "the reader's inputs are the same for all"
+    assert hidden[0] == hidden[1], "the same file is judged alike, whenever it is judged"
+    assert len({seed % 2**32 for seed in hidden}) == 3 and not {0, 5, 6} & set(hidden), "of the seed, PyTorch takes these bits"
 
 
 def test_messages_are_harmless():
