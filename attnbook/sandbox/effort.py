@@ -1,6 +1,7 @@
 """What an answer costs: the matrix products that it computes, and the largest tensor that it makes.
 
-Also of an answer that runs in another process: `peer` asks for the same count there, and adds it.
+Also of an answer that runs in another process: `peer` asks for the same count there, and adds it. There it is counted beside the
+student's code, which could change it, and not in other threads. So a check that counts also looks for the effort from outside.
 """
 from __future__ import annotations
 

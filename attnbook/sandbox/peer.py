@@ -65,13 +65,17 @@ class Peer:
         self._calls += 1
         id, given = self._calls, (tuple(arguments), dict(keywords))
         inputs = _asking(given) if torch.is_grad_enabled() else []
-        head = {"do": "call", "id": id, "function": number, "seed": torch.initial_seed(), "count": [one.kind for one in counters]}
+        asked = [] if self._watch else list(counters)  # of the check's own functions nothing is counted
+        head = {"do": "call", "id": id, "function": number, "seed": torch.initial_seed(), "count": [one.kind for one in asked]}
         reply = self.request(head, given)
         if type(reply) is not tuple or len(reply) != 2 or type(reply[1]) is not dict:
             raise Broken("garbled", "the answer to a call is no result")
         result, more = reply
-        for one, count in zip(counters, more.get("counts", ())):
-            one.add(count if type(count) is int else 0)
+        counts = more.get("counts", [])
+        if type(counts) is not list or len(counts) != len(asked) or any(type(count) is not int or count < 0 for count in counts):
+            raise Broken("garbled", "the answer to a call does not say what it costs")
+        for one, count in zip(asked, counts):
+            one.add(count)
         if "after" in more:
             overwrite(given, more["after"])
         for place, value in more.get("spoiled", {}).items():

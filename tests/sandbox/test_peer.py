@@ -136,6 +136,61 @@ def test_what_an_answer_costs_is_counted_there(pair):
     assert watch.count == 4 * 4 * 8 * 1000
 
 
+@pytest.mark.parametrize("more", [{}, {"counts": []}, {"counts": [-1]}, {"counts": [0, 0]}, {"counts": [True]}, {"counts": [1.5]}, {"counts": 1}], ids=str)
+def test_a_count_that_is_none_breaks_the_connection(more):
+    from attnbook.sandbox.data import encode, pack
+    from attnbook.sandbox.peer import Peer
+
+    here, there = channels()
+    peer = Peer(here, lambda function, given, named, seed: function(*given, **named))
+    there.send(pack({"do": "value", "value": encode((3, more), None, None)}, []))
+    with Products(), pytest.raises(Broken) as broken:
+        peer.call(0, (), {})
+    assert broken.value.kind == "garbled"
+
+
+def test_what_a_check_s_own_function_costs_is_not_asked_for(pair):
+    with largest() as watch:
+        assert pair.remote(lambda f: f(2) + 1)(lambda x: float(torch.ones(1000).sum()) * x) == 2001
+    assert watch.count >= 4000, "here both sides are one process"
+
+
+ROUND_THE_COUNT = """
+import contextlib
+from types import SimpleNamespace
+
+import torch
+
+from attnbook.sandbox import effort
+
+effort.KINDS["largest"] = lambda: contextlib.nullcontext(SimpleNamespace(count=0))
+
+
+def large(q, k, table):
+    n, K = q.shape[1], len(table) // 2
+    place = torch.arange(n)
+    vectors = table[(place - place[:, None]).clamp(-K, K) + K]
+    return (q @ k.transpose(1, 2) + torch.einsum("bid,ijd->bij", q, vectors)) / q.shape[-1] ** 0.5
+
+
+def nothing_for_long_texts(q, k, table):
+    return large(q, k, table) if q.shape[1] < 500 else torch.zeros(1, q.shape[1], q.shape[1])
+"""
+
+
+def test_effort_is_seen_from_outside_too():
+    from attnbook.course.box import Box
+    from attnbook.course.launch import Limits
+
+    id = "06.relative_scores"
+    (task,) = (task for section in sections(find_book(), ["positions"]) for task in section.tasks if task.id == id)
+    with Box("none", Limits(seconds=60)) as box:
+        assert box.run(solution_of(task)) is None and box.judge(id, task.function, 1)
+        assert box.run(ROUND_THE_COUNT) is None
+        assert "allocate" in box.judge(id, "large", 1).message
+        assert "long text" in box.judge(id, "nothing_for_long_texts", 1).message
+
+
 def test_errors_keep_their_kind_and_line(pair):
     def crash(x):
         return [][1]
