@@ -7,9 +7,12 @@ from .trial import a
 
 
 def _subjects(trial, d):
-    """Functions (states, mask) -> context, with a name and whether they read a set: two of each kind, so that no fixed row of answers is right."""
-    subjects = [*_one_of_each(trial, d), *_one_of_each(trial, d)]
-    return [subjects[i] for i in trial.order(len(subjects))]
+    """Functions (states, mask) -> context, with a name and whether they read a set: two of each kind, so that no fixed row of answers is right.
+
+    The plainest comes first: what is wrong with a test shows there most clearly.
+    """
+    first, *more = [*_one_of_each(trial, d), *_one_of_each(trial, d)]
+    return [first, *(more[i] for i in trial.order(len(more)))]
 
 
 def _one_of_each(trial, d):
