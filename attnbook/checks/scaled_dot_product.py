@@ -119,7 +119,7 @@ def _attends(answer, trial, given, mask, empty):
 @exercise("06.leaks", title="A detector of leaks", difficulty=3, minutes=25)
 def leaks(answer, trial):
     n, d = trial.integers(5, 8), 6
-    x = trial.normal(n, d)
+    x = 0.4 * trial.normal(n, d)  # small: with scores far apart a weight, and with it a leak, would be lost in rounding
     matrices = [trial.normal(d, d) / d**0.5 for _ in range(3)]
     for layer, expected, what in _layers(n, d, matrices, trial):
         got = trial.call(answer, layer, x)

@@ -118,3 +118,9 @@ def test_the_answers_of_the_visible_run_are_wrong_for_other_seeds(tasks, id):
     for seed in range(1, 7):
         left = iter(said)
         assert not judge(id, replayed, seed), f"accepted with seed {seed}"
+
+
+def test_no_leak_is_lost_in_rounding(tasks):
+    """Scores once lay so far apart here that a later row moved an earlier result by 6e-11."""
+    task = tasks["06.leaks"][1]
+    assert judge("06.leaks", answer(task.solution.source, task.function), 1299416064948332898)
