@@ -78,7 +78,7 @@ def _judge(job):
     try:
         nb, remarks = restore(parse_submission(job.content), job.assignment)
     except Unreadable as error:
-        return [Outcome(task.id, False, False, str(error)) for task in wanted]
+        return [Outcome(task.id, False, False, tidy(error)) for task in wanted]
     found, stopped, overall = {}, {}, ""
     by_check = {f"{task.key}-check": (task, 0) for task in wanted}
     by_check |= {f"{task.key}-hidden": (task, job.seeds[task.id]) for task in wanted if task.id in job.seeds}
