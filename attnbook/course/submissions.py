@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import ast
 import codecs
+import json
 import re
-import warnings
 
 import nbformat
 from nbformat import NotebookNode
@@ -35,14 +35,10 @@ def parse_submission(content: bytes) -> NotebookNode:
     if not content.strip():
         raise Unreadable("the file is empty")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of cell ids, which mean nothing here
-            nb = nbformat.reads(decoded(content), as_version=4)
-            nbformat.validate(nb, relax_add_props=True)
-    except Exception as error:  # nbformat raises its own kinds, and KeyError, AttributeError, … for other JSON
-        said = re.split(r": '|\n", str(error).strip())
-        raise Unreadable(f"the file is not a Jupyter notebook ({said[0][:120] if said else type(error).__name__})") from None
-    return nb
+        cells = _cells(content)
+    except ValueError as error:
+        raise Unreadable(f"the file is not a Jupyter notebook ({error})") from None
+    return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells})
 
 
 def decoded(content: bytes) -> str:
@@ -56,6 +52,35 @@ def decoded(content: bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError:
         return content.decode("cp1252", errors="replace")
+
+
+def _cells(content):
+    """The cells of a notebook, with what grading reads of them: code or not, the text, and nbgrader's name.
+
+    Of format 4, and of 3, which keeps them in worksheets. What else makes a notebook valid is not looked at: programs other than
+    Jupyter leave out what nobody here needs. Raises ValueError, with the reason, when there are no cells.
+    """
+    try:
+        said = json.loads(decoded(content))
+    except (ValueError, RecursionError):
+        raise ValueError("it does not appear to be JSON") from None
+    try:
+        if said.get("nbformat", 4) not in (3, 4):
+            raise ValueError(f"its format is {str(said['nbformat'])[:20]!r}, expected 4")
+        return [_bare(cell) for sheet in said.get("worksheets", [said]) for cell in sheet["cells"]]
+    except (AttributeError, LookupError, TypeError):
+        raise ValueError("it has no cells, or one without its kind or its text") from None
+
+
+def _bare(cell):
+    text, meta = cell["source"] if "source" in cell else cell["input"], cell.get("metadata")
+    if not isinstance(text, (str, list)):
+        raise TypeError
+    name = meta["nbgrader"].get("grade_id") if isinstance(meta, dict) and isinstance(meta.get("nbgrader"), dict) else None
+    made = {"source": "".join(text), "metadata": {"nbgrader": {"grade_id": name}} if isinstance(name, str) else {}}
+    if cell["cell_type"] == "code":
+        return {"cell_type": "code", **made, "outputs": [], "execution_count": None}
+    return {"cell_type": "markdown", **made}
 
 
 def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dict[str, str]]:
@@ -82,7 +107,7 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
             cells += [_fresh(task.statement), _fresh(task.solution, cell.source)]
             seen.add(task.id)
             continue
-        test = tests.get(_grade_id(cell))
+        test = tests.get(grade_id(cell))
         if test is not None:
             if test.id in seen and test.id not in placed:
                 put_tests(test)
@@ -96,7 +121,7 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
             stub = source.cut_solution(task.solution.source)
             cells += [_fresh(task.statement), _fresh(task.solution, stub)]
         if task.id not in placed:
-            at = next(i for i, c in enumerate(cells) if _grade_id(c) == task.key)
+            at = next(i for i, c in enumerate(cells) if grade_id(c) == task.key)
             cells[at + 1 : at + 1] = [_fresh(test) for test in task.tests]
     for place, cell in enumerate(cells):
         cell.id = f"cell-{place:03d}"
@@ -119,11 +144,11 @@ def _answers(nb, assignment):
     cells, keys = list(nb.cells), {task.key: task for task in assignment.tasks}
     found, taken = {}, set()
     for place, cell in enumerate(cells):
-        task = keys.get(_grade_id(cell))
+        task = keys.get(grade_id(cell))
         if task is not None and task.id not in taken:
             found[place] = task
             taken.add(task.id)
-    if not any(_grade_id(cell) for cell in cells):
+    if not any(grade_id(cell) for cell in cells):
         for task in assignment.tasks:
             for place, cell in enumerate(cells):
                 if cell.cell_type == "code" and re.search(rf"^def {task.function}\b", cell.source, re.MULTILINE):
@@ -132,7 +157,8 @@ def _answers(nb, assignment):
     return found, cells
 
 
-def _grade_id(cell):
+def grade_id(cell) -> str | None:
+    """The name that nbgrader's metadata give a cell."""
     meta = cell.metadata.get("nbgrader", {})
     name = meta.get("grade_id") if isinstance(meta, dict) else None
     return name if isinstance(name, str) else None  # a student may have put anything there

@@ -3,6 +3,7 @@
 import json
 import os
 import warnings
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import nbformat
@@ -158,6 +159,42 @@ def test_a_hand_in_prints_no_warning(hand_ins):
         warnings.simplefilter("error")
         assert len(parse_submission(json.dumps(nb).encode()).cells) == len(nb["cells"])
         assert plain("x = '\\d'  # a pattern") == "x = '\\\\d'"
+
+
+def _deep(levels):
+    return [_deep(levels - 1)] if levels else []
+
+
+SPOILED = {
+    "no outputs": lambda nb, cell: [cell.pop(name) for name in ("outputs", "execution_count")],
+    "a picture without metadata": lambda nb, cell: cell.update(outputs=[{"output_type": "display_data", "data": {}}]),
+    "a stream without a name": lambda nb, cell: cell.update(outputs=[{"output_type": "stream", "text": "x"}]),
+    "a kernel without a name": lambda nb, cell: nb.update(metadata={"kernelspec": {}, "language_info": {}}),
+    "metadata of another kind": lambda nb, cell: nb.update(metadata=None, nbformat_minor="5"),
+    "an odd id": lambda nb, cell: cell.update(id="my cell / 1 " * 9),
+    "tags twice": lambda nb, cell: cell["metadata"].update(tags=["a", "a"], collapsed="no", scrolled=7),
+    "deep metadata": lambda nb, cell: cell["metadata"]["nbgrader"].update(points=_deep(400)),
+    "a text cell without metadata": lambda nb, cell: nb["cells"].insert(0, {"cell_type": "markdown", "source": ["a\n", "b"]}),
+    "a cell of another kind": lambda nb, cell: nb["cells"].insert(0, {"cell_type": "sql", "source": "select", "metadata": {}}),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_what_grading_does_not_read_may_be_anything(tmp_path, assignment, hand_ins, name):
+    nb = json.loads(hand_ins["right"])
+    SPOILED[name](nb, next(cell for cell in nb["cells"] if cell["metadata"].get("nbgrader", {}).get("grade_id") == "00-weighted-sum"))
+    made, remarks = restored(assignment, json.dumps(nb).encode())
+    assert names(made) == ORDER and remarks == {}
+    assert [cell.source for cell in made.cells] == [cell.source for cell in restored(assignment, hand_ins["right"])[0].cells]
+
+
+def test_a_renamed_file_of_an_old_format_belongs_to_its_assignment(tmp_path, assignment, hand_ins):
+    (tmp_path / "ann").mkdir()
+    old = nbformat.writes(nbformat.convert(parse_submission(hand_ins["right"]), 3), version=3)
+    for name, text in (("named", old), ("unnamed", old.replace("nbgrader", "other"))):
+        (tmp_path / "ann" / f"{name}.ipynb").write_text(text)
+    got, _, remarks = found(tmp_path, assignment, replace(assignment, name="other", tasks=()))
+    assert [path for _, _, path in got] == ["ann/named.ipynb", "ann/unnamed.ipynb"] and remarks == []
 
 
 def test_an_old_format_is_read(hand_ins):
