@@ -88,11 +88,11 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
 
     Checks are always those of the source: deleted ones come back, edited ones are replaced. Cells of the chapter keep
     only their imports and definitions, so that nothing is trained while grading. An answer cell that is gone is
-    replaced by the stub.
+    replaced by the last cell without a name that defines its function, else by the stub.
 
     Returns the notebook and, by exercise id, remarks for the student.
     """
-    answers, order = _answers(nb, assignment)
+    answers = _answers(nb, assignment)
     book, cells, remarks, placed = assignment.book, [], {}, set()
     tests = {cell.metadata.nbgrader.grade_id: task for task in assignment.tasks for cell in task.tests}
 
@@ -101,11 +101,11 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
         placed.add(task.id)
 
     seen = set()
-    for place, cell in enumerate(order):
-        task = answers.get(place)
-        if task is not None:
-            cells += [_fresh(task.statement), _fresh(task.solution, cell.source)]
-            seen.add(task.id)
+    for place, cell in enumerate(nb.cells):
+        if place in answers:
+            for task in answers[place]:
+                cells += [_fresh(task.statement), _fresh(task.solution, cell.source)]
+                seen.add(task.id)
             continue
         test = tests.get(grade_id(cell))
         if test is not None:
@@ -140,21 +140,31 @@ def definitions(code: str) -> str:
 
 
 def _answers(nb, assignment):
-    """Place of each answer among the cells -> its task. By cell name; by function where a notebook has lost all names."""
-    cells, keys = list(nb.cells), {task.key: task for task in assignment.tasks}
-    found, taken = {}, set()
-    for place, cell in enumerate(cells):
+    """The tasks that a cell answers, by its place: by the cell's name, or by the function for a task whose named cell is gone."""
+    keys, found, taken = {task.key: task for task in assignment.tasks}, {}, set()
+    for place, cell in enumerate(nb.cells):
         task = keys.get(grade_id(cell))
         if task is not None and task.id not in taken:
-            found[place] = task
+            found[place] = [task]
             taken.add(task.id)
-    if not any(grade_id(cell) for cell in cells):
-        for task in assignment.tasks:
-            for place, cell in enumerate(cells):
-                if cell.cell_type == "code" and re.search(rf"^def {task.function}\b", cell.source, re.MULTILINE):
-                    found[place] = task
-                    break
-    return found, cells
+    for task in assignment.tasks:
+        place = _retyped(nb, task, assignment.book) if task.id not in taken else None
+        if place is not None:
+            found.setdefault(place, []).append(task)
+    return found
+
+
+def _retyped(nb, task, book):
+    """The place of the last cell without a name that defines the task's function; None without one.
+
+    Cells of the chapter do not count, which may define a function of this name; the stub does where there is nothing else.
+    """
+    defines = re.compile(rf"^(?:def +{task.function}\b|{task.function} *=[^=])", re.MULTILINE)
+    stub = source.cut_solution(task.solution.source).strip()
+    found = [(text != stub, place) for place, cell in enumerate(nb.cells)
+             if cell.cell_type == "code" and grade_id(cell) is None and defines.search(text := cell.source.strip())
+             and (text == stub or text not in book)]
+    return max(found)[1] if found else None
 
 
 def grade_id(cell) -> str | None:

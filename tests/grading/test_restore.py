@@ -57,6 +57,47 @@ def test_a_missing_answer_is_a_stub_with_a_remark(assignment, hand_ins):
     assert "BEGIN SOLUTION" not in stub.source
 
 
+def place_of(nb, name):
+    return next(i for i, cell in enumerate(nb.cells) if cell.metadata.get("nbgrader", {}).get("grade_id") == name)
+
+
+def answer(made, name):
+    return made.cells[place_of(made, name)].source
+
+
+@pytest.mark.parametrize("code", ["def weighted_sum(weights, values):\n    return weights @ values", "weighted_sum = lambda w, v: w @ v"])
+def test_a_retyped_answer_is_the_answer(assignment, hand_ins, code):
+    nb = parse_submission(hand_ins["right"])
+    del nb.cells[place_of(nb, "00-weighted-sum")]
+    nb.cells += [nbformat.v4.new_code_cell(text) for text in ("def weighted_sum(*inputs):\n    return 0", code, "a = weighted_sum == 1")]
+    made, remarks = restore(nb, assignment)
+    assert answer(made, "00-weighted-sum") == code and remarks == {}
+    assert sorted(names(made)) == sorted(ORDER) and not any(source.STUB in cell.source for cell in made.cells)
+    assert [made.cells[place_of(made, "00-weighted-sum") + n].metadata.nbgrader.grade_id[16:] for n in (1, 2)] == ["check", "hidden"]
+
+
+def test_one_cell_may_hold_several_answers(assignment, hand_ins):
+    nb = parse_submission(hand_ins["right without cell names"])
+    code = "\n\n".join(cell.source for cell in nb.cells if cell.source.startswith("def ") or "\ndef " in cell.source)
+    nb.cells.append(nbformat.v4.new_code_cell(code + "\n# final"))
+    made, remarks = restore(nb, assignment)
+    assert answer(made, "00-weighted-sum") == answer(made, "00-temperature") == code + "\n# final" and remarks == {}
+    assert names(made) == ORDER
+
+
+def test_a_function_of_the_chapter_is_no_answer(assignment, hand_ins):
+    chapter = "def weighted_sum(weights, values):\n    return weights @ values  # of the chapter"
+    made_for = replace(assignment, book=assignment.book | {chapter})
+    nb = parse_submission(hand_ins["untouched"])
+    stub = nb.cells.pop(place_of(nb, "00-weighted-sum"))
+    nb.cells.append(nbformat.v4.new_code_cell(chapter))
+    made, remarks = restore(nb, made_for)
+    assert source.STUB in answer(made, "00-weighted-sum") and set(remarks) == {"00.weighted_sum"}
+    nb.cells.insert(2, nbformat.v4.new_code_cell(stub.source))
+    made, remarks = restore(nb, made_for)
+    assert source.STUB in answer(made, "00-weighted-sum") and remarks == {}
+
+
 def test_no_solution_of_the_book_is_handed_to_anybody(assignment, hand_ins):
     for student in ("untouched", "answer deleted"):
         nb, _ = restored(assignment, hand_ins[student])
