@@ -19,6 +19,9 @@ LARGEST = 20 * 2**20
 # UTF-32 first: its mark begins like that of UTF-16.
 _MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF8: "utf-8-sig",
           codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_SETUP = "import attnbook\nsetup = attnbook.setup(seed=0, figures=False)"
+"""In place of the set-up cell: the same names, without installing the package, and without matplotlib, since nobody looks at figures."""
+_MAGIC = re.compile(r"^([ \t]*)[%!].*$", re.MULTILINE)
 
 
 class Unreadable(ValueError):
@@ -38,7 +41,7 @@ def parse_submission(content: bytes) -> NotebookNode:
         cells = _cells(content)
     except ValueError as error:
         raise Unreadable(f"the file is not a Jupyter notebook ({error})") from None
-    return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells})
+    return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
 
 
 def decoded(content: bytes) -> str:
@@ -67,7 +70,8 @@ def _cells(content):
     try:
         if said.get("nbformat", 4) not in (3, 4):
             raise ValueError(f"its format is {str(said['nbformat'])[:20]!r}, expected 4")
-        return [_bare(cell) for sheet in said.get("worksheets", [said]) for cell in sheet["cells"]]
+        cells = [cell for sheet in said.get("worksheets", [said]) for cell in sheet["cells"]]
+        return [{"id": f"cell-{place:03d}", **_bare(cell)} for place, cell in enumerate(cells)]
     except (AttributeError, LookupError, TypeError):
         raise ValueError("it has no cells, or one without its kind or its text") from None
 
@@ -87,7 +91,7 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
     """The notebook to grade: the student's answers and own cells, with the grader's statements and checks.
 
     Checks are always those of the source: deleted ones come back, edited ones are replaced. Cells of the chapter keep
-    only their imports and definitions, so that nothing is trained while grading. An answer cell that is gone is
+    only their imports, definitions and constants, so that nothing is trained while grading. An answer cell that is gone is
     replaced by the last cell without a name that defines its function, else by the stub.
 
     Returns the notebook and, by exercise id, remarks for the student.
@@ -112,7 +116,8 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
             if test.id in seen and test.id not in placed:
                 put_tests(test)
         elif cell.cell_type == "code" and cell.source.strip():
-            kept = definitions(cell.source) if cell.source.strip() in book else cell.source
+            text = cell.source.strip()
+            kept = _SETUP if text == assignment.setup.source.strip() else definitions(text) if text in book else cell.source
             if kept.strip():
                 cells.append(new_code_cell(kept))
     for task in assignment.tasks:
@@ -130,13 +135,32 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
 
 
 def definitions(code: str) -> str:
-    """The imports, functions and classes of a cell, without what it runs."""
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError):
-        return ""
+    """The imports, functions, classes and constants of a cell, without what it runs; "" for what is not Python.
+
+    A constant is a name for a literal: SIZES = (8, 64). IPython's own lines, %pip and !ls, are left out.
+    """
+    tree = _parse(code) or _parse(_MAGIC.sub(r"\1pass", code))
     kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
-    return "\n\n".join(ast.unparse(node) for node in tree.body if isinstance(node, kinds))
+    return "\n\n".join(ast.unparse(node) for node in tree.body if isinstance(node, kinds) or _constant(node)) if tree else ""
+
+
+def _parse(code):
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _constant(node):
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) and node.value else []
+    kinds = (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.expr_context)
+    if not targets or not all(isinstance(part, kinds) for target in targets for part in ast.walk(target)):
+        return False
+    try:
+        ast.literal_eval(node.value)
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def _answers(nb, assignment):

@@ -109,7 +109,7 @@ def test_no_solution_of_the_book_is_handed_to_anybody(assignment, hand_ins):
 def test_cells_of_the_chapter_keep_only_definitions(assignment, hand_ins):
     nb, _ = restored(assignment, hand_ins["right in the chapter"])
     code = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
-    assert "attnbook.setup(" not in code
+    assert "import attnbook\nsetup = attnbook.setup(seed=0, figures=False)\n" in code and code.count("attnbook.setup(") == 1
     assert "fit(model" not in code
     assert "scratch = [1, 2, 3]" in code, "the student's own cells run"
 
@@ -121,8 +121,8 @@ def test_own_cells_stay_in_their_place(assignment, hand_ins):
     nb.cells.insert(place + 2, nbformat.v4.new_code_cell("after = 1"))
     made, _ = restore(nb, assignment)
     code = [cell.source.split("\n")[0] for cell in made.cells if cell.cell_type == "code"]
-    assert code.index("def helper(): pass") < names(made).index("00-weighted-sum") + 1
-    assert code[2] == "after = 1"
+    assert code[:2] == ["import attnbook", "def helper(): pass"]
+    assert code[3] == "after = 1"
     assert names(made) == ORDER
 
 
@@ -246,7 +246,30 @@ def test_an_old_format_is_read(hand_ins):
 def test_definitions():
     code = "import torch\nfrom os import path\nx = train()\ndef f(a=1):\n    return a\nclass A:\n    pass\nprint(x)"
     assert definitions(code) == "import torch\n\nfrom os import path\n\ndef f(a=1):\n    return a\n\nclass A:\n    pass"
-    assert definitions("%pip install x\nimport y") == ""
+    assert definitions("%pip install x\nimport y\nfor z in y:\n    !ls") == "import y"
+    assert definitions("%%bash\nls -l") == definitions("what is this?") == ""
+
+
+def test_constants_are_definitions():
+    kept = ["SIZES = (8, 64)", "a = b = -1.5", "steps, width = (3, {'x': [None]})", "[a, *b] = 'abc'", "limit: int = 3"]
+    left = ["model.size = 3", "table[0] = 1", "x = train()", "y = 2 * SIZES", "z = f'{x}'", "x += 1", "limit: int", "w = {[]: 1}", "v = {**a}"]
+    assert definitions("\n".join(kept + left)).split("\n\n") == kept
+
+
+def test_the_set_up_cell_leaves_the_names_that_it_leaves_in_a_notebook(hand_ins, assignment, section):
+    """An answer that uses them, and a constant of the chapter, is right when it is graded, too."""
+    from attnbook.course.judging import Job, judge_notebook
+    from attnbook.course.launch import Limits
+    from attnbook.course.rules import SETUP
+
+    assert SETUP == assignment.setup.source and SETUP.endswith("    import attnbook\nsetup = attnbook.setup(seed=0)")
+    nb = parse_submission(hand_ins["right"])
+    nb.cells.insert(2, nbformat.v4.new_code_cell("ONE = 1.0\nprint(1 / 0)"))
+    code = "import sys\ndef weighted_sum(weights, values):\n    assert 'matplotlib' not in sys.modules and not setup.full and attnbook.setup\n"
+    nb.cells[place_of(nb, "00-weighted-sum")].source = code + "    return ONE * weights.to(setup.device) @ values"
+    made_for = replace(assignment, book=assignment.book | {nb.cells[2].source})
+    (outcome,) = judge_notebook(Job(nbformat.writes(nb).encode(), made_for, ("00.weighted_sum",), {"00.weighted_sum": 5}, Limits(), "none"))
+    assert outcome.note == "" and outcome.hidden and outcome.library == ""
 
 
 def found(folder, *assignments):
