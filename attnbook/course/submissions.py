@@ -5,6 +5,7 @@ import ast
 import codecs
 import json
 import re
+import warnings
 
 import nbformat
 from nbformat import NotebookNode
@@ -12,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from . import source
 from .assignments import Assignment
-
+from .likeness import LONGEST
 
 LARGEST = 20 * 2**20
 """Bytes of one notebook; with pictures in its outputs a chapter has about one million."""
@@ -135,20 +136,19 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
 
 
 def definitions(code: str) -> str:
-    """The imports, functions, classes and constants of a cell, without what it runs; "" for what is not Python.
+    """The imports, functions, classes and constants of a cell, without what it runs; "" for what is not Python, or too long or too deep to be read.
 
     A constant is a name for a literal: SIZES = (8, 64). IPython's own lines, %pip and !ls, are left out.
     """
-    tree = _parse(code) or _parse(_MAGIC.sub(r"\1pass", code))
     kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
-    return "\n\n".join(ast.unparse(node) for node in tree.body if isinstance(node, kinds) or _constant(node)) if tree else ""
-
-
-def _parse(code):
-    try:
-        return ast.parse(code)
-    except (SyntaxError, ValueError):
-        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a student's "\d", on the instructor's terminal
+        for text in (code, _MAGIC.sub(r"\1pass", code)) if len(code) <= LONGEST else ():
+            try:
+                return "\n\n".join(ast.unparse(node) for node in ast.parse(text).body if isinstance(node, kinds) or _constant(node))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+    return ""
 
 
 def _constant(node):

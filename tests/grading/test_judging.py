@@ -2,11 +2,13 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from attnbook.checks.verdict import RIGHT, Verdict
 from attnbook.course import box, judging
-from attnbook.course.box import Lost
+from attnbook.course.box import Box, Lost
 from attnbook.course.checking import notebook_with
 from attnbook.course.judging import Job, Outcome, judge_notebook
 from attnbook.course.launch import Limits
@@ -27,6 +29,16 @@ class Recorder:
         time.sleep(self.seconds)
         if self.error and "sleep" in code:
             raise self.error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def judge(self, id, name, seed):
+        self.said.append(id)
+        return Verdict(id, RIGHT, "right.")
 
     def pardon(self):
         self.said.append("pardoned")
@@ -59,11 +71,22 @@ def test_the_time_for_all_cells_beside_the_answers_has_an_end():
     assert others.explain(Outcome("x", True, False, "", remark="long")).remark.startswith("long; cells beside your answers took too long")
 
 
-def test_an_answer_gets_its_points_beside_cells_that_train(assignment, monkeypatch):
-    monkeypatch.setattr(box, "_RESTARTS", 0)
-    nb = parse_submission(notebook_with(assignment, {"00.weighted_sum": "def weighted_sum(*inputs):\n    return helper(*inputs)"}))
-    nb.cells.insert(1, {"cell_type": "code", "source": TRAINS, "metadata": {}})
-    content = json.dumps(nb).encode()
-    outcomes = judge_notebook(Job(content, assignment, ("00.weighted_sum", "00.temperature"), {"00.weighted_sum": 5}, Limits(seconds=2), "none"))
-    assert outcomes[0].visible and outcomes[0].hidden and outcomes[0].remark == ""
-    assert outcomes[1].note.startswith("not written yet") and outcomes[1].remark.startswith("cells beside your answers took too long")
+def test_the_cells_beside_the_answers_are_the_other_cells(assignment, monkeypatch):
+    recorder = Recorder(error=Lost("too long", late=True))
+    monkeypatch.setattr(judging, "Box", lambda *_: recorder)
+    nb = parse_submission(notebook_with(assignment, {"00.weighted_sum": TRAINS, "00.temperature": "x = 2"}))
+    nb.cells.insert(2, {"cell_type": "code", "source": TRAINS + "# mine", "metadata": {}})
+    outcomes = judge_notebook(Job(json.dumps(nb).encode(), assignment, ("00.weighted_sum", "00.temperature"), {}, Limits(), "none"))
+    assert recorder.said[1:] == [TRAINS + "# mine", "pardoned", KEPT, TRAINS, "00.weighted_sum", "x = 2", "00.temperature"]
+    assert outcomes[0].visible and outcomes[0].remark.startswith("cells beside your answers took too long")
+
+
+def test_a_pardoned_restart_does_not_count(monkeypatch):
+    peer = SimpleNamespace(request=lambda head: None, channel=SimpleNamespace(deadline=None, close=lambda: None))
+    monkeypatch.setattr(Box, "_start", lambda self: setattr(self, "_peer", peer))
+    with Box("none", Limits()) as made:
+        made._starts = box._RESTARTS + 1
+        with pytest.raises(Lost, match="given up"):
+            made.run("x = 1")
+        made.pardon()
+        assert made.run("x = 1") is None

@@ -250,6 +250,15 @@ def test_definitions():
     assert definitions("%%bash\nls -l") == definitions("what is this?") == ""
 
 
+@pytest.mark.parametrize("code", ["x = " + "-" * 20_000 + "1", "(" * 5000, "x = " + "[" * 150 + "]" * 150, "import y\n" * 100_000, "\0", "import y\nx = '\ud800'"],
+                         ids=range(6))
+def test_code_that_cannot_be_read_defines_nothing(code):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert definitions("import re\nx = '\\d'") == "import re\n\nx = '\\\\d'"
+        assert definitions(code) == ("" if "[" not in code else code)
+
+
 def test_constants_are_definitions():
     kept = ["SIZES = (8, 64)", "a = b = -1.5", "steps, width = (3, {'x': [None]})", "[a, *b] = 'abc'", "limit: int = 3"]
     left = ["model.size = 3", "table[0] = 1", "x = train()", "y = 2 * SIZES", "z = f'{x}'", "x += 1", "limit: int", "w = {[]: 1}", "v = {**a}"]
