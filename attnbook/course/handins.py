@@ -4,7 +4,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 import os
 import re
 import stat
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from .submissions import LARGEST, decoded
+from .submissions import LARGEST, Unreadable, grade_id, parse_submission
 
 __all__ = ["HandIn", "find_hand_ins", "safe_names", "shown"]
 
@@ -159,10 +158,10 @@ def _belongs(content, stem, assignments):
     """The names of the assignments of which the notebook holds an answer, by cell names, else by functions, else by its own name."""
     readable = True
     try:
-        cells = json.loads(decoded(content))["cells"]
-        keys = {str(cell["metadata"].get("nbgrader", {}).get("grade_id")) for cell in cells}
-        code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        cells = parse_submission(content).cells
+        keys = {grade_id(cell) for cell in cells}
+        code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    except Unreadable:
         keys, code, readable = set(), "", False
     by_name = [one.name for one in assignments if re.search(rf"(?<![a-z0-9]){re.escape(one.name)}(?![a-z])", stem, re.IGNORECASE)]
     holds = [one.name for one in assignments if any(task.key in keys or f"{task.key}-check" in keys for task in one.tasks)]
