@@ -8,6 +8,7 @@ import json
 import os
 import re
 import stat
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,6 +20,8 @@ __all__ = ["HandIn", "find_hand_ins", "safe_names", "shown"]
 TIMES = "times.csv"
 # Controls, marks of direction, and bytes of a file name that are no UTF-8.
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+_HASHED = re.compile(r"_[0-9a-f]{10}$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -101,16 +104,15 @@ def shown(name: str) -> str:
 
 
 def safe_names(students) -> dict[str, str]:
-    """Names that nbgrader and every file system take, one for each student."""
-    names, used = {}, set()
-    for student in sorted(students):
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "_", student).strip("_")[:80] or "student"
-        name, count = plain, 2
-        while name.lower() in used:
-            name, count = f"{plain}_{count}", count + 1
-        used.add(name.lower())
-        names[student] = name
-    return names
+    """Names that nbgrader and every file system take, one for each student.
+
+    Whose a name is depends on no other student: a folder of feedback must never become another's. So a name that had to be
+    changed ends with a part of its hash, as does one that looks as if it did, and those that differ in capitals alone.
+    """
+    plain = {student: re.sub(r"[^A-Za-z0-9_-]+", "_", student).strip("_")[:80] or "student" for student in students}
+    same = Counter(student.lower() for student, name in plain.items() if name == student)
+    return {student: name if name == student and same[name.lower()] == 1 and not _HASHED.search(name)
+            else f"{name}_{hashlib.sha256(student.encode()).hexdigest()[:10]}" for student, name in plain.items()}
 
 
 def _files(student, remarks, folder):

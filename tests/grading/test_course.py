@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from attnbook.checks import exercises
 from attnbook.cli import main
-from attnbook.course import judging, launch, pages, rounds
+from attnbook.course import judging, launch, nbgrader_course, pages, rounds
 from attnbook.course.assignments import FILE, Course, read_course
 from attnbook.course.checking import check_course, notebook_with, solution_of
 from attnbook.course.commands import check, course, grade
@@ -110,14 +110,25 @@ def test_a_failing_round_leaves_the_old_pages(tmp_path, assignment, monkeypatch)
     assert not list((tmp_path / "out").glob(".new-*"))
 
 
+def judge_here(jobs, **_):
+    """In place of `judge_all`: in this process, which has PyTorch already."""
+    return [(key, judging.judge_notebook(job)) for key, job in jobs]
+
+
+@pytest.mark.slow
+def test_the_gradebook_has_the_student_s_own_name(tmp_path):
+    from nbgrader.api import Gradebook
+
+    nbgrader_course.record(tmp_path, [], [("student_1", Mark("王", "s", "00.x", "X", 0.0, 2.0, ""))])
+    with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}", "attnbook") as book:
+        assert [(one.id, one.last_name) for one in book.students] == [("student_1", "王")]
+
+
 def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(tmp_path, assignment, monkeypatch):
     for student, content in (("ann", ""), ("bob", " "), ("cy", "")):
         (tmp_path / "hand-ins" / student).mkdir(parents=True)
         (tmp_path / "hand-ins" / student / "soft_lookup.ipynb").write_text(content)
     made = Course("x", 1, (assignment,))
-
-    def judge_here(jobs, **_):
-        return [(key, judging.judge_notebook(job)) for key, job in jobs]
 
     def breaks(content):
         if not content:

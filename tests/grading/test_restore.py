@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import warnings
 from datetime import datetime, timezone
 
@@ -289,6 +290,18 @@ def test_a_large_file_is_not_read_into_memory(tmp_path, assignment):
 
 
 def test_names_for_nbgrader_are_plain_and_different():
-    assert safe_names(["Ann Lee", "Ann_Lee", "ann-lee", "Zoë", "../x", "?"]) == {
-        "../x": "x", "?": "student", "Ann Lee": "Ann_Lee", "Ann_Lee": "Ann_Lee_2", "ann-lee": "ann-lee", "Zoë": "Zo"
-    }
+    names = safe_names(["Ann Lee", "Ann_Lee", "ann-lee", "Zoë", "../x", "?", "x" * 90])
+    assert names["Ann_Lee"] == "Ann_Lee" and names["ann-lee"] == "ann-lee", "a name that is safe stays as it is"
+    assert re.fullmatch("Ann_Lee_[0-9a-f]{10}", names["Ann Lee"]) and re.fullmatch("x_[0-9a-f]{10}", names["../x"])
+    assert len({name.lower() for name in names.values()}) == len(names) and max(map(len, names.values())) < 100
+
+
+def test_the_name_of_one_student_is_never_another_s_in_the_next_round():
+    forged = safe_names(["Ann Lee"])["Ann Lee"]
+    class_ = ["王", "Ann_Lee", "Ann Lee", "ann", forged, forged.upper()]
+    alone = {safe_names([student])[student]: student for student in class_}
+    assert len({name.lower() for name in alone}) == len(class_)
+    after = safe_names([*class_, "李", "Ann.Lee", "Ann", "!"])
+    for student, name in after.items():
+        assert alone.get(name, student) == student
+    assert after["王"] in alone and after["Ann Lee"] in alone, "nor does it change when others come"
