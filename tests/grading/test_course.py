@@ -1,5 +1,6 @@
 """The commands of a course: laid out, checked, refused where it cannot be used; and the students' own side."""
 
+import csv
 import re
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -158,6 +159,29 @@ def test_pages_and_tables_take_any_text(tmp_path, assignment):
     pages.write_feedback(tmp_path / "feedback" / "ann" / "index.html", "<i>Ann</i> \ud800", [one], [replace(assignment, name="s", title="<u>S</u>")])
     page = (tmp_path / "feedback" / "ann" / "index.html").read_text()
     assert "<script>" not in page and "<i>Ann" not in page and "<b>" not in page and "<u>" not in page
+
+
+FORMULAS = ["=A1", " =A1", "@A1", "x;=A1", "x; +A1", 'x;"=A1"', 'x;"" -A1', "x\n=A1;y", "x\r=A1", "x\t;=A1", "x,=A1", "x;＝A1"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_cell_of_the_table_is_a_formula(tmp_path, text):
+    """However it is divided: at commas, or at semicolons as where the comma is in numbers."""
+    pages.write_csv(tmp_path / "marks.csv", [Mark(text, "s", "00.x", "X", 0.0, 2.0, text)])
+    for mark in ",;":
+        with (tmp_path / "marks.csv").open(newline="", encoding="utf-8") as file:
+            cells = [cell for row in csv.reader(file, delimiter=mark) for cell in row]
+        assert "A1" in "".join(cells)
+        assert not [cell for cell in cells if cell.strip(' "').startswith(tuple("=+-@＝"))], cells
+    assert (tmp_path / "marks.csv").read_bytes().count(b"\n") == 2
+
+
+def test_an_ordinary_message_stands_in_the_table_as_it_is(tmp_path):
+    said = "weights[0]: got [0.5, -1.25], expected [1, -2]; line 2: return x - y; 1 day late: 90 % of the marks"
+    pages.write_csv(tmp_path / "marks.csv", [Mark("Jean-Luc", "s", "00.x", "X", 0.0, 2.0, said)])
+    with (tmp_path / "marks.csv").open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["student"], row["note"]) == ("Jean-Luc", said)
 
 
 def test_a_student_s_page_has_the_title_and_the_zone_of_the_assignment(tmp_path, assignment):
