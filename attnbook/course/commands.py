@@ -172,8 +172,8 @@ def check_command(folder, names, book, jobs, trust):
 def grade_course(folder, submissions, out, names, again, book, jobs, scheduler, trust):
     """Grade what was handed in for the course in FOLDER.
 
-    Kill it at any moment and start it again: what the journal holds is not judged a second time. An exercise whose check has changed
-    is judged again by itself.
+    Kill it at any moment and start it again: what the journal holds is not judged a second time, nor is what --regrade has judged
+    again already. An exercise whose check has changed is judged again by itself.
     """
     from .assignments import read_course
 

@@ -50,7 +50,7 @@ def grade(course: Course, submissions: Path, out: Path, *, trust=False, jobs=Non
 
     out:   gets journal.db, marks.csv, class.html, feedback/STUDENT/index.html and nbgrader's gradebook.db
     trust: run students' code without a sandbox
-    again: ids of exercises to judge again
+    again: ids of exercises to judge again; after a round that was killed the same ids go on with what is left of it
     only:  names of the assignments to grade; default: those that anybody handed in
     Raises ValueError for folders that cannot be used, NoSandbox.
     """
@@ -69,8 +69,10 @@ def grade(course: Course, submissions: Path, out: Path, *, trust=False, jobs=Non
         (out / MARK).write_text("Written by attnbook. The next round of grading goes on from the journal in this folder.\n")
         journal = Journal(out / "journal.db")
         try:
-            for id in again:
-                journal.forget(id)
+            for one in assignments:
+                for task in one.tasks:
+                    if task.id in again:
+                        journal.forget(one.name, task.id)
             judged = _judge(journal, course, assignments, found, remarks, sandbox, jobs, scheduler, say)
             outcomes = {one.name: journal.outcomes(one.name) for one in assignments}
             own = defaultdict(list)
@@ -84,6 +86,7 @@ def grade(course: Course, submissions: Path, out: Path, *, trust=False, jobs=Non
                 [(one.student, one.assignment, one.sha, one.name, one.time.isoformat()) for one in found],
                 [(one.student, one.assignment, one.exercise, one.hand_in and one.hand_in.sha, one.points, one.most, one.note) for one in marks])
             _write(out, course, assignments, students, done)
+            journal.finished([(one.name, task.id) for one in assignments for task in one.tasks])
         finally:
             journal.close()
     return done

@@ -151,6 +151,34 @@ def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(tmp_path, a
     assert done.judged == 1 and {one.note for one in done.marks} == {"the file is empty"}
 
 
+def test_what_is_judged_again_is_not_begun_anew_after_a_kill(tmp_path, assignment, monkeypatch):
+    """A round that ends in the middle, and the same command after it."""
+    for copy in range(4):
+        (tmp_path / "hand-ins" / f"student {copy}").mkdir(parents=True)
+        (tmp_path / "hand-ins" / f"student {copy}" / "soft_lookup.ipynb").write_text(" " * copy)
+    id = assignment.tasks[0].id
+
+    def grade(**options):
+        return rounds.grade(Course("x", 1, (assignment,)), tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None, **options).judged
+
+    def killed(jobs, **_):
+        yield from judge_here(list(jobs)[:3])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rounds, "judge_all", judge_here)
+    monkeypatch.setattr(rounds, "_write", lambda *_: None)
+    assert grade() == 4
+    assert grade(again=[id]) == 4, "all of it"
+    assert grade(again=[id]) == 4, "a round that came to its end is not gone on with"
+    monkeypatch.setattr(rounds, "judge_all", killed)
+    with pytest.raises(KeyboardInterrupt):
+        grade(again=[id])
+    monkeypatch.setattr(rounds, "judge_all", judge_here)
+    assert grade(again=[id]) == 1, "what was left"
+    assert grade(again=[id]) == 4
+    assert grade() == 0
+
+
 def test_pages_and_tables_take_any_text(tmp_path, assignment):
     outcome = Outcome("00.x", False, False, '<script>alert("x")</script>')
     one = Mark("=cmd()", "s", "00.x", "<b>", 0.0, 2.0, '<script>alert("x")</script>', None, outcome)
