@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import hashlib
 import io
 import json
@@ -10,7 +11,7 @@ import re
 import stat
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import MAXYEAR, MINYEAR, datetime, timezone
 from pathlib import Path
 
 from .submissions import LARGEST, decoded
@@ -45,9 +46,12 @@ class HandIn:
         return shown(self.path.name)
 
     def content(self) -> bytes:
-        """The bytes, but never more than one above LARGEST."""
-        with open(self.path, "rb") as file:
-            return file.read(LARGEST + 1)
+        """The bytes, but never more than one above LARGEST. OSError when they are no longer those that were found: it was not this student
+        who handed in what stands there now, or not at this time."""
+        content, sha, _ = _read(self.path)
+        if sha != self.sha:
+            raise OSError(errno.ESTALE, "it has changed since the round began")
+        return content
 
 
 def find_hand_ins(folder: str | Path, assignments) -> tuple[list[HandIn], list[str], list[str]]:
@@ -136,25 +140,51 @@ def _files(student, remarks, folder):
 
 def _is_file(path, remarks, folder):
     """Whether it may be read without waiting and without leading elsewhere; if not, a remark says so."""
-    if stat.S_ISREG(path.lstat().st_mode):
-        return True
+    try:
+        if stat.S_ISREG(path.lstat().st_mode):
+            return True
+    except OSError as error:  # it may go while the folder is looked through
+        remarks.append(f"{path.relative_to(folder)}: cannot be read ({error.strerror}), left out")
+        return False
     remarks.append(f"{path.relative_to(folder)}: a link or another thing that is no file, left out")
     return False
 
 
 def _add(found, remarks, student, path, folder, assignments, times):
     name = str(path.relative_to(folder))
-    status = path.stat()
-    if status.st_size > LARGEST:
-        content, sha = b"", hashlib.sha256(f"{name} {status.st_size} {status.st_mtime_ns}".encode(errors="replace")).hexdigest()
-    else:
-        content = path.read_bytes()
-        sha = hashlib.sha256(content).hexdigest()
-    when = times.get(shown(name)) or datetime.fromtimestamp(status.st_mtime, timezone.utc)
+    content, sha, changed = _read(path)
+    when = times.get(shown(name)) or _date(changed)
+    if when is None:
+        remarks.append(f"{name}: its time is no date ({changed:g} seconds since 1970), left out; give it in {TIMES}")
+        return
     names = _belongs(content, path.stem, assignments)
     if not names:
         remarks.append(f"{name}: belongs to no assignment ({', '.join(one.name for one in assignments)}), left out")
     found += [HandIn(student, one, path, sha, when) for one in names]
+
+
+def _read(path):
+    """(content, sha, time of change) of a file; of one above LARGEST only the begin. OSError for whatever is no file.
+
+    Between two looks anything may have come into its place: a link is not followed, it may lead to the work of another student, and
+    a pipe is not waited for.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no file")
+        content = file.read(LARGEST + 1)
+    known = content if len(content) <= LARGEST else f"{path.name} {status.st_size} {status.st_mtime_ns}".encode(errors="replace")
+    return content, hashlib.sha256(known).hexdigest(), status.st_mtime
+
+
+def _date(seconds):
+    """The time of a file with its zone; None for one that is none, as an archive may give it. The last years are none in other zones."""
+    try:
+        when = datetime.fromtimestamp(seconds, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return when if MINYEAR < when.year < MAXYEAR else None
 
 
 def _belongs(content, stem, assignments):

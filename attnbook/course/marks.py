@@ -12,6 +12,7 @@ from .judging import Outcome
 __all__ = ["Mark", "equal_answers", "marks_of"]
 
 ABSENT = "nothing was handed in"
+WAITS = "handed in, but not judged yet"
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,10 @@ def marks_of(student: str, assignment: Assignment, hand_ins: list[HandIn], outco
     """The marks of a student for an assignment.
 
     hand_ins: the student's for this assignment, in any order
-    outcomes: {sha: {exercise: Outcome}}
+    outcomes: {sha: {exercise: Outcome}}; a hand-in without any counts only where there is no other
     """
-    tries = [_tried(student, assignment, one, outcomes[one.sha], rules) for one in sorted(hand_ins, key=lambda one: (one.time, one.path))]
+    judged = [one for one in hand_ins if one.sha in outcomes] or hand_ins
+    tries = [_tried(student, assignment, one, outcomes.get(one.sha, {}), rules) for one in sorted(judged, key=lambda one: (one.time, one.path))]
     if not tries:
         return [Mark(student, assignment.name, task.id, task.title, 0.0, sum(assignment.points[task.id]), ABSENT) for task in assignment.tasks]
     if rules.repeated == "first":
@@ -58,7 +60,7 @@ def equal_answers(hand_ins: list[HandIn], outcomes, least: int = 2) -> list[list
     """
     groups: dict[tuple, set[str]] = defaultdict(set)
     for one in hand_ins:
-        found = outcomes[one.sha]
+        found = outcomes.get(one.sha, {})
         prints = tuple((id, found[id].print) for id in sorted(found) if found[id].print)
         if prints and len(prints) >= min(least, len(found)):
             groups[prints].add(one.student)
@@ -69,7 +71,7 @@ def _tried(student, assignment, hand_in, outcomes, rules):
     share, late = _share(assignment, hand_in, rules)
     marks = []
     for task in assignment.tasks:
-        outcome, pair = outcomes[task.id], assignment.points[task.id]
+        outcome, pair = outcomes.get(task.id) or Outcome(task.id, False, False, WAITS), assignment.points[task.id]
         points = share * sum(most for most, passed in zip(pair, (outcome.visible, outcome.hidden)) if passed)
         notes = [outcome.note, outcome.remark]
         if outcome.library:

@@ -99,20 +99,25 @@ def _judge(journal, course, assignments, found: list[HandIn], remarks, sandbox, 
     for one in found:
         ids = journal.missing(one.assignment, one.sha, stamps[one.assignment])
         if ids:
-            queue[one.assignment, one.sha] = one, ids
+            queue.setdefault((one.assignment, one.sha), (ids, []))[1].append(one)
 
     def all_jobs():
-        for one, ids in queue.values():
+        for ids, same in queue.values():
+            one, content = _content(same, remarks)
+            if one is None:
+                bar.update()
+                continue
             seeds = {id: course.hidden_seed(id) for id in ids}
-            yield one, Job(one.content(), by_name[one.assignment], ids, seeds, course.limits, sandbox, course.image)
+            yield one, Job(content, by_name[one.assignment], ids, seeds, course.limits, sandbox, course.image)
 
-    known = len({(one.assignment, one.sha) for one in found}) - len(queue)
+    judged, known = 0, len({(one.assignment, one.sha) for one in found}) - len(queue)
     if known:
         say(f"{known} notebooks are in the journal already")
     with tqdm(total=len(queue), desc="judged", unit=" notebooks", disable=None) as bar:
         for one, outcomes in judge_all(all_jobs(), count=jobs, scheduler=scheduler):
             journal.record(one.assignment, one.sha, stamps[one.assignment], outcomes)
             bar.update()
+            judged += 1
             failed = next((outcome.failed for outcome in outcomes if outcome.failed), "")
             if failed:
                 remarks += [f"{same.student}: {same.name}: could not be graded, and is judged again in the next round: {failed}"
@@ -120,7 +125,19 @@ def _judge(journal, course, assignments, found: list[HandIn], remarks, sandbox, 
             if bar.disable:
                 passed = sum(outcome.visible and outcome.hidden for outcome in outcomes)
                 say(f"{one.student} · {one.assignment}: {passed} of {len(outcomes)} right")
-    return len(queue)
+    return judged
+
+
+def _content(same, remarks):
+    """(hand-in, content) of the first of equal hand-ins that is still as it was found; (None, b"") without one."""
+    lost = []
+    for one in same:
+        try:
+            return one, one.content()
+        except OSError as error:
+            lost.append(f"{one.student}: {one.name}: not judged in this round: {error.strerror}")
+    remarks += lost
+    return None, b""
 
 
 def _write(out, course, assignments, students, done):

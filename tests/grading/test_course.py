@@ -151,6 +151,27 @@ def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(tmp_path, a
     assert done.judged == 1 and {one.note for one in done.marks} == {"the file is empty"}
 
 
+def test_a_file_that_changes_during_the_round_costs_no_more_than_itself(tmp_path, assignment, monkeypatch):
+    for student, content in (("ann", ""), ("bob", " "), ("cy", ""), ("dora", "  ")):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "soft_lookup.ipynb").write_text(content)
+    true = rounds.find_hand_ins
+
+    def changes(folder, assignments):
+        found = true(folder, assignments)
+        (folder / "ann" / "soft_lookup.ipynb").unlink()  # cy has the same
+        (folder / "bob" / "soft_lookup.ipynb").write_text("other")
+        return found
+
+    monkeypatch.setattr(rounds, "judge_all", judge_here)
+    monkeypatch.setattr(rounds, "_write", lambda *_: None)
+    monkeypatch.setattr(rounds, "find_hand_ins", changes)
+    done = rounds.grade(Course("x", 1, (assignment,)), tmp_path, tmp_path.with_name("out"), trust=True, say=lambda line: None)
+    assert done.judged == 2 and done.remarks == ["bob: soft_lookup.ipynb: not judged in this round: it has changed since the round began"]
+    assert {one.student: one.note for one in done.marks} == {
+        "ann": "the file is empty", "bob": "handed in, but not judged yet", "cy": "the file is empty", "dora": "the file is empty"}
+
+
 def test_what_is_judged_again_is_not_begun_anew_after_a_kill(tmp_path, assignment, monkeypatch):
     """A round that ends in the middle, and the same command after it."""
     for copy in range(4):

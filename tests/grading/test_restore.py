@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 import nbformat
 import pytest
 
-from attnbook.course import source
+from attnbook.course import handins, source
 from attnbook.course.handins import find_hand_ins, safe_names
 from attnbook.course.likeness import plain
 from attnbook.course.made_up import made_up_class
@@ -287,6 +287,62 @@ def test_a_large_file_is_not_read_into_memory(tmp_path, assignment):
     ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
     assert len(one.content()) == LARGEST + 1
     assert one.sha != find_hand_ins(tmp_path, [assignment])[0][0].path.name
+
+
+def test_a_file_that_changes_or_goes_is_not_read(tmp_path, assignment, hand_ins):
+    """Between the look at the folder and the judging."""
+    path, other = tmp_path / "hand-ins" / "ann" / "x.ipynb", tmp_path / "other.ipynb"
+    path.parent.mkdir(parents=True)
+    other.write_bytes(hand_ins["right"])
+
+    def link():
+        path.unlink()
+        path.symlink_to(other)
+
+    def pipe():
+        path.unlink()
+        os.mkfifo(path)
+
+    for words, change in (("it has changed", lambda: path.write_bytes(b"{}")), ("it has changed", lambda: os.truncate(path, 3 * LARGEST)),
+                          ("No such file", path.unlink), ("symbolic link", link), ("it is no file", pipe)):
+        path.unlink(missing_ok=True)
+        path.write_bytes(hand_ins["right"])
+        ((one,), _, _) = find_hand_ins(tmp_path / "hand-ins", [assignment])
+        assert one.content() == hand_ins["right"]
+        change()
+        with pytest.raises(OSError, match=words):
+            one.content()
+
+
+def test_a_file_that_goes_while_the_folder_is_looked_through_is_left_out(tmp_path, assignment, hand_ins, monkeypatch):
+    for student in ("ann", "bob"):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "x.ipynb").write_bytes(hand_ins["right"])
+    monkeypatch.setattr(handins.os, "walk", lambda folder, **_: [(str(folder), [], ["gone.ipynb", "x.ipynb"])])
+    got, students, remarks = found(tmp_path, assignment)
+    assert [one[0] for one in got] == students == ["ann", "bob"]
+    assert remarks == [f"{student}/gone.ipynb: cannot be read (No such file or directory), left out" for student in students]
+
+
+@pytest.mark.parametrize("seconds", [10**12, 253_402_300_000, -(10**12)], ids=["year 33658", "the last hour there is", "before all years"])
+def test_a_time_that_is_no_date_costs_one_file(tmp_path, assignment, hand_ins, monkeypatch, seconds):
+    for student in ("ann", "bob"):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "x.ipynb").write_bytes(hand_ins["right"])
+    true = os.fstat  # not every file system takes such a time
+
+    def odd(number):
+        values = true(number)
+        if os.path.samestat(values, os.stat(tmp_path / "ann" / "x.ipynb")):
+            return os.stat_result((*values[:8], seconds, *values[9:10]))
+        return values
+
+    monkeypatch.setattr(handins.os, "fstat", odd)
+    got, students, remarks = found(tmp_path, assignment)
+    assert [one[0] for one in got] == ["bob"] and students == ["ann", "bob"]
+    assert len(remarks) == 1 and remarks[0].startswith("ann/x.ipynb: its time is no date") and "times.csv" in remarks[0]
+    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,2027-01-31T12:00:00+01:00\n")
+    assert [one[0] for one in found(tmp_path, assignment)[0]] == ["ann", "bob"]
 
 
 def test_names_for_nbgrader_are_plain_and_different():
