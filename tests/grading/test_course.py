@@ -2,8 +2,10 @@
 
 import csv
 import re
+import sqlite3
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -170,6 +172,78 @@ def test_a_file_that_changes_during_the_round_costs_no_more_than_itself(tmp_path
     assert done.judged == 2 and done.remarks == ["bob: soft_lookup.ipynb: not judged in this round: it has changed since the round began"]
     assert {one.student: one.note for one in done.marks} == {
         "ann": "the file is empty", "bob": "handed in, but not judged yet", "cy": "the file is empty", "dora": "the file is empty"}
+
+
+@pytest.fixture
+def weeks(assignment, tmp_path, monkeypatch):
+    """Two assignments, and hand-ins of ann for both and of bob for the first. `grade` calls right what says so, and writes no pages."""
+    first, other = assignment.tasks
+    made = [replace(assignment, name=name, tasks=(task,), points={task.id: assignment.points[task.id]})
+            for name, task in (("week-1", first), ("week-2", other))]
+
+    def judge(jobs, **_):
+        return [(key, [Outcome(id, right, right, "", print="x") for id in job.tasks]) for key, job in jobs for right in [b"# right" in job.content]]
+
+    monkeypatch.setattr(rounds, "judge_all", judge)
+    monkeypatch.setattr(rounds, "_write", lambda out, course, assignments, students, done: written.append([one.name for one in assignments]))
+    written = []
+
+    def hand_in(name, *parts, says="# right"):
+        path = tmp_path / "hand-ins" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(notebook_with(assignment, {task.id: says for part in parts for task in made[part].tasks}))
+
+    hand_in("ann/week-1.ipynb", 0)
+    hand_in("ann/week-2.ipynb", 1)
+    hand_in("bob/week-1.ipynb")
+
+    def grade(**options):
+        return rounds.grade(Course("x", 1, tuple(made)), tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None, **options)
+
+    return SimpleNamespace(folder=tmp_path / "hand-ins", journal=tmp_path / "out" / "journal.db", hand_in=hand_in, grade=grade, written=written)
+
+
+def points(done):
+    return {(one.student, one.assignment): one.points for one in done.marks}
+
+
+def test_one_assignment_alone_takes_no_file_of_another(weeks):
+    """Neither an empty file named after another assignment, nor the student's name in a file without a folder."""
+    assert points(weeks.grade(only=["week-2"])) == {("ann", "week-2"): 4.0, ("bob", "week-2"): 0.0}
+    (weeks.folder / "ann" / "week-1.ipynb").write_text("")
+    (weeks.folder / "dora_week-1.ipynb").write_text("")
+    done = weeks.grade(only=["week-2"])
+    assert done.judged == 0 and points(done) == {("ann", "week-2"): 4.0, ("bob", "week-2"): 0.0, ("dora", "week-2"): 0.0}
+
+
+def test_the_marks_of_the_other_assignments_stay(weeks):
+    whole = weeks.grade()
+    assert points(whole) == {("ann", "week-1"): 2.0, ("ann", "week-2"): 4.0, ("bob", "week-1"): 0.0, ("bob", "week-2"): 0.0}
+    again = weeks.grade(only=["week-2"])
+    assert again.judged == 0 and again.marks == whole.marks and weeks.written == [["week-1", "week-2"]] * 2
+    with sqlite3.connect(weeks.journal) as base:
+        assert base.execute("select count(*) from mark").fetchone() == (4,) and base.execute("select count(*) from hand_in").fetchone() == (3,)
+    weeks.hand_in("cy/week-1.ipynb", 0, says="# right, and mine")
+    waits = weeks.grade(only=["week-2"])
+    assert waits.judged == 0 and points(waits) == {**points(whole), ("cy", "week-1"): 0.0, ("cy", "week-2"): 0.0}
+    assert waits.remarks == ["week-1: hand-ins that came after its last round do not count yet, those of cy; grade it again"]
+    assert "handed in, but not judged yet" in {one.note for one in waits.marks if one.student == "cy"}
+    done = weeks.grade()
+    assert done.judged == 1 and points(done)["cy", "week-1"] == 2.0 and not done.remarks
+
+
+def test_an_exercise_judged_alone_leaves_the_marks_of_the_others(weeks, assignment):
+    first, other = (task.id for task in assignment.tasks)
+    assert {one.exercise for one in weeks.grade(tasks=[first]).marks} == {first}
+    assert {one.exercise for one in weeks.grade(tasks=[other]).marks} == {first, other}
+
+
+def test_a_section_alone_is_one_of_all(monkeypatch):
+    seen = {}
+    monkeypatch.setattr(rounds, "grade", lambda course, *_, **options: seen.update(options, course=course) or rounds.Round([], 0, {}, []))
+    assert run(grade, "hand-ins", "--section", "soft_lookup", "--exercise", "00.temperature").exit_code == 0
+    assert (seen["only"], seen["tasks"]) == (["soft_lookup"], ("00.temperature",))
+    assert {"soft_lookup", "scores"} < {one.name for one in seen["course"].assignments}
 
 
 def test_what_is_judged_again_is_not_begun_anew_after_a_kill(tmp_path, assignment, monkeypatch):
