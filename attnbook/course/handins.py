@@ -32,6 +32,7 @@ class HandIn:
     student: the name, as it is shown
     sha:     of its content; files with more than LARGEST bytes are told apart by name, size and time
     time:    when it was handed in, with a zone
+    shared:  it holds cells of several assignments, and its name is that of none: it may have been handed in for another one
     """
 
     student: str
@@ -39,6 +40,7 @@ class HandIn:
     path: Path
     sha: str
     time: datetime
+    shared: bool = False
 
     @property
     def name(self) -> str:
@@ -157,10 +159,11 @@ def _add(found, remarks, student, path, folder, assignments, times):
     if when is None:
         remarks.append(f"{name}: its time is no date ({changed:g} seconds since 1970), left out; give it in {TIMES}")
         return
-    names = _belongs(content, path.stem, assignments)
+    named = _named(path.stem, assignments)
+    names = _belongs(content, named, assignments)
     if not names:
         remarks.append(f"{name}: belongs to no assignment ({', '.join(one.name for one in assignments)}), left out")
-    found += [HandIn(student, one, path, sha, when) for one in names]
+    found += [HandIn(student, one, path, sha, when, shared=len(names) > 1 and one not in named) for one in names]
 
 
 def _read(path):
@@ -187,7 +190,12 @@ def _date(seconds):
     return when if MINYEAR < when.year < MAXYEAR else None
 
 
-def _belongs(content, stem, assignments):
+def _named(stem, assignments):
+    """The names of the assignments that stand in that of a file."""
+    return [one.name for one in assignments if re.search(rf"(?<![a-z0-9]){re.escape(one.name)}(?![a-z])", stem, re.IGNORECASE)]
+
+
+def _belongs(content, by_name, assignments):
     """The names of the assignments of which the notebook holds an answer, by cell names, else by functions, else by its own name."""
     readable = True
     try:
@@ -196,7 +204,6 @@ def _belongs(content, stem, assignments):
         code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         keys, code, readable = set(), "", False
-    by_name = [one.name for one in assignments if re.search(rf"(?<![a-z0-9]){re.escape(one.name)}(?![a-z])", stem, re.IGNORECASE)]
     holds = [one.name for one in assignments if any(task.key in keys or f"{task.key}-check" in keys for task in one.tasks)]
     if holds:
         return [name for name in holds if name in by_name] or holds

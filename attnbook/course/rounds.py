@@ -83,7 +83,7 @@ def grade(course: Course, submissions: Path, out: Path, *, trust=False, jobs=Non
             for hand in found:
                 own[hand.student, hand.assignment].append(hand)
             marks = [mark for student in students for one in assignments
-                     for mark in marks_of(student, one, own[student, one.name], outcomes[one.name], course.rules)]
+                     for mark in marks_of(student, one, own[student, one.name], outcomes[one.name], course.rules, remarks)]
             equal = {one.name: equal_answers([hand for hand in found if hand.assignment == one.name], outcomes[one.name]) for one in assignments}
             done = Round(marks, judged, equal, remarks)
             journal.write_marks(

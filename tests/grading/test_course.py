@@ -1,6 +1,7 @@
 """The commands of a course: laid out, checked, refused where it cannot be used; and the students' own side."""
 
 import csv
+import os
 import re
 import sqlite3
 from dataclasses import replace
@@ -182,16 +183,20 @@ def weeks(assignment, tmp_path, monkeypatch):
             for name, task in (("week-1", first), ("week-2", other))]
 
     def judge(jobs, **_):
-        return [(key, [Outcome(id, right, right, "", print="x") for id in job.tasks]) for key, job in jobs for right in [b"# right" in job.content]]
+        return [(key, [verdict(id, job.content.decode()) for id in job.tasks]) for key, job in jobs]
+
+    def verdict(id, text):
+        right = f"# right: {id}" in text
+        return Outcome(id, right, right, "", print="x" if right else "")
 
     monkeypatch.setattr(rounds, "judge_all", judge)
     monkeypatch.setattr(rounds, "_write", lambda out, course, assignments, students, done: written.append([one.name for one in assignments]))
     written = []
 
-    def hand_in(name, *parts, says="# right"):
+    def hand_in(name, *parts, more=""):
         path = tmp_path / "hand-ins" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(notebook_with(assignment, {task.id: says for part in parts for task in made[part].tasks}))
+        path.write_bytes(notebook_with(assignment, {task.id: f"# right: {task.id}{more}" for part in parts for task in made[part].tasks}))
 
     hand_in("ann/week-1.ipynb", 0)
     hand_in("ann/week-2.ipynb", 1)
@@ -223,7 +228,7 @@ def test_the_marks_of_the_other_assignments_stay(weeks):
     assert again.judged == 0 and again.marks == whole.marks and weeks.written == [["week-1", "week-2"]] * 2
     with sqlite3.connect(weeks.journal) as base:
         assert base.execute("select count(*) from mark").fetchone() == (4,) and base.execute("select count(*) from hand_in").fetchone() == (3,)
-    weeks.hand_in("cy/week-1.ipynb", 0, says="# right, and mine")
+    weeks.hand_in("cy/week-1.ipynb", 0, more=", and mine")
     waits = weeks.grade(only=["week-2"])
     assert waits.judged == 0 and points(waits) == {**points(whole), ("cy", "week-1"): 0.0, ("cy", "week-2"): 0.0}
     assert waits.remarks == ["week-1: hand-ins that came after its last round do not count yet, those of cy; grade it again"]
@@ -236,6 +241,15 @@ def test_an_exercise_judged_alone_leaves_the_marks_of_the_others(weeks, assignme
     first, other = (task.id for task in assignment.tasks)
     assert {one.exercise for one in weeks.grade(tasks=[first]).marks} == {first}
     assert {one.exercise for one in weeks.grade(tasks=[other]).marks} == {first, other}
+
+
+def test_a_chapter_s_notebook_handed_in_for_one_week_costs_nothing_in_the_other(weeks):
+    weeks.hand_in("ann/deep/soft_lookup.ipynb", 1)
+    os.utime(weeks.folder / "ann" / "week-1.ipynb", (1_000_000_000, 1_000_000_000))
+    done = weeks.grade()
+    assert points(done)["ann", "week-1"] == 2.0 and points(done)["ann", "week-2"] == 4.0
+    assert done.remarks == ["ann: soft_lookup.ipynb: holds exercises of several assignments and does not count for week-1, "
+                            "where another hand-in has better marks or answers"]
 
 
 def test_a_section_alone_is_one_of_all(monkeypatch):

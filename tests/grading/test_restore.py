@@ -4,12 +4,14 @@ import json
 import os
 import re
 import warnings
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import nbformat
 import pytest
 
 from attnbook.course import handins, source
+from attnbook.course.checking import notebook_with
 from attnbook.course.handins import find_hand_ins, safe_names
 from attnbook.course.likeness import plain
 from attnbook.course.made_up import made_up_class
@@ -241,7 +243,6 @@ def test_names_are_shown_so_that_everything_takes_them(tmp_path, assignment, han
 
 def test_a_hand_in_belongs_where_its_cells_belong(tmp_path, hand_ins):
     from attnbook.course.assignments import from_sections
-    from attnbook.course.checking import notebook_with
     from attnbook.course.exercises import find_book, sections
 
     first, second = from_sections(sections(find_book(), ["soft_lookup", "weights_as_explanation"]))
@@ -255,6 +256,17 @@ def test_a_hand_in_belongs_where_its_cells_belong(tmp_path, hand_ins):
         ("weights_as_explanation", "ann/soft_lookup.ipynb"), ("soft_lookup", "ann/any.ipynb"),
         ("weights_as_explanation", "ann/weights_as_explanation (3).ipynb")}
     assert remarks == ["ann/other.ipynb: belongs to no assignment (soft_lookup, weights_as_explanation), left out"]
+
+
+def test_a_notebook_of_two_assignments_is_shared_unless_its_name_says_which(tmp_path, assignment, hand_ins):
+    weeks = [replace(assignment, name=name, tasks=(task,)) for name, task in zip(("week-1", "week-2"), assignment.tasks)]
+    (tmp_path / "ann").mkdir()
+    for name in ("soft_lookup", "week-2", "week-1 and week-2"):
+        (tmp_path / "ann" / f"{name}.ipynb").write_bytes(hand_ins["right"])
+    (tmp_path / "ann" / "other.ipynb").write_bytes(notebook_with(weeks[0], {}))
+    assert [(one.path.stem, one.assignment, one.shared) for one in find_hand_ins(tmp_path, weeks)[0]] == [
+        ("other", "week-1", False), ("soft_lookup", "week-1", True), ("soft_lookup", "week-2", True),
+        ("week-1 and week-2", "week-1", False), ("week-1 and week-2", "week-2", False), ("week-2", "week-2", False)]
 
 
 def test_times_come_from_the_file_or_the_table(tmp_path, assignment, hand_ins):
