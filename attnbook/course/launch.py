@@ -13,11 +13,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import psutil
+
+from . import syscalls
 
 __all__ = ["KINDS", "Limits", "NoSandbox", "Started", "choose", "start"]
 
@@ -26,8 +29,10 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _HOME = "/student"
 _INSIDE = ["-m", "attnbook.sandbox.inside"]
 _HIDDEN = ("checks", "course")
+_SYSTEM = Path("/usr")  # read-only inside, whole
 _SILENT = _PACKAGE / "sandbox" / "silent"
 _POLL = 0.02
+_PROCESSORS, _BURST = 1.25, 3
 _NOBODY = 65534
 _OWN_USERS = ("--unshare-user", "--disable-userns", "--die-with-parent")
 
@@ -88,7 +93,9 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
             "sudo apt install bubblewrap. With a container engine: --sandbox docker --image NAME. If you trust everybody: --trust"
         )
     command = _bubblewrap(Limits(), "")
-    if not _works([*command[: command.index("--")], "--", "/usr/bin/env", "true"]):
+    with _filtered([*command[: command.index("--")], "--", "/usr/bin/env", "true"]) as (command, passed):
+        works = _works(command, passed)
+    if not works:
         raise NoSandbox(
             "sandbox: bubblewrap is installed but may not make namespaces here (in a container it needs --privileged, or "
             "--security-opt seccomp=unconfined; on Ubuntu an AppArmor profile). With a container engine: --sandbox docker --image NAME. "
@@ -129,20 +136,21 @@ class Started:
     def __init__(self, command, limits: Limits, env, *, told=False, end=None):
         self.why = ""
         self._limits, self._end, self._root, self._written = limits, end, None, 0
-        self._closed = threading.Event()
+        self._closed, self._begun, self._ticks, self._ended_ticks = threading.Event(), time.monotonic(), {}, 0
         told_read, told_write = os.pipe() if told else (None, None)
         if told:
             command = [command[0], "--info-fd", str(told_write), *command[1:]]
-        self.process = subprocess.Popen(
-            command,
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-            pass_fds=(told_write,) if told else (),
-        )
+        with _filtered(command) if told else contextlib.nullcontext((command, ())) as (command, passed):
+            self.process = subprocess.Popen(
+                command,
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                pass_fds=(told_write, *passed) if told else (),
+            )
         self.write, self.read = os.dup(self.process.stdin.fileno()), os.dup(self.process.stdout.fileno())
         self.process.stdin.close()
         self.process.stdout.close()
@@ -204,10 +212,12 @@ class Started:
                 self._stop(f"the notebook started more than {self._limits.processes} processes and was stopped")
             elif mb > self._limits.memory:
                 self._stop(f"the notebook used more than {self._limits.memory} MB of memory and was stopped")
+            elif self._processor_seconds() > _BURST + _PROCESSORS * (time.monotonic() - self._begun):
+                self._stop("the notebook kept more than one processor busy and was stopped")
 
     def _use(self):
         """Processes of the sandbox, by its own /proc, and their memory in MB."""
-        proc, count, pages = os.path.join("/proc", str(self._root), "root", "proc"), 0, 0
+        proc, count, pages, ticks = os.path.join("/proc", str(self._root), "root", "proc"), 0, 0, {}
         with contextlib.suppress(OSError, MemoryError):  # the grader may be at its own limit for a moment
             for entry in os.listdir(proc):
                 if entry.isdigit():
@@ -215,7 +225,17 @@ class Started:
                     with contextlib.suppress(OSError, IndexError), open(f"{proc}/{entry}/statm") as file:
                         _, resident, shared, *_ = map(int, file.read().split())
                         pages += resident - shared
+                    with contextlib.suppress(OSError, IndexError), open(f"{proc}/{entry}/stat") as file:
+                        part = file.read().rpartition(")")[2].split()
+                        ticks[entry, part[19]] = int(part[11]) + int(part[12])  # by number and time of start: numbers come back
+            # The kernel forgets the time of a process whose parent does not ask for it.
+            self._ended_ticks += sum(seen for process, seen in self._ticks.items() if process not in ticks)
+            self._ticks = ticks
         return count, pages * os.sysconf("SC_PAGESIZE") / 2**20
+
+    def _processor_seconds(self):
+        """Time on processors of all that ever ran in the sandbox, as far as it was seen; a container has its own limits."""
+        return (self._ended_ticks + sum(self._ticks.values())) / os.sysconf("SC_CLK_TCK")
 
     @staticmethod
     def _use_of(members):
@@ -244,10 +264,10 @@ def _bubblewrap(limits, inside):
         command += ["--unshare-all", *_OWN_USERS, "--cap-drop", "ALL"]
     for name, value in _variables(_PACKAGE.parent, _HOME).items():
         command += ["--setenv", name, value]
-    command += ["--proc", "/proc", "--dev", "/dev"]
+    command += ["--proc", "/proc", "--dev", "/dev", "--dev-bind", "/dev/null", "/dev/zero"]  # a mapping of zero is memory, see syscalls
     for folder in ("/dev/shm", "/tmp", _HOME):
         command += ["--perms", "1777", "--size", str(limits.disk * 2**20), "--tmpfs", folder]
-    command += ["--ro-bind", "/usr", "/usr"]  # what follows may lie in one of these folders
+    command += ["--ro-bind", str(_SYSTEM), str(_SYSTEM)]  # what follows may lie in one of these folders
     for folder in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         command += ["--symlink", os.readlink(folder), folder] if os.path.islink(folder) else ["--ro-bind-try", folder, folder]
     command += ["--perms", "0755", "--dir", "/etc"]
@@ -283,7 +303,7 @@ def _copies():
     found = {_PACKAGE}
     for path in sys.path:
         folder = Path(os.path.realpath(path or ".")) / "attnbook"
-        if all((folder / part).is_dir() for part in _HIDDEN) and any(folder.is_relative_to(one) for one in _python_folders()):
+        if all((folder / part).is_dir() for part in _HIDDEN) and any(folder.is_relative_to(one) for one in (_SYSTEM, *_python_folders())):
             found.add(folder)
     return sorted(found)
 
@@ -294,7 +314,7 @@ def _python_folders():
     wanted |= {path for path in sys.path if "site-packages" in path or "dist-packages" in path}
     found = []
     for path in sorted({Path(os.path.realpath(path)) for path in wanted} | {Path(sys.prefix)}):
-        inside = [other for other in (Path("/usr"), *found) if path.is_relative_to(other)]
+        inside = [other for other in (_SYSTEM, *found) if path.is_relative_to(other)]
         if path.is_dir() and not inside and path != Path("/"):
             found.append(path)
     return found
@@ -321,9 +341,25 @@ def _kept():
     return {name: value for name, value in os.environ.items() if not name.startswith("ATTNBOOK_")}
 
 
-def _works(command):
+@contextlib.contextmanager
+def _filtered(command):
+    """bubblewrap's command with the filter of system calls, and the file descriptors to pass on."""
+    filter = syscalls.program()
+    if not filter:
+        yield command, ()
+        return
+    read, write = os.pipe()
     try:
-        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60).returncode == 0
+        os.write(write, filter)  # shorter than what a pipe holds
+        os.close(write)
+        yield [command[0], "--seccomp", str(read), *command[1:]], (read,)
+    finally:
+        os.close(read)
+
+
+def _works(command, passed=()):
+    try:
+        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, pass_fds=passed).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

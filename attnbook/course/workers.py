@@ -1,6 +1,7 @@
 """Many notebooks at a time: on the cores of this computer, or on those of a Dask cluster."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import os
@@ -51,12 +52,14 @@ def _here(jobs, count):
             try:
                 outcomes = pool.submit(_in_time, judge_notebook, job).result()
             except BrokenProcessPool:
-                outcomes = [Outcome(id, False, False, _LOST) for id in job.tasks]
+                outcomes = _lost(job)
         yield key, outcomes
 
 
-def _window(submit, waiting, width, running):
-    """Keep `width` jobs under way; yields (key, job, outcomes), None for those whose process died. Then nothing more is begun."""
+def _window(submit, waiting, width, running, died=BrokenProcessPool, goes_on=False):
+    """Keep `width` jobs under way; yields (key, job, outcomes), None for those whose process died. Then nothing more is begun,
+    unless there are other processes to go on with.
+    """
     open_ = True
     while open_ or running:
         while open_ and len(running) < width:
@@ -66,17 +69,17 @@ def _window(submit, waiting, width, running):
                 break
             try:
                 running[submit(judge_notebook, entry[1])] = entry
-            except BrokenProcessPool:
+            except died:
                 yield *entry, None
-                open_ = False
+                open_ = goes_on
         if not running:
             return
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             key, job = running.pop(future)
             try:
                 yield key, job, future.result()
-            except BrokenProcessPool:
-                open_ = False
+            except died:
+                open_ = open_ and goes_on
                 yield key, job, None
 
 
@@ -97,16 +100,23 @@ def _begin():
 def _in_time(judge, job):
     """In a process of our own: judge the notebook, or end the process when it is far over its time and stops for nothing."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    with _alarm(job):
+        return judge(job)
+
+
+@contextlib.contextmanager
+def _alarm(job):
+    """End this process, whatever it does, when the notebook takes far longer than it may."""
     signal.setitimer(signal.ITIMER_REAL, job.limits.notebook + ATTEMPTS * job.limits.startup + _GRACE)
     try:
-        return judge(job)
+        yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _on_cluster(jobs, address):
     try:
-        from distributed import Client
+        from distributed import Client, KilledWorker
     except ImportError as error:
         raise ImportError("--scheduler needs Dask: pip install 'attnbook[cluster]'") from error
     try:
@@ -115,15 +125,24 @@ def _on_cluster(jobs, address):
         raise ValueError(f"scheduler: no Dask scheduler answers at {address!r} ({error})") from None
     with client:
         width = 2 * max(1, sum(client.nthreads().values()))
-        executor = client.get_executor(pure=False)
-        for key, _, outcomes in _window(lambda _, job: executor.submit(_alone, job), iter(jobs), width, {}):
-            yield key, outcomes
+        submit, suspects = functools.partial(client.get_executor(pure=False).submit, _alone), []
+        for key, job, outcomes in _window(submit, iter(jobs), width, {}, KilledWorker, goes_on=True):
+            if outcomes is None:  # its worker died, several times: by its own fault, or beside one that had the same worker
+                suspects.append((key, job))
+            else:
+                yield key, outcomes
+        for key, job, outcomes in _window(submit, iter(suspects), 1, {}, KilledWorker, goes_on=True):
+            yield key, outcomes or _lost(job)
 
 
-def _alone(job):
-    """A Dask worker may have several threads; a check needs its process to itself."""
+def _lost(job):
+    return [Outcome(id, False, False, _LOST) for id in job.tasks]
+
+
+def _alone(judge, job):
+    """A Dask worker may have several threads; a check needs its process to itself. When the alarm ends it, Dask starts another."""
     import torch
 
-    with _LOCK:
+    with _LOCK, _alarm(job):
         torch.set_num_threads(1)
-        return judge_notebook(job)
+        return judge(job)

@@ -272,3 +272,39 @@ def test_a_worker_that_dies_takes_only_its_own_notebook(small, course, monkeypat
     done = rounds.grade(course, small / "hand-ins", small / "out", say=quiet, jobs=2)
     assert {one.student for one in done.marks if "ended the process that graded it" in one.note} == {"wrong"}
     assert sum(one.points for one in done.marks if one.student in ("right", "partly right")) == 6 + 5
+
+
+def test_a_worker_of_a_cluster_that_dies_takes_only_its_own_notebook(small, course, monkeypatch):
+    import dask
+    from distributed import LocalCluster
+
+    from attnbook.course import workers
+
+    (small / "dies_there.py").write_text(DIES)
+    monkeypatch.syspath_prepend(small)
+    import dies_there
+
+    monkeypatch.setattr(workers, "judge_notebook", dies_there.judge_notebook)
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
+        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
+            done = rounds.grade(course, small / "hand-ins", small / "out", scheduler=cluster.scheduler_address, say=quiet)
+    assert {one.student for one in done.marks if "ended the process that graded it" in one.note} == {"wrong"}
+    assert sum(one.points for one in done.marks if one.student in ("right", "partly right")) == 6 + 5
+
+
+def test_on_a_cluster_a_call_without_end_is_ended():
+    """A worker's thread cannot be interrupted in a call of C, which holds the interpreter besides; its process can."""
+    code = """
+import time, types
+from attnbook.course import workers
+from attnbook.course.launch import Limits
+workers._GRACE = 0.5
+job = types.SimpleNamespace(limits=Limits(notebook=0.1, startup=0.1))
+import threading, ctypes
+call = threading.Thread(target=workers._alone, args=(lambda job: ctypes.PyDLL(None).sleep(30), job))
+call.start()
+call.join()
+"""
+    started = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], timeout=60)
+    assert done.returncode == -signal.SIGALRM and time.monotonic() - started < 25

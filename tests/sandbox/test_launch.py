@@ -1,6 +1,7 @@
 """The sandbox itself: what code in it can see, reach, write and use up."""
 
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attnbook.course import launch
+from attnbook.course import launch, syscalls
 from attnbook.course.launch import Limits, NoSandbox, choose, start
 from attnbook.sandbox.channel import Channel
 from attnbook.sandbox.peer import Broken, Peer
@@ -28,10 +29,11 @@ class Inside:
         channel.deadline = time.monotonic() + 100
         self.peer = Peer(channel, lambda function, given, named, seed: function(*given, **named))
         self.peer.request({"do": "hello"})
-        channel.deadline = time.monotonic() + 20
+        self.seconds = 20
 
     def run(self, code):
         """The error of a cell, or None."""
+        self.peer.channel.deadline = time.monotonic() + self.seconds
         return self.peer.request({"do": "cell", "source": code})
 
     def value(self, code):
@@ -88,6 +90,16 @@ def test_a_second_copy_of_the_package_is_covered_too(tmp_path, monkeypatch):
         assert made.value(f"os.path.isdir({str(second / 'attnbook')!r})")
         for part in ("checks", "course"):
             assert not made.value(f"os.path.exists({str(second / 'attnbook' / part / 'secret.py')!r})")
+
+
+def test_a_copy_of_the_package_among_those_of_the_system_is_covered_too(tmp_path, monkeypatch):
+    second = tmp_path / "usr" / "lib" / "site-packages"
+    for part in ("checks", "course"):
+        (second / "attnbook" / part).mkdir(parents=True)
+    monkeypatch.syspath_prepend(second)
+    monkeypatch.setattr(launch, "_SYSTEM", tmp_path / "usr")
+    assert second not in launch._python_folders()
+    assert second / "attnbook" in launch._copies()
 
 
 def test_checks_are_silent(inside):
@@ -173,9 +185,61 @@ def test_memory_has_a_bound_that_python_sees(inside):
     assert inside.value("1 + 1") == 2
 
 
+UNCOUNTED = {
+    "shared by nobody": "import mmap\nmmap.mmap(-1, 2**20)",
+    "shared zeros": "import mmap\nfile = open('/dev/zero', 'r+b')\nmmap.mmap(file.fileno(), 2**20)",
+    "a file in memory": "import os\nos.memfd_create('x')",
+    "a segment": "import ctypes\nassert ctypes.CDLL(None).shmget(0, 2**20, 0o1600) >= 0, 'OSError'",
+    "a queue": "import ctypes\nassert ctypes.CDLL(None).msgget(0, 0o1600) >= 0, 'OSError'",
+}
+
+
+@pytest.mark.parametrize("name", UNCOUNTED)
+def test_memory_that_nothing_counts_is_refused(inside, name):
+    said = inside.run(UNCOUNTED[name])
+    assert said is not None and ("Permission" in said or "OSError" in said), said
+
+
+def test_memory_in_a_folder_with_a_quota_can_be_shared(inside):
+    assert inside.run("import multiprocessing, torch\ntorch.zeros(3).share_memory_()\n"
+                      "one = multiprocessing.get_context('fork').Value('i', 3)") is None
+
+
+@pytest.mark.parametrize("machine, length", [("x86_64", 17), ("aarch64", 17), ("riscv64", 0)])
+def test_the_filter_is_one_for_each_known_machine(machine, length):
+    code = syscalls.program(machine)
+    assert len(code) == 8 * length
+    for place in range(length):  # every jump ends inside
+        what, yes, no, _ = struct.unpack("=HBBI", code[8 * place : 8 * place + 8])
+        assert what == 0x06 or place + 1 + max(yes, no) < length
+
+
+def test_one_notebook_does_not_take_all_processors(monkeypatch):
+    monkeypatch.setattr(launch, "_BURST", 0)
+    busy = "import subprocess, sys, time\nkept = [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for _ in range(12)]\n"
+    with Inside(limits=Limits(processes=20)) as made:
+        made.seconds = 60
+        monkeypatch.setattr(launch, "_PROCESSORS", 0.2)  # others are at work on this machine
+        with pytest.raises(Broken) as error:
+            made.run(busy + "time.sleep(55)")
+        assert error.value.kind == "ended"
+        assert made.why() == "the notebook kept more than one processor busy and was stopped"
+
+
+def test_time_of_processes_that_have_ended_counts():
+    with Inside() as made:
+        before = made.started._processor_seconds()
+        code = "while time.process_time() < 0.3: pass"
+        assert made.run(f"import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nfor _ in range(3):\n"
+                        f"    if not os.fork():\n        {code}\n        os._exit(0)\n"
+                        "try:\n    while True: os.wait()\nexcept ChildProcessError: pass") is None
+        time.sleep(0.1)
+        assert made.started._processor_seconds() - before > 0.6
+
+
 def test_a_loop_is_a_matter_of_time():
     with Inside() as made:
-        made.peer.channel.deadline = time.monotonic() + 1
+        made.seconds = 1
         with pytest.raises(Broken) as error:
             made.run("while True:\n    try:\n        while True: pass\n    except BaseException: pass")
         assert error.value.kind == "time"
@@ -213,7 +277,7 @@ def test_without_a_sandbox_nothing_runs(monkeypatch, tmp_path):
     assert choose(trust=True) == "none"
     with pytest.raises(ValueError, match="sandbox: got 'chroot'"):
         choose("chroot")
-    monkeypatch.setattr(launch, "_works", lambda command: False)
+    monkeypatch.setattr(launch, "_works", lambda *command: False)
     with pytest.raises(NoSandbox, match="docker does not answer"):
         choose("docker")
     monkeypatch.setattr(launch.shutil, "which", lambda name: "/usr/bin/bwrap")
@@ -278,7 +342,7 @@ def test_the_process_ends_with_its_grader():
     assert os.path.exists(f"/proc/{root}")
     grader.kill()
     grader.wait()
-    for _ in range(150):
+    for _ in range(500):
         if not os.path.exists(f"/proc/{root}"):
             break
         time.sleep(0.02)
