@@ -24,11 +24,12 @@ class Setup(NamedTuple):
         return self.preset == "full"
 
 
-def setup(seed: int = 0, preset: str | None = None) -> Setup:
+def setup(seed: int = 0, preset: str | None = None, figures: bool = True) -> Setup:
     """Seed the generators, choose device and preset, make figures readable, and say on one line what the notebook runs on.
 
     seed: of Python's, NumPy's and torch's global generators, >= 0.
     preset: "quick" or "full"; without it the variable ATTNBOOK_PRESET, else "full" with a CUDA device and "quick" without.
+    figures: False leaves figures as they are; matplotlib, which takes seconds to load, is not needed then.
     Returns a Setup(device, preset, seed). May be called again: it always leaves the same state behind.
     Raises ValueError for a preset that is neither, or a negative seed.
     """
@@ -47,7 +48,8 @@ def setup(seed: int = 0, preset: str | None = None) -> Setup:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
-    _figures()
+    if figures:
+        _figures()
     device = torch.device("cuda" if cuda else "cpu")
     print(f"attnbook {__version__} · torch {torch.__version__} · numpy {np.__version__} · {device.type} · {chosen} preset")
     return Setup(device, chosen, seed)

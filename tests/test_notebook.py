@@ -1,5 +1,7 @@
 """The set-up call, and the files that travel with the package."""
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -62,6 +64,11 @@ def test_in_a_notebook_the_figures_carry_no_stamp(monkeypatch):
     attnbook.setup()
     assert InlineBackend.instance().print_figure_kwargs["metadata"] == {"Software": None}
     InlineBackend.clear_instance()
+
+
+def test_without_figures_matplotlib_is_not_needed():
+    code = "import attnbook, sys; s = attnbook.setup(seed=1, figures=False); assert s.seed == 1 and 'matplotlib' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
 def test_resources_are_found_and_nothing_else():

@@ -22,11 +22,15 @@ class StartFailed(NoSandbox):
 
 
 class Lost(Exception):
-    """The sandbox is gone; the message says why, in words for the student. `overall`: nothing more can be done for the notebook."""
+    """The sandbox is gone; the message says why, in words for the student.
 
-    def __init__(self, message, overall=False):
+    overall: nothing more can be done for the notebook
+    late:    one cell or one check took too long
+    """
+
+    def __init__(self, message, overall=False, late=False):
         super().__init__(message)
-        self.overall = overall
+        self.overall, self.late = overall, late
 
 
 class _Late(Broken):
@@ -60,6 +64,10 @@ class Box:
         error = self._ask({"do": "cell", "source": code}, "the cell")
         self._cells.append(code)
         return error if isinstance(error, str) else None
+
+    def pardon(self) -> None:
+        """Do not count the last end of the sandbox towards giving the notebook up."""
+        self._starts -= 1
 
     def judge(self, id: str, name: str, seed: int) -> Verdict:
         """The verdict on the function of this name. Raises Lost when judging it ended the sandbox."""
@@ -173,7 +181,7 @@ class Box:
         if broken.kind == "time" and late:
             return Lost(f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped", overall=True)
         if broken.kind == "time":
-            return Lost(f"{what} ran longer than {self._limits.seconds:g} s and was stopped: an endless loop?")
+            return Lost(f"{what} ran longer than {self._limits.seconds:g} s and was stopped: an endless loop?", late=True)
         if broken.kind == "ended":
             return Lost(f"{what} ended the Python process (exit, a crash, or too much memory)")
         return Lost(f"{what} disturbed the connection to the grader ({str(broken)[:120]})")

@@ -5,7 +5,6 @@ import csv
 import errno
 import hashlib
 import io
-import json
 import os
 import re
 import stat
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, datetime, timezone
 from pathlib import Path
 
-from .submissions import LARGEST, decoded
+from .submissions import LARGEST, Unreadable, grade_id, parse_submission
 
 __all__ = ["HandIn", "find_hand_ins", "safe_names", "shown"]
 
@@ -199,10 +198,10 @@ def _belongs(content, by_name, assignments):
     """The names of the assignments of which the notebook holds an answer, by cell names, else by functions, else by its own name."""
     readable = True
     try:
-        cells = json.loads(decoded(content))["cells"]
-        keys = {str(cell["metadata"].get("nbgrader", {}).get("grade_id")) for cell in cells}
-        code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        cells = parse_submission(content).cells
+        keys = {grade_id(cell) for cell in cells}
+        code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    except Unreadable:
         keys, code, readable = set(), "", False
     holds = [one.name for one in assignments if any(task.key in keys or f"{task.key}-check" in keys for task in one.tasks)]
     if holds:

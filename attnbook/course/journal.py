@@ -74,7 +74,7 @@ class Journal:
             base.executemany(
                 f"insert into outcome (assignment, sha, exercise, stamp, {names}) values ({marks}) on conflict do update set {again}, "
                 "judged_at = excluded.judged_at, count = count + 1",
-                [(assignment, sha, one.exercise, "" if one.failed else stamps[one.exercise], *(getattr(one, name) for name in _COLUMNS if name != "exercise"))
+                [(assignment, sha, one.exercise, "" if one.failed else stamps[one.exercise], *(_kept(getattr(one, name)) for name in _COLUMNS if name != "exercise"))
                  for one in outcomes],
             )
 
@@ -105,3 +105,8 @@ class Journal:
             base.execute("delete from mark")
             base.executemany("insert or ignore into hand_in values (?, ?, ?, ?, ?)", hand_ins)
             base.executemany("insert into mark values (?, ?, ?, ?, ?, ?, ?)", marks)
+
+
+def _kept(value):
+    """A value as SQLite takes it: half a surrogate pair in one text would end every round at the same notebook."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value

@@ -3,15 +3,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..checks.verdict import Verdict
 from .assignments import Assignment
 from .box import Box, Lost, StartFailed
 from .launch import Limits
 from .likeness import LONGEST, plain, uses_library
-from .submissions import Unreadable, parse_submission, restore
+from .submissions import Unreadable, definitions, parse_submission, restore
 
 __all__ = ["Job", "Outcome", "judge_notebook"]
 
@@ -78,12 +79,13 @@ def _judge(job):
     try:
         nb, remarks = restore(parse_submission(job.content), job.assignment)
     except Unreadable as error:
-        return [Outcome(task.id, False, False, str(error)) for task in wanted]
+        return [Outcome(task.id, False, False, tidy(error)) for task in wanted]
     found, stopped, overall = {}, {}, ""
     by_check = {f"{task.key}-check": (task, 0) for task in wanted}
     by_check |= {f"{task.key}-hidden": (task, job.seeds[task.id]) for task in wanted if task.id in job.seeds}
     by_answer = {task.key: task for task in job.assignment.tasks}
     with Box(job.sandbox, job.limits, job.image) as box:
+        others = _Others(box, job.limits.notebook / 3)
         for place, cell in enumerate(nb.cells):
             name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
             try:
@@ -92,17 +94,53 @@ def _judge(job):
                 if name in by_check:
                     task, seed = by_check[name]
                     found[name] = _verdict(box, task, seed, found.get(f"{task.key}-check"), stopped.get(task.id))
-                elif cell.cell_type == "code" and not name.endswith(("-check", "-hidden")):
-                    said = box.run(cell.source)
-                    if said and name in by_answer:
+                elif name in by_answer:
+                    if said := box.run(cell.source):
                         stopped[by_answer[name].id] = f"your cell stopped with {said}"
+                elif cell.cell_type == "code" and not name.endswith(("-check", "-hidden")):
+                    others.run(cell.source)
             except Lost as lost:
                 overall = str(lost) if lost.overall else ""
                 if name in by_check:
                     found[name] = lost
                 elif name in by_answer:
                     stopped[by_answer[name].id] = str(lost)
-    return [_outcome(task, found, stopped, remarks, nb, job.assignment) for task in wanted]
+    return [others.explain(_outcome(task, found, stopped, remarks, nb, job.assignment)) for task in wanted]
+
+
+class _Others:
+    """The cells that are no answers. They must not use up the time of the answers: those of another version of a chapter train models.
+
+    A cell that takes too long runs its definitions only, and so does every cell once all of them have taken `seconds`.
+    """
+
+    def __init__(self, box, seconds):
+        self._box, self._left, self._cut = box, seconds, False
+
+    def explain(self, outcome: Outcome) -> Outcome:
+        """The outcome with a remark, where it may be wrong for want of what was not run."""
+        if not self._cut or outcome.visible and outcome.hidden:
+            return outcome
+        said = "cells beside your answers took too long: only their imports, functions and constants were used"
+        return replace(outcome, remark=f"{outcome.remark}; {said}" if outcome.remark else said)
+
+    def run(self, code: str) -> None:
+        """Run a cell. Raises Lost."""
+        begin = time.monotonic()
+        try:
+            if self._left > 0:
+                try:
+                    self._box.run(code)
+                    return
+                except Lost as lost:
+                    if not lost.late:
+                        raise
+                self._box.pardon()  # the time that is left bounds how often
+            self._cut = True
+            if kept := definitions(code):
+                self._box.run(kept)
+        finally:
+            self._left -= time.monotonic() - begin
 
 
 def _verdict(box, task, seed, before, stopped):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+import json
 import re
 import warnings
 
@@ -12,13 +13,16 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from . import source
 from .assignments import Assignment
-
+from .likeness import LONGEST
 
 LARGEST = 20 * 2**20
 """Bytes of one notebook; with pictures in its outputs a chapter has about one million."""
 # UTF-32 first: its mark begins like that of UTF-16.
 _MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF8: "utf-8-sig",
           codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_SETUP = "import attnbook\nsetup = attnbook.setup(seed=0, figures=False)"
+"""In place of the set-up cell: the same names, without installing the package, and without matplotlib, since nobody looks at figures."""
+_MAGIC = re.compile(r"^([ \t]*)[%!].*$", re.MULTILINE)
 
 
 class Unreadable(ValueError):
@@ -35,14 +39,10 @@ def parse_submission(content: bytes) -> NotebookNode:
     if not content.strip():
         raise Unreadable("the file is empty")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of cell ids, which mean nothing here
-            nb = nbformat.reads(decoded(content), as_version=4)
-            nbformat.validate(nb, relax_add_props=True)
-    except Exception as error:  # nbformat raises its own kinds, and KeyError, AttributeError, … for other JSON
-        said = re.split(r": '|\n", str(error).strip())
-        raise Unreadable(f"the file is not a Jupyter notebook ({said[0][:120] if said else type(error).__name__})") from None
-    return nb
+        cells = _cells(content)
+    except ValueError as error:
+        raise Unreadable(f"the file is not a Jupyter notebook ({error})") from None
+    return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
 
 
 def decoded(content: bytes) -> str:
@@ -58,16 +58,46 @@ def decoded(content: bytes) -> str:
         return content.decode("cp1252", errors="replace")
 
 
+def _cells(content):
+    """The cells of a notebook, with what grading reads of them: code or not, the text, and nbgrader's name.
+
+    Of format 4, and of 3, which keeps them in worksheets. What else makes a notebook valid is not looked at: programs other than
+    Jupyter leave out what nobody here needs. Raises ValueError, with the reason, when there are no cells.
+    """
+    try:
+        said = json.loads(decoded(content))
+    except (ValueError, RecursionError):
+        raise ValueError("it does not appear to be JSON") from None
+    try:
+        if said.get("nbformat", 4) not in (3, 4):
+            raise ValueError(f"its format is {str(said['nbformat'])[:20]!r}, expected 4")
+        cells = [cell for sheet in said.get("worksheets", [said]) for cell in sheet["cells"]]
+        return [{"id": f"cell-{place:03d}", **_bare(cell)} for place, cell in enumerate(cells)]
+    except (AttributeError, LookupError, TypeError):
+        raise ValueError("it has no cells, or one without its kind or its text") from None
+
+
+def _bare(cell):
+    text, meta = cell["source"] if "source" in cell else cell["input"], cell.get("metadata")
+    if not isinstance(text, (str, list)):
+        raise TypeError
+    name = meta["nbgrader"].get("grade_id") if isinstance(meta, dict) and isinstance(meta.get("nbgrader"), dict) else None
+    made = {"source": "".join(text), "metadata": {"nbgrader": {"grade_id": name}} if isinstance(name, str) else {}}
+    if cell["cell_type"] == "code":
+        return {"cell_type": "code", **made, "outputs": [], "execution_count": None}
+    return {"cell_type": "markdown", **made}
+
+
 def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dict[str, str]]:
     """The notebook to grade: the student's answers and own cells, with the grader's statements and checks.
 
     Checks are always those of the source: deleted ones come back, edited ones are replaced. Cells of the chapter keep
-    only their imports and definitions, so that nothing is trained while grading. An answer cell that is gone is
-    replaced by the stub.
+    only their imports, definitions and constants, so that nothing is trained while grading. An answer cell that is gone is
+    replaced by the last cell without a name that defines its function, else by the stub.
 
     Returns the notebook and, by exercise id, remarks for the student.
     """
-    answers, order = _answers(nb, assignment)
+    answers = _answers(nb, assignment)
     book, cells, remarks, placed = assignment.book, [], {}, set()
     tests = {cell.metadata.nbgrader.grade_id: task for task in assignment.tasks for cell in task.tests}
 
@@ -76,18 +106,19 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
         placed.add(task.id)
 
     seen = set()
-    for place, cell in enumerate(order):
-        task = answers.get(place)
-        if task is not None:
-            cells += [_fresh(task.statement), _fresh(task.solution, cell.source)]
-            seen.add(task.id)
+    for place, cell in enumerate(nb.cells):
+        if place in answers:
+            for task in answers[place]:
+                cells += [_fresh(task.statement), _fresh(task.solution, cell.source)]
+                seen.add(task.id)
             continue
-        test = tests.get(_grade_id(cell))
+        test = tests.get(grade_id(cell))
         if test is not None:
             if test.id in seen and test.id not in placed:
                 put_tests(test)
         elif cell.cell_type == "code" and cell.source.strip():
-            kept = definitions(cell.source) if cell.source.strip() in book else cell.source
+            text = cell.source.strip()
+            kept = _SETUP if text == assignment.setup.source.strip() else definitions(text) if text in book else cell.source
             if kept.strip():
                 cells.append(new_code_cell(kept))
     for task in assignment.tasks:
@@ -96,7 +127,7 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
             stub = source.cut_solution(task.solution.source)
             cells += [_fresh(task.statement), _fresh(task.solution, stub)]
         if task.id not in placed:
-            at = next(i for i, c in enumerate(cells) if _grade_id(c) == task.key)
+            at = next(i for i, c in enumerate(cells) if grade_id(c) == task.key)
             cells[at + 1 : at + 1] = [_fresh(test) for test in task.tests]
     for place, cell in enumerate(cells):
         cell.id = f"cell-{place:03d}"
@@ -105,34 +136,63 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
 
 
 def definitions(code: str) -> str:
-    """The imports, functions and classes of a cell, without what it runs."""
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError):
-        return ""
+    """The imports, functions, classes and constants of a cell, without what it runs; "" for what is not Python, or too long or too deep to be read.
+
+    A constant is a name for a literal: SIZES = (8, 64). IPython's own lines, %pip and !ls, are left out.
+    """
     kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
-    return "\n\n".join(ast.unparse(node) for node in tree.body if isinstance(node, kinds))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a student's "\d", on the instructor's terminal
+        for text in (code, _MAGIC.sub(r"\1pass", code)) if len(code) <= LONGEST else ():
+            try:
+                return "\n\n".join(ast.unparse(node) for node in ast.parse(text).body if isinstance(node, kinds) or _constant(node))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+    return ""
+
+
+def _constant(node):
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) and node.value else []
+    kinds = (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.expr_context)
+    if not targets or not all(isinstance(part, kinds) for target in targets for part in ast.walk(target)):
+        return False
+    try:
+        ast.literal_eval(node.value)
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def _answers(nb, assignment):
-    """Place of each answer among the cells -> its task. By cell name; by function where a notebook has lost all names."""
-    cells, keys = list(nb.cells), {task.key: task for task in assignment.tasks}
-    found, taken = {}, set()
-    for place, cell in enumerate(cells):
-        task = keys.get(_grade_id(cell))
+    """The tasks that a cell answers, by its place: by the cell's name, or by the function for a task whose named cell is gone."""
+    keys, found, taken = {task.key: task for task in assignment.tasks}, {}, set()
+    for place, cell in enumerate(nb.cells):
+        task = keys.get(grade_id(cell))
         if task is not None and task.id not in taken:
-            found[place] = task
+            found[place] = [task]
             taken.add(task.id)
-    if not any(_grade_id(cell) for cell in cells):
-        for task in assignment.tasks:
-            for place, cell in enumerate(cells):
-                if cell.cell_type == "code" and re.search(rf"^def {task.function}\b", cell.source, re.MULTILINE):
-                    found[place] = task
-                    break
-    return found, cells
+    for task in assignment.tasks:
+        place = _retyped(nb, task, assignment.book) if task.id not in taken else None
+        if place is not None:
+            found.setdefault(place, []).append(task)
+    return found
 
 
-def _grade_id(cell):
+def _retyped(nb, task, book):
+    """The place of the last cell without a name that defines the task's function; None without one.
+
+    Cells of the chapter do not count, which may define a function of this name; the stub does where there is nothing else.
+    """
+    defines = re.compile(rf"^(?:def +{task.function}\b|{task.function} *=[^=])", re.MULTILINE)
+    stub = source.cut_solution(task.solution.source).strip()
+    found = [(text != stub, place) for place, cell in enumerate(nb.cells)
+             if cell.cell_type == "code" and grade_id(cell) is None and defines.search(text := cell.source.strip())
+             and (text == stub or text not in book)]
+    return max(found)[1] if found else None
+
+
+def grade_id(cell) -> str | None:
+    """The name that nbgrader's metadata give a cell."""
     meta = cell.metadata.get("nbgrader", {})
     name = meta.get("grade_id") if isinstance(meta, dict) else None
     return name if isinstance(name, str) else None  # a student may have put anything there

@@ -9,6 +9,9 @@ import json
 import os
 import resource
 import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import torch
 
@@ -48,6 +51,7 @@ class Cells:
         shell.getoutput = lambda *command, **options: []
         for name in ("pip", "conda", "mamba", "micromamba", "uv"):
             shell.register_magic_function(lambda line: None, "line", name)
+        sys.meta_path.append(_Colab())  # last: other packages may lie in `google`
         if "matplotlib" not in sys.modules:
             shell.enable_matplotlib = lambda gui=None: (gui, "agg")  # the backend is agg; loading it takes a second
 
@@ -65,6 +69,36 @@ class Cells:
     def take(self, head):
         """What the name head["name"] stands for now; MISSING if for nothing."""
         return self.shell.user_ns.get(str(head["name"]), MISSING)
+
+
+class _Silent(ModuleType):
+    """A module of functions that do nothing: files.upload() has uploaded nothing, userdata.get("KEY") is empty."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if f"{self.__name__}.{name}" in _Colab.NAMES:
+            return import_module(f"{self.__name__}.{name}")
+        return lambda *given, **named: {} if name == "upload" else "" if name == "get" else None
+
+
+class _Colab:
+    """Finds stand-ins for what only Colab has: drive.mount("/content/drive") is nothing here, but the rest of its cell matters.
+
+    Only when it is imported: "google.colab" in sys.modules is how a notebook asks whether it runs there.
+    """
+
+    PARTS = ("auth", "data_table", "drive", "files", "output", "patches", "userdata", "widgets")
+    NAMES = {"google", "google.colab", *(f"google.colab.{name}" for name in PARTS)}
+
+    def find_spec(self, name, path=None, target=None):
+        return ModuleSpec(name, self, is_package=True) if name in self.NAMES else None
+
+    def create_module(self, spec):
+        return ModuleType(spec.name) if spec.name == "google" else _Silent(spec.name)
+
+    def exec_module(self, module):
+        pass
 
 
 def _call(function, arguments, keywords, seed):

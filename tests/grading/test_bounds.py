@@ -108,8 +108,9 @@ def test_a_check_that_takes_too_long_is_ended(inside, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(box, "judge", slow)
         patched.setattr(inside, "_limits", Limits(seconds=1))
-        with pytest.raises(Lost, match="your function ran longer than 1 s and was stopped"):
+        with pytest.raises(Lost, match="your function ran longer than 1 s and was stopped") as lost:
             inside.judge("02.reads_a_set", "reads_a_set", 1)
+    assert lost.value.late
 
 
 def hold(job):

@@ -288,6 +288,29 @@ def test_what_is_judged_again_is_not_begun_anew_after_a_kill(tmp_path, assignmen
     assert grade() == 0
 
 
+def test_half_a_surrogate_pair_does_not_stop_a_round(tmp_path, assignment, monkeypatch):
+    (tmp_path / "hand-ins" / "ann").mkdir(parents=True)
+    (tmp_path / "hand-ins" / "ann" / "soft_lookup.ipynb").write_text('{"nbformat":"\\ud800"}')
+    made = Course("x", 1, (assignment,))
+    monkeypatch.setattr(rounds, "judge_all", lambda jobs, **_: [(key, judging.judge_notebook(job)) for key, job in jobs])
+    monkeypatch.setattr(rounds, "_write", lambda *_: None)
+
+    def note(out):
+        done = rounds.grade(made, tmp_path / "hand-ins", tmp_path / out, trust=True, say=lambda line: None)
+        return {one.note for one in done.marks}.pop()
+
+    assert "not a Jupyter notebook" in note("as it is")
+
+    def refuses(content):
+        raise judging.Unreadable("no \ud800")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(judging, "parse_submission", refuses)
+        assert note("tidied") == "no "
+        patched.setattr(judging, "judge_notebook", lambda job: [Outcome(id, False, False, "\ud800!", remark="\udfff") for id in job.tasks])
+        assert note("written down") == "?!; ?"
+
+
 def test_pages_and_tables_take_any_text(tmp_path, assignment):
     outcome = Outcome("00.x", False, False, '<script>alert("x")</script>')
     one = Mark("=cmd()", "s", "00.x", "<b>", 0.0, 2.0, '<script>alert("x")</script>', None, outcome)

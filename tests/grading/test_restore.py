@@ -59,6 +59,47 @@ def test_a_missing_answer_is_a_stub_with_a_remark(assignment, hand_ins):
     assert "BEGIN SOLUTION" not in stub.source
 
 
+def place_of(nb, name):
+    return next(i for i, cell in enumerate(nb.cells) if cell.metadata.get("nbgrader", {}).get("grade_id") == name)
+
+
+def answer(made, name):
+    return made.cells[place_of(made, name)].source
+
+
+@pytest.mark.parametrize("code", ["def weighted_sum(weights, values):\n    return weights @ values", "weighted_sum = lambda w, v: w @ v"])
+def test_a_retyped_answer_is_the_answer(assignment, hand_ins, code):
+    nb = parse_submission(hand_ins["right"])
+    del nb.cells[place_of(nb, "00-weighted-sum")]
+    nb.cells += [nbformat.v4.new_code_cell(text) for text in ("def weighted_sum(*inputs):\n    return 0", code, "a = weighted_sum == 1")]
+    made, remarks = restore(nb, assignment)
+    assert answer(made, "00-weighted-sum") == code and remarks == {}
+    assert sorted(names(made)) == sorted(ORDER) and not any(source.STUB in cell.source for cell in made.cells)
+    assert [made.cells[place_of(made, "00-weighted-sum") + n].metadata.nbgrader.grade_id[16:] for n in (1, 2)] == ["check", "hidden"]
+
+
+def test_one_cell_may_hold_several_answers(assignment, hand_ins):
+    nb = parse_submission(hand_ins["right without cell names"])
+    code = "\n\n".join(cell.source for cell in nb.cells if cell.source.startswith("def ") or "\ndef " in cell.source)
+    nb.cells.append(nbformat.v4.new_code_cell(code + "\n# final"))
+    made, remarks = restore(nb, assignment)
+    assert answer(made, "00-weighted-sum") == answer(made, "00-temperature") == code + "\n# final" and remarks == {}
+    assert names(made) == ORDER
+
+
+def test_a_function_of_the_chapter_is_no_answer(assignment, hand_ins):
+    chapter = "def weighted_sum(weights, values):\n    return weights @ values  # of the chapter"
+    made_for = replace(assignment, book=assignment.book | {chapter})
+    nb = parse_submission(hand_ins["untouched"])
+    stub = nb.cells.pop(place_of(nb, "00-weighted-sum"))
+    nb.cells.append(nbformat.v4.new_code_cell(chapter))
+    made, remarks = restore(nb, made_for)
+    assert source.STUB in answer(made, "00-weighted-sum") and set(remarks) == {"00.weighted_sum"}
+    nb.cells.insert(2, nbformat.v4.new_code_cell(stub.source))
+    made, remarks = restore(nb, made_for)
+    assert source.STUB in answer(made, "00-weighted-sum") and remarks == {}
+
+
 def test_no_solution_of_the_book_is_handed_to_anybody(assignment, hand_ins):
     for student in ("untouched", "answer deleted"):
         nb, _ = restored(assignment, hand_ins[student])
@@ -70,7 +111,7 @@ def test_no_solution_of_the_book_is_handed_to_anybody(assignment, hand_ins):
 def test_cells_of_the_chapter_keep_only_definitions(assignment, hand_ins):
     nb, _ = restored(assignment, hand_ins["right in the chapter"])
     code = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
-    assert "attnbook.setup(" not in code
+    assert "import attnbook\nsetup = attnbook.setup(seed=0, figures=False)\n" in code and code.count("attnbook.setup(") == 1
     assert "fit(model" not in code
     assert "scratch = [1, 2, 3]" in code, "the student's own cells run"
 
@@ -82,8 +123,8 @@ def test_own_cells_stay_in_their_place(assignment, hand_ins):
     nb.cells.insert(place + 2, nbformat.v4.new_code_cell("after = 1"))
     made, _ = restore(nb, assignment)
     code = [cell.source.split("\n")[0] for cell in made.cells if cell.cell_type == "code"]
-    assert code.index("def helper(): pass") < names(made).index("00-weighted-sum") + 1
-    assert code[2] == "after = 1"
+    assert code[:2] == ["import attnbook", "def helper(): pass"]
+    assert code[3] == "after = 1"
     assert names(made) == ORDER
 
 
@@ -163,6 +204,42 @@ def test_a_hand_in_prints_no_warning(hand_ins):
         assert plain("x = '\\d'  # a pattern") == "x = '\\\\d'"
 
 
+def _deep(levels):
+    return [_deep(levels - 1)] if levels else []
+
+
+SPOILED = {
+    "no outputs": lambda nb, cell: [cell.pop(name) for name in ("outputs", "execution_count")],
+    "a picture without metadata": lambda nb, cell: cell.update(outputs=[{"output_type": "display_data", "data": {}}]),
+    "a stream without a name": lambda nb, cell: cell.update(outputs=[{"output_type": "stream", "text": "x"}]),
+    "a kernel without a name": lambda nb, cell: nb.update(metadata={"kernelspec": {}, "language_info": {}}),
+    "metadata of another kind": lambda nb, cell: nb.update(metadata=None, nbformat_minor="5"),
+    "an odd id": lambda nb, cell: cell.update(id="my cell / 1 " * 9),
+    "tags twice": lambda nb, cell: cell["metadata"].update(tags=["a", "a"], collapsed="no", scrolled=7),
+    "deep metadata": lambda nb, cell: cell["metadata"]["nbgrader"].update(points=_deep(400)),
+    "a text cell without metadata": lambda nb, cell: nb["cells"].insert(0, {"cell_type": "markdown", "source": ["a\n", "b"]}),
+    "a cell of another kind": lambda nb, cell: nb["cells"].insert(0, {"cell_type": "sql", "source": "select", "metadata": {}}),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_what_grading_does_not_read_may_be_anything(tmp_path, assignment, hand_ins, name):
+    nb = json.loads(hand_ins["right"])
+    SPOILED[name](nb, next(cell for cell in nb["cells"] if cell["metadata"].get("nbgrader", {}).get("grade_id") == "00-weighted-sum"))
+    made, remarks = restored(assignment, json.dumps(nb).encode())
+    assert names(made) == ORDER and remarks == {}
+    assert [cell.source for cell in made.cells] == [cell.source for cell in restored(assignment, hand_ins["right"])[0].cells]
+
+
+def test_a_renamed_file_of_an_old_format_belongs_to_its_assignment(tmp_path, assignment, hand_ins):
+    (tmp_path / "ann").mkdir()
+    old = nbformat.writes(nbformat.convert(parse_submission(hand_ins["right"]), 3), version=3)
+    for name, text in (("named", old), ("unnamed", old.replace("nbgrader", "other"))):
+        (tmp_path / "ann" / f"{name}.ipynb").write_text(text)
+    got, _, remarks = found(tmp_path, assignment, replace(assignment, name="other", tasks=()))
+    assert [path for _, _, path in got] == ["ann/named.ipynb", "ann/unnamed.ipynb"] and remarks == []
+
+
 def test_an_old_format_is_read(hand_ins):
     old = nbformat.convert(parse_submission(hand_ins["right"]), 3)
     assert parse_submission(nbformat.writes(old, version=3).encode()).nbformat == 4
@@ -171,7 +248,39 @@ def test_an_old_format_is_read(hand_ins):
 def test_definitions():
     code = "import torch\nfrom os import path\nx = train()\ndef f(a=1):\n    return a\nclass A:\n    pass\nprint(x)"
     assert definitions(code) == "import torch\n\nfrom os import path\n\ndef f(a=1):\n    return a\n\nclass A:\n    pass"
-    assert definitions("%pip install x\nimport y") == ""
+    assert definitions("%pip install x\nimport y\nfor z in y:\n    !ls") == "import y"
+    assert definitions("%%bash\nls -l") == definitions("what is this?") == ""
+
+
+@pytest.mark.parametrize("code", ["x = " + "-" * 20_000 + "1", "(" * 5000, "x = " + "[" * 150 + "]" * 150, "import y\n" * 100_000, "\0", "import y\nx = '\ud800'"],
+                         ids=range(6))
+def test_code_that_cannot_be_read_defines_nothing(code):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert definitions("import re\nx = '\\d'") == "import re\n\nx = '\\\\d'"
+        assert definitions(code) == ("" if "[" not in code else code)
+
+
+def test_constants_are_definitions():
+    kept = ["SIZES = (8, 64)", "a = b = -1.5", "steps, width = (3, {'x': [None]})", "[a, *b] = 'abc'", "limit: int = 3"]
+    left = ["model.size = 3", "table[0] = 1", "x = train()", "y = 2 * SIZES", "z = f'{x}'", "x += 1", "limit: int", "w = {[]: 1}", "v = {**a}"]
+    assert definitions("\n".join(kept + left)).split("\n\n") == kept
+
+
+def test_the_set_up_cell_leaves_the_names_that_it_leaves_in_a_notebook(hand_ins, assignment, section):
+    """An answer that uses them, and a constant of the chapter, is right when it is graded, too."""
+    from attnbook.course.judging import Job, judge_notebook
+    from attnbook.course.launch import Limits
+    from attnbook.course.rules import SETUP
+
+    assert SETUP == assignment.setup.source and SETUP.endswith("    import attnbook\nsetup = attnbook.setup(seed=0)")
+    nb = parse_submission(hand_ins["right"])
+    nb.cells.insert(2, nbformat.v4.new_code_cell("ONE = 1.0\nprint(1 / 0)"))
+    code = "import sys\ndef weighted_sum(weights, values):\n    assert 'matplotlib' not in sys.modules and not setup.full and attnbook.setup\n"
+    nb.cells[place_of(nb, "00-weighted-sum")].source = code + "    return ONE * weights.to(setup.device) @ values"
+    made_for = replace(assignment, book=assignment.book | {nb.cells[2].source})
+    (outcome,) = judge_notebook(Job(nbformat.writes(nb).encode(), made_for, ("00.weighted_sum",), {"00.weighted_sum": 5}, Limits(), "none"))
+    assert outcome.note == "" and outcome.hidden and outcome.library == ""
 
 
 def found(folder, *assignments):
