@@ -44,9 +44,12 @@ def grade(submissions, out, book, only, tasks, timeout, limit, jobs, sandbox, im
     from .launch import Limits
 
     with _clear_errors():
-        assignments = from_sections(sections(find_book(book), only, tasks))
-        course = Course("Attention, Cell by Cell", 0, assignments, limits=Limits(seconds=timeout, notebook=limit), sandbox=sandbox, image=image)
-        _grade(course, submissions, out, trust=trust, jobs=jobs, scheduler=scheduler)
+        wanted = sections(find_book(book), only, tasks)
+        parts = sections(find_book(book)) if only or tasks else wanted
+        limits = Limits(seconds=timeout, notebook=limit)
+        course = Course("Attention, Cell by Cell", 0, from_sections(parts), limits=limits, sandbox=sandbox, image=image)
+        _grade(course, submissions, out, trust=trust, jobs=jobs, scheduler=scheduler,
+               only=[part.name for part in wanted] if only or tasks else None, tasks=tasks)
 
 
 @click.command()
@@ -163,7 +166,7 @@ def check_command(folder, names, book, jobs, trust):
 @click.argument("folder", type=_FOLDER)
 @click.option("--submissions", type=_FOLDER, help="Default: FOLDER/submissions.")
 @click.option("--out", type=_FOLDER, help="Default: FOLDER/grades.")
-@click.option("--assignment", "names", multiple=True, metavar="NAME", help="Only this assignment; repeatable.")
+@click.option("--assignment", "names", multiple=True, metavar="NAME", help="Judge only this assignment; the marks of others stay; repeatable.")
 @click.option("--regrade", "again", multiple=True, metavar="ID", help="Judge this exercise of all hand-ins again, and no other; repeatable.")
 @_BOOK
 @_JOBS
@@ -172,8 +175,8 @@ def check_command(folder, names, book, jobs, trust):
 def grade_course(folder, submissions, out, names, again, book, jobs, scheduler, trust):
     """Grade what was handed in for the course in FOLDER.
 
-    Kill it at any moment and start it again: what the journal holds is not judged a second time. An exercise whose check has changed
-    is judged again by itself.
+    Kill it at any moment and start it again: what the journal holds is not judged a second time, nor is what --regrade has judged
+    again already. An exercise whose check has changed is judged again by itself.
     """
     from .assignments import read_course
 

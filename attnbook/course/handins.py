@@ -2,13 +2,15 @@
 from __future__ import annotations
 
 import csv
+import errno
 import hashlib
 import io
 import os
 import re
 import stat
+from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import MAXYEAR, MINYEAR, datetime, timezone
 from pathlib import Path
 
 from .submissions import LARGEST, Unreadable, grade_id, parse_submission
@@ -19,6 +21,8 @@ TIMES = "times.csv"
 # Controls, marks of direction, and bytes of a file name that are no UTF-8.
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
+_HASHED = re.compile(r"_[0-9a-f]{10}$", re.IGNORECASE)
+
 
 @dataclass(frozen=True)
 class HandIn:
@@ -27,6 +31,7 @@ class HandIn:
     student: the name, as it is shown
     sha:     of its content; files with more than LARGEST bytes are told apart by name, size and time
     time:    when it was handed in, with a zone
+    shared:  it holds cells of several assignments, and its name is that of none: it may have been handed in for another one
     """
 
     student: str
@@ -34,6 +39,7 @@ class HandIn:
     path: Path
     sha: str
     time: datetime
+    shared: bool = False
 
     @property
     def name(self) -> str:
@@ -41,9 +47,12 @@ class HandIn:
         return shown(self.path.name)
 
     def content(self) -> bytes:
-        """The bytes, but never more than one above LARGEST."""
-        with open(self.path, "rb") as file:
-            return file.read(LARGEST + 1)
+        """The bytes, but never more than one above LARGEST. OSError when they are no longer those that were found: it was not this student
+        who handed in what stands there now, or not at this time."""
+        content, sha, _ = _read(self.path)
+        if sha != self.sha:
+            raise OSError(errno.ESTALE, "it has changed since the round began")
+        return content
 
 
 def find_hand_ins(folder: str | Path, assignments) -> tuple[list[HandIn], list[str], list[str]]:
@@ -100,16 +109,15 @@ def shown(name: str) -> str:
 
 
 def safe_names(students) -> dict[str, str]:
-    """Names that nbgrader and every file system take, one for each student."""
-    names, used = {}, set()
-    for student in sorted(students):
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "_", student).strip("_")[:80] or "student"
-        name, count = plain, 2
-        while name.lower() in used:
-            name, count = f"{plain}_{count}", count + 1
-        used.add(name.lower())
-        names[student] = name
-    return names
+    """Names that nbgrader and every file system take, one for each student.
+
+    Whose a name is depends on no other student: a folder of feedback must never become another's. So a name that had to be
+    changed ends with a part of its hash, as does one that looks as if it did, and those that differ in capitals alone.
+    """
+    plain = {student: re.sub(r"[^A-Za-z0-9_-]+", "_", student).strip("_")[:80] or "student" for student in students}
+    same = Counter(student.lower() for student, name in plain.items() if name == student)
+    return {student: name if name == student and same[name.lower()] == 1 and not _HASHED.search(name)
+            else f"{name}_{hashlib.sha256(student.encode()).hexdigest()[:10]}" for student, name in plain.items()}
 
 
 def _files(student, remarks, folder):
@@ -133,28 +141,60 @@ def _files(student, remarks, folder):
 
 def _is_file(path, remarks, folder):
     """Whether it may be read without waiting and without leading elsewhere; if not, a remark says so."""
-    if stat.S_ISREG(path.lstat().st_mode):
-        return True
+    try:
+        if stat.S_ISREG(path.lstat().st_mode):
+            return True
+    except OSError as error:  # it may go while the folder is looked through
+        remarks.append(f"{path.relative_to(folder)}: cannot be read ({error.strerror}), left out")
+        return False
     remarks.append(f"{path.relative_to(folder)}: a link or another thing that is no file, left out")
     return False
 
 
 def _add(found, remarks, student, path, folder, assignments, times):
     name = str(path.relative_to(folder))
-    status = path.stat()
-    if status.st_size > LARGEST:
-        content, sha = b"", hashlib.sha256(f"{name} {status.st_size} {status.st_mtime_ns}".encode(errors="replace")).hexdigest()
-    else:
-        content = path.read_bytes()
-        sha = hashlib.sha256(content).hexdigest()
-    when = times.get(shown(name)) or datetime.fromtimestamp(status.st_mtime, timezone.utc)
-    names = _belongs(content, path.stem, assignments)
+    content, sha, changed = _read(path)
+    when = times.get(shown(name)) or _date(changed)
+    if when is None:
+        remarks.append(f"{name}: its time is no date ({changed:g} seconds since 1970), left out; give it in {TIMES}")
+        return
+    named = _named(path.stem, assignments)
+    names = _belongs(content, named, assignments)
     if not names:
         remarks.append(f"{name}: belongs to no assignment ({', '.join(one.name for one in assignments)}), left out")
-    found += [HandIn(student, one, path, sha, when) for one in names]
+    found += [HandIn(student, one, path, sha, when, shared=len(names) > 1 and one not in named) for one in names]
 
 
-def _belongs(content, stem, assignments):
+def _read(path):
+    """(content, sha, time of change) of a file; of one above LARGEST only the begin. OSError for whatever is no file.
+
+    Between two looks anything may have come into its place: a link is not followed, it may lead to the work of another student, and
+    a pipe is not waited for.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no file")
+        content = file.read(LARGEST + 1)
+    known = content if len(content) <= LARGEST else f"{path.name} {status.st_size} {status.st_mtime_ns}".encode(errors="replace")
+    return content, hashlib.sha256(known).hexdigest(), status.st_mtime
+
+
+def _date(seconds):
+    """The time of a file with its zone; None for one that is none, as an archive may give it. The last years are none in other zones."""
+    try:
+        when = datetime.fromtimestamp(seconds, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return when if MINYEAR < when.year < MAXYEAR else None
+
+
+def _named(stem, assignments):
+    """The names of the assignments that stand in that of a file."""
+    return [one.name for one in assignments if re.search(rf"(?<![a-z0-9]){re.escape(one.name)}(?![a-z])", stem, re.IGNORECASE)]
+
+
+def _belongs(content, by_name, assignments):
     """The names of the assignments of which the notebook holds an answer, by cell names, else by functions, else by its own name."""
     readable = True
     try:
@@ -163,7 +203,6 @@ def _belongs(content, stem, assignments):
         code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     except Unreadable:
         keys, code, readable = set(), "", False
-    by_name = [one.name for one in assignments if re.search(rf"(?<![a-z0-9]){re.escape(one.name)}(?![a-z])", stem, re.IGNORECASE)]
     holds = [one.name for one in assignments if any(task.key in keys or f"{task.key}-check" in keys for task in one.tasks)]
     if holds:
         return [name for name in holds if name in by_name] or holds

@@ -26,6 +26,7 @@ create table if not exists mark (
     student text not null, assignment text not null, exercise text not null, sha text, points real not null, most real not null,
     note text not null, primary key (student, assignment, exercise)
 );
+create table if not exists regrade (assignment text not null, exercise text not null, primary key (assignment, exercise));
 """
 
 
@@ -36,6 +37,7 @@ class Journal:
              `count` says how often, `stamp` by which check and seed
     hand_in: who handed in which notebook, when
     mark:    what counts for a student by the rules of the course
+    regrade: what a round was told to judge again, until such a round has come to its end
     """
 
     def __init__(self, path: Path):
@@ -85,10 +87,16 @@ class Journal:
             found.setdefault(sha, {})[one["exercise"]] = Outcome(**one)
         return found
 
-    def forget(self, exercise: str) -> None:
-        """Forget what was found about an exercise, so that it is judged again."""
+    def forget(self, assignment: str, exercise: str) -> None:
+        """Forget what was found about an exercise, so that it is judged again; not while the round that was told so is still to be ended."""
         with self._transaction() as base:
-            base.execute("update outcome set stamp = '' where exercise = ?", (exercise,))
+            if base.execute("insert or ignore into regrade values (?, ?)", (assignment, exercise)).rowcount:
+                base.execute("update outcome set stamp = '' where assignment = ? and exercise = ?", (assignment, exercise))
+
+    def finished(self, pairs) -> None:
+        """A round came to its end with these (assignment, exercise): what is told to be forgotten from now on is forgotten anew."""
+        with self._transaction() as base:
+            base.executemany("delete from regrade where assignment = ? and exercise = ?", pairs)
 
     def write_marks(self, hand_ins, marks) -> None:
         """Replace the tables of hand-ins and marks by these: rows of their columns, in order."""

@@ -12,6 +12,7 @@ from .judging import Outcome
 __all__ = ["Mark", "equal_answers", "marks_of"]
 
 ABSENT = "nothing was handed in"
+WAITS = "handed in, but not judged yet"
 
 
 @dataclass(frozen=True)
@@ -35,20 +36,23 @@ class Mark:
     outcome: Outcome | None = None
 
 
-def marks_of(student: str, assignment: Assignment, hand_ins: list[HandIn], outcomes, rules: Rules) -> list[Mark]:
+def marks_of(student: str, assignment: Assignment, hand_ins: list[HandIn], outcomes, rules: Rules, remarks=None) -> list[Mark]:
     """The marks of a student for an assignment.
 
     hand_ins: the student's for this assignment, in any order
-    outcomes: {sha: {exercise: Outcome}}
+    outcomes: {sha: {exercise: Outcome}}; a hand-in without any counts only where there is no other
+    remarks:  a list that gets one more for each hand-in that is taken for one of another assignment
     """
-    tries = [_tried(student, assignment, one, outcomes[one.sha], rules) for one in sorted(hand_ins, key=lambda one: (one.time, one.path))]
+    judged = [one for one in hand_ins if one.sha in outcomes] or hand_ins
+    tries = [_tried(student, assignment, one, outcomes.get(one.sha, {}), rules) for one in sorted(judged, key=lambda one: (one.time, one.path))]
     if not tries:
         return [Mark(student, assignment.name, task.id, task.title, 0.0, sum(assignment.points[task.id]), ABSENT) for task in assignment.tasks]
+    tries = _for_this(tries, [] if remarks is None else remarks)
     if rules.repeated == "first":
         return tries[0]
     if rules.repeated == "last":
         return tries[-1]
-    return max(tries, key=lambda marks: sum(one.points for one in marks))
+    return max(tries, key=_sum)
 
 
 def equal_answers(hand_ins: list[HandIn], outcomes, least: int = 2) -> list[list[str]]:
@@ -58,7 +62,7 @@ def equal_answers(hand_ins: list[HandIn], outcomes, least: int = 2) -> list[list
     """
     groups: dict[tuple, set[str]] = defaultdict(set)
     for one in hand_ins:
-        found = outcomes[one.sha]
+        found = outcomes.get(one.sha, {})
         prints = tuple((id, found[id].print) for id in sorted(found) if found[id].print)
         if prints and len(prints) >= min(least, len(found)):
             groups[prints].add(one.student)
@@ -69,7 +73,7 @@ def _tried(student, assignment, hand_in, outcomes, rules):
     share, late = _share(assignment, hand_in, rules)
     marks = []
     for task in assignment.tasks:
-        outcome, pair = outcomes[task.id], assignment.points[task.id]
+        outcome, pair = outcomes.get(task.id) or Outcome(task.id, False, False, WAITS), assignment.points[task.id]
         points = share * sum(most for most, passed in zip(pair, (outcome.visible, outcome.hidden)) if passed)
         notes = [outcome.note, outcome.remark]
         if outcome.library:
@@ -79,6 +83,27 @@ def _tried(student, assignment, hand_in, outcomes, rules):
             notes.append(late)
         marks.append(Mark(student, assignment.name, task.id, task.title, round(points, 4), sum(pair), "; ".join(filter(None, notes)), hand_in, outcome))
     return marks
+
+
+def _for_this(tries, remarks):
+    """Without those that were handed in for another assignment, as far as one can tell: a chapter's notebook may hold the exercises of
+    several, and comes once for each. Then it must cost nothing here: neither what an earlier one got, nor, empty, the place of the first."""
+    kept = []
+    for marks in tries:
+        written = any(one.outcome.print for one in marks)
+        if marks[0].hand_in.shared and (not written or kept and _sum(kept[-1]) > _sum(marks)):
+            continue
+        kept.append(marks)
+    if not kept:
+        return tries
+    for one in (marks[0] for marks in tries if marks not in kept):
+        remarks.append(f"{one.student}: {one.hand_in.name}: holds exercises of several assignments and does not count for {one.assignment}, "
+                       "where another hand-in has better marks or answers")
+    return kept
+
+
+def _sum(marks):
+    return sum(one.points for one in marks)
 
 
 def _share(assignment, hand_in, rules):

@@ -50,14 +50,14 @@ def add_assignments(folder: Path, assignments) -> None:
 
 
 def record(folder: Path, assignments, marks) -> None:
-    """Write marks into the gradebook in `folder`. marks: [(name of the student, Mark)]."""
+    """Write marks into the gradebook in `folder`. marks: [(id of the student, Mark)]; the student's own name is the last name there."""
     from nbgrader.api import Gradebook
 
     tests = {(one.name, task.id): [test.metadata.nbgrader.grade_id for test in task.tests] for one in assignments for task in one.tasks}
     points = {(one.name, task.id): one.points[task.id] for one in assignments for task in one.tasks}
     with _inside(folder), Gradebook(_database(folder), COURSE) as book:
-        for student in dict.fromkeys(student for student, _ in marks):
-            book.add_student(student)
+        for student, name in {student: mark.student for student, mark in marks}.items():
+            book.add_student(student, last_name=name)
         rows = {}
         for student, assignment in dict.fromkeys((student, mark.assignment) for student, mark in marks if mark.hand_in is not None):
             submission = book.add_submission(assignment, student)

@@ -4,10 +4,14 @@ from __future__ import annotations
 import csv
 import html
 import io
+import re
 from collections import Counter
 from pathlib import Path
 
 COLUMNS = ("student", "assignment", "exercise", "points", "max", "total", "note")
+# The begin of a formula where a cell may begin. Quotes may stand before it: a reader that splits at semicolons drops them. After a comma
+# there are none nor spaces: "1, -2" stays as it is, and a comma within quotes divides nothing.
+_FORMULA = re.compile(r"""(^[\s"]*|;[\s"]*|,)([=+\-@＝＋－＠])""")
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #222; --page: #fff; --line: #ccc; --full: #06662a; --part: #7a4b00; --none: #9b1c1c }
@@ -190,5 +194,6 @@ def _text(value):
 
 
 def _cell(value):
-    """Text that a spreadsheet does not take for a formula."""
-    return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    """Text that a spreadsheet does not take for a formula: also where it reads no comma but the semicolon, and so begins a cell within this one."""
+    value = re.sub(r"[\r\n\t\v\f]", " ", value)
+    return _FORMULA.sub(r"\1'\2", value)

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -45,71 +45,105 @@ class Round:
     remarks: list[str]
 
 
-def grade(course: Course, submissions: Path, out: Path, *, trust=False, jobs=None, scheduler=None, again=(), only=None, say=print) -> Round:
+def grade(course: Course, submissions: Path, out: Path, *, trust=False, jobs=None, scheduler=None, again=(), only=None, tasks=None,
+          say=print) -> Round:
     """Judge what was not judged yet in the folder `submissions`, and write the folder `out`.
 
     out:   gets journal.db, marks.csv, class.html, feedback/STUDENT/index.html and nbgrader's gradebook.db
     trust: run students' code without a sandbox
-    again: ids of exercises to judge again
-    only:  names of the assignments to grade; default: those that anybody handed in
+    again: ids of exercises to judge again; after a round that was killed the same ids go on with what is left of it
+    only:  names of the assignments to judge; default: those that anybody handed in
+    tasks: ids of the exercises to judge; default: all
+    The marks are those of all assignments and exercises that were judged, in this round or before.
     Raises ValueError for folders that cannot be used, NoSandbox.
     """
     sandbox = choose(course.sandbox if not trust else "none", trust)
-    assignments = chosen(course, only)
-    _known(again, assignments)
+    wanted = [_cut(one, tasks or one.points) for one in chosen(course, only)]
+    _known(again, wanted)
     _usable(out)
-    found, students, remarks = find_hand_ins(submissions, assignments)
+    found, students, remarks = find_hand_ins(submissions, course.assignments)  # with fewer, a file of another one would be taken for one of these
     if not only:
         given = {one.assignment for one in found}
-        assignments = [one for one in assignments if one.name in given]
-    if not assignments:
+        wanted = [one for one in wanted if one.name in given]
+    if not found:
         raise ValueError("; ".join([f"submissions: {submissions} holds no notebook of an assignment", *remarks[:5]]))
     out.mkdir(parents=True, exist_ok=True)
     with _alone(out):
         (out / MARK).write_text("Written by attnbook. The next round of grading goes on from the journal in this folder.\n")
         journal = Journal(out / "journal.db")
         try:
-            for id in again:
-                journal.forget(id)
-            judged = _judge(journal, course, assignments, found, remarks, sandbox, jobs, scheduler, say)
-            outcomes = {one.name: journal.outcomes(one.name) for one in assignments}
+            for one in wanted:
+                for task in one.tasks:
+                    if task.id in again:
+                        journal.forget(one.name, task.id)
+            judged = _judge(journal, course, wanted, found, remarks, sandbox, jobs, scheduler, say)
+            outcomes = {one.name: journal.outcomes(one.name) for one in course.assignments}
+            assignments = _with_marks(course, wanted, found, outcomes, remarks)
             own = defaultdict(list)
             for hand in found:
                 own[hand.student, hand.assignment].append(hand)
             marks = [mark for student in students for one in assignments
-                     for mark in marks_of(student, one, own[student, one.name], outcomes[one.name], course.rules)]
+                     for mark in marks_of(student, one, own[student, one.name], outcomes[one.name], course.rules, remarks)]
             equal = {one.name: equal_answers([hand for hand in found if hand.assignment == one.name], outcomes[one.name]) for one in assignments}
             done = Round(marks, judged, equal, remarks)
             journal.write_marks(
                 [(one.student, one.assignment, one.sha, one.name, one.time.isoformat()) for one in found],
                 [(one.student, one.assignment, one.exercise, one.hand_in and one.hand_in.sha, one.points, one.most, one.note) for one in marks])
             _write(out, course, assignments, students, done)
+            journal.finished([(one.name, task.id) for one in wanted for task in one.tasks])
         finally:
             journal.close()
     return done
 
 
+def _cut(assignment, ids):
+    """An assignment with these exercises alone."""
+    return replace(assignment, tasks=tuple(task for task in assignment.tasks if task.id in ids),
+                   points={id: points for id, points in assignment.points.items() if id in ids})
+
+
+def _with_marks(course, wanted, found, outcomes, remarks):
+    """The assignments and exercises that get marks: the wanted ones, and what is in the journal of the others that were handed in."""
+    ids = {one.name: {task.id for task in one.tasks} for one in wanted}
+    made = []
+    for one in course.assignments:
+        own = [hand for hand in found if hand.assignment == one.name]
+        known = {id for hand in own for id in outcomes[one.name].get(hand.sha, ())}
+        waiting = [hand for hand in own if hand.sha not in outcomes[one.name]]
+        if known and waiting and one.name not in ids:
+            remarks.append(f"{one.name}: hand-ins that came after its last round do not count yet, those of "
+                           f"{', '.join(sorted({hand.student for hand in waiting}))}; grade it again")
+        made.append(_cut(one, ids.get(one.name, set()) | known))
+    return [one for one in made if one.tasks]
+
+
 def _judge(journal, course, assignments, found: list[HandIn], remarks, sandbox, jobs, scheduler, say):
     """Judge every notebook once, and write down what is found as soon as it is."""
     stamps = {one.name: {task.id: stamp(task.id, course.hidden_seed(task.id)) for task in one.tasks} for one in assignments}
-    by_name, queue = {one.name: one for one in assignments}, {}
+    found = [one for one in found if one.assignment in stamps]
+    by_name, queue = {one.name: one for one in course.assignments}, {}
     for one in found:
         ids = journal.missing(one.assignment, one.sha, stamps[one.assignment])
         if ids:
-            queue[one.assignment, one.sha] = one, ids
+            queue.setdefault((one.assignment, one.sha), (ids, []))[1].append(one)
 
     def all_jobs():
-        for one, ids in queue.values():
+        for ids, same in queue.values():
+            one, content = _content(same, remarks)
+            if one is None:
+                bar.update()
+                continue
             seeds = {id: course.hidden_seed(id) for id in ids}
-            yield one, Job(one.content(), by_name[one.assignment], ids, seeds, course.limits, sandbox, course.image)
+            yield one, Job(content, by_name[one.assignment], ids, seeds, course.limits, sandbox, course.image)
 
-    known = len({(one.assignment, one.sha) for one in found}) - len(queue)
+    judged, known = 0, len({(one.assignment, one.sha) for one in found}) - len(queue)
     if known:
         say(f"{known} notebooks are in the journal already")
     with tqdm(total=len(queue), desc="judged", unit=" notebooks", disable=None) as bar:
         for one, outcomes in judge_all(all_jobs(), count=jobs, scheduler=scheduler):
             journal.record(one.assignment, one.sha, stamps[one.assignment], outcomes)
             bar.update()
+            judged += 1
             failed = next((outcome.failed for outcome in outcomes if outcome.failed), "")
             if failed:
                 remarks += [f"{same.student}: {same.name}: could not be graded, and is judged again in the next round: {failed}"
@@ -117,7 +151,19 @@ def _judge(journal, course, assignments, found: list[HandIn], remarks, sandbox, 
             if bar.disable:
                 passed = sum(outcome.visible and outcome.hidden for outcome in outcomes)
                 say(f"{one.student} · {one.assignment}: {passed} of {len(outcomes)} right")
-    return len(queue)
+    return judged
+
+
+def _content(same, remarks):
+    """(hand-in, content) of the first of equal hand-ins that is still as it was found; (None, b"") without one."""
+    lost = []
+    for one in same:
+        try:
+            return one, one.content()
+        except OSError as error:
+            lost.append(f"{one.student}: {one.name}: not judged in this round: {error.strerror}")
+    remarks += lost
+    return None, b""
 
 
 def _write(out, course, assignments, students, done):

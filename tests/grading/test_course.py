@@ -1,8 +1,12 @@
 """The commands of a course: laid out, checked, refused where it cannot be used; and the students' own side."""
 
+import csv
+import os
 import re
+import sqlite3
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -10,7 +14,7 @@ from click.testing import CliRunner
 
 from attnbook.checks import exercises
 from attnbook.cli import main
-from attnbook.course import judging, launch, pages, rounds
+from attnbook.course import judging, launch, nbgrader_course, pages, rounds
 from attnbook.course.assignments import FILE, Course, read_course
 from attnbook.course.checking import check_course, notebook_with, solution_of
 from attnbook.course.commands import check, course, grade
@@ -110,14 +114,25 @@ def test_a_failing_round_leaves_the_old_pages(tmp_path, assignment, monkeypatch)
     assert not list((tmp_path / "out").glob(".new-*"))
 
 
+def judge_here(jobs, **_):
+    """In place of `judge_all`: in this process, which has PyTorch already."""
+    return [(key, judging.judge_notebook(job)) for key, job in jobs]
+
+
+@pytest.mark.slow
+def test_the_gradebook_has_the_student_s_own_name(tmp_path):
+    from nbgrader.api import Gradebook
+
+    nbgrader_course.record(tmp_path, [], [("student_1", Mark("王", "s", "00.x", "X", 0.0, 2.0, ""))])
+    with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}", "attnbook") as book:
+        assert [(one.id, one.last_name) for one in book.students] == [("student_1", "王")]
+
+
 def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(tmp_path, assignment, monkeypatch):
     for student, content in (("ann", ""), ("bob", " "), ("cy", "")):
         (tmp_path / "hand-ins" / student).mkdir(parents=True)
         (tmp_path / "hand-ins" / student / "soft_lookup.ipynb").write_text(content)
     made = Course("x", 1, (assignment,))
-
-    def judge_here(jobs, **_):
-        return [(key, judging.judge_notebook(job)) for key, job in jobs]
 
     def breaks(content):
         if not content:
@@ -137,6 +152,140 @@ def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(tmp_path, a
     monkeypatch.setattr(judging, "parse_submission", true)
     done = rounds.grade(made, tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None)
     assert done.judged == 1 and {one.note for one in done.marks} == {"the file is empty"}
+
+
+def test_a_file_that_changes_during_the_round_costs_no_more_than_itself(tmp_path, assignment, monkeypatch):
+    for student, content in (("ann", ""), ("bob", " "), ("cy", ""), ("dora", "  ")):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "soft_lookup.ipynb").write_text(content)
+    true = rounds.find_hand_ins
+
+    def changes(folder, assignments):
+        found = true(folder, assignments)
+        (folder / "ann" / "soft_lookup.ipynb").unlink()  # cy has the same
+        (folder / "bob" / "soft_lookup.ipynb").write_text("other")
+        return found
+
+    monkeypatch.setattr(rounds, "judge_all", judge_here)
+    monkeypatch.setattr(rounds, "_write", lambda *_: None)
+    monkeypatch.setattr(rounds, "find_hand_ins", changes)
+    done = rounds.grade(Course("x", 1, (assignment,)), tmp_path, tmp_path.with_name("out"), trust=True, say=lambda line: None)
+    assert done.judged == 2 and done.remarks == ["bob: soft_lookup.ipynb: not judged in this round: it has changed since the round began"]
+    assert {one.student: one.note for one in done.marks} == {
+        "ann": "the file is empty", "bob": "handed in, but not judged yet", "cy": "the file is empty", "dora": "the file is empty"}
+
+
+@pytest.fixture
+def weeks(assignment, tmp_path, monkeypatch):
+    """Two assignments, and hand-ins of ann for both and of bob for the first. `grade` calls right what says so, and writes no pages."""
+    first, other = assignment.tasks
+    made = [replace(assignment, name=name, tasks=(task,), points={task.id: assignment.points[task.id]})
+            for name, task in (("week-1", first), ("week-2", other))]
+
+    def judge(jobs, **_):
+        return [(key, [verdict(id, job.content.decode()) for id in job.tasks]) for key, job in jobs]
+
+    def verdict(id, text):
+        right = f"# right: {id}" in text
+        return Outcome(id, right, right, "", print="x" if right else "")
+
+    monkeypatch.setattr(rounds, "judge_all", judge)
+    monkeypatch.setattr(rounds, "_write", lambda out, course, assignments, students, done: written.append([one.name for one in assignments]))
+    written = []
+
+    def hand_in(name, *parts, more=""):
+        path = tmp_path / "hand-ins" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(notebook_with(assignment, {task.id: f"# right: {task.id}{more}" for part in parts for task in made[part].tasks}))
+
+    hand_in("ann/week-1.ipynb", 0)
+    hand_in("ann/week-2.ipynb", 1)
+    hand_in("bob/week-1.ipynb")
+
+    def grade(**options):
+        return rounds.grade(Course("x", 1, tuple(made)), tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None, **options)
+
+    return SimpleNamespace(folder=tmp_path / "hand-ins", journal=tmp_path / "out" / "journal.db", hand_in=hand_in, grade=grade, written=written)
+
+
+def points(done):
+    return {(one.student, one.assignment): one.points for one in done.marks}
+
+
+def test_one_assignment_alone_takes_no_file_of_another(weeks):
+    """Neither an empty file named after another assignment, nor the student's name in a file without a folder."""
+    assert points(weeks.grade(only=["week-2"])) == {("ann", "week-2"): 4.0, ("bob", "week-2"): 0.0}
+    (weeks.folder / "ann" / "week-1.ipynb").write_text("")
+    (weeks.folder / "dora_week-1.ipynb").write_text("")
+    done = weeks.grade(only=["week-2"])
+    assert done.judged == 0 and points(done) == {("ann", "week-2"): 4.0, ("bob", "week-2"): 0.0, ("dora", "week-2"): 0.0}
+
+
+def test_the_marks_of_the_other_assignments_stay(weeks):
+    whole = weeks.grade()
+    assert points(whole) == {("ann", "week-1"): 2.0, ("ann", "week-2"): 4.0, ("bob", "week-1"): 0.0, ("bob", "week-2"): 0.0}
+    again = weeks.grade(only=["week-2"])
+    assert again.judged == 0 and again.marks == whole.marks and weeks.written == [["week-1", "week-2"]] * 2
+    with sqlite3.connect(weeks.journal) as base:
+        assert base.execute("select count(*) from mark").fetchone() == (4,) and base.execute("select count(*) from hand_in").fetchone() == (3,)
+    weeks.hand_in("cy/week-1.ipynb", 0, more=", and mine")
+    waits = weeks.grade(only=["week-2"])
+    assert waits.judged == 0 and points(waits) == {**points(whole), ("cy", "week-1"): 0.0, ("cy", "week-2"): 0.0}
+    assert waits.remarks == ["week-1: hand-ins that came after its last round do not count yet, those of cy; grade it again"]
+    assert "handed in, but not judged yet" in {one.note for one in waits.marks if one.student == "cy"}
+    done = weeks.grade()
+    assert done.judged == 1 and points(done)["cy", "week-1"] == 2.0 and not done.remarks
+
+
+def test_an_exercise_judged_alone_leaves_the_marks_of_the_others(weeks, assignment):
+    first, other = (task.id for task in assignment.tasks)
+    assert {one.exercise for one in weeks.grade(tasks=[first]).marks} == {first}
+    assert {one.exercise for one in weeks.grade(tasks=[other]).marks} == {first, other}
+
+
+def test_a_chapter_s_notebook_handed_in_for_one_week_costs_nothing_in_the_other(weeks):
+    weeks.hand_in("ann/deep/soft_lookup.ipynb", 1)
+    os.utime(weeks.folder / "ann" / "week-1.ipynb", (1_000_000_000, 1_000_000_000))
+    done = weeks.grade()
+    assert points(done)["ann", "week-1"] == 2.0 and points(done)["ann", "week-2"] == 4.0
+    assert done.remarks == ["ann: soft_lookup.ipynb: holds exercises of several assignments and does not count for week-1, "
+                            "where another hand-in has better marks or answers"]
+
+
+def test_a_section_alone_is_one_of_all(monkeypatch):
+    seen = {}
+    monkeypatch.setattr(rounds, "grade", lambda course, *_, **options: seen.update(options, course=course) or rounds.Round([], 0, {}, []))
+    assert run(grade, "hand-ins", "--section", "soft_lookup", "--exercise", "00.temperature").exit_code == 0
+    assert (seen["only"], seen["tasks"]) == (["soft_lookup"], ("00.temperature",))
+    assert {"soft_lookup", "scores"} < {one.name for one in seen["course"].assignments}
+
+
+def test_what_is_judged_again_is_not_begun_anew_after_a_kill(tmp_path, assignment, monkeypatch):
+    """A round that ends in the middle, and the same command after it."""
+    for copy in range(4):
+        (tmp_path / "hand-ins" / f"student {copy}").mkdir(parents=True)
+        (tmp_path / "hand-ins" / f"student {copy}" / "soft_lookup.ipynb").write_text(" " * copy)
+    id = assignment.tasks[0].id
+
+    def grade(**options):
+        return rounds.grade(Course("x", 1, (assignment,)), tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None, **options).judged
+
+    def killed(jobs, **_):
+        yield from judge_here(list(jobs)[:3])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rounds, "judge_all", judge_here)
+    monkeypatch.setattr(rounds, "_write", lambda *_: None)
+    assert grade() == 4
+    assert grade(again=[id]) == 4, "all of it"
+    assert grade(again=[id]) == 4, "a round that came to its end is not gone on with"
+    monkeypatch.setattr(rounds, "judge_all", killed)
+    with pytest.raises(KeyboardInterrupt):
+        grade(again=[id])
+    monkeypatch.setattr(rounds, "judge_all", judge_here)
+    assert grade(again=[id]) == 1, "what was left"
+    assert grade(again=[id]) == 4
+    assert grade() == 0
 
 
 def test_half_a_surrogate_pair_does_not_stop_a_round(tmp_path, assignment, monkeypatch):
@@ -170,6 +319,29 @@ def test_pages_and_tables_take_any_text(tmp_path, assignment):
     pages.write_feedback(tmp_path / "feedback" / "ann" / "index.html", "<i>Ann</i> \ud800", [one], [replace(assignment, name="s", title="<u>S</u>")])
     page = (tmp_path / "feedback" / "ann" / "index.html").read_text()
     assert "<script>" not in page and "<i>Ann" not in page and "<b>" not in page and "<u>" not in page
+
+
+FORMULAS = ["=A1", " =A1", "@A1", "x;=A1", "x; +A1", 'x;"=A1"', 'x;"" -A1', "x\n=A1;y", "x\r=A1", "x\t;=A1", "x,=A1", "x;＝A1"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_cell_of_the_table_is_a_formula(tmp_path, text):
+    """However it is divided: at commas, or at semicolons as where the comma is in numbers."""
+    pages.write_csv(tmp_path / "marks.csv", [Mark(text, "s", "00.x", "X", 0.0, 2.0, text)])
+    for mark in ",;":
+        with (tmp_path / "marks.csv").open(newline="", encoding="utf-8") as file:
+            cells = [cell for row in csv.reader(file, delimiter=mark) for cell in row]
+        assert "A1" in "".join(cells)
+        assert not [cell for cell in cells if cell.strip(' "').startswith(tuple("=+-@＝"))], cells
+    assert (tmp_path / "marks.csv").read_bytes().count(b"\n") == 2
+
+
+def test_an_ordinary_message_stands_in_the_table_as_it_is(tmp_path):
+    said = "weights[0]: got [0.5, -1.25], expected [1, -2]; line 2: return x - y; 1 day late: 90 % of the marks"
+    pages.write_csv(tmp_path / "marks.csv", [Mark("Jean-Luc", "s", "00.x", "X", 0.0, 2.0, said)])
+    with (tmp_path / "marks.csv").open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["student"], row["note"]) == ("Jean-Luc", said)
 
 
 def test_a_student_s_page_has_the_title_and_the_zone_of_the_assignment(tmp_path, assignment):

@@ -77,6 +77,30 @@ def test_of_several_hand_ins_the_one_of_the_rule_counts(due):
     assert sum(got for got, _ in points(due, hand_ins, found, costly)) == 2.0, "lateness counts before the best is chosen"
 
 
+def test_a_notebook_for_another_assignment_costs_nothing_in_this_one(due):
+    """A chapter's notebook that holds exercises of two: handed in for the other one before, empty, and after, late."""
+    both = [task.id for task in due.tasks]
+    found = {"empty": outcomes(due, right=[]), "own": outcomes(due, right=both, print="a"), "later": outcomes(due, right=both, print="a"),
+             "better": outcomes(due, right=both, print="a"), "weak": outcomes(due, right=both[:1], print="b")}
+    early, own = replace(hand_in("empty", -timedelta(days=2)), shared=True), hand_in("own", -timedelta(days=1))
+    later = replace(hand_in("later", timedelta(days=3)), shared=True)
+
+    def total(*hand_ins, **rules):
+        remarks = []
+        marks = marks_of("ann", due, list(hand_ins), found, Rules(**rules), remarks)
+        return sum(one.points for one in marks), [remark.split(": ")[1] for remark in remarks]
+
+    for rule in ("first", "last", "best"):
+        assert total(later, early, own, repeated=rule) == (6.0, ["empty.ipynb", "later.ipynb"]), rule
+    assert total(later) == (pytest.approx(0.7 * 6), [])
+    assert total(later, early) == (pytest.approx(0.7 * 6), ["empty.ipynb"]), "the only one with answers counts"
+    assert total(early) == (0.0, [])
+    assert total(own, replace(later, shared=False)) == (pytest.approx(0.7 * 6), []), "one that is for this assignment replaces the earlier one"
+    weak, better = hand_in("weak", -timedelta(days=1)), replace(hand_in("better"), shared=True)
+    assert total(weak, better) == (6.0, []), "nor is it kept from counting where it is better"
+    assert total(weak, better, repeated="first") == (2.0, [])
+
+
 def test_who_hands_in_nothing_gets_nothing(assignment):
     assert points(assignment, [], {}) == [(0.0, "nothing was handed in")] * 2
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import warnings
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -9,7 +10,8 @@ from datetime import datetime, timezone
 import nbformat
 import pytest
 
-from attnbook.course import source
+from attnbook.course import handins, source
+from attnbook.course.checking import notebook_with
 from attnbook.course.handins import find_hand_ins, safe_names
 from attnbook.course.likeness import plain
 from attnbook.course.made_up import made_up_class
@@ -350,7 +352,6 @@ def test_names_are_shown_so_that_everything_takes_them(tmp_path, assignment, han
 
 def test_a_hand_in_belongs_where_its_cells_belong(tmp_path, hand_ins):
     from attnbook.course.assignments import from_sections
-    from attnbook.course.checking import notebook_with
     from attnbook.course.exercises import find_book, sections
 
     first, second = from_sections(sections(find_book(), ["soft_lookup", "weights_as_explanation"]))
@@ -364,6 +365,17 @@ def test_a_hand_in_belongs_where_its_cells_belong(tmp_path, hand_ins):
         ("weights_as_explanation", "ann/soft_lookup.ipynb"), ("soft_lookup", "ann/any.ipynb"),
         ("weights_as_explanation", "ann/weights_as_explanation (3).ipynb")}
     assert remarks == ["ann/other.ipynb: belongs to no assignment (soft_lookup, weights_as_explanation), left out"]
+
+
+def test_a_notebook_of_two_assignments_is_shared_unless_its_name_says_which(tmp_path, assignment, hand_ins):
+    weeks = [replace(assignment, name=name, tasks=(task,)) for name, task in zip(("week-1", "week-2"), assignment.tasks)]
+    (tmp_path / "ann").mkdir()
+    for name in ("soft_lookup", "week-2", "week-1 and week-2"):
+        (tmp_path / "ann" / f"{name}.ipynb").write_bytes(hand_ins["right"])
+    (tmp_path / "ann" / "other.ipynb").write_bytes(notebook_with(weeks[0], {}))
+    assert [(one.path.stem, one.assignment, one.shared) for one in find_hand_ins(tmp_path, weeks)[0]] == [
+        ("other", "week-1", False), ("soft_lookup", "week-1", True), ("soft_lookup", "week-2", True),
+        ("week-1 and week-2", "week-1", False), ("week-1 and week-2", "week-2", False), ("week-2", "week-2", False)]
 
 
 def test_times_come_from_the_file_or_the_table(tmp_path, assignment, hand_ins):
@@ -398,7 +410,75 @@ def test_a_large_file_is_not_read_into_memory(tmp_path, assignment):
     assert one.sha != find_hand_ins(tmp_path, [assignment])[0][0].path.name
 
 
+def test_a_file_that_changes_or_goes_is_not_read(tmp_path, assignment, hand_ins):
+    """Between the look at the folder and the judging."""
+    path, other = tmp_path / "hand-ins" / "ann" / "x.ipynb", tmp_path / "other.ipynb"
+    path.parent.mkdir(parents=True)
+    other.write_bytes(hand_ins["right"])
+
+    def link():
+        path.unlink()
+        path.symlink_to(other)
+
+    def pipe():
+        path.unlink()
+        os.mkfifo(path)
+
+    for words, change in (("it has changed", lambda: path.write_bytes(b"{}")), ("it has changed", lambda: os.truncate(path, 3 * LARGEST)),
+                          ("No such file", path.unlink), ("symbolic link", link), ("it is no file", pipe)):
+        path.unlink(missing_ok=True)
+        path.write_bytes(hand_ins["right"])
+        ((one,), _, _) = find_hand_ins(tmp_path / "hand-ins", [assignment])
+        assert one.content() == hand_ins["right"]
+        change()
+        with pytest.raises(OSError, match=words):
+            one.content()
+
+
+def test_a_file_that_goes_while_the_folder_is_looked_through_is_left_out(tmp_path, assignment, hand_ins, monkeypatch):
+    for student in ("ann", "bob"):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "x.ipynb").write_bytes(hand_ins["right"])
+    monkeypatch.setattr(handins.os, "walk", lambda folder, **_: [(str(folder), [], ["gone.ipynb", "x.ipynb"])])
+    got, students, remarks = found(tmp_path, assignment)
+    assert [one[0] for one in got] == students == ["ann", "bob"]
+    assert remarks == [f"{student}/gone.ipynb: cannot be read (No such file or directory), left out" for student in students]
+
+
+@pytest.mark.parametrize("seconds", [10**12, 253_402_300_000, -(10**12)], ids=["year 33658", "the last hour there is", "before all years"])
+def test_a_time_that_is_no_date_costs_one_file(tmp_path, assignment, hand_ins, monkeypatch, seconds):
+    for student in ("ann", "bob"):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "x.ipynb").write_bytes(hand_ins["right"])
+    true = os.fstat  # not every file system takes such a time
+
+    def odd(number):
+        values = true(number)
+        if os.path.samestat(values, os.stat(tmp_path / "ann" / "x.ipynb")):
+            return os.stat_result((*values[:8], seconds, *values[9:10]))
+        return values
+
+    monkeypatch.setattr(handins.os, "fstat", odd)
+    got, students, remarks = found(tmp_path, assignment)
+    assert [one[0] for one in got] == ["bob"] and students == ["ann", "bob"]
+    assert len(remarks) == 1 and remarks[0].startswith("ann/x.ipynb: its time is no date") and "times.csv" in remarks[0]
+    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,2027-01-31T12:00:00+01:00\n")
+    assert [one[0] for one in found(tmp_path, assignment)[0]] == ["ann", "bob"]
+
+
 def test_names_for_nbgrader_are_plain_and_different():
-    assert safe_names(["Ann Lee", "Ann_Lee", "ann-lee", "Zoë", "../x", "?"]) == {
-        "../x": "x", "?": "student", "Ann Lee": "Ann_Lee", "Ann_Lee": "Ann_Lee_2", "ann-lee": "ann-lee", "Zoë": "Zo"
-    }
+    names = safe_names(["Ann Lee", "Ann_Lee", "ann-lee", "Zoë", "../x", "?", "x" * 90])
+    assert names["Ann_Lee"] == "Ann_Lee" and names["ann-lee"] == "ann-lee", "a name that is safe stays as it is"
+    assert re.fullmatch("Ann_Lee_[0-9a-f]{10}", names["Ann Lee"]) and re.fullmatch("x_[0-9a-f]{10}", names["../x"])
+    assert len({name.lower() for name in names.values()}) == len(names) and max(map(len, names.values())) < 100
+
+
+def test_the_name_of_one_student_is_never_another_s_in_the_next_round():
+    forged = safe_names(["Ann Lee"])["Ann Lee"]
+    class_ = ["王", "Ann_Lee", "Ann Lee", "ann", forged, forged.upper()]
+    alone = {safe_names([student])[student]: student for student in class_}
+    assert len({name.lower() for name in alone}) == len(class_)
+    after = safe_names([*class_, "李", "Ann.Lee", "Ann", "!"])
+    for student, name in after.items():
+        assert alone.get(name, student) == student
+    assert after["王"] in alone and after["Ann Lee"] in alone, "nor does it change when others come"
