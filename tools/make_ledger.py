@@ -151,7 +151,7 @@ def render(rows: list[dict[str, str]], parts: list[dict[str, str]]) -> str:
         "",
         "Everything this book sets out to cover, one line each: the section that explains it, what `attnbook` calls "
         "it, and the test that holds it. "
-        f"{done} of {len(rows)} lines are done; the others are planned.",
+        f"{done} of {len(rows)} lines are done" + ("." if done == len(rows) else "; the others are planned."),
         "",
         "The first letter of an id says what it is: **S** a system or mechanism, **F** a formula, **P** a picture "
         "redrawn from a model trained here, **C** a claim that is measured (the verdict may be that it does not "
