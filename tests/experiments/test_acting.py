@@ -28,6 +28,8 @@ def test_a_run_of_processes():
     found = acting.processes(episodes=2, kind="lstm", **TINY)
     assert set(found["test"]) == {"agent", "agent, most probable action", *acting.process_policies()}
     assert all(len(row["by_episode"]) == 2 for row in found["test"].values())
+    again = acting.processes(episodes=2, kind="lstm", reuse=TINY["steps"], **TINY)
+    assert len(again["rewards"]) == 1 < len(found["rewards"]), "one batch of lives served all updates"
 
 
 def test_blocks_in_another_order(tmp_path):
