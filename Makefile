@@ -14,8 +14,8 @@ help:  ## this list
 setup:  ## make .venv and install everything in it; does nothing when it is up to date
 	@$(PYTHON) tools/setup_env.py $(VENV)
 
-lab: setup  ## open JupyterLab on the chapters (HEADLESS=1: run one chapter in it, in a real browser, and exit)
-	$(PY) tools/lab.py $(if $(HEADLESS),--headless)
+lab: setup  ## open JupyterLab on the chapters (HEADLESS=1: run one chapter in it, in a real browser, and exit; ARGS for JupyterLab)
+	$(PY) tools/lab.py $(if $(HEADLESS),--headless) $(ARGS)
 
 test: setup  ## every test, every notebook, and the website's tests (WORKERS=2 processes)
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
@@ -34,5 +34,5 @@ reproduce: setup  ## make one recorded run again: make reproduce NAME=...
 notebooks: setup  ## run the chapter sources and write the .ipynb beside them (CHAPTERS="chapters/00_attention ...")
 	$(PY) tools/build_notebooks.py $(CHAPTERS)
 
-clean:  ## remove what was built; the environment stays
-	rm -rf _build build course
+clean:  ## remove what was built; the environment and what was graded stay
+	rm -rf _build build course/example

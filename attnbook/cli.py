@@ -23,13 +23,19 @@ main.add_command(grade)
 
 @main.command("experiments")
 def list_experiments() -> None:
-    """List the recorded runs that `attnbook reproduce` remakes."""
+    """List the recorded runs that `attnbook reproduce` remakes.
+
+    The time is that of an idle machine; behind it, what the recorded runs took, some of them beside other work.
+    """
     from .experiments import EXPERIMENTS
+    from .experiments.registry import took
 
     width = max(map(len, EXPERIMENTS))
     for name, experiment in sorted(EXPERIMENTS.items()):
         needs = f" · needs {experiment.needs}" if experiment.needs else ""
-        click.echo(f"{name:<{width}}  {experiment.title} · about {experiment.minutes}{needs}")
+        minutes = [f"{minutes:.0f}" if minutes >= 1 else "under 1" for minutes in took(name)]
+        known = f" · took {' to '.join(dict.fromkeys([minutes[0], minutes[-1]]))} min" if minutes else ""
+        click.echo(f"{name:<{width}}  {experiment.title} · about {experiment.minutes}{known}{needs}")
 
 
 @main.command()

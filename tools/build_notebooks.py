@@ -9,6 +9,7 @@ A PATH is a source, a notebook or a folder. A run also records time and peak mem
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def check(path: Path) -> list[str]:
     """What is wrong with the pair of this source; empty when all is well."""
     pair = path.with_suffix(".ipynb")
     if not pair.exists():
-        return [f"{pair.name} is missing; make it with: python tools/build_notebooks.py {path.name}"]
+        return [f"{pair.name} is missing; make it with: python tools/build_notebooks.py {os.path.relpath(path)}"]
     stored = nbformat.read(pair, as_version=4)
     made = source.student_version(source.read_source(path))
     out = [] if source.skeleton(made) == source.skeleton(stored) else ["differs from its source: build it again"]

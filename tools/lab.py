@@ -1,4 +1,5 @@
 """Opens JupyterLab on the chapters: python tools/lab.py. With --headless it runs one notebook there, in a real browser, and ends.
+Other options go to JupyterLab: in a container, where you are root, python tools/lab.py --allow-root --ip=0.0.0.0
 
     python tools/lab.py --headless [NOTEBOOK]
 
@@ -145,10 +146,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--headless", action="store_true", help="run one notebook in JupyterLab and end")
     parser.add_argument("notebook", nargs="?", type=Path, default=ROOT / "chapters" / "00_attention" / "soft_lookup.ipynb")
-    options = parser.parse_args()
+    options, more = parser.parse_known_args()
     if not options.headless:
-        command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={ROOT}", "--LabApp.default_url=/lab/tree/chapters"]
+        command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={ROOT}", "--LabApp.default_url=/lab/tree/chapters", *more]
         return subprocess.run(command, cwd=ROOT).returncode
+    if more:
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
     begin = time.perf_counter()
     wrong = headless(options.notebook, picture=ROOT / "build" / "screenshots" / "lab.png")
     for line in wrong:

@@ -5,7 +5,6 @@ import contextlib
 import ctypes
 import math
 import re
-import resource
 import threading
 
 import torch
@@ -56,6 +55,8 @@ def time_limit(seconds: float, error: type[BaseException]):
 @contextlib.contextmanager
 def memory_limit(mb: float):
     """Let this process take `mb` MB more than it has, no more; what asks for more stops with an error that `out_of_memory` knows."""
+    import resource  # not on Windows, where the rest of this package can be imported: launch.needs_unix
+
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     taken = _taken()
     most = taken + int(mb * 2**20)

@@ -22,7 +22,7 @@ import psutil
 
 from . import syscalls
 
-__all__ = ["KINDS", "Limits", "NoSandbox", "Started", "choose", "start"]
+__all__ = ["KINDS", "Limits", "NoSandbox", "Started", "choose", "needs_unix", "start"]
 
 KINDS = ("bubblewrap", "docker", "podman", "none")
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -71,12 +71,20 @@ class Limits:
                 raise ValueError(f"{one.name}: got {value!r}, expected a whole number")
 
 
+def needs_unix() -> None:
+    """Raise NoSandbox on Windows: the limits on what is judged, and the pipes to it, are those of Unix."""
+    if os.name != "posix":
+        raise NoSandbox("attnbook check and attnbook grade judge notebooks on Linux and macOS; on Windows run them in WSL (wsl --install). "
+                        "The check cells of a notebook work here as well")
+
+
 def choose(kind: str | None = None, trust: bool = False) -> str:
     """The kind of sandbox to use: the one asked for, else bubblewrap. Raises NoSandbox when it is not there.
 
     kind:  one of KINDS; "none" needs `trust`
     trust: without any sandbox, run students' code with our own rights
     """
+    needs_unix()
     if kind is not None and kind not in KINDS:
         raise ValueError(f"sandbox: got {kind!r}, expected one of {', '.join(KINDS)}")
     if kind == "none" or (kind is None and trust):
@@ -98,7 +106,7 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
     if not works:
         raise NoSandbox(
             "sandbox: bubblewrap is installed but may not make namespaces here (in a container it needs --privileged, or "
-            "--security-opt seccomp=unconfined; on Ubuntu an AppArmor profile). With a container engine: --sandbox docker --image NAME. "
+            "--security-opt seccomp=unconfined; on Ubuntu the AppArmor profile that tools/install_system.sh writes). With a container engine: --sandbox docker --image NAME. "
             "If you trust everybody: --trust"
         )
     return "bubblewrap"

@@ -17,6 +17,8 @@ FREE = ("attnbook", "attnbook.setup", "attnbook.checks", "attnbook.figures")
 """Parts of the package that are no solution of anything."""
 LONGEST = 200_000
 """Characters of code that are looked through; the longest section has a fifth of it."""
+_IPYTHON = re.compile(r"^([ \t]*)[%!].*$")
+"""A line of IPython's own."""
 _TRICKS = re.compile(r"import_module|__import__|sys\.modules|importlib|\beval\b|\bexec\b")
 
 
@@ -101,13 +103,26 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
 
 
 def _parse(code):
-    """The tree of a cell without IPython's own lines; None if it is not Python."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a student's "\d", on the instructor's terminal
-            return ast.parse(re.sub(r"^([ \t]*)[%!].*$", r"\1pass", code, flags=re.MULTILINE)) if len(code) <= LONGEST else None
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    """The tree of a cell without IPython's own lines; None if it is not Python.
+
+    A line that begins with % or ! is IPython's only where Python cannot read it: inside brackets, % is the remainder.
+    """
+    if len(code) > LONGEST:
         return None
+    lines = code.split("\n")
+    for tries in range(min(50, 5 * LONGEST // (len(code) + 1)), -1, -1):  # reading a long cell takes a fifth of a second
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a student's "\d", on the instructor's terminal
+                return ast.parse("\n".join(lines))
+        except SyntaxError as error:
+            place = (error.lineno or 0) - 1
+            if not (0 <= place < len(lines) and _IPYTHON.match(lines[place])):
+                return None
+            lines = [_IPYTHON.sub(r"\1pass", line) if tries == 1 or at == place else line for at, line in enumerate(lines)]
+        except (ValueError, RecursionError, MemoryError):
+            return None
+    return None
 
 
 def _words(tree):

@@ -12,7 +12,7 @@ from . import source
 from .assignments import Assignment, from_sections
 from .exercises import Task, find_book, sections
 from .judging import Job, judge_notebook
-from .launch import Limits
+from .launch import Limits, needs_unix
 from .submissions import parse_submission
 
 __all__ = ["check_own"]
@@ -26,8 +26,9 @@ def check_own(path: str | Path, tasks=()) -> list[Verdict]:
 
     tasks: ids of exercises; default all that the notebook holds
     With the book at hand, cells of its chapters run only their definitions, as when grading; without it every cell runs.
-    Raises ValueError when the file is missing, no notebook, or holds no exercise, and for an id that it does not hold.
+    Raises ValueError when the file is missing, no notebook, or holds no exercise, and for an id that it does not hold; NoSandbox on Windows.
     """
+    needs_unix()
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"notebook: {path} is not there, or no file")

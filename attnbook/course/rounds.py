@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -241,6 +240,8 @@ def _usable(out: Path):
 @contextlib.contextmanager
 def _alone(out: Path):
     """One round at a time in a folder. The lock goes with the process, however it ends."""
+    import fcntl  # not on Windows: launch.needs_unix
+
     with open(out / ".lock", "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -61,7 +61,7 @@ def train(agent, worlds: Worlds, *, steps: int, batch: int, learning_rate: float
     # The value term is measured in units of the largest return, so that its size does not depend on the length.
     learn = kind(worlds, steps=steps, entropy=entropy, trace=trace, discount=discount, value_weight=5 / returns_of(worlds.length, discount) ** 2)
     history = fit(agent, Lives(batch, seed), learn, steps=steps, learning_rate=learning_rate, progress=progress, seed=seed,
-                  schedule=cosine_decay(steps, min(50, steps // 10)), device=device)
+                  schedule=cosine_decay(steps, min(50, steps // 10)), device=worlds.device if device is None else device)
     return history, learn.rewards
 
 

@@ -224,11 +224,12 @@ def question_tasks(*, seed: int = 0, device: str = "cpu", folder: Path = Path("r
         generator = random.Random(f"{seed}/{kind}")
         told, held = ([questions.draw(kind, generator) for _ in range(count)] for count in (train, test))
         batches, batch = questions.QuestionBatches(told, vocab, batch_size, seed), questions.collate_stories(held, vocab)
+        memories = max(len(one.sentences) for one in (*told, *held))
         plans = [(h, encodings[0], init_std[0]) for h in hops]
         plans += [(hops[-1], e, init_std[0]) for e in encodings[1:]] + [(hops[-1], encodings[0], s) for s in init_std[1:]]
         for count, encoding, std in plans:
             torch.manual_seed(seed)
-            model = MemoryNetwork(len(vocab), d_embed=d_embed, hops=count, max_memories=batch.story.shape[1],
+            model = MemoryNetwork(len(vocab), d_embed=d_embed, hops=count, max_memories=memories,
                                   encoding=encoding, init_std=std)
             fit(model, batches, answer_loss, steps=steps, learning_rate=learning_rate, schedule=cosine_decay(steps, 20),
                 seed=seed, device=device)

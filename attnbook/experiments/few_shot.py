@@ -10,7 +10,7 @@ import torch
 from ..models.few_shot import FewShotSNAIL, PictureEmbedding, Prototypes, few_shot_loss
 from ..models.snail import PAPER_PARTS, AttentionPart, TCPart
 from ..tasks import omniglot, strokes
-from ..tasks.episodes import Classes, EpisodeBatches, draw_episodes, with_rotations
+from ..tasks.episodes import Classes, EpisodeBatches, draw_episodes, with_mirrors, with_rotations
 from ..training import constant, cosine_decay, fit, save_model
 from ..training.runtime import training_modes_kept
 
@@ -137,23 +137,25 @@ def looks(model, classes: Classes, *, shots: int = 1, queries: int = 5, episodes
 def few_shot(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), data: str = "strokes", kind: str = "snail",
              network: str = "small", ways: int = 5, shots: int = 1, shots_to_train: tuple[int, int] | int | None = None, queries: int = 5,
              batch_size: int = 16, steps: int = 1500, learning_rate: float = 3e-3, decay: bool = True, bend: float = 0.0,
-             precision: str = "no", episodes: int = 1000, checkpoint: str = "") -> dict:
+             mirrored: bool = False, precision: str = "no", episodes: int = 1000, checkpoint: str = "") -> dict:
     """Train on episodes of the training classes; the share of queries named rightly in ``episodes`` episodes of other alphabets.
 
     shots           K of the test; ``shots_to_train`` is that of training, or (least, most), the same when not given
     queries         pictures to name in each episode, of training and test; the paper has one
     bend            how far the pictures of training are bent, each by itself
+    mirrored        whether the classes of training count once more in the mirror; those of the test do not
     """
     train, test = the_data(data)
     torch.manual_seed(seed)
     model = make_network(kind, ways, shots, network)
-    batches = EpisodeBatches(train.to(device), ways, shots_to_train or shots, queries, batch_size, seed, bend)
+    shown = with_mirrors(train) if mirrored else train
+    batches = EpisodeBatches(shown.to(device), ways, shots_to_train or shots, queries, batch_size, seed, bend)
     history = fit(model, batches, few_shot_loss, steps=steps, learning_rate=learning_rate, seed=seed, device=device, precision=precision,
                   schedule=cosine_decay(steps, min(100, steps)) if decay else constant(min(100, steps)),
                   evaluate=lambda m: float(named(m, test, shots=shots, episodes=min(100, episodes)).mean()),
                   evaluate_every=max(1, steps // 10))
     width = max(1, steps // 40)
-    record = {"parameters": sum(p.numel() for p in model.parameters()), "classes": [len(train), len(test)],
+    record = {"parameters": sum(p.numel() for p in model.parameters()), "classes": [len(shown), len(test)],
               "pictures": steps * batch_size * (ways * shots + queries),
               "accuracy": accuracy(named(model, test, shots=shots, episodes=episodes)),
               "accuracy_on_training_classes": accuracy(named(model, train, shots=shots, episodes=min(episodes, 200))),

@@ -76,7 +76,7 @@ def spectrum(model, kind: str, length: int, *, count: int = 50, seed: int = 2) -
     """Singular values of the m×n weights of full attention, divided by the sum, largest first: a list a block, mean of heads and texts."""
     batch = GapBatches(kind, length, count, seed=seed).batch(0)
     with torch.no_grad():
-        weights = model(batch.tokens, need_weights=True).weights
+        weights = model(batch.tokens.to(next(model.parameters()).device), need_weights=True).weights
     found = []
     for w in weights:
         values = torch.linalg.svdvals(w.double())

@@ -16,9 +16,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from .. import resources
 from .narang import TABLE
 
-__all__ = ["EXPERIMENTS", "Experiment", "read_setting", "reproduce"]
+__all__ = ["EXPERIMENTS", "Experiment", "read_setting", "reproduce", "took"]
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ for _n in (5, 10, 50):
     _add(f"pointer-delaunay-{_n}", "points:delaunay", f"Pointer network on Delaunay triangulations of {_n} points, 1M pairs",
          f"{'2 hours' if _n == 50 else '30 minutes'} on one GPU", n=_n, test=(_n,))
 _add("pointer-hull-5-10-small", "points:hull", "Hulls of 5 to 10 points, small enough for one CPU core, with checkpoint",
-     "6 minutes on one CPU core", n=(5, 10), test=(5, 6, 7, 8, 9, 10, 12, 20, 50), hidden_size=128, steps=6000,
+     "30 minutes on one CPU core", n=(5, 10), test=(5, 6, 7, 8, 9, 10, 12, 20, 50), hidden_size=128, steps=6000,
      learning_rate=3e-3, pairs=None, checkpoint="pointer-hull-5-10-small.safetensors")
 _add("pointer-delaunay-5-small", "points:delaunay", "Delaunay triangulations of 5 points, small enough for one CPU core, with checkpoint",
      "4 minutes on one CPU core", n=5, test=(4, 5, 6, 7), hidden_size=128, steps=4000, learning_rate=3e-3, pairs=None,
@@ -153,8 +154,8 @@ _add("pointer-sorting-paper", "pointer:sorting", "The same with the settings of 
      d_embed=64, **_paper_pointer)
 _tours = dict(test=(5, 8, 10, 12, 15, 20, 50))
 _add("pointer-tours-10", "tours:tours", "Shortest tours of 10 cities, small enough for one CPU core, with checkpoint",
-     "6 minutes on one CPU core", checkpoint="pointer-tours-10", **_tours)
-_add("pointer-tours-10-any-form", "tours:tours", "The same with tours that start anywhere and run either way", "6 minutes on one CPU core",
+     "10 minutes on one CPU core", checkpoint="pointer-tours-10", **_tours)
+_add("pointer-tours-10-any-form", "tours:tours", "The same with tours that start anywhere and run either way", "10 minutes on one CPU core",
      form="any", checkpoint="pointer-tours-10-any-form", **_tours)
 _add("tours-10-compared", "tours:compared", "10 cities, short runs: pointer with and without mask, LSTM, LSTM + attention; tours in one form and any",
      "4 minutes on one CPU core")
@@ -185,7 +186,7 @@ _add("lstm-copy", "ntm:algorithm", "The same sequences by three layers of LSTM",
      **_COPY, model="lstm", learning_rate=1e-3)
 _add("lstm-copy-long", "ntm:algorithm", "Three layers of LSTM on four times the sequences", "8 minutes on one CPU core",
      **_COPY, model="lstm", learning_rate=1e-3, steps=4000)
-_add("ntm-copy-20", "ntm:algorithm", "Copy to length 20 with the paper's memory, tested to 120", "5 minutes on one CPU core",
+_add("ntm-copy-20", "ntm:algorithm", "Copy to length 20 with the paper's memory, tested to 120", "40 minutes on one CPU core",
      **_COPY_20, sizes={"slots": 128}, steps=1500, test_sequences=50)
 _add("lstm-copy-20", "ntm:algorithm", "The same sequences by three layers of LSTM", "10 minutes on one CPU core",
      **_COPY_20, model="lstm", learning_rate=1e-3, steps=1500, test_sequences=50)
@@ -227,7 +228,7 @@ for _task, _ff, _lstm, _alone, _tests in (
     _add(f"lstm-{_task}-paper", "ntm:algorithm", f"The paper's run of {_task}, three layers of LSTM", "3 hours on one GPU",
          **_paper, model="lstm", sizes={"hidden_size": _alone[0]}, learning_rate=_alone[1])
 _add("heads-by-number", "heads:by_number", "One to 32 heads in one width: English to French noun phrases by a Transformer of one layer",
-     "2 minutes on one CPU core")
+     "15 minutes on one CPU core")
 _add("pronoun-heads", "pronoun_heads:pronoun_heads",
      "A small Transformer that must find the antecedent of it and they: where its heads look, and what is left without each of them",
      "2 minutes on one CPU core")
@@ -254,11 +255,11 @@ _add("positions-trees", "positions:agreement", "Verbs that agree with their subj
      "1 minute on one CPU core")
 
 _add("attention-cost", "attention_cost:cost", "Time and memory of self-attention, Linformer and an RNN over the length", "1 minute on one CPU core")
-_add("linformer-compared", "linformer:compared", "Linformer beside full attention on look-ups and topics, 3 seeds", "6 minutes on one CPU core")
+_add("linformer-compared", "linformer:compared", "Linformer beside full attention on look-ups and topics, 3 seeds", "30 minutes on one CPU core")
 _add("reports-by-length", "summaries:by_length", "Summaries of long reports: full, local and memory-compressed attention, by length",
-     "6 minutes on one CPU core")
+     "60 minutes on one CPU core")
 _add("reports-by-compression", "summaries:by_compression", "The same by compression, and with a loss on all of the text",
-     "3 minutes on one CPU core")
+     "18 minutes on one CPU core")
 _add("reports-experts", "summaries:with_experts", "The five layers of Liu et al. with and without experts, with checkpoint",
      "2 minutes on one CPU core", checkpoint="reports-experts")
 
@@ -268,11 +269,13 @@ for _name, _kind, _title in (("", "snail", "SNAIL"), ("-no-attention", "no atten
     _add(f"snail-omniglot{_name}", "few_shot:few_shot", f"Small Omniglot, 5 classes of one example, small enough for one CPU core: {_title}",
          "5 minutes on one CPU core", needs="omniglot", kind=_kind, **_OMNIGLOT)
     _add(f"snail-strokes{_name}", "few_shot:few_shot", f"Letters that the book draws, 5 classes of one example: {_title}",
-         "3 minutes on one CPU core", kind=_kind, steps=1000, **({} if _name else dict(checkpoint="snail-strokes")))
+         "15 minutes on one CPU core", kind=_kind, steps=1000, **({} if _name else dict(checkpoint="snail-strokes")))
 _add("snail-omniglot-long", "few_shot:few_shot", "Small Omniglot, 5 classes of one example: SNAIL, four times as long, with checkpoint",
      "20 minutes on one CPU core", needs="omniglot", data="omniglot-small", steps=10_000, checkpoint="snail-omniglot-long")
 _add("snail-omniglot-bent", "few_shot:few_shot", "The same, with every picture of the training bent a little",
      "20 minutes on one CPU core", needs="omniglot", data="omniglot-small", steps=10_000, bend=0.15)
+_add("snail-omniglot-mirrored", "few_shot:few_shot", "The same, longer, with the classes of the training in the mirror as well",
+     "25 minutes on one CPU core", needs="omniglot", data="omniglot-small", steps=12_000, bend=0.15, mirrored=True)
 for _ways, _shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
     for _data, _where in (("omniglot", "full"), ("omniglot-small", "small")):
         _add(f"snail-{_data}-{_ways}-way-{_shots}-shot-paper", "few_shot:few_shot",
@@ -330,6 +333,12 @@ for _kind, _width in (("snail", 32), ("lstm", 64)):
         _add(f"processes-{_kind}-{_episodes}-paper", "acting:processes", f"Decision processes, {_episodes} episodes: {_label} at the size of the paper",
              "2 hours on one GPU", kind=_kind, episodes=_episodes, width={"snail": 32, "lstm": 256}[_kind], filters=32, steps=20_000, batch=512,
              learning_rate=1e-3)
+
+
+def took(name: str) -> list[float]:
+    """The minutes that each recorded run of an experiment took, the shortest first; empty when none is recorded."""
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in resources.path("results").glob(f"{name}.seed*.json")]
+    return sorted(run["seconds"] / 60 for run in runs if "seconds" in run)
 
 
 def reproduce(name: str, *, seed: int = 0, out: str | os.PathLike = "results", device: str | None = None,

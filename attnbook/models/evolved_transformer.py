@@ -35,7 +35,8 @@ class SequenceConvolution(nn.Module):
 
     def __init__(self, d_in: int, d_out: int, kernel_size: int, *, separable: bool = True, causal: bool = False) -> None:
         super().__init__()
-        self.before = check_positive("kernel_size", kernel_size) - 1 if causal else (kernel_size - 1) // 2
+        check_positive("kernel_size", kernel_size)
+        self.before = kernel_size - 1 if causal else (kernel_size - 1) // 2
         self.after = kernel_size - 1 - self.before
         self.convolution = nn.Conv1d(d_in, d_in if separable else d_out, kernel_size, groups=d_in if separable else 1, bias=not separable)
         self.pointwise = nn.Linear(d_in, d_out) if separable else nn.Identity()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec
@@ -107,6 +106,8 @@ def _call(function, arguments, keywords, seed):
 
 def _restrict(limits):
     """Limits that hold for every process from here on. Without a sandbox around it, this is all that there is."""
+    import resource  # not on Windows: attnbook.course.launch.needs_unix
+
     ask = {
         resource.RLIMIT_DATA: limits.get("memory"),
         resource.RLIMIT_FSIZE: limits.get("file"),

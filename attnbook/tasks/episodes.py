@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from .pairs import check_count, check_range, check_step
 
-__all__ = ["Classes", "EpisodeBatch", "EpisodeBatches", "bent", "draw_episodes", "with_rotations"]
+__all__ = ["Classes", "EpisodeBatch", "EpisodeBatches", "bent", "draw_episodes", "with_mirrors", "with_rotations"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,15 @@ def with_rotations(classes: Classes) -> Classes:
     turned = [classes.pictures.rot90(k, (-2, -1)) for k in range(4)]
     names = [(alphabet, name if k == 0 else f"{name} turned by {90 * k}") for k in range(4) for alphabet, name in classes.names]
     return Classes(torch.cat(turned), tuple(names))
+
+
+def with_mirrors(classes: Classes) -> Classes:
+    """Twice as many classes: each as it is, and with left and right exchanged, which counts as a class of its own.
+
+    A letter that is its own mirror image is then in two classes that look alike. The alphabet of a mirrored class is that of the class.
+    """
+    names = [(alphabet, name + after) for after in ("", " mirrored") for alphabet, name in classes.names]
+    return Classes(torch.cat([classes.pictures, classes.pictures.flip(-1)]), tuple(names))
 
 
 def draw_episodes(pictures: torch.Tensor, ways: int, shots: int, queries: int, count: int,

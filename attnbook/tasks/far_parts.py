@@ -142,7 +142,8 @@ def read_colours(pictures: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"pictures must be uint8 (N, 3, height, width), got {getattr(pictures, 'dtype', type(pictures).__name__)} "
                          f"{tuple(getattr(pictures, 'shape', ()))}")
     third = -(-pictures.shape[-1] // 3)
-    hues = torch.tensor([_hue(torch.tensor(colour, dtype=torch.float64)[:, None])[0] for colour in COLOURS], dtype=torch.float64)
+    hues = torch.tensor([_hue(torch.tensor(colour, dtype=torch.float64)[:, None])[0] for colour in COLOURS], dtype=torch.float64,
+                        device=pictures.device)
     found = []
     for side in (pictures[..., :third], pictures[..., -third:]):
         pixels = side.flatten(2).double()  # (N, 3, pixels)

@@ -129,7 +129,7 @@ def is_simple(corners: torch.Tensor) -> bool:
     meet = (sides[0] * sides[1] < 0) & (sides[2] * sides[3] < 0)
     for s, (start, end, point) in zip(sides, ((a, b, c), (a, b, d), (c, d, a), (c, d, b))):
         meet = meet | ((s == 0) & within(start, end, point))
-    i = torch.arange(m)
+    i = torch.arange(m, device=p.device)
     step = (i[None] - i[:, None]) % m
     apart = (step > 1) & (step < m - 1)
     if bool((meet & apart).any()):

@@ -127,10 +127,12 @@ def wikitext(*, max_words: int = 50, min_count: int = 3, train: str = "valid.txt
 
     A paragraph is cut behind each full stop; headings and sentences longer than ``max_words`` are left out. Words that
     the training sentences hold fewer than ``min_count`` times become <unk>, as do those that the corpus itself writes so.
-    Every 1 / ``valid_share``-th training sentence goes to validation.
+    Every 1 / ``valid_share``-th training sentence goes to validation, rounded.
 
     train, test  files of the set: "train.txt" is ten times as long as "valid.txt"
     """
+    if not 0 < valid_share <= 0.5:
+        raise ValueError(f"valid_share must be above 0, and at most 0.5, got {valid_share!r}")
     every = round(1 / valid_share)
     texts = _sentences(train, max_words)
     held, kept = texts[::every], [s for k, s in enumerate(texts) if k % every]

@@ -62,6 +62,9 @@ def generate(count: int, *, seed: int, sentences: tuple[int, int] = (4, 8), othe
             raise ValueError(f"{name} must be (least, most) with {least} <= least <= most, got {(low, high)!r}")
     if others[1] + 1 > sentences[0]:
         raise ValueError(f"sentences must leave room for one about the film and {others[1]} others, got {sentences!r}")
+    if sentences[1] - 1 - others[0] > len(FACTS):
+        raise ValueError(f"sentences must leave room for at most {len(FACTS)} facts, all different, beside one about the film and "
+                         f"{others[0]} others: at most {len(FACTS) + 1 + others[0]}, got {sentences!r}")
     generator = random.Random(seed)
     return [_document(generator, sentences, others) for _ in range(count)]
 

@@ -124,6 +124,8 @@ def _check_arguments(given: dict[str, Any]) -> None:
         raise ValueError(f"evaluate: got {given['evaluate']!r}, expected a function of the model")
     whole("steps")
     whole("seed", 0)
+    if given["seed"] >= 2**63:
+        raise ValueError(f"seed: got {given['seed']!r}, expected less than 2 ** 63")
     whole("keep_checkpoints")
     for name in ("save_every", "evaluate_every", "micro_batch"):
         if given[name] is not None:

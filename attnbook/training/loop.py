@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from . import resume, runtime
@@ -103,8 +104,15 @@ class Run:
         if total.requires_grad:
             # Sum over all processes, divided by the count of all processes: not the mean of their means.
             self.accelerator.backward(total / sums[1].to(total.dtype))
+        else:
+            self.nothing_to_scale(total)
         runtime.sum_gradients(self.accelerator, self.parameters)
         return sums
+
+    def nothing_to_scale(self, total: torch.Tensor) -> None:
+        """In fp16 the factor of the loss is made when the first loss is scaled, and a process without rows needs it as well."""
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.scale(total.detach())
 
     def backward_in_parts(self, batch) -> torch.Tensor:
         """The same gradient from `micro_batch` rows at a time. The count of all parts is known only after the last one:
@@ -114,6 +122,8 @@ class Run:
             total, count = self.forward(part)
             if total.requires_grad:
                 self.accelerator.backward(total / self.micro_batch)
+            else:
+                self.nothing_to_scale(total)
             sums += torch.stack([total.detach().to(self.wide), count.to(self.wide)])
         sums = runtime.sum_over_processes(self.accelerator, sums)
         runtime.sum_gradients(self.accelerator, self.parameters)
@@ -237,14 +247,25 @@ def settings_of(run: Run, seed: int, precision: str, clip_norm: float | None, st
 
 
 def _name(function: Any) -> str:
+    """A function, or an object that is called, by its name and what it was made with: the same in every process."""
     if isinstance(function, partial):
-        given = [*map(repr, function.args), *(f"{key}={value!r}" for key, value in sorted(function.keywords.items()))]
+        given = [*map(_told, function.args), *(f"{key}={_told(value)}" for key, value in sorted(function.keywords.items()))]
         return f"{_name(function.func)}({', '.join(given)})"
-    return getattr(function, "__qualname__", type(function).__qualname__)
+    return getattr(function, "__qualname__", None) or _told(function)
+
+
+def _told(value: Any) -> str:
+    """`repr`, or the name of the class where `repr` holds an address, which another process has not."""
+    if getattr(value, "__qualname__", None) or isinstance(value, partial):
+        return _name(value)
+    text = repr(value)
+    return type(value).__qualname__ if " at 0x" in text else text
 
 
 def _plain(value: Any) -> Any:
     """Numbers, text and nests of them, out of tensors and NumPy scalars, so that a checkpoint can hold them."""
+    if isinstance(value, np.generic):  # first: np.float64 is a float, and cannot be read from a checkpoint
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, dict):

@@ -105,7 +105,7 @@ def cider(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequen
 
 def _check_texts(hypotheses, references) -> list[list[str]]:
     """The references of each hypothesis as lists of text."""
-    _check_pairs(hypotheses, references)
+    _check_pairs(hypotheses, references, "hypotheses")
     for i, hypothesis in enumerate(hypotheses):
         if not isinstance(hypothesis, str):
             raise ValueError(f"hypotheses: number {i} is {type(hypothesis).__name__}, expected detokenised text")
@@ -118,11 +118,11 @@ def _check_texts(hypotheses, references) -> list[list[str]]:
     return several
 
 
-def _check_pairs(predictions: Sequence, references: Sequence) -> None:
-    for name, value in (("predictions", predictions), ("references", references)):
+def _check_pairs(predictions: Sequence, references: Sequence, said: str = "predictions") -> None:
+    for name, value in ((said, predictions), ("references", references)):
         if isinstance(value, str):
             raise ValueError(f"{name}: got one string, expected a list with one entry for each sentence")
     if len(predictions) != len(references):
-        raise ValueError(f"predictions: got {len(predictions)}, expected {len(references)}, as many as references")
+        raise ValueError(f"{said}: got {len(predictions)}, expected {len(references)}, as many as references")
     if len(references) == 0:
         raise ValueError("references: got an empty list, expected at least one sentence")

@@ -4,12 +4,13 @@
 
     worlds = Bandits(arms=5, pulls=10)
     learn = PolicyGradient(worlds, steps=1000)
-    fit(agent, Lives(worlds=256), learn, steps=1000)
+    fit(agent, Lives(worlds=256), learn, steps=1000, device=worlds.device)
     learn.rewards  # the mean reward of a life at each step
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import torch
@@ -187,7 +188,17 @@ class PolicyGradient:
         self.settings = dict(discount=discount, trace=trace, value_weight=value_weight)
         self.rewards: list[float] = []
 
+    def __repr__(self) -> str:
+        """What a checkpoint of `fit` compares: with other numbers it is another run."""
+        return f"{type(self).__name__}({self.worlds.length} steps, {dict(steps=self.steps, entropy=self.entropy, **self.settings)})"
+
+    def check_device(self, life: Life) -> None:
+        if life.seed.device.type != self.worlds.device.type:
+            raise ValueError(f"worlds are on {self.worlds.device}, the model learns on {life.seed.device}: give fit(device=worlds.device), "
+                             "or make the worlds where the model is")
+
     def __call__(self, agent, life: Life) -> tuple[torch.Tensor, int]:
+        self.check_device(life)
         count, weight = len(life.seed), self.entropy * max(0.0, 1 - int(life.step[0]) / self.steps)
         played = play(self.worlds, Acting(agent), seed=int(life.seed[0]), count=count)
         choices = agent(played.inputs)
@@ -215,6 +226,8 @@ class ClippedPolicyGradient(PolicyGradient):
         ValueError: for a ``reuse`` below 1; when it is called, for a batch of another size than the one that was played: it does not go
             with ``fit(micro_batch=…)``.
 
+    Warns when a run is resumed between two plays: no checkpoint holds the lives, and new ones are played.
+
     Source: Schulman et al. 2017, algorithm 1.
     """
 
@@ -223,9 +236,15 @@ class ClippedPolicyGradient(PolicyGradient):
         if isinstance(reuse, bool) or not isinstance(reuse, int) or reuse < 1:
             raise ValueError(f"reuse must be a whole number of at least 1, got {reuse!r}")
         self.reuse, self.clip, self._played = reuse, clip, None
+        self.settings.update(reuse=reuse, clip=clip)
 
     def __call__(self, agent, life: Life) -> tuple[torch.Tensor, int]:
+        self.check_device(life)
         step, count = int(life.step[0]), len(life.seed)
+        if step % self.reuse and self._played is None:
+            warnings.warn(f"update {step} goes on with lives that no checkpoint holds: new ones are played, and the run is not equal to the "
+                          f"last bit to one that was not stopped. With a save_every that is a multiple of {self.reuse} (reuse) it is",
+                          stacklevel=2)
         if step % self.reuse == 0 or self._played is None:
             self._played = self._play(agent, int(life.seed[0]), count)
         inputs, actions, before, gains, returns = self._played

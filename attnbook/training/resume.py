@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import pickle
 import re
 import shutil
 import warnings
@@ -138,7 +139,10 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise DamagedCheckpoint(f"checkpoint {path} is damaged: {_STATE} has {len(data)} bytes of {expected['bytes']}")
     if hashlib.sha256(data).hexdigest() != expected["sha256"]:
         raise DamagedCheckpoint(f"checkpoint {path} is damaged: the SHA-256 of {_STATE} is not the one written")
-    return manifest, torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    try:
+        return manifest, torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise DamagedCheckpoint(f"checkpoint {path} is damaged: {str(error).splitlines()[0]}") from error
 
 
 def _write(path: Path, data: Any) -> None:

@@ -143,8 +143,8 @@ def set_random_state(state: dict[str, Any]) -> None:
 def own_random_state(seed: int) -> Iterator[None]:
     """Seed every global generator inside the block and put the caller's states back after it."""
     before = get_random_state()
-    seed_everything(seed)
     try:
+        seed_everything(seed)
         yield
     finally:
         set_random_state(before)
@@ -185,7 +185,7 @@ def to_device(batch: Any, device: torch.device) -> Any:
     """A nested batch on `device`; to a GPU through pinned memory, so that the copy overlaps with the computation."""
     if device.type != "cuda":
         return _map(lambda tensor: tensor.to(device), batch)
-    return _map(lambda t: (t if t.is_cuda else t.pin_memory()).to(device, non_blocking=True), batch)
+    return _map(lambda t: (t if t.is_cuda else t.contiguous().pin_memory()).to(device, non_blocking=True), batch)
 
 
 def tensors_of(batch: Any) -> Iterator[torch.Tensor]:

@@ -84,7 +84,7 @@ def _factor(value: float, step: int) -> float:
         fits = False
     if not fits:
         raise ValueError(f"schedule: got {value!r} at step {step}, expected a finite number of at least 0")
-    return value
+    return float(value)  # not NumPy's: it goes into checkpoints
 
 
 def _share(name: str, value: float) -> float:

@@ -115,6 +115,21 @@ def test_a_run_says_what_it_found(kind, letters, monkeypatch, tmp_path):
     assert module.accuracy(module.named(again, letters[1], episodes=10)) == pytest.approx(found["accuracy"], abs=8)
 
 
+def test_mirrored_classes_are_learnt_from_and_not_tested_on(letters, monkeypatch):
+    monkeypatch.setattr(module, "the_data", lambda name: letters)
+    shown, drawn = [], module.EpisodeBatches
+
+    class Watched(drawn):
+        def __init__(self, classes, *given):
+            shown.append(classes)
+            super().__init__(classes, *given)
+
+    monkeypatch.setattr(module, "EpisodeBatches", Watched)
+    found = module.few_shot(kind="prototypes", ways=3, steps=2, batch_size=2, queries=2, episodes=10, mirrored=True)
+    assert found["classes"] == [16, 6] and torch.equal(shown[0].pictures[8:], letters[0].pictures.flip(-1))
+    assert found["nearest_picture"] == module.accuracy(module.nearest_picture(letters[1], 3, episodes=10))
+
+
 @pytest.mark.slow
 def test_a_short_run_learns_and_one_with_answers_mixed_up_does_not(monkeypatch):
     monkeypatch.setattr(module, "the_data", lambda name: (strokes.alphabets(1, 20, 12, seed=0), strokes.alphabets(1, 20, 12, seed=1)))

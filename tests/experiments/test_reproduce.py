@@ -2,15 +2,17 @@ import ast
 import importlib
 import inspect
 import json
+import re
 import shlex
 
 import pytest
 from click.testing import CliRunner
 
+from attnbook import resources
 from attnbook.cli import main
 from attnbook.experiments import EXPERIMENTS, Experiment, attention_cost, reproduce, score_cost
 from attnbook.experiments.length import EDGES, curve_of, make_model
-from attnbook.experiments.registry import _check_types
+from attnbook.experiments.registry import _check_types, took
 from attnbook.tasks import make_task
 
 TINY = {"train_pairs": 200, "test_pairs": 200, "steps": 3, "d_embed": 8, "hidden_size": 8, "batch_size": 8}
@@ -116,7 +118,11 @@ def test_the_command_line_reproduces_and_names_mistakes(tmp_path):
     (tmp_path / "file").touch()
     result = run(main, ["reproduce", "length-seq2seq", "--out", str(tmp_path / "file" / "x")])
     assert result.exit_code != 0 and result.output.startswith("Error: ")
-    assert "length-bahdanau" in run(main, ["experiments"]).output
+    listed = run(main, ["experiments"]).output
+    assert "length-bahdanau" in listed
+    seconds = [json.loads(resources.text(f"results/far-parts-none.seed{seed}.json"))["seconds"] for seed in range(3)]
+    assert took("far-parts-none") == sorted(s / 60 for s in seconds)
+    assert re.search(rf"^far-parts-none .* about 3 minutes on one CPU core · took {min(seconds) / 60:.0f} to {max(seconds) / 60:.0f} min$", listed, re.MULTILINE)
 
 
 @pytest.mark.parametrize("gpu", [False, True])
@@ -138,8 +144,6 @@ def test_the_recorded_device_is_the_one_that_it_ran_on(tmp_path, monkeypatch, gp
 
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_recorded_results_are_of_their_experiment(name):
-    from attnbook import resources
-
     for seed in range(3):
         try:
             path = resources.path(f"results/{name}.seed{seed}.json")

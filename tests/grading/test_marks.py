@@ -151,6 +151,8 @@ USES = {
                  ["from attnbook import padding_mask", "class Mine:\n    def mask(self, *given):\n        return [padding_mask(*given) for given in [given]]"]),
     "put into a module": ("def left_padded_mask(lengths, n):\n    return torch.mine(lengths, n)", ["import torch, attnbook\ntorch.mine = attnbook.padding_mask"]),
     "global": ("def left_padded_mask(lengths, n):\n    global padding_mask\n    return padding_mask(lengths, n)", ["from attnbook import padding_mask"]),
+    "below a wrapped remainder": ("def left_padded_mask(lengths, n):\n    return mine(lengths, n)",
+                                  ["%matplotlib inline\nn = (7\n% 4)\nfrom attnbook import padding_mask as mine\n!pip install 'x"]),
     "hidden": ("def left_padded_mask(lengths, n):\n    return __import__('attnbook').padding_mask(lengths, n)", []),
 }
 
@@ -226,6 +228,7 @@ LARGE = {
     "names": ", ".join(f"x{n}" for n in range(3000)) + " = y\ny = [" + ", ".join(f"x{n}" for n in range(3000)) + "]",
     "dots": "\n".join(["x" + ".a" * 300] * 300),
     "lines": "\n" * 100_000,
+    "lines of IPython's": "x = (\n" + "1,\n" * 60_000 + ")\n" + "%time x\n" * 60,
     "too much": "x = [" + "1," * 10**7 + "]",
 }
 

@@ -285,6 +285,15 @@ def test_without_a_sandbox_nothing_runs(monkeypatch, tmp_path):
         choose()
 
 
+def test_on_windows_it_says_what_to_do(monkeypatch):
+    from attnbook.course.own import check_own
+
+    for call in (lambda: choose(trust=True), choose, lambda: check_own("my.ipynb")):
+        with monkeypatch.context() as patch, pytest.raises(NoSandbox, match="judge notebooks on Linux and macOS; on Windows run them in WSL"):
+            patch.setattr(launch.os, "name", "nt")
+            call()
+
+
 def test_trust_runs_it_beside_us():
     with Inside("none") as made:
         assert made.value("1 + 1") == 2

@@ -69,6 +69,29 @@ def test_a_fault_is_seen():
     assert unused("import os, sys\nfrom a import b as c\nimport here  # noqa: to see whether it is\nprint(sys)") == ["os", "c"]
 
 
+UNIX = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios"}
+
+
+def unix_only(tree: ast.Module) -> set[str]:
+    """Modules that Windows does not have, imported where the file is imported."""
+    found, queue = set(), list(tree.body)
+    while queue:
+        node = queue.pop()
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names} & UNIX
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found |= {node.module.partition(".")[0]} & UNIX
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            queue += ast.iter_child_nodes(node)
+    return found
+
+
+def test_every_module_can_be_imported_on_windows():
+    found = {str(path): names for path in sorted((ROOT / "attnbook").rglob("*.py")) if (names := unix_only(ast.parse(path.read_text(encoding="utf-8"))))}
+    assert not found
+    assert unix_only(ast.parse("try:\n    import pwd, os\nexcept ImportError:\n    from fcntl import flock\ndef f():\n    import grp")) == {"pwd", "fcntl"}
+
+
 def test_nothing_is_imported_for_nothing():
     found = {}
     for folder in ("attnbook", "tests", "tools", "benchmarks"):

@@ -130,6 +130,14 @@ def test_colab_s_versions_are_enough():
             assert requirement.specifier.contains(COLAB[requirement.name]), requirement
 
 
+def test_notebooks_install_what_colab_lacks():
+    """Of the extras, Colab's image of August 2026 has tokenizers and gymnasium, and neither sacrebleu nor pycocoevalcap."""
+    lacking = {"sacrebleu": r"from attnbook\.training import [^\n]*\bbleu\b", "pycocoevalcap": r"\bcider\b *\("}
+    found = {name: [p for p in (ROOT / "chapters").rglob("*.md") if re.search(use, p.read_text(encoding="utf-8"))] for name, use in lacking.items()}
+    assert [p.stem for p in found["sacrebleu"]] == ["translation"]
+    assert [p for name, paths in found.items() for p in paths if f"%pip install -q {name}" not in p.read_text(encoding="utf-8")] == []
+
+
 def test_the_lock_answers_every_requirement():
     """Each package of pyproject.toml stands in the lock, at a version that its bound allows."""
     lock = dict(line.split("==") for line in (ROOT / "requirements" / "ci-lock.txt").read_text().splitlines() if "==" in line and line[0] != "#")

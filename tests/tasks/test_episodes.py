@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnbook.tasks import episodes, omniglot, strokes
-from attnbook.tasks.episodes import Classes, EpisodeBatches, bent, draw_episodes, with_rotations
+from attnbook.tasks.episodes import Classes, EpisodeBatches, bent, draw_episodes, with_mirrors, with_rotations
 
 real = pytest.mark.skipif(not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set")
 
@@ -180,6 +180,16 @@ def test_turned_classes_are_classes_of_their_own():
     for k in range(4):
         for c in range(2):
             assert np.array_equal(found.pictures[2 * k + c, 0].numpy(), np.rot90(pictures[c, 0].numpy(), k))
+
+
+def test_mirrored_classes_are_classes_of_their_own():
+    pictures = torch.arange(2 * 3 * 9, dtype=torch.uint8).view(2, 3, 3, 3)
+    found = with_mirrors(Classes(pictures, (("a", "x"), ("b", "y"))))
+    assert found.names == (("a", "x"), ("b", "y"), ("a", "x mirrored"), ("b", "y mirrored"))
+    assert torch.equal(found.pictures[:2], pictures)
+    for c in range(2):
+        for one, mirrored in zip(pictures[c].numpy(), found.pictures[2 + c].numpy(), strict=True):
+            assert np.array_equal(mirrored, np.fliplr(one))
 
 
 # Letters that the book draws

@@ -101,6 +101,9 @@ def test_wikitext_is_cut_into_sentences_with_a_vocabulary_of_the_training_part(r
                  "The is not far .", "The house is here .", "The house is not here ."]
     short = [tuple(s.split()) for s in sentences if len(s.split()) <= 8]
     assert [p.source for p in task.valid] == short[::4]
+    for share in (0, 0.8, 1.0):
+        with pytest.raises(ValueError, match=f"valid_share must be above 0, and at most 0.5, got {share}"):
+            language.wikitext(valid_share=share)
     assert [p.source for p in task.train] == [s for k, s in enumerate(short) if k % 4]
     assert len(task.test) == len(short) == 6 and task.attribution == "by the makers of wikitext-2"
     assert {"is", "."} <= set(task.source_vocab.tokens) and "stop" not in task.source_vocab

@@ -106,6 +106,7 @@ def test_batches_show_each_document_once_an_epoch_bucketed_or_not():
     (lambda: reviews.generate(-1, seed=0), "count must be a whole number >= 0, got -1"),
     (lambda: reviews.generate(1, seed=0, others=(3, 2)), "others must be .least, most."),
     (lambda: reviews.generate(1, seed=0, sentences=(3, 5), others=(1, 3)), "sentences must leave room"),
+    (lambda: reviews.generate(1, seed=0, sentences=(4, 15), others=(1, 3)), r"sentences .* at most 12 facts, .* at most 14, got \(4, 15\)"),
     (lambda: reviews.collate_documents([], Vocabulary([])), "at least one document, got none"),
     (lambda: reviews.DocumentBatches(reviews.generate(1, seed=0), Vocabulary([], "unk"), 0), "batch_size must be"),
 ])

@@ -139,6 +139,13 @@ def test_two_opt_never_lengthens_and_ends_where_no_exchange_helps():
     assert torch.equal(tours.two_opt(matrix, after), after)
 
 
+def test_two_opt_ends_in_float32_too():
+    points = rand(20, 10, 2, seed=6).float()
+    matrix = torch.cdist(points, points)
+    start = torch.arange(10).expand(20, 10)
+    assert torch.equal(tours.two_opt(matrix, start), tours.two_opt(matrix.double(), start))
+
+
 def test_the_best_of_several_is_no_longer_than_any_and_near_the_optimum():
     matrix = tours.distances(rand(40, 10, 2))
     lengths = {name: tours.tour_length(matrix, walk) for name, walk in {

@@ -286,6 +286,7 @@ def test_losses_of_the_wrong_kind(loss, message):
         ({"steps": 0}, "steps: got 0"),
         ({"steps": 2.0}, "steps: got 2.0"),
         ({"seed": -1}, "seed: got -1"),
+        ({"seed": 2**64}, "seed: got 18446744073709551616, expected less than"),
         ({"learning_rate": 0}, "learning_rate: got 0"),
         ({"learning_rate": float("nan")}, "learning_rate: got nan"),
         ({"clip_norm": 0}, "clip_norm: got 0"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from training_doubles import CopyBatches, make_model
 
-from attnbook.training import beam_search, fit, greedy, token_loss
+from attnbook.training import beam_search, fit, greedy, runtime, token_loss
 
 pytestmark = pytest.mark.gpu
 
@@ -106,3 +106,8 @@ def test_the_callers_random_numbers_on_the_gpu_go_on():
     torch.manual_seed(5)
     fit(make_model(dropout=0.5), CopyBatches(), token_loss, steps=2)
     assert torch.equal(torch.rand(3, device="cuda"), expected)
+
+
+def test_a_batch_with_one_row_for_all_is_copied_to_the_gpu():
+    row = torch.arange(4).expand(3, 4)
+    assert torch.equal(runtime.to_device({"row": row}, torch.device("cuda"))["row"].cpu(), row)

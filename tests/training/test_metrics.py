@@ -29,6 +29,13 @@ def test_edit_distance():
     assert token_error_rate(["kitten", "a"], ["sitting", "b"]) == pytest.approx(4 / 8)
 
 
+def test_texts_that_do_not_pair_are_named_as_the_caller_does():
+    with pytest.raises(ValueError, match="hypotheses: got 1, expected 2, as many as references"):
+        bleu(["a"], ["b", "c"])
+    with pytest.raises(ValueError, match="hypotheses: got one string"):
+        bleu("a", ["b"])
+
+
 @pytest.mark.parametrize("metric", [exact_match, token_accuracy, token_error_rate])
 def test_bad_lists(metric):
     with pytest.raises(ValueError, match="predictions: got 1, expected 2"):

@@ -369,7 +369,7 @@ def test_a_batch_of_lives_serves_several_updates():
     torch.manual_seed(0)
     model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
     learn = ClippedPolicyGradient(worlds, steps=7, reuse=3)
-    fit(model, Lives(6), learn, steps=7, learning_rate=1e-3, progress=False)
+    fit(model, Lives(6), learn, steps=7, learning_rate=1e-3, progress=False, device="cpu")
     assert len(learn.rewards) == 3, "at the updates 0, 3 and 6"
     inputs, _, _, gains, _ = learn._played
     assert inputs.shape[:2] == gains.shape == (6, 4) and abs(float(gains.mean())) < 1e-6 and float(gains.std()) == pytest.approx(1, abs=1e-5)
@@ -377,6 +377,50 @@ def test_a_batch_of_lives_serves_several_updates():
         learn(model, type(Lives(3).batch(1))(*(part[:3] for part in Lives(6).batch(1))))
     with pytest.raises(ValueError, match="reuse must be a whole number"):
         ClippedPolicyGradient(worlds, steps=7, reuse=0)
+
+
+def test_a_run_that_is_resumed_between_two_plays_says_that_it_is_another(tmp_path):
+    worlds = Bandits(2, 4)
+
+    def run(steps, **options):
+        torch.manual_seed(0)
+        learn = ClippedPolicyGradient(worlds, steps=8, **{"reuse": 2, **options})
+        model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
+        fit(model, Lives(6), learn, steps=steps, learning_rate=1e-3, progress=False, device="cpu", checkpoint_dir=tmp_path, save_every=1)
+        return torch.cat([p.flatten() for p in model.parameters()])
+
+    run(4)
+    with pytest.raises(ValueError, match="'reuse': 2.* in the checkpoint, .*'reuse': 3.* in this call"):
+        run(5, reuse=3)
+    run(5)
+    with pytest.warns(UserWarning, match=r"update 5 goes on with lives that no checkpoint holds.*multiple of 2 \(reuse\)"):
+        parts = run(8)
+    assert not torch.equal(parts, whole_run(worlds))
+
+
+def test_a_run_that_is_resumed_at_a_play_is_the_same(tmp_path):
+    worlds = Bandits(2, 4)
+    torch.manual_seed(0)
+    model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
+    options = dict(learning_rate=1e-3, progress=False, device="cpu", checkpoint_dir=tmp_path, save_every=2)
+    fit(model, Lives(6), ClippedPolicyGradient(worlds, steps=8, reuse=2), steps=4, **options)
+    fit(model, Lives(6), ClippedPolicyGradient(worlds, steps=8, reuse=2), steps=8, **options)
+    assert torch.equal(torch.cat([p.flatten() for p in model.parameters()]), whole_run(worlds))
+
+
+def whole_run(worlds):
+    torch.manual_seed(0)
+    model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
+    fit(model, Lives(6), ClippedPolicyGradient(worlds, steps=8, reuse=2), steps=8, learning_rate=1e-3, progress=False, device="cpu")
+    return torch.cat([p.flatten() for p in model.parameters()])
+
+
+def test_worlds_on_another_device_are_named():
+    worlds = Bandits(2, 4)
+    model, life = LSTMAgent(worlds.d_input, 2, 8, 4.0), Lives(3).batch(0)
+    for learn in (PolicyGradient(worlds, steps=3), ClippedPolicyGradient(worlds, steps=3)):
+        with pytest.raises(ValueError, match=r"worlds are on cpu, the model learns on meta: give fit\(device=worlds.device\)"):
+            learn(model, life._replace(seed=life.seed.to("meta")))
 
 
 @pytest.mark.parametrize(("blind", "least", "most"), [(False, 5.8, 6.1), (True, 4.8, 5.3)])
@@ -395,6 +439,6 @@ def test_it_learns_and_a_twin_that_never_sees_its_rewards_does_not(blind, least,
     torch.manual_seed(0)
     model = Agent(worlds.d_input, 2, 16, 10.0)
     learn = ClippedPolicyGradient(worlds, steps=200, reuse=2, entropy=0.02, discount=0.9, trace=0.9, value_weight=0.05)
-    fit(model, Lives(128), learn, steps=200, learning_rate=1e-2, progress=False)
+    fit(model, Lives(128), learn, steps=200, learning_rate=1e-2, progress=False, device="cpu")
     earned = play(worlds, Acting(model, greedy=True), seed=9, count=4000, keep_inputs=False).rewards.sum(1).mean()
     assert least < float(earned) < most

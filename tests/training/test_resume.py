@@ -1,6 +1,7 @@
 """Checkpoints: a run that was killed ends where one that was never stopped does, to the last bit."""
 
 import errno
+import hashlib
 import json
 import os
 import signal
@@ -10,11 +11,12 @@ import warnings
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from training_doubles import CopyBatches, make_model
 
-from attnbook.training import fit, resume, token_loss
+from attnbook.training import fit, loop, resume, token_loss
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +24,7 @@ def quiet(monkeypatch):
     monkeypatch.setenv("ATTNBOOK_PROGRESS", "0")
 
 
+KILL = getattr(signal, "SIGKILL", 9)  # on Windows os.kill ends the process with this number
 OPTIONS = {"learning_rate": 0.01, "schedule": "cosine", "clip_norm": 0.5, "seed": 3}
 
 
@@ -56,7 +59,7 @@ class Killed(CopyBatches):
 
     def batch(self, step):
         if step == 11:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), KILL)
         return super().batch(step)
 
 
@@ -72,7 +75,7 @@ def test_resume_after_kill_9_is_exact(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "killed")], env=environment, capture_output=True, timeout=300
     )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert done.returncode in (-KILL, KILL), done.stderr.decode()
     assert names(tmp_path / "killed") == ["step_000004", "step_000008"]
     resumed = train(tmp_path / "killed")
     assert resumed[1].resumed_from == 8
@@ -237,6 +240,61 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, message):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert train(tmp_path / "run")[1].resumed_from == 12  # written anew, whole
+
+
+def test_a_state_that_cannot_be_read_is_damaged_too(tmp_path):
+    train(tmp_path)
+    path = tmp_path / "step_000012"
+    state = b"not a state"
+    (path / "state.pt").write_bytes(state)
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["files"]["state.pt"] = {"bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()}
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.warns(UserWarning, match="step_000012 is damaged: .*an earlier checkpoint is tried"):
+        assert train(tmp_path)[1].resumed_from == 8
+
+
+def test_numbers_of_numpy_do_not_spoil_a_checkpoint(tmp_path):
+    options = dict(evaluate=lambda model: {"mean": np.mean([1.0, 2.0]), "all": [np.float32(0.5), np.int64(3)]}, schedule=lambda k: np.sqrt(1 / (k + 1)))
+    whole = train(tmp_path / "whole", **options)
+    train(tmp_path / "run", steps=8, **options)
+    resumed = train(tmp_path / "run", **options)
+    assert resumed[1].resumed_from == 8 and resumed[1].evaluations[-1][1] == {"mean": 1.5, "all": [0.5, 3]}
+    assert [type(value) for value in (resumed[1].evaluations[-1][1]["mean"], *resumed[1].evaluations[-1][1]["all"])] == [float, float, int]
+    for (name, a), b in zip(whole[0].state_dict().items(), resumed[0].state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+
+
+class Penalised:
+    """A loss with a number of its own; `repr` of it holds an address."""
+
+    def __call__(self, model, batch, penalty):
+        total, count = token_loss(model, batch)
+        return total + penalty(model), count
+
+
+def small(model):
+    return 0.0 * model.readout.weight.sum()
+
+
+class Told(Penalised):
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __repr__(self):
+        return f"Told({self.weight})"
+
+    def __call__(self, model, batch):
+        return super().__call__(model, batch, small)
+
+
+def test_a_loss_has_the_same_name_in_every_process(tmp_path):
+    assert loop._name(partial(Penalised(), penalty=small)) == "Penalised(penalty=small)"
+    assert loop._name(partial(token_loss, Penalised(), label_smoothing=0.1)) == "token_loss(Penalised, label_smoothing=0.1)"
+    train(tmp_path, loss=Told(1), steps=4, schedule=None)
+    assert train(tmp_path, loss=Told(1), steps=8, schedule=None)[1].resumed_from == 4
+    with pytest.raises(ValueError, match=r"loss: 'Told\(1\)' in the checkpoint, 'Told\(2\)' in this call"):
+        train(tmp_path, loss=Told(2), steps=12, schedule=None)
 
 
 def test_when_all_are_damaged(tmp_path):
