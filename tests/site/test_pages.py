@@ -9,6 +9,8 @@ pytestmark = [pytest.mark.site, pytest.mark.slow]
 
 SHOTS = ROOT / "build" / "screenshots"
 SIZES = {"desktop": (1400, 1000), "phone": (390, 844)}
+SHOWN = {("desktop", "light"), ("phone", "dark")}
+"""What is kept for a person to look at. The pages are long: a picture of one takes as long as all that is judged."""
 
 
 @pytest.mark.parametrize("name", toc_files())
@@ -23,7 +25,8 @@ def test_page_loads_renders_and_fits(browser, url, name):
                 page.wait_for_timeout(150)
                 seen = page.evaluate(JUDGE)
                 assert seen["overflow"] <= 1, f"{name} is {seen['overflow']} px wider than a {size}"
-                page.screenshot(path=SHOTS / f"{name.replace('/', '__')}.{size}.{scheme}.png", full_page=True)
+                if (size, scheme) in SHOWN:
+                    page.screenshot(path=SHOTS / f"{name.replace('/', '__')}.{size}.{scheme}.png", full_page=True)
             assert not look.faults(), "\n".join(look.faults())
         assert seen["theme"] == scheme
         assert seen["rendered"] >= seen["maths"] and not seen["broken"], f"{seen['maths']} equations, {seen['rendered']} set"
@@ -33,14 +36,10 @@ def test_page_loads_renders_and_fits(browser, url, name):
 
 
 def test_equations_are_there_and_numbered(browser, url):
-    """The book has equations on more than one page, and a labelled one shows its number."""
-    total = 0
+    """A labelled equation shows its number."""
     with Look(browser) as look:
-        for name in toc_files():
-            page = look.open(f"{url}/{name}.html")
-            total += page.evaluate(JUDGE)["rendered"]
-        numbered = page.goto(f"{url}/chapters/02_bahdanau/alignment_model.html") and page.locator(".eqno").count()
-    assert total >= 20 and numbered >= 1
+        page = look.open(f"{url}/chapters/02_bahdanau/alignment_model.html")
+        assert page.evaluate(JUDGE)["rendered"] >= 20 and page.locator("article .eqno").count() >= 1
 
 
 def test_search_finds_alignment(browser, url):
