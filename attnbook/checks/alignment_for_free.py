@@ -10,7 +10,8 @@ from .trial import array
 def hard_alignment(answer, trial):
     for _ in range(2):
         m, n = trial.integers(6, 8), trial.integers(6, 9)
-        rows, columns = trial.integers(3, 6), trial.integers(3, 6)
+        rows, columns = trial.order(3)[:2]  # not the same number
+        rows, columns = rows + 3, columns + 3
         weights = trial.weights(m, n)
         weights[:, columns + trial.integers(0, n - columns)] += 1.0  # the padding would win
         weights = weights / weights.sum(-1, keepdim=True)
@@ -22,6 +23,7 @@ def hard_alignment(answer, trial):
             "padding is pointed at: look at the first source_length columns only": a[:rows].argmax(-1).tolist(),
             "padded target words are aligned too: expected target_length entries": a[:, :columns].argmax(-1).tolist(),
             "neither length is used: padding is aligned with padding": a.argmax(-1).tolist(),
+            "the lengths have changed places: the rows are target words, the columns source words": a[:columns, :rows].argmax(-1).tolist(),
             "positions are counted from 1: expected from 0": [i + 1 for i in expected],
             "for each source word the best target word is taken: expected a source position for each target word": inside.argmax(
                 0

@@ -1,5 +1,6 @@
 """Checks of the section beyond the bottleneck: a test that attention reads a set, and accuracy by source length."""
 
+import numpy as np
 import torch
 
 from .registry import exercise
@@ -39,9 +40,14 @@ def _one_of_each(trial, d):
         ("attention whose scores grow with the position", lambda h, mask: attend(h, mask, 0.4 * ramp[: h.shape[-2]]), False),
         ("attention whose last digits change with the order", rounded, True),
         ("a mean over all states", lambda h, mask: h.mean(-2), True),
+        ("attention whose scores fall with the distance from the middle", lambda h, mask: attend(h, mask, -0.6 * _from_middle(h.shape[-2])), False),
         ("the last state", last, False),
         ("weights by position alone", stretched, False),
     ]
+
+
+def _from_middle(n):
+    return (torch.arange(n) - (n - 1) / 2).abs()
 
 
 def _translations(trial):
@@ -106,6 +112,9 @@ def accuracy_by_length(answer, trial):
         trial.fail(f"the result is {a(got)}, expected a list with one accuracy a bin")
     if len(got) != len(edges) - 1:
         trial.fail(f"the result has {len(got)} entries, expected {len(edges) - 1}: {len(edges)} edges bound {len(edges) - 1} bins")
+    for i, (entry, wanted) in enumerate(zip(got, right)):
+        if wanted is None and type(entry) in (float, np.float64, np.float32, torch.Tensor) and entry != entry:
+            trial.fail(f"accuracy[{i}] is NaN: no source has a length in [{edges[i]}, {edges[i + 1]}), expected None")
     values = [None if entry is None else trial.number(entry, f"accuracy[{i}]") for i, entry in enumerate(got)]
     for i, value in enumerate(values):
         if value is None and right[i] is not None:
@@ -149,9 +158,18 @@ def reads_a_set(answer, trial):
         if len(seen) < 2:
             trial.fail("attention is called once: there is nothing to compare its context with")
         if expected and not got:
-            kept = all(torch.equal(m, mask) for _, m in seen)
-            if kept:
-                trial.fail(f"your test says that {name} does not read a set, but it does: the mask must be shuffled with the states")
-            trial.fail(f"your test says that {name} does not read a set, but it does: compare up to rounding, with torch.allclose")
+            said = f"your test says that {name} does not read a set, but it does"
+            if all(torch.equal(m, mask) for _, m in seen):
+                trial.fail(f"{said}: the mask must be shuffled with the states")
+            if any(_rows(h, m) != _rows(states, mask) for h, m in seen):
+                trial.fail(f"{said}: states and mask have to be shuffled together, in one order, along the words (dim 1)")
+            trial.fail(f"{said}: compare up to rounding, with torch.allclose(…, atol=1e-4); its own tolerance is too small near 0")
         if got and not expected:
             trial.fail(f"your test says that {name} reads a set, but its context changes with the order")
+
+
+def _rows(states, mask):
+    """For each row of the batch its words, each with its place in the mask, in an order of their own."""
+    if states.dim() != 3 or states.shape[:2] != mask.shape:
+        return None
+    return [sorted((*h, m) for h, m in zip(*row)) for row in zip(states.tolist(), mask.tolist())]

@@ -176,7 +176,7 @@ def _delays(written, read, beyond=False):
 def best_predictor(answer, trial):
     for n, length in ((3, 40), (1, 12), (4, 3)):
         row = trial.integers(0, 2, length)
-        got = trial.tensor(trial.call(answer, row, n), "probabilities", (length,),
+        got = trial.floats(trial.call(answer, row, n), "probabilities", (length,),
                            nan="with nothing counted yet N1 / (N0 + N1) is 0/0: the prior adds ½ to each count")
         b = row.tolist()
         told = _predict(b, n)
@@ -234,16 +234,16 @@ def program(answer, trial):
             out = []
             for head, parts in (("read", read), ("write", write)):
                 gate = trial.number(parts[0], f"the gate of the {head} head")
-                kernel = array(trial.tensor(parts[1], f"the shift of the {head} head", (3,), mention="for the moves −1, 0, +1"))
+                kernel = array(trial.floats(parts[1], f"the shift of the {head} head", (3,), mention="for the moves −1, 0, +1"))
                 if not 0 <= gate <= 1:
                     trial.fail(f"the gate of the {head} head is {gate:g}, expected a number from 0 to 1")
                 if kernel.min() < 0 or abs(kernel.sum() - 1) > 1e-5:
                     trial.fail(f"the shift of the {head} head is no distribution: it adds up to {kernel.sum():g}, expected 1")
                 out.append([gate, kernel])
-            erase = array(trial.tensor(write[2], "erase", (bits,), mention="one entry a column of the memory"))
+            erase = array(trial.floats(write[2], "erase", (bits,), mention="one entry a column of the memory"))
             if erase.min() < 0 or erase.max() > 1:
                 trial.fail("erase has to lie between 0 and 1")
-            return out[0], [*out[1], erase, array(trial.tensor(write[3], "add", (bits,), mention="one entry a column of the memory"))]
+            return out[0], [*out[1], erase, array(trial.floats(write[3], "add", (bits,), mention="one entry a column of the memory"))]
 
         given, garbage = array(vectors), array(memory)
         said = _machine(reader, given, garbage)

@@ -17,7 +17,7 @@ def _scripted_model(trial, script, size):
     noise = trial.normal(len(script) + 12, size)
 
     def step(token, state):
-        if type(token) is torch.Tensor:
+        if type(token) is torch.Tensor or type(token) in (np.int64, np.int32):
             token = int(token)
         if type(token) is not int or not isinstance(state, tuple):
             given = f"{a(token)} and {a(state)}"

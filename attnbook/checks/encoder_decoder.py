@@ -60,6 +60,9 @@ def teacher_forcing(answer, trial):
                 "target_in is padded at the left: the row begins with BOS, pad comes after the last token": _padded_left(
                     [[bos, *y] for y in targets], width, pad
                 ),
+                "target_in holds EOS in the shorter rows: to cut off the last column takes it from the longest row alone": _padded(
+                    [[bos, *y, eos] for y in targets], width + 1, pad
+                )[:, :-1],
                 "target_in does not begin with BOS": _padded([[*y] for y in targets], width, pad),
             },
         )

@@ -7,8 +7,6 @@ from .registry import exercise
 from .slopes import check_slopes
 from .trial import array, softmax
 
-EIGHT, NINE = np.float32(0.8), np.float32(0.9)
-
 
 @exercise("06.hide_words", title="Hide some words", difficulty=2, minutes=15)
 def hide_words(answer, trial):
@@ -17,15 +15,14 @@ def hide_words(answer, trial):
         lengths = torch.cat([torch.tensor([n]), trial.integers(n // 2, n, rows - 1)]) if rows > 1 else torch.tensor([n])
         tokens = trial.integers(4, 90, rows, n).masked_fill(torch.arange(n) >= lengths[:, None], 0)
         chosen = torch.rand(rows, n, generator=trial.generator) < 0.5
-        kind, other = torch.rand(rows, n, generator=trial.generator), trial.integers(4, 90, rows, n)
+        kind, other = torch.rand(rows, n, generator=trial.generator, dtype=torch.float64), trial.integers(4, 90, rows, n)
         if rows > 1:
             chosen[1:, -1] = True  # padding is chosen, too
         else:
-            kind[0, :2], chosen[0, :2] = torch.tensor([0.8, 0.9]), True  # on the borders
+            kind[0, :2], chosen[0, :2] = torch.tensor([0.8, 0.9], dtype=torch.float64), True  # on the borders
         read, target = trial.parts(trial.call(answer, tokens, chosen, kind, other, mask), ("read", "target"))
         read, target = (trial.tensor(part, name, (rows, n), dtype=torch.long) for part, name in ((read, "read"), (target, "target")))
-        t, c, o = (array(x) for x in (tokens, chosen, other))
-        k = array(kind).astype(np.float32)  # as the answer compares them
+        t, c, k, o = (array(x) for x in (tokens, chosen, kind, other))
         asked = c & (t != 0)
         right = np.where(asked, t, 0)
         if trial.same(read, right) and not trial.same(target, right):
@@ -34,7 +31,7 @@ def hide_words(answer, trial):
             "target: words that were chosen and stay as they are are missing: every chosen word is asked for": np.where(_read(t, asked, k, o, mask) != t, t, 0),
             "target: it holds every word; words that are not chosen are not asked for, and get 0": t,
             "target: what is masked is asked for, but words that were chosen and replaced otherwise, or left, are asked for too":
-                np.where(asked & (k < EIGHT), t, 0),
+                np.where(asked & (k < 0.8), t, 0),
             "target: it holds the words as the model reads them: expected the words that were there": np.where(asked, _read(t, asked, k, o, mask), 0),
             "target: chosen and not chosen are exchanged": np.where(c | (t == 0), 0, t),
             "target: it is 1 where a word is asked for: expected the word": asked.astype(t.dtype),
@@ -46,19 +43,19 @@ def hide_words(answer, trial):
             "read: every chosen word is masked: only those with kind below 0.8": np.where(asked, mask, t),
             "read: words that are not chosen are replaced": _read(t, t != 0, k, o, mask),
             "read: 0.8 and 0.9 are shares of all: below 0.8 masked, from 0.8 to 0.9 another word, from 0.9 on the word itself":
-                np.where(asked & (k < EIGHT), mask, np.where(asked & (k >= NINE), o, t)),
-            "read: from 0.8 on all are replaced by another word: from 0.9 on the word stays": np.where(asked & (k < EIGHT), mask, np.where(asked, o, t)),
-            "read: below 0.8 there is another word, too: the second replacement overwrites the mask": np.where(asked & (k < NINE), o, t),
+                np.where(asked & (k < 0.8), mask, np.where(asked & (k >= 0.9), o, t)),
+            "read: from 0.8 on all are replaced by another word: from 0.9 on the word stays": np.where(asked & (k < 0.8), mask, np.where(asked, o, t)),
+            "read: below 0.8 there is another word, too: the second replacement overwrites the mask": np.where(asked & (k < 0.9), o, t),
             "read: below 0.8 there is another word, and the mask above: it is the other way round":
-                np.where(asked & (k < EIGHT), o, np.where(asked & (k < NINE), mask, t)),
+                np.where(asked & (k < 0.8), o, np.where(asked & (k < 0.9), mask, t)),
             "read: the borders are off: 0.8 is not below 0.8, and 0.9 not below 0.9":
-                np.where(asked & (k <= EIGHT), mask, np.where(asked & (k <= NINE), o, t)),
+                np.where(asked & (k <= 0.8), mask, np.where(asked & (k <= 0.9), o, t)),
             "read: chosen and not chosen are exchanged": _read(t, ~c & (t != 0), k, o, mask),
         })
 
 
 def _read(tokens, asked, kind, other, mask):
-    return np.where(asked & (kind < EIGHT), mask, np.where(asked & (kind < NINE), other, tokens))
+    return np.where(asked & (kind < 0.8), mask, np.where(asked & (kind < 0.9), other, tokens))
 
 
 @exercise("06.next_word_loss", title="The loss of the next word", difficulty=2, minutes=15)

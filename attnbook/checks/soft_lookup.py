@@ -121,9 +121,10 @@ def masked_softmax(answer, trial):
             trial.fail(message)
         trial.close(got, softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
 
-    large = trial.call(answer, 3e4 * scores, mask)
+    lifted = 3e4 * scores
+    large = trial.call(answer, lifted, mask)
     nan = "exp overflows for large scores: subtract the largest score of a row first"
-    trial.close(trial.tensor(large, "weights", (2, m, n), nan=nan), softmax(np.where(allowed, 3e4 * s, -np.inf)), "weights")
+    trial.close(trial.tensor(large, "weights", (2, m, n), nan=nan), softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
 
     mask[0, 1] = False
     nan = "in a row with nothing to attend to all weights are 0"

@@ -10,6 +10,9 @@ from ..sandbox.guarded import guarded
 from .verdict import Mistake
 
 
+_NUMPY = (np.float64, np.float32, np.int64, np.int32)
+
+
 def array(tensor):
     """The numbers of a tensor as a NumPy array, float64 if they are floats: what the oracles compute with."""
     tensor = torch.Tensor.detach(tensor)
@@ -107,6 +110,12 @@ class Trial:
             self.fail(f"{_entry(name, bad)} is {_number(value[bad])}" + (f": {nan}" if nan else ", a finite number was expected"))
         return value
 
+    def floats(self, value, name, shape, **said):
+        """The same for floats of either precision, and for whole numbers in their place; float32."""
+        if type(value) is torch.Tensor and value.dtype in (torch.int32, torch.int64, torch.float64):
+            value = value.detach().float()
+        return self.tensor(value, name, shape, **said)
+
     def _dense(self, value, name):
         """The tensor, after it is seen to hold numbers that can be looked at."""
         if value.layout != torch.strided or value.device.type == "meta":
@@ -114,11 +123,11 @@ class Trial:
         return value
 
     def number(self, value, name):
-        """A Python float from an int, a float, a NumPy float64 or a tensor with one element."""
+        """A Python float from a number of Python or NumPy, or a tensor with one element."""
         if type(value) in PLAIN_TENSORS and torch.Tensor.numel(value) == 1:
             value = torch.Tensor.item(torch.Tensor.detach(self._dense(value, name)))
-        if type(value) in (np.float64, np.float32):
-            value = float(value)
+        if type(value) in _NUMPY:
+            value = value.item()
         if value is None:
             self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) not in (int, float):
@@ -132,9 +141,11 @@ class Trial:
         return value
 
     def truth(self, value, name):
-        """True or False from a bool or a one-element bool tensor."""
+        """True or False from a bool of Python or NumPy, or a one-element bool tensor."""
         if type(value) is torch.Tensor and torch.Tensor.numel(value) == 1 and value.dtype == torch.bool:
             value = torch.Tensor.item(self._dense(value, name))
+        if type(value) is np.bool_:
+            value = bool(value)
         if type(value) is not bool:
             self.fail(f"{name}: {a(value)} came back, expected True or False")
         return value

@@ -17,6 +17,8 @@ __all__ = ["Garbled", "decode", "encode", "pack", "unpack", "tensors_in"]
 
 DEPTH = 32
 """How deep lists may be nested in one another."""
+_RANGE = 100_000
+"""Numbers of a range that is sent as a list."""
 LONG, EQUAL, STRANGE = 1000, 100, 1_000_000
 """In one message: whole numbers of 62 bits and more, whose hashes anybody can choose; entries of a set or keys of a dict with the same
 hash, of which a look-up tries each; and entries of tensors of strange kinds, which cost the sender nothing."""
@@ -52,10 +54,12 @@ def encode(value, keep, function, depth: int = 0):
         return value if abs(value) < 1 << 62 else {"integer": hex(value)}
     if kind is float:
         return {"float": value.hex()}
+    if kind is range and len(value) <= _RANGE:
+        value, kind = list(value), list
     if kind in _CONTAINERS.values():
         return {kind.__name__: [inner(entry) for entry in value]}
-    if kind is dict:
-        return {"dict": [[inner(key), inner(entry)] for key, entry in value.items()]}
+    if isinstance(value, dict):  # an OrderedDict, as of state_dict, is one to the checks as well
+        return {"dict": [[inner(key), inner(entry)] for key, entry in dict.items(value)]}
     if kind in _PLAIN:
         return _tensor(value, keep)
     if kind is np.ndarray and value.dtype.kind in _ARRAYS and value.dtype.itemsize <= 8:

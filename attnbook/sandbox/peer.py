@@ -41,6 +41,9 @@ class Remote:
         self.peer, self.number, self.argument_names = peer, number, names
 
     def __call__(self, *arguments, **keywords):
+        if torch._C._are_functorch_transforms_active():
+            raise RuntimeError("this function is called in another process, and torch.func and vmap do not reach there: "
+                               "use torch.autograd.grad, or backward, or torch.autograd.functional.jacobian")
         return self.peer.call(self.number, arguments, keywords)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -85,6 +86,12 @@ def test_arrays_come_back_as_arrays(value):
     assert type(got) is type(value) and got.dtype == value.dtype and np.array_equal(got, value)
 
 
+def test_a_range_comes_as_a_list_and_every_dict_as_one():
+    assert through(range(3, 9, 2)) == [3, 5, 7]
+    kept = OrderedDict(a=1, b=torch.ones(1))
+    assert type(through(kept)) is dict and list(through(kept)) == ["a", "b"]
+
+
 def test_other_things_come_as_an_empty_object_of_that_name():
     class Bomb:
         def __reduce__(self):
@@ -93,7 +100,7 @@ def test_other_things_come_as_an_empty_object_of_that_name():
         def __eq__(self, other):
             return True
 
-    for value, name in ((Bomb(), "Bomb"), (object(), "object"), (range(3), "range"), (3j, "complex"), (b"x", "bytes"), (int, "type"), (len, "builtin_function_or_method")):
+    for value, name in ((Bomb(), "Bomb"), (object(), "object"), (range(10**6), "range"), (3j, "complex"), (b"x", "bytes"), (int, "type"), (len, "builtin_function_or_method")):
         got = through(value)
         assert type(got).__name__ == name
         assert not vars(got)

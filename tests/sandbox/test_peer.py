@@ -15,6 +15,7 @@ from attnbook.sandbox.effort import Products, largest
 from attnbook.sandbox.guarded import StudentError
 from attnbook.sandbox.peer import Broken
 from tests.checks.test_framework import Yes
+from tests.checks.test_other_right_answers import RIGHT
 from tests.checks.wrong_answers import WRONG
 
 
@@ -35,6 +36,19 @@ def test_the_grader_says_what_the_notebook_says(pair, solutions, id):
         here, there = judge(id, function, seed), judge(id, pair.remote(function), seed)
         pair.forget()
         assert there == here, name
+
+
+@pytest.mark.parametrize(("id", "function"), RIGHT, ids=[f"{id}-{function.__name__}" for id, function in RIGHT])
+def test_other_right_answers_are_right_for_the_grader_too(pair, id, function):
+    verdict = judge(id, pair.remote(function), 1)
+    assert verdict, verdict
+
+
+def test_transforms_of_functions_say_that_they_do_not_reach_the_other_process(pair):
+    def answer(predict, inputs):
+        return torch.func.grad(lambda x: predict(x).sum())(inputs) * inputs
+
+    assert "torch.func and vmap do not reach there: use torch.autograd.grad" in judge("00.gradient_times_input", pair.remote(answer)).message
 
 
 ODD = {

@@ -11,6 +11,11 @@ def with_padding(weights, source_length, target_length):
     return weights[:target_length].argmax(-1).tolist()
 
 
+@wrong("02.hard_alignment", "the lengths have changed places")
+def lengths_exchanged(weights, source_length, target_length):
+    return weights[:source_length, :target_length].argmax(-1).tolist()
+
+
 @wrong("02.hard_alignment", "counted from 1")
 def from_one(weights, source_length, target_length):
     return (weights[:target_length, :source_length].argmax(-1) + 1).tolist()

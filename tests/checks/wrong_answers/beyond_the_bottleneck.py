@@ -24,6 +24,21 @@ def exact(attention, states, mask):
     return torch.equal(attention(states, mask), attention(states[:, order], mask[:, order]))
 
 
+@wrong("02.reads_a_set", "shuffled together, in one order, along the words (dim 1)")
+def rows_exchanged(attention, states, mask):
+    return _close(attention(states, mask), attention(states.flip(0), mask.flip(0)))
+
+
+@wrong("02.reads_a_set", "shuffled together, in one order, along the words (dim 1)")
+def two_orders(attention, states, mask):
+    return _close(attention(states, mask), attention(states.flip(1), mask.roll(1, 1)))
+
+
+@wrong("02.reads_a_set", "its context changes with the order")
+def only_reversed(attention, states, mask):
+    return _close(attention(states, mask), attention(states.flip(1), mask.flip(1)))
+
+
 @wrong("02.reads_a_set", "its context changes with the order")
 def always_true(attention, states, mask):
     attention(states, mask)
@@ -72,6 +87,12 @@ def prefix(predictions, references, lengths, edges):
 @wrong("02.accuracy_by_length", "expected None")
 def zero_when_empty(predictions, references, lengths, edges):
     return [x or 0.0 for x in _bins(predictions, references, lengths, edges, lambda p, r: p == r, _half_open)]
+
+
+@wrong("02.accuracy_by_length", "is NaN: no source has a length in")
+def mean_of_nothing(predictions, references, lengths, edges):
+    hits = [[float(p == r) for p, r, n in zip(predictions, references, lengths) if low <= n < high] for low, high in zip(edges, edges[1:])]
+    return [torch.tensor(row).mean() for row in hits]
 
 
 @wrong("02.accuracy_by_length", "the number of all sources")

@@ -17,6 +17,12 @@ def leak(targets, bos, eos, pad):
     return out, out.clone()
 
 
+@wrong("01.teacher_forcing", "holds EOS in the shorter rows")
+def cut_at_both_ends(targets, bos, eos, pad):
+    full = _rows([[bos, *y, eos] for y in targets], _width(targets) + 1, pad)
+    return full[:, :-1], full[:, 1:]
+
+
 @wrong("01.teacher_forcing", "does not end with EOS")
 def no_eos(targets, bos, eos, pad):
     width = _width(targets)

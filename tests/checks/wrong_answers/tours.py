@@ -652,23 +652,3 @@ def walk_probabilities(cities, W):
 @wrong("05.tours_by_the_batch", "expected (tours, log_p)")
 def walk_turned_round(cities, W):
     return _go(cities, W, _own)[::-1]
-
-
-@wrong("05.tours_by_the_batch", "a tensor is changed in place after it was used")
-def walk_in_place(cities, W):
-    batch, n, _ = cities.shape
-    visited = torch.zeros(batch, n, dtype=torch.bool)
-    city, tours, log_p = torch.zeros(batch, dtype=torch.long), [torch.zeros(batch, dtype=torch.long)], torch.zeros(batch)
-    for _ in range(n - 1):
-        visited[torch.arange(batch), city] = True
-        scores = torch.einsum("bd,bnd->bn", cities[torch.arange(batch), city] @ W, cities)
-        best, city = torch.log_softmax(scores.masked_fill(visited, float("-inf")), -1).max(-1)
-        log_p = log_p + best
-        tours.append(city)
-    return torch.stack(tours, 1), log_p
-
-
-@wrong("05.tours_by_the_batch", "no gradient")
-def walk_detached(cities, W):
-    tours, log_p = _go(cities, W, _own)
-    return tours, log_p.detach()
