@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import tempfile
 from pathlib import Path
 
@@ -306,6 +307,6 @@ class _clear_errors:
         return self
 
     def __exit__(self, kind, error, trace):
-        if isinstance(error, (ValueError, ImportError, RuntimeError, OSError)):
+        if isinstance(error, (ValueError, ImportError, RuntimeError, OSError, sqlite3.Error)):
             raise click.ClickException(str(error)) from error
         return False

@@ -76,7 +76,7 @@ def find_hand_ins(folder: str | Path, assignments) -> tuple[list[HandIn], list[s
             remarks.append(f"{path.relative_to(folder)}: cannot be read ({error.strerror}), left out")
 
     for entry in sorted(folder.iterdir()):
-        if entry.name.startswith(".") or entry.name == TIMES:
+        if entry.name.startswith(".") or entry.name in (TIMES, "__MACOSX"):  # what macOS puts beside the files of an archive
             continue
         if entry.is_symlink():
             remarks.append(f"{entry.name}: a link, left out")
@@ -191,7 +191,14 @@ def _date(seconds):
 
 def _named(stem, assignments):
     """The names of the assignments that stand in that of a file."""
-    return [one.name for one in assignments if re.search(rf"(?<![a-z0-9]){re.escape(one.name)}(?![a-z])", stem, re.IGNORECASE)]
+    spans = {one.name: [match.span() for match in re.finditer(rf"(?<![a-z0-9]){re.escape(one.name)}(?![a-z])", stem, re.IGNORECASE)]
+             for one in assignments}
+
+    def inside(name, span):  # "memory" in "documents_and_memory"
+        return any(low <= span[0] and span[1] <= high and high - low > span[1] - span[0] for other in spans if other != name
+                   for low, high in spans[other])
+
+    return [name for name, found in spans.items() if not all(inside(name, span) for span in found)]
 
 
 def _belongs(content, by_name, assignments):
@@ -231,9 +238,11 @@ def _times(folder):
         for row in rows:
             try:
                 when = datetime.fromisoformat(row["time"])
-                found[shown(row["file"])] = when if when.tzinfo else when.astimezone()
+                if when.tzinfo is None:  # it would be another time on another computer
+                    raise ValueError("no zone")
+                found[shown(row["file"])] = when
             except (KeyError, TypeError, ValueError, OverflowError):
-                raise ValueError(f"{path}: line {rows.line_num}: expected the columns file and time, a time as 2027-01-31T23:59:00+01:00, "
+                raise ValueError(f"{path}: line {rows.line_num}: expected the columns file and time, a time with its zone as 2027-01-31T23:59:00+01:00, "
                                  f"got {dict(row)}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: line {error.object.count(10, 0, error.start) + 1}: expected UTF-8, got the byte "

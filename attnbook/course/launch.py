@@ -296,7 +296,7 @@ def _container(engine, image, name, limits, inside):
     where = "/opt/attnbook"
     command = [engine, "run", "--rm", "--interactive", "--name", name, "--network", "none", "--read-only", "--cap-drop", "ALL",
                "--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes + 64), "--memory", f"{limits.memory}m",
-               "--memory-swap", f"{limits.memory}m", "--tmpfs", f"/tmp:{size}", "--tmpfs", f"{_HOME}:{size},mode=1777", "--workdir", _HOME,
+               "--memory-swap", f"{limits.memory}m", "--cpus", str(_PROCESSORS), "--tmpfs", f"/tmp:{size}", "--tmpfs", f"{_HOME}:{size},mode=1777", "--workdir", _HOME,
                "--volume", f"{_PACKAGE}:{where}/attnbook:ro"]
     for part in _HIDDEN:
         command += ["--volume", f"{_SILENT}:{where}/attnbook/{part}:ro"]

@@ -126,10 +126,12 @@ def _parse(code):
 
 
 def _words(tree):
-    """The names and strings in a tree."""
+    """The names and strings in a tree, but for an `eval` that is no function of Python's: that of a model, or a word in a text."""
     for part in ast.walk(tree):
-        yield from (value for _, value in ast.iter_fields(part) if isinstance(value, str))
-        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
+        for _, value in ast.iter_fields(part):
+            if isinstance(value, str) and not (isinstance(part, ast.Attribute) and value in ("eval", "exec")):
+                yield re.sub(r"\b(eval|exec)\b", "", value) if isinstance(part, ast.Constant) else value
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and (part.attr not in ("eval", "exec") or part.value.id == "builtins"):
             yield f"{part.value.id}.{part.attr}"
 
 

@@ -170,6 +170,7 @@ def _write(out, course, assignments, students, done):
     ids = safe_names(students)
     work = Path(tempfile.mkdtemp(prefix=".new-", dir=out)).resolve()
     try:
+        _gradebook_if_it_can_be(work, assignments, ids, done)  # first: the pages show what it remarks
         write_csv(work / "marks.csv", done.marks)
         write_class_page(work / "class.html", course, assignments, done)
         by_student = {student: [] for student in students}
@@ -177,13 +178,21 @@ def _write(out, course, assignments, students, done):
             by_student[mark.student].append(mark)
         for student, id in ids.items():
             write_feedback(work / "feedback" / id / "index.html", student, by_student[student], assignments)
-        with contextlib.suppress(ImportError):
-            _gradebook(work, assignments, ids, done)
         for name in ("marks.csv", "class.html", "gradebook.db", "feedback"):
             if (work / name).exists():
                 _put(work / name, out / name)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _gradebook_if_it_can_be(work, assignments, ids, done):
+    """A gradebook that cannot be written costs nobody the marks and pages."""
+    try:
+        _gradebook(work, assignments, ids, done)
+    except ImportError:
+        pass
+    except Exception as error:  # of nbgrader, its database, or a full disk
+        done.remarks.append(f"nbgrader's gradebook.db could not be written, marks and feedback are: {type(error).__name__}: {str(error)[:300]}")
 
 
 def _gradebook(work, assignments, ids, done):

@@ -1,4 +1,7 @@
-"""What a verdict depends on: the check's own code and its seed. When that changes, the exercise is judged again, and no other."""
+"""What a verdict depends on: the check's own code, that which all checks share, and the seed.
+
+When a check's own code changes, the exercise is judged again, and no other; when shared code changes, all are.
+"""
 from __future__ import annotations
 
 import ast
@@ -6,13 +9,35 @@ import hashlib
 import inspect
 import sys
 from functools import lru_cache
+from pathlib import Path
 
-from ..checks import find
+from .. import checks, sandbox
+from ..checks import find, slopes, trial
+from ..sandbox import arguments, effort, guarded
+
+__all__ = ["CHECKS", "stamp"]
+
+_SHARED = (trial, slopes, guarded, arguments, effort)
+
+
+def _of_files() -> str:
+    files = [path for package in (checks, sandbox) for path in sorted(Path(package.__file__).parent.glob("*.py"))]
+    return hashlib.sha256(b"\0".join(path.read_bytes().replace(b"\r\n", b"\n") for path in files)).hexdigest()[:16]
+
+
+CHECKS = _of_files()
+"""A word for all checks as they are when this is imported: a process that runs for days may have older ones than the files."""
 
 
 def stamp(id: str, seed: int) -> str:
-    """A word that changes when the code of the check `id`, or what it uses of its module, or the hidden seed changes."""
-    return hashlib.sha256(f"{_code(id)}\0{seed}".encode()).hexdigest()[:16]
+    """A word that changes when the code of the check `id`, or what it uses of its module, or what all share, or the hidden seed changes."""
+    return hashlib.sha256(f"{_code(id)}\0{_shared()}\0{seed}".encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=None)
+def _shared():
+    """What every check works with, without comments."""
+    return "\n".join(ast.unparse(ast.parse(inspect.getsource(module))) for module in _SHARED)
 
 
 @lru_cache(maxsize=None)

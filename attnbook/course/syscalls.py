@@ -11,10 +11,11 @@ import struct
 
 __all__ = ["program"]
 
-# The machine's number for the kernel (linux/audit.h), and the numbers of memfd_create, shmget, msgget, memfd_secret, io_uring_setup.
+# The machine's number for the kernel (linux/audit.h), and the numbers of memfd_create, shmget, semget, msgget, memfd_secret,
+# io_uring_setup.
 _MACHINES = {
-    "x86_64": (0xC000003E, (319, 29, 68, 447, 425), 9),
-    "aarch64": (0xC00000B7, (279, 194, 186, 447, 425), 222),
+    "x86_64": (0xC000003E, (319, 29, 64, 68, 447, 425), 9),
+    "aarch64": (0xC00000B7, (279, 194, 190, 186, 447, 425), 222),
 }
 _OTHER_NUMBERS = 0x40000000  # x86_64 has a second set of numbers for the same calls
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06  # linux/bpf_common.h

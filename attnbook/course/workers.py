@@ -10,9 +10,11 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
 from .box import ATTEMPTS
 from .judging import Job, Outcome, judge_notebook
+from .stamps import CHECKS
 
 __all__ = ["judge_all"]
 
@@ -30,7 +32,16 @@ def judge_all(jobs: Iterable[tuple[object, Job]], *, count: int | None = None, s
     if scheduler:
         yield from _on_cluster(jobs, scheduler)
     else:
-        yield from _here(jobs, count or os.cpu_count() or 1)
+        yield from _here(jobs, count or _cores())
+
+
+def _cores() -> int:
+    """The cores that this process may use: those of the machine, less where a batch system or a container gives fewer."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        count = min(count, max(1, int(quota) // int(period)))  # "max" is no number
+    return count
 
 
 def _here(jobs, count):
@@ -125,7 +136,7 @@ def _on_cluster(jobs, address):
         raise ValueError(f"scheduler: no Dask scheduler answers at {address!r} ({error})") from None
     with client:
         width = 2 * max(1, sum(client.nthreads().values()))
-        submit, suspects = functools.partial(client.get_executor(pure=False).submit, _alone), []
+        submit, suspects = functools.partial(client.get_executor(pure=False).submit, _alone, CHECKS), []
         for key, job, outcomes in _window(submit, iter(jobs), width, {}, KilledWorker, goes_on=True):
             if outcomes is None:  # its worker died, several times: by its own fault, or beside one that had the same worker
                 suspects.append((key, job))
@@ -139,10 +150,15 @@ def _lost(job):
     return [Outcome(id, False, False, _LOST) for id in job.tasks]
 
 
-def _alone(judge, job):
-    """A Dask worker may have several threads; a check needs its process to itself. When the alarm ends it, Dask starts another."""
+def _alone(checks, judge, job):
+    """A Dask worker may have several threads; a check needs its process to itself. When the alarm ends it, Dask starts another.
+
+    Raises ValueError in a worker that began before the checks were changed, or has those of another version.
+    """
     import torch
 
+    if checks != CHECKS:
+        raise ValueError("scheduler: a worker has other checks than this computer: bring its copy of the book up to date and restart it")
     with _LOCK, _alarm(job):
         torch.set_num_threads(1)
         return judge(job)

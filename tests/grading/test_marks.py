@@ -253,6 +253,7 @@ def test_the_library_hint_can_be_stored(assignment):
 
 
 OWN = {
+    "eval of a model": ('def left_padded_mask(lengths, n):\n    """Like attnbook.Transformer in eval mode."""\n    model.eval()\n    return n', []),
     "a local name": ("def left_padded_mask(lengths, n):\n    x = torch.arange(n)\n    return x", ["import attnbook\nx = attnbook.padding_mask(1, 2)"]),
     "a parameter": ("def left_padded_mask(x, *more, y=None):\n    return [x for _ in more] + [(lambda: y)()]", ["from attnbook import padding_mask as x, attend as y, score as more"]),
     "a loop": ("def left_padded_mask(lengths, n):\n    for x in range(n):\n        with open(n) as y:\n            return [z + x for z in y]", ["from attnbook import a as x, b as y, c as z"]),

@@ -350,6 +350,19 @@ def test_names_are_shown_so_that_everything_takes_them(tmp_path, assignment, han
     assert remarks == [r"x\n.zip: no notebook (.ipynb), left out"] and all(one.content() == hand_ins["right"] for one in got)
 
 
+def test_a_name_within_a_longer_one_is_not_meant(tmp_path):
+    from attnbook.course.assignments import from_sections
+    from attnbook.course.exercises import find_book, sections
+
+    both = from_sections(sections(find_book(), ["documents_and_memory", "memory"]))
+    for folder, name in (("ann", "documents_and_memory"), ("bob", "Memory (1)"), ("cid", "memory and documents_and_memory"), ("__MACOSX", "memory")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.ipynb").write_bytes(b"{cut off")
+    found, students, _ = find_hand_ins(tmp_path, both)
+    assert [(one.student, one.assignment) for one in found] == [("ann", "documents_and_memory"), ("bob", "memory"), ("cid", "memory")]
+    assert "__MACOSX" not in students
+
+
 def test_a_hand_in_belongs_where_its_cells_belong(tmp_path, hand_ins):
     from attnbook.course.assignments import from_sections
     from attnbook.course.exercises import find_book, sections
@@ -387,6 +400,9 @@ def test_times_come_from_the_file_or_the_table(tmp_path, assignment, hand_ins):
     (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,2027-01-31T12:00:00+01:00\n")
     ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
     assert one.time == datetime(2027, 1, 31, 11, tzinfo=timezone.utc)
+    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,2027-01-31T12:00:00\n")
+    with pytest.raises(ValueError, match="line 2: expected the columns file and time, a time with its zone"):
+        find_hand_ins(tmp_path, [assignment])
     (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,yesterday\n")
     with pytest.raises(ValueError, match="line 2: expected the columns file and time"):
         find_hand_ins(tmp_path, [assignment])
