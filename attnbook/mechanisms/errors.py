@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["require", "check_dtypes", "check_lengths", "check_mask", "check_positive", "check_tensor", "check_value", "check_whole",
-           "common_shape", "may_look"]
+__all__ = ["require", "check_dtypes", "check_lengths", "check_mask", "check_once", "check_positive", "check_tensor", "check_value",
+           "check_whole", "common_shape", "may_look"]
 
 
 def require(condition: bool, message: str) -> None:
@@ -83,6 +83,16 @@ def check_mask(mask: object, shape: tuple[int, ...], *, axes: str = "(…, queri
                if mask.dim() == 2 and len(shape) == 3 and "queries" in axes else "")
         )
     return mask
+
+
+def check_once(what: str, instead: str) -> None:
+    """Raise a ``RuntimeError`` if the backward pass that calls this, of ``what``, is to be differentiated again.
+
+    PyTorch's ``once_differentiable`` says so only where the gradient that comes in needs a gradient itself; else the result would
+    be a constant without a word.
+    """
+    if torch.is_grad_enabled():  # in a backward pass under create_graph=True alone
+        raise RuntimeError(f"{what} can be differentiated once, and create_graph=True asks for more: {instead}")
 
 
 def common_shape(*shapes: torch.Size) -> torch.Size:

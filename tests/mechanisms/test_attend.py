@@ -60,6 +60,14 @@ def test_streaming_equals_the_stored_matrix_in_value_and_gradient(score, problem
             torch.testing.assert_close(streamed, stored, **EXACT)
 
 
+def test_streaming_says_that_it_can_be_differentiated_once_also_where_the_gradient_that_comes_in_is_a_constant(problem):
+    query, key, value, _ = problem
+    query, score = query.clone().requires_grad_(), AdditiveScore(D, D, 5).double()
+    context = stream_attention(score, query, score.project_keys(key), value)
+    with pytest.raises(RuntimeError, match="need_weights=False.*differentiated once.*need_weights=True"):
+        torch.autograd.grad(context.sum(), query, create_graph=True)
+
+
 MASKS = {
     "none": lambda m, n: None,
     "padding": lambda m, n: padding_mask(torch.tensor([n - 3, n]), n)[:, None],
