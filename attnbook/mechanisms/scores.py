@@ -123,8 +123,8 @@ class _HiddenLayer(Score):
 class LocationScore(Score):
     """Scores from the query alone: it names positions, it does not look at what stands there.
 
-    ``e = W s``, ``α = softmax(e)`` over the first n of ``max_length`` rows of W.
-
+    ``e = W s``, ``α = softmax(e)`` over the first n of ``max_length`` rows of W. In the cache of a decoder the positions are those
+    of the cache, padding counts: texts that go on behind prompts of different lengths should begin with one length.
     Args:
         d_query: width of the queries.
         max_length: the longest source, the number of rows of W.
@@ -138,6 +138,7 @@ class LocationScore(Score):
     name = "location"
     formula = r"(W s)_i"
     source = "luong2015"
+    counts_positions = True
 
     def __init__(self, d_query: int, max_length: int) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnbook import (AdditiveScore, GeneralScore, LinformerAttention, LocalAttention, MemoryCompressedAttention, MultiHeadAttention,
-                      RelativeMultiHeadAttention, ScaledDotScore, causal_mask, padding_mask)
+from attnbook import (AdditiveScore, GeneralScore, LinformerAttention, LocalAttention, LocationScore, MemoryCompressedAttention,
+                      MultiHeadAttention, RelativeMultiHeadAttention, ScaledDotScore, causal_mask, padding_mask)
 from attnbook.mechanisms.synthesizer import SynthesizerAttention
 
 EXACT = {"atol": 1e-10, "rtol": 0}
@@ -187,6 +188,28 @@ def test_the_score_s_own_projection_of_the_keys_is_made_once_as_well():
     for t in range(M):
         made(query[:, t:t + 1], projected=source)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("kind", [MultiHeadAttention, partial(LocalAttention, block_length=3),
+                                  partial(MemoryCompressedAttention, kernel_size=2, stride=2)], ids=["plain", "local", "compressed"])
+@pytest.mark.parametrize("make", [lambda: LocationScore(4, N), lambda: GeneralScore(4, 4), lambda: AdditiveScore(4, 4, 5)],
+                         ids=["location", "general", "additive"])
+def test_with_a_cache_every_score_is_what_it_is_for_the_whole_text(kind, make):
+    torch.manual_seed(0)
+    made, x, cache = kind(D, H, score=make()).double(), tensors()[1], None
+    whole = made(x, mask=causal_mask(N))
+    for t in range(N):
+        own = made.project(x[:, t:t + 1])
+        cache = own if cache is None else cache.extend(own)
+        step = made(x[:, t:t + 1], projected=cache)
+        torch.testing.assert_close(step.context[:, 0], whole.context[:, t], **EXACT)
+        torch.testing.assert_close(step.weights[:, :, 0], whole.weights[:, :, t, :step.weights.shape[-1]], **EXACT)
+
+
+def test_a_cache_longer_than_a_location_score_is_named():
+    made, x = layer(score=LocationScore(4, 3).double()), tensors()[1]
+    with pytest.raises(ValueError, match="key has 4 positions, LocationScore was made for max_length = 3"):
+        made(x[:, 3:4], projected=made.project(x[:, :3]).extend(made.project(x[:, 3:4])))
 
 
 def test_widths_that_are_not_given_follow_the_others():
