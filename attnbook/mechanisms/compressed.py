@@ -119,7 +119,7 @@ def _convolve(layer: nn.Conv1d, heads: torch.Tensor) -> torch.Tensor:
     """``(…, h, n, w)`` → ``(…, h, c, w)``, with the heads side by side in the convolution."""
     *batch, h, n, w = heads.shape
     found = layer(heads.transpose(-3, -2).reshape(-1, n, h * w).transpose(1, 2))  # (batch, h·w, c)
-    return found.transpose(1, 2).reshape(*batch, -1, h, w).transpose(-3, -2)
+    return found.transpose(1, 2).reshape(*batch, found.shape[-1], h, w).transpose(-3, -2)
 
 
 class LengthProjection(nn.Module):

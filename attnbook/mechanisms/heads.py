@@ -128,7 +128,10 @@ class MultiHeadAttention(nn.Module):
         check_tensor("query", query, width=self.query_width)
         require(projected is None or (key is None and value is None), "give key and value, or projected, not both")
         if projected is None:
-            projected = self.project(query if key is None else key, value)
+            key = query if key is None else key
+            projected = self.project(key, value)
+        require(projected.length >= 1, "key must have at least one position, got shape "
+                f"{tuple((projected.key if key is None else key).shape)}: an empty source")
         try:
             batch = common_shape(query.shape[:-2], projected.key.shape[:-3])
         except RuntimeError:

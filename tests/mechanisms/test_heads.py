@@ -388,6 +388,22 @@ def test_values_of_another_number_are_named_in_every_kind(kind):
         OTHERS[kind]().double()(key, key, value[:, 1:])
 
 
+@pytest.mark.parametrize("kind", OTHERS)
+def test_no_keys_at_all_are_named_in_every_kind(kind):
+    made, key = OTHERS[kind]().double(), tensors()[1][:, :0]
+    for query in (key, tensors()[0]):
+        with pytest.raises(ValueError, match=r"key must have at least one position, got shape \(2, 0, 12\)"):
+            made(query, key)
+        with pytest.raises(ValueError, match="key must have at least one position, got"):
+            made(query, projected=made.project(key))
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_an_empty_batch_has_an_empty_result_in_every_kind(kind):
+    made, x = OTHERS[kind]().double(), tensors()[1][:0]
+    assert made(x).context.shape == (0, N, D) and made(x, need_weights=False).context.shape == (0, N, D)
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize("kind", OTHERS)
 def test_a_mask_may_have_fewer_dimensions_in_every_kind(kind, allowed):
