@@ -96,22 +96,30 @@ class AdditiveScore(Score):
         return additive_scores(self.query_projection(query), projected, self.vector.weight[0])
 
     def project_queries(self, query: torch.Tensor) -> tuple[Score, torch.Tensor]:
-        return _HiddenLayer(self.vector), self.query_projection(query)
+        return _HiddenLayer(self.vector.weight), self.query_projection(query)
 
 
 class _HiddenLayer(Score):
-    """What is left of :class:`AdditiveScore` when queries and keys are projected: ``v·tanh(q + k)``."""
+    """What is left of :class:`AdditiveScore` when queries and keys are projected: ``v·tanh(q + k)``.
 
-    def __init__(self, vector: nn.Linear) -> None:
+    ``v (1, d)`` as it is used, which under a parametrization is computed from the parameters: once here, and the gradient goes on
+    from it. So it is no parameter of this module, but the one tensor that :meth:`parameters` names.
+    """
+
+    def __init__(self, vector: torch.Tensor) -> None:
         super().__init__()
-        self.vector, self.scratch = vector, Scratch()
+        self._weights, self.scratch = (vector,), Scratch()  # in a tuple, so that it is not registered
+
+    def parameters(self, recurse: bool = True):
+        return iter(self._weights)
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        check_projected_width(self.vector.in_features, projected)
-        return Hidden(query, projected, self.vector.weight[0], self.scratch).scores()
+        (vector,) = self._weights
+        check_projected_width(vector.shape[-1], projected)
+        return Hidden(query, projected, vector[0], self.scratch).scores()
 
     def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):
-        hidden = Hidden(query, projected, self.vector.weight[0], self.scratch)
+        hidden = Hidden(query, projected, self._weights[0][0], self.scratch)
 
         def pullback(grad: torch.Tensor):
             grad_query, grad_projected, grad_v = hidden.gradients(grad)
