@@ -21,12 +21,13 @@ def check_positive(name: str, value: int) -> int:
     return value
 
 
-def check_tensor(name: str, value: object, *, width: int | None = None) -> torch.Tensor:
-    """Return ``value``, a floating point tensor ``(…, length, width)``, or raise a ``ValueError``."""
+def check_tensor(name: str, value: object, *, width: int | None = None, least: int = 2) -> torch.Tensor:
+    """Return ``value``, a floating point tensor ``(…, length, width)``, or ``(…, width)`` with ``least=1``, or raise a ``ValueError``."""
+    axes, dimensions = ("(…, width)", "one dimension") if least == 1 else ("(…, length, width)", "two dimensions")
     if not isinstance(value, torch.Tensor):
-        raise ValueError(f"{name} must be a tensor (…, length, width), got {type(value).__name__}")
-    if value.dim() < 2:
-        raise ValueError(f"{name} must have at least two dimensions (…, length, width), got shape {tuple(value.shape)}")
+        raise ValueError(f"{name} must be a tensor {axes}, got {type(value).__name__}")
+    if value.dim() < least:
+        raise ValueError(f"{name} must have at least {dimensions} {axes}, got shape {tuple(value.shape)}")
     if not value.is_floating_point():
         raise ValueError(f"{name} must hold floating point numbers, got {value.dtype}")
     if width is not None and value.shape[-1] != width:
