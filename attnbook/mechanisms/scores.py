@@ -27,8 +27,11 @@ class ContentScore(Score):
     Shapes: query ``(…, m, d)``, key ``(…, n, d)``. No parameters. The result lies in [−1, 1], so the softmax stays
     flat unless it is scaled: the Neural Turing Machine multiplies it by a learned strength β.
 
+    Args:
+        eps: a norm below it counts as it; where the dtype cannot divide by its cube, the smallest that it can takes its place.
+
     Raises:
-        ValueError: if the widths differ.
+        ValueError: if the widths differ, or eps is no number above 0.
 
     Source: Graves, Wayne and Danihelka 2014, section 3.3.1.
     """
@@ -39,6 +42,7 @@ class ContentScore(Score):
 
     def __init__(self, eps: float = 1e-8) -> None:
         super().__init__()
+        require(isinstance(eps, int | float) and eps > 0, f"eps must be a number above 0, got {eps!r}")
         self.eps = eps
 
     def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
@@ -46,8 +50,10 @@ class ContentScore(Score):
 
     def _unit(self, x: torch.Tensor) -> torch.Tensor:
         # Clamping the squared norm, not the norm: the square root has an infinite slope at 0. The squares in float32 at least,
-        # and eps no smaller than what the dtype of x can divide by: the slope at 0 is 1 / eps.
-        wide, eps = x.float() if x.dtype.itemsize < 4 else x, max(self.eps, torch.finfo(x.dtype).tiny)
+        # and eps no smaller than what the dtype of x can divide by: the slope at 0 is 1 / eps; nor than what can be cubed: the
+        # slope of 1 / √ is taken from eps⁻³.
+        wide = x.float() if x.dtype.itemsize < 4 else x
+        eps = max(self.eps, torch.finfo(x.dtype).tiny, torch.finfo(wide.dtype).tiny ** (1 / 3))
         return (wide * wide.square().sum(-1, keepdim=True).clamp_min(eps**2).rsqrt()).to(x.dtype)
 
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
