@@ -119,7 +119,7 @@ def _convolve(layer: nn.Conv1d, heads: torch.Tensor) -> torch.Tensor:
     """``(…, h, n, w)`` → ``(…, h, c, w)``, with the heads side by side in the convolution."""
     *batch, h, n, w = heads.shape
     found = layer(heads.transpose(-3, -2).reshape(-1, n, h * w).transpose(1, 2))  # (batch, h·w, c)
-    return found.transpose(1, 2).reshape(*batch, -1, h, w).transpose(-3, -2)
+    return found.transpose(1, 2).reshape(*batch, found.shape[-1], h, w).transpose(-3, -2)
 
 
 class LengthProjection(nn.Module):
@@ -179,15 +179,16 @@ class LinformerAttention(MultiHeadAttention):
         rank: k.
         sharing: ``"none"``: an E_i and an F_i for each head; ``"headwise"``: one E and one F; ``"key-value"``: E = F, one
             matrix for all heads.
-        projection: a :class:`LengthProjection` to use for keys and values of all heads instead. Given to the attention of
-            every block it is the paper's layerwise sharing.
+        projection: a :class:`LengthProjection` to use for keys and values of all heads instead, with one matrix or ``num_heads``.
+            Given to the attention of every block it is the paper's layerwise sharing.
 
     Shapes: as :class:`~attnbook.mechanisms.heads.MultiHeadAttention` with n ≤ ``length``; mask broadcastable to ``(…, 1, n)``,
     the same for all queries; weights ``(…, h, m, k)`` over the mixtures.
 
     Raises:
         ValueError: as :class:`~attnbook.mechanisms.heads.MultiHeadAttention`; for a mask that differs between queries, more
-            positions than ``length``, an unknown ``sharing``, a ``rank`` above ``length``.
+            positions than ``length``, an unknown ``sharing``, a ``rank`` above ``length``, a ``projection`` for another number of
+            heads.
 
     Source: Wang et al. 2020, equation 7 and section 4.
     """
@@ -204,6 +205,9 @@ class LinformerAttention(MultiHeadAttention):
         else:
             require(isinstance(projection, LengthProjection) and length is None and rank is None,
                     "give length and rank, or projection, a LengthProjection, which has them")
+            own = projection.weight.shape[:-2]  # its heads
+            require(own in ((), (1,), (num_heads,)), "projection must have one matrix for all heads or one for each of num_heads = "
+                    f"{num_heads}, got {own.numel()}")
             self.key_mixture = self.value_mixture = projection
 
     def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> ProjectedSource:

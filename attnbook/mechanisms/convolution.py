@@ -42,7 +42,7 @@ class LightweightConvolution(nn.Module):
         num_heads: H.
         kernel_size: K.
         causal: whether the kernel ends at the position itself.
-        dropout: of the kernel, while training.
+        dropout: of the kernel, while training. The weights returned are those before it.
 
     Shapes: x ``(…, m, d_model)``, mask broadcastable to ``(…, m, n)`` → context ``(…, m, d_model)``, weights ``(…, H, m, n)`` or None.
 
@@ -93,9 +93,9 @@ class LightweightConvolution(nn.Module):
         if mask is not None:
             whole = mask.expand(*mask.shape[:-2], m, n)
             inside = inside & whole.gather(-1, places.expand(*mask.shape[:-2], -1, -1))  # (…, m, K)
-        kernel = self.dropout(self.kernel(value[..., n - m :, :]).masked_fill(~inside.unsqueeze(-2), 0.0))  # (…, m, H, K)
+        kernel = self.kernel(value[..., n - m :, :]).masked_fill(~inside.unsqueeze(-2), 0.0)  # (…, m, H, K)
         seen = value[..., places, :].unflatten(-1, (self.num_heads, -1))  # (…, m, K, H, d/H)
-        found = torch.einsum("...mhk,...mkhc->...mhc", kernel, seen).flatten(-2)
+        found = torch.einsum("...mhk,...mkhc->...mhc", self.dropout(kernel), seen).flatten(-2)
         weights = None
         if need_weights:
             at = places.unsqueeze(-2).expand(kernel.shape)

@@ -137,7 +137,8 @@ class AdaptiveOutput(nn.Module):
         self.layer = nn.AdaptiveLogSoftmaxWithLoss(d_model, size, list(cutoffs), div_value=factor)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layer.log_prob(x.flatten(0, -2)).unflatten(0, x.shape[:-1])
+        found = self.layer.log_prob(x.reshape(-1, x.shape[-1]))
+        return found.view(*x.shape[:-1], found.shape[-1])
 
 
 class MixtureOfSoftmaxes(nn.Module):

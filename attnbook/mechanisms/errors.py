@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["require", "check_dtypes", "check_lengths", "check_mask", "check_positive", "check_tensor", "check_value", "check_whole",
-           "common_shape", "may_look"]
+__all__ = ["require", "check_dtypes", "check_lengths", "check_mask", "check_once", "check_positive", "check_tensor", "check_value",
+           "check_whole", "common_shape", "may_look"]
 
 
 def require(condition: bool, message: str) -> None:
@@ -21,12 +21,13 @@ def check_positive(name: str, value: int) -> int:
     return value
 
 
-def check_tensor(name: str, value: object, *, width: int | None = None) -> torch.Tensor:
-    """Return ``value``, a floating point tensor ``(…, length, width)``, or raise a ``ValueError``."""
+def check_tensor(name: str, value: object, *, width: int | None = None, least: int = 2) -> torch.Tensor:
+    """Return ``value``, a floating point tensor ``(…, length, width)``, or ``(…, width)`` with ``least=1``, or raise a ``ValueError``."""
+    axes, dimensions = ("(…, width)", "one dimension") if least == 1 else ("(…, length, width)", "two dimensions")
     if not isinstance(value, torch.Tensor):
-        raise ValueError(f"{name} must be a tensor (…, length, width), got {type(value).__name__}")
-    if value.dim() < 2:
-        raise ValueError(f"{name} must have at least two dimensions (…, length, width), got shape {tuple(value.shape)}")
+        raise ValueError(f"{name} must be a tensor {axes}, got {type(value).__name__}")
+    if value.dim() < least:
+        raise ValueError(f"{name} must have at least {dimensions} {axes}, got shape {tuple(value.shape)}")
     if not value.is_floating_point():
         raise ValueError(f"{name} must hold floating point numbers, got {value.dtype}")
     if width is not None and value.shape[-1] != width:
@@ -83,6 +84,16 @@ def check_mask(mask: object, shape: tuple[int, ...], *, axes: str = "(…, queri
                if mask.dim() == 2 and len(shape) == 3 and "queries" in axes else "")
         )
     return mask
+
+
+def check_once(what: str, instead: str) -> None:
+    """Raise a ``RuntimeError`` if the backward pass that calls this, of ``what``, is to be differentiated again.
+
+    PyTorch's ``once_differentiable`` says so only where the gradient that comes in needs a gradient itself; else the result would
+    be a constant without a word.
+    """
+    if torch.is_grad_enabled():  # in a backward pass under create_graph=True alone
+        raise RuntimeError(f"{what} can be differentiated once, and create_graph=True asks for more: {instead}")
 
 
 def common_shape(*shapes: torch.Size) -> torch.Size:

@@ -63,7 +63,7 @@ class FeedForward(nn.Module):
         _start(self.hidden, self.output)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.output(self.dropout(self.activation(self.hidden(check_tensor("x", x, width=self.d_model)))))
+        return self.output(self.dropout(self.activation(self.hidden(check_tensor("x", x, width=self.d_model, least=1)))))
 
 
 class GatedFeedForward(nn.Module):
@@ -100,7 +100,7 @@ class GatedFeedForward(nn.Module):
         _start(self.gate_projection, self.value_projection, self.output)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        check_tensor("x", x, width=self.d_model)
+        check_tensor("x", x, width=self.d_model, least=1)
         return self.output(self.dropout(self.gate(self.gate_projection(x)) * self.value_projection(x)))
 
 

@@ -21,7 +21,8 @@ class ProjectedSource(NamedTuple):
     """Keys and values of one source in every head: what a decoder computes once and reads at each step.
 
     ``key (…, h, n, d_head)``, ``value (…, h, n, d_head_value)``, and ``scored``, what the score makes of the keys, or None
-    where it takes them as they are.
+    where it takes them as they are, or where that depends on where in the source a key stands (``counts_positions``), which
+    the next :meth:`extend` would change: then it is made when the source is read.
     """
 
     key: torch.Tensor
@@ -95,7 +96,7 @@ class MultiHeadAttention(nn.Module):
         """Project a source ``(…, n, d_key)`` into all heads, once for any number of queries; value as in :meth:`forward`."""
         value = self._check_source(key, value)
         keys = self._split(self.key_projection(key))
-        scored = self.score.project_keys(keys)
+        scored = keys if self.score.counts_positions else self.score.project_keys(keys)
         return ProjectedSource(keys, self._split(self.value_projection(value)), None if scored is keys else scored)
 
     def _check_source(self, key: torch.Tensor, value: torch.Tensor | None) -> torch.Tensor:
@@ -127,7 +128,10 @@ class MultiHeadAttention(nn.Module):
         check_tensor("query", query, width=self.query_width)
         require(projected is None or (key is None and value is None), "give key and value, or projected, not both")
         if projected is None:
-            projected = self.project(query if key is None else key, value)
+            key = query if key is None else key
+            projected = self.project(key, value)
+        require(projected.length >= 1, "key must have at least one position, got shape "
+                f"{tuple((projected.key if key is None else key).shape)}: an empty source")
         try:
             batch = common_shape(query.shape[:-2], projected.key.shape[:-3])
         except RuntimeError:
@@ -155,9 +159,14 @@ class MultiHeadAttention(nn.Module):
 
     def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
         """Attend in all heads: query ``(…, h, m, d_head)``, context ``(…, h, m, d_head_value)``."""
-        scored = source.key if source.scored is None else source.scored
-        return attend(self.score, query, source.key, source.value, mask, need_weights=need_weights, projected_keys=scored,
-                      dropout=self.dropout)
+        return attend(self.score, query, source.key, source.value, mask, need_weights=need_weights,
+                      projected_keys=self._scored(source), dropout=self.dropout)
+
+    def _scored(self, source: ProjectedSource) -> torch.Tensor:
+        """What the score makes of all keys of a source, ``(…, h, n, width)``."""
+        if source.scored is not None:
+            return source.scored
+        return self.score.project_keys(source.key) if self.score.counts_positions else source.key
 
     def _join(self, context: torch.Tensor) -> torch.Tensor:
         """Make one vector of those of the heads, ``(…, h, m, d_head_value)`` → ``(…, m, d_model)``."""

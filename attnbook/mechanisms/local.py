@@ -48,7 +48,8 @@ class LocalAttention(MultiHeadAttention):
         first, before, blocks = _reach(m, n, length)
         query = _cut(query, before, blocks, length)  # (…, h, blocks, L, d_head)
         key, value = (_cut(t[..., first:, :], 0, blocks, length) for t in (source.key, source.value))
-        scored = key if source.scored is None else _cut(source.scored[..., first:, :], 0, blocks, length)
+        scored = self._scored(source)  # of the whole text: a score may count positions
+        scored = key if scored is source.key else _cut(scored[..., first:, :], 0, blocks, length)
         allowed = _diagonal(mask, m, n, length)
         end = blocks * length - (n - first)
         if end and (allowed is None or allowed.shape[-1] == 1):  # what fills up the last block is not there

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 from .addressing_math import SHORTEST, _around, _convolve, _read, _scores, _sharpen, _shift
+from .errors import check_once
 from .precision import without_autocast
 
 __all__ = ["HeadParameters", "memory_step", "plain_memory_step"]
@@ -34,7 +35,7 @@ def memory_step(memory: torch.Tensor, previous: torch.Tensor, heads: HeadParamet
 
     Returns:
         The new memory ``(batch, N, M)``, what was read ``(batch, read heads, M)``, the weights ``(batch, H, N)``. They can be
-        differentiated once.
+        differentiated once: ``create_graph=True`` is a ``RuntimeError``.
     """
     if torch.compiler.is_compiling():
         return plain_memory_step(memory, previous, heads)
@@ -83,8 +84,8 @@ class _MemoryStep(torch.autograd.Function):
         return after, reads, weights
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, to_memory, to_reads, to_weights):
+        check_once("memory_step", "take plain_memory_step")
         (previous, strength, gate, kernel, gamma, erase, add, key_length, slot_length, unit, cosine, content, gated, shifted, logs,
          weights, after, *stages) = ctx.saved_tensors
         readers = weights.shape[1] - add.shape[1]

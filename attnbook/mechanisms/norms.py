@@ -49,7 +49,7 @@ class LayerNorm(_Norm):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         # PyTorch's kernel for the formula above: one pass over x.
-        return F.layer_norm(check_tensor("x", x, width=self.d_model), (self.d_model,), self.weight, self.bias, self.eps)
+        return F.layer_norm(check_tensor("x", x, width=self.d_model, least=1), (self.d_model,), self.weight, self.bias, self.eps)
 
 
 class RMSNorm(_Norm):
@@ -75,7 +75,7 @@ class RMSNorm(_Norm):
         super().__init__(d_model, eps)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.rms_norm(check_tensor("x", x, width=self.d_model), (self.d_model,), self.weight, self.eps)
+        return F.rms_norm(check_tensor("x", x, width=self.d_model, least=1), (self.d_model,), self.weight, self.eps)
 
 
 class BatchNorm(_Norm):

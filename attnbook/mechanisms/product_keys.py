@@ -64,8 +64,8 @@ class ProductKeyMemory(nn.Module):
         return i * self.num_keys + j, best.softmax(-1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        slots, weights = self.find(check_tensor("x", x, width=self.d_model))
-        flat = slots.flatten(0, -3).flatten(-2), weights.flatten(0, -3).flatten(-2)  # (positions, H·k)
+        slots, weights = self.find(check_tensor("x", x, width=self.d_model, least=1))
+        slots, weights = (t.reshape(-1, self.num_heads * self.top_k) for t in (slots, weights))  # (positions, H·k)
         # The sum of the weighted rows, without a copy of the rows.
-        found = F.embedding_bag(flat[0], self.values, per_sample_weights=flat[1].to(self.values.dtype), mode="sum")
-        return found.unflatten(0, x.shape[:-1])
+        found = F.embedding_bag(slots, self.values, per_sample_weights=weights.to(self.values.dtype), mode="sum")
+        return found.view(x.shape)

@@ -9,7 +9,7 @@ from .attend import Attended
 from .errors import check_positive, require
 from .heads import MultiHeadAttention, ProjectedSource
 from .masks import masked_softmax
-
+from .precision import wide_dtype
 __all__ = ["RelativeMultiHeadAttention", "relative_index"]
 
 
@@ -82,18 +82,20 @@ def attend_with_relations(query: torch.Tensor, source: ProjectedSource, relation
             ``(R, d_head)`` and for values ``(R, d_head_value)``, or None where there is none. Several kinds add up.
     """
     scores = query @ source.key.transpose(-1, -2)  # (…, h, m, n)
+    wide = wide_dtype(scores)  # sums over many pairs are kept in it: a GPU rounds them after each addition
     for index, keys, _ in relations:
         if keys is not None:
-            by_relation = query @ keys.T  # (…, h, m, R)
-            scores = scores + by_relation.gather(-1, index.expand(scores.shape))
+            by_relation = (query @ keys.T).expand(*scores.shape[:-1], -1)  # (…, h, m, R)
+            # Its gradient is such a sum.
+            scores = scores + by_relation.to(wide).gather(-1, index.expand(scores.shape)).to(scores.dtype)
     weights = masked_softmax(scores, mask)
     used = weights if dropout is None else dropout(weights)
     context = used @ source.value  # (…, h, m, d_head_value)
     for index, _, values in relations:
         if values is not None:
-            shares = used.new_zeros(*used.shape[:-1], len(values))
-            shares = shares.scatter_add(-1, index.expand(used.shape), used)  # the weight of each relation
-            context = context + shares @ values.to(shares.dtype)
+            shares = used.new_zeros(*used.shape[:-1], len(values), dtype=wide)
+            shares = shares.scatter_add(-1, index.expand(used.shape), used.to(wide))  # the weight of each relation
+            context = context + shares.to(used.dtype) @ values.to(used.dtype)
     return Attended(context, weights if need_weights else None)
 
 

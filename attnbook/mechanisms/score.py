@@ -28,6 +28,9 @@ class Score(nn.Module):
     it follows) and, where keys are transformed before they meet a query, :meth:`project_keys`. Defining a subclass with a
     name registers it. Where a subclass, or somebody on one object, defines :meth:`compare` anew, the shortcuts :meth:`inner_product`,
     :meth:`project_queries` and :meth:`compare_with_pullback` of its parent are not used: they give the parent's scores.
+
+    A subclass whose :meth:`project_keys` depends on where a key stands, or on the other keys, sets ``counts_positions``: keys that
+    are projected one by one are then no part of a longer source, and a cache projects them anew.
     """
 
     name: ClassVar[str] = ""
@@ -35,7 +38,7 @@ class Score(nn.Module):
     source: ClassVar[str] = ""
     query_width: int | None = None
     key_width: int | None = None
-
+    counts_positions: ClassVar[bool] = False
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__dict__.get("name"):

@@ -27,8 +27,11 @@ class ContentScore(Score):
     Shapes: query ``(…, m, d)``, key ``(…, n, d)``. No parameters. The result lies in [−1, 1], so the softmax stays
     flat unless it is scaled: the Neural Turing Machine multiplies it by a learned strength β.
 
+    Args:
+        eps: a norm below it counts as it; where the dtype cannot divide by its cube, the smallest that it can takes its place.
+
     Raises:
-        ValueError: if the widths differ.
+        ValueError: if the widths differ, or eps is no number above 0.
 
     Source: Graves, Wayne and Danihelka 2014, section 3.3.1.
     """
@@ -39,6 +42,7 @@ class ContentScore(Score):
 
     def __init__(self, eps: float = 1e-8) -> None:
         super().__init__()
+        require(isinstance(eps, int | float) and eps > 0, f"eps must be a number above 0, got {eps!r}")
         self.eps = eps
 
     def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
@@ -46,8 +50,10 @@ class ContentScore(Score):
 
     def _unit(self, x: torch.Tensor) -> torch.Tensor:
         # Clamping the squared norm, not the norm: the square root has an infinite slope at 0. The squares in float32 at least,
-        # and eps no smaller than what the dtype of x can divide by: the slope at 0 is 1 / eps.
-        wide, eps = x.float() if x.dtype.itemsize < 4 else x, max(self.eps, torch.finfo(x.dtype).tiny)
+        # and eps no smaller than what the dtype of x can divide by: the slope at 0 is 1 / eps; nor than what can be cubed: the
+        # slope of 1 / √ is taken from eps⁻³.
+        wide = x.float() if x.dtype.itemsize < 4 else x
+        eps = max(self.eps, torch.finfo(x.dtype).tiny, torch.finfo(wide.dtype).tiny ** (1 / 3))
         return (wide * wide.square().sum(-1, keepdim=True).clamp_min(eps**2).rsqrt()).to(x.dtype)
 
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
@@ -96,22 +102,30 @@ class AdditiveScore(Score):
         return additive_scores(self.query_projection(query), projected, self.vector.weight[0])
 
     def project_queries(self, query: torch.Tensor) -> tuple[Score, torch.Tensor]:
-        return _HiddenLayer(self.vector), self.query_projection(query)
+        return _HiddenLayer(self.vector.weight), self.query_projection(query)
 
 
 class _HiddenLayer(Score):
-    """What is left of :class:`AdditiveScore` when queries and keys are projected: ``v·tanh(q + k)``."""
+    """What is left of :class:`AdditiveScore` when queries and keys are projected: ``v·tanh(q + k)``.
 
-    def __init__(self, vector: nn.Linear) -> None:
+    ``v (1, d)`` as it is used, which under a parametrization is computed from the parameters: once here, and the gradient goes on
+    from it. So it is no parameter of this module, but the one tensor that :meth:`parameters` names.
+    """
+
+    def __init__(self, vector: torch.Tensor) -> None:
         super().__init__()
-        self.vector, self.scratch = vector, Scratch()
+        self._weights, self.scratch = (vector,), Scratch()  # in a tuple, so that it is not registered
+
+    def parameters(self, recurse: bool = True):
+        return iter(self._weights)
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        check_projected_width(self.vector.in_features, projected)
-        return Hidden(query, projected, self.vector.weight[0], self.scratch).scores()
+        (vector,) = self._weights
+        check_projected_width(vector.shape[-1], projected)
+        return Hidden(query, projected, vector[0], self.scratch).scores()
 
     def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):
-        hidden = Hidden(query, projected, self.vector.weight[0], self.scratch)
+        hidden = Hidden(query, projected, self._weights[0][0], self.scratch)
 
         def pullback(grad: torch.Tensor):
             grad_query, grad_projected, grad_v = hidden.gradients(grad)
@@ -123,8 +137,8 @@ class _HiddenLayer(Score):
 class LocationScore(Score):
     """Scores from the query alone: it names positions, it does not look at what stands there.
 
-    ``e = W s``, ``α = softmax(e)`` over the first n of ``max_length`` rows of W.
-
+    ``e = W s``, ``α = softmax(e)`` over the first n of ``max_length`` rows of W. In the cache of a decoder the positions are those
+    of the cache, padding counts: texts that go on behind prompts of different lengths should begin with one length.
     Args:
         d_query: width of the queries.
         max_length: the longest source, the number of rows of W.
@@ -138,6 +152,7 @@ class LocationScore(Score):
     name = "location"
     formula = r"(W s)_i"
     source = "luong2015"
+    counts_positions = True
 
     def __init__(self, d_query: int, max_length: int) -> None:
         super().__init__()

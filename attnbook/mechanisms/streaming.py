@@ -14,9 +14,9 @@ Sources: Milakov and Gimelshein 2018 (online softmax); Rabe and Staats 2021; Dao
 from __future__ import annotations
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from .blocks import blocks
+from .errors import check_once
 from .precision import autocast_as, autocast_state, wide_dtype, without_autocast
 
 __all__ = ["stream_attention"]
@@ -36,7 +36,8 @@ def stream_attention(score, query, projected, value, mask=None, block_elements: 
         block_elements: upper bound of a block, see :data:`~attnbook.mechanisms.blocks.BLOCK_ELEMENTS`.
 
     Returns:
-        Context ``(…, m, d_v)``; zeros for a query that may attend to nothing. Differentiable once.
+        Context ``(…, m, d_v)``; zeros for a query that may attend to nothing. Differentiable once: ``create_graph=True`` is a
+        ``RuntimeError``.
     """
     batch = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2], value.shape[:-2])
     score, query = score.shortcut("project_queries")(query)
@@ -93,8 +94,8 @@ class _Stream(torch.autograd.Function):
         return context
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad_context):
+        check_once("attention with need_weights=False", "take need_weights=True")
         query, projected, value, context, lse, *parameters = ctx.saved_tensors
         wide = lse.dtype
         grad_query = torch.zeros_like(query) if ctx.needs_input_grad[3] else None

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from .attend import Attended
-from .errors import check_positive, require
+from .errors import check_positive, common_shape, require
 from .heads import MultiHeadAttention, ProjectedSource
 from .masks import masked_softmax
 
@@ -140,6 +140,7 @@ class SynthesizerAttention(MultiHeadAttention):
             compared = self.score.compare(query, source.key)
             share = None if self.share is None else self.share.sigmoid()
             scores = compared + scores if share is None else (1 - share) * compared + share * scores
-        weights = masked_softmax(scores.expand(*query.shape[:-1], n), mask)
+        batch = common_shape(query.shape[:-2], scores.shape[:-2], source.value.shape[:-2])
+        weights = masked_softmax(scores.expand(*batch, m, n), mask)
         dropped = weights if self.dropout is None else self.dropout(weights)
         return Attended(dropped @ source.value, weights if need_weights else None)

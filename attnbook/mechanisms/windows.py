@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from .attend import Attended
@@ -104,7 +103,8 @@ class WindowedSource:
     ``mask`` (True = may attend), ``projected_keys``. :meth:`attend` does one reading.
 
     The forward pass copies the windows. In the backward pass all readings add to one buffer of the size of the source;
-    a decoder loop would else make such a buffer at each step. So a step costs the same for every length, both ways.
+    a decoder loop would else make such a buffer at each step. So a step costs the same for every length, both ways. Only under
+    ``create_graph=True`` each reading makes a buffer of its own, through which the gradient can be differentiated again.
     """
 
     def __init__(self, score: Score, key: torch.Tensor, value: torch.Tensor | None = None,
@@ -229,7 +229,8 @@ class _Buffer:
 
 
 class _Open(torch.autograd.Function):
-    """The identity. Its backward pass runs after those of all windows taken from it, and hands on what they added up."""
+    """The identity. Its backward pass runs after those of all windows taken from it, and hands on what they added up in the buffer,
+    and what came along the graph."""
 
     @staticmethod
     def forward(ctx, flat, buffer):
@@ -238,14 +239,15 @@ class _Open(torch.autograd.Function):
         return flat.view_as(flat)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx, _):
+    def backward(ctx, along):
         total, ctx.buffer.total = ctx.buffer.total, None
-        return total, None
+        if total is None or along is None:
+            return along if total is None else total, None
+        return total + along, None
 
 
 class _Take(torch.autograd.Function):
-    """Copy rows; the gradient goes into the buffer in place, not along the graph."""
+    """Copy rows; the gradient goes into the buffer in place, not along the graph, unless it is to be differentiated again."""
 
     @staticmethod
     def forward(ctx, flat, number, buffer):
@@ -254,9 +256,10 @@ class _Take(torch.autograd.Function):
         return flat.index_select(0, number)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad):
         (number,) = ctx.saved_tensors
+        if torch.is_grad_enabled():  # create_graph=True: what is added in place has no history
+            return grad.new_zeros(ctx.shape).index_add(0, number, grad), None, None
         if ctx.buffer.total is None:
             ctx.buffer.total = grad.new_zeros(ctx.shape)
         ctx.buffer.total.index_add_(0, number, grad)

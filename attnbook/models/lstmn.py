@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ..mechanisms import AdditiveScore, attend, padding_mask
-from ..mechanisms.errors import check_lengths, check_positive, check_tensor, require
+from ..mechanisms.errors import check_lengths, check_mask, check_positive, check_tensor, require
 from .language import check_text
 from .recurrent import Decoded
 
@@ -69,15 +69,19 @@ class LSTMNLayer(nn.Module):
 
         Returns:
             The longer tapes, and the weights over the rows that were there before, ``(batch, t − 1)``.
+
+        Raises:
+            ValueError: for a mask that is not boolean or does not fit.
         """
-        return self._advance(x, self.input_gates(x), tapes, mask)
+        check_mask(mask, tapes.keys.shape[:2], axes="(batch, rows of the tapes)")
+        return self._advance(x, self.input_gates(x), tapes, None if mask is None else torch.atleast_1d(mask))
 
     def _advance(self, x, gates, tapes, mask):
         d = self.hidden_size
         if tapes.states.shape[1]:
             query = torch.cat([x, tapes.summary.to(x.dtype)], dim=-1)[:, None]  # (batch, 1, input + hidden)
             read, weights = attend(self.score, query, tapes.states[..., :d], tapes.states, projected_keys=tapes.keys,
-                                   mask=None if mask is None else mask[:, None])
+                                   mask=None if mask is None else mask.unsqueeze(-2))
             read, weights = read[:, 0], weights[:, 0]  # [h̃_t; c̃_t], (batch, 2·hidden); s_t, (batch, t − 1)
         else:
             read, weights = x.new_zeros(len(x), 2 * d), x.new_zeros(len(x), 0)

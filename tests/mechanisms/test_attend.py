@@ -1,3 +1,4 @@
+import copy
 import importlib
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attnbook import AdditiveScore, DotScore, LocationScore, ScaledDotScore, attend, causal_mask, make_score, padding_mask
+from attnbook.mechanisms.spectral import add_spectral_norm
 from attnbook.mechanisms.streaming import stream_attention
 
 from . import oracles
@@ -58,6 +60,14 @@ def test_streaming_equals_the_stored_matrix_in_value_and_gradient(score, problem
             assert streamed is None or not streamed.any()
         else:
             torch.testing.assert_close(streamed, stored, **EXACT)
+
+
+def test_streaming_says_that_it_can_be_differentiated_once_also_where_the_gradient_that_comes_in_is_a_constant(problem):
+    query, key, value, _ = problem
+    query, score = query.clone().requires_grad_(), AdditiveScore(D, D, 5).double()
+    context = stream_attention(score, query, score.project_keys(key), value)
+    with pytest.raises(RuntimeError, match="need_weights=False.*differentiated once.*need_weights=True"):
+        torch.autograd.grad(context.sum(), query, create_graph=True)
 
 
 MASKS = {
@@ -152,6 +162,22 @@ def test_small_problems_may_keep_a_few_megabytes():
 
     top, _ = saved_elements(AdditiveScore(D, D, 4).double(), int(STORED_WEIGHTS**0.5))
     assert top == STORED_WEIGHTS <= 2**20
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_parameters_behind_a_parametrization_get_the_same_gradients_without_weights(problem, training, monkeypatch):
+    """A weight that is computed, and in training computed anew at each look: it has to be the same one for every block."""
+    monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
+    monkeypatch.setattr("attnbook.mechanisms.blocks.BLOCK_ELEMENTS", 40)
+    torch.manual_seed(0)
+    score = add_spectral_norm(AdditiveScore(D, D, 5).double()).train(training)
+    state, gradients = copy.deepcopy(score.state_dict()), []
+    for need_weights in (True, False):
+        score.load_state_dict(state)
+        context = attend(score, *problem, need_weights=need_weights).context
+        gradients.append([context, *torch.autograd.grad(context.square().sum(), list(score.parameters()))])
+    for stored, streamed in zip(*gradients):
+        torch.testing.assert_close(streamed, stored, **EXACT)
 
 
 def test_a_compare_of_ones_own_is_never_overruled_by_a_shortcut(problem, monkeypatch):

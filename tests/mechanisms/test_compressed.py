@@ -302,6 +302,15 @@ def test_linformer_errors_and_copies():
     torch.testing.assert_close(again(x).context, made(x).context, **EXACT)
 
 
+def test_a_projection_for_other_heads_is_named():
+    with pytest.raises(ValueError, match="projection must have one matrix for all heads or one for each of num_heads = 3, got 2"):
+        LinformerAttention(D, H, projection=LengthProjection(10, 4, num_heads=2))
+    with pytest.raises(ValueError, match="num_heads = 1, got 3"):  # it would broadcast, to more heads than there are
+        LinformerAttention(D, 1, projection=LengthProjection(10, 4, num_heads=3))
+    for heads in (None, 1, H):
+        assert LinformerAttention(D, H, projection=LengthProjection(10, 4, heads))(torch.randn(B, N, D)).weights.shape == (B, H, N, 4)
+
+
 def test_memory_of_linformer_grows_with_the_length():
     def kept(n):
         made, sizes = LinformerAttention(D, H, length=n, rank=4), []

@@ -92,6 +92,22 @@ def test_step_by_step_with_a_cache_is_the_same_and_nothing_later_is_read(n, k, s
     torch.testing.assert_close(layer(changed, causal_mask(n)).context[:, :-1], whole.context[:, :-1], **EXACT)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_weights_are_those_before_dropout_and_the_context_is_made_of_those_after_it(kind):
+    layer, x, mask = build(kind), x_of(5), causal_mask(5)
+    expected = layer(x, mask)
+
+    class Doubled(torch.nn.Module):
+        def forward(self, kernel):
+            return 2 * kernel
+
+    layer.dropout = Doubled()
+    found = layer(x, mask)
+    torch.testing.assert_close(found.weights, expected.weights, **EXACT)
+    bias = layer.output_projection.bias
+    torch.testing.assert_close(found.context - bias, 2 * (expected.context - bias), **EXACT)
+
+
 def test_padding_has_no_weight_and_no_gradient_and_adds_nothing():
     layer, x = build(DynamicConvolution, 5), x_of(6).requires_grad_()
     mask = padding_mask(torch.tensor([4, 6]), 6)[:, None]

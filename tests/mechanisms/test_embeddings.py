@@ -102,6 +102,15 @@ def test_an_adaptive_output_is_the_product_of_two_softmaxes(factor):
     torch.testing.assert_close(loss, layer.layer(x.flatten(0, 1), targets).loss, **EXACT)
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,), (2, 0), (2, 1, 2)], ids=str)
+def test_every_output_takes_one_position_and_none(shape):
+    for layer in (AdaptiveOutput(D, SIZE, CUTOFFS, 2.0), FactorisedOutput(D, SIZE, 3), MixtureOfSoftmaxes(D, SIZE, 3)):
+        layer, x = randomised(layer), x_of(*shape)
+        assert layer(x).shape == (*shape, SIZE)
+        for where in np.ndindex(*shape):
+            torch.testing.assert_close(layer(x)[where], layer(x[where][None])[0], **EXACT)
+
+
 def test_a_mixture_of_softmaxes_is_the_mean_of_distributions():
     layer = randomised(MixtureOfSoftmaxes(D, SIZE, 3))
     p, x = values(layer), x_of(2, 3).requires_grad_()

@@ -176,6 +176,18 @@ def test_what_the_norms_forget(d, scale, shift, seed):
     torch.testing.assert_close(rms(x - x.mean(-1, keepdim=True)), layer(x), atol=1e-8, rtol=0)
 
 
+@pytest.mark.parametrize("make", [lambda: FeedForward(4, 7), lambda: GatedFeedForward(4, 7), lambda: LayerNorm(4), lambda: RMSNorm(4)],
+                         ids=["plain", "gated", "layer norm", "rms norm"])
+def test_one_position_alone_is_taken_as_it_is(make):
+    torch.manual_seed(0)
+    made, x = make().double(), torch.randn(3, 4).double()
+    torch.testing.assert_close(made(x[1]), made(x)[1], **EXACT)
+    for wrong, words in ((x[0, :3], r"x must have width 4 .*\(3,\)"), (x[0, 0], r"x must have at least one dimension .*, got shape \(\)"),
+                         (x[0].long(), "floating point"), (x[0].tolist(), r"x must be a tensor \(…, width\), got list")):
+        with pytest.raises(ValueError, match=words):
+            made(wrong)
+
+
 WRONG_NORMS = {
     "unbiased variance": lambda x: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + EPS).sqrt(),
     "eps outside the root": lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True, correction=0) + EPS),

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnbook import (AdditiveScore, GeneralScore, LinformerAttention, LocalAttention, MemoryCompressedAttention, MultiHeadAttention,
-                      RelativeMultiHeadAttention, ScaledDotScore, causal_mask, padding_mask)
+from attnbook import (AdditiveScore, GeneralScore, LinformerAttention, LocalAttention, LocationScore, MemoryCompressedAttention,
+                      MultiHeadAttention, RelativeMultiHeadAttention, ScaledDotScore, causal_mask, padding_mask)
 from attnbook.mechanisms.synthesizer import SynthesizerAttention
 
 EXACT = {"atol": 1e-10, "rtol": 0}
@@ -189,6 +190,28 @@ def test_the_score_s_own_projection_of_the_keys_is_made_once_as_well():
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize("kind", [MultiHeadAttention, partial(LocalAttention, block_length=3),
+                                  partial(MemoryCompressedAttention, kernel_size=2, stride=2)], ids=["plain", "local", "compressed"])
+@pytest.mark.parametrize("make", [lambda: LocationScore(4, N), lambda: GeneralScore(4, 4), lambda: AdditiveScore(4, 4, 5)],
+                         ids=["location", "general", "additive"])
+def test_with_a_cache_every_score_is_what_it_is_for_the_whole_text(kind, make):
+    torch.manual_seed(0)
+    made, x, cache = kind(D, H, score=make()).double(), tensors()[1], None
+    whole = made(x, mask=causal_mask(N))
+    for t in range(N):
+        own = made.project(x[:, t:t + 1])
+        cache = own if cache is None else cache.extend(own)
+        step = made(x[:, t:t + 1], projected=cache)
+        torch.testing.assert_close(step.context[:, 0], whole.context[:, t], **EXACT)
+        torch.testing.assert_close(step.weights[:, :, 0], whole.weights[:, :, t, :step.weights.shape[-1]], **EXACT)
+
+
+def test_a_cache_longer_than_a_location_score_is_named():
+    made, x = layer(score=LocationScore(4, 3).double()), tensors()[1]
+    with pytest.raises(ValueError, match="key has 4 positions, LocationScore was made for max_length = 3"):
+        made(x[:, 3:4], projected=made.project(x[:, :3]).extend(made.project(x[:, 3:4])))
+
+
 def test_widths_that_are_not_given_follow_the_others():
     def widths(*arguments, **options):
         made = MultiHeadAttention(*arguments, **options)
@@ -363,6 +386,22 @@ def test_values_of_another_number_are_named_in_every_kind(kind):
     _, key, value = tensors()
     with pytest.raises(ValueError, match=r"value must have as many positions as key \(7\), got shape \(2, 6, 12\)"):
         OTHERS[kind]().double()(key, key, value[:, 1:])
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_no_keys_at_all_are_named_in_every_kind(kind):
+    made, key = OTHERS[kind]().double(), tensors()[1][:, :0]
+    for query in (key, tensors()[0]):
+        with pytest.raises(ValueError, match=r"key must have at least one position, got shape \(2, 0, 12\)"):
+            made(query, key)
+        with pytest.raises(ValueError, match="key must have at least one position, got"):
+            made(query, projected=made.project(key))
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_an_empty_batch_has_an_empty_result_in_every_kind(kind):
+    made, x = OTHERS[kind]().double(), tensors()[1][:0]
+    assert made(x).context.shape == (0, N, D) and made(x, need_weights=False).context.shape == (0, N, D)
 
 
 @pytest.mark.parametrize("allowed", [True, False])

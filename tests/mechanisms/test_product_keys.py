@@ -72,6 +72,14 @@ def test_a_position_does_not_know_of_the_others():
     assert (batch_norm(x)[1, 2] - batch_norm(torch.cat([x[:, 2:3], x[:, :1], x[:, :1], x[:, :1]], 1))[1, 0]).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 0), (2, 1, 2)], ids=str)
+def test_one_position_alone_and_none_at_all(shape):
+    memory, x = build(), x_of(*shape)
+    assert memory(x).shape == x.shape
+    for where in np.ndindex(*shape):
+        np.testing.assert_allclose(memory(x)[where].detach(), oracle(memory, x[where])[0], atol=1e-10)
+
+
 def test_many_slots_and_few_comparisons():
     memory = ProductKeyMemory(D, 64, 4, 8, DQ)
     assert memory.values.shape == (64**2, D) and memory.keys.shape == (4, 2, 64, DQ // 2)

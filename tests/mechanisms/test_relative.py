@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbook import MultiHeadAttention, RelativeMultiHeadAttention, causal_mask, padding_mask
-from attnbook.mechanisms.relative import relative_index
+from attnbook.mechanisms.heads import ProjectedSource
+from attnbook.mechanisms.relative import attend_with_relations, relative_index
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 B, N, D, H = 2, 7, 12, 3
@@ -85,6 +86,57 @@ def test_queries_with_a_cache_are_the_last_positions():
         torch.testing.assert_close(made(x[:, t : t + 1], projected=cache).context, whole[:, t : t + 1], **EXACT)
     several = made(x[:, 4:], projected=made.project(x), mask=causal_mask(N - 4, N)).context
     torch.testing.assert_close(several, whole[:, 4:], **EXACT)
+
+
+@pytest.mark.parametrize("options", [{}, {"relative_keys": False}, {"relative_values": False}], ids=str)
+@pytest.mark.parametrize(("q", "k"), [((1, 3), (4, 5)), ((3,), (4, 5)), ((4, 3), (5,)), ((2, 1, 3), (4, 5))], ids=str)
+def test_leading_dimensions_broadcast(q, k, options):
+    made, query, key = layer(**options), torch.randn(*q, D).double(), torch.randn(*k, D).double()
+    batch = torch.broadcast_shapes(q[:-1], k[:-1])
+    mask = torch.rand(*batch, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
+    whole = made(query.expand(*batch, 3, D), key.expand(*batch, 5, D), mask=mask)
+    for ours, expected in zip(made(query, key, mask=mask), whole):
+        torch.testing.assert_close(ours, expected, **EXACT)
+
+
+def two_distances(dtype, device="cpu", n=2048):
+    """Keys that all look alike, half of them at one distance: shares and slopes are sums of 1024 numbers 2⁻¹¹, which in bfloat16
+    stop growing at 1/8. Returns the context, and its gradient in the query."""
+    index = (torch.arange(n, device=device) % 2)[None]
+    zeros, sign = torch.zeros(1, 1, n, 2, dtype=dtype, device=device), (1.0 - 2.0 * index).to(dtype)[..., None, :, None]
+    keys, values = (torch.tensor(t, dtype=dtype, device=device) for t in ([[1.0, 0.0], [1.0, 2.0]], [[3.0], [1.0]]))
+    query = torch.tensor([[[[1.0, 0.0]]]], dtype=dtype, device=device).requires_grad_()
+    source = ProjectedSource(zeros, sign.expand(1, 1, n, 1))
+    context = attend_with_relations(query, source, [(index, keys, values)], None, None, False).context
+    return context.detach(), torch.autograd.grad(context, query)[0]
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_many_small_shares_of_a_distance_add_up(dtype, device):
+    context, slope = two_distances(dtype, device)
+    torch.testing.assert_close(context.cpu().double(), torch.full((1, 1, 1, 1), 2.0).double(), atol=1e-2, rtol=0)
+    torch.testing.assert_close(slope.cpu().double(), torch.tensor([[[[0.0, -2.0]]]]).double(), atol=1e-2, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_no_sum_over_pairs_is_kept_in_half_precision_and_wider_numbers_are_not_copied(dtype):
+    """What a GPU rounds after each addition, a CPU does not: so the dtype of the sums is looked at, both ways."""
+    sums, copies = [], []
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), options=None):
+            if "scatter_add" in str(function):
+                sums.append(arguments[0].dtype)
+            if "_to_copy" in str(function):
+                copies.append(function)
+            return function(*arguments, **(options or {}))
+
+    made, x = layer().to(dtype), torch.randn(B, N, D, dtype=dtype, requires_grad=True)
+    with Watch():
+        made(x).context.sum().backward()
+    assert len(sums) == 2 and set(sums) == {torch.float64 if dtype == torch.float64 else torch.float32}
+    assert bool(copies) == (dtype == torch.bfloat16)
 
 
 def test_a_row_with_nothing_to_attend_to_gets_zeros():

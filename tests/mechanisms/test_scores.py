@@ -129,6 +129,20 @@ def test_content_of_a_zero_vector_is_zero_with_finite_gradient():
     assert torch.isfinite(query.grad).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("eps", [1e-8, 1e-15, 1e-30, 1e-200, 5e-324])
+def test_content_with_however_small_an_eps_stays_finite_around_a_vector_of_norm_0(eps, dtype):
+    smallest = torch.finfo(dtype).tiny
+    key = torch.randn(1, 3, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
+    for size in (0.0, smallest, smallest**0.5, smallest**0.4, smallest**0.35, smallest**0.3):  # about where squares and cubes end
+        query = torch.full((1, 1, 4), size, dtype=dtype, requires_grad=True)
+        found = ContentScore(eps)(query, key)
+        found.sum().backward()
+        assert found.isfinite().all() and query.grad.isfinite().all() and (size > 0 or (found == 0).all())
+    query = torch.randn(1, 2, 4, generator=torch.Generator().manual_seed(1)).to(dtype)
+    torch.testing.assert_close(ContentScore(eps)(query, key), ContentScore()(query, key))
+
+
 @pytest.mark.parametrize("size", [1e-4, 1.0, 200.0, 6e4])
 def test_content_in_half_precision_is_the_cosine_whatever_the_length(size):
     g = torch.Generator().manual_seed(0)
@@ -196,6 +210,10 @@ def test_known_wrong_scores_are_told_apart_by_the_oracle(name, mistake, problem)
     (lambda x: DotScore()(x.long(), x), "query must hold floating point numbers, got torch.int64"),
     (lambda x: DotScore()(x[0, 0], x), r"at least two dimensions .* got shape \(6,\)"),
     (lambda x: DotScore()(None, x), "query must be a tensor .* got NoneType"),
+    (lambda x: ContentScore(0.0), "eps must be a number above 0, got 0.0"),
+    (lambda x: ContentScore(-1e-8), "eps must be a number above 0, got -1e-08"),
+    (lambda x: ContentScore(math.nan), "eps must be a number above 0, got nan"),
+    (lambda x: ContentScore("1e-8"), "eps must be a number above 0, got '1e-8'"),
     (lambda x: AdditiveScore(0, 6), "d_query must be a whole number of at least 1, got 0"),
     (lambda x: ReducedRankScore(6, 6, 0), "rank must be a whole number of at least 1, got 0"),
     (lambda x: attnbook.make_score("cosine", 6, 6), "score must be one of .*'additive'.*, got 'cosine'"),

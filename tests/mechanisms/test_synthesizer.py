@@ -100,6 +100,18 @@ def test_step_by_step_with_a_cache_is_the_same(kind, mix):
         torch.testing.assert_close(step.weights[..., 0, :], whole.weights[..., t, : t + 1], **EXACT)
 
 
+@pytest.mark.parametrize("mix", [None, "plus"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("q", "k"), [((1, 3), (4, 5)), ((3,), (4, 5)), ((4, 3), (5,))], ids=str)
+def test_leading_dimensions_broadcast(q, k, kind, mix):
+    layer, query, key = build(kind, mix), torch.randn(*q, D).double(), torch.randn(*k, D).double()
+    mask = torch.rand(4, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
+    for mask in (mask, None):
+        whole = layer(query.expand(4, 3, D), key.expand(4, 5, D), mask=mask)
+        for ours, expected in zip(layer(query, key, mask=mask), whole):
+            torch.testing.assert_close(ours, expected, **EXACT)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_reach_every_parameter_and_are_right(kind):
     layer, x = build(kind, "alpha"), x_of(3, batch=1).requires_grad_()

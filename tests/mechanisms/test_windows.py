@@ -225,6 +225,40 @@ def test_gradients_are_right_by_finite_differences():
         lambda q, k, p: attend_window(score, q, k, p, 2, sigma=1.0).context, (query, key, position))
 
 
+def gathered(query, key, position, half_width, sigma):
+    """The window by indexing alone, for one row of a batch and a dot product."""
+    n = key.shape[-2]
+    index = window_index(position, half_width)  # (m, w)
+    rows = key[index.clamp(0, n - 1)]  # (m, w, d)
+    scores = (rows * query[:, None]).sum(-1).masked_fill((index < 0) | (index >= n), -math.inf)
+    weights = scores.softmax(-1) * torch.exp(-(index - position[:, None]) ** 2 / (2 * sigma**2))
+    return (weights[..., None] * rows).sum(-2)
+
+
+def test_second_derivatives_are_those_of_a_gather_and_of_finite_differences():
+    torch.manual_seed(0)
+    query, x, w = (torch.randn(*shape).double().requires_grad_() for shape in ((3, 4), (9, 4), (4, 4)))
+    position = torch.tensor([0.3, 4.2, 7.9]).double().requires_grad_()
+    score, found = attnbook.DotScore(), []
+
+    def together(key):
+        return attend_window(score, query, key, position, 2, sigma=1.0).context
+
+    def in_steps(key):  # many readings of one source: each adds to its gradient
+        source = WindowedSource(score, key)
+        return torch.cat([source.attend(query[t:t + 1], position[t:t + 1], 2, sigma=1.0).context for t in range(3)])
+
+    for way in (together, in_steps, lambda key: gathered(query, key, position, 2, 1.0)):
+        context = way(x @ w)  # something to learn in front of the source
+        first = torch.autograd.grad(context.square().sum(), (x, query, position), create_graph=True)
+        found.append([context, *first, *torch.autograd.grad(sum(g.square().sum() for g in first), (x, w, query, position))])
+    for ours, again, expected in zip(*found):
+        torch.testing.assert_close(ours, expected, **EXACT)
+        torch.testing.assert_close(again, expected, **EXACT)
+    assert torch.autograd.gradgradcheck(lambda q, k, p: attend_window(score, q, k, p, 2, k.sin(), sigma=1.0).context,
+                                        (query, x, position))
+
+
 def test_many_readings_of_one_source_add_up_and_the_graph_may_be_used_twice():
     torch.manual_seed(0)
     score = build("general")

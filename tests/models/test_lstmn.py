@@ -184,8 +184,13 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
         torch.testing.assert_close(longer.states[b, -1], expected.states[0, -1], **EXACT)
         torch.testing.assert_close(weights[b, keep], shares[0], **EXACT)
         assert weights[b, row] == 0
-    with pytest.raises(ValueError, match="mask must be broadcastable"):
+    for few in (allowed[0], allowed[:1], torch.tensor([False]), torch.tensor(True)):  # fewer dimensions, or 1 for some
+        for found, expected in zip(built.step(x[:, 0], tapes, few), built.step(x[:, 0], tapes, few.expand(BATCH, N - 1))):
+            torch.testing.assert_close(found, expected, **EXACT)
+    with pytest.raises(ValueError, match=r"mask must be broadcastable to \(batch, rows of the tapes\) = \(3, 5\), got shape \(3, 6\)"):
         built.step(x[:, 0], tapes, torch.ones(BATCH, N, dtype=torch.bool))
+    with pytest.raises(ValueError, match="mask must be a boolean tensor"):
+        built.step(x[:, 0], tapes, allowed.tolist())
 
 
 def test_every_row_of_the_tape_is_projected_once():

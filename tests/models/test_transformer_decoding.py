@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnbook import (FeedForward, LearnedPositions, MultiHeadAttention, PreNorm, RelativeMultiHeadAttention, Transformer,
+from attnbook import (FeedForward, LearnedPositions, LocationScore, MultiHeadAttention, PreNorm, RelativeMultiHeadAttention, Transformer,
                       TransformerEncoderModel, TransformerLM, paper_parts)
 from attnbook.mechanisms import NoPositions, ReZero, Wiring
 from attnbook.mechanisms.attend import Attended
@@ -54,6 +54,7 @@ VARIANTS = {
     "rezero": paper_parts(D, H, FF, dropout=0.0, wiring=ReZero),
     "learned positions": replace(BASE, positions=partial(LearnedPositions, 20, D)),
     "relative positions": replace(BASE, positions=NoPositions, attention=partial(RelativeMultiHeadAttention, D, H, max_distance=2)),
+    "scores by position": replace(BASE, attention=lambda: MultiHeadAttention(D, H, score=LocationScore(D // H, 20))),
     "one block three times": replace(BASE, stack=lambda make, n: [make()] * n),
     "convolution for self-attention": replace(BASE, attention=CausalConvolution),
 }
@@ -161,7 +162,7 @@ def test_keys_of_the_source_are_projected_once_and_a_cache_is_two_tensors_a_bloc
 def test_a_text_goes_on_after_prompts_of_different_lengths(name):
     model = build(name, TransformerLM)
     texts = [torch.cat([SOURCE[b, :LENGTHS[b]], TARGET[b]]) for b in range(3)]
-    if name in ("relative positions", "convolution for self-attention"):  # distances count the padding in between: prompts of one length
+    if name in ("relative positions", "scores by position", "convolution for self-attention"):  # they count padding: prompts of one length
         source, lengths, texts = SOURCE, torch.full((3,), 5), [torch.cat([SOURCE[b], TARGET[b]]) for b in range(3)]
     else:
         source, lengths = SOURCE, LENGTHS
