@@ -10,6 +10,7 @@ from .errors import check_positive, require
 from .heads import MultiHeadAttention, ProjectedSource
 from .masks import masked_softmax
 from .precision import wide_dtype
+
 __all__ = ["RelativeMultiHeadAttention", "relative_index"]
 
 

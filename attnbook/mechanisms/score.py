@@ -39,6 +39,7 @@ class Score(nn.Module):
     query_width: int | None = None
     key_width: int | None = None
     counts_positions: ClassVar[bool] = False
+
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__dict__.get("name"):

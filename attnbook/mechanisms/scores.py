@@ -139,6 +139,7 @@ class LocationScore(Score):
 
     ``e = W s``, ``α = softmax(e)`` over the first n of ``max_length`` rows of W. In the cache of a decoder the positions are those
     of the cache, padding counts: texts that go on behind prompts of different lengths should begin with one length.
+
     Args:
         d_query: width of the queries.
         max_length: the longest source, the number of rows of W.
