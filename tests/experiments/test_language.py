@@ -60,6 +60,29 @@ def test_perplexity_is_the_size_of_the_vocabulary_for_a_flat_model_and_one_for_a
     assert count == words and math.isclose(float(total.detach()), words * math.log(len(task.source_vocab)), rel_tol=1e-6)
 
 
+@pytest.mark.parametrize("size", [7, 64])
+def test_perplexity_counts_every_word_alike_whatever_the_batches(task, size):
+    torch.manual_seed(0)
+    model = make_model("lstm", len(task.source_vocab), d_embed=8, hidden_size=8).double()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(3)  # words that cost about the same would hide how they are averaged
+    batches = SequenceBatches(task.test, task.source_vocab, task.target_vocab, size)
+    costs = []  # of each batch, those of its words
+    for k in range(len(batches)):
+        costs.append([])
+        for given, words in zip(batches.batch(k).target_in, batches.batch(k).target_out.tolist(), strict=True):
+            n = len(words) - words.count(PAD)  # one sentence at a time, without padding
+            with torch.no_grad():
+                logits = model(given[None, :n], torch.tensor([n])).logits[0].numpy()
+            costs[-1] += [np.log(np.exp(z).sum()) - z[word] for z, word in zip(logits, words[:n], strict=True)]
+    assert sum(map(len, costs)) == sum(len(pair.target) + 1 for pair in task.test)
+    expected = math.exp(np.mean(np.concatenate(costs)))
+    assert math.isclose(perplexity(model, batches), expected, rel_tol=1e-12)
+    assert abs(math.exp(np.mean([np.mean(batch) for batch in costs])) - expected) > 1e-3
+    assert abs(np.mean([math.exp(np.mean(batch)) for batch in costs]) - expected) > 1e-3
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_the_smoothed_loss_is_that_of_a_loop_over_words(task, smoothing):
     torch.manual_seed(0)

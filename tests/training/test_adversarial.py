@@ -396,14 +396,19 @@ def test_pictures_of_whole_numbers_are_named():
         train(batches=Pixels())
 
 
+@pytest.mark.parametrize("precision, expected", [("bf16", torch.bfloat16), ("no", torch.float32)])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_half_precision(device):
-    both, seen = nets(), []
+def test_half_precision(device, precision, expected):
+    both, seen, made = nets(), [], {"generator": [], "discriminator": []}
+    for name, layer in (("generator", both[0].out), ("discriminator", both[1].net)):
+        layer.register_forward_hook(lambda module, inputs, out, name=name: made[name].append(out.dtype))
 
     def loss(real, fake):
         seen.append((real.dtype, fake.device.type))
         return hinge_loss.discriminator(real, fake)
 
-    fit_adversarial(*both, Batches(labels=True), steps=3, precision="bf16", device=device, average=0.9,
+    fit_adversarial(*both, Batches(labels=True), steps=3, precision=precision, device=device, average=0.9,
                     loss=AdversarialLoss(loss, hinge_loss.generator))
+    # In a step the generator is called for both updates, the discriminator for the real and the fake pictures and once more.
+    assert made == {"generator": [expected] * 6, "discriminator": [expected] * 9}
     assert set(seen) == {(torch.float32, device)} and all(p.dtype == torch.float32 and p.isfinite().all() for net in both for p in net.parameters())
