@@ -12,7 +12,7 @@ from .assignments import Assignment
 from .box import Box, Lost, StartFailed
 from .launch import Limits
 from .likeness import LONGEST, binding, plain, uses_library
-from .submissions import Unreadable, definitions, parse_submission, restore
+from .submissions import Unreadable, answered_twice, definitions, parse_submission, restore
 
 __all__ = ["Job", "Outcome", "judge_notebook"]
 
@@ -77,7 +77,9 @@ def judge_notebook(job: Job) -> list[Outcome]:
 def _judge(job):
     wanted = [task for task in job.assignment.tasks if task.id in job.tasks]
     try:
-        nb, remarks = restore(parse_submission(job.content), job.assignment)
+        given = parse_submission(job.content)
+        twice = {task.id for task in wanted if answered_twice(given, task)}
+        nb, remarks = restore(given, job.assignment)
     except Unreadable as error:
         return [Outcome(task.id, False, False, tidy(error)) for task in wanted]
     found, stopped, overall = {}, {}, ""
@@ -105,7 +107,15 @@ def _judge(job):
                     found[name] = lost
                 elif name in by_answer:
                     stopped[by_answer[name].id] = str(lost)
-    return [others.explain(_outcome(task, found, stopped, remarks, nb, job.assignment)) for task in wanted]
+    outcomes = [others.explain(_outcome(task, found, stopped, remarks, nb, job.assignment)) for task in wanted]
+    return [_remarked(one, _TWICE) if one.exercise in twice and not (one.visible and one.hidden) else one for one in outcomes]
+
+
+_TWICE = "the notebook holds the cell for this answer more than once, with different answers: the one before the first check counts"
+
+
+def _remarked(outcome, said):
+    return replace(outcome, remark=f"{outcome.remark}; {said}" if outcome.remark else said)
 
 
 class _Others:
@@ -122,7 +132,7 @@ class _Others:
         if not self._cut or outcome.visible and outcome.hidden:
             return outcome
         said = "cells beside your answers took too long: only their imports, functions and constants were used"
-        return replace(outcome, remark=f"{outcome.remark}; {said}" if outcome.remark else said)
+        return _remarked(outcome, said)
 
     def run(self, code: str) -> None:
         """Run a cell. Raises Lost."""

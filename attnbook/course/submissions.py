@@ -13,6 +13,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from . import source
 from .assignments import Assignment
+from .exercises import Task
 from .likeness import LONGEST
 
 LARGEST = 20 * 2**20
@@ -164,11 +165,16 @@ def _constant(node):
 
 
 def _answers(nb, assignment):
-    """The tasks that a cell answers, by its place: by the cell's name, or by the function for a task whose named cell is gone."""
-    keys, found, taken = {task.key: task for task in assignment.tasks}, {}, set()
-    for place, cell in enumerate(nb.cells):
-        task = keys.get(grade_id(cell))
-        if task is not None and task.id not in taken:
+    """The tasks that a cell answers, by its place: by the cell's name, or by the function for a task whose named cell is gone.
+
+    Of several cells of a name, copies perhaps, the first that is more than the stub.
+    """
+    found, taken = {}, set()
+    for task in assignment.tasks:
+        named = [place for place, cell in enumerate(nb.cells) if grade_id(cell) == task.key]
+        if named:
+            stub = source.cut_solution(task.solution.source).strip()
+            place = next((place for place in named if nb.cells[place].source.strip() not in ("", stub)), named[0])
             found[place] = [task]
             taken.add(task.id)
     for task in assignment.tasks:
@@ -176,6 +182,12 @@ def _answers(nb, assignment):
         if place is not None:
             found.setdefault(place, []).append(task)
     return found
+
+
+def answered_twice(nb: NotebookNode, task: Task) -> bool:
+    """Whether cells of the answer's name, copied perhaps, hold different answers."""
+    stub = source.cut_solution(task.solution.source).strip()
+    return len({cell.source.strip() for cell in nb.cells if grade_id(cell) == task.key} - {"", stub}) > 1
 
 
 def _retyped(nb, task, book):

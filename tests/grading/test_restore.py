@@ -13,9 +13,12 @@ import pytest
 from attnbook.course import handins, source
 from attnbook.course.checking import notebook_with
 from attnbook.course.handins import find_hand_ins, safe_names
+from attnbook.course.judging import Job, judge_notebook
+from attnbook.course.launch import Limits
 from attnbook.course.likeness import plain
 from attnbook.course.made_up import made_up_class
-from attnbook.course.submissions import LARGEST, Unreadable, definitions, parse_submission, restore
+from attnbook.course.source import cut_solution
+from attnbook.course.submissions import LARGEST, Unreadable, answered_twice, definitions, grade_id, parse_submission, restore
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +139,35 @@ def test_a_copied_answer_cell_runs_but_has_no_name(assignment, hand_ins):
     made, _ = restore(nb, assignment)
     assert names(made) == ORDER
     assert any(cell.source == again.source and "nbgrader" not in cell.metadata for cell in made.cells)
+
+
+def test_of_copies_the_first_that_is_written_is_the_answer(assignment, hand_ins):
+    nb = parse_submission(hand_ins["right"])
+    place = next(i for i, c in enumerate(nb.cells) if c.metadata.get("nbgrader", {}).get("grade_id") == "00-weighted-sum")
+    task = next(task for task in assignment.tasks if task.key == "00-weighted-sum")
+    right = nb.cells[place].source
+    copies = [nbformat.from_dict({**cell, "id": f"again-{k}"}) for k, cell in enumerate(nb.cells[place:place + 2])]  # answer and check
+    nb.cells[place + 2:place + 2] = copies
+    assert not answered_twice(nb, task)
+    nb.cells[place].source = cut_solution(task.solution.source)
+    assert not answered_twice(nb, task)
+    made, _ = restore(nb, assignment)
+    assert [cell.source for cell in made.cells if grade_id(cell) == "00-weighted-sum"] == [right]
+    assert sorted(names(made)) == sorted(ORDER)
+    nb.cells[place].source = "def weighted_sum(weights, values):\n    return 1"
+    assert answered_twice(nb, task)
+
+
+def test_a_student_who_lost_marks_hears_of_two_answers(assignment, hand_ins):
+    nb = parse_submission(hand_ins["right"])
+    place = next(i for i, c in enumerate(nb.cells) if c.metadata.get("nbgrader", {}).get("grade_id") == "00-weighted-sum")
+    nb.cells[place + 2:place + 2] = [nbformat.from_dict({**cell, "id": f"again-{k}"}) for k, cell in enumerate(nb.cells[place:place + 2])]
+    nb.cells[place].source = "def weighted_sum(weights, values):\n    return 1"
+    (one,) = judge_notebook(Job(nbformat.writes(nb).encode(), assignment, ("00.weighted_sum",), {"00.weighted_sum": 7}, Limits(), "none"))
+    assert not one.visible and one.remark.startswith("the notebook holds the cell for this answer more than once")
+    nb.cells[place], nb.cells[place + 2] = nb.cells[place + 2], nb.cells[place]
+    (one,) = judge_notebook(Job(nbformat.writes(nb).encode(), assignment, ("00.weighted_sum",), {"00.weighted_sum": 7}, Limits(), "none"))
+    assert one.visible and one.hidden and not one.remark
 
 
 def test_a_check_above_its_answer_comes_after_it(assignment, hand_ins):
