@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from watching import LargestTensor
 
 from attnbook import MultiHeadAttention, RelativeMultiHeadAttention, causal_mask, padding_mask
 from attnbook.mechanisms.heads import ProjectedSource
@@ -152,18 +153,10 @@ def test_a_row_with_nothing_to_attend_to_gets_zeros():
 
 def test_no_tensor_of_a_vector_for_each_pair_is_kept_or_made():
     made, n = RelativeMultiHeadAttention(64, 2, max_distance=3), 40
-    largest = []
-
-    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, arguments=(), options=None):
-            out = function(*arguments, **(options or {}))
-            largest.append(max((t.numel() for t in torch.utils._pytree.tree_leaves(out) if isinstance(t, torch.Tensor)), default=0))
-            return out
-
     x = torch.randn(1, n, 64, requires_grad=True)
-    with Watch():
+    with LargestTensor() as largest:
         made(x, mask=causal_mask(n)).context.sum().backward()
-    assert max(largest) <= max(2 * n * n, 64 * n, 64 * 64) < n * n * 32  # weights of both heads; one vector a pair is 32 × n × n
+    assert 0 < largest.numel <= max(2 * n * n, 64 * n, 64 * 64) < n * n * 32  # weights of both heads; one vector a pair is 32 × n × n
 
 
 def test_zero_tables_are_plain_attention_and_a_table_changes_it():

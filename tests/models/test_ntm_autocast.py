@@ -21,7 +21,7 @@ def arguments():
     return *(t.requires_grad_() for t in given), HeadParameters(*(t.requires_grad_() for t in said))
 
 
-def inside_and_outside(call):
+def assert_same_under_autocast(call):
     with torch.autocast("cpu", torch.bfloat16):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
         inside = call()
@@ -32,7 +32,7 @@ def inside_and_outside(call):
 
 @pytest.mark.parametrize("step", [memory_step, plain_memory_step])
 def test_a_step_is_the_same(step):
-    inside_and_outside(lambda: step(*arguments()))
+    assert_same_under_autocast(lambda: step(*arguments()))
 
 
 def test_the_gradient_by_hand_is_the_same():
@@ -42,12 +42,12 @@ def test_the_gradient_by_hand_is_the_same():
             out = memory_step(memory, previous, heads)
         return torch.autograd.grad(out, [memory, previous, *heads], [torch.linspace(-1, 2, t.numel()).view_as(t) for t in out])
 
-    inside_and_outside(gradients)
+    assert_same_under_autocast(gradients)
 
 
 def test_addressing_reading_and_writing_are_the_same():
     memory, previous, heads = arguments()
-    inside_and_outside(lambda: A.address(memory, previous, *heads[:5]))
-    inside_and_outside(lambda: [A.content_weights(heads.key, heads.strength, memory), A.cosine_similarity(heads.key, memory)])
-    inside_and_outside(lambda: [A.read(memory, previous)])
-    inside_and_outside(lambda: [A.write(memory, previous[:, :WRITERS], heads.erase, heads.add)])
+    assert_same_under_autocast(lambda: A.address(memory, previous, *heads[:5]))
+    assert_same_under_autocast(lambda: [A.content_weights(heads.key, heads.strength, memory), A.cosine_similarity(heads.key, memory)])
+    assert_same_under_autocast(lambda: [A.read(memory, previous)])
+    assert_same_under_autocast(lambda: [A.write(memory, previous[:, :WRITERS], heads.erase, heads.add)])
