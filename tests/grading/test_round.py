@@ -301,7 +301,7 @@ from attnbook.course.launch import Limits
 workers._GRACE = 0.5
 job = types.SimpleNamespace(limits=Limits(notebook=0.1, startup=0.1))
 import threading, ctypes
-call = threading.Thread(target=workers._alone, args=(lambda job: ctypes.PyDLL(None).sleep(30), job))
+call = threading.Thread(target=workers._alone, args=(workers.CHECKS, lambda job: ctypes.PyDLL(None).sleep(30), job))
 call.start()
 call.join()
 """
