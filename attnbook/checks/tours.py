@@ -17,12 +17,6 @@ def _matrix(points):
     return np.sqrt(((xy[:, None] - xy[None]) ** 2).sum(-1))
 
 
-def _floats(trial, value, name, shape, mention=None, nan=None):
-    """Numbers of either precision."""
-    dtype = torch.float64 if type(value) is torch.Tensor and value.dtype == torch.float64 else torch.float32
-    return trial.tensor(value, name, shape, dtype=dtype, mention=mention, nan=nan)
-
-
 def _rolled(points, tours, dim):
     """The steps to what a wrong roll takes for the next city, added up."""
     at = np.take_along_axis(array(points), array(tours)[..., None], 1)
@@ -41,7 +35,7 @@ def tour_lengths(answer, trial):
         got = trial.call(answer, points, tours)
         if type(got) is torch.Tensor and got.dim() == 0 and rows > 1:
             trial.fail("one number came back: expected one length a row, do not add up the rows")
-        got = _floats(trial, got, "the lengths", (rows,), mention="one a row")
+        got = trial.floats(got, "the lengths", (rows,), mention="one a row")
 
         def along(walks, way=lambda step: np.sqrt((step**2).sum(-1)), back=True, xy=array(points)):
             at = np.take_along_axis(xy, walks[..., None], 1)
@@ -300,7 +294,7 @@ def beam_of_tours(answer, trial):
                 break
         names = ("the totals", "the tours", "the cities")
         parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "tour", "city"))
-        got = [_floats(trial, parts[0], names[0], (k,), nan="there are more valid continuations than places: visited cities get −∞ "
+        got = [trial.floats(parts[0], names[0], (k,), nan="there are more valid continuations than places: visited cities get −∞ "
                                                             "before the best are picked, and total is added to log p")]
         got += [_long(trial, part, name, k) for part, name in zip(parts[1:], names[1:])]
         if all(trial.same(mine, other) for mine, other in zip(got, right)):
@@ -341,7 +335,7 @@ def beam_of_tours(answer, trial):
     visited = torch.tensor([[True, False, False, True, False]])
     right = _step(array(total), array(log_p), array(visited))
     parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "tour", "city"))
-    got = (_floats(trial, parts[0], "the totals", (1,), mention="k = 1: the beam holds one tour"),
+    got = (trial.floats(parts[0], "the totals", (1,), mention="k = 1: the beam holds one tour"),
            *(_long(trial, part, name, 1) for part, name in zip(parts[1:], ("the tours", "the cities"))))
     for mine, theirs, name in zip(got, right, ("the totals", "the tours", "the cities")):
         trial.close(mine, theirs, name)

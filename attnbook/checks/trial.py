@@ -111,10 +111,11 @@ class Trial:
         return value
 
     def floats(self, value, name, shape, **said):
-        """The same for floats of either precision, and for whole numbers in their place; float32."""
-        if type(value) is torch.Tensor and value.dtype in (torch.int32, torch.int64, torch.float64):
-            value = value.detach().float()
-        return self.tensor(value, name, shape, **said)
+        """The same for floats of either precision, and for whole numbers in their place."""
+        if type(value) is torch.Tensor and value.dtype in (torch.int32, torch.int64):
+            value = value.float()
+        double = type(value) is torch.Tensor and value.dtype == torch.float64
+        return self.tensor(value, name, shape, dtype=torch.float64 if double else torch.float32, **said)
 
     def _dense(self, value, name):
         """The tensor, after it is seen to hold numbers that can be looked at."""
