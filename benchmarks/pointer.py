@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from attnbook.models import PointerNetwork
-from attnbook.tasks.points import PointBatches
+from attnbook.tasks.geometry.points import PointBatches
 from attnbook.training import pointing_loss
 
 CITIES, BATCH, HIDDEN = 10, 128, 256

@@ -14,7 +14,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import torch  # noqa: E402
 from attention import calibration  # noqa: E402
 
-from attnbook.tasks.points import draw  # noqa: E402
+from attnbook.tasks.geometry.points import draw  # noqa: E402
 
 TIMED = (("sorting", 10, 1000, 0), ("hulls", 5, 1000, 0), ("hulls", 10, 1000, 0), ("hulls", 50, 128, 0), ("hulls", 50, 1000, 5000),
          ("hulls", (5, 50), 1000, 5000), ("hulls", 500, 100, 0), ("delaunay", 5, 128, 0), ("delaunay", 10, 128, 0),

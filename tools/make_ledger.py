@@ -5,7 +5,7 @@
 
 Columns of data/ledger.csv: id, chapter, kind, title, status ("planned" or "done"), section (a notebook without its
 extension), name (what attnbook calls it; several are separated by spaces) and test (a pytest node id such as
-tests/tasks/test_dates.py::test_every_format, or a notebook with assertions; several are separated by spaces).
+tests/tasks/translation/test_dates.py::test_every_format, or a notebook with assertions; several are separated by spaces).
 
 S6.19 is fifty modifications of one model: data/modifications.csv has a row each, with the columns modification, title,
 name and test. They stand in a table of their own below the chapter.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 from ..sandbox.guarded import StudentError
-from .trial import Trial, a
+from .context import Trial, a
 from .verdict import MISTAKE, NOT_WRITTEN, RIGHT, STOPPED, Mistake, NotPassed, Verdict
 
 _EXERCISES = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from .exercises import Task
 
 FOLDER = "tests/checks/wrong_answers"
-_IMPORT = "from .collection import wrong\n"
+_IMPORT = "from ..collection import wrong\n"
 _COLLECT = """_collected = []
 
 
@@ -39,7 +39,7 @@ def wrong_answers(book: Path, tasks: list[Task]) -> dict[str, list[WrongAnswer]]
     if not folder.is_dir():
         raise ValueError(f"book: there is no folder {folder}; the known wrong answers are part of the book's checkout")
     found = defaultdict(list)
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if _IMPORT not in text:
             continue

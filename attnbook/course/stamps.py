@@ -12,16 +12,16 @@ from functools import lru_cache
 from pathlib import Path
 
 from .. import checks, sandbox
-from ..checks import find, slopes, trial
+from ..checks import find, gradient_check, context
 from ..sandbox import arguments, effort, guarded
 
 __all__ = ["CHECKS", "stamp"]
 
-_SHARED = (trial, slopes, guarded, arguments, effort)
+_SHARED = (context, gradient_check, guarded, arguments, effort)
 
 
 def _of_files() -> str:
-    files = [path for package in (checks, sandbox) for path in sorted(Path(package.__file__).parent.glob("*.py"))]
+    files = [path for package in (checks, sandbox) for path in sorted(Path(package.__file__).parent.rglob("*.py"))]
     return hashlib.sha256(b"\0".join(path.read_bytes().replace(b"\r\n", b"\n") for path in files)).hexdigest()[:16]
 
 

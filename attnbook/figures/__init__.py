@@ -1,21 +1,21 @@
 """Figures from plain arrays: nothing here knows a model."""
 
-from .addressing import addressing_flow, memory_machine, shift_kernels
-from .blocks import draw_block, draw_model
+from .diagrams.addressing import addressing_flow, memory_machine, shift_kernels
+from .diagrams.transformer_blocks import draw_block, draw_model
 from .curves import bars, curves, training
-from .diagrams import encoder_decoder
-from .documents import document_heat, memory_hops
+from .diagrams.encoder_decoder import encoder_decoder
+from .weights.documents import document_heat, memory_hops
 from .episodes import episode_rows
-from .heads import bit_panels, head_weights, memory_animation
+from .weights.heads import bit_panels, head_weights, memory_animation
 from .legend import legend
-from .look_back import layers_back
-from .pictures import picture, picture_words
+from .diagrams.receptive_field import layers_back
+from .weights.captioned_pictures import picture, picture_words
 from .plane import plane_walk, pointer_animation, pointer_steps, tour_ring, triangulation
-from .staircase import word_staircase
+from .weights.staircase import word_staircase
 from .style import CMAP, COLORS, LINES, style
-from .trees import dependency_tree
-from .viewer import HeadViewer, head_viewer, view_heads
-from .weights import alignment, text_heat, word_arcs
+from .weights.trees import dependency_tree
+from .weights.viewer import HeadViewer, head_viewer, view_heads
+from .weights.alignment import alignment, text_heat, word_arcs
 
 __all__ = ["CMAP", "COLORS", "HeadViewer", "LINES", "addressing_flow", "alignment", "bars", "bit_panels", "curves",
            "dependency_tree", "document_heat", "draw_block", "draw_model", "encoder_decoder", "episode_rows", "head_viewer", "head_weights",

@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from .style import COLORS
-from .weights import as_array
+from .weights.alignment import as_array
 
 __all__ = ["bars", "curves", "training"]
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from .style import CMAP, COLORS
-from .weights import as_array
+from .weights.alignment import as_array
 
 __all__ = ["episode_rows"]
 

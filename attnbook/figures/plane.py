@@ -10,9 +10,9 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
-from .heads import _picture
+from .weights.heads import _picture
 from .style import CMAP, COLORS
-from .weights import as_array
+from .weights.alignment import as_array
 
 __all__ = ["plane_walk", "pointer_animation", "pointer_steps", "triangulation", "tour_ring"]
 

@@ -1,27 +1,27 @@
 """What attention is made of."""
 
-from .addressing import Addressed, address
-from .attend import Attended, attend
-from .compressed import LengthProjection, LinformerAttention, MemoryCompressedAttention
-from .conditional_norm import ConditionalBatchNorm
-from .dropout import Dropout
-from .experts import MixtureOfExperts, Switch, balance_loss
-from .feed_forward import FeedForward, GatedFeedForward
-from .heads import MultiHeadAttention, ProjectedSource
-from .local import LocalAttention
-from .masks import causal_mask, masked_softmax, padding_mask
-from .norms import BatchNorm, LayerNorm, RMSNorm
-from .picture_attention import PictureAttention, PooledPictureAttention
-from .positions import LearnedPositions, NoPositions, SinusoidalPositions, shift_matrix, sinusoids
-from .relative import RelativeMultiHeadAttention, relative_index
-from .residual import NoResidual, PostNorm, PreNorm, ReZero, Wiring
-from .score import SCORES, Score
-from .scores import (AdditiveScore, ContentScore, DotScore, GeneralScore, LocationScore, ReducedRankScore, ScaledDotScore,
+from .memory.addressing import Addressed, address
+from .attention.attend import Attended, attend
+from .efficient.compressed import LengthProjection, LinformerAttention, MemoryCompressedAttention
+from .layers.conditional_norm import ConditionalBatchNorm
+from .layers.dropout import Dropout
+from .layers.mixture_of_experts import MixtureOfExperts, Switch, balance_loss
+from .layers.feed_forward import FeedForward, GatedFeedForward
+from .attention.multi_head import MultiHeadAttention, ProjectedSource
+from .efficient.local_blocks import LocalAttention
+from .attention.masks import causal_mask, masked_softmax, padding_mask
+from .layers.norms import BatchNorm, LayerNorm, RMSNorm
+from .attention.picture_attention import PictureAttention, PooledPictureAttention
+from .positions.absolute import LearnedPositions, NoPositions, SinusoidalPositions, shift_matrix, sinusoids
+from .positions.relative import RelativeMultiHeadAttention, relative_index
+from .layers.residual import NoResidual, PostNorm, PreNorm, ReZero, Wiring
+from .scores.base import SCORES, Score
+from .scores.functions import (AdditiveScore, ContentScore, DotScore, GeneralScore, LocationScore, ReducedRankScore, ScaledDotScore,
                      make_score)
-from .spectral import add_spectral_norm, largest_singular_values
-from .syntactic import StructuralPositions, SyntacticMultiHeadAttention, tree_depth, tree_distance, tree_offset
-from .temporal import AttentionBlock, CausalConvolution, DenseBlock, TCBlock
-from .windows import PredictedPosition, WindowedSource, attend_window, monotonic_position, window_index
+from .layers.spectral_norm import add_spectral_norm, largest_singular_values
+from .positions.syntactic import StructuralPositions, SyntacticMultiHeadAttention, tree_depth, tree_distance, tree_offset
+from .layers.temporal import AttentionBlock, CausalConvolution, DenseBlock, TCBlock
+from .efficient.windows import PredictedPosition, WindowedSource, attend_window, monotonic_position, window_index
 
 __all__ = ["SCORES", "AdditiveScore", "Addressed", "Attended", "AttentionBlock", "BatchNorm", "CausalConvolution", "ConditionalBatchNorm", "ContentScore",
            "DenseBlock", "DotScore", "Dropout", "FeedForward", "GatedFeedForward", "GeneralScore", "LayerNorm", "LearnedPositions",

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from ..mechanisms import AdditiveScore, attend, masked_softmax
-from ..mechanisms.errors import check_positive, require
-from .recurrent import Step, check_target
+from ..validate import check_positive, require
+from .rnn.common import Step, check_target
 
 __all__ = ["Captioner", "Captions", "Glimpse", "HardAttention", "MeanContext", "PictureEncoder", "Regions",
            "SoftAttention", "caption_loss", "coverage_penalty", "reinforce_loss"]
@@ -263,7 +263,7 @@ def caption_loss(model: Captioner, batch, *, coverage: float = 0.0, reward_weigh
     :func:`reinforce_loss` stands in the place of −log p, with the moving baseline ``b ← 0.9 b + 0.1 mean log p``, and a
     caption takes the expected context with probability ``expected_share``.
 
-    ``batch`` holds pictures, target_in and target_out as :class:`attnbook.tasks.pictures.PictureBatch`.
+    ``batch`` holds pictures, target_in and target_out as :class:`attnbook.tasks.images.captioned_pictures.PictureBatch`.
     """
     pictures, target_in, target = (t.to(model.output.weight.device) for t in batch)
     hard = isinstance(model.attention, HardAttention) and model.training

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..mechanisms.addressing import Addressed, address
-from ..mechanisms.addressing_math import _uniform_shift
-from ..mechanisms.errors import check_positive, check_tensor, require
-from ..mechanisms.memory_step import HeadParameters, memory_step
-from ..mechanisms.precision import wide_dtype
+from ..mechanisms.memory.addressing import Addressed, address
+from ..mechanisms.memory.addressing_math import _uniform_shift
+from ..validate import check_positive, check_tensor, require
+from ..mechanisms.memory.memory_step import HeadParameters, memory_step
+from ..mechanisms.attention.precision import wide_dtype
 
 __all__ = ["CONTROLLERS", "MEMORY_STARTS", "SHIFTS", "NTM", "NTMOutput", "NTMState"]
 
@@ -47,7 +47,7 @@ class NTM(nn.Module):
        ``h_t = controller([x_t; r_{t−1}])``, a layer of tanh or an LSTM.
     2. One product gives the parameters of all heads: ``[k; a; e; g; β; γ; s] = W h_t + b``, with ``β = softplus(·)``,
        ``γ = 1 + softplus(·)``, e and g through a sigmoid; s is a softmax over the shifts −R … R, or the kernel
-       :func:`~attnbook.mechanisms.addressing.uniform_shift` of R tanh(·).
+       :func:`~attnbook.mechanisms.memory.addressing.uniform_shift` of R tanh(·).
     3. *All* heads find their place in ``M_{t−1}``, the memory as the step before left it.
     4. The write heads erase, then add: ``M_t``.
     5. The read heads read ``r_t`` from ``M_t``: what is written in a step can be read in the same step.

@@ -1,17 +1,17 @@
 """Training, decoding and scoring, for any model with the methods `encode`, `start`, `step` and `forward`."""
 
 from .adversarial import AdversarialHistory, fit_adversarial, sample_pictures, standing_statistics
-from .averaging import average_checkpoints
-from .checkpoints import load_model_weights, read_metadata, save_model
-from .cross_entropy import smoothed_cross_entropy
-from .decoding import Decoding, Hypothesis, beam_search, greedy, score_targets
-from .fit import fit
-from .history import History, NonFiniteError
-from .losses import token_loss
-from .metrics import Bleu, bleu, cider, edit_distance, exact_match, token_accuracy, token_error_rate
-from .pointing import Candidate, Pointed, point_beam, point_greedy, pointing_loss
-from .recurrence import clipped_backward
-from .schedules import constant, cosine_decay, inverse_sqrt, linear_decay
+from .loop.averaging import average_checkpoints
+from .loop.checkpoints import load_model_weights, read_metadata, save_model
+from .losses.cross_entropy import smoothed_cross_entropy
+from .decoding.search import Decoding, Hypothesis, beam_search, greedy, score_targets
+from .loop.fit import fit
+from .loop.history import History, NonFiniteError
+from .losses.token_loss import token_loss
+from .evaluation.metrics import Bleu, bleu, cider, edit_distance, exact_match, token_accuracy, token_error_rate
+from .decoding.pointing import Candidate, Pointed, point_beam, point_greedy, pointing_loss
+from .optim.recurrent_gradients import clipped_backward
+from .optim.schedules import constant, cosine_decay, inverse_sqrt, linear_decay
 
 __all__ = [
     "AdversarialHistory",

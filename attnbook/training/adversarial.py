@@ -16,9 +16,9 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 from tqdm import tqdm
 
-from . import runtime
-from .history import NonFiniteError
-from .losses import full_precision
+from .loop import accelerator
+from .loop.history import NonFiniteError
+from .losses.token_loss import full_precision
 
 __all__ = ["ADVERSARIAL_LOSSES", "AdversarialHistory", "AdversarialLoss", "fit_adversarial", "hinge_loss", "minimax_loss",
            "non_saturating_loss", "sample_pictures", "standing_statistics"]
@@ -113,7 +113,7 @@ def fit_adversarial(
     """
     _check(locals())
     loss = ADVERSARIAL_LOSSES[loss] if isinstance(loss, str) else loss
-    device = runtime.check_device(("cuda" if torch.cuda.is_available() else "cpu") if device is None else device)
+    device = accelerator.check_device(("cuda" if torch.cuda.is_available() else "cpu") if device is None else device)
     generator.to(device), discriminator.to(device)
     optimizers = {"generator": torch.optim.Adam(generator.parameters(), lr=generator_rate, betas=betas),
                   "discriminator": torch.optim.Adam(discriminator.parameters(), lr=discriminator_rate, betas=betas)}
@@ -131,13 +131,13 @@ def fit_adversarial(
     def lower_precision():
         return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
 
-    with runtime.own_random_state(seed), runtime.training_modes_kept(generator, True), runtime.training_modes_kept(discriminator, True):
+    with accelerator.own_random_state(seed), accelerator.training_modes_kept(generator, True), accelerator.training_modes_kept(discriminator, True):
         bar = tqdm(total=steps, disable=not progress or os.environ.get("ATTNBOOK_PROGRESS") == "0", file=sys.stderr, unit="step", mininterval=0.5)
         with bar:
             for step in range(steps):
                 losses = []
                 for k in range(discriminator_steps):
-                    pictures, labels = runtime.to_device(batches.batch(step * discriminator_steps + k), device)
+                    pictures, labels = accelerator.to_device(batches.batch(step * discriminator_steps + k), device)
                     if not pictures.is_floating_point():
                         raise ValueError(f"batches: got pictures of {pictures.dtype}, expected floating point numbers")
                     noise = torch.randn(len(pictures), generator.d_noise, device=device, dtype=pictures.dtype)
@@ -156,8 +156,8 @@ def fit_adversarial(
                 bar.set_postfix_str(f"D {history.discriminator_losses[-1]:.3f} G {history.generator_losses[-1]:.3f}", refresh=False)
                 bar.update()
                 if evaluate is not None and (step + 1 == steps or (evaluate_every is not None and (step + 1) % evaluate_every == 0)):
-                    with (torch.no_grad(), runtime.own_random_state(seed), runtime.training_modes_kept(generator, False),
-                          runtime.training_modes_kept(discriminator, False)):
+                    with (torch.no_grad(), accelerator.own_random_state(seed), accelerator.training_modes_kept(generator, False),
+                          accelerator.training_modes_kept(discriminator, False)):
                         history.evaluations.append((step + 1, evaluate(generator, discriminator)))
     return history
 
@@ -207,7 +207,7 @@ def standing_statistics(generator: torch.nn.Module, labels: torch.Tensor | None 
     momenta, buffers = [part.momentum for part in norms], [(buffer, buffer.clone()) for buffer in generator.buffers()]
     g = torch.Generator().manual_seed(seed)
     try:
-        with runtime.training_modes_kept(generator, True):
+        with accelerator.training_modes_kept(generator, True):
             for part in norms:
                 part.reset_running_stats()
                 part.momentum = None  # a plain mean over all batches
@@ -240,7 +240,7 @@ def sample_pictures(generator: torch.nn.Module, number: int | torch.Tensor, *, b
     count = len(labels) if labels is not None else number
     parameter = next(generator.parameters())
     noise = torch.randn(count, generator.d_noise, generator=torch.Generator().manual_seed(seed)).to(parameter)
-    with runtime.training_modes_kept(generator, False):
+    with accelerator.training_modes_kept(generator, False):
         parts = [generator(noise[k:k + batch_size], None if labels is None else labels[k:k + batch_size].to(parameter.device))
                  for k in range(0, count, batch_size)]
     return torch.cat(parts).float().cpu()

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..tasks.worlds import Worlds, play
+from ..tasks.decisions.environments import Worlds, play
 
 __all__ = ["Acting", "ClippedPolicyGradient", "Life", "Lives", "PolicyGradient", "advantages", "clipped_policy_loss", "policy_loss"]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from attnbook.checks.slopes import check_slopes
-from attnbook.checks.trial import Trial
+from attnbook.checks.gradient_check import check_slopes
+from attnbook.checks.context import Trial
 from attnbook.sandbox.guarded import StudentError
 from attnbook.checks.verdict import Mistake
 

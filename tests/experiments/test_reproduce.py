@@ -11,10 +11,11 @@ from click.testing import CliRunner
 
 from attnbook import resources
 from attnbook.cli import main
-from attnbook.experiments import EXPERIMENTS, Experiment, attention_cost, reproduce, score_cost
-from attnbook.experiments.length import EDGES, curve_of, make_model
+from attnbook.experiments import EXPERIMENTS, Experiment, reproduce
+from attnbook.experiments.cost import attention_cost, score_cost
+from attnbook.experiments.translation.length import EDGES, curve_of, make_model
 from attnbook.experiments.registry import _check_types, took
-from attnbook.models.recurrent import Step
+from attnbook.models.rnn.common import Step
 from attnbook.tasks import EOS, make_task
 
 TINY = {"train_pairs": 200, "test_pairs": 200, "steps": 3, "d_embed": 8, "hidden_size": 8, "batch_size": 8}

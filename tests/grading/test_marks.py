@@ -134,7 +134,7 @@ def attention():
 
 USES = {
     "import": ("from attnbook import padding_mask\ndef left_padded_mask(lengths, n):\n    return padding_mask(lengths, n)", []),
-    "inside": ("def left_padded_mask(lengths, n):\n    from attnbook.mechanisms.masks import padding_mask as p\n    return p(lengths, n)", []),
+    "inside": ("def left_padded_mask(lengths, n):\n    from attnbook.mechanisms.attention.masks import padding_mask as p\n    return p(lengths, n)", []),
     "dotted": ("import attnbook\ndef left_padded_mask(lengths, n):\n    return attnbook.padding_mask(lengths, n)", []),
     "as": ("import attnbook.mechanisms as m\ndef left_padded_mask(lengths, n):\n    return m.padding_mask(lengths, n)", []),
     "another cell": ("def left_padded_mask(lengths, n):\n    return padding_mask(lengths, n)", ["from attnbook import padding_mask"]),

@@ -9,7 +9,7 @@ import torch
 from attnbook.models import captioner as module
 from attnbook.models.captioner import (Captioner, HardAttention, PictureEncoder, caption_loss, coverage_penalty,
                                        reinforce_loss)
-from attnbook.tasks.pictures import PictureBatch
+from attnbook.tasks.images.captioned_pictures import PictureBatch
 
 from .oracles_captioner import TARGET, build, caption_by_hand, pictures
 

@@ -67,7 +67,7 @@ def test_only_what_python_needs_is_there(inside, tmp_path):
     package = Path(launch.__file__).resolve().parents[1]
     (tmp_path / "marks.csv").write_text("secret")
     assert not inside.value(f"os.path.exists({str(tmp_path / 'marks.csv')!r})")
-    for path in ("chapters", "tests", ".git", "attnbook/course/commands.py", "attnbook/checks/soft_lookup.py"):
+    for path in ("chapters", "tests", ".git", "attnbook/course/commands.py", "attnbook/checks/ch00_attention/soft_lookup.py"):
         assert not inside.value(f"os.path.exists({str(package.parent / path)!r})"), path
     for part in ("checks", "course"):
         assert inside.value(f"[name for name in os.listdir({str(package / part)!r}) if name.endswith('.py')]") == ["__init__.py"]
@@ -104,7 +104,7 @@ def test_a_copy_of_the_package_among_those_of_the_system_is_covered_too(tmp_path
 
 def test_checks_are_silent(inside):
     assert inside.run("from attnbook.checks import check, grade\ncheck('00.weighted_sum', None)") is None
-    assert "soft_lookup" in inside.run("import attnbook.checks.soft_lookup")
+    assert "soft_lookup" in inside.run("import attnbook.checks.ch00_attention.soft_lookup")
     assert inside.run("import attnbook.course.commands") is not None
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PATHS = [path for part in ("mechanisms", "models") for path in sorted((ROOT / "attnbook" / part).glob("*.py"))]
+PATHS = [path for part in ("mechanisms", "models") for path in sorted((ROOT / "attnbook" / part).rglob("*.py"))]
 FACTORIES = {"arange", "empty", "eye", "full", "linspace", "logspace", "ones", "rand", "randint", "randn", "randperm", "tensor",
              "tril_indices", "triu_indices", "zeros"}
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from attnbook.training import fit_adversarial, sample_pictures, standing_statistics
 from attnbook.training.adversarial import ADVERSARIAL_LOSSES, AdversarialLoss, _average, hinge_loss
-from attnbook.training.history import NonFiniteError
+from attnbook.training.loop.history import NonFiniteError
 
 
 @pytest.fixture(autouse=True)

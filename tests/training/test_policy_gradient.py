@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from attnbook.models.agents import Choice, LSTMAgent, SNAILAgent
-from attnbook.models.snail import AttentionPart, TCPart
-from attnbook.tasks.bandits import Bandits
-from attnbook.tasks.decision_processes import DecisionProcesses
-from attnbook.tasks.gittins import bayes_value
-from attnbook.tasks.worlds import play
+from attnbook.models.snail.agents import Choice, LSTMAgent, SNAILAgent
+from attnbook.models.snail.network import AttentionPart, TCPart
+from attnbook.tasks.decisions.bandits import Bandits
+from attnbook.tasks.decisions.decision_processes import DecisionProcesses
+from attnbook.tasks.decisions.gittins import bayes_value
+from attnbook.tasks.decisions.environments import play
 from attnbook.training import fit
 from attnbook.training.policy_gradient import (Acting, ClippedPolicyGradient, Lives, PolicyGradient, advantages, clipped_policy_loss,
                                                policy_loss)

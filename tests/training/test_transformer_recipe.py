@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attnbook import Transformer, paper_parts
-from attnbook.experiments.transformer_translation import paper_adam
+from attnbook.experiments.translation.transformer import paper_adam
 from attnbook.tasks import SequenceBatches, collate, make_task
 from attnbook.training import average_checkpoints, exact_match, fit, greedy, inverse_sqrt, token_loss
 

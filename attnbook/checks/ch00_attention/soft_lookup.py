@@ -1,0 +1,135 @@
+"""Checks of the section on the soft look-up: weighted sums, from soft to hard, and the softmax under a mask."""
+
+import numpy as np
+import torch
+
+from ..registry import exercise
+from ..gradient_check import check_slopes
+from ..context import array, softmax
+
+
+@exercise("00.weighted_sum", title="A weighted sum", difficulty=1, minutes=5)
+def weighted_sum(answer, trial):
+    for shape in ((), (2,), (2, 3)):
+        m, n, d = (3, 3, 4) if not shape else (2, trial.integers(4, 7), trial.integers(3, 5))
+        weights, values = trial.weights(*shape, m, n), trial.normal(*shape, n, d)
+        w, v = array(weights), array(values)
+        got = trial.call(answer, weights, values)
+        got = trial.tensor(got, "the context", (*shape, m, d), mention="one row a query, as wide as a value")
+        wrong = {
+            "every value counts the same: the weights are not used": np.broadcast_to(v.mean(-2, keepdims=True), got.shape),
+            "the values are added up without their weights": np.broadcast_to(v.sum(-2, keepdims=True), got.shape),
+            "the weights go through another softmax: they add up to 1 already": softmax(w) @ v,
+            "only the value with the largest weight is used: that is the hard look-up": np.take_along_axis(
+                v, w.argmax(-1)[..., None], axis=-2
+            ),
+            "the sum is divided by the number of keys: the weights add up to 1 already": w @ v / n,
+        }
+        if m == n:
+            wrong["the weights are transposed: row i of the weights belongs to query i"] = np.swapaxes(w, -1, -2) @ v
+        trial.close(got, w @ v, "the context", wrong)
+    check_slopes(trial, answer, (weights, values), {0: "weights", 1: "values"}, np.matmul)
+
+
+@exercise("00.temperature", title="From soft to hard", difficulty=2, minutes=10)
+def temperature(answer, trial):
+    m, n, d = 3, trial.integers(4, 7), trial.integers(2, 5)
+    scores, values = trial.normal(m, n), trial.normal(n, d)
+    s, v = array(scores), array(values)
+    hard = v[s.argmax(-1)]
+    for t in (1.0, 0.25, 4.0):
+        got = trial.tensor(trial.call(answer, scores, values, t), "the context", (m, d))
+        if t == 1.0:
+            wrong = {
+                "the softmax runs over the queries (dim=0): the weights of one query must add up to 1": softmax(s, 0) @ v,
+                "the scores are not put through a softmax": s @ v,
+                "at temperature 1 only the best value comes back: the look-up is hard too early": hard,
+            }
+        else:
+            wrong = {
+                "the scores are multiplied by the temperature: a high one must make the look-up softer": softmax(s * t) @ v,
+                "the temperature is not used": softmax(s) @ v,
+                "the weights are divided after the softmax: then they do not add up to 1": softmax(s) @ v / t,
+                "the weights are divided after the softmax and normalized again: that changes nothing": softmax(s) @ v,
+            }
+        trial.close(got, softmax(s / t) @ v, f"at temperature {t:g} the context", wrong)
+    check_slopes(trial, answer, (scores, values, t), {0: "scores", 1: "values"}, lambda s, v: softmax(s / t) @ v)
+    zero = trial.call(answer, scores, values, 0.0)
+    zero = trial.tensor(
+        zero,
+        "at temperature 0 the context",
+        (m, d),
+        nan="0 is its own case: return the value of the best key",
+        mention="one best key a query: argmax runs over the keys, dim=-1",
+    )
+    wrong = {
+        "at temperature 0 all queries get the same value: argmax runs over the keys of each query (dim=-1)": np.broadcast_to(
+            v[s.argmax() % n], hard.shape
+        ),
+        "at temperature 0 the context is the mean of all values: expected the value of the best key": np.broadcast_to(
+            v.mean(0), hard.shape
+        ),
+        "at temperature 0 the look-up is as soft as at 1: expected the value of the best key": softmax(s) @ v,
+    }
+    trial.close(zero, hard, "at temperature 0 the context", wrong)
+
+
+@exercise("00.masked_softmax", title="A softmax under a mask", difficulty=3, minutes=15)
+def masked_softmax(answer, trial):
+    m, n = 4, trial.integers(5, 8)
+    scores = 1.5 * trial.normal(2, m, n)
+    mask = trial.integers(0, 2, 2, m, n).bool()
+    mask[..., 0], mask[..., 1] = True, False  # something to attend to, and something not to
+    s, allowed = array(scores), array(mask)
+    full, expected = softmax(s), softmax(np.where(allowed, s, -np.inf))
+    got = trial.tensor(trial.call(answer, scores, mask), "weights", (2, m, n))
+    trial.recognize(
+        got,
+        expected,
+        {
+            "the mask is not used": full,
+            "the mask comes after the softmax: the rows no longer add up to 1": full * allowed,
+            "masked scores become 0 before the softmax, and exp(0) is 1: they still get weight": softmax(s * allowed),
+            "the mask is upside down: True means that the key may be attended to": softmax(np.where(allowed, -np.inf, s)),
+        },
+    )
+    sums = array(got).sum(-1)
+    if not np.allclose(sums, 1.0, atol=1e-4):
+        row = int(np.abs(sums[0] - 1).argmax()) if not np.allclose(sums[0], 1.0, atol=1e-4) else 0
+        worst = sums[0, row] if not np.allclose(sums[0], 1.0, atol=1e-4) else sums[1, row]
+        trial.fail(
+            f"the weights do not add up to 1 along the keys (dim=-1): row {row} adds up to {worst:.3g}. "
+            "Is the softmax over the wrong axis?"
+        )
+    leaked = np.where(allowed, 0.0, array(got))
+    if leaked.any():
+        trial.fail(f"a masked key gets weight {leaked.max():.2g}: expected exactly 0")
+    trial.close(got, expected, "weights")
+    check_slopes(trial, answer, (scores, mask), {0: "scores"}, lambda s: softmax(np.where(allowed, s, -np.inf)))
+
+    # Each of the three shows one slip of exp; the later slips survive it.
+    row, masked = np.zeros((2, m, 1)), np.where(allowed, 0.0, 300.0)
+    row[0, 0] = 300.0
+    for lift, message in (
+        (200.0, "exp overflows for large scores: subtract the largest score of a row first"),
+        (row, "one maximum is subtracted from several rows, and exp underflows to 0 in the others: each row has its own largest score"),
+        (masked, "the maximum is taken over all keys, and exp underflows to 0 for the allowed ones: take it over the allowed keys"),
+    ):
+        lifted = scores + torch.as_tensor(lift, dtype=torch.float32)
+        got = trial.tensor(trial.call(answer, lifted, mask), "weights", (2, m, n), nan=message)
+        if (array(got).sum(-1) < 0.5).any():
+            trial.fail(message)
+        trial.close(got, softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
+
+    lifted = 3e4 * scores
+    large = trial.call(answer, lifted, mask)
+    nan = "exp overflows for large scores: subtract the largest score of a row first"
+    trial.close(trial.tensor(large, "weights", (2, m, n), nan=nan), softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
+
+    mask[0, 1] = False
+    nan = "in a row with nothing to attend to all weights are 0"
+    got = trial.tensor(trial.call(answer, scores, mask), "weights", (2, m, n), nan=nan)
+    if array(got)[0, 1].any():
+        total = array(got)[0, 1].sum()
+        trial.fail(f"a row with nothing to attend to gets weights that add up to {total:.3g}: all of them must be 0")
+    trial.close(got, softmax(np.where(array(mask), s, -np.inf)), "weights")

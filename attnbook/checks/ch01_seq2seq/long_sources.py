@@ -1,0 +1,40 @@
+"""Check of the section on long sources: reversing each source within its own length."""
+
+import torch
+
+from ..registry import exercise
+from ..context import array
+
+
+@exercise("01.reverse_padded", title="Reverse each source, not its padding", difficulty=2, minutes=10)
+def reverse_padded(answer, trial):
+    for pad in (0, trial.integers(1, 4)):
+        batch, n = 4, trial.integers(6, 9)
+        lengths = torch.tensor([3, n, 1, trial.integers(2, n)])
+        source = torch.arange(10, 10 + batch * n).reshape(batch, n) + trial.integers(0, 50)
+        for row, length in enumerate(lengths.tolist()):
+            source[row, length:] = pad
+        ids, ends = array(source), lengths.tolist()
+        got = trial.tensor(trial.call(answer, source, lengths), "the source", (batch, n), dtype=torch.long)
+
+        def reverse(extra=0, fill=None):
+            rows = ids.copy()
+            for row, length in zip(rows, ends):
+                stop = min(length + extra, n)
+                row[:stop] = row[:stop][::-1]
+                if fill is not None:
+                    row[length:] = fill
+            return rows
+
+        first_only = ids.copy()
+        first_only[:, : ends[0]] = ids[:, : ends[0]][:, ::-1]
+        wrong = {
+            "the whole row is reversed: the padding comes first now, and the encoder reads it before the words": ids[:, ::-1],
+            "nothing is reversed": ids,
+            "the reversed part is one too long: it takes a padding position along": reverse(+1),
+            "the reversed part is one too short: the last word stays where it was": reverse(-1),
+            "the length of the first source is used for all": first_only,
+            "the batch is reversed, not the words": ids[::-1],
+            "the padding is filled with 0: leave it as it is": reverse(fill=0),
+        }
+        trial.close(got, reverse(), "the source", wrong)

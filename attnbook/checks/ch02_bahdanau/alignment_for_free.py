@@ -1,0 +1,82 @@
+"""Checks of the section on the alignment for free: reading it off the weights, and its error rate."""
+
+import numpy as np
+
+from ..registry import exercise
+from ..context import array
+
+
+@exercise("02.hard_alignment", title="Read off the alignment", difficulty=1, minutes=5)
+def hard_alignment(answer, trial):
+    for _ in range(2):
+        m, n = trial.integers(6, 8), trial.integers(6, 9)
+        rows, columns = trial.order(3)[:2]  # not the same number
+        rows, columns = rows + 3, columns + 3
+        weights = trial.weights(m, n)
+        weights[:, columns + trial.integers(0, n - columns)] += 1.0  # the padding would win
+        weights = weights / weights.sum(-1, keepdim=True)
+        a = array(weights)
+        inside = a[:rows, :columns]
+        got = trial.ids(trial.call(answer, weights, columns, rows), "the alignment")
+        expected = inside.argmax(-1).tolist()
+        wrong = {
+            "padding is pointed at: look at the first source_length columns only": a[:rows].argmax(-1).tolist(),
+            "padded target words are aligned too: expected target_length entries": a[:, :columns].argmax(-1).tolist(),
+            "neither length is used: padding is aligned with padding": a.argmax(-1).tolist(),
+            "the lengths have changed places: the rows are target words, the columns source words": a[:columns, :rows].argmax(-1).tolist(),
+            "positions are counted from 1: expected from 0": [i + 1 for i in expected],
+            "for each source word the best target word is taken: expected a source position for each target word": inside.argmax(
+                0
+            ).tolist(),
+            "the least weight is taken: expected the largest": inside.argmin(-1).tolist(),
+        }
+        for message, other in wrong.items():
+            if got == other and got != expected:
+                trial.fail(message)
+        if len(got) != rows:
+            trial.fail(f"the alignment has {len(got)} entries, expected target_length = {rows}")
+        trial.close(np.array(got), np.array(expected), "the alignment")
+
+
+@exercise("02.alignment_error_rate", title="The alignment error rate", difficulty=2, minutes=10)
+def alignment_error_rate(answer, trial):
+    def links(count):
+        return set(zip(trial.integers(0, 6, count).tolist(), trial.integers(0, 6, count).tolist()))
+
+    everything = [(i, j) for i in range(6) for j in range(6)]
+    for _ in range(1000):  # until every slip has a result of its own
+        order, count = [everything[i] for i in trial.order(36)], trial.integers(5, 8)
+        sure, maybe, others = set(order[:count]), set(order[count : 2 * count]), order[2 * count :]
+        hits, near, wide = trial.integers(3, count), trial.integers(2, 5), trial.integers(1, 4)
+        predicted = {*order[:hits], *order[count : count + near], *others[:wide]}
+        right, wrong = _rates(predicted, sure, maybe)
+        if len({round(rate, 6) for rate in (right, *wrong.values())}) == 1 + len(wrong):
+            break
+    cases = [
+        ("", predicted, sure, sure | maybe),
+        (" where possible does not repeat the sure links", predicted, sure, maybe),
+        ("", links(9), sure, sure | maybe),
+        (" of the sure links themselves", set(sure), sure, sure | maybe),
+    ]
+    for what, a, s, p in cases:
+        got = np.array(trial.number(trial.call(answer, a, s, p), "the rate"))
+        right, wrong = _rates(a, s, p)
+        trial.close(got, np.array(right), "the rate" + what, wrong)
+    try_empty = trial.number(trial.call(answer, set(), set(), set()), "the rate of nothing against nothing")
+    trial.close(np.array(try_empty), np.array(0.0), "the rate of nothing against nothing")
+
+
+def _rates(a, s, p):
+    """The right rate, and those of known slips by what to say about them."""
+    union = p | s
+    hits_s, hits_p = len(a & s), len(a & union)
+    right = 1 - (hits_s + hits_p) / (len(a) + len(s))
+    return right, {
+        "this is 1 minus the error rate": 1 - right,
+        "every sure link is possible too, even where possible does not list it": 1 - (hits_s + len(a & p)) / (len(a) + len(s)),
+        "this divides by |A| + |P|: expected |A| + |S|": 1 - (hits_s + hits_p) / (len(a) + len(union)),
+        "this is 1 minus the precision": 1 - hits_p / max(len(a), 1),
+        "this is 1 minus the recall": 1 - hits_s / len(s),
+        "possible links do not count here: this is 1 minus the F-score on the sure ones": 1 - 2 * hits_s / (len(a) + len(s)),
+        "sure and possible are not told apart: this is 1 minus the F-score on both": 1 - 2 * hits_p / (len(a) + len(union)),
+    }

@@ -1,0 +1,1 @@
+"""Checks of chapter 4, neural Turing machines."""

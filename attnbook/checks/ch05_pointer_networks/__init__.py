@@ -1,0 +1,1 @@
+"""Checks of chapter 5, pointer networks."""

@@ -1,0 +1,1 @@
+"""Checks of chapter 6, the Transformer."""

@@ -1,0 +1,1 @@
+"""What attention costs, measured; and the landscape of a loss."""

@@ -1,0 +1,1 @@
+"""From scores to context: `attend`, masks, heads, and the fast paths that never store the m×n matrix."""

@@ -1,0 +1,146 @@
+"""Synthesizers: attention whose scores are not a comparison of queries with keys."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from .attend import Attended
+from ...validate import check_positive, common_shape, require
+from .multi_head import MultiHeadAttention, ProjectedSource
+from .masks import masked_softmax
+
+__all__ = ["SYNTHESIZERS", "SynthesizerAttention"]
+
+
+class _Dense(nn.Module):
+    """``F(q) = W_2 relu(q) + b``, a score for each of L places, from the query alone."""
+
+    def __init__(self, num_heads: int, d_head: int, length: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_heads, d_head, length))  # W_2 of all heads
+        self.bias = nn.Parameter(torch.zeros(num_heads, 1, length))
+        nn.init.normal_(self.weight, std=d_head**-0.5)
+
+    def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
+        return query.relu() @ self.weight[..., :n] + self.bias[..., :n]  # (…, h, m, n)
+
+
+class _FactorisedDense(nn.Module):
+    """``F(q)_{j} = A(q)_{j div b} B(q)_{j mod b}``: two short rows of a·b ≥ L places instead of a long one."""
+
+    def __init__(self, num_heads: int, d_head: int, length: int) -> None:
+        super().__init__()
+        b = max(1, round(length**0.5))
+        self.coarse, self.fine = _Dense(num_heads, d_head, -(-length // b)), _Dense(num_heads, d_head, b)
+
+    def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
+        a, b = self.coarse.bias.shape[-1], self.fine.bias.shape[-1]
+        product = self.coarse(query, a)[..., :, None] * self.fine(query, b)[..., None, :]  # (…, h, m, a, b)
+        return product.flatten(-2)[..., :n]
+
+
+class _Random(nn.Module):
+    """``R``, a learned L×L matrix in each head: the same for every input."""
+
+    def __init__(self, num_heads: int, d_head: int, length: int) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(torch.randn(num_heads, length, length))
+
+    def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
+        return self.scores[:, n - query.shape[-2] : n, :n]  # the queries are the last m of n positions
+
+
+class _FactorisedRandom(nn.Module):
+    """``R_1 R_2ᵀ``, learned matrices of rank k."""
+
+    def __init__(self, num_heads: int, d_head: int, length: int, rank: int = 8) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(num_heads, length, rank) * rank**-0.25)
+        self.columns = nn.Parameter(torch.randn(num_heads, length, rank) * rank**-0.25)
+
+    def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
+        return self.rows[:, n - query.shape[-2] : n] @ self.columns[:, :n].mT
+
+
+class _Unread(nn.Module):
+    """Stands where queries would be projected if anybody read them: of the right shape, without parameters or cost."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.detach()[..., :1].expand(*x.shape[:-1], self.width)
+
+
+SYNTHESIZERS: dict[str, type[nn.Module]] = {
+    "dense": _Dense, "factorised-dense": _FactorisedDense, "random": _Random, "factorised-random": _FactorisedRandom,
+}
+"""Where the scores of a :class:`SynthesizerAttention` come from."""
+
+
+class SynthesizerAttention(MultiHeadAttention):
+    """Multi-head self-attention with synthesised scores.
+
+    ``α_t = softmax(S_t)`` over the positions that the mask allows, with
+
+    - dense: ``S_t = W_2 relu(W_1 x_t) + b``, one number for each of the L places there may be; the word itself decides where it
+      looks, whatever stands there;
+    - random: ``S = R``, learned and the same for every input;
+    - factorised-dense, factorised-random: the same with fewer parameters, ``S_tj = A(x_t)_{j div b} B(x_t)_{j mod b}`` and
+      ``S = R_1 R_2ᵀ``.
+
+    ``mix`` puts the scores of the dot product beside them: ``"plus"`` adds both, ``"alpha"`` takes
+    ``(1 − σ(a)) q·k/√d_head + σ(a) S`` with a learned number a, 0 at the start.
+
+    Args:
+        d_model, num_heads: as in :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other options it takes, ``score``
+            and the widths of other inputs excepted. W_1 is the projection of the queries.
+        length: L, the largest number of positions.
+        kind: a name in :data:`SYNTHESIZERS`.
+        mix: None, ``"plus"`` or ``"alpha"``.
+
+    The m×n weights are stored, whether they are asked for or not.
+
+    Raises:
+        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for an unknown kind or mix; for more than L positions,
+            or fewer keys than queries.
+
+    Source: Tay et al. 2021, section 3; the mixtures as Narang et al. 2021 compare them.
+    """
+
+    def __init__(self, d_model: int, num_heads: int, *, length: int, kind: str = "dense", mix: str | None = None, **options) -> None:
+        require(not {"score", "d_query", "d_key", "d_value"} & set(options), "a synthesizer attends to its own positions and has "
+                "scores of its own: it takes no score, d_query, d_key or d_value")
+        super().__init__(d_model, num_heads, **options)
+        require(kind in SYNTHESIZERS, f"kind must be one of {sorted(SYNTHESIZERS)}, got {kind!r}")
+        require(mix in (None, "plus", "alpha"), f"mix must be None, 'plus' or 'alpha', got {mix!r}")
+        self.length, self.kind, self.mix = check_positive("length", length), kind, mix
+        self.synthesizer = SYNTHESIZERS[kind](num_heads, self.d_head, length)
+        self.share = nn.Parameter(torch.zeros(())) if mix == "alpha" else None  # a
+        if mix is None:  # nobody compares: no keys, and no queries either where the word has no say
+            self.key_projection = None
+            if "random" in kind:
+                self.query_projection = _Unread(num_heads * self.d_head)
+
+    def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> ProjectedSource:
+        """Keys and values of positions ``(…, n, d_model)``; without a mixture the keys are the values and nobody reads them."""
+        if self.key_projection is not None:
+            return super().project(key, value)
+        values = self._split(self.value_projection(self._check_source(key, value)))
+        return ProjectedSource(values[..., :0], values)
+
+    def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
+        m, n = query.shape[-2], source.value.shape[-2]
+        require(m <= n <= self.length, f"there must be at most length = {self.length} keys, and the queries are the last of them; "
+                f"got {m} queries and {n} keys")
+        scores = self.synthesizer(query, n)
+        if self.mix is not None:
+            compared = self.score.compare(query, source.key)
+            share = None if self.share is None else self.share.sigmoid()
+            scores = compared + scores if share is None else (1 - share) * compared + share * scores
+        batch = common_shape(query.shape[:-2], scores.shape[:-2], source.value.shape[:-2])
+        weights = masked_softmax(scores.expand(*batch, m, n), mask)
+        dropped = weights if self.dropout is None else self.dropout(weights)
+        return Attended(dropped @ source.value, weights if need_weights else None)

@@ -1,0 +1,1 @@
+"""Attention to fewer keys: windows, blocks, compressed keys, Linformer."""

@@ -1,0 +1,1 @@
+"""What stands beside attention in a network: embeddings, norms, residual connections, feed-forward layers, convolutions."""

@@ -1,0 +1,71 @@
+"""A large memory in the place of the feed-forward sublayer, found through products of two small sets of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ...validate import check_positive, check_tensor, require
+from .norms import LayerNorm
+
+__all__ = ["ProductKeyMemory"]
+
+
+class ProductKeyMemory(nn.Module):
+    """A look-up among K² slots at the cost of two look-ups among K.
+
+    The query of a head is cut in two halves, each compared with K sub-keys of its own; slot (i, j) has the score of both:
+
+    ``s_ij = q_1·c_i + q_2·c'_j``,  ``y = Σ_heads Σ_{(i, j) in the best k} softmax(s)_ij V_ij``
+
+    The best k of all K² slots are among the k × k pairs of the best k of either half, so no more than these are compared.
+
+    Args:
+        d_model: width of x and of the result.
+        num_keys: K, sub-keys of each half; the memory has K² slots.
+        num_heads: queries; the slots are shared by the heads, the sub-keys are not.
+        top_k: k.
+        d_query: width of a query, even.
+        norm: from the width of the queries of all heads to a norm. The paper has batch norm, which lets the other positions of
+            the batch, padding too, have a say; here it is a layer norm unless you give another.
+
+    Shapes: ``(…, d_model)`` → ``(…, d_model)``.
+
+    Raises:
+        ValueError: for sizes below 1, ``top_k`` above ``num_keys``, an odd ``d_query``, or x of another width.
+
+    Source: Lample et al. 2019, section 3.
+    """
+
+    def __init__(self, d_model: int, num_keys: int, num_heads: int = 4, top_k: int = 32, d_query: int = 512, *,
+                 norm: Callable[[int], nn.Module] = LayerNorm) -> None:
+        super().__init__()
+        self.d_model, self.num_keys = check_positive("d_model", d_model), check_positive("num_keys", num_keys)
+        self.num_heads, self.top_k = check_positive("num_heads", num_heads), check_positive("top_k", top_k)
+        require(top_k <= num_keys, f"top_k must be at most num_keys = {num_keys}, got {top_k}")
+        require(check_positive("d_query", d_query) % 2 == 0, f"d_query must be even, it is cut in two halves; got {d_query}")
+        self.query_projection = nn.Linear(d_model, num_heads * d_query)
+        self.norm = norm(num_heads * d_query)
+        self.keys = nn.Parameter(torch.empty(num_heads, 2, num_keys, d_query // 2).uniform_(-1, 1) * (d_query // 2) ** -0.5)  # c, c'
+        self.values = nn.Parameter(torch.randn(num_keys**2, d_model) * d_model**-0.5)  # V
+
+    def find(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Which slots each head reads: ``(…, num_heads, k)`` numbers i K + j, and the softmax over them."""
+        halves = self.norm(self.query_projection(x)).unflatten(-1, (self.num_heads, 2, -1))  # (…, H, 2, d_query/2)
+        scores = torch.einsum("...hsd,hskd->...hsk", halves, self.keys)
+        best, index = scores.topk(self.top_k, dim=-1)  # (…, H, 2, k)
+        pairs = (best[..., 0, :, None] + best[..., 1, None, :]).flatten(-2)  # (…, H, k·k)
+        best, among = pairs.topk(self.top_k, dim=-1)  # (…, H, k)
+        i = index[..., 0, :].gather(-1, among // self.top_k)
+        j = index[..., 1, :].gather(-1, among % self.top_k)
+        return i * self.num_keys + j, best.softmax(-1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        slots, weights = self.find(check_tensor("x", x, width=self.d_model, least=1))
+        slots, weights = (t.reshape(-1, self.num_heads * self.top_k) for t in (slots, weights))  # (positions, H·k)
+        # The sum of the weighted rows, without a copy of the rows.
+        found = F.embedding_bag(slots, self.values, per_sample_weights=weights.to(self.values.dtype), mode="sum")
+        return found.view(x.shape)

@@ -1,0 +1,1 @@
+"""Addressing of an external memory, as in the neural Turing machine."""

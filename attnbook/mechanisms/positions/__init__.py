@@ -1,0 +1,1 @@
+"""Positional encodings: absolute, relative, and in a dependency tree."""

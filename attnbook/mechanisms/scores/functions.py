@@ -1,0 +1,308 @@
+"""The scores of the literature: how well a query matches a key. One class per score, registered under its name.
+
+Symbols: s is a query (a decoder state in the papers), h a key (an encoder state). What all of them have in common stands in
+:class:`~attnbook.mechanisms.scores.base.Score`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from .additive_kernel import Hidden, Scratch, additive_scores
+from ...validate import check_positive, require
+from .base import SCORES, Score, check_projected_width
+
+__all__ = ["ContentScore", "AdditiveScore", "LocationScore", "GeneralScore", "DotScore", "ScaledDotScore", "ReducedRankScore",
+           "make_score"]
+
+
+class ContentScore(Score):
+    """Cosine of the angle between query and key.
+
+    ``score(s, h) = s·h / (‖s‖ ‖h‖)``; a vector of norm 0 scores 0, with a finite gradient.
+
+    Shapes: query ``(…, m, d)``, key ``(…, n, d)``. No parameters. The result lies in [−1, 1], so the softmax stays
+    flat unless it is scaled: the Neural Turing Machine multiplies it by a learned strength β.
+
+    Args:
+        eps: a norm below it counts as it; where the dtype cannot divide by its cube, the smallest that it can takes its place.
+
+    Raises:
+        ValueError: if the widths differ, or eps is no number above 0.
+
+    Source: Graves, Wayne and Danihelka 2014, section 3.3.1.
+    """
+
+    name = "content"
+    formula = r"\operatorname{cosine}(s, h)"
+    source = "graves2014"
+
+    def __init__(self, eps: float = 1e-8) -> None:
+        super().__init__()
+        require(isinstance(eps, int | float) and eps > 0, f"eps must be a number above 0, got {eps!r}")
+        self.eps = eps
+
+    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        self._check_equal_widths(query, key)
+
+    def _unit(self, x: torch.Tensor) -> torch.Tensor:
+        # Clamping the squared norm, not the norm: the square root has an infinite slope at 0. The squares in float32 at least,
+        # and eps no smaller than what the dtype of x can divide by: the slope at 0 is 1 / eps; nor than what can be cubed: the
+        # slope of 1 / √ is taken from eps⁻³.
+        wide = x.float() if x.dtype.itemsize < 4 else x
+        eps = max(self.eps, torch.finfo(x.dtype).tiny, torch.finfo(wide.dtype).tiny ** (1 / 3))
+        return (wide * wide.square().sum(-1, keepdim=True).clamp_min(eps**2).rsqrt()).to(x.dtype)
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        return self._unit(key)
+
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return self._unit(query), 1.0
+
+
+class AdditiveScore(Score):
+    """A feed-forward network with one hidden layer of tanh units; also called concat attention.
+
+    ``score(s, h) = v·tanh(W_s s + W_h h)``, the same as ``v·tanh(W [s; h])`` with W = [W_s, W_h].
+    W_h h is computed once per source. The hidden layer, m·n·d_hidden numbers, is computed in blocks and never stored;
+    see :func:`attnbook.mechanisms.scores.additive_kernel.additive_scores`, also for what can be differentiated twice.
+
+    Args:
+        d_query: width of the queries.
+        d_key: width of the keys.
+        d_hidden: width of the hidden layer; ``d_query`` when not given.
+
+    Raises:
+        ValueError: if a width is below 1, or an input has another width.
+
+    Source: Bahdanau, Cho and Bengio 2015, appendix A.1.2; no bias, as there.
+    """
+
+    name = "additive"
+    formula = r"v^\top \tanh(W[s; h])"
+    source = "bahdanau2015"
+
+    def __init__(self, d_query: int, d_key: int, d_hidden: int | None = None) -> None:
+        super().__init__()
+        d_hidden = d_query if d_hidden is None else d_hidden
+        self.query_width = check_positive("d_query", d_query)
+        self.key_width = check_positive("d_key", d_key)
+        self.query_projection = nn.Linear(d_query, check_positive("d_hidden", d_hidden), bias=False)  # W_s
+        self.key_projection = nn.Linear(d_key, d_hidden, bias=False)  # W_h
+        self.vector = nn.Linear(d_hidden, 1, bias=False)  # v
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        return self.key_projection(key)  # (…, n, d_hidden)
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        check_projected_width(self.vector.in_features, projected)
+        return additive_scores(self.query_projection(query), projected, self.vector.weight[0])
+
+    def project_queries(self, query: torch.Tensor) -> tuple[Score, torch.Tensor]:
+        return _HiddenLayer(self.vector.weight), self.query_projection(query)
+
+
+class _HiddenLayer(Score):
+    """What is left of :class:`AdditiveScore` when queries and keys are projected: ``v·tanh(q + k)``.
+
+    ``v (1, d)`` as it is used, which under a parametrization is computed from the parameters: once here, and the gradient goes on
+    from it. So it is no parameter of this module, but the one tensor that :meth:`parameters` names.
+    """
+
+    def __init__(self, vector: torch.Tensor) -> None:
+        super().__init__()
+        self._weights, self.scratch = (vector,), Scratch()  # in a tuple, so that it is not registered
+
+    def parameters(self, recurse: bool = True):
+        return iter(self._weights)
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        (vector,) = self._weights
+        check_projected_width(vector.shape[-1], projected)
+        return Hidden(query, projected, vector[0], self.scratch).scores()
+
+    def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):
+        hidden = Hidden(query, projected, self._weights[0][0], self.scratch)
+
+        def pullback(grad: torch.Tensor):
+            grad_query, grad_projected, grad_v = hidden.gradients(grad)
+            return grad_query, grad_projected, grad_v.unsqueeze(0)
+
+        return hidden.scores(), pullback
+
+
+class LocationScore(Score):
+    """Scores from the query alone: it names positions, it does not look at what stands there.
+
+    ``e = W s``, ``α = softmax(e)`` over the first n of ``max_length`` rows of W. In the cache of a decoder the positions are those
+    of the cache, padding counts: texts that go on behind prompts of different lengths should begin with one length.
+
+    Args:
+        d_query: width of the queries.
+        max_length: the longest source, the number of rows of W.
+
+    Raises:
+        ValueError: if a source is longer than ``max_length``.
+
+    Source: Luong, Pham and Manning 2015, equation 8.
+    """
+
+    name = "location"
+    formula = r"(W s)_i"
+    source = "luong2015"
+    counts_positions = True
+
+    def __init__(self, d_query: int, max_length: int) -> None:
+        super().__init__()
+        self.query_width = check_positive("d_query", d_query)
+        self.max_length = check_positive("max_length", max_length)
+        self.rows = nn.Linear(d_query, max_length, bias=False)  # W
+
+    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        super().check(query, key)
+        self._check_length(key)
+
+    def _check_length(self, key: torch.Tensor) -> None:
+        require(key.shape[-2] <= self.max_length,
+                f"key has {key.shape[-2]} positions, LocationScore was made for max_length = {self.max_length}")
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        # Of the keys only their number counts: position i is scored by row i of W, whatever stands there.
+        self._check_length(key)
+        n = key.shape[-2]
+        return self.rows.weight[:n].expand(*key.shape[:-2], n, self.query_width)  # (…, n, d_query)
+
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return query, 1.0
+
+
+class GeneralScore(Score):
+    """A bilinear form: a learned inner product between query and key.
+
+    ``score(s, h) = sᵀ W h`` with W of shape ``(d_query, d_key)``; W h is computed once per source.
+
+    Raises:
+        ValueError: if a width is below 1, or an input has another width.
+
+    Source: Luong, Pham and Manning 2015, section 3.1.
+    """
+
+    name = "general"
+    formula = r"s^\top W h"
+    source = "luong2015"
+
+    def __init__(self, d_query: int, d_key: int) -> None:
+        super().__init__()
+        self.query_width = check_positive("d_query", d_query)
+        self.key_width = check_positive("d_key", d_key)
+        self.key_projection = nn.Linear(d_key, d_query, bias=False)  # W
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        return self.key_projection(key)  # (…, n, d_query)
+
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return query, 1.0
+
+
+class DotScore(Score):
+    """The inner product of query and key: ``score(s, h) = sᵀ h``. No parameters; one width for both.
+
+    Raises:
+        ValueError: if the widths differ.
+
+    Source: Luong, Pham and Manning 2015, section 3.1.
+    """
+
+    name = "dot"
+    formula = r"s^\top h"
+    source = "luong2015"
+
+    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        self._check_equal_widths(query, key)
+
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return query, 1.0
+
+
+class ScaledDotScore(DotScore):
+    """The inner product divided by the root of the width of the keys: ``score(s, h) = sᵀ h / √d``.
+
+    For independent components of variance 1 the product sᵀh has variance d; the factor brings it back to 1, so that
+    the softmax does not saturate as d grows.
+
+    Raises:
+        ValueError: if the widths differ.
+
+    Source: Vaswani et al. 2017, section 3.2.1.
+    """
+
+    name = "scaled_dot"
+    formula = r"s^\top h / \sqrt{d}"
+    source = "vaswani2017"
+
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return query, 1.0 / math.sqrt(query.shape[-1])
+
+
+class ReducedRankScore(Score):
+    """A bilinear form of rank at most k: ``score(s, h) = (U s)ᵀ (V h)``, that is W = Uᵀ V of shape (d_query, d_key).
+
+    With k below both widths it has k·(d_query + d_key) parameters instead of d_query·d_key.
+
+    Args:
+        d_query, d_key: widths of queries and keys.
+        rank: k, the rows of U and V.
+
+    Raises:
+        ValueError: if a width or the rank is below 1, or an input has another width.
+
+    Source: the reduced-rank multiplicative attention of Britz et al. 2017, section 3.
+    """
+
+    name = "reduced_rank"
+    formula = r"(U s)^\top (V h)"
+    source = "britz2017"
+
+    def __init__(self, d_query: int, d_key: int, rank: int) -> None:
+        super().__init__()
+        self.query_width = check_positive("d_query", d_query)
+        self.key_width = check_positive("d_key", d_key)
+        self.query_projection = nn.Linear(d_query, check_positive("rank", rank), bias=False)  # U
+        self.key_projection = nn.Linear(d_key, rank, bias=False)  # V
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        return self.key_projection(key)  # (…, n, rank)
+
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return self.query_projection(query), 1.0
+
+
+def make_score(name: str, d_query: int, d_key: int, *, d_hidden: int | None = None, rank: int | None = None,
+               max_length: int | None = None) -> Score:
+    """Make a registered score for queries of width ``d_query`` and keys of width ``d_key``.
+
+    Args:
+        name: one of :data:`SCORES`.
+        d_hidden: hidden width of ``additive``.
+        rank: rank of ``reduced_rank``; a quarter of the smaller width when not given.
+        max_length: longest source of ``location``.
+
+    Raises:
+        ValueError: for an unknown name, or where the score needs one width and two are given.
+    """
+    require(name in SCORES, f"score must be one of {sorted(SCORES)}, got {name!r}")
+    if name == "additive":
+        return AdditiveScore(d_query, d_key, d_hidden)
+    if name == "general":
+        return GeneralScore(d_query, d_key)
+    if name == "reduced_rank":
+        return ReducedRankScore(d_query, d_key, max(1, min(d_query, d_key) // 4) if rank is None else rank)
+    if name == "location":
+        require(max_length is not None, "score 'location' needs max_length, the longest source")
+        return LocationScore(d_query, max_length)
+    if name in ("content", "dot", "scaled_dot"):
+        require(d_query == d_key, f"score {name!r} needs d_query = d_key, got {d_query} and {d_key}")
+    return SCORES[name]()

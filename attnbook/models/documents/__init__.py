@@ -1,0 +1,1 @@
+"""Models that read documents and stories: hierarchical and feed-forward attention, memory networks."""

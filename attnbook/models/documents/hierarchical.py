@@ -1,0 +1,149 @@
+"""Hierarchical attention: words to sentence vectors, sentence vectors to a document vector, each with a learned query."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from ...mechanisms import DotScore, attend
+from ...validate import check_mask, check_positive, check_tensor, check_whole, require
+from ..rnn.common import make_recurrent, run_packed
+
+__all__ = ["AttentionPooling", "Classified", "HierarchicalAttention"]
+
+
+class Classified(NamedTuple):
+    """A document and where its class came from; the weights are zero at padding and at empty sentences."""
+
+    logits: torch.Tensor  # (batch, classes)
+    word_weights: torch.Tensor  # (batch, sentences, words); each row that has words sums to 1
+    sentence_weights: torch.Tensor  # (batch, sentences); sums to 1
+
+
+class AttentionPooling(nn.Module):
+    """Many vectors to one, with a query that belongs to the model and not to the input.
+
+    ``k_t = tanh(W h_t + b)``, ``α = softmax_t(k_t·u)``, ``pooled = Σ_t α_t h_t``
+
+    This is :func:`attnbook.attend` with the dot score, keys k_t, values h_t, and one learned query u.
+
+    Args:
+        d_value: width of h_t.
+        d_attention: width of k_t and u.
+        pooling: ``"attention"``, or ``"mean"``: equal weights for all real positions (the query is 0).
+
+    Shapes: value ``(…, n, d_value)``, mask ``(…, n)`` → pooled ``(…, d_value)``, weights ``(…, n)``.
+
+    Raises:
+        ValueError: for an unknown pooling, sizes below 1, values of another width, a mask that is not boolean or does not fit.
+
+    Source: Yang et al. 2016, equations 5 to 7 (words) and 8 to 10 (sentences).
+    """
+
+    def __init__(self, d_value: int, d_attention: int, *, pooling: str = "attention") -> None:
+        super().__init__()
+        require(pooling in ("attention", "mean"), f"pooling must be 'attention' or 'mean', got {pooling!r}")
+        self.key = nn.Linear(check_positive("d_value", d_value), check_positive("d_attention", d_attention))  # W, b
+        # Small, so that the first weights are nearly equal.
+        self.query = nn.Parameter(0.1 * torch.randn(d_attention)) if pooling == "attention" else None  # u
+        self.score = DotScore()
+
+    def forward(self, value: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Pool the real positions of ``value``; nothing real gives zeros."""
+        check_tensor("value", value, width=self.key.in_features)
+        require(mask is not None, "mask must be a boolean tensor (True = a real position), got None")
+        check_mask(mask, value.shape[:-1], axes="(…, positions)", true="a real position")
+        key = self.key(value).tanh()  # (…, n, d_attention)
+        query = key.new_zeros(key.shape[-1]) if self.query is None else self.query.to(key.dtype)
+        pooled, weights = attend(self.score, query[None], key, value, mask.unsqueeze(-2))
+        return pooled.squeeze(-2), weights.squeeze(-2)
+
+
+class HierarchicalAttention(nn.Module):
+    """Classify a document by its words within sentences and its sentences within the document.
+
+    For each sentence i with words t: ``h_it = [h→_it ; h←_it]``, ``u_it = tanh(W_w h_it + b_w)``,
+    ``α_it = softmax_t(u_it·u_w)``, ``s_i = Σ_t α_it h_it``. Over the sentences: ``h_i = [h→_i ; h←_i]`` of the s_i,
+    ``u_i = tanh(W_s h_i + b_s)``, ``α_i = softmax_i(u_i·u_s)``, ``v = Σ_i α_i h_i``, ``p = softmax(W_c v + b_c)``.
+
+    A sentence without words is skipped: the sentence reader goes on as if it did not stand there, and its weight is
+    exactly 0. So the result depends neither on padding nor on the other documents of the batch.
+
+    Args:
+        vocabulary_size: id 0 is padding.
+        num_classes: width of the logits.
+        d_embed: width of the word embeddings.
+        hidden_size: width of a GRU state in one direction; annotations are twice as wide.
+        d_attention: width of u_w and u_s; ``2·hidden_size`` when not given.
+        pooling: ``"attention"``, or ``"mean"`` for the twin without: equal weights on both levels.
+        dropout: on embeddings, sentence vectors and the document vector.
+
+    Shapes: documents ``(batch, sentences, words)`` of ids, lengths ``(batch, sentences)``: how many words of each
+    sentence are real, 0 for none → logits ``(batch, num_classes)``.
+
+    Raises:
+        ValueError: for wrong shapes or sizes, ids outside the vocabulary, a document without any word.
+
+    Source: Yang et al. 2016, section 2.
+    """
+
+    def __init__(self, vocabulary_size: int, num_classes: int, *, d_embed: int = 200, hidden_size: int = 50,
+                 d_attention: int | None = None, pooling: str = "attention", dropout: float = 0.0) -> None:
+        super().__init__()
+        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
+        d_attention = 2 * hidden_size if d_attention is None else d_attention
+        self.embedding = nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0)
+        self.word_encoder = make_recurrent("gru", d_embed, hidden_size, bidirectional=True)
+        self.word_pooling = AttentionPooling(2 * hidden_size, d_attention, pooling=pooling)  # W_w, b_w, u_w
+        self.sentence_encoder = make_recurrent("gru", 2 * hidden_size, hidden_size, bidirectional=True)
+        self.sentence_pooling = AttentionPooling(2 * hidden_size, d_attention, pooling=pooling)  # W_s, b_s, u_s
+        self.output = nn.Linear(2 * hidden_size, check_positive("num_classes", num_classes))  # W_c, b_c
+        self.dropout = nn.Dropout(dropout)
+
+    def encode_sentences(self, sentences: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sentences ``(count, words)`` of true ``lengths (count,)``, at least 1, to vectors ``(count, 2·hidden)`` and
+        word weights ``(count, words)``."""
+        annotations, _ = run_packed(self.word_encoder, self.dropout(self.embedding(sentences)), lengths)  # h_it
+        mask = torch.arange(sentences.shape[1], device=sentences.device) < lengths.to(sentences.device)[:, None]
+        return self.word_pooling(annotations, mask)
+
+    def forward(self, documents: torch.Tensor, lengths: torch.Tensor) -> Classified:
+        """Classify documents ``(batch, sentences, words)`` whose sentences have ``lengths (batch, sentences)``."""
+        self._check(documents, lengths)
+        batch, n, words = documents.shape
+        lengths = lengths.to(documents.device)
+        filled = lengths > 0  # (batch, sentences)
+        found, weights = self.encode_sentences(documents[filled], lengths[filled])
+        word_weights = weights.new_zeros(batch, n, words)
+        word_weights[filled] = weights
+        # The sentences with words move to the front of their document, in order; what was between them is gone.
+        count = filled.sum(1)
+        real = torch.arange(n, device=documents.device) < count[:, None]  # (batch, sentences)
+        vectors = found.new_zeros(batch, n, found.shape[-1])
+        vectors[real] = found  # both masks list the sentences of a document in order
+        annotations, _ = run_packed(self.sentence_encoder, self.dropout(vectors), count)  # h_i
+        pooled, in_front = self.sentence_pooling(annotations, real)  # v
+        sentence_weights = in_front.new_zeros(batch, n)
+        sentence_weights[filled] = in_front[real]
+        return Classified(self.output(self.dropout(pooled)), word_weights, sentence_weights)
+
+    def _check(self, documents: torch.Tensor, lengths: torch.Tensor) -> None:
+        require(isinstance(documents, torch.Tensor) and documents.dim() == 3 and documents.numel() > 0
+                and documents.dtype in (torch.int32, torch.int64),
+                "documents must be token ids (batch, sentences, words), at least one of each, got "
+                + (f"shape {tuple(documents.shape)} of {documents.dtype}" if isinstance(documents, torch.Tensor)
+                   else type(documents).__name__))
+        check_whole("lengths", lengths)
+        require(lengths.shape == documents.shape[:2], f"lengths must be whole numbers {tuple(documents.shape[:2])}, "
+                f"one a sentence of documents, got shape {tuple(lengths.shape)}")
+        if documents.device.type == "cpu" and lengths.device.type == "cpu":  # on a GPU each look would stop the queue
+            require(0 <= int(documents.min()) and int(documents.max()) < self.vocabulary_size,
+                    f"documents must hold ids from 0 to {self.vocabulary_size - 1}, got {int(documents.min())} to "
+                    f"{int(documents.max())}")
+            require(0 <= int(lengths.min()) and int(lengths.max()) <= documents.shape[2],
+                    f"lengths must lie between 0 and {documents.shape[2]}, the width of documents, got "
+                    f"{int(lengths.min())} to {int(lengths.max())}")
+            require(bool((lengths > 0).any(1).all()), "every document must have at least one sentence with a word, got "
+                    f"none in row {int((lengths > 0).any(1).int().argmin())}")

@@ -1,0 +1,1 @@
+"""Self-attention GANs, the DCGAN baseline, and the classifier that judges samples."""

@@ -1,0 +1,1 @@
+"""Pointer networks, and the fixed dictionaries that they are compared with."""

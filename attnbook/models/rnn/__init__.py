@@ -1,0 +1,1 @@
+"""Recurrent models: sequence to sequence, Bahdanau, Luong, the LSTM language model and the LSTMN."""

@@ -1,0 +1,97 @@
+"""Sequence to sequence with a fixed vector: the encoder's last state is all that the decoder learns of the source."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from ...validate import check_positive
+from .common import Decoded, Step, check_source, check_target, make_recurrent, reverse_padded, run_packed
+
+__all__ = ["Seq2Seq", "Summary"]
+
+
+class Summary(NamedTuple):
+    """What a :class:`Seq2Seq` remembers of a source: the last state of every layer."""
+
+    state: tuple[torch.Tensor, ...]  # (h,) or (h, c), each (batch, layers, hidden)
+    context: torch.Tensor  # c, the last h of the top layer: (batch, hidden)
+
+
+class Seq2Seq(nn.Module):
+    """An encoder that reads the source into its last state, and a decoder that starts from it.
+
+    ``h_t = f(x_t, h_{t−1})``, ``c = h_n``, ``s_0 = h_n``, ``s_t = f(y_{t−1}, s_{t−1})`` or, with
+    ``context_every_step``, ``s_t = f([y_{t−1}; c], s_{t−1})``; ``p(y_t | y_{<t}, x) = softmax(W_o s_t + b)``, where W_o
+    also sees c with ``context_every_step``.
+
+    Args:
+        source_size, target_size: sizes of the vocabularies; id 0 is padding in both.
+        d_embed: width of the embeddings.
+        hidden_size: width of a state.
+        unit: ``"tanh"`` (plain RNN), ``"gru"`` or ``"lstm"``.
+        num_layers: layers of encoder and decoder.
+        context_every_step: the decoder reads c at every step, not only as its start.
+        reverse_source: read every source from its end, as Sutskever does.
+        dropout: on embeddings, between layers, and before the output.
+
+    Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits ``(batch, m, target_size)``.
+
+    Raises:
+        ValueError: for an unknown unit, sizes below 1, an empty source, ids outside the vocabulary.
+
+    Sources: Sutskever, Vinyals and Le 2014 (start state, reversal); Cho et al. 2014 (context at every step).
+    """
+
+    def __init__(self, source_size: int, target_size: int, *, d_embed: int = 64, hidden_size: int = 128,
+                 unit: str = "gru", num_layers: int = 1, context_every_step: bool = False,
+                 reverse_source: bool = False, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.source_size, self.target_size = check_positive("source_size", source_size), check_positive("target_size", target_size)
+        self.context_every_step, self.reverse_source = context_every_step, reverse_source
+        d_context = hidden_size if context_every_step else 0
+        self.source_embedding = nn.Embedding(source_size, check_positive("d_embed", d_embed), padding_idx=0)
+        self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
+        self.encoder = make_recurrent(unit, d_embed, hidden_size, num_layers=num_layers, dropout=dropout)
+        self.decoder = make_recurrent(unit, d_embed + d_context, hidden_size, num_layers=num_layers, dropout=dropout)
+        self.output = nn.Linear(hidden_size + d_context, target_size)
+        self.dropout = nn.Dropout(dropout)
+
+    def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Summary:
+        """Read sources ``(batch, n)`` of true ``lengths (batch,)``; padding leaves no trace."""
+        check_source(source, lengths, self.source_size)
+        if self.reverse_source:
+            source = reverse_padded(source, lengths)
+        embedded = self.dropout(self.source_embedding(source))  # (batch, n, d_embed)
+        _, last = run_packed(self.encoder, embedded, lengths)
+        return Summary(last, last[0][:, -1])
+
+    def start(self, memory: Summary) -> tuple[torch.Tensor, ...]:
+        """Start state of the decoder: the encoder's last state."""
+        return memory.state
+
+    def _run(self, tokens: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Summary):
+        inputs = self.dropout(self.target_embedding(tokens))  # (batch, m, d_embed)
+        context = memory.context[:, None].expand(-1, tokens.shape[1], -1)  # (batch, m, hidden)
+        if self.context_every_step:
+            inputs = torch.cat([inputs, context], dim=-1)
+        layered = tuple(part.transpose(0, 1).contiguous() for part in state)  # PyTorch wants layers first
+        outputs, last = self.decoder(inputs, layered if len(layered) == 2 else layered[0])
+        if self.context_every_step:
+            outputs = torch.cat([outputs, context], dim=-1)
+        last = last if isinstance(last, tuple) else (last,)
+        return self.output(self.dropout(outputs)), tuple(part.transpose(0, 1) for part in last)
+
+    def step(self, token: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Summary) -> Step:
+        """Read one token ``(batch,)`` and score the next."""
+        logits, state = self._run(token[:, None], state, memory)
+        return Step(logits[:, 0], state, None)
+
+    def forward(self, source: torch.Tensor, lengths: torch.Tensor, target_in: torch.Tensor) -> Decoded:
+        """Score a target under teacher forcing: row t of the logits has read target_in[:, :t + 1]."""
+        memory = self.encode(source, lengths)
+        check_target(target_in, source.shape[0], self.target_size)
+        logits, _ = self._run(target_in, self.start(memory), memory)
+        return Decoded(logits, None)

@@ -1,0 +1,1 @@
+"""SNAIL: the network, few-shot classification and agents."""

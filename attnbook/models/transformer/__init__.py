@@ -1,0 +1,1 @@
+"""The Transformer, its blocks and parts, and its relatives."""

@@ -1,0 +1,1 @@
+"""Algorithmic tasks: those of the neural Turing machine, adding problems, order, gaps."""

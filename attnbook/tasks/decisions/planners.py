@@ -1,0 +1,80 @@
+"""Policies that learn a decision process by counting and plan in what they believe: PSRL and ε-greedy."""
+
+from __future__ import annotations
+
+import torch
+
+from .decision_processes import DecisionProcesses, value_iteration
+from .environments import by_world
+
+__all__ = ["PSRL", "PlansInTheMean"]
+
+
+class _Believing:
+    """Keeps the posterior over the world, makes a plan from it when an episode begins, and follows the plan.
+
+    With n(s, a) visits, rewards that sum to w(s, a) and n(s, a, s') moves seen, and the priors that the worlds are drawn from:
+
+    ``μ(s, a) ~ N((1 + w) / (1 + n), 1 / (1 + n))``,  ``P(· | s, a) ~ Dirichlet(1 + n(s, a, ·))``
+
+    Nothing is seen of the move that ends an episode, since the next state shown is the start of the next one.
+    """
+
+    def start(self, worlds: DecisionProcesses, count: int, generator: torch.Generator) -> None:
+        self.worlds, self.generator, self.taken, self.before = worlds, generator, 0, None
+        self.visits = torch.zeros(count, worlds.states, worlds.num_actions, device=worlds.device)
+        self.rewards = torch.zeros_like(self.visits)
+        self.moves = torch.zeros(*self.visits.shape, worlds.states, device=worlds.device)
+
+    def act(self, input: torch.Tensor) -> torch.Tensor:
+        last, reward, state, done = self.worlds.read(input)
+        if self.before is not None:
+            here = (torch.arange(len(state), device=state.device), self.before, last.argmax(-1))
+            self.visits[here] += 1
+            self.rewards[here] += reward
+            self.moves[(*here, state)] += (~done).to(self.moves.dtype)
+        left = self.worlds.horizon - self.taken % self.worlds.horizon
+        if left == self.worlds.horizon:
+            self.plan = value_iteration(*self.believe(), self.worlds.horizon)
+        self.taken, self.before = self.taken + 1, state
+        return by_world(self.plan.actions[:, left - 1], state)
+
+    def believe(self) -> tuple[torch.Tensor, torch.Tensor]:
+        raise NotImplementedError
+
+    def posterior(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Dirichlet parameters ``(B, S, A, S)``, and mean and standard deviation of μ, ``(B, S, A)`` each."""
+        n = 1 + self.visits
+        return 1 + self.moves, (1 + self.rewards) / n, n.rsqrt()
+
+
+class PSRL(_Believing):
+    """Posterior sampling: each episode plans in one world drawn from the posterior.
+
+    Source: Strens 2000; Osband, Russo and Van Roy 2013.
+    """
+
+    def believe(self):
+        moves, mean, deviation = self.posterior()
+        drawn = torch._standard_gamma(moves, generator=self.generator)
+        noise = torch.randn(mean.shape, generator=self.generator, device=mean.device)
+        return drawn / drawn.sum(-1, keepdim=True), mean + deviation * noise
+
+
+class PlansInTheMean(_Believing):
+    """ε-greedy: each episode plans in the posterior mean, and a random action is taken with chance ε."""
+
+    def __init__(self, epsilon: float = 0.1):
+        if not 0 <= epsilon <= 1:
+            raise ValueError(f"epsilon must lie from 0 to 1, got {epsilon!r}")
+        self.epsilon = epsilon
+
+    def believe(self):
+        moves, mean, _ = self.posterior()
+        return moves / moves.sum(-1, keepdim=True), mean
+
+    def act(self, input):
+        planned = super().act(input)
+        chance = torch.rand(len(planned), generator=self.generator, device=planned.device)
+        other = torch.randint(self.worlds.num_actions, planned.shape, generator=self.generator, device=planned.device)
+        return torch.where(chance < self.epsilon, other, planned)

@@ -1,0 +1,1 @@
+"""Points in the plane: sorting, convex hulls, Delaunay triangulations, tours."""

@@ -1,0 +1,1 @@
+"""Pictures: drawn scenes with captions, digits, few-shot episodes, and sets for generators."""

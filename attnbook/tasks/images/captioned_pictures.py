@@ -1,0 +1,111 @@
+"""Pictures with captions, and where in the picture the thing lies that a word names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from ..text.batches import SequenceBatches
+from ..translation.pairs import Pair
+from ..text.vocabulary import Vocabulary
+
+__all__ = ["Box", "Captioned", "PictureBatch", "PictureBatches", "regions_of"]
+
+
+class Box(NamedTuple):
+    """A rectangle in pixels, x to the right and y down; the right and the lower edge do not belong to it."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+@dataclass(frozen=True)
+class Captioned:
+    """Pictures, one caption each, and the places of what the words name.
+
+    pictures  (N, 3, H, W) uint8, red, green and blue
+    captions  N tuples of words
+    boxes     N tuples, for each word the boxes of the objects that it names; an empty tuple for a word that names none
+    """
+
+    pictures: torch.Tensor
+    captions: list[tuple[str, ...]]
+    boxes: list[tuple[tuple[Box, ...], ...]]
+
+    def __post_init__(self):
+        counts = len(self.pictures), len(self.captions), len(self.boxes)
+        if len(set(counts)) != 1:
+            raise ValueError(f"pictures, captions and boxes must be as many, got {counts}")
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+    def take(self, chosen: Sequence[int] | slice) -> Captioned:
+        """Some of them, by index."""
+        indices = list(range(len(self)))[chosen] if isinstance(chosen, slice) else list(chosen)
+        return Captioned(self.pictures[indices], [self.captions[i] for i in indices], [self.boxes[i] for i in indices])
+
+    def alignment(self, grid: tuple[int, int]) -> list[tuple[frozenset[int], ...]]:
+        """For each word the regions that hold what it names, as :class:`attnbook.tasks.Pair` has it for source positions.
+
+        ``grid`` is (rows, columns); region ``row · columns + column``. With ``alignment_accuracy`` this gives the pointing
+        rate: how often the largest weight lies in the named object.
+        """
+        size = tuple(self.pictures.shape[-2:])
+        return [tuple(regions_of(boxes, size, grid) for boxes in row) for row in self.boxes]
+
+
+def regions_of(boxes: Sequence[Box], size: tuple[int, int], grid: tuple[int, int]) -> frozenset[int]:
+    """The regions of a ``grid`` (rows, columns) over a picture of ``size`` (height, width) that share a pixel with a box.
+
+    Raises ValueError when the grid does not divide the picture into regions of whole pixels.
+    """
+    (height, width), (rows, columns) = size, grid
+    if rows < 1 or columns < 1 or height % rows or width % columns:
+        raise ValueError(f"grid must divide a picture of {height} by {width} pixels, got {grid}")
+    h, w = height // rows, width // columns
+    return frozenset(
+        row * columns + column
+        for box in boxes
+        for row in range(max(0, box.top // h), min(rows, -(-box.bottom // h)))
+        for column in range(max(0, box.left // w), min(columns, -(-box.right // w)))
+    )
+
+
+class PictureBatch(NamedTuple):
+    """B pictures and their captions; the tokens as in :class:`attnbook.tasks.Batch`.
+
+    pictures    (B, 3, H, W) uint8
+    target_in   (B, m)  BOS, then the caption
+    target_out  (B, m)  the caption, then EOS
+    """
+
+    pictures: torch.Tensor
+    target_in: torch.Tensor
+    target_out: torch.Tensor
+
+
+class PictureBatches:
+    """Endless batches of captioned pictures: `batch(step)` depends on the arguments and the step alone.
+
+    Order and buckets (captions of like length together) are those of :class:`attnbook.tasks.SequenceBatches`, with its
+    errors.
+    """
+
+    def __init__(self, data: Captioned, vocab: Vocabulary, batch_size: int, seed: int = 0):
+        self.data = data
+        pairs = [Pair(caption, caption) for caption in data.captions]
+        self._text = SequenceBatches(pairs, vocab, vocab, batch_size, seed)
+
+    def __len__(self) -> int:
+        return len(self._text)
+
+    def batch(self, step: int) -> PictureBatch:
+        """The batch of a step, counted from 0 over all epochs."""
+        text = self._text.batch(step)
+        return PictureBatch(self.data.pictures[self._text.indices(step)], text.target_in, text.target_out)

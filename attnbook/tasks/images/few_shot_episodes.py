@@ -1,0 +1,170 @@
+"""Episodes: a few classes that the learner has never met, a few examples of each with their labels, and pictures to name.
+
+All is drawn and gathered by index tensors on the device where the pictures lie, for all episodes of a batch at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch.nn import functional as F
+
+from ..translation.pairs import check_count, check_range, check_step
+
+__all__ = ["Classes", "EpisodeBatch", "EpisodeBatches", "bent", "draw_episodes", "with_mirrors", "with_rotations"]
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Pictures by class.
+
+    pictures  uint8 ``(C, E, size, size)``: E examples of each of C classes; ink is 255, the ground 0
+    names     C pairs of text: the alphabet of a class, and its own name
+    """
+
+    pictures: torch.Tensor
+    names: tuple[tuple[str, str], ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def alphabets(self) -> tuple[str, ...]:
+        """The names of the alphabets, each once, in order."""
+        return tuple(dict.fromkeys(alphabet for alphabet, _ in self.names))
+
+    def to(self, device) -> Classes:
+        """The same with its pictures on a device."""
+        return replace(self, pictures=self.pictures.to(device))
+
+
+class EpisodeBatch(NamedTuple):
+    """B episodes of N classes: S = N · K examples, in a random order, and Q pictures to name.
+
+    support  uint8 ``(B, S, size, size)``
+    labels   long ``(B, S)``: the class of each, 0 … N − 1, as numbered in this episode
+    query    uint8 ``(B, Q, size, size)``: other examples of the same classes
+    answers  long ``(B, Q)``
+    """
+
+    support: torch.Tensor
+    labels: torch.Tensor
+    query: torch.Tensor
+    answers: torch.Tensor
+
+
+def with_rotations(classes: Classes) -> Classes:
+    """Four times as many classes: each as it is, and turned by 90, 180 and 270 degrees, which count as classes of their own.
+
+    The alphabet of a turned class is that of the class. Source: Santoro et al. 2016, section 4.1.
+    """
+    turned = [classes.pictures.rot90(k, (-2, -1)) for k in range(4)]
+    names = [(alphabet, name if k == 0 else f"{name} turned by {90 * k}") for k in range(4) for alphabet, name in classes.names]
+    return Classes(torch.cat(turned), tuple(names))
+
+
+def with_mirrors(classes: Classes) -> Classes:
+    """Twice as many classes: each as it is, and with left and right exchanged, which counts as a class of its own.
+
+    A letter that is its own mirror image is then in two classes that look alike. The alphabet of a mirrored class is that of the class.
+    """
+    names = [(alphabet, name + after) for after in ("", " mirrored") for alphabet, name in classes.names]
+    return Classes(torch.cat([classes.pictures, classes.pictures.flip(-1)]), tuple(names))
+
+
+def draw_episodes(pictures: torch.Tensor, ways: int, shots: int, queries: int, count: int,
+                  generator: torch.Generator | None = None) -> EpisodeBatch:
+    """Draw B episodes.
+
+    Each picks N different classes, gives them the labels 0 … N − 1 by chance, and K + Q different examples of each; K of them are
+    shown, in an order drawn anew. The class of each query is drawn from the N, with repetition.
+
+    Args:
+        pictures: ``(C, E, size, size)``, on any device.
+        ways, shots, queries, count: N, K, Q, B.
+        generator: on the device of the pictures.
+
+    Raises:
+        ValueError: for sizes below 1, fewer than N classes, or fewer than K + Q examples a class.
+    """
+    if not isinstance(pictures, torch.Tensor) or pictures.dim() != 4:
+        raise ValueError("pictures must be (classes, examples, size, size), got "
+                         + (f"shape {tuple(pictures.shape)}" if isinstance(pictures, torch.Tensor) else type(pictures).__name__))
+    (classes, examples), device = pictures.shape[:2], pictures.device
+    for name, value in (("ways", ways), ("shots", shots), ("queries", queries), ("count", count)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+    if ways > classes:
+        raise ValueError(f"ways must be at most the number of classes, {classes}, got {ways}")
+    if shots + queries > examples:
+        raise ValueError(f"shots + queries must be at most the {examples} examples of a class, got {shots} + {queries}")
+
+    def numbers(*shape: int) -> torch.Tensor:
+        return torch.rand(shape, generator=generator, device=device)
+
+    chosen = numbers(count, classes).topk(ways, dim=1).indices  # (B, N): class of label n; different ones, in a random order
+    of_class = numbers(count, ways, examples).topk(shots + queries, dim=2).indices  # (B, N, K + Q): different examples
+    order = numbers(count, ways * shots).argsort(1)  # which of the N · K stands where
+    labels = order // shots
+    shown = of_class[:, :, :shots].flatten(1).gather(1, order)
+    answers = (numbers(count, queries) * ways).long().clamp_max(ways - 1)  # rand can round up to 1 on a GPU
+    asked = of_class[:, :, shots:].gather(1, answers[:, None]).squeeze(1)  # for query q the q-th unused example of its class
+    return EpisodeBatch(pictures[chosen.gather(1, labels), shown], labels, pictures[chosen.gather(1, answers), asked], answers)
+
+
+def bent(pictures: torch.Tensor, amount: float, generator: torch.Generator | None = None) -> torch.Tensor:
+    """Each picture through a small affine map of its own, as if it were written a little larger, turned, slanted or moved.
+
+    What stands at x' is what stood at ``(I + J) x' + t``, with x from −1 to 1 on both axes and all six entries of J and t uniform from
+    −amount to amount; between pixels linear, beyond the edge the ground (0).
+
+    Shapes: uint8 ``(B, S, size, size)`` → the same. ``generator`` is on the device of the pictures.
+    Raises ValueError for an amount that is not from 0 to 1.
+    """
+    if not 0 <= amount <= 1:
+        raise ValueError(f"amount must be a number from 0 to 1, got {amount!r}")
+    flat = pictures.flatten(0, 1)
+    maps = (2 * torch.rand(len(flat), 2, 3, generator=generator, device=flat.device) - 1) * amount
+    maps[:, 0, 0] += 1
+    maps[:, 1, 1] += 1
+    places = F.affine_grid(maps, [len(flat), 1, *flat.shape[-2:]], align_corners=False)
+    found = F.grid_sample(flat[:, None].float(), places, align_corners=False)[:, 0]
+    return found.round().to(torch.uint8).view_as(pictures)
+
+
+class EpisodeBatches:
+    """Endless new episodes: `batch(step)` depends on the arguments and the step alone.
+
+    classes     what they are drawn from
+    ways        N
+    shots       K, or (least, most): then drawn for each batch, every number as likely
+    queries     Q, pictures to name in each episode
+    batch_size  B
+    bend        how far each picture is :func:`bent`, support and queries; 0: not at all
+    seed        of everything
+
+    Raises ValueError for numbers out of range, see :func:`draw_episodes`, or step < 0.
+    """
+
+    def __init__(self, classes: Classes, ways: int, shots: int | tuple[int, int] = 1, queries: int = 1, batch_size: int = 32,
+                 seed: int = 0, bend: float = 0.0):
+        self.low, self.high = check_range("shots", shots, 1)
+        draw_episodes(classes.pictures, ways, self.high, queries, 1, torch.Generator(classes.pictures.device))  # names a wrong argument
+        self.pictures, self.ways, self.queries = classes.pictures, ways, queries
+        if check_count(batch_size) < 1:
+            raise ValueError("batch_size must be at least 1, got 0")
+        bent(classes.pictures[:1, :1], bend, torch.Generator(classes.pictures.device))
+        self.batch_size, self.seed, self.bend = batch_size, seed, bend
+
+    def batch(self, step: int) -> EpisodeBatch:
+        """The episodes of a step, counted from 0."""
+        check_step(step)
+        seed = self.seed * 1_000_003 + step
+        shots = self.low + int(torch.randint(self.high - self.low + 1, (), generator=torch.Generator().manual_seed(seed)))
+        generator = torch.Generator(self.pictures.device).manual_seed(seed)
+        found = draw_episodes(self.pictures, self.ways, shots, self.queries, self.batch_size, generator)
+        if not self.bend:
+            return found
+        return found._replace(**{name: bent(getattr(found, name), self.bend, generator) for name in ("support", "query")})

@@ -1,0 +1,175 @@
+"""Human sentences about drawn scenes: the Cornell NLVR corpus, its pictures drawn from their description.
+
+A picture is three grey boxes with yellow, black and blue squares, circles and triangles in them; a sentence says something
+that is true of it. The corpus gives the place of every object, from which the picture is drawn here; no picture is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterable, Sequence
+from itertools import permutations
+from typing import NamedTuple
+
+import torch
+
+from .. import datasets
+from .captioned_pictures import Box, Captioned
+from ..text.vocabulary import Vocabulary
+
+__all__ = ["FILES", "GRID", "Item", "Statement", "captioned", "draw_box", "named", "place", "read", "split", "words"]
+
+FILES = ("dev", "test", "hidden")
+SIDE = 48  # pixels of a box; 100 units of the corpus
+LEFT = (0, 72, 144)  # where the three boxes begin; 0, 150 and 300 in the corpus
+SIZE = (SIDE, LEFT[-1] + SIDE)  # height and width of a picture
+GRID = (6, 24)  # regions of 8 × 8 pixels
+GROUND, PAPER = (128, 128, 128), (211, 211, 211)
+COLOURS = {"yellow": (255, 255, 0), "black": (0, 0, 0), "blue": (0, 153, 255)}
+_NAMES = {"Yellow": "yellow", "Black": "black", "#0099ff": "blue"}
+SHAPES = ("square", "circle", "triangle")
+_FINER = 4  # samples a pixel, each way
+
+
+class Item(NamedTuple):
+    """One object: left and top in units of the corpus (100 a box), width, and what it is."""
+
+    x: int
+    y: int
+    size: int
+    shape: str
+    colour: str
+
+
+class Statement(NamedTuple):
+    """A sentence that is true of a picture.
+
+    sentence    as the person wrote it
+    identifier  n of the corpus's n-m: scenes with the same n were shown together
+    boxes       the three boxes from left to right, each a tuple of items
+    """
+
+    sentence: str
+    identifier: str
+    boxes: tuple[tuple[Item, ...], ...]
+
+
+def read(file: str) -> list[Statement]:
+    """The sentences of "dev", "test" or "hidden" that are true of their picture.
+
+    Raises ValueError for another file, and what :func:`attnbook.tasks.datasets.fetch` raises.
+    """
+    if file not in FILES:
+        raise ValueError(f"file must be one of {', '.join(FILES)}, got {file!r}")
+    path = datasets.fetch("nlvr", f"nlvr/{file}/{file}.json")
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if row["label"] == "true":
+            boxes = tuple(tuple(Item(o["x_loc"], o["y_loc"], o["size"], o["type"], _NAMES[o["color"]]) for o in box)
+                          for box in row["structured_rep"])
+            found.append(Statement(row["sentence"], row["identifier"].split("-")[0], boxes))
+    return found
+
+
+def words(sentence: str) -> tuple[str, ...]:
+    """Lower-case words and numbers, without punctuation."""
+    return tuple(re.findall(r"[a-z]+|[0-9]+", sentence.lower()))
+
+
+def split(statements: Iterable[Statement], shares: tuple[float, float] = (0.1, 0.1), seed: int = 0):
+    """Train, valid and test lists that share neither a sentence nor an identifier.
+
+    ``shares`` are those of valid and test. Statements with the same words, or the same identifier, stay together.
+    """
+    if len(shares) != 2 or min(shares) < 0 or sum(shares) >= 1:
+        raise ValueError(f"shares must be two shares that leave some for training, got {shares!r}")
+    statements = list(statements)
+    parent: dict[tuple, tuple] = {}
+
+    def root(key: tuple) -> tuple:
+        parent.setdefault(key, key)
+        while parent[key] != key:
+            key = parent[key]
+        return key
+
+    for s in statements:
+        parent[root(("words", *words(s.sentence)))] = root(("identifier", s.identifier))
+    groups: dict[tuple, list[Statement]] = {}
+    for s in statements:
+        groups.setdefault(root(("identifier", s.identifier)), []).append(s)
+    order = [groups[key] for key in sorted(groups)]
+    random.Random(seed).shuffle(order)
+    train, valid, test = [], [], []
+    for group in order:
+        for part, share in ((valid, shares[0]), (test, shares[1])):
+            if len(part) + len(group) <= share * len(statements):
+                part += group
+                break
+        else:
+            train += group
+    return train, valid, test
+
+
+def place(item: Item, box: int) -> Box:
+    """The pixels of the picture that an item of a box (0, 1, 2) touches."""
+    scale = SIDE / 100
+    left, top = LEFT[box] + item.x * scale, item.y * scale
+    right, bottom = left + item.size * scale, top + item.size * scale
+    return Box(int(left), int(top), min(LEFT[box] + SIDE, -int(-right // 1)), min(SIDE, -int(-bottom // 1)))
+
+
+def draw_box(items: Sequence[Item]) -> torch.Tensor:
+    """One box, uint8 ``(3, SIDE, SIDE)``: squares and circles fill [x, x + size] × [y, y + size], a triangle stands in it."""
+    painted = torch.tensor(PAPER, dtype=torch.float32)[:, None, None].expand(3, SIDE, SIDE).clone()
+    for item in items:
+        box = place(item, 0)
+        step = 100 / SIDE / _FINER
+        y = (torch.arange(box.top * _FINER, box.bottom * _FINER) + 0.5)[:, None] * step - item.y
+        x = (torch.arange(box.left * _FINER, box.right * _FINER) + 0.5)[None] * step - item.x
+        x, y = 2 * x / item.size - 1, 2 * y / item.size - 1  # −1 … 1 from edge to edge
+        inside = (x.abs() <= 1) & (y.abs() <= 1)
+        if item.shape == "circle":
+            inside = x * x + y * y <= 1
+        elif item.shape == "triangle":
+            inside = inside & (2 * x.abs() <= y + 1)
+        elif item.shape != "square":
+            raise ValueError(f"shape must be one of {', '.join(SHAPES)}, got {item.shape!r}")
+        rows, columns = box.bottom - box.top, box.right - box.left
+        cover = inside.float().view(rows, _FINER, columns, _FINER).mean((1, 3))
+        colour = torch.tensor(COLOURS[item.colour], dtype=torch.float32)[:, None, None]
+        window = painted[:, box.top:box.bottom, box.left:box.right]
+        window.copy_(cover * colour + (1 - cover) * window)
+    return painted.round().to(torch.uint8)
+
+
+def named(word: str, boxes: Sequence[Sequence[Item]]) -> tuple[Box, ...]:
+    """The places of the objects that a word can mean: those of its colour, or of its shape; none for other words."""
+    kind = word[:-1] if word.endswith("s") else word
+    return tuple(place(item, k) for k, box in enumerate(boxes) for item in box if kind in (item.shape, item.colour))
+
+
+def captioned(statements: Sequence[Statement], permute: bool = False) -> Captioned:
+    """Pictures, words and the places of what colour and shape words can mean; with ``permute`` all six orders of the boxes."""
+    if not statements:
+        raise ValueError("statements must hold at least one, got none")
+    orders = list(permutations(range(3))) if permute else [(0, 1, 2)]
+    ground = torch.tensor(GROUND, dtype=torch.uint8)[:, None, None]
+    pictures = ground.expand(len(statements) * len(orders), 3, *SIZE).clone()
+    captions, places = [], []
+    for s in statements:
+        drawn, caption = [draw_box(box) for box in s.boxes], words(s.sentence)
+        for order in orders:
+            for left, k in zip(LEFT, order):
+                pictures[len(captions), :, :, left:left + SIDE] = drawn[k]
+            boxes = [s.boxes[k] for k in order]
+            captions.append(caption)
+            places.append(tuple(named(word, boxes) for word in caption))
+    return Captioned(pictures, captions, places)
+
+
+def vocabulary(data: Captioned, min_count: int = 3) -> Vocabulary:
+    """The words of training captions that occur ``min_count`` times or more; the rest is read as <unk>."""
+    return Vocabulary.from_sequences(data.captions, min_count=min_count, unknown="unk")

@@ -1,0 +1,1 @@
+"""Texts: vocabularies, batches, language modelling, questions, reviews, reports and trees."""

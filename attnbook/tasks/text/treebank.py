@@ -1,0 +1,191 @@
+"""A small treebank that the book makes: sentences with their dependency trees, exact because the grammar draws them.
+
+    the old dogs near the house that the farmer likes sleep .
+
+Every word has a head; that of the main verb is −1, the root. A noun is the head of its article, its adjectives and what is
+inserted behind it; a verb is the head of its subject, its object, its *that* and the full stop. Insertions stand behind any noun,
+so they follow one another or stand within one another.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import torch
+
+from ..translation import phrases
+from .sentences import ANIMATE, INTRANSITIVE, NOUNS, PLACES, TRANSITIVE
+from ..translation.pairs import check_count, check_range, check_step
+from .vocabulary import PAD, Vocabulary
+
+__all__ = ["Tree", "TreeBatch", "TreeBatches", "collate_trees", "sentence", "tokens", "treebank"]
+
+ADJECTIVES = tuple(adjective.english for adjective in phrases.BEFORE + phrases.COLOURS)
+_FORMS = {form: pair for pair in INTRANSITIVE + TRANSITIVE for form in pair}  # both forms of a verb from either
+
+
+class Tree(NamedTuple):
+    """A sentence of n words with its tree.
+
+    words      n words
+    heads      n positions: of each word that of its head, −1 for the root
+    relations  n names: det, amod, case, nmod, nsubj, obj, acl, mark, punct, root (those of Universal Dependencies)
+    decided    n positions: of each verb that of the noun which decides its number, −1 for other words
+    """
+
+    words: tuple[str, ...]
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    decided: tuple[int, ...]
+
+    @property
+    def main_verb(self) -> int:
+        """The position of the root."""
+        return self.heads.index(-1)
+
+
+class _Builder:
+    """A sentence that grows to the right; heads are filled in when they are known."""
+
+    def __init__(self, generator: random.Random, adjectives: tuple[int, int]) -> None:
+        self.generator, self.adjectives = generator, adjectives
+        self.words: list[str] = []
+        self.heads: list[int] = []
+        self.relations: list[str] = []
+        self.decided: list[int] = []
+        self.plural: dict[int, bool] = {}
+
+    def add(self, word: str, relation: str = "", head: int = -1) -> int:
+        self.words.append(word)
+        self.relations.append(relation)
+        self.heads.append(head)
+        self.decided.append(-1)
+        return len(self.words) - 1
+
+    def hang(self, word: int, head: int, relation: str) -> None:
+        self.heads[word], self.relations[word] = head, relation
+
+    def noun(self, nouns: tuple[str, ...], insertions: int) -> int:
+        """A noun phrase with so many insertions in it; the position of its noun, which still hangs on nothing."""
+        draw = self.generator
+        before = [self.add("the", "det")]
+        wanted = draw.randint(*self.adjectives)
+        before += [self.add(adjective, "amod") for adjective in draw.sample(ADJECTIVES, wanted)]
+        plural = draw.random() < 0.5
+        at = self.add(draw.choice(nouns) + ("s" if plural else ""))
+        self.plural[at] = plural
+        for word in before:
+            self.heads[word] = at
+        while insertions:
+            within = draw.randint(0, insertions - 1)  # of the others, so many stand within this one
+            self.insertion(at, within)
+            insertions -= 1 + within
+        return at
+
+    def insertion(self, noun: int, within: int) -> None:
+        kind = self.generator.randrange(3)
+        if kind == 0:  # near the house
+            case = self.add(self.generator.choice(PLACES), "case")
+            other = self.noun(NOUNS, within)
+            self.heads[case] = other
+            self.hang(other, noun, "nmod")
+            return
+        mark = self.add("that", "mark")
+        if kind == 1:  # that the farmer likes
+            other = self.noun(ANIMATE, within)
+            verb = self.verb(TRANSITIVE, other)
+            self.hang(other, verb, "nsubj")
+        else:  # that likes the farmer
+            verb = self.verb(TRANSITIVE, noun)
+            self.hang(self.noun(ANIMATE, within), verb, "obj")
+        self.heads[mark] = verb
+        self.hang(verb, noun, "acl")
+
+    def verb(self, verbs: tuple[tuple[str, str], ...], subject: int) -> int:
+        at = self.add(self.generator.choice(verbs)[self.plural[subject]])
+        self.decided[at] = subject
+        return at
+
+
+def sentence(generator: random.Random, *, insertions: tuple[int, int] | int = (0, 2),
+             adjectives: tuple[int, int] | int = (0, 2)) -> Tree:
+    """One sentence with its tree.
+
+    insertions  (fewest, most) insertions behind the nouns of the subject, in or behind one another; or one number
+    adjectives  (fewest, most) adjectives of each noun
+
+    Raises ValueError for a range that is none.
+    """
+    fewest, most = check_range("insertions", insertions, 0)
+    few, many = check_range("adjectives", adjectives, 0)
+    if many > len(ADJECTIVES):
+        raise ValueError(f"adjectives must not exceed {len(ADJECTIVES)}, got {adjectives!r}")
+    made = _Builder(generator, (few, many))
+    subject = made.noun(ANIMATE, generator.randint(fewest, most))
+    with_object = generator.random() < 0.5
+    verb = made.verb(TRANSITIVE if with_object else INTRANSITIVE, subject)
+    made.hang(subject, verb, "nsubj")
+    made.relations[verb] = "root"
+    if with_object:
+        made.hang(made.noun(ANIMATE, 0), verb, "obj")
+    made.hang(made.add("."), verb, "punct")
+    return Tree(tuple(made.words), tuple(made.heads), tuple(made.relations), tuple(made.decided))
+
+
+def treebank(count: int, *, seed: int, insertions: tuple[int, int] | int = (0, 2),
+             adjectives: tuple[int, int] | int = (0, 2)) -> list[Tree]:
+    """``count`` sentences drawn from one seed; they may repeat. Options as in :func:`sentence`."""
+    generator = random.Random(seed)
+    return [sentence(generator, insertions=insertions, adjectives=adjectives) for _ in range(check_count(count))]
+
+
+def tokens() -> tuple[str, ...]:
+    """Every word of the grammar, in code-point order."""
+    words = {"the", "that", ".", *PLACES, *NOUNS, *(noun + "s" for noun in NOUNS), *ADJECTIVES, *_FORMS}
+    return tuple(sorted(words))
+
+
+class TreeBatch(NamedTuple):
+    """B sentences whose verbs have lost their number, as CPU tensors of int64, padded with 0.
+
+    tokens   (B, n)  the words, each verb in the form of the plural, which does not show its number
+    lengths  (B,)    number of words
+    heads    (B, n)  position of the head; −1 for the root and at the padding
+    target   (B, n)  at each verb the form that agrees with its subject, PAD elsewhere
+    """
+
+    tokens: torch.Tensor
+    lengths: torch.Tensor
+    heads: torch.Tensor
+    target: torch.Tensor
+
+
+def collate_trees(trees: list[Tree], vocabulary: Vocabulary) -> TreeBatch:
+    """One batch. Raises ValueError for no trees or words that the vocabulary does not hold."""
+    if not trees:
+        raise ValueError("trees must hold at least one tree, got none")
+    n = max(len(tree.words) for tree in trees)
+
+    def padded(rows, fill):
+        return torch.tensor([[*row, *[fill] * (n - len(row))] for row in rows])
+
+    shown = [[_FORMS[word][1] if subject >= 0 else word for word, subject in zip(tree.words, tree.decided)] for tree in trees]
+    wanted = [[code if subject >= 0 else PAD for code, subject in zip(vocabulary.encode(tree.words), tree.decided)] for tree in trees]
+    return TreeBatch(padded(map(vocabulary.encode, shown), PAD), torch.tensor([len(tree.words) for tree in trees]),
+                     padded([tree.heads for tree in trees], -1), padded(wanted, PAD))
+
+
+class TreeBatches:
+    """Endless batches of new sentences: ``batch(step)`` depends on the arguments and the step alone."""
+
+    def __init__(self, vocabulary: Vocabulary, batch_size: int, seed: int = 0, **options) -> None:
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
+        sentence(random.Random(0), **options)  # names a wrong option at once
+        self.vocabulary, self.batch_size, self.seed, self.options = vocabulary, batch_size, seed, options
+
+    def batch(self, step: int) -> TreeBatch:
+        """The batch of a step, counted from 0."""
+        generator = random.Random(f"{self.seed}/{check_step(step)}")  # text seeds are hashed with SHA-512: the same everywhere
+        return collate_trees([sentence(generator, **self.options) for _ in range(self.batch_size)], self.vocabulary)

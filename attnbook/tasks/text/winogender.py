@@ -1,0 +1,71 @@
+"""Winogender schemas: English sentences with a pronoun, two people, and who of them is meant (Rudinger et al. 2018, MIT licence)."""
+
+from __future__ import annotations
+
+import csv
+from typing import NamedTuple
+
+from .. import datasets
+from ..translation.corpora import words
+
+__all__ = ["GENDERS", "Schema", "schemas"]
+
+GENDERS = ("female", "male", "neutral")
+_FORMS = {"$NOM_PRONOUN": ("she", "he", "they"), "$ACC_PRONOUN": ("her", "him", "them"), "$POSS_PRONOUN": ("her", "his", "their")}
+
+
+class Schema(NamedTuple):
+    """One sentence; positions count words from 0.
+
+    words        lower-case words and punctuation
+    pronoun      position of the pronoun
+    referent     position of the noun that it refers to
+    other        position of the noun that it does not refer to
+    occupation   names the pair: each occupation has two sentences, one for each of its two nouns
+    occupation_meant  whether the referent is the occupation; else it is the other person
+    gender       of the pronoun, one of :data:`GENDERS`
+    possessive   whether the pronoun stands for "the NOUN's"
+    """
+
+    words: tuple[str, ...]
+    pronoun: int
+    referent: int
+    other: int
+    occupation: str
+    occupation_meant: bool
+    gender: str
+    possessive: bool
+
+
+def schemas(gender: str = "neutral") -> list[Schema]:
+    """The 120 sentences with pronouns of one gender, two for each of 60 occupations, one after the other.
+
+    The sentences of a pair hold the same two people; the rest decides who is meant. In most pairs it differs only behind the
+    pronoun, in some the people change places too.
+
+    Raises ValueError for another gender, and where the two files of the set do not fit together.
+    """
+    if gender not in GENDERS:
+        raise ValueError(f"gender must be one of {GENDERS}, got {gender!r}")
+    with datasets.fetch("winogender", "all_sentences.tsv").open(encoding="utf-8", newline="") as stream:
+        sentences = {row["sentid"]: row["sentence"] for row in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)}
+    with datasets.fetch("winogender", "templates.tsv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
+    return [_read(row, sentences, gender) for row in rows]
+
+
+def _read(row: list[str], sentences: dict[str, str], gender: str) -> Schema:
+    occupation, participant, answer, template = row
+    sentence = words(sentences[f"{occupation}.{participant}.{answer}.{gender}.txt"])
+    places = {}
+    for mark in ("$OCCUPATION", "$PARTICIPANT", *_FORMS):
+        if mark in template:
+            before = template[:template.index(mark)].replace("$OCCUPATION", occupation).replace("$PARTICIPANT", participant)
+            places[mark] = len(words(before))
+    (mark,) = places.keys() & _FORMS.keys()
+    people = places["$OCCUPATION"], places["$PARTICIPANT"]
+    found = sentence[people[0]], sentence[people[1]], sentence[places[mark]]
+    if found != (occupation, participant, _FORMS[mark][GENDERS.index(gender)]):
+        raise ValueError(f"winogender: the template {template!r} and the sentence {' '.join(sentence)!r} do not fit together")
+    meant = int(answer)
+    return Schema(sentence, places[mark], people[meant], people[1 - meant], occupation, meant == 0, gender, mark == "$POSS_PRONOUN")

@@ -1,0 +1,1 @@
+"""Sequence-to-sequence tasks: dates, numbers, phrases, real sentence pairs, and their alignments."""

@@ -1,0 +1,226 @@
+"""Real sentences in two languages: Multi30k, Tatoeba, and the ALIBI gold word alignments."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import re
+import unicodedata
+import zipfile
+from typing import NamedTuple
+
+from .. import datasets
+from .pairs import Pair
+from .seq2seq_tasks import Task
+from ..text.vocabulary import Vocabulary
+
+MULTI30K_SPLITS = {
+    "train": "train",
+    "valid": "val",
+    "test2016": "test_2016_flickr",
+    "test2017": "test_2017_flickr",
+    "mscoco2017": "test_2017_mscoco",
+    "test2018": "test_2018_flickr",
+}
+MULTI30K_LANGUAGES = ("en", "de", "fr", "cs")
+ALIBI_TEXTS = (
+    ("ChatBotte", "MasterCat"),
+    ("LAuberge", "TheInn"),
+    ("LaBarbeBleue", "BlueBeard"),
+    ("LaDerniereClasse", "TheLastLesson"),
+    ("LaVision", "TheVision"),
+)
+
+
+class Sentences(NamedTuple):
+    """A sentence and its translation, as plain text."""
+
+    source: str
+    target: str
+
+
+class AlignedSentences(NamedTuple):
+    """A sentence pair with gold links (source word, target word), counted from 0.
+
+    sure      links that annotators are certain of
+    possible  all links, the sure ones among them (S ⊆ P, as in Och and Ney 2003)
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    sure: frozenset[tuple[int, int]]
+    possible: frozenset[tuple[int, int]]
+
+
+def multi30k(source: str = "en", target: str = "de", split: str = "train") -> list[Sentences]:
+    """Image captions with translations (Elliott et al. 2016): 29,000 for training, 1,014 for validation.
+
+    source, target  two of "en", "de", "fr", "cs" (no Czech in the tests of 2017)
+    split           "train", "valid", "test2016" (1,000), "test2017" (1,000), "mscoco2017" (461), "test2018" (1,071)
+    """
+    for name, language in (("source", source), ("target", target)):
+        if language not in MULTI30K_LANGUAGES:
+            raise ValueError(f"{name} must be one of {MULTI30K_LANGUAGES}, got {language!r}")
+    if source == target:
+        raise ValueError(f"source and target must differ, got {source!r} twice")
+    if split not in MULTI30K_SPLITS:
+        raise ValueError(f"split must be one of {tuple(MULTI30K_SPLITS)}, got {split!r}")
+    if "cs" in (source, target) and "2017" in split:
+        raise ValueError(f"split {split!r} has no Czech; use one of train, valid, test2016, test2018")
+    sides = [_lines(f"{MULTI30K_SPLITS[split]}.{language}.gz") for language in (source, target)]
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(f"multi30k {split}: {len(sides[0])} lines of {source} but {len(sides[1])} of {target}")
+    return [Sentences(*pair) for pair in zip(*sides)]
+
+
+def _lines(file: str) -> list[str]:
+    with gzip.open(datasets.fetch("multi30k", file)) as stream:
+        text = stream.read().decode("utf-8")
+    # Only "\n" ends a line here: some captions hold other characters that str.splitlines would break at.
+    return [normalize(line) for line in text.removesuffix("\n").split("\n")]
+
+
+def tatoeba(source: str = "en", target: str = "fr") -> list[Sentences]:
+    """Everyday sentences from Tatoeba, sorted by length: 142,787 pairs, many sentences with several translations.
+
+    Licence CC BY 2.0; show `attnbook.tasks.datasets.attribution("tatoeba-fra-eng")` beside them.
+    """
+    if (source, target) not in (("en", "fr"), ("fr", "en")):
+        raise ValueError(f'source and target must be "en" and "fr" in either order, got {source!r}, {target!r}')
+    with zipfile.ZipFile(datasets.fetch("tatoeba-fra-eng", "fra-eng.zip")) as archive:
+        text = archive.read("fra.txt").decode("utf-8")
+    pairs = [tuple(normalize(side) for side in line.split("\t")) for line in text.split("\n") if line]
+    return [Sentences(*(pair if source == "en" else pair[::-1])) for pair in pairs]
+
+
+def alibi(source: str = "en", target: str = "fr") -> list[AlignedSentences]:
+    """522 sentence pairs of five French tales with gold word alignments (Xu and Yvon 2016).
+
+    The files link French to English; with source="en" the links are turned around.
+    """
+    if (source, target) not in (("en", "fr"), ("fr", "en")):
+        raise ValueError(f'source and target must be "en" and "fr" in either order, got {source!r}, {target!r}')
+    found = []
+    for french, english in ALIBI_TEXTS:
+        folder = f"ali/{french}_{english}"
+        sides = [_numbered(f"{folder}/{name}_sents.txt") for name in (french, english)]
+        links = _numbered(f"{folder}/ali_w2w_{french}_{english}.txt")
+        if not sides[0].keys() == sides[1].keys() == links.keys():
+            raise ValueError(f"alibi-alignments/{folder}: the sentences and the links are not of the same numbers")
+        for number in links:
+            found.append(_aligned(sides[0][number], sides[1][number], links[number], turned=source == "en"))
+    return found
+
+
+def _numbered(file: str) -> dict[int, list[str]]:
+    text = datasets.fetch("alibi-alignments", file).read_text(encoding="utf-8")
+    numbered = {}
+    for line in text.split("\n"):
+        if line.strip():
+            number, _, rest = line.partition("\t")
+            numbered[int(number)] = rest.split()
+    return numbered
+
+
+def _aligned(french: list[str], english: list[str], links: list[str], turned: bool) -> AlignedSentences:
+    sure, possible = set(), set()
+    for link in links:
+        match = re.fullmatch(r"(\d+)([-p])(\d+)", link)
+        if not match:
+            raise ValueError(f'a link must look like "3-4" (sure) or "3p4" (possible), got {link!r}')
+        i, j = int(match[1]), int(match[3])
+        if i >= len(french) or j >= len(english):
+            raise ValueError(f"link {link} points outside {len(french)} French and {len(english)} English words")
+        pair = (j, i) if turned else (i, j)
+        possible.add(pair)
+        if match[2] == "-":
+            sure.add(pair)
+    sides = (english, french) if turned else (french, english)
+    return AlignedSentences(tuple(sides[0]), tuple(sides[1]), frozenset(sure), frozenset(possible))
+
+
+_WORD = re.compile(r"\w+(?:[’'](?=\w))?|[^\w\s]")
+_ENGLISH_WORD = re.compile(r"\w+(?:[’']\w+)*|[^\w\s]")
+
+
+def normalize(text: str) -> str:
+    """One form of each character (NFC), plain spaces (French sets narrow ones before ! and ?), plain apostrophes."""
+    return " ".join(unicodedata.normalize("NFC", text).replace("’", "'").split())
+
+
+def words(text: str, language: str = "en") -> tuple[str, ...]:
+    """Lower-case words and punctuation marks.
+
+    English keeps "don't" whole; French parts an elided word: "j'ai" gives "j'", "ai".
+    """
+    pattern = _WORD if language == "fr" else _ENGLISH_WORD
+    return tuple(pattern.findall(normalize(text).lower()))
+
+
+def tatoeba_task(
+    *,
+    train: int,
+    valid: int = 1000,
+    test: int = 1000,
+    seed: int = 0,
+    source: str = "en",
+    target: str = "fr",
+    max_words: int = 10,
+    min_count: int = 2,
+) -> Task:
+    """A small split of Tatoeba by words, for `make_task("tatoeba", …)`.
+
+    max_words  neither side is longer than this, punctuation included
+    min_count  rarer words of the training pairs become <unk>
+
+    The split goes by English sentence, compared without case and punctuation; training pairs with a source or target
+    that valid or test hold are dropped too, so no translation leaks. Valid and test hold each sentence once.
+    """
+    if not isinstance(max_words, int) or max_words < 1:
+        raise ValueError(f"max_words must be a whole number >= 1, got {max_words!r}")
+    english = 0 if source == "en" else 1
+    groups: dict[str, list[Pair]] = {}
+    for sentences in tatoeba(source, target):
+        if max(side.count(" ") for side in sentences) >= max_words:  # a quick no, before the words are parted
+            continue
+        pair = Pair(words(sentences.source, source), words(sentences.target, target))
+        if 0 < len(pair.source) <= max_words and 0 < len(pair.target) <= max_words:
+            groups.setdefault(_key(pair[english]), []).append(pair)
+    keys = sorted(groups)
+    random.Random(seed).shuffle(keys)
+
+    sizes = {"test": test, "valid": valid, "train": train}
+    kept: dict[str, list[Pair]] = {name: [] for name in sizes}
+    held: set[str] = set()  # what valid and test say, on either side
+    rest: list[str] = []
+    for key in keys:
+        pair = groups[key][0]
+        sides = {_key(pair.source), _key(pair.target)}
+        name = next((name for name in ("test", "valid") if len(kept[name]) < sizes[name]), None)
+        if name is None or sides & held:
+            rest.append(key)
+        else:
+            held |= sides
+            kept[name].append(pair)
+    seen: set[Pair] = set()
+    for pair in (pair for key in rest for pair in groups[key]):
+        if len(kept["train"]) == train:
+            break
+        if pair not in seen and not {_key(pair.source), _key(pair.target)} & held:
+            seen.add(pair)
+            kept["train"].append(pair)
+    for name, size in sizes.items():
+        if len(kept[name]) < size:
+            raise ValueError(f"{name} asks for {size} pairs, but with max_words={max_words} there are {len(kept[name])}")
+    return Task(
+        "tatoeba",
+        **kept,
+        source_vocab=Vocabulary.from_sequences((p.source for p in kept["train"]), min_count=min_count, unknown="unk"),
+        target_vocab=Vocabulary.from_sequences((p.target for p in kept["train"]), min_count=min_count, unknown="unk"),
+        attribution=datasets.attribution("tatoeba-fra-eng"),
+    )
+
+
+def _key(tokens: tuple[str, ...]) -> str:
+    """What must not be in two splits: the words without punctuation."""
+    return " ".join(token for token in tokens if token[0].isalnum()) or " ".join(tokens)

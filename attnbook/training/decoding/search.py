@@ -1,0 +1,280 @@
+"""Decoding: from a model that predicts the next token to whole target sequences.
+
+All that is asked of a model is `encode`, `start` and `step`; every sentence of a batch, and every beam of
+every sentence, is one row of one batch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+
+from attnbook.tasks.text.vocabulary import BOS, EOS, PAD
+
+from ..losses.token_loss import device_of, full_precision
+from ..loop.accelerator import map_tensors, training_modes_kept
+
+
+class Decoding(NamedTuple):
+    """Greedy output of a batch of B sentences.
+
+    tokens     ids of each target without BOS and EOS
+    weights    attention of each target, (len(tokens), source length) on the CPU; None when the model has none
+    log_probs  (B,) log p(tokens, EOS | source); without the EOS where `finished` is False
+    finished   (B,) whether EOS came within max_length
+    """
+
+    tokens: list[list[int]]
+    weights: list[torch.Tensor] | None
+    log_probs: torch.Tensor
+    finished: torch.Tensor
+
+
+class Hypothesis(NamedTuple):
+    """One target found by `beam_search`.
+
+    tokens     ids without BOS and EOS
+    log_prob   log p(tokens, EOS | source); without the EOS when not finished
+    score      log_prob / length^length_penalty, the length with EOS; hypotheses are ordered by it
+    finished   whether EOS came within max_length
+    """
+
+    tokens: list[int]
+    log_prob: float
+    score: float
+    finished: bool
+
+
+def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) -> Decoding:
+    """The most probable token at each step, until EOS.
+
+    y_t = argmax_v p(v | y_<t, x) over all v but PAD and BOS, which are never produced.
+
+    `source` (B, n) and `lengths` (B,) are moved to the device of the model, which decodes in evaluation mode
+    and without gradients. `max_length` is the largest number of tokens produced, EOS counted.
+    Raises ValueError for an empty batch, lengths outside 1…n, max_length < 1 and NaN from the model.
+    Source: Sutskever et al. 2014, section 3.2 (a beam of 1).
+    """
+    source, lengths = check_inputs(model, source, lengths, max_length)
+    batch, width = source.shape
+    with torch.no_grad(), training_modes_kept(model, False):
+        memory = model.encode(source, lengths)
+        state = model.start(memory)
+        active = torch.arange(batch, device=source.device)  # sentence of each row
+        token = torch.full((batch,), BOS, dtype=torch.long, device=source.device)
+        finished = torch.zeros(batch, dtype=torch.bool, device=source.device)
+        log_probs, tokens, weights = None, [], []
+        for _ in range(max_length):
+            step = model.step(token, state, memory)
+            best, token = _log_probs(step.logits).max(dim=-1)
+            log_probs = best.new_zeros(batch) if log_probs is None else log_probs
+            running = ~finished[active]
+            log_probs = log_probs.index_add(0, active, torch.where(running, best, 0.0))
+            tokens.append(active.new_full((batch,), PAD).index_copy(0, active, token.masked_fill(~running, PAD)))
+            # A model that reads its source shortened has weights over something else than the positions of the source.
+            if step.weights is not None and step.weights.shape[-1] == width:
+                weights.append(step.weights.new_zeros(batch, width).index_copy(0, active, step.weights))
+            finished = finished.index_copy(0, active, ~running | (token == EOS))
+            keep = _still_running(finished[active])
+            if keep is None:
+                state = step.state
+            elif len(keep) == 0:
+                break
+            else:
+                active, token = active[keep], token[keep]
+                state, memory = _pick(step.state, keep), _pick(memory, keep)
+    check_logits(model, log_probs)
+    rows = [_until_end(row) for row in torch.stack(tokens, dim=1).tolist()]
+    maps = None
+    if weights:
+        together = torch.stack(weights, dim=1).cpu()
+        maps = [together[i, : len(row), :n].clone() for i, (row, n) in enumerate(zip(rows, lengths.tolist(), strict=True))]
+    return Decoding(rows, maps, log_probs, finished)
+
+
+def beam_search(
+    model,
+    source: torch.Tensor,
+    lengths: torch.Tensor,
+    *,
+    beam_size: int,
+    max_length: int,
+    length_penalty: float = 0.0,
+) -> list[list[Hypothesis]]:
+    """The best targets found by keeping `beam_size` hypotheses of each sentence at every step.
+
+    score(y) = log p(y | x) / |y|^α,   |y| counts EOS, α = length_penalty.
+
+    At each step every unfinished hypothesis is extended by every token but PAD and BOS, a finished one stays
+    as it is, once, and the `beam_size` best by score are kept. α = 0 ranks by probability, α = 1 by
+    the mean log-probability of a token. Returns for each sentence its hypotheses, best score first; those that
+    reach max_length (tokens produced, EOS counted) without EOS are among them, marked unfinished. Fewer
+    than `beam_size` come back only where fewer sequences exist.
+
+    Devices, modes and errors as in `greedy`; also ValueError for beam_size < 1, α < 0 and an α for which max_length^α is
+    beyond the numbers that the scores are computed in.
+    Source: Graves 2012, section 2.5; Boulanger-Lewandowski et al. 2013; the penalty |y|^α as in Wu et al.
+    2016, section 7, without their constants (5 + |y|)^α / 6^α.
+    """
+    source, lengths = check_inputs(model, source, lengths, max_length)
+    _check_whole("beam_size", beam_size)
+    if not (isinstance(length_penalty, int | float) and math.isfinite(length_penalty) and length_penalty >= 0):
+        raise ValueError(f"length_penalty: got {length_penalty!r}, expected a number of at least 0")
+    with torch.no_grad(), training_modes_kept(model, False):
+        memory = model.encode(source, lengths)
+        state = model.start(memory)
+        return _Beams(model, len(source), beam_size, max_length, length_penalty).search(state, memory, source.device)
+
+
+class _Beams:
+    """Beams of B sentences: row b·k + j of the batch that the model sees is beam j of its sentence b."""
+
+    def __init__(self, model, sentences: int, beam_size: int, max_length: int, length_penalty: float):
+        self.model, self.sentences, self.k = model, sentences, beam_size
+        self.max_length, self.alpha = max_length, length_penalty
+
+    def search(self, state: Any, memory: Any, device: torch.device) -> list[list[Hypothesis]]:
+        b, k = self.sentences, self.k
+        beams = torch.arange(k, device=device)
+        active = torch.arange(b, device=device)  # the sentences that the model still sees
+        rows = active.repeat_interleave(k)
+        state, memory = _pick(state, rows), _pick(memory, rows)
+        token = torch.full((b * k,), BOS, dtype=torch.long, device=device)
+        log_prob, ends = None, torch.zeros(b, k, dtype=torch.bool, device=device)
+        length = torch.zeros(b, k, dtype=torch.long, device=device)
+        final, path = None, []
+        for step in range(1, self.max_length + 1):
+            out = self.model.step(token, state, memory)
+            logp = _log_probs(out.logits).unflatten(0, (-1, k))
+            if log_prob is None:
+                self.check_penalty(logp.dtype)
+                # Only beam 0 is alive at first: k equal beams would give the same hypothesis k times.
+                log_prob = logp.new_zeros(b, k).masked_fill(beams > 0, -math.inf)
+                final = [log_prob, length, ends]
+            total = log_prob[:, :, None] + logp
+            # A finished beam goes on as itself and in no other way: one candidate, in the column of PAD.
+            total = total.masked_fill(ends[:, :, None], -math.inf)
+            total[:, :, PAD] = torch.where(ends, log_prob, -math.inf)
+            candidate_length = torch.where(ends, length, step)
+            index = self.score(total, candidate_length[:, :, None]).flatten(1).topk(k, dim=1).indices
+            parent, chosen = index // logp.shape[-1], index % logp.shape[-1]
+            log_prob = total.flatten(1).gather(1, index)
+            length = candidate_length.gather(1, parent)
+            ends = ends.gather(1, parent) | (chosen == EOS)
+            path.append((active, chosen, parent))
+            final = [whole.index_copy(0, active, part) for whole, part in zip(final, (log_prob, length, ends), strict=True)]
+            keep = _still_running((ends | (log_prob == -math.inf)).all(1))
+            if keep is not None:
+                if len(keep) == 0:
+                    break
+                active, log_prob, length, ends = active[keep], log_prob[keep], length[keep], ends[keep]
+                chosen, parent = chosen[keep], parent[keep]
+                memory = _pick(memory, (keep[:, None] * k + beams).flatten())
+            token = chosen.flatten()
+            # Rows of one sentence share its memory, so only the state has to follow the beams.
+            old = torch.arange(len(active), device=device) if keep is None else keep
+            state = _pick(out.state, (old[:, None] * k + parent).flatten())
+        check_logits(self.model, final[0])
+        return self.collect(path, *final)
+
+    def check_penalty(self, dtype: torch.dtype) -> None:
+        if self.alpha * math.log(self.max_length) >= math.log(torch.finfo(dtype).max):
+            raise ValueError(f"length_penalty: got {self.alpha!r} with max_length {self.max_length}, "
+                             f"expected a power that {str(dtype).removeprefix('torch.')} can hold")
+
+    def score(self, log_prob: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
+        return log_prob if self.alpha == 0 else log_prob / length.to(log_prob) ** self.alpha
+
+    def collect(self, path, log_prob, length, ends) -> list[list[Hypothesis]]:
+        """Follow the parents back from the last step; `topk` has ordered the beams, best first."""
+        beam = torch.arange(self.k, device=log_prob.device).expand(self.sentences, self.k).clone()
+        columns = []
+        for active, chosen, parent in reversed(path):
+            # A sentence that had left the batch by then ended before: PAD, and the same beam.
+            columns.append(torch.full_like(beam, PAD).index_copy(0, active, chosen.gather(1, beam[active])))
+            beam = beam.index_copy(0, active, parent.gather(1, beam[active]))
+        sequences = torch.stack(columns[::-1], dim=-1).tolist()
+        values = (log_prob, self.score(log_prob, length), ends)
+        return [
+            [
+                Hypothesis(_until_end(sequence), value, score, done)
+                for sequence, value, score, done in zip(*sentence, strict=True)
+                if value > -math.inf
+            ]
+            for sentence in zip(sequences, *(value.tolist() for value in values), strict=True)
+        ]
+
+
+def score_targets(model, batch) -> torch.Tensor:
+    """log p(y|x) = Σ_t log p(y_t | y_<t, x) of each given target, (B,), in nats; PAD does not count.
+
+    `batch` holds source, lengths, target_in and target_out as for `token_loss`. Evaluation mode, no
+    gradients. Source: Sutskever et al. 2014, equation 1.
+    """
+    device = device_of(model)
+    target = batch.target_out.to(device)
+    with torch.no_grad(), training_modes_kept(model, False):
+        logits = model(batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)).logits
+    log_probs = full_precision(logits).log_softmax(dim=-1).gather(-1, target[..., None])[..., 0]
+    return log_probs.masked_fill(target == PAD, 0.0).sum(dim=-1)
+
+
+def _log_probs(logits: torch.Tensor) -> torch.Tensor:
+    """log softmax over all tokens, then -inf for the two that a target never holds: (rows, V)."""
+    log_probs = full_precision(logits).log_softmax(dim=-1)
+    log_probs[:, PAD] = -math.inf
+    log_probs[:, BOS] = -math.inf
+    return log_probs
+
+
+def _pick(nest: Any, rows: torch.Tensor) -> Any:
+    """Those rows of every tensor of a nest of tuples and NamedTuples; None stays None."""
+    return map_tensors(lambda tensor: tensor.index_select(0, rows), nest)
+
+
+def _still_running(done: torch.Tensor) -> torch.Tensor | None:
+    """Indices of the rows that are not done, once they are half of the rows or fewer; None before that.
+
+    Every step costs as much as its rows: a few long targets should not pay for the whole batch.
+    """
+    running = (~done).nonzero()[:, 0]
+    return running if 2 * len(running) <= len(done) else None
+
+
+def _until_end(row: list[int]) -> list[int]:
+    return row[: row.index(EOS)] if EOS in row else row
+
+
+def _check_whole(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}: got {value!r}, expected a whole number of at least 1")
+
+
+def check_inputs(model, source, lengths, max_length: int, name: str = "source") -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and lengths on the device of the model; a ValueError calls the ids `name`."""
+    _check_whole("max_length", max_length)
+    if not isinstance(source, torch.Tensor) or source.dim() != 2 or source.dtype != torch.long:
+        raise ValueError(f"{name}: got {_kind(source)}, expected token ids (batch, length) of dtype int64")
+    if source.shape[0] == 0:
+        raise ValueError(f"{name}: got an empty batch, expected at least one sentence")
+    if (not isinstance(lengths, torch.Tensor) or lengths.shape != source.shape[:1] or lengths.is_floating_point()
+            or lengths.dtype == torch.bool):
+        raise ValueError(f"lengths: got {_kind(lengths)}, expected whole numbers of shape ({source.shape[0]},)")
+    if lengths.min() < 1 or lengths.max() > source.shape[1]:
+        raise ValueError(
+            f"lengths: got {int(lengths.min())} to {int(lengths.max())}, expected 1 to {source.shape[1]}, the width of {name}"
+        )
+    device = device_of(model)
+    return source.to(device), lengths.to(device)
+
+
+def check_logits(model, logits: torch.Tensor) -> None:
+    """Raise ValueError, naming the model, for values that are NaN."""
+    if logits.isnan().any():
+        raise ValueError(f"model: {type(model).__name__} gave logits that are NaN")
+
+
+def _kind(value: Any) -> str:
+    return f"{tuple(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else type(value).__name__

@@ -1,0 +1,1 @@
+"""The training loop: `fit`, checkpoints, resuming, averaging of weights."""

@@ -1,0 +1,1 @@
+"""Losses that return a sum and a count."""

@@ -1,0 +1,206 @@
+import torch
+
+from ..collection import wrong
+
+
+def _by_hand(numbers, strength=40.0, flags=(1, 2), join=None, keys_of_numbers=0.0):
+    """Matrices of two heads; head i looks for the flag ``flags[i]`` with the first column of its key."""
+    d = numbers + 3
+    W_q, W_k, W_v = torch.zeros(1, 2 * numbers), torch.zeros(d, 2 * numbers), torch.zeros(d, 2 * numbers)
+    for i, flag in enumerate(flags):
+        first = i * numbers
+        W_q[0, first] = strength
+        W_k[numbers + flag, first] = 1
+        W_k[:numbers, first] = keys_of_numbers
+        W_v[:numbers, first:first + numbers] = torch.eye(numbers)
+    return W_q, W_k, W_v, torch.eye(2 * numbers) if join is None else join
+
+
+@wrong("03.two_heads", "a larger query makes the softmax sharper")
+def too_soft(numbers):
+    return _by_hand(numbers, strength=4.0)
+
+
+@wrong("03.two_heads", "the numbers of the card B come first")
+def b_first(numbers):
+    return _by_hand(numbers, flags=(2, 1))
+
+
+@wrong("03.two_heads", "both heads look at the card A")
+def twice_a(numbers):
+    return _by_hand(numbers, flags=(1, 1))
+
+
+@wrong("03.two_heads", "looks past the flagged cards")
+def looks_for_no_flag(numbers):
+    return _by_hand(numbers, flags=(1, 0))
+
+
+@wrong("03.two_heads", "looks past the flagged cards")
+def pushed_away(numbers):
+    return _by_hand(numbers, strength=-40.0)
+
+
+@wrong("03.two_heads", "looks at both flagged cards")
+def both_flags_in_one_head(numbers):
+    W_q, W_k, W_v, W_o = _by_hand(numbers)
+    W_k[numbers + 2, 0] = 1
+    return W_q, W_k, W_v, W_o
+
+
+@wrong("03.two_heads", "W_q is 0")
+def no_query(numbers):
+    return _by_hand(numbers, strength=0.0)
+
+
+@wrong("03.two_heads", "the scores of all cards are equal")
+def no_key(numbers):
+    W_q, W_k, W_v, W_o = _by_hand(numbers)
+    return W_q, 0 * W_k, W_v, W_o
+
+
+@wrong("03.two_heads", "the scores depend on the numbers of a card")
+def key_of_the_whole_card(numbers):
+    return _by_hand(numbers, keys_of_numbers=0.5)
+
+
+@wrong("03.two_heads", "the contexts are 0")
+def no_values(numbers):
+    W_q, W_k, W_v, W_o = _by_hand(numbers)
+    return W_q, W_k, 0 * W_v, W_o
+
+
+@wrong("03.two_heads", "what do W_v and W_o make of the card")
+def flags_for_values(numbers):
+    W_q, W_k, W_v, W_o = _by_hand(numbers)
+    return W_q, W_k, W_v.roll(3, 0), W_o
+
+
+@wrong("03.two_heads", "what do W_v and W_o make of the card")
+def contexts_added(numbers):
+    eye = torch.eye(numbers)
+    return _by_hand(numbers, join=torch.cat([torch.cat([eye, eye], 1)] * 2))
+
+
+@wrong("03.two_heads", "the matrices are transposed")
+def transposed_matrices(numbers):
+    return tuple(W.T.clone() for W in _by_hand(numbers))
+
+
+@wrong("03.two_heads", "W_k: the shape is")
+def heads_share_a_key(numbers):
+    W_q, W_k, W_v, W_o = _by_hand(numbers)
+    return W_q, W_k[:, :numbers].clone(), W_v, W_o
+
+
+def _heads(query, source, W_q, W_k, W_v, W_o, h, mask, cut=None, scale=None, axis=-1, join=None, last=True):
+    batch, _, d = query.shape
+    cut = cut or (lambda y: y.view(batch, -1, h, d // h).transpose(1, 2))
+    q, k, v = cut(query @ W_q), cut(source @ W_k), cut(source @ W_v)
+    e = q @ k.transpose(-1, -2) / (scale or d // h) ** 0.5
+    context = torch.softmax(e.masked_fill(~mask[:, None], float("-inf")), axis).nan_to_num() @ v
+    context = (join or (lambda y: y.transpose(1, 2)))(context).reshape(query.shape)
+    return context @ W_o if last else context
+
+
+@wrong("03.multi_head", "one head of the full width")
+def one_head(query, source, W_q, W_k, W_v, W_o, num_heads, mask):
+    return _heads(query, source, W_q, W_k, W_v, W_o, 1, mask)
+
+
+@wrong("03.multi_head", "a view alone, which mixes positions")
+def view_alone(query, source, W_q, W_k, W_v, W_o, h, mask):
+    d = query.shape[-1]
+    return _heads(query, source, W_q, W_k, W_v, W_o, h, mask, cut=lambda y: y.view(len(y), h, -1, d // h))
+
+
+@wrong("03.multi_head", "every num_heads-th column")
+def interleaved(query, source, W_q, W_k, W_v, W_o, h, mask):
+    d = query.shape[-1]
+    return _heads(query, source, W_q, W_k, W_v, W_o, h, mask, cut=lambda y: y.view(len(y), -1, d // h, h).permute(0, 3, 1, 2))
+
+
+@wrong("03.multi_head", "the scale is the root of d")
+def scaled_by_d(query, *inputs):
+    return _heads(query, *inputs, scale=query.shape[-1])
+
+
+@wrong("03.multi_head", "the scores are not scaled")
+def unscaled(*inputs):
+    return _heads(*inputs, scale=1)
+
+
+@wrong("03.multi_head", "the softmax runs over the queries")
+def over_the_queries(*inputs):
+    return _heads(*inputs, axis=-2)
+
+
+@wrong("03.multi_head", "the mask is upside down")
+def inverted(*inputs):
+    return _heads(*inputs[:-1], ~inputs[-1])
+
+
+@wrong("03.multi_head", "the mask is not used")
+def no_mask(*inputs):
+    return _heads(*inputs[:-1], torch.ones_like(inputs[-1]))
+
+
+@wrong("03.multi_head", "W_o is missing")
+def no_output_projection(*inputs):
+    return _heads(*inputs, last=False)
+
+
+@wrong("03.multi_head", "without swapping positions and heads back")
+def not_swapped_back(*inputs):
+    return _heads(*inputs, join=lambda y: y)
+
+
+@wrong("03.multi_head", "joined in the wrong order")
+def wrong_order(*inputs):
+    return _heads(*inputs, join=lambda y: y.flip(1).transpose(1, 2))
+
+
+@wrong("03.multi_head", "the columns of the heads are interleaved")
+def columns_interleaved(*inputs):
+    return _heads(*inputs, join=lambda y: y.permute(0, 2, 3, 1))
+
+
+@wrong("03.multi_head", "used transposed")
+def transposed(query, source, W_q, W_k, W_v, W_o, h, mask):
+    return _heads(query, source, W_q.T, W_k.T, W_v.T, W_o.T, h, mask)
+
+
+@wrong("03.multi_head", "no gradient goes back")
+def output_detached(*inputs):
+    return _heads(*inputs).detach()
+
+
+@wrong("03.multi_head", "no gradient reaches W_k")
+def key_projection_detached(query, source, W_q, W_k, *inputs):
+    return _heads(query, source, W_q, W_k.detach(), *inputs)
+
+
+@wrong("03.multi_head", "the gradient at source is not")
+def values_detached(query, source, W_q, W_k, W_v, W_o, h, mask):
+    batch, _, d = query.shape
+    q, k = ((y).view(batch, -1, h, d // h).transpose(1, 2) for y in (query @ W_q, source @ W_k))
+    v = (source.detach() @ W_v).view(batch, -1, h, d // h).transpose(1, 2)
+    e = (q @ k.transpose(-1, -2) / (d // h) ** 0.5).masked_fill(~mask[:, None], float("-inf"))
+    return (torch.softmax(e, -1) @ v).transpose(1, 2).reshape(query.shape) @ W_o
+
+
+@wrong("03.multi_head", "added to the scores as 0 and 1")
+def mask_added(query, source, W_q, W_k, W_v, W_o, h, mask):
+    q, k, v = (y.view(len(y), -1, h, y.shape[-1] // h).transpose(1, 2) for y in (query @ W_q, source @ W_k, source @ W_v))
+    weights = torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + mask[:, None], -1)
+    return (weights @ v).transpose(1, 2).reshape(query.shape) @ W_o
+
+
+@wrong("03.multi_head", "the inputs are cut into heads")
+def inputs_cut(query, source, W_q, W_k, W_v, W_o, h, mask):
+    heads = []
+    for part in torch.arange(query.shape[-1]).chunk(h):
+        q, k, v = query[..., part] @ W_q[part][:, part], source[..., part] @ W_k[part][:, part], source[..., part] @ W_v[part][:, part]
+        e = (q @ k.transpose(1, 2) / len(part) ** 0.5).masked_fill(~mask, float("-inf"))
+        heads.append(torch.softmax(e, -1) @ v)
+    return torch.cat(heads, -1) @ W_o

@@ -1,0 +1,58 @@
+"""Layers that look back: what is coloured is what the target depends on."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+from attnbook.figures import COLORS
+from attnbook.figures.diagrams.receptive_field import layers_back, reached
+
+
+def back(size, *steps):
+    """Each position reads itself and those so many steps back."""
+    return sum(np.eye(size, k=-step) for step in (0, *steps))
+
+
+def test_what_is_reached_is_a_product_of_what_is_read():
+    layers = [back(8, 1), back(8, 2), back(8, 4)]
+    levels = reached(layers)
+    assert len(levels) == 4 and all(levels[0]) and levels[-1].nonzero()[0].tolist() == [7]
+    listed = reached([back(8, 2), back(8, 4), back(8, 8)])
+    assert listed[0].nonzero()[0].tolist() == [1, 3, 5, 7]
+    for target in range(8):
+        product = (layers[2] @ layers[1] @ layers[0] > 0)[target]
+        assert np.array_equal(reached(layers, target)[0], product)
+
+
+def test_lines_dots_names_and_bars():
+    fig = layers_back([back(4, 1), np.tril(np.ones((4, 4)))], ["one back", "look"], ["convolution", "attention"], widths=[3, 5, 9])
+    ax = fig.axes[0]
+    lines = [line for line in ax.lines if len(line.get_xdata()) == 2]
+    colours = [to_hex(line.get_color()) for line in lines]
+    assert colours.count(COLORS[0]) == 7 and colours.count(COLORS[1]) == 4 and len(lines) == 7 + 10  # the target alone looks
+    assert {"one back", "look", "1", "4", "3", "5", "9"} <= {text.get_text() for text in ax.texts}
+    bars = [patch.get_width() for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert len(bars) == 1 + 2 + 3 and np.allclose(np.array(bars[3:]) / sum(bars[3:]), [3 / 9, 2 / 9, 4 / 9])
+
+
+def test_another_target_and_inputs_of_its_own():
+    fig = layers_back([back(3, 1)], ["one back"], ["convolution"], inputs=["a", "b", "?"], target=1)
+    lines = [line for line in fig.axes[0].lines if len(line.get_xdata()) == 2 and to_hex(line.get_color()) == COLORS[0]]
+    assert sorted(tuple(line.get_xdata()) for line in lines) == [(0, 1), (1, 1)]
+    assert "?" in [text.get_text() for text in fig.axes[0].texts]
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: reached([]), "at least one layer"),
+    (lambda: reached([np.eye(5)], 7), "target must be one of the 5 positions, got 7"),
+    (lambda: reached([np.eye(5)], -6), "target must be one of the 5 positions, got -6"),
+    (lambda: reached([np.eye(3), np.eye(4)]), "square matrices of one size"),
+    (lambda: layers_back([np.eye(3)], ["a"], ["pooling"]), "kinds must be convolution or attention, got pooling"),
+    (lambda: layers_back([np.eye(3)], ["a", "b"], ["attention"]), "names and kinds must have 1 entries"),
+    (lambda: layers_back([np.eye(3)], ["a"], ["attention"], widths=[3]), "widths 2, got 1, 1 and 1"),
+    (lambda: layers_back([np.eye(3)], ["a"], ["attention"], inputs=["x"]), "inputs must hold 3 texts, got 1"),
+])
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

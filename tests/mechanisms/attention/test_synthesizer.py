@@ -1,0 +1,184 @@
+"""Synthesizers against their formulas written in NumPy, one head and one query at a time."""
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from attnbook import causal_mask
+from attnbook.mechanisms.attention.synthesizer import SYNTHESIZERS, SynthesizerAttention
+
+D, H, L = 6, 2, 7
+W = D // H
+EXACT = {"atol": 1e-10, "rtol": 0}
+KINDS = sorted(SYNTHESIZERS)
+
+
+def build(kind="dense", mix=None, seed=0, **options):
+    torch.manual_seed(seed)
+    layer = SynthesizerAttention(D, H, length=L, kind=kind, mix=mix, **options).double()
+    with torch.no_grad():
+        for p in layer.parameters():
+            p.normal_()
+    return layer
+
+
+def x_of(n, batch=2, seed=3):
+    return torch.randn(batch, n, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def linear(layer, x):
+    return x @ layer.weight.detach().numpy().T + layer.bias.detach().numpy()
+
+
+def synthesised(layer, q, head, t, n):
+    """S_t for one head and one query, from the definition."""
+    p = {name: value.detach().numpy() for name, value in layer.synthesizer.named_parameters()}
+    if layer.kind == "dense":
+        return (np.maximum(q, 0) @ p["weight"][head] + p["bias"][head, 0])[:n]
+    if layer.kind == "factorised-dense":
+        a = np.maximum(q, 0) @ p["coarse.weight"][head] + p["coarse.bias"][head, 0]
+        b = np.maximum(q, 0) @ p["fine.weight"][head] + p["fine.bias"][head, 0]
+        return np.array([a[j // len(b)] * b[j % len(b)] for j in range(n)])
+    if layer.kind == "random":
+        return p["scores"][head, t, :n]
+    return p["rows"][head, t] @ p["columns"][head, :n].T
+
+
+def oracle(layer, x, mask):
+    """Context and weights for x of shape (n, D), a mask (n, n)."""
+    x = x.numpy()
+    n = len(x)
+    weights, heads = np.zeros((H, n, n)), np.zeros((n, D))
+    for h in range(H):
+        part = slice(h * W, (h + 1) * W)
+        values = linear(layer.value_projection, x)[:, part]
+        queries = np.zeros((n, W)) if not list(layer.query_projection.parameters()) else linear(layer.query_projection, x)[:, part]
+        for t in range(n):
+            scores = synthesised(layer, queries[t], h, t, n)
+            if layer.mix is not None:
+                compared = linear(layer.key_projection, x)[:, part] @ queries[t] / np.sqrt(W)
+                if layer.mix == "plus":
+                    scores = compared + scores
+                else:
+                    share = 1 / (1 + np.exp(-layer.share.item()))
+                    scores = (1 - share) * compared + share * scores
+            seen = mask[t]
+            if seen.any():
+                e = np.exp(scores - scores[seen].max()) * seen
+                weights[h, t] = e / e.sum()
+            heads[t, part] = weights[h, t] @ values
+    context = linear(layer.output_projection, heads)
+    context[~mask.any(-1)] = 0.0
+    return context, weights
+
+
+@pytest.mark.parametrize("mix", [None, "plus", "alpha"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_context_and_weights_equal_the_definition(kind, mix):
+    layer, x = build(kind, mix), x_of(5)
+    mask = causal_mask(5).clone()
+    mask[2] = False  # a row that may see nothing
+    found = layer(x, mask=mask)
+    for row in range(2):
+        context, weights = oracle(layer, x[row], mask.numpy())
+        np.testing.assert_allclose(found.context[row].detach(), context, atol=1e-10)
+        np.testing.assert_allclose(found.weights[row].detach(), weights, atol=1e-10)
+    torch.testing.assert_close(layer(x, mask=mask, need_weights=False).context, found.context, **EXACT)
+
+
+@pytest.mark.parametrize("mix", [None, "plus", "alpha"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_step_by_step_with_a_cache_is_the_same(kind, mix):
+    layer, x = build(kind, mix), x_of(6)
+    whole, cache = layer(x, mask=causal_mask(6)), None
+    for t in range(6):
+        own = layer.project(x[:, t : t + 1])
+        cache = own if cache is None else cache.extend(own)
+        step = layer(x[:, t : t + 1], projected=cache)
+        torch.testing.assert_close(step.context[:, 0], whole.context[:, t], **EXACT)
+        torch.testing.assert_close(step.weights[..., 0, :], whole.weights[..., t, : t + 1], **EXACT)
+
+
+@pytest.mark.parametrize("mix", [None, "plus"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("q", "k"), [((1, 3), (4, 5)), ((3,), (4, 5)), ((4, 3), (5,))], ids=str)
+def test_leading_dimensions_broadcast(q, k, kind, mix):
+    layer, query, key = build(kind, mix), torch.randn(*q, D).double(), torch.randn(*k, D).double()
+    mask = torch.rand(4, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
+    for mask in (mask, None):
+        whole = layer(query.expand(4, 3, D), key.expand(4, 5, D), mask=mask)
+        for ours, expected in zip(layer(query, key, mask=mask), whole):
+            torch.testing.assert_close(ours, expected, **EXACT)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_reach_every_parameter_and_are_right(kind):
+    layer, x = build(kind, "alpha"), x_of(3, batch=1).requires_grad_()
+    assert gradcheck(lambda x: layer(x, mask=causal_mask(3)).context, (x,))
+    layer(x, mask=causal_mask(3)).context.square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in layer.parameters())
+    pure = build(kind)
+    pure(x, mask=causal_mask(3)).context.square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in pure.parameters())
+
+
+def test_who_decides_where_to_look():
+    """A dense row follows the word that asks and not those that are asked; a random one follows no word."""
+    x = x_of(5)
+    other = x.clone()
+    other[:, 2] += 1.0
+    for kind, follows in (("dense", True), ("random", False)):
+        layer = build(kind)
+        before, after = layer(x).weights, layer(other).weights
+        torch.testing.assert_close(before[:, :, [0, 1, 3, 4]], after[:, :, [0, 1, 3, 4]], **EXACT)
+        assert bool((before - after)[:, :, 2].abs().max() > 1e-3) == follows
+    assert (build("dense", "plus")(x).weights - build("dense", "plus")(other).weights)[:, :, 0].abs().max() > 1e-3
+
+
+def test_parameters_are_those_of_the_definition():
+    def extra(kind, mix=None):
+        return sum(p.numel() for p in SynthesizerAttention(D, H, length=L, kind=kind, mix=mix).parameters())
+
+    linear_layer = D * D + D
+    assert extra("dense") == 3 * linear_layer + H * (W * L + L)
+    assert extra("random") == 2 * linear_layer + H * L * L
+    assert extra("factorised-random") == 2 * linear_layer + H * 2 * L * 8
+    assert extra("factorised-dense") == 3 * linear_layer + H * (W + 1) * (3 + 3)  # 3 · 3 ≥ 7 places
+    assert extra("random", "alpha") == 4 * linear_layer + H * L * L + 1
+
+
+@pytest.mark.parametrize("mistake", [
+    "no relu", "rows from the first position", "columns and rows exchanged", "mask after the softmax", "share the other way", "no scale"])
+def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
+    kind = {"rows from the first position": "random", "columns and rows exchanged": "random"}.get(mistake, "dense")
+    layer, x = build(kind, "alpha" if mistake in ("share the other way", "no scale") else None), x_of(5)
+    right = layer(x[:, 3:], projected=layer.project(x), mask=causal_mask(2, 5)).context
+    if mistake == "no relu":
+        monkeypatch.setattr(layer.synthesizer, "forward", lambda q, n: q @ layer.synthesizer.weight[..., :n] + layer.synthesizer.bias[..., :n])
+    elif mistake == "rows from the first position":
+        monkeypatch.setattr(layer.synthesizer, "forward", lambda q, n: layer.synthesizer.scores[:, : q.shape[-2], :n])
+    elif mistake == "columns and rows exchanged":
+        monkeypatch.setattr(layer.synthesizer, "forward", lambda q, n: layer.synthesizer.scores.mT[:, n - q.shape[-2] : n, :n])
+    elif mistake == "mask after the softmax":
+        monkeypatch.setattr("attnbook.mechanisms.attention.synthesizer.masked_softmax", lambda s, mask: s.softmax(-1) * mask)
+    elif mistake == "share the other way":
+        with torch.no_grad():
+            layer.share.neg_()
+    else:
+        monkeypatch.setattr(layer.score, "compare", lambda q, k: q @ k.mT)
+    assert (layer(x[:, 3:], projected=layer.project(x), mask=causal_mask(2, 5)).context - right).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: SynthesizerAttention(D, H, length=L, kind="sparse"), "kind must be one of .*'dense'.*got 'sparse'"),
+    (lambda: SynthesizerAttention(D, H, length=L, mix="minus"), "mix must be None, 'plus' or 'alpha', got 'minus'"),
+    (lambda: SynthesizerAttention(D, H, length=0), "length must be a whole number of at least 1, got 0"),
+    (lambda: SynthesizerAttention(D, H, length=L, d_key=3), "takes no score, d_query, d_key or d_value"),
+    (lambda: build(kind="random")(x_of(3), torch.randn(2, 3, D + 1).double()), "key must have width 6"),
+    (lambda: build()(x_of(8)), "at most length = 7 keys.*got 8 queries and 8 keys"),
+    (lambda: build()(x_of(3), projected=build().project(x_of(2))), "got 3 queries and 2 keys"),
+])
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

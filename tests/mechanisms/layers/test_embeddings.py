@@ -1,0 +1,163 @@
+"""Factorised, adaptive and mixed embeddings and outputs against their formulas in NumPy."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.autograd import gradcheck
+
+from attnbook.mechanisms.layers.embeddings import (AdaptiveEmbedding, AdaptiveOutput, FactorisedEmbedding, FactorisedOutput,
+                                            MixtureOfSoftmaxes)
+
+D, SIZE = 8, 11
+CUTOFFS = (3, 6)
+EXACT = {"atol": 1e-10, "rtol": 0}
+TOKENS = torch.tensor([[0, 2, 3, 5], [6, 10, 1, 0]])
+
+
+def randomised(module, seed=0):
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for p in module.double().parameters():
+            p.normal_()
+    return module
+
+
+def x_of(*shape, seed=3):
+    return torch.randn(*shape, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def log_softmax(a):
+    a = a - a.max(-1, keepdims=True)
+    return a - np.log(np.exp(a).sum(-1, keepdims=True))
+
+
+def values(module):
+    return {name: p.detach().numpy() for name, p in module.named_parameters()}
+
+
+def test_a_factorised_embedding_is_a_product_of_two_matrices():
+    layer = randomised(FactorisedEmbedding(SIZE, D, 3))
+    p = values(layer)
+    expected = np.sqrt(D) * (p["narrow.weight"] @ p["widen.weight"].T)[TOKENS.numpy()]
+    np.testing.assert_allclose(layer(TOKENS).detach(), expected, atol=1e-10)
+    assert sum(q.numel() for q in layer.parameters()) == SIZE * 3 + 3 * D
+
+
+def test_a_factorised_output_and_its_sharing():
+    output, embedding = randomised(FactorisedOutput(D, SIZE, 3)), randomised(FactorisedEmbedding(SIZE, D, 3), 1)
+    p, x = values(output), x_of(2, 4)
+    np.testing.assert_allclose(output(x).detach(), x.numpy() @ p["narrow"] @ p["words"].T, atol=1e-10)
+    output.share(embedding)
+    table = embedding.widen(embedding.narrow.weight)
+    torch.testing.assert_close(output(x), x @ table.mT, **EXACT)
+    assert output.words is embedding.narrow.weight and output.narrow is embedding.widen.weight
+    with pytest.raises(ValueError, match=r"embedding must have matrices of shapes \(\(8, 3\), \(11, 3\)\), got"):
+        output.share(FactorisedEmbedding(SIZE, D, 4))
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0, 4.0])
+def test_an_adaptive_embedding_looks_up_each_word_in_its_band(factor):
+    layer = randomised(AdaptiveEmbedding(SIZE, D, CUTOFFS, factor))
+    p, bands = values(layer), [(0, 3), (3, 6), (6, SIZE)]
+    for token in range(SIZE):
+        b = next(i for i, (first, last) in enumerate(bands) if first <= token < last)
+        vector = p[f"widen.{b}.weight"] @ p[f"tables.{b}.weight"][token - bands[b][0]]
+        np.testing.assert_allclose(layer(torch.tensor([token]))[0].detach(), np.sqrt(D) * vector, atol=1e-10)
+        assert p[f"tables.{b}.weight"].shape[1] == max(1, int(D // factor**b))
+
+
+def test_embeddings_start_with_variance_one_and_padding_at_zero():
+    torch.manual_seed(0)
+    for layer in (FactorisedEmbedding(2000, 64, 16), AdaptiveEmbedding(2000, 64, (500, 1000))):
+        found = layer(torch.arange(2000))
+        assert found[0].abs().max() == 0
+        for part in (found[1:500], found[500:1000], found[1000:]):
+            assert 0.8 < part.var() < 1.2
+
+
+def test_only_the_band_of_a_word_gets_gradients():
+    layer = randomised(AdaptiveEmbedding(SIZE, D, CUTOFFS))
+    layer(torch.tensor([4])).sum().backward()
+    touched = [table.weight.grad.abs().sum(1) for table in layer.tables]
+    assert touched[1][1] > 0 and touched[0].abs().max() == 0 and touched[2].abs().max() == 0 and touched[1][[0, 2]].abs().max() == 0
+    layer.zero_grad()
+    layer(torch.tensor([0])).sum().backward()
+    assert layer.tables[0].weight.grad.abs().max() == 0
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_an_adaptive_output_is_the_product_of_two_softmaxes(factor):
+    layer = randomised(AdaptiveOutput(D, SIZE, CUTOFFS, factor))
+    p, x = values(layer), x_of(2, 3)
+    head = log_softmax(x.numpy() @ p["layer.head.weight"].T)  # three words and two bands
+    expected = [head[..., :3]]
+    for b in (0, 1):
+        inner = x.numpy() @ p[f"layer.tail.{b}.0.weight"].T @ p[f"layer.tail.{b}.1.weight"].T
+        expected.append(head[..., 3 + b : 4 + b] + log_softmax(inner))
+    np.testing.assert_allclose(layer(x).detach(), np.concatenate(expected, -1), atol=1e-10)
+    torch.testing.assert_close(layer(x).logsumexp(-1), torch.zeros(2, 3).double(), **EXACT)
+    targets = torch.tensor([1, 4, 9, 10, 0, 6])
+    loss = nn.functional.cross_entropy(layer(x).flatten(0, 1), targets)
+    torch.testing.assert_close(loss, layer.layer(x.flatten(0, 1), targets).loss, **EXACT)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,), (2, 0), (2, 1, 2)], ids=str)
+def test_every_output_takes_one_position_and_none(shape):
+    for layer in (AdaptiveOutput(D, SIZE, CUTOFFS, 2.0), FactorisedOutput(D, SIZE, 3), MixtureOfSoftmaxes(D, SIZE, 3)):
+        layer, x = randomised(layer), x_of(*shape)
+        assert layer(x).shape == (*shape, SIZE)
+        for where in np.ndindex(*shape):
+            torch.testing.assert_close(layer(x)[where], layer(x[where][None])[0], **EXACT)
+
+
+def test_a_mixture_of_softmaxes_is_the_mean_of_distributions():
+    layer = randomised(MixtureOfSoftmaxes(D, SIZE, 3))
+    p, x = values(layer), x_of(2, 3).requires_grad_()
+    share = np.exp(log_softmax(x.detach().numpy() @ p["share.weight"].T))
+    h = np.tanh(x.detach().numpy() @ p["context.weight"].T + p["context.bias"]).reshape(2, 3, 3, D)
+    each = np.exp(log_softmax(h @ p["weight"].T))
+    np.testing.assert_allclose(layer(x).exp().detach(), (share[..., None] * each).sum(-2), atol=1e-10)
+    assert gradcheck(layer, (x,))
+
+
+def test_the_logarithm_of_a_mixture_is_of_higher_rank():
+    """What it is good for: over many contexts one softmax gives a matrix of rank at most d + 1, a mixture does not."""
+    torch.manual_seed(0)
+    x = torch.randn(60, 4, dtype=torch.float64)
+
+    def rank(components):
+        layer = randomised(MixtureOfSoftmaxes(4, 40, components))
+        return int(torch.linalg.matrix_rank(layer(x)))
+
+    assert rank(1) <= 5 and rank(3) > 20
+
+
+@pytest.mark.parametrize("mistake", ["mean of the logarithms", "shares not normalised", "no tanh", "one context for all"])
+def test_wrong_mixtures_are_told_apart(mistake):
+    layer, x = randomised(MixtureOfSoftmaxes(D, SIZE, 3)), x_of(4)
+    h = layer.context(x).unflatten(-1, (3, -1))
+    h = h if mistake == "no tanh" else h.tanh()
+    h = h[..., :1, :].expand_as(h) if mistake == "one context for all" else h
+    each = (h @ layer.weight.mT).log_softmax(-1)
+    share = layer.share(x) if mistake == "shares not normalised" else layer.share(x).log_softmax(-1)
+    wrong = (share.exp()[..., None] * each).sum(-2) if mistake.startswith("mean") else (share[..., None] + each).logsumexp(-2)
+    assert (wrong - layer(x)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: FactorisedEmbedding(SIZE, D, 0), "d_narrow must be a whole number of at least 1, got 0"),
+    (lambda: AdaptiveEmbedding(SIZE, D, (6, 3)), r"cutoffs must be whole numbers that rise.*size = 11, got \[6, 3\]"),
+    (lambda: AdaptiveEmbedding(SIZE, D, ()), r"cutoffs must.*got \[\]"),
+    (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS, 0), "factor must be a number above 0, got 0"),
+    (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS, -2.0), "factor must be a number above 0, got -2.0"),
+    (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS)(TOKENS + 1), "tokens must hold ids from 0 to 10, got 1 to 11"),
+    (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS)(TOKENS - 1), "tokens must hold ids from 0 to 10, got -1 to 9"),
+    (lambda: AdaptiveOutput(D, SIZE, CUTOFFS, 0), "factor must be a number above 0, got 0"),
+    (lambda: AdaptiveOutput(D, SIZE, (3, 11)), r"cutoffs must.*got \[3, 11\]"),
+    (lambda: AdaptiveOutput(D, SIZE, CUTOFFS, 4.0), "factor must leave the rarest band a width of at least 1, got 4.0 for d_model 8"),
+    (lambda: MixtureOfSoftmaxes(D, SIZE, 0), "components must be a whole number of at least 1, got 0"),
+])
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

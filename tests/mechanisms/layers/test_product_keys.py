@@ -1,0 +1,121 @@
+"""A memory of product keys against a search through all slots."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.autograd import gradcheck
+from watching import LargestTensor
+
+from attnbook.mechanisms.layers.product_keys import ProductKeyMemory
+
+D, K, HEADS, BEST, DQ = 5, 6, 2, 3, 8
+EXACT = {"atol": 1e-10, "rtol": 0}
+
+
+def build(seed=0, top_k=BEST, **options):
+    torch.manual_seed(seed)
+    memory = ProductKeyMemory(D, K, HEADS, top_k, DQ, **options).double()
+    with torch.no_grad():
+        for p in memory.parameters():
+            p.normal_()
+    return memory
+
+
+def x_of(*shape, seed=3):
+    return torch.randn(*shape, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def oracle(memory, x):
+    """Every one of the K² slots is scored for one position x."""
+    keys, values = memory.keys.detach().numpy(), memory.values.detach().numpy()
+    queries = memory.norm(memory.query_projection(x[None])).detach().numpy().reshape(HEADS, DQ)
+    total, slots = np.zeros(D), []
+    for h in range(HEADS):
+        first, second = queries[h, : DQ // 2], queries[h, DQ // 2 :]
+        scores = np.array([first @ keys[h, 0, i] + second @ keys[h, 1, j] for i in range(K) for j in range(K)])
+        best = np.argsort(-scores)[: memory.top_k]
+        weights = np.exp(scores[best] - scores[best].max())
+        total += weights / weights.sum() @ values[best]
+        slots.append(best)
+    return total, slots
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 99), top_k=st.integers(1, K))
+def test_it_finds_the_best_of_all_slots(seed, top_k):
+    memory, x = build(seed, top_k), x_of(2, 3, seed=seed)
+    found, (slots, weights) = memory(x), memory.find(x)
+    for row in range(2):
+        for t in range(3):
+            total, best = oracle(memory, x[row, t])
+            np.testing.assert_allclose(found[row, t].detach(), total, atol=1e-10)
+            assert [set(s) for s in slots[row, t].tolist()] == [set(b.tolist()) for b in best]
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, HEADS).double(), **EXACT)
+
+
+def test_gradients_are_right_and_reach_what_was_read():
+    memory, x = build(), x_of(1, 2).requires_grad_()
+    assert gradcheck(memory, (x,))
+    memory(x).square().sum().backward()
+    slots = memory.find(x)[0].flatten().unique()
+    touched = memory.values.grad.abs().sum(1) > 0
+    assert touched[slots].all() and int(touched.sum()) == len(slots)
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in memory.parameters())
+
+
+def test_a_position_does_not_know_of_the_others():
+    memory, x = build(), x_of(2, 4)
+    torch.testing.assert_close(memory(x)[1, 2], memory(x[1:, 2:3])[0, 0], **EXACT)
+    batch_norm = build(norm=lambda width: nn.Sequential(nn.Flatten(0, -2), nn.BatchNorm1d(width), nn.Unflatten(0, (2, 4))))
+    assert (batch_norm(x)[1, 2] - batch_norm(torch.cat([x[:, 2:3], x[:, :1], x[:, :1], x[:, :1]], 1))[1, 0]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 0), (2, 1, 2)], ids=str)
+def test_one_position_alone_and_none_at_all(shape):
+    memory, x = build(), x_of(*shape)
+    assert memory(x).shape == x.shape
+    for where in np.ndindex(*shape):
+        np.testing.assert_allclose(memory(x)[where].detach(), oracle(memory, x[where])[0], atol=1e-10)
+
+
+def test_many_slots_and_few_comparisons():
+    memory = ProductKeyMemory(D, 64, 4, 8, DQ)
+    assert memory.values.shape == (64**2, D) and memory.keys.shape == (4, 2, 64, DQ // 2)
+    with torch.no_grad(), LargestTensor() as largest:
+        memory.find(torch.randn(5, D))
+    assert largest.numel == 5 * 4 * 2 * 64 < 5 * 4 * 64**2 / 30  # a score for each half of a key, none for each slot
+
+
+@pytest.mark.parametrize("mistake", ["softmax over all slots", "best of the first half only", "slots exchanged", "one softmax for all heads"])
+def test_known_wrong_versions_are_told_apart(mistake):
+    memory, x = build(), x_of(3)
+    slots, weights = memory.find(x)
+    halves = memory.norm(memory.query_projection(x)).unflatten(-1, (HEADS, 2, -1))
+    scores = torch.einsum("thsd,hskd->thsk", halves, memory.keys)
+    every = (scores[:, :, 0, :, None] + scores[:, :, 1, None, :]).flatten(-2)
+    if mistake == "softmax over all slots":
+        weights = every.softmax(-1).gather(-1, slots)
+    elif mistake == "best of the first half only":
+        i = scores[:, :, 0].topk(BEST).indices
+        slots = i * K + scores[:, :, 1].argmax(-1, keepdim=True)
+        weights = every.gather(-1, slots).softmax(-1)
+    elif mistake == "slots exchanged":
+        slots = slots % K * K + slots // K
+    else:
+        weights = every.gather(-1, slots).flatten(1).softmax(-1).unflatten(-1, (HEADS, BEST))
+    wrong = torch.einsum("thk,thkd->td", weights, memory.values[slots])
+    assert (wrong - memory(x)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: ProductKeyMemory(D, 4, 2, 5, 8), "top_k must be at most num_keys = 4, got 5"),
+    (lambda: ProductKeyMemory(D, 4, 2, 2, 7), "d_query must be even.*got 7"),
+    (lambda: ProductKeyMemory(D, 0), "num_keys must be a whole number of at least 1, got 0"),
+    (lambda: build()(x_of(3)[..., :2]), "x must.*5"),
+])
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

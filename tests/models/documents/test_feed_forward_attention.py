@@ -1,0 +1,183 @@
+"""Feed-forward attention beside its equations in NumPy, one step at a time."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnbook import FeedForwardAttention
+from attnbook.tasks.algorithms import adding_problem
+
+EXACT = {"atol": 1e-10, "rtol": 0}
+LENGTHS = torch.tensor([7, 3, 1, 5])
+
+
+def build(pooling="attention"):
+    torch.manual_seed(3)
+    model = FeedForwardAttention(2, 5, pooling=pooling).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():  # biases that are not 0, scores that differ
+            parameter.add_(0.3 * torch.randn_like(parameter))
+        model.readout.bias.fill_(5.0)  # the steep side of the last ramp
+    return model
+
+
+def inputs():
+    x = torch.randn(4, 7, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    return x * (torch.arange(7) < LENGTHS[:, None])[..., None]
+
+
+def ramp(z):
+    return np.maximum(z, 0.01 * z)
+
+
+def oracle(model, x):
+    """Output and weights of one sequence (n, 2), from the equations."""
+    p = {name: value.detach().numpy() for name, value in model.named_parameters()}
+    h = [ramp(p["embed.weight"] @ step + p["embed.bias"]) for step in x.numpy()]
+    e = np.array([np.tanh(p["attention.weight"][0] @ each + p["attention.bias"][0]) for each in h])
+    if model.pooling == "mean":
+        e = np.zeros(len(h))
+    alpha = np.exp(e) / np.exp(e).sum()
+    c = sum(a * each for a, each in zip(alpha, h))
+    s = ramp(p["hidden.weight"] @ c + p["hidden.bias"])
+    return float(ramp(p["readout.weight"][0] @ s + p["readout.bias"][0])), alpha
+
+
+@pytest.mark.parametrize("pooling", ["attention", "mean"])
+def test_output_and_weights_equal_the_equations_row_by_row(pooling):
+    model, x = build(pooling), inputs()
+    out = model(x, LENGTHS)
+    for b, n in enumerate(LENGTHS.tolist()):
+        output, weights = oracle(model, x[b, :n])
+        assert abs(out.output[b].item() - output) < 1e-10
+        np.testing.assert_allclose(out.weights[b, :n].detach().numpy(), weights, atol=1e-10, rtol=0)
+        assert (out.weights[b, n:] == 0).all()
+
+
+def test_padding_and_company_change_nothing():
+    model, x = build(), inputs()
+    together = model(x, LENGTHS)
+    dirty = torch.where((torch.arange(7) < LENGTHS[:, None])[..., None], x, torch.full_like(x, 9.0))
+    wider = torch.cat([dirty, torch.full((4, 4, 2), -5.0, dtype=torch.float64)], 1)
+    torch.testing.assert_close(model(wider, LENGTHS).output, together.output, **EXACT)
+    for b, n in enumerate(LENGTHS.tolist()):
+        torch.testing.assert_close(model(x[b:b + 1, :n], LENGTHS[b:b + 1]).output, together.output[b:b + 1], **EXACT)
+
+
+@settings(deadline=None, max_examples=30, derandomize=True)
+@given(st.permutations(range(7)))
+def test_the_order_of_the_steps_leaves_no_trace(order):
+    model, x = build(), inputs()[:1]
+    before, after = model(x, LENGTHS[:1]), model(x[:, order], LENGTHS[:1])
+    torch.testing.assert_close(after.output, before.output, **EXACT)
+    torch.testing.assert_close(after.weights, before.weights[:, order], **EXACT)
+
+
+def test_padding_gets_no_gradient_and_every_real_step_some():
+    model, x = build(), inputs().requires_grad_()
+    model(x, LENGTHS).output.sum().backward()
+    real = torch.arange(7) < LENGTHS[:, None]
+    assert (x.grad[~real] == 0).all() and (x.grad[real].abs().sum(-1) > 0).all()
+
+
+def test_every_parameter_learns_but_the_score_of_the_mean():
+    for pooling in ("attention", "mean"):
+        model = build(pooling)
+        model(inputs(), LENGTHS).output.square().sum().backward()
+        for name, p in model.named_parameters():
+            assert bool(p.grad.abs().sum() > 0) == (pooling == "attention" or not name.startswith("attention")), name
+
+
+def test_a_bounded_score_bounds_the_weights():
+    """tanh keeps every score in [−1, 1]: of n steps none gets more than e / (e + (n − 1)/e)."""
+    model = build()
+    with torch.no_grad():
+        model.attention.weight.mul_(100)
+    n = 2000
+    weights = model(torch.randn(1, n, 2, dtype=torch.float64), torch.tensor([n])).weights
+    assert weights.max() <= np.e / (np.e + (n - 1) / np.e) and weights.max() / weights.min() <= np.e**2 + 1e-9
+
+
+def _softmax_over_padding(model):
+    forward = model.forward
+    model.forward = lambda x, n: forward(x, torch.full_like(n, x.shape[1]))
+
+
+def _divided_by_the_padded_length(model):
+    forward = model.forward
+    model.forward = lambda x, n: forward(x, n)._replace(
+        output=_finish(model, x, (forward(x, n).weights > 0).double() / x.shape[1]))
+
+
+def _softmax_over_the_batch(model):
+    def spoilt(x, n):
+        e = model.attention(torch.nn.functional.leaky_relu(model.embed(x))).tanh()[..., 0]
+        return type(build()(x, n))(_finish(model, x, e.softmax(0)), e.softmax(0))
+    model.forward = spoilt
+
+
+def _score_without_tanh(model):
+    def spoilt(x, n):
+        e = model.attention(torch.nn.functional.leaky_relu(model.embed(x)))[..., 0]
+        weights = e.masked_fill(torch.arange(x.shape[1]) >= n[:, None], float("-inf")).softmax(-1)
+        return type(build()(x, n))(_finish(model, x, weights), weights)
+    model.forward = spoilt
+
+
+def _plain_ramp(model):
+    model.forward = lambda x, n: _relu_twin(model, x, n)
+
+
+def _finish(model, x, weights, ramp=torch.nn.functional.leaky_relu):
+    c = (weights[..., None] * ramp(model.embed(x))).sum(1)
+    return ramp(model.readout(ramp(model.hidden(c))))[:, 0]
+
+
+def _relu_twin(model, x, n):
+    right = FeedForwardAttention.forward(model, x, n)
+    return right._replace(output=_finish(model, x, right.weights, torch.relu))
+
+
+@pytest.mark.parametrize("spoil", [_softmax_over_padding, _divided_by_the_padded_length, _softmax_over_the_batch,
+                                   _score_without_tanh, _plain_ramp], ids=lambda f: f.__name__.strip("_"))
+def test_known_wrong_models_are_told_apart_by_the_oracle(spoil):
+    model = build("mean" if spoil is _divided_by_the_padded_length else "attention")
+    x = inputs()
+    expected = [oracle(model, x[b, :n])[0] for b, n in enumerate(LENGTHS.tolist())]
+    np.testing.assert_allclose(model(x, LENGTHS).output.detach().numpy(), expected, atol=1e-10)
+    spoil(model)
+    assert not np.allclose(model.forward(x, LENGTHS).output.detach().numpy(), expected, atol=1e-4)
+
+
+def test_it_learns_to_add_marked_numbers_where_the_order_does_not_count():
+    from attnbook.training import fit
+
+    solved = {}
+    for kind in ("adding", "order"):
+        torch.manual_seed(0)
+        model = FeedForwardAttention(2, 48)
+        loss = lambda m, b: ((m(b.inputs, b.lengths).output - b.target).square().sum(), len(b.target))  # noqa: E731
+        fit(model, adding_problem.LongMemoryBatches(kind, 12, 100), loss, steps=250, learning_rate=0.02, schedule="cosine",
+            progress=False, device="cpu")
+        held = adding_problem.draw(kind, 12, 500, torch.Generator().manual_seed(99))
+        with torch.no_grad():
+            off = (model(held.inputs, held.lengths).output - held.target).abs()
+        solved[kind] = float((off < adding_problem.TOLERANCE).float().mean())
+    assert solved["adding"] > 0.8 and solved["order"] < 0.4
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda m: m(inputs()[..., :1], LENGTHS), "inputs must have width 2"),
+    (lambda m: m(inputs()[0], LENGTHS), "inputs must be .batch, n, 2."),
+    (lambda m: m(inputs()[:0], LENGTHS[:0]), r"inputs must be \(batch, n, 2\) with batch ≥ 1, got shape \(0, 7, 2\)"),
+    (lambda m: m(inputs(), LENGTHS[:2]), "lengths must be a vector of 4"),
+    (lambda m: m(inputs(), LENGTHS - 1), "at least one position, got lengths"),
+    (lambda m: m(inputs(), LENGTHS + 1), "lengths must be at most max_length = 7, got 8"),
+    (lambda m: FeedForwardAttention(2, 5, pooling="max"), "pooling must be 'attention' or 'mean', got 'max'"),
+    (lambda m: FeedForwardAttention(2, 0), "hidden_size must be a whole number of at least 1, got 0"),
+])
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(build())

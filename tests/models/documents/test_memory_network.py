@@ -1,0 +1,257 @@
+"""The memory network beside its equations, one sentence and one word at a time."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from attnbook import MemoryNetwork
+from attnbook.models.documents.memory_network import position_encoding
+from attnbook.tasks.text import questions
+
+EXACT = {"atol": 1e-10, "rtol": 0}
+# Rows: three sentences; two and padding; an empty sentence in the middle.
+STORY = torch.tensor([[[5, 3, 7, 2], [4, 6, 0, 0], [3, 2, 2, 0]],
+                      [[6, 2, 3, 0], [7, 5, 3, 4], [0, 0, 0, 0]],
+                      [[4, 8, 0, 0], [0, 0, 0, 0], [2, 0, 0, 0]]])
+QUESTION = torch.tensor([[4, 3, 0], [6, 2, 8], [5, 0, 0]])
+
+
+def build(hops=3, **options):
+    torch.manual_seed(4)
+    return MemoryNetwork(9, d_embed=5, hops=hops, max_memories=4, init_std=0.7, **options).double().eval()
+
+
+def encoding(count, d):
+    """l_kj of a sentence of ``count`` words, as the paper writes it: j and k from 1."""
+    return np.array([[(1 - j / count) - (k / d) * (1 - 2 * j / count) for k in range(1, d + 1)] for j in range(1, count + 1)])
+
+
+def oracle(model, story, question):
+    """Logits and the weights of each hop; ``story`` and ``question`` are lists of ids without padding."""
+    E = [e.weight.detach().numpy() for e in model.embeddings]
+    T = [t.detach().numpy() for t in model.times]
+    d, K = E[0].shape[1], len(E) - 1
+
+    def vector(words, matrix):
+        scale = encoding(len(words), d) if model.encoding == "position" else np.ones((len(words), d))
+        return sum(scale[j] * matrix[w] for j, w in enumerate(words))
+
+    A, C, B, W = E[:K], E[1:], E[0], E[K]
+    u, hops = vector(question, B), []
+    for k in range(K):
+        n = len(story)
+        m = [vector(x, A[k]) + (T[k][n - 1 - i] if T else 0) for i, x in enumerate(story)]
+        c = [vector(x, C[k]) + (T[k + 1][n - 1 - i] if T else 0) for i, x in enumerate(story)]
+        e = np.array([u @ each for each in m])
+        p = np.exp(e) / np.exp(e).sum()
+        u = u + sum(w * each for w, each in zip(p, c))
+        hops.append(p)
+    return W @ u, np.stack(hops)
+
+
+def plain(b):
+    story = [[w for w in row if w] for row in STORY[b].tolist()]
+    return [row for row in story if row], [w for w in QUESTION[b].tolist() if w]
+
+
+@pytest.mark.parametrize("options", [{}, {"hops": 1}, {"encoding": "bag"}, {"temporal": False}], ids=str)
+def test_logits_and_weights_equal_the_equations_row_by_row(options):
+    model = build(**options)
+    out = model(STORY, QUESTION)
+    for b in range(3):
+        logits, weights = oracle(model, *plain(b))
+        np.testing.assert_allclose(out.logits[b].detach().numpy(), logits, atol=1e-10)
+        real = (STORY[b] != 0).any(-1)
+        np.testing.assert_allclose(out.weights[b][:, real].detach().numpy(), weights, atol=1e-10)
+        assert (out.weights[b][:, ~real] == 0).all()
+
+
+@pytest.mark.parametrize("encoding", ["position", "bag"])
+def test_neither_padding_nor_company_changes_an_answer(encoding):
+    model = build(encoding=encoding)
+    with torch.no_grad():
+        model.embeddings[-1].weight[0] = 1.5  # as after a step of training: this matrix is W, too
+    together = model(STORY, QUESTION).logits
+    wide, question = torch.zeros(3, 4, 6, dtype=torch.long), torch.zeros(3, 5, dtype=torch.long)
+    wide[:, :3, :4], question[:, :3] = STORY, QUESTION
+    torch.testing.assert_close(model(wide, question).logits, together, **EXACT)
+    for b in range(3):
+        torch.testing.assert_close(model(STORY[b:b + 1], QUESTION[b:b + 1]).logits, together[b:b + 1], **EXACT)
+
+
+def test_neighbours_share_their_matrices():
+    model = build()
+    assert len(model.embeddings) == len(model.times) == 4  # K + 1, not 2 K
+    used = []
+    hooks = [e.register_forward_hook(lambda m, i, o, n=n: used.append(n)) for n, e in enumerate(model.embeddings)]
+    model(STORY, QUESTION)
+    for hook in hooks:
+        hook.remove()
+    assert used == [0, 0, 1, 2, 3]  # B and A¹; C¹ = A², C² = A³, C³ = Wᵀ, each computed once
+
+
+def test_the_first_hop_is_attend_with_the_dot_score():
+    from attnbook import DotScore, attend
+
+    model = build(hops=1, temporal=False, encoding="bag")
+    m, c = (model.embeddings[k](STORY).sum(-2) for k in (0, 1))
+    u = model.embeddings[0](QUESTION).sum(-2)[:, None]
+    o, p = attend(DotScore(), u, m, c, (STORY != 0).any(-1)[:, None])
+    out = model(STORY, QUESTION)
+    torch.testing.assert_close(out.weights, p, **EXACT)
+    torch.testing.assert_close(out.logits, ((u + o) @ model.embeddings[1].weight.T)[:, 0], **EXACT)
+
+
+def test_position_encoding_of_the_paper():
+    lengths = torch.tensor([[4, 1], [0, 3]])
+    got = position_encoding(lengths, 5, 6)
+    assert got.shape == (2, 2, 5, 6)
+    for b in range(2):
+        for i in range(2):
+            count = int(lengths[b, i])
+            np.testing.assert_allclose(got[b, i, :count], encoding(count, 6) if count else np.zeros((0, 6)), atol=1e-6)
+            assert (got[b, i, count:] == 0).all()
+
+
+def test_order_counts_with_positions_and_with_time_alone():
+    turned, words = STORY.flip(1), STORY.clone()
+    words[0, 0] = STORY[0, 0].flip(0)
+    for options, time, order in (({"temporal": False, "encoding": "bag"}, False, False), ({"encoding": "bag"}, True, False),
+                                 ({"temporal": False}, False, True)):
+        model = build(**options)
+        with torch.no_grad():
+            right = model(STORY, QUESTION).logits
+            assert torch.allclose(model(turned, QUESTION).logits, right, atol=1e-10) != time
+            assert torch.allclose(model(words, QUESTION).logits, right, atol=1e-10) != order
+
+
+def test_every_parameter_learns_and_padding_does_not():
+    model = build()
+    model(STORY, QUESTION).logits[:, 1:].square().sum().backward()
+    for name, p in model.named_parameters():
+        assert p.grad.abs().sum() > 0, name
+    assert all((e.weight.grad[0] == 0).all() and (e.weight[0] == 0).all() for e in model.embeddings)
+
+
+def _forgets_u(model, monkeypatch):
+    attend = _module().attend
+
+    def spoilt(score, query, key, value, mask):
+        found = attend(score, query, key, value, mask)
+        return found._replace(context=found.context - query)  # u + o becomes o
+    monkeypatch.setattr(_module(), "attend", spoilt)
+
+
+def _ties_output_to_the_question(model, monkeypatch):
+    model.embeddings.append(model.embeddings[0])  # W from B; hops still reads the first K + 1
+
+
+def _same_memory_for_keys_and_values(model, monkeypatch):
+    attend = _module().attend
+    monkeypatch.setattr(_module(), "attend", lambda s, q, k, v, m: attend(s, q, k, k, m))
+
+
+def _position_from_zero(model, monkeypatch):
+    right = position_encoding
+
+    def spoilt(lengths, words, width, dtype):
+        return torch.cat([torch.ones_like(right(lengths, 1, width, dtype)), right(lengths, words, width, dtype)[..., :-1, :]], -2)
+    monkeypatch.setattr(_module(), "position_encoding", spoilt)
+
+
+def _position_by_the_padded_length(model, monkeypatch):
+    monkeypatch.setattr(_module(), "position_encoding",
+                        lambda lengths, words, *rest: position_encoding(torch.full_like(lengths, words), words, *rest))
+
+
+def _position_with_rows_and_columns_swapped(model, monkeypatch):
+    def spoilt(lengths, words, width, dtype):
+        return position_encoding(lengths, words, width, dtype).flip(-1)
+    monkeypatch.setattr(_module(), "position_encoding", spoilt)
+
+
+def _time_from_the_first(model, monkeypatch):
+    model.times = torch.nn.ParameterList([torch.nn.Parameter(t[[2, 1, 0, 3]]) for t in model.times])
+
+
+def _time_counts_padding(model, monkeypatch):
+    model.times = torch.nn.ParameterList([torch.nn.Parameter(t.roll(1, 0)) for t in model.times])
+
+
+def _no_mask(model, monkeypatch):
+    attend = _module().attend
+    monkeypatch.setattr(_module(), "attend", lambda s, q, k, v, m: attend(s, q, k, v))
+
+
+def _softmax_over_the_batch(model, monkeypatch):
+    def spoilt(score, query, key, value, mask):
+        p = score(query, key).masked_fill(~mask, -1e9).softmax(0)
+        return _module().Answered(p @ value, p)
+    monkeypatch.setattr(_module(), "attend", spoilt)
+
+
+def _scaled(model, monkeypatch):
+    from attnbook import ScaledDotScore
+
+    model.score = ScaledDotScore()
+
+
+def _module():
+    import importlib
+
+    return importlib.import_module("attnbook.models.documents.memory_network")
+
+
+WRONG = [_forgets_u, _ties_output_to_the_question, _same_memory_for_keys_and_values, _position_from_zero,
+         _position_by_the_padded_length, _position_with_rows_and_columns_swapped, _time_from_the_first,
+         _time_counts_padding, _no_mask, _softmax_over_the_batch, _scaled]
+
+
+@pytest.mark.parametrize("spoil", WRONG, ids=lambda f: f.__name__.strip("_"))
+def test_known_wrong_models_are_told_apart_by_the_oracle(spoil, monkeypatch):
+    model = build()
+    expected = [oracle(model, *plain(b))[0] for b in range(3)]
+    spoil(model, monkeypatch)
+    got = model(STORY, QUESTION)
+    logits = got.logits.detach().numpy()
+    assert any(not np.allclose(logits[b], expected[b], atol=1e-4) for b in range(3))
+
+
+def test_two_hops_find_two_facts_that_one_hop_cannot_join():
+    from attnbook.training import fit
+
+    vocab, generator = questions.vocabulary(), random.Random(0)
+    told, held = ([questions.draw("two facts", generator, (4, 7)) for _ in range(n)] for n in (4000, 400))
+    batch, right = questions.collate_stories(held, vocab), {}
+
+    def loss(m, b):
+        return torch.nn.functional.cross_entropy(m(b.story, b.question).logits, b.answer, reduction="sum"), len(b.answer)
+
+    for hops in (1, 2):
+        torch.manual_seed(0)
+        model = MemoryNetwork(len(vocab), d_embed=32, hops=hops, max_memories=7, init_std=0.4)
+        fit(model, questions.QuestionBatches(told, vocab, 64), loss, steps=350, learning_rate=5e-3, schedule="cosine",
+            progress=False, device="cpu")
+        with torch.no_grad():
+            out = model(batch.story, batch.question)
+        right[hops] = float((out.logits.argmax(-1) == batch.answer).float().mean())
+    assert right[1] < 0.65 and right[2] > 0.85
+    peaks = out.weights.argmax(-1)
+    for hop in range(2):
+        assert sum(int(peaks[b, hop]) == s.supporting[hop] for b, s in enumerate(held)) / len(held) > 0.8
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda m: m(STORY[0], QUESTION), "story must be token ids .batch, sentences, words."),
+    (lambda m: m(STORY, QUESTION.float()), "question must be token ids .*float32"),
+    (lambda m: m(STORY, QUESTION[:2]), "question must have 3 rows as story has, got 2"),
+    (lambda m: m(STORY + 1, QUESTION), "story must hold ids from 0 to 8, got 1 to 9"),
+    (lambda m: m(STORY.repeat(1, 2, 1), QUESTION), "story has 6 sentences, the network was made for max_memories = 4"),
+    (lambda m: MemoryNetwork(9, hops=0), "hops must be a whole number of at least 1, got 0"),
+    (lambda m: MemoryNetwork(9, encoding="words"), "encoding must be 'position' or 'bag', got 'words'"),
+])
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(build())

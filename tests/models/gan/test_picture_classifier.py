@@ -1,0 +1,53 @@
+"""The classifier of pictures: its layers by hand, its errors; that it learns, and a classifier of shuffled labels does not."""
+
+import pytest
+import torch
+
+from attnbook.models.gan.picture_classifier import PictureClassifier, classifier_loss
+
+
+def test_the_layers_are_the_formula():
+    torch.manual_seed(0)
+    net = PictureClassifier(16, 3, 5, channels=4, d_feature=6).double().eval()
+    pictures = torch.rand(2, 3, 16, 16, dtype=torch.float64) * 2 - 1
+    z = pictures
+    for layer in (net.convolutions[0], net.convolutions[2], net.convolutions[4]):
+        windows = torch.nn.functional.unfold(z, 4, padding=1, stride=2)  # (B, in · 16, positions)
+        side = int(windows.shape[-1] ** 0.5)
+        z = (layer.weight.flatten(1) @ windows + layer.bias[:, None]).clamp_min(0).unflatten(-1, (side, side))
+    f = (net.feature.weight @ z.flatten(1).T).T.add(net.feature.bias).clamp_min(0)
+    torch.testing.assert_close(net.features(pictures), f, atol=1e-10, rtol=0)
+    torch.testing.assert_close(net(pictures), f @ net.output.weight.T + net.output.bias, atol=1e-10, rtol=0)
+    total, count = classifier_loss(net, (pictures, torch.tensor([1, 4])))
+    assert count == 2 and total.item() == pytest.approx(-net(pictures).log_softmax(-1)[[0, 1], [1, 4]].sum().item())
+    assert torch.equal(net.train().features(pictures), net.eval().features(pictures))  # no dropout in what the scores see
+
+
+def test_it_learns_what_there_is_to_learn():
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(4, (256,), generator=generator)
+    pictures = 0.3 * torch.randn(256, 1, 16, 16, generator=generator)
+    for k, (row, column) in enumerate(((0, 0), (0, 8), (8, 0), (8, 8))):
+        pictures[labels == k, :, row:row + 8, column:column + 8] += 0.5
+    told = []
+    for wanted in (labels, labels[torch.randperm(256, generator=generator)]):
+        torch.manual_seed(0)
+        net = PictureClassifier(16, 1, 4, channels=4, d_feature=8)
+        optimizer = torch.optim.Adam(net.parameters(), 3e-3)
+        for step in range(60):
+            rows = torch.arange(step * 32, step * 32 + 32) % 192
+            total, count = classifier_loss(net, (pictures[rows], wanted[rows]))
+            optimizer.zero_grad()
+            (total / count).backward()
+            optimizer.step()
+        told.append(float((net.eval()(pictures[192:]).argmax(-1) == labels[192:]).float().mean()))
+    assert told[0] > 0.95 and told[1] < 0.6
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: PictureClassifier(12, 1, 3), "size must be a multiple of 8"), (lambda: PictureClassifier(16, 0, 3), "colors must be"),
+    (lambda: PictureClassifier(16, 1, 3)(torch.zeros(2, 3, 16, 16)), r"pictures must be floats \(batch, 1, 16, 16\)"),
+    (lambda: PictureClassifier(16, 1, 3)(torch.zeros(2, 1, 16, 16, dtype=torch.uint8)), "pictures must be floats")])
+def test_errors_name_the_argument(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

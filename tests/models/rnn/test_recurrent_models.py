@@ -1,0 +1,228 @@
+import pytest
+import torch
+
+from attnbook import Bahdanau, Seq2Seq
+from attnbook.models.rnn.common import UNITS, reverse_padded
+
+from .. import oracles
+
+EXACT = {"atol": 1e-10, "rtol": 0}
+SOURCE = torch.tensor([[5, 3, 7, 4, 6, 2], [4, 6, 2, 0, 0, 0], [3, 0, 0, 0, 0, 0]])
+LENGTHS = torch.tensor([6, 3, 1])
+TARGET = torch.tensor([[1, 4, 5, 3], [1, 3, 0, 0], [1, 5, 4, 0]])
+
+KINDS = {
+    "start state": dict(kind=Seq2Seq),
+    "context at every step": dict(kind=Seq2Seq, context_every_step=True),
+    "reversed source": dict(kind=Seq2Seq, reverse_source=True),
+    "bahdanau": dict(kind=Bahdanau),
+}
+
+
+def build(kind=Seq2Seq, unit="gru", **options):
+    torch.manual_seed(0)
+    return kind(8, 7, d_embed=4, hidden_size=5, unit=unit, **options).double().eval()
+
+
+@pytest.fixture(params=[(name, unit) for name in KINDS for unit in UNITS], ids=lambda p: f"{p[0]}-{p[1]}")
+def model(request):
+    name, unit = request.param
+    built = build(unit=unit, **KINDS[name])
+    built.unit = unit
+    return built
+
+
+def oracle(model, b):
+    source, target = SOURCE[b, :LENGTHS[b]].tolist(), TARGET[b].tolist()
+    if isinstance(model, Bahdanau):
+        return oracles.bahdanau(model, model.unit, source, target)
+    return oracles.seq2seq(model, model.unit, source, target), None
+
+
+def test_logits_and_weights_equal_the_equations_row_by_row(model):
+    out = model(SOURCE, LENGTHS, TARGET, need_weights=True) if isinstance(model, Bahdanau) \
+        else model(SOURCE, LENGTHS, TARGET)
+    for b in range(3):  # so padding changes nothing and a batch of one equals a row
+        logits, weights = oracle(model, b)
+        torch.testing.assert_close(out.logits[b], logits, **EXACT)
+        if weights is not None:
+            torch.testing.assert_close(out.weights[b, :, :LENGTHS[b]], weights, **EXACT)
+            assert (out.weights[b, :, LENGTHS[b]:] == 0).all()
+
+
+def test_step_by_step_equals_teacher_forcing(model):
+    memory = model.encode(SOURCE, LENGTHS)
+    state = model.start(memory)
+    expected = model(SOURCE, LENGTHS, TARGET).logits
+    for t in range(TARGET.shape[1]):
+        logits, state, weights = model.step(TARGET[:, t], state, memory)
+        torch.testing.assert_close(logits, expected[:, t], **EXACT)
+        if isinstance(model, Bahdanau):
+            torch.testing.assert_close(weights.sum(-1), torch.ones(3, dtype=torch.float64), **EXACT)
+
+
+def test_training_without_stored_weights_gives_the_same_logits_and_gradients():
+    grads = []
+    for need_weights in (True, False):
+        model = build(Bahdanau)
+        out = model(SOURCE, LENGTHS, TARGET, need_weights=need_weights)
+        assert (out.weights is None) != need_weights
+        grads.append(torch.autograd.grad(out.logits.square().sum(), model.parameters(), allow_unused=True))
+    for a, b in zip(*grads):
+        torch.testing.assert_close(a, b, **EXACT)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_training_stores_no_hidden_layer_of_the_alignment_model(need_weights):
+    model, sizes = build(Bahdanau, d_attention=64), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append((t.data_ptr(), t.numel())) or t, lambda t: t):
+        model(SOURCE, LENGTHS, TARGET, need_weights=need_weights)
+    hidden = 3 * 6 * 64  # of one step; the keys, projected once, have this size too
+    assert len({pointer for pointer, size in sizes if size == hidden}) <= 1
+
+
+def test_every_parameter_learns(model):
+    model(SOURCE, LENGTHS, TARGET).logits.square().sum().backward()
+    for name, p in model.named_parameters():
+        assert p.grad is not None and p.grad.abs().sum() > 0, name
+
+
+def test_logits_at_t_depend_on_no_later_target_and_on_every_real_source_token(model):
+    embedded = []
+
+    def keep(module, inputs, out):
+        if not out.requires_grad or out.is_leaf:
+            out.requires_grad_()
+        out.retain_grad()
+        embedded.append(out)
+
+    hook_s = model.source_embedding.register_forward_hook(keep)
+    hook_t = model.target_embedding.register_forward_hook(keep)
+    model(SOURCE, LENGTHS, TARGET).logits[:, 1].sum().backward()
+    hook_s.remove(), hook_t.remove()
+    source_grad, target_grad = embedded[0].grad.abs().sum(-1), embedded[1].grad.abs().sum(-1)
+    assert (target_grad[:, 2:] == 0).all() and (target_grad[:, :2] > 0).all()
+    if not getattr(model, "reverse_source", False):
+        for b in range(3):
+            assert (source_grad[b, :LENGTHS[b]] > 0).all() and (source_grad[b, LENGTHS[b]:] == 0).all()
+
+
+def test_shuffling_the_annotations_with_the_mask_leaves_the_decoder_unchanged():
+    model = build(Bahdanau)
+    memory = model.encode(SOURCE, LENGTHS)
+    order = torch.tensor([4, 2, 0, 5, 1, 3])
+    shuffled = memory._replace(annotations=memory.annotations[:, order], projected=memory.projected[:, order],
+                               mask=memory.mask[..., order])
+    state = model.start(memory)
+    a, b = model.step(TARGET[:, 0], state, memory), model.step(TARGET[:, 0], state, shuffled)
+    torch.testing.assert_close(a.logits, b.logits, **EXACT)
+    torch.testing.assert_close(a.weights[:, order], b.weights, **EXACT)
+
+
+def test_the_keys_are_projected_once_a_source_however_many_steps_follow():
+    model, calls = build(Bahdanau), []
+    model.score.key_projection.register_forward_hook(lambda *_: calls.append(1))
+    model(SOURCE, LENGTHS, TARGET)
+    assert len(calls) == 1
+
+
+def test_linear_readout_and_other_scores_train():
+    for options in ({"readout": "linear"}, {"score": "general"}, {"score": "reduced_rank"}):
+        model = build(Bahdanau, **options)
+        out = model(SOURCE, LENGTHS, TARGET)
+        out.logits.sum().backward()
+        assert out.logits.shape == (3, 4, 7)
+        assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_two_layers_equal_pytorch_on_an_unpadded_row():
+    model = build(Seq2Seq, num_layers=2)
+    _, last = model.encoder(model.source_embedding(SOURCE[:1]))
+    out, _ = model.decoder(model.target_embedding(TARGET[:1]), last)
+    torch.testing.assert_close(model(SOURCE, LENGTHS, TARGET).logits[:1], model.output(out), **EXACT)
+
+
+def test_reverse_padded():
+    assert reverse_padded(SOURCE, LENGTHS).tolist() == [[2, 6, 4, 7, 3, 5], [2, 6, 4, 0, 0, 0], [3, 0, 0, 0, 0, 0]]
+
+
+def _attention_that_ignores_the_encoder(model):
+    # as an old PyTorch tutorial: weights from the query alone
+    model.score.compare = lambda q, p: q[..., :1].expand(*q.shape[:-1], p.shape[-2]).contiguous()
+
+
+def _last_annotation_for_start(model):
+    model.start = lambda memory: (model.bridge(memory.annotations[:, -1, model.cell.hidden_size:]).tanh(),)
+
+
+def _no_mask(model):
+    encode = model.encode
+    model.encode = lambda s, n: (lambda m: m._replace(mask=torch.ones_like(m.mask)))(encode(s, n))
+
+
+def _padding_runs_through_the_encoder(model):
+    model.encode = lambda s, n: type(model).encode(model, s, torch.full_like(n, s.shape[1]))
+
+
+def _attend_with_zero_query(model):
+    compare = model.score.compare
+    model.score.compare = lambda q, p: compare(torch.zeros_like(q), p)
+
+
+def _mean_of_annotations(model):
+    model.score.compare = lambda q, p: torch.zeros(*q.shape[:-1], p.shape[-2], dtype=q.dtype)
+
+
+WRONG = [_attention_that_ignores_the_encoder, _last_annotation_for_start, _no_mask, _padding_runs_through_the_encoder,
+         _attend_with_zero_query, _mean_of_annotations]
+
+
+@pytest.mark.parametrize("spoil", WRONG, ids=lambda f: f.__name__.strip("_"))
+def test_known_wrong_models_are_told_apart_by_the_oracle(spoil):
+    model = build(Bahdanau)
+    model.unit = "gru"
+    with torch.no_grad():  # attention that has learnt something: away from the flat weights of the start
+        model.score.vector.weight.mul_(5)
+    expected = [oracle(model, b)[0] for b in range(3)]
+    spoil(model)
+    got = model(SOURCE, LENGTHS, TARGET, need_weights=True).logits
+    assert any(not torch.allclose(got[b], expected[b], atol=1e-4) for b in range(3))
+
+
+BAD = [
+    (lambda m: m(SOURCE, torch.tensor([6, 0, 1]), TARGET), "at least one token, got lengths"),
+    (lambda m: m(SOURCE, torch.tensor([7, 3, 1]), TARGET), "at most the width of source, 6, got 7"),
+    (lambda m: m(SOURCE, LENGTHS[:2], TARGET), "lengths must be a vector of 3"),
+    (lambda m: m(SOURCE, LENGTHS.float(), TARGET), r"lengths must be a vector of 3 whole numbers, one a row of source, .* of torch.float32"),
+    (lambda m: m(SOURCE, LENGTHS > 0, TARGET), r"lengths must be a vector of 3 whole numbers.*torch.bool"),
+    (lambda m: m(SOURCE[:, :0], LENGTHS, TARGET), "source must be token ids"),
+    (lambda m: m(SOURCE.float(), LENGTHS, TARGET), "source must be token ids.*float32"),
+    (lambda m: m(SOURCE + 5, LENGTHS, TARGET), "source must hold ids from 0 to 7, got 5 to 12"),
+    (lambda m: m(SOURCE, LENGTHS, TARGET[:2]), "target_in must have 3 rows"),
+    (lambda m: m(SOURCE, LENGTHS, TARGET + 4), "target_in must hold ids from 0 to 6"),
+]
+
+
+@pytest.mark.parametrize("kind", [Seq2Seq, Bahdanau])
+@pytest.mark.parametrize(("call", "words"), BAD)
+def test_bad_input_is_named(kind, call, words):
+    with pytest.raises(ValueError, match=words):
+        call(build(kind))
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (dict(unit="GRU"), "unit must be one of .*'gru'.*, got 'GRU'"),
+    (dict(hidden_size=0), "hidden_size must be a whole number of at least 1, got 0"),
+    (dict(d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
+    (dict(source_size=0), "source_size must be a whole number of at least 1, got 0"),
+    (dict(target_size=0), "target_size must be a whole number of at least 1, got 0"),
+    (dict(target_size=-1), "target_size must be a whole number of at least 1, got -1"),
+])
+def test_bad_options_are_named(options, words):
+    for kind in (Seq2Seq, Bahdanau):
+        with pytest.raises(ValueError, match=words):
+            kind(**{"source_size": 8, "target_size": 7, **options})
+    with pytest.raises(ValueError, match="d_attention must be a whole number of at least 1, got 0"):
+        Bahdanau(8, 7, d_attention=0)
+    with pytest.raises(ValueError, match="readout must be"):
+        Bahdanau(8, 7, readout="softmax")

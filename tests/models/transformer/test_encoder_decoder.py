@@ -1,0 +1,468 @@
+"""The Transformer beside PyTorch's, in value and gradient; where the dropout stands; the sizes of the paper; known wrong versions."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from attnbook import PreNorm, Transformer, causal_mask, padding_mask
+from attnbook.mechanisms import PostNorm, ReZero, RMSNorm
+from attnbook.models.transformer.parts import paper_parts
+
+from .oracles_transformer import (B, D, EXACT, FF, H, M, N, attention_pairs, copy_weights, embedded, layer_pairs, logits,
+                                  model_pairs, randomised)
+
+pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+SOURCE = torch.tensor([[5, 3, 7, 4, 6], [4, 6, 2, 0, 0], [3, 0, 0, 0, 0]])
+LENGTHS = torch.tensor([5, 3, 1])
+TARGET = torch.tensor([[1, 4, 5, 3], [1, 3, 0, 0], [1, 5, 4, 0]])
+WIRINGS = {False: PostNorm, True: PreNorm}
+
+
+def parts(**options):
+    return paper_parts(D, H, FF, **{"dropout": 0.0, **options})
+
+
+def build(seed=0, num_layers=2, tie="none", source_size=8, target_size=7, **options):
+    return randomised(Transformer(source_size, target_size, parts(**options), num_layers=num_layers, tie=tie), seed)
+
+
+def masks(m, n):
+    """Every kind, as ours (True = may) and as PyTorch's key padding and attention masks (True = may not)."""
+    words = padding_mask(torch.tensor([n, 3, 1]), n)
+    kinds = {"none": (None, {}), "padding": (words[:, None], {"padding": ~words})}
+    if m == n:
+        kinds["causal"] = (causal_mask(n), {"attention": ~causal_mask(n)})
+        kinds["both"] = (words[:, None] & causal_mask(n), {"padding": ~words, "attention": ~causal_mask(n)})
+    some = torch.rand(m, n, generator=torch.Generator().manual_seed(1)) < 0.5
+    some[:, 0] = True
+    kinds["any"] = (some, {"attention": ~some})
+    return kinds
+
+
+def inputs(*lengths, seed=3):
+    g = torch.Generator().manual_seed(seed)
+    return [torch.randn(B, n, D, generator=g, dtype=torch.float64).requires_grad_() for n in lengths]
+
+
+def assert_agree(ours, theirs, run_ours, run_theirs, pairs, given):
+    """One value and all gradients: of the inputs and of every parameter."""
+    results = [run_ours(), run_theirs()]
+    torch.testing.assert_close(*results, **EXACT)
+    weight = torch.linspace(-1, 2, results[0].numel(), dtype=torch.float64).view_as(results[0])
+    a, b = (torch.autograd.grad((r * weight).sum(), given, retain_graph=True) for r in results)
+    for one, other in zip(a, b):
+        torch.testing.assert_close(one, other, **EXACT)
+    assert sum(len(p) for p, _ in pairs) == len(list(ours.parameters()))  # nothing is left out
+    assert len(pairs) == len(list(theirs.parameters()))
+    for result in results:
+        (result * weight).sum().backward()
+    for parts_of, whole in pairs:
+        torch.testing.assert_close(torch.cat([p.grad for p in parts_of]), whole.grad, **EXACT)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("kind", masks(N, N))
+def test_encoder_layer_equals_pytorch_s(kind, norm_first, activation, need_weights):
+    ours = randomised(parts(wiring=WIRINGS[norm_first], activation=activation).make_encoder(1).layers[0])
+    theirs = nn.TransformerEncoderLayer(D, H, FF, 0.0, activation, batch_first=True, norm_first=norm_first, dtype=torch.float64)
+    pairs, (mask, other), (x,) = copy_weights(layer_pairs(ours, theirs)), masks(N, N)[kind], inputs(N)
+    assert_agree(ours, theirs, lambda: ours(x, mask, need_weights=need_weights).x,
+                 lambda: theirs(x, other.get("attention"), other.get("padding")), pairs, [x])
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("source_kind", masks(M, N))
+@pytest.mark.parametrize("kind", masks(M, M))
+def test_decoder_layer_equals_pytorch_s(kind, source_kind, norm_first, need_weights):
+    ours = randomised(parts(wiring=WIRINGS[norm_first]).make_decoder(1).layers[0])
+    theirs = nn.TransformerDecoderLayer(D, H, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64)
+    pairs, (x, memory) = copy_weights(layer_pairs(ours, theirs)), inputs(M, N)
+    (mask, target), (source_mask, source) = masks(M, M)[kind], masks(M, N)[source_kind]
+    assert_agree(ours, theirs, lambda: ours(x, ours.project(memory), mask, source_mask, need_weights=need_weights).x,
+                 lambda: theirs(x, memory, target.get("attention"), source.get("attention"), target.get("padding"), source.get("padding")),
+                 pairs, [x, memory])
+
+
+def test_weights_of_a_decoder_layer_are_those_of_pytorch_s_attentions():
+    ours = randomised(parts().make_decoder(1).layers[0])
+    x, memory = inputs(M, N)
+    of_target, of_source = ours(x, ours.project(memory), causal_mask(M), need_weights=True).weights
+    attention = nn.MultiheadAttention(D, H, batch_first=True, dtype=torch.float64)
+    copy_weights(attention_pairs(ours.attention, attention))
+    found, expected = attention(x, x, x, attn_mask=~causal_mask(M), average_attn_weights=False)
+    torch.testing.assert_close(of_target, expected, **EXACT)
+    x = ours.around_attention.norm(x + found)
+    copy_weights(attention_pairs(ours.cross_attention, attention))
+    torch.testing.assert_close(of_source, attention(x, memory, memory, average_attn_weights=False)[1], **EXACT)
+
+
+@pytest.mark.parametrize("final", [False, True])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_the_whole_model_equals_nn_transformer_between_embeddings_and_logits(norm_first, final):
+    options = {"final_norm": lambda: nn.LayerNorm(D)} if final else {}
+    ours = build(num_layers=(2, 3), wiring=WIRINGS[norm_first], **options)
+    theirs = nn.Transformer(D, H, 2, 3, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64)
+    assert isinstance(ours.decoder.norm, nn.Identity) == (not norm_first and not final)  # as in the paper
+    pairs = copy_weights(model_pairs(ours, theirs))
+    for need_weights in (True, False):
+        got = ours(SOURCE, LENGTHS, TARGET, need_weights=need_weights).logits
+        torch.testing.assert_close(got, logits(ours, theirs, SOURCE, LENGTHS, TARGET), **EXACT)
+    ours.zero_grad()
+    grads = [torch.autograd.grad(run.square().sum(), [ours.source_embedding.weight, ours.target_embedding.weight, ours.output.weight,
+                                                      *(p for parts_of, _ in pairs for p in parts_of)], allow_unused=True)
+             for run in (got,)]
+    (logits(ours, theirs, SOURCE, LENGTHS, TARGET).square().sum()).backward()
+    expected = [ours.source_embedding.weight.grad, ours.target_embedding.weight.grad, ours.output.weight.grad]
+    expected[0][0], expected[1][0] = 0, 0  # the row of the padding does not learn
+    for one, other in zip(grads[0], expected):
+        torch.testing.assert_close(one, other, **EXACT)
+    found = iter(grads[0][3:])
+    for parts_of, whole in pairs:
+        torch.testing.assert_close(torch.cat([next(found) for _ in parts_of]), whole.grad, **EXACT)
+
+
+class Doubled(nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+
+def replace_dropouts(module):
+    for name, child in module.named_children():
+        if type(child).__name__ == "Dropout":
+            setattr(module, name, Doubled())
+        else:
+            replace_dropouts(child)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+def test_dropout_stands_where_pytorch_has_it_and_by_default_where_the_paper_has_it(norm_first, inside):
+    """Every dropout doubles its input: two models agree only if they have it in the same places."""
+    ours = build(wiring=WIRINGS[norm_first], final_norm=lambda: nn.LayerNorm(D))
+    theirs = nn.Transformer(D, H, 2, 2, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64)
+    copy_weights(model_pairs(ours, theirs))
+    if not inside:
+        for layer in (*ours.encoder.layers, *ours.decoder.layers):
+            layer.feed_forward.dropout = nn.Identity()  # 0 by default; here all are replaced
+        for layer in (*theirs.encoder.layers, *theirs.decoder.layers):
+            layer.dropout = nn.Identity()
+    replace_dropouts(ours), replace_dropouts(theirs)
+    assert isinstance(ours.dropout, Doubled)
+    ours.dropout = nn.Identity()
+    torch.testing.assert_close(ours(SOURCE, LENGTHS, TARGET).logits, logits(ours, theirs, SOURCE, LENGTHS, TARGET), **EXACT)
+    ours.dropout = Doubled()  # on the sum of embeddings and positions, of both sides
+    outside = torch.arange(N) >= LENGTHS[:, None]
+    x = theirs(2 * embedded(ours.source_embedding, SOURCE), 2 * embedded(ours.target_embedding, TARGET), tgt_mask=~causal_mask(M),
+               src_key_padding_mask=outside, memory_key_padding_mask=outside)
+    torch.testing.assert_close(ours(SOURCE, LENGTHS, TARGET).logits, x @ ours.output.weight.T, **EXACT)
+
+
+def test_which_dropouts_the_options_set():
+    def rates(**options):
+        layer = paper_parts(D, H, FF, dropout=0.3, **options).make_decoder(1).layers[0]
+        attention = {a.dropout.p if a.dropout else 0.0 for a in (layer.attention, layer.cross_attention)}
+        return {w.dropout.p for w in (layer.around_attention, layer.around_cross_attention, layer.around_feed_forward)}, attention, \
+            layer.feed_forward.dropout.p
+
+    assert rates() == ({0.3}, {0.0}, 0.0)
+    assert rates(attention_dropout=0.1, feed_forward_dropout=0.2) == ({0.3}, {0.1}, 0.2)
+    assert Transformer(8, 8, paper_parts(D, H, FF, dropout=0.3), num_layers=1).dropout.p == 0.3
+
+
+def test_dropout_works_while_training_and_not_after():
+    model = build(dropout=0.5, attention_dropout=0.5, feed_forward_dropout=0.5)
+    first, second = (model(SOURCE, LENGTHS, TARGET).logits for _ in range(2))
+    assert not torch.allclose(first, second)
+    expected = build()(SOURCE, LENGTHS, TARGET).logits
+    torch.testing.assert_close(model.eval()(SOURCE, LENGTHS, TARGET).logits, expected, **EXACT)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_a_position_with_nothing_to_attend_to_gets_nothing_from_the_attention(need_weights):
+    layer, (x,) = randomised(parts().make_encoder(1).layers[0]), inputs(N)
+    mask = torch.ones(B, N, N, dtype=torch.bool)
+    mask[1, 2] = False
+    got = layer(x, mask, need_weights=need_weights).x
+    h = layer.around_attention.norm(x[1, 2:3])  # x + 0
+    torch.testing.assert_close(got[1, 2:3], layer.around_feed_forward.norm(h + layer.feed_forward(h)), **EXACT)
+    grads = torch.autograd.grad(got[1, 2].sum(), [x, *layer.attention.parameters()])
+    assert all(torch.isfinite(g).all() for g in grads) and all((g == 0).all() for g in grads[1:])
+    assert (grads[0][1, :2] == 0).all() and (grads[0][1, 2] != 0).any()
+    cross, (x, memory) = randomised(parts().make_decoder(1).layers[0]), inputs(M, N)
+    nothing = torch.zeros(B, 1, N, dtype=torch.bool)
+    got = cross(x, cross.project(memory), causal_mask(M), nothing, need_weights=need_weights).x
+    assert torch.isfinite(got).all() and (torch.autograd.grad(got.sum(), memory)[0] == 0).all()
+
+
+# Sizes
+
+PAPER = {"base": (dict(d_model=512, num_heads=8, d_feed_forward=2048), 65e6), "big": (dict(d_model=1024, num_heads=16, d_feed_forward=4096), 213e6)}
+MORE_ROWS = {"d256 dk32": (dict(d_model=256), 6, 28e6), "d1024 dk128": (dict(d_model=1024), 6, 168e6), "ff1024": (dict(d_feed_forward=1024), 6, 53e6),
+             "ff4096": (dict(d_feed_forward=4096), 6, 90e6), "N=2": ({}, 2, 36e6), "N=4": ({}, 4, 50e6), "N=8": ({}, 8, 80e6)}
+VOCABULARY = 37_000  # "a shared source-target vocabulary of about 37000 tokens", section 5.1
+
+
+def count(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+def counted(d, ff, layers, vocabulary, bias):
+    """From the sizes: attention has four d×d matrices, the network two, a norm two vectors; one matrix for all tokens."""
+    attention = 4 * d * d + (4 * d if bias else 0)
+    network = 2 * d * ff + ff + d
+    return layers * (attention + network + 2 * 2 * d) + layers * (2 * attention + network + 3 * 2 * d) + vocabulary * d
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", PAPER)
+def test_parameters_of_base_and_big_are_those_of_the_paper(name, bias):
+    sizes, published = PAPER[name]
+    with torch.device("meta"):
+        model = Transformer(VOCABULARY, VOCABULARY, paper_parts(**sizes, bias=bias), tie="all")
+    assert count(model) == counted(sizes["d_model"], sizes["d_feed_forward"], 6, VOCABULARY, bias)
+    assert abs(count(model) - published) < 0.035 * published  # the paper rounds, and its vocabulary is "about" 37000
+    assert len(model.encoder.layers) == len(model.decoder.layers) == 6
+
+
+@pytest.mark.parametrize("name", MORE_ROWS)
+def test_parameters_of_other_rows_of_table_3(name):
+    sizes, layers, published = MORE_ROWS[name]
+    with torch.device("meta"):
+        model = Transformer(VOCABULARY, VOCABULARY, paper_parts(**sizes), num_layers=layers, tie="all")
+    assert abs(count(model) - published) < 0.08 * published
+
+
+def test_without_arguments_it_is_the_base_model():
+    with torch.device("meta"):
+        model = Transformer(100, 100)
+    layer = model.decoder.layers[0]
+    assert (layer.attention.num_heads, layer.attention.d_head, layer.feed_forward.hidden.out_features) == (8, 64, 2048)
+    assert isinstance(layer.around_attention, PostNorm) and model.dropout.p == 0.1
+
+
+def test_ties():
+    every, output, none = (build(tie=tie, source_size=7) for tie in ("all", "output", "none"))
+    assert every.source_embedding is every.target_embedding and every.output.weight is every.target_embedding.weight
+    assert output.source_embedding is not output.target_embedding and output.output.weight is output.target_embedding.weight
+    assert none.output.weight is not none.target_embedding.weight
+    assert count(none) - count(output) == count(output) - count(every) == 7 * D
+    assert Transformer(8, 7, parts(), num_layers=1).output.weight.shape == (7, D)  # two vocabularies work by default
+
+
+# Properties
+
+def test_no_gradient_from_later_targets_nor_from_padding_and_some_from_all_else():
+    for wiring in (PostNorm, PreNorm, ReZero):
+        model = build(wiring=wiring)
+        kept = []
+
+        def keep(module, given, out):
+            out.retain_grad()
+            kept.append(out)
+
+        model.source_embedding.register_forward_hook(keep), model.target_embedding.register_forward_hook(keep)
+        model(SOURCE, LENGTHS, TARGET).logits[:, 1].square().sum().backward()
+        source, target = (t.grad.abs().sum(-1) for t in kept)
+        assert (target[:, 2:] == 0).all() and (target[:, :2] > 0).all()
+        for b in range(B):
+            assert (source[b, :LENGTHS[b]] > 0).all() and (source[b, LENGTHS[b]:] == 0).all()
+
+
+def test_a_batch_of_one_equals_a_row_and_more_padding_changes_nothing():
+    model = build()
+    whole = model(SOURCE, LENGTHS, TARGET, need_weights=True)
+    for b in range(B):
+        alone = model(SOURCE[b : b + 1, :LENGTHS[b]], LENGTHS[b : b + 1], TARGET[b : b + 1], need_weights=True)
+        torch.testing.assert_close(alone.logits[0], whole.logits[b], **EXACT)
+        for one, every in zip(alone.weights.cross, whole.weights.cross):
+            torch.testing.assert_close(one[0], every[b, :, :, :LENGTHS[b]], **EXACT)
+    wider = torch.nn.functional.pad(SOURCE, (0, 3), value=6)
+    torch.testing.assert_close(model(wider, LENGTHS, TARGET).logits, whole.logits, **EXACT)
+
+
+def test_weights_are_shares_of_what_may_be_seen():
+    weights = build()(SOURCE, LENGTHS, TARGET, need_weights=True).weights
+    assert [len(w) for w in weights] == [2, 2, 2]
+    for kind, shape in zip(weights, ((B, H, N, N), (B, H, M, M), (B, H, M, N))):
+        for w in kind:
+            assert w.shape == shape
+            torch.testing.assert_close(w.sum(-1), torch.ones(shape[:-1]).double(), **EXACT)
+    for w in (*weights.encoder, *weights.cross):
+        assert (w.permute(0, 3, 1, 2)[~padding_mask(LENGTHS, N)] == 0).all()
+    for w in weights.decoder:
+        assert (w.triu(1) == 0).all()
+
+
+def test_every_parameter_learns():
+    for options in ({}, {"wiring": PreNorm}, {"wiring": ReZero, "norm": RMSNorm}):
+        model = build(**options)
+        model(SOURCE, LENGTHS, TARGET).logits.square().sum().backward()
+        for name, p in model.named_parameters():
+            if "key_projection.bias" not in name:  # the same number for all keys: no softmax sees it
+                assert p.grad.abs().sum() > 1e-8, name
+
+
+def test_without_weights_memory_grows_with_the_length_and_not_with_its_square():
+    """What a block keeps for the way back, twice as long a text: twice as much, and nothing of n×n."""
+    layer = parts().make_encoder(1).layers[0].double()
+
+    def kept(n):
+        sizes = {}
+
+        def keep(tensor):
+            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        x, mask = torch.randn(1, n, D, dtype=torch.float64), torch.ones(1, 1, n, dtype=torch.bool)
+        mask[..., -1] = False
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            layer(x, mask)
+        return sum(sizes.values()), max(sizes.values())
+
+    (short, _), (long, largest) = kept(300), kept(600)
+    assert long < 2.1 * short and largest < 8 * 600 * 600 / 4
+
+
+def test_bfloat16_autocast_and_compile():
+    torch.manual_seed(0)
+    model = Transformer(8, 7, paper_parts(D, H, FF, dropout=0.0), num_layers=2)
+    exact = model(SOURCE, LENGTHS, TARGET).logits
+    with torch.autocast("cpu", torch.bfloat16):
+        low = model(SOURCE, LENGTHS, TARGET).logits
+    assert low.dtype == torch.bfloat16
+    torch.testing.assert_close(low.float(), exact, atol=0.1, rtol=0.1)
+    low.float().square().sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+    x, memory = torch.randn(B, M, D), torch.randn(B, N, D)
+    encoder, decoder = model.encoder.layers[0], model.decoder.layers[0]
+    words = padding_mask(LENGTHS, N)[:, None]
+    torch.testing.assert_close(torch.compile(encoder, backend="eager", fullgraph=True)(memory, words).x, encoder(memory, words).x)
+    whole = torch.compile(decoder, backend="eager", fullgraph=True)(x, decoder.project(memory), causal_mask(M), words).x
+    torch.testing.assert_close(whole, decoder(x, decoder.project(memory), causal_mask(M), words).x)
+
+
+# Known wrong versions
+
+def _set(module, name, value):
+    object.__setattr__(module, name, value)
+
+
+def _wire(leave, enter=lambda wiring: lambda x: x):
+    def spoil(model):
+        for layer in (*model.encoder.layers, *model.decoder.layers):
+            for wiring in (c for name, c in layer.named_children() if name.startswith("around")):
+                _set(wiring, "leave", leave(wiring)), _set(wiring, "enter", enter(wiring))
+    return spoil
+
+
+def _mask(change):
+    def spoil(model):
+        forward = model.decoder.forward
+        _set(model.decoder, "forward", lambda x, sources, mask, *more, **kw: forward(x, sources, change(mask), *more, **kw))
+    return spoil
+
+
+def _no_source_mask(model):
+    forward = model.decoder.forward
+    _set(model.decoder, "forward", lambda x, sources, mask, source_mask, **kw: forward(x, sources, mask, None, **kw))
+
+
+def _no_mask_in_the_encoder(model):
+    forward = model.encoder.forward
+    _set(model.encoder, "forward", lambda x, mask, **kw: forward(x, None, **kw)._replace(mask=mask))
+
+
+def _first_block_only(model):
+    forward = model.encoder.layers[1].forward
+    _set(model.encoder.layers[1], "forward", lambda x, *a, **kw: forward(x, *a, **kw)._replace(x=x))
+
+
+def _source_attends_to_the_target(model):
+    for layer in model.decoder.layers:
+        forward = layer.cross_attention.forward
+        _set(layer.cross_attention, "forward",
+             lambda h, mask, projected, need_weights, f=forward, own=layer.cross_attention: f(h, projected=own.project(h), need_weights=need_weights))
+
+
+def _embedding(change):
+    def spoil(model):
+        for embedding in (model.source_embedding, model.target_embedding):
+            _set(embedding, "forward", lambda tokens, e=embedding: e.weight[tokens] * change(math.sqrt(D)))
+    return spoil
+
+
+def _no_positions(model):
+    for positions in (model.source_positions, model.target_positions):
+        _set(positions, "forward", lambda x, offset=0: x)
+
+
+def _heads_scaled_by_the_model(model):
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        _set(layer.attention.score, "inner_product", lambda q: (q, D**-0.5))
+        _set(layer.attention.score, "compare", lambda q, k: D**-0.5 * q @ k.transpose(-1, -2))
+
+
+def _attention_and_network_exchanged(model):
+    for layer in model.encoder.layers:
+        def forward(x, mask=None, *, cache=None, need_weights=False, self=layer):
+            x = self.around_feed_forward.leave(x, self.feed_forward(x))
+            found, weights = self.attention(x, mask=mask)
+            return type(LAYER)(self.around_attention.leave(x, found), None, weights)
+        _set(layer, "forward", forward)
+
+
+WRONG = {
+    "pre-norm for post-norm": _wire(lambda w: lambda x, y: x + y, lambda w: w.norm),
+    "the residual taken after the norm": _wire(lambda w: lambda x, y: w.norm(x) + y, lambda w: w.norm),
+    "norm of the branch alone": _wire(lambda w: lambda x, y: x + w.norm(y)),
+    "no residual": _wire(lambda w: lambda x, y: w.norm(y)),
+    "no norm": _wire(lambda w: lambda x, y: x + y),
+    "no causal mask": _mask(lambda mask: None),
+    "causal mask off by one": _mask(lambda mask: torch.ones_like(mask).tril(1)),
+    "a token that does not see itself": _mask(lambda mask: mask.tril(-1)),
+    "the future instead of the past": _mask(lambda mask: mask.T),
+    "padding attended to by the decoder": _no_source_mask,
+    "padding attended to by the encoder": _no_mask_in_the_encoder,
+    "the last block left out": _first_block_only,
+    "cross-attention that reads the target": _source_attends_to_the_target,
+    "embeddings not scaled": _embedding(lambda root: 1),
+    "embeddings divided by the root": _embedding(lambda root: 1 / root),
+    "no positions": _no_positions,
+    "heads scaled by the width of the model": _heads_scaled_by_the_model,
+    "network before attention": _attention_and_network_exchanged,
+}
+LAYER = parts().make_encoder(1).layers[0](torch.zeros(1, 1, D))
+
+
+@pytest.mark.parametrize("mistake", [None, *WRONG])
+def test_known_wrong_models_are_told_apart(mistake):
+    model = build()
+    theirs = nn.Transformer(D, H, 2, 2, FF, 0.0, batch_first=True, dtype=torch.float64)
+    copy_weights(model_pairs(model, theirs))
+    expected = logits(model, theirs, SOURCE, LENGTHS, TARGET)
+    if mistake:
+        WRONG[mistake](model)
+    difference = (model(SOURCE, LENGTHS, TARGET, need_weights=True).logits - expected).abs().max()
+    assert difference < 1e-10 if mistake is None else difference > 1e-2
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: Transformer(0, 7, parts()), "source_size must be a whole number of at least 1, got 0"),
+    (lambda: Transformer(8, 7, parts(), num_layers=0), "num_layers must be a whole number of at least 1, got 0"),
+    (lambda: Transformer(8, 7, parts(), num_layers=(1, 2, 3)), r"num_layers must be a whole number or a pair of them.*got \(1, 2, 3\)"),
+    (lambda: Transformer(8, 7, parts(), num_layers=1, tie="both"), "tie must be 'none', 'output' or 'all', got 'both'"),
+    (lambda: Transformer(8, 7, parts(), num_layers=1, tie="all"), "one vocabulary, got source_size and target_size 8 and 7"),
+    (lambda: paper_parts(10, 4, 8).attention(), "d_model must divide by num_heads, got 10 and 4"),
+    (lambda: build()(SOURCE, torch.tensor([5, 0, 1]), TARGET), "at least one token, got lengths"),
+    (lambda: build()(SOURCE + 5, LENGTHS, TARGET), "source must hold ids from 0 to 7, got 5 to 12"),
+    (lambda: build()(SOURCE, LENGTHS, TARGET[:2]), "target_in must have 3 rows"),
+    (lambda: build()(SOURCE, LENGTHS, TARGET + 4), "target_in must hold ids from 0 to 6"),
+])
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

@@ -1,0 +1,81 @@
+"""The encoder that is told trees: equal to the plain one where trees say nothing, and moved by them where they do."""
+
+import dataclasses
+from functools import partial
+
+import pytest
+import torch
+
+from attnbook import RelativeMultiHeadAttention, TransformerEncoderModel, paper_parts
+from attnbook.mechanisms import NoPositions
+from attnbook.models.transformer.syntactic import SyntacticEncoderModel
+
+EXACT = {"atol": 1e-10, "rtol": 0}
+V, D, H = 11, 12, 3
+PARTS = paper_parts(D, H, 20, dropout=0.0)
+TOKENS = torch.tensor([[4, 5, 6, 7, 8], [9, 10, 4, 0, 0]])
+HEADS, LENGTHS = torch.tensor([[1, -1, 3, 1, 1], [1, -1, 1, -1, -1]]), torch.tensor([5, 3])
+
+
+def model(**options):
+    torch.manual_seed(0)
+    made = SyntacticEncoderModel(V, PARTS, num_layers=2, **options).double()
+    with torch.no_grad():
+        for p in made.parameters():
+            p.add_(0.2 * torch.randn_like(p))
+    return made
+
+
+@pytest.mark.parametrize("depth", [False, True])
+@pytest.mark.parametrize("offsets", [None, 3])
+def test_padding_and_other_sentences_change_nothing_and_have_no_weight(depth, offsets):
+    made = model(depth=depth, max_tree_distance=offsets)
+    logits, weights = made(TOKENS, HEADS, LENGTHS, need_weights=True)
+    alone = made(TOKENS[1:, :3], HEADS[1:, :3])
+    torch.testing.assert_close(logits[1:, :3], alone.logits, **EXACT)
+    assert len(weights) == 2 and all((w[1, :, :, 3:] == 0).all() for w in weights) and alone.weights is None
+    filled = made(TOKENS, torch.where(torch.arange(5) < LENGTHS[:, None], HEADS, 7), LENGTHS)
+    torch.testing.assert_close(filled.logits[1, :3], logits[1, :3], **EXACT)
+
+
+@pytest.mark.parametrize(("depth", "offsets", "moved"), [(False, None, False), (True, None, True), (False, 3, True), (True, 3, True)])
+def test_another_tree_moves_what_is_told_of_trees_and_nothing_else(depth, offsets, moved):
+    made, other = model(depth=depth, max_tree_distance=offsets), HEADS.clone()
+    other[0] = torch.tensor([-1, 0, 1, 2, 3])
+    difference = (made(TOKENS, HEADS, LENGTHS).logits - made(TOKENS, other, LENGTHS).logits).abs()
+    assert bool(difference[0].max() > 1e-3) == moved and difference[1].max() == 0
+
+
+def test_without_trees_it_is_the_plain_encoder_and_so_with_empty_tables():
+    plain = SyntacticEncoderModel(V, PARTS, num_layers=2, depth=False, max_tree_distance=None).double()
+    same = TransformerEncoderModel(V, PARTS, num_layers=2, tie=False).double()
+    names = {name: name.replace("layers.", "stack.layers.", 1) for name in plain.state_dict()}
+    same.load_state_dict({names[name]: t for name, t in plain.state_dict().items()})
+    torch.testing.assert_close(plain(TOKENS, HEADS, LENGTHS).logits, same(TOKENS, LENGTHS).logits, **EXACT)
+    relative = dataclasses.replace(PARTS, positions=NoPositions, attention=partial(RelativeMultiHeadAttention, D, H, max_distance=2))
+    told = SyntacticEncoderModel(V, relative, num_layers=2, depth=False, max_distance=2, max_tree_distance=3).double()
+    same = TransformerEncoderModel(V, relative, num_layers=2, tie=False).double()
+    same.load_state_dict({name.replace("layers.", "stack.layers.", 1): t for name, t in told.state_dict().items() if "offset" not in name})
+    with torch.no_grad():
+        for name, p in told.named_parameters():
+            if "offset" in name:
+                p.zero_()
+    torch.testing.assert_close(told(TOKENS, HEADS, LENGTHS).logits, same(TOKENS, LENGTHS).logits, **EXACT)
+
+
+def test_every_parameter_learns():
+    made = model()
+    made(TOKENS, HEADS, LENGTHS).logits.square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in made.parameters())
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: model()(TOKENS, HEADS[:, :4], LENGTHS), r"heads must be \(2, 5\)"),
+    (lambda: model()(TOKENS, HEADS), "one root"),
+    (lambda: model()(TOKENS + 9, HEADS, LENGTHS), "ids from 0 to 10"),
+    (lambda: SyntacticEncoderModel(0, PARTS), "vocabulary_size must be"),
+    (lambda: SyntacticEncoderModel(V, PARTS, num_layers=0), "num_layers must be"),
+])
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

@@ -1,0 +1,116 @@
+"""A decoder with a cache that reads several tokens at a time, and beams whose caches follow them."""
+
+import pytest
+import torch
+from torch import nn
+
+from attnbook import Transformer, causal_mask
+from attnbook.models.rnn.common import Step
+from attnbook.models.transformer.encoder_decoder import DecoderState
+from attnbook.training import beam_search, greedy
+
+from .oracles_transformer import EXACT, randomised
+from .test_transformer_decoding import BASE, EOS, LENGTHS, SOURCE, TARGET, log_prob
+
+
+def build(seed=0):
+    torch.manual_seed(seed)
+    return randomised(Transformer(8, 8, BASE, num_layers=3), seed).eval()
+
+
+def read_block(model, tokens, state, memory, mask):
+    """Tokens (B, m) behind the cache: logits (B, m, V) and the new state."""
+    x = model.target_positions(model.target_embedding(tokens), state.position)
+    decoded = model.decoder(x, memory.projected, mask, memory.mask, caches=state.caches)
+    return model.output(decoded.x), DecoderState(decoded.caches, state.position + tokens.shape[1])
+
+
+def in_blocks(model, sizes, mask):
+    memory = model.encode(SOURCE, LENGTHS)
+    state, found, start = model.start(memory), [], 0
+    for m in sizes:
+        logits, state = read_block(model, TARGET[:, start : start + m], state, memory, mask(m, start + m))
+        found.append(logits)
+        start += m
+    return torch.cat(found, 1), state
+
+
+@pytest.mark.parametrize("sizes", [(6,), (3, 3), (1, 4, 1), (2, 1, 3)])
+def test_blocks_of_tokens_behind_a_cache_equal_the_whole_target(sizes):
+    model = build()
+    logits, state = in_blocks(model, sizes, causal_mask)
+    torch.testing.assert_close(logits, model(SOURCE, LENGTHS, TARGET).logits, **EXACT)
+    assert state.position == 6 and state.caches[0].key.shape[-2] == 6
+
+
+@pytest.mark.parametrize("mask", [lambda m, n: None, lambda m, n: causal_mask(n)[:m], lambda m, n: causal_mask(m, n).roll(1, -1)],
+                         ids=["none", "aligned at the first column", "one column too far"])
+def test_wrong_masks_of_a_block_are_told_apart(mask):
+    model = build()
+    logits, _ = in_blocks(model, (2, 4), mask)
+    assert (logits - model(SOURCE, LENGTHS, TARGET).logits).abs().max() > 1e-3
+
+
+class Prefix(nn.Module):
+    """The same model without a cache: the state is the text so far."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def encode(self, source, lengths):
+        return self.model.encode(source, lengths)
+
+    def start(self, memory):
+        return ()
+
+    def step(self, token, state, memory):
+        read = torch.cat([*state, token[:, None]], 1)
+        x = self.model.target_positions(self.model.target_embedding(read))
+        decoded = self.model.decoder(x, memory.projected, causal_mask(read.shape[1]), memory.mask)
+        return Step(self.model.output(decoded.x[:, -1]), (read,), None)
+
+
+class Hidden:
+    """What a search does not look into."""
+
+    def __init__(self, state):
+        self.state = state
+
+
+class CachesStay(Prefix):
+    """The known wrong version: beams change places, their caches do not."""
+
+    def start(self, memory):
+        return Hidden(self.model.start(memory))
+
+    def step(self, token, state, memory):
+        out = self.model.step(token, state.state, memory)
+        return Step(out.logits, Hidden(out.state), None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_greedy_and_beams_with_a_cache_are_those_without(seed):
+    model = build(seed)
+    assert greedy(model, SOURCE, LENGTHS, 7).tokens == greedy(Prefix(model), SOURCE, LENGTHS, 7).tokens
+    for alpha in (0.0, 0.6):
+        with_cache, without = (beam_search(m, SOURCE, LENGTHS, beam_size=4, max_length=7, length_penalty=alpha)
+                               for m in (model, Prefix(model)))
+        for ours, theirs in zip(with_cache, without, strict=True):
+            assert [h.tokens for h in ours] == [h.tokens for h in theirs]
+            assert [h.log_prob for h in ours] == pytest.approx([h.log_prob for h in theirs], abs=1e-9)
+
+
+def test_caches_that_stay_where_they_are_give_scores_that_are_not_true():
+    off = {}
+    for name, wrapped in (("follow", lambda m: m), ("stay", CachesStay)):
+        off[name] = 0.0
+        for seed in range(4):
+            model = build(seed)
+            for b in range(len(SOURCE)):
+                source = SOURCE[b : b + 1, :LENGTHS[b]]
+                with torch.no_grad():
+                    for h in beam_search(wrapped(model), source, LENGTHS[b : b + 1], beam_size=4, max_length=6)[0]:
+                        tokens = [*h.tokens, EOS] if h.finished else h.tokens
+                        off[name] = max(off[name], abs(h.log_prob - log_prob(model, source[0], tokens)))
+    assert off["follow"] < 1e-9 and off["stay"] > 1e-3

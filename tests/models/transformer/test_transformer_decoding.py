@@ -1,0 +1,499 @@
+"""Decoding with a cache equals reading the whole prefix again, token by token; greedy and beam search work on it unchanged."""
+
+import itertools
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from attnbook import (FeedForward, LearnedPositions, LocationScore, MultiHeadAttention, PreNorm, RelativeMultiHeadAttention, Transformer,
+                      TransformerEncoderModel, TransformerLM, paper_parts)
+from attnbook.mechanisms import NoPositions, ReZero, Wiring
+from attnbook.mechanisms.attention.attend import Attended
+from attnbook.mechanisms.attention.multi_head import ProjectedSource
+from attnbook.models.transformer.layers import Decoder, Encoder, EncoderLayer, Stacked
+from attnbook.training import beam_search, greedy, token_loss
+from attnbook.training.loop.accelerator import tensors_of
+
+from .oracles_transformer import D, EXACT, FF, H, randomised
+
+PAD, BOS, EOS = 0, 1, 2
+SOURCE = torch.tensor([[5, 3, 7, 4, 6], [4, 6, 5, 0, 0], [3, 0, 0, 0, 0]])
+LENGTHS = torch.tensor([5, 3, 1])
+TARGET = torch.tensor([[1, 4, 5, 3, 3, 6], [1, 3, 6, 4, 4, 5], [1, 5, 4, 3, 6, 6]])
+
+
+class CausalConvolution(nn.Module):
+    """What can stand in the place of an attention: a weighted sum of the last three positions, and its own kind of cache."""
+
+    class Past(tuple):
+        def extend(self, more):
+            return type(self)((torch.cat([self[0], more[0]], 1),))
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.output = nn.Parameter(torch.randn(3, D)), nn.Linear(D, D)
+
+    def project(self, x):
+        return self.Past((x,))
+
+    def forward(self, x, mask=None, *, projected, need_weights=True):
+        m, past = x.shape[1], nn.functional.pad(projected[0], (0, 0, 2, 0))
+        seen = torch.stack([past[:, k : past.shape[1] - 2 + k] for k in range(3)])[:, :, -m:]
+        return Attended(self.output((seen * self.weight[:, None, None]).sum(0)), None)
+
+
+BASE = paper_parts(D, H, FF, dropout=0.0)
+VARIANTS = {
+    "post-norm": BASE,
+    "pre-norm": paper_parts(D, H, FF, dropout=0.0, wiring=PreNorm),
+    "rezero": paper_parts(D, H, FF, dropout=0.0, wiring=ReZero),
+    "learned positions": replace(BASE, positions=partial(LearnedPositions, 20, D)),
+    "relative positions": replace(BASE, positions=NoPositions, attention=partial(RelativeMultiHeadAttention, D, H, max_distance=2)),
+    "scores by position": replace(BASE, attention=lambda: MultiHeadAttention(D, H, score=LocationScore(D // H, 20))),
+    "one block three times": replace(BASE, stack=lambda make, n: [make()] * n),
+    "convolution for self-attention": replace(BASE, attention=CausalConvolution),
+}
+
+
+def build(name="post-norm", kind=Transformer, layers=3, seed=0, size=8, **options):
+    torch.manual_seed(seed)
+    made = kind(size, size, VARIANTS[name], num_layers=layers, **options) if kind is Transformer \
+        else kind(size, VARIANTS[name], num_layers=layers, **options)
+    return randomised(made, seed).eval()
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_cached_equals_uncached_token_by_token(name):
+    if name == "convolution for self-attention":  # it reads the padding of a source, which is fine for a decoder
+        source, lengths = SOURCE, torch.full((3,), 5)
+    else:
+        source, lengths = SOURCE, LENGTHS
+    model = build(name)
+    memory = model.encode(source, lengths)
+    state = model.start(memory)
+    for t in range(TARGET.shape[1]):
+        logits, state, weights = model.step(TARGET[:, t], state, memory)
+        whole = model(source, lengths, TARGET[:, : t + 1])
+        torch.testing.assert_close(logits, whole.logits[:, t], **EXACT)
+        torch.testing.assert_close(whole.logits, model(source, lengths, TARGET).logits[:, : t + 1], **EXACT)
+        if name != "convolution for self-attention":
+            cross = model(source, lengths, TARGET[:, : t + 1], need_weights=True).weights.cross
+            torch.testing.assert_close(weights, cross[-1].mean(1)[:, t], **EXACT)
+
+
+def uncached_greedy(model, source, lengths, max_length):
+    """The whole prefix again for every token, one sentence at a time."""
+    rows = []
+    for b in range(len(source)):
+        tokens = [BOS]
+        while len(tokens) <= max_length and tokens[-1] != EOS:
+            logits = model(source[b : b + 1, :lengths[b]], lengths[b : b + 1], torch.tensor([tokens])).logits[0, -1].clone()
+            logits[[PAD, BOS]] = -torch.inf
+            tokens.append(int(logits.argmax()))
+        rows.append([t for t in tokens[1:] if t != EOS])
+    return rows
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from(["post-norm", "pre-norm", "relative positions"]))
+def test_greedy_with_a_cache_is_greedy_without(seed, name):
+    model = build(name, seed=seed, layers=2)
+    with torch.no_grad():
+        assert greedy(model, SOURCE, LENGTHS, 7).tokens == uncached_greedy(model, SOURCE, LENGTHS, 7)
+
+
+def log_prob(model, source, tokens):
+    """log p(tokens | source), read at once."""
+    batch_in = torch.tensor([[BOS, *tokens[:-1]]])
+    logits = model(source[None], torch.tensor([len(source)]), batch_in).logits[0]
+    return logits.log_softmax(-1)[range(len(tokens)), list(tokens)].sum().item()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_a_beam_that_holds_everything_is_exhaustive_search(alpha):
+    """Two words and EOS, up to 4 tokens: every target is scored by `forward`, and the beam finds the same order."""
+    model, limit = build(size=5, layers=2, seed=4), 4
+    with torch.no_grad():
+        model.output.weight.mul_(0.3)
+    source, lengths = torch.tensor([[3, 4, 3], [4, 4, 0]]), torch.tensor([3, 2])
+    targets = [(*body, EOS) for n in range(limit) for body in itertools.product((3, 4), repeat=n)]
+    targets += list(itertools.product((3, 4), repeat=limit))
+    with torch.no_grad():
+        found = beam_search(model, source, lengths, beam_size=len(targets), max_length=limit, length_penalty=alpha)
+        for b in range(2):
+            scores = {t: log_prob(model, source[b, :lengths[b]], t) / len(t) ** alpha for t in targets}
+            produced = [(*h.tokens, EOS) if h.finished else tuple(h.tokens) for h in found[b]]
+            assert produced == sorted(targets, key=scores.get, reverse=True)
+            assert [h.score for h in found[b]] == pytest.approx(sorted(scores.values(), reverse=True), abs=1e-9)
+
+
+def test_a_beam_takes_its_cache_along():
+    """Every hypothesis of a small beam has the probability that `forward` gives it: no row reads another one's past."""
+    model = build(seed=5)
+    with torch.no_grad():
+        for b, beams in enumerate(beam_search(model, SOURCE, LENGTHS, beam_size=4, max_length=6)):
+            assert len({tuple(h.tokens) for h in beams}) == 4
+            for h in beams:
+                tokens = [*h.tokens, EOS] if h.finished else h.tokens
+                assert h.log_prob == pytest.approx(log_prob(model, SOURCE[b, :LENGTHS[b]], tokens), abs=1e-9)
+
+
+def test_keys_of_the_source_are_projected_once_and_a_cache_is_two_tensors_a_block():
+    model, calls = build(), []
+    for layer in model.decoder.layers:
+        layer.cross_attention.key_projection.register_forward_hook(lambda *_: calls.append(1))
+    memory = model.encode(SOURCE, LENGTHS)
+    state = model.start(memory)
+    for t in range(4):
+        state = model.step(TARGET[:, t], state, memory).state
+    assert len(calls) == 3
+    tensors = list(tensors_of(state))
+    assert len(tensors) == 2 * 3 and all(t.shape == (3, H, 4, D // H) for t in tensors)  # keys and values, batch first
+
+
+# Decoder-only
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS])
+def test_a_text_goes_on_after_prompts_of_different_lengths(name):
+    model = build(name, TransformerLM)
+    texts = [torch.cat([SOURCE[b, :LENGTHS[b]], TARGET[b]]) for b in range(3)]
+    if name in ("relative positions", "scores by position", "convolution for self-attention"):  # they count padding: prompts of one length
+        source, lengths, texts = SOURCE, torch.full((3,), 5), [torch.cat([SOURCE[b], TARGET[b]]) for b in range(3)]
+    else:
+        source, lengths = SOURCE, LENGTHS
+    memory = model.encode(source, lengths)
+    state = model.start(memory)
+    for t in range(TARGET.shape[1]):
+        logits, state, weights = model.step(TARGET[:, t], state, memory)
+        for b in range(3):
+            torch.testing.assert_close(logits[b], model(texts[b][None]).logits[0, lengths[b] + t], **EXACT)
+        assert weights is None
+
+
+def test_a_text_from_nothing_and_with_greedy_and_beam():
+    model = build(kind=TransformerLM)
+    state = model.begin(3)
+    for t in range(TARGET.shape[1]):
+        logits, state, _ = model.step(TARGET[:, t], state)
+        torch.testing.assert_close(logits, model(TARGET).logits[:, t], **EXACT)
+    with torch.no_grad():
+        result = greedy(model, SOURCE, LENGTHS, 5)
+        for b, beams in enumerate(beam_search(model, SOURCE, LENGTHS, beam_size=1, max_length=5)):
+            assert beams[0].tokens == result.tokens[b]
+            tokens = torch.tensor([[*SOURCE[b, :LENGTHS[b]].tolist(), BOS, *result.tokens[b], EOS]])
+            log_probs = model(tokens[:, :-1]).logits[0].log_softmax(-1).gather(1, tokens[0, 1:, None])[LENGTHS[b] :, 0]
+            if not result.finished[b]:
+                log_probs = log_probs[:-1]
+            assert log_probs.sum().item() == pytest.approx(result.log_probs[b].item(), abs=1e-9)
+
+
+def test_a_language_model_is_the_encoder_under_a_causal_mask_and_its_weights_say_so():
+    model = build(kind=TransformerLM, layers=2)
+    logits, weights = model(SOURCE, LENGTHS, need_weights=True)
+    x = SOURCE
+    theirs = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, H, FF, 0.0, batch_first=True, dtype=torch.float64), 2,
+                                   enable_nested_tensor=False)
+    from .oracles_transformer import copy_weights, embedded, layer_pairs
+
+    for ours, other in zip(model.stack.layers, theirs.layers):
+        copy_weights(layer_pairs(ours, other))
+    expected = theirs(embedded(model.embedding, x), torch.ones(5, 5, dtype=torch.bool).triu(1)) @ model.embedding.weight.T
+    torch.testing.assert_close(logits, expected, **EXACT)  # tied: the embedding is the last matrix
+    assert len(weights) == 2 and all(w.shape == (3, H, 5, 5) and (w.triu(1) == 0).all() for w in weights)
+    assert isinstance(model.stack.layers[0], EncoderLayer)
+    logits = model(SOURCE).logits
+    changed = SOURCE.clone()
+    changed[:, 3] = 6 - changed[:, 3] % 3
+    assert torch.equal(model(changed).logits[:, :3], logits[:, :3]) and not torch.allclose(model(changed).logits[:, 3], logits[:, 3])
+
+
+# Encoder-only
+
+def test_the_encoder_model_sees_both_sides_and_no_padding():
+    model = build(kind=TransformerEncoderModel)
+    logits, weights = model(SOURCE, LENGTHS, need_weights=True)
+    assert len(weights) == 3 and (weights[0][1, :, :, 3:] == 0).all()
+    for b in range(3):
+        alone = model(SOURCE[b : b + 1, :LENGTHS[b]])
+        torch.testing.assert_close(logits[b, :LENGTHS[b]], alone.logits[0], **EXACT)
+    later = SOURCE.clone()
+    later[0, 4] = 3
+    assert not torch.allclose(model(later, LENGTHS).logits[0, 0], logits[0, 0])
+    assert model.encode(SOURCE, LENGTHS).shape == (3, 5, D)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 6), st.integers(0, 99))
+def test_without_positions_an_encoder_does_not_know_the_order(n, seed):
+    torch.manual_seed(seed)
+    tokens, order = torch.randint(3, 8, (2, n)), torch.randperm(n)
+    made = {name: randomised(TransformerEncoderModel(8, replace(BASE, positions=kind), num_layers=2), seed)
+            for name, kind in (("none", NoPositions), ("sinusoids", BASE.positions))}
+    torch.testing.assert_close(made["none"](tokens[:, order]).logits, made["none"](tokens).logits[:, order], **EXACT)
+    if n > 1 and not torch.equal(order, torch.arange(n)):
+        assert not torch.allclose(made["sinusoids"](tokens[:, order]).logits, made["sinusoids"](tokens).logits[:, order], atol=1e-6)
+
+
+# What a variant can replace
+
+class Factorised(nn.Module):
+    """Embeddings through a narrow space."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.narrow, self.wide = nn.Embedding(size, 3, padding_idx=0), nn.Linear(3, D, bias=False)
+
+    def forward(self, tokens):
+        return self.wide(self.narrow(tokens))
+
+
+class Mixture(nn.Module):
+    """A mixture of two softmaxes, as log-probabilities: what comes after it normalises once more, which changes nothing."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.share, self.parts = nn.Linear(D, 2), nn.Linear(D, 2 * size)
+
+    def forward(self, x):
+        each = self.parts(x).unflatten(-1, (2, -1)).log_softmax(-1)
+        return (self.share(x).log_softmax(-1)[..., None] + each).logsumexp(-2)
+
+
+def test_embeddings_outputs_and_shared_blocks_are_passed_in():
+    parts = replace(BASE, embedding=Factorised, output=Mixture, stack=lambda make, n: [make()] * n)
+    model = Transformer(8, 8, parts, num_layers=3, tie="none").double()
+    assert len(model.decoder.layers) == 3 and len({id(layer) for layer in model.decoder.layers}) == 1
+    logits = model(SOURCE, LENGTHS, TARGET).logits
+    torch.testing.assert_close(logits.logsumexp(-1), torch.zeros(3, 6).double(), **EXACT)
+    logits.exp().square().sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+    assert greedy(model, SOURCE, LENGTHS, 4).tokens
+    with pytest.raises(ValueError, match="tie='none'"):
+        Transformer(8, 8, parts, num_layers=3)
+
+
+class Silent(MultiHeadAttention):
+    """An attention that does not say where it looked."""
+
+    def forward(self, *arguments, **options):
+        return super().forward(*arguments, **options)._replace(weights=None)
+
+
+def test_a_part_without_weights_decodes_without_them():
+    model = randomised(Transformer(8, 8, replace(BASE, cross_attention=partial(Silent, D, H)), num_layers=2)).eval()
+    result = greedy(model, SOURCE, LENGTHS, 5)
+    assert result.weights is None and result.tokens == uncached_greedy(model, SOURCE, LENGTHS, 5)
+
+
+class Experts(nn.Module):
+    """A mixture of feed-forward networks, all of them asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.experts = nn.Linear(D, 3), nn.ModuleList([FeedForward(D, FF) for _ in range(3)])
+
+    def forward(self, x):
+        return sum(w[..., None] * expert(x) for w, expert in zip(self.gate(x).softmax(-1).unbind(-1), self.experts))
+
+
+class AllLayersEncoder(Encoder):
+    """What every block gives, for a decoder that mixes them."""
+
+    def forward(self, x, mask=None, **options):
+        outputs = [x]
+        for layer in self.layers:
+            outputs.append(layer(outputs[-1], mask).x)
+        return Stacked(torch.stack(outputs, 1), (), None, mask)
+
+
+class TransparentDecoder(Decoder):
+    """Each block reads a mixture of its own of the encoder's blocks."""
+
+    def __init__(self, layers, norm):
+        super().__init__(layers, norm)
+        self.mixture = nn.Parameter(torch.zeros(2, 3))
+
+    def project(self, memory):
+        shares = self.mixture.softmax(-1)[..., None, None]
+        return tuple(layer.project((memory * share).sum(1)) for layer, share in zip(self.layers, shares))
+
+
+class ShorterEncoder(Encoder):
+    """Every other position goes on after the first block, and the mask with it."""
+
+    def forward(self, x, mask=None, **options):
+        x, mask = self.layers[0](x, mask).x[:, ::2], mask[..., ::2]
+        return Stacked(self.layers[1](x, mask).x, (), None, mask)
+
+
+class Fixup(Wiring):
+    """No norm: a number added before the branch, a factor and a number behind it."""
+
+    def __init__(self, norm, dropout):
+        super().__init__(nn.Identity(), dropout)
+        self.before, self.factor, self.after = (nn.Parameter(torch.full((1,), v)) for v in (0.0, 1.0, 0.0))
+
+    def enter(self, x):
+        return x + self.before
+
+    def leave(self, x, found):
+        return x + self.factor * self.dropout(found) + self.after
+
+
+class Step(nn.Module):
+    """A block that is used at several depths and told at which."""
+
+    def __init__(self, block, depth):
+        super().__init__()
+        self.block, self.depth = block, depth
+
+    def project(self, memory):
+        return self.block.project(memory)
+
+    def forward(self, x, *arguments, **options):
+        return self.block(x + self.depth, *arguments, **options)
+
+
+def universal(make, number):
+    block = make()
+    return [Step(block, depth) for depth in range(number)]
+
+
+MODIFICATIONS = {
+    "mixture of experts": replace(BASE, feed_forward=Experts),
+    "transparent attention": replace(BASE, encoder=AllLayersEncoder, decoder=TransparentDecoder),
+    "a shorter memory": replace(BASE, encoder=ShorterEncoder, cross_attention=partial(Silent, D, H)),
+    "fixup": paper_parts(D, H, FF, dropout=0.0, wiring=Fixup),
+    "universal": replace(BASE, stack=universal),
+}
+
+
+@pytest.mark.parametrize("name", MODIFICATIONS)
+def test_modifications_are_passed_in_and_decode_with_the_cache(name):
+    model = randomised(Transformer(8, 8, MODIFICATIONS[name], num_layers=2)).eval()
+    memory = model.encode(SOURCE, LENGTHS)
+    state, whole = model.start(memory), model(SOURCE, LENGTHS, TARGET).logits
+    for t in range(TARGET.shape[1]):
+        logits, state, _ = model.step(TARGET[:, t], state, memory)
+        torch.testing.assert_close(logits, whole[:, t], **EXACT)
+    whole.square().sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+    assert len(greedy(model, SOURCE, LENGTHS, 4).tokens) == 3
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_it_is_the_same_model():
+    model = build("relative positions")
+    expected, tokens = model(SOURCE, LENGTHS, TARGET).logits, greedy(model, SOURCE, LENGTHS, 6).tokens
+    model.cuda()
+    torch.testing.assert_close(model(SOURCE.cuda(), LENGTHS.cuda(), TARGET.cuda()).logits.cpu(), expected, atol=1e-8, rtol=0)
+    assert greedy(model, SOURCE, LENGTHS, 6).tokens == tokens
+    torch.manual_seed(0)
+    model = Transformer(8, 8, paper_parts(64, 4, 128), num_layers=2).cuda()
+    with torch.autocast("cuda", torch.bfloat16):
+        logits = model(SOURCE.cuda(), LENGTHS.cuda(), TARGET.cuda()).logits
+    logits.float().square().sum().backward()
+    assert logits.dtype == torch.bfloat16 and all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+# Known wrong versions of the cache
+
+def _no_own_key(model):
+    for layer in model.decoder.layers:
+        extend = layer.attention.project
+        layer.attention.project = lambda x, f=extend: Stale(f(x))
+
+
+class Stale:
+    """A cache that takes the newest position in one step too late."""
+
+    def __init__(self, first):
+        self.seen, self.waiting = first, None
+
+    def __getattr__(self, name):
+        return getattr(self.seen, name)
+
+    def extend(self, more):
+        new = Stale(self.seen if self.waiting is None else self.seen.extend(self.waiting))
+        new.waiting = more.seen
+        return new
+
+
+def _positions_from_zero(model):
+    forward = model.target_positions.forward
+    model.target_positions.forward = lambda x, offset=0: forward(x, 0)
+
+
+def _positions_ahead_by_one(model):
+    forward = model.target_positions.forward
+    model.target_positions.forward = lambda x, offset=0: forward(x, offset + 1)
+
+
+def _cache_of_keys_only(model):
+    for layer in model.decoder.layers:
+        project = layer.attention.project
+        layer.attention.project = lambda x, f=project: KeysOnly(*f(x))
+
+
+class KeysOnly(ProjectedSource):
+    def extend(self, more):
+        return KeysOnly(torch.cat([self.key, more.key], -2), torch.cat([self.value[..., 1:, :], more.value, more.value], -2))
+
+
+def _in_front(model):
+    for layer in model.decoder.layers:
+        project = layer.attention.project
+        layer.attention.project = lambda x, f=project: InFront(*f(x))
+
+
+class InFront(ProjectedSource):
+    def extend(self, more):
+        return InFront(torch.cat([more.key, self.key], -2), torch.cat([self.value, more.value], -2))
+
+
+def _only_the_last(model):
+    for layer in model.decoder.layers:
+        forward = layer.forward
+        layer.forward = lambda *a, cache=None, f=forward, **kw: f(*a, cache=None, **kw)
+
+
+WRONG = [_no_own_key, _positions_from_zero, _positions_ahead_by_one, _cache_of_keys_only, _in_front, _only_the_last]
+
+
+@pytest.mark.parametrize("spoil", WRONG, ids=lambda f: f.__name__.strip("_"))
+def test_known_wrong_caches_are_told_apart(spoil):
+    model = build()
+    expected = model(SOURCE, LENGTHS, TARGET).logits
+    spoil(model)
+    memory = model.encode(SOURCE, LENGTHS)
+    state, off = model.start(memory), 0.0
+    for t in range(TARGET.shape[1]):
+        logits, state, _ = model.step(TARGET[:, t], state, memory)
+        off = max(off, (logits - expected[:, t]).abs().max().item())
+    assert off > 1e-4
+
+
+def test_it_learns_with_the_loss_of_the_book():
+    """Reversing short sequences, from the loss of a guess to nearly nothing in two hundred steps."""
+    from attnbook.tasks.text.batches import Batch
+
+    torch.manual_seed(0)
+    model = Transformer(8, 8, paper_parts(16, 2, 32, dropout=0.0), num_layers=1, tie="all")
+    optimizer, losses = torch.optim.Adam(model.parameters(), lr=5e-3), []
+    for _ in range(250):
+        body = torch.randint(3, 8, (32, 4))
+        batch = Batch(body, torch.full((32,), 4), torch.cat([torch.full((32, 1), BOS), body.flip(1)], 1),
+                      torch.cat([body.flip(1), torch.full((32, 1), EOS)], 1))
+        total, terms = token_loss(model, batch)
+        optimizer.zero_grad()
+        (total / terms).backward()
+        optimizer.step()
+        losses.append((total / terms).item())
+    assert losses[0] > 1.5 and sum(losses[-10:]) / 10 < 0.15
+    model.eval()
+    assert greedy(model, torch.tensor([[3, 4, 5, 7]]), torch.tensor([4]), 8).tokens == [[7, 5, 4, 3]]

@@ -1,0 +1,237 @@
+"""Random decision processes: their laws, value iteration against enumeration, and the planners' beliefs against counts by hand."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from attnbook.tasks.decisions.bandits import Bandits, RandomPolicy
+from attnbook.tasks.decisions.decision_processes import DecisionProcesses, KnowsTheWorld, value_iteration
+from attnbook.tasks.decisions.planners import PSRL, PlansInTheMean
+from attnbook.tasks.decisions.environments import estimate, play
+
+
+def test_worlds_follow_their_law():
+    world = DecisionProcesses(2)
+    world.reset(0, 400)
+    p, mean = world.transitions, world.means
+    assert p.shape == (400, 10, 5, 10) and torch.allclose(p.sum(-1), torch.ones(()), atol=1e-5) and p.min() >= 0
+    assert float(p.var()) == pytest.approx(9 / (100 * 11), rel=0.03), "the variance of a flat Dirichlet's entry"
+    assert float(mean.mean()) == pytest.approx(1, abs=0.02) and float(mean.std()) == pytest.approx(1, abs=0.02)
+
+
+def test_moves_and_rewards_follow_the_world():
+    world = DecisionProcesses(1, states=3, actions=2, horizon=3000)
+    world.reset(5, 1)
+    counts, sums = np.zeros((3, 2, 3)), np.zeros((3, 2))
+    squares, state = np.zeros((3, 2)), 0
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(2999):
+        action = torch.randint(2, (1,), generator=generator)
+        found = world.step(action)
+        _, reward, new, done = world.read(found.input)
+        assert reward == found.reward and not done and not found.done
+        counts[state, int(action), int(new)] += 1
+        sums[state, int(action)] += float(reward)
+        squares[state, int(action)] += float(reward) ** 2
+        state = int(new)
+    n = counts.sum(-1)
+    assert (np.abs(counts / n[..., None] - world.transitions[0].numpy()) < 5 * np.sqrt(0.25 / n)[..., None]).all()
+    assert (np.abs(sums / n - world.means[0].numpy()) < 4.5 / np.sqrt(n)).all()
+    assert (np.abs(squares / n - (sums / n) ** 2 - 1) < 0.35).all()
+
+
+def test_episodes_begin_in_state_0_and_the_world_stays():
+    world = DecisionProcesses(3, states=4, actions=2, horizon=5)
+    first = world.reset(2, 50)
+    kept = world.transitions.clone(), world.means.clone()
+    last, reward, state, done = world.read(first)
+    assert not last.any() and not reward.any() and not state.any() and not done.any()
+    for t in range(1, 16):
+        found = world.step(torch.full((50,), t % 2))
+        last, reward, state, done = world.read(found.input)
+        assert (last.argmax(-1) == t % 2).all() and torch.equal(reward, found.reward)
+        assert torch.equal(done, found.done) and bool(done.all()) == bool(done.any()) == (t % 5 == 0)
+        if t % 5 == 0:
+            assert not state.any()
+    assert torch.equal(kept[0], world.transitions) and torch.equal(kept[1], world.means)
+    with pytest.raises(ValueError, match="reset"):
+        world.step(torch.zeros(50, dtype=torch.int64))
+
+
+def test_reset_draws_new_worlds_and_forgets_where_it_was():
+    """A world that was not reset would go on in its state, with the old rewards."""
+    world, fresh = DecisionProcesses(1), DecisionProcesses(1)
+    world.reset(1, 20)
+    old = world.means.clone()
+    world.step(torch.ones(20, dtype=torch.int64))
+    again, expected = world.reset(9, 20), fresh.reset(9, 20)
+    assert torch.equal(again, expected) and not torch.equal(world.means, old)
+    actions = torch.arange(20) % 5
+    assert torch.equal(world.step(actions).input, fresh.step(actions).input)
+
+
+def test_copies_of_one_world_have_their_own_luck():
+    world = DecisionProcesses(1, alike=True)
+    world.reset(4, 50)
+    assert torch.equal(world.means, world.means[:1].expand(50, -1, -1)) and torch.equal(world.transitions[3], world.transitions[0])
+    found = world.step(torch.zeros(50, dtype=torch.int64))
+    assert len(found.reward.unique()) == 50 and len(world.state.unique()) > 3
+    other = DecisionProcesses(1)
+    other.reset(4, 50)
+    assert len(other.means[:, 0, 0].unique()) == 50
+
+
+def expected_return(p, mean, rules, horizon):
+    """Of a rule ``rules[t][s]``, by following the distribution of states."""
+    where, total = np.eye(len(mean))[0], 0.0
+    for t in range(horizon):
+        act = np.array(rules[t])
+        total += where @ mean[np.arange(len(mean)), act]
+        where = where @ p[np.arange(len(mean)), act]
+    return total
+
+
+def test_value_iteration_against_every_rule():
+    generator = torch.Generator().manual_seed(3)
+    for _ in range(4):
+        p = torch.rand(1, 2, 2, 2, generator=generator, dtype=torch.float64)
+        p, mean = p / p.sum(-1, keepdim=True), torch.randn(1, 2, 2, generator=generator, dtype=torch.float64)
+        plan = value_iteration(p, mean, 3)
+        every = itertools.product(itertools.product(range(2), repeat=2), repeat=3)
+        best = max(expected_return(p[0].numpy(), mean[0].numpy(), rules, 3) for rules in every)
+        followed = expected_return(p[0].numpy(), mean[0].numpy(), plan.actions[0].flip(0).numpy(), 3)
+        assert float(plan.values[0, -1, 0]) == pytest.approx(best, abs=1e-12) == pytest.approx(followed, abs=1e-12)
+
+
+def test_value_iteration_of_a_batch_equals_loops():
+    world = DecisionProcesses(1, states=4, actions=3)
+    world.reset(0, 6)
+    plan = value_iteration(world.transitions.double(), world.means.double(), 5)
+    for b in range(6):
+        worth, p, mean = np.zeros(4), world.transitions[b].double().numpy(), world.means[b].double().numpy()
+        for h in range(5):
+            q = np.array([[mean[s, a] + sum(p[s, a, z] * worth[z] for z in range(4)) for a in range(3)] for s in range(4)])
+            worth = q.max(1)
+            np.testing.assert_allclose(plan.values[b, h].numpy(), worth, atol=1e-10)
+            assert (plan.actions[b, h].numpy() == q.argmax(1)).all()
+
+
+def test_who_knows_the_world_earns_what_the_plan_says():
+    world = DecisionProcesses(4)
+    got = play(world, KnowsTheWorld(), seed=3, count=1500, keep_inputs=False).rewards.sum(1)
+    expected = 4 * value_iteration(world.transitions, world.means, 10).values[:, -1, 0]
+    difference = estimate(got - expected)
+    assert abs(difference.mean) < 1.5 * difference.half_width + 0.1
+    other = play(world, RandomPolicy(), seed=3, count=1500, keep_inputs=False).rewards.sum(1)
+    assert 0.4 < float(other.mean() / expected.mean()) < 0.52  # 1 a step, beside the largest of five N(1, 1) and the moves
+
+
+def test_beliefs_are_counted_by_hand():
+    world = DecisionProcesses(3, states=3, actions=2, horizon=4)
+    policy = PSRL()
+    played = play(world, policy, seed=6, count=5)
+    for b in range(5):
+        moves, sums, visits = np.ones((3, 2, 3)), np.zeros((3, 2)), np.zeros((3, 2))
+        _, _, states, _ = world.read(played.inputs[b])
+        for t in range(11):  # what was seen before the last step
+            s, a = int(states[t]), int(played.actions[b, t])
+            visits[s, a] += 1
+            sums[s, a] += float(played.rewards[b, t])
+            if (t + 1) % 4:
+                moves[s, a, int(states[t + 1])] += 1
+        got = policy.posterior()
+        np.testing.assert_allclose(got[0][b].numpy(), moves)
+        np.testing.assert_allclose(got[1][b].numpy(), (1 + sums) / (1 + visits), atol=1e-5)
+        np.testing.assert_allclose(got[2][b].numpy(), 1 / np.sqrt(1 + visits), atol=1e-6)
+
+
+def test_psrl_draws_from_its_posterior():
+    world, policy = DecisionProcesses(1, states=2, actions=2), PSRL()
+    world.reset(0, 20_000)
+    policy.start(world, 20_000, torch.Generator().manual_seed(0))
+    policy.moves[:, 0, 0, 1] = 3
+    policy.visits[:, 0, 0], policy.rewards[:, 0, 0] = 3, 9
+    p, mean = policy.believe()
+    assert float(p[:, 0, 0, 1].mean()) == pytest.approx(4 / 5, abs=0.01)
+    assert float(p[:, 0, 0, 1].var()) == pytest.approx(4 * 1 / (25 * 6), rel=0.05)
+    assert float(mean[:, 0, 0].mean()) == pytest.approx(10 / 4, abs=0.02) and float(mean[:, 0, 0].std()) == pytest.approx(0.5, rel=0.03)
+    assert float(mean[:, 1, 1].std()) == pytest.approx(1, rel=0.03)
+
+
+def test_plans_are_made_when_episodes_begin_and_earn_more_than_chance():
+    world = DecisionProcesses(10)
+    earned = {name: play(world, policy, seed=8, count=300, keep_inputs=False).rewards
+              for name, policy in (("random", RandomPolicy()), ("psrl", PSRL()), ("mean", PlansInTheMean()), ("best", KnowsTheWorld()))}
+    total = {name: float(r.sum(1).mean()) for name, r in earned.items()}
+    assert total["random"] * 1.2 < min(total["psrl"], total["mean"]) and max(total["psrl"], total["mean"]) < 0.85 * total["best"]
+    by_episode = earned["psrl"].view(300, 10, 10).sum(2).mean(0)
+    assert by_episode[-1] > by_episode[0] + 3, "it learns from episode to episode"
+
+
+@pytest.mark.parametrize("policy", [PSRL, PlansInTheMean])
+def test_planners_start_anew_in_new_worlds(policy):
+    world, used = DecisionProcesses(2), policy()
+    play(world, used, seed=1, count=10)
+    assert torch.equal(play(world, used, seed=2, count=10).actions, play(world, policy(), seed=2, count=10).actions)
+
+
+def test_errors():
+    for kwargs, word in ((dict(episodes=0), "episodes"), (dict(actions=1), "actions"), (dict(states=0), "states"), (dict(horizon=True), "horizon")):
+        with pytest.raises(ValueError, match=word):
+            DecisionProcesses(**kwargs)
+    with pytest.raises(ValueError, match="transitions"):
+        value_iteration(torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 3), 4)
+    with pytest.raises(ValueError, match="horizon must be a whole number of at least 1, got 0"):
+        value_iteration(torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 2), 0)
+    with pytest.raises(ValueError, match="epsilon"):
+        PlansInTheMean(-0.1)
+    world = DecisionProcesses()
+    world.reset(0, 2)
+    with pytest.raises(ValueError, match="actions"):
+        world.step(torch.tensor([0, 5]))
+
+
+@pytest.mark.parametrize("worlds", [lambda: Bandits(3, 5), lambda: DecisionProcesses(2, horizon=3)], ids=["bandits", "processes"])
+def test_gymnasium_takes_them(worlds):
+    gymnasium = pytest.importorskip("gymnasium")
+    import warnings
+
+    from gymnasium.utils.env_checker import check_env
+
+    from attnbook.tasks.decisions.gymnasium_environments import make_env, make_vector_env
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*(infinity|render|spec).*")
+        check_env(make_env(worlds()), skip_render_check=True)
+    env, plain = make_env(worlds()), worlds()
+    seen, _ = env.reset(seed=3)
+    rewards, ended = [], False
+    while not ended:
+        assert env.observation_space.contains(seen)
+        seen, reward, ended, cut, info = env.step(1)
+        assert not cut and isinstance(reward, float) and isinstance(info["done"], bool)
+        rewards.append(reward)
+    assert len(rewards) == plain.length
+    vector = make_vector_env(worlds(), 4)
+    assert isinstance(vector, gymnasium.vector.VectorEnv)
+    first, _ = vector.reset(seed=5)
+    again, _ = make_vector_env(worlds(), 4).reset(seed=5)
+    assert vector.observation_space.contains(first) and (first == again).all()
+    for t in range(plain.length):
+        seen, reward, ended, cut, info = vector.step(vector.action_space.sample())
+        assert vector.observation_space.contains(seen) and reward.shape == (4,) and not cut.any()
+        assert (ended == (t == plain.length - 1)).all()
+
+
+def test_without_gymnasium_the_extra_is_named(monkeypatch):
+    import sys
+
+    from attnbook.tasks.decisions.gymnasium_environments import make_env, make_vector_env
+
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    for make in (lambda: make_env(Bandits()), lambda: make_vector_env(Bandits(), 2)):
+        with pytest.raises(ImportError, match=r"attnbook\[environments\]"):
+            make()

@@ -1,0 +1,86 @@
+"""Batches of points: how answers are coded, that padding says nothing, that a batch depends on seed and step alone."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnbook.tasks.geometry import points, tours
+from attnbook.tasks.geometry.hulls import convex_hulls
+from attnbook.tasks.geometry.triangulations import delaunay
+
+
+def draw(kind="hulls", n=8, count=20, seed=0):
+    return points.draw(kind, n, count, torch.Generator().manual_seed(seed))
+
+
+def solved(kind, row):
+    """The answer to one row without padding."""
+    if kind == "sorting":
+        values = row[:, 0].tolist()
+        return sorted(range(len(values)), key=values.__getitem__)
+    solve = {"hulls": convex_hulls, "delaunay": delaunay, "tours": tours.shortest_tours}[kind]
+    return solve(row[None])[0].tolist()
+
+
+@given(st.sampled_from(points.KINDS), st.integers(3, 5), st.integers(0, 4), st.integers(0, 100))
+def test_positions_then_end_then_padding(kind, low, more, seed):
+    made = draw(kind, (low, low + more), 12, seed)
+    n = low + more
+    assert made.inputs.shape == (12, n, 1 if kind == "sorting" else 2) and made.end == n
+    assert made.inputs.dtype == torch.float32 and made.targets.dtype == torch.long
+    ends = kind in ("hulls", "delaunay")
+    longest = 0
+    for row, length, target, answer in zip(made.inputs, made.lengths.tolist(), made.targets.tolist(), points.answers(made)):
+        assert low <= length <= n and bool((row[length:] == 0).all()) and bool(((row >= 0) & (row < 1)).all())
+        assert answer == solved(kind, row[:length]) and max(answer) < length
+        said = answer + [n] * ends
+        assert target == said + [-1] * (len(target) - len(said))
+        longest = max(longest, len(said))
+    assert made.targets.shape[1] == (longest if ends else n)
+
+
+def test_sizes_and_places_are_uniform():
+    made = draw("sorting", (2, 6), 4000)
+    assert set(made.lengths.tolist()) == {2, 3, 4, 5, 6} and torch.bincount(made.lengths)[2:].min() > 700
+    square = draw("hulls", 10, 2000).inputs
+    assert abs(float(square.mean()) - 0.5) < 0.01 and abs(float(square.var()) - 1 / 12) < 0.002
+
+
+def test_equal_numbers_keep_their_order(monkeypatch):
+    monkeypatch.setattr(torch, "rand", lambda *shape, generator: torch.zeros(shape))
+    assert points.draw_sorting(200, 1, torch.Generator()).targets.tolist() == [list(range(200))]
+
+
+@pytest.mark.parametrize("kind", points.KINDS)
+def test_batches_depend_on_seed_and_step_alone(kind):
+    batches, again = (points.PointBatches(kind, (3, 6), 5, seed=3) for _ in range(2))
+    third = batches.batch(2)
+    assert all(torch.equal(a, b) for a, b in zip(third, again.batch(2)))
+    assert not torch.equal(third.inputs, batches.batch(3).inputs)
+    assert not torch.equal(third.inputs, points.PointBatches(kind, (3, 6), 5, seed=4).batch(2).inputs)
+    assert third.inputs.shape[0] == 5
+
+
+@pytest.mark.parametrize("kind", points.KINDS)
+def test_no_rows_at_all(kind):
+    made = draw(kind, 5, 0)
+    assert len(made.inputs) == len(made.targets) == 0 and points.answers(made) == []
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: draw("circles"), "kind must be one of sorting, hulls, delaunay, tours, got 'circles'"),
+    (lambda: draw("hulls", 2), r"n must be a whole number >= 3, or \(least, most\) of such, got 2"),
+    (lambda: draw("sorting", (4, 3)), r"n must be .* got \(4, 3\)"),
+    (lambda: draw("sorting", 2.5), "n must be .* got 2.5"),
+    (lambda: draw("sorting", True), "n must be .* got True"),
+    (lambda: draw("tours", 17), "at most 16 cities"),
+    (lambda: draw(count=-1), "count must be a whole number >= 0, got -1"),
+    (lambda: points.PointBatches("hulls", 5, 0), "batch_size must be a whole number >= 1, got 0"),
+    (lambda: points.PointBatches("hulls", 5).batch(-1), "step must be a whole number >= 0, got -1"),
+    (lambda: points.PointBatches("tours", (3, 20)), r"n must be at most 16 cities for exact tours, got \(3, 20\)"),
+    (lambda: points.PointBatches("hulls", 2), "n must be a whole number >= 3"),
+])
+def test_wrong_arguments_are_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

@@ -1,0 +1,95 @@
+"""Triangulations by their definition (no point inside a triangle's circle), their order, and the shares of a report."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnbook.tasks.geometry import triangulations
+
+
+def by_definition(points):
+    """Every triangle whose circumscribed circle holds no other point."""
+    found = set()
+    for triangle in itertools.combinations(range(len(points)), 3):
+        (ax, ay), (bx, by), (cx, cy) = (points[i] for i in triangle)
+        d = 2 * (ax * (by - cy) + bx * (cy - ay) + cx * (ay - by))
+        ux = ((ax * ax + ay * ay) * (by - cy) + (bx * bx + by * by) * (cy - ay) + (cx * cx + cy * cy) * (ay - by)) / d
+        uy = ((ax * ax + ay * ay) * (cx - bx) + (bx * bx + by * by) * (ax - cx) + (cx * cx + cy * cy) * (bx - ax)) / d
+        radius = math.dist((ux, uy), (ax, ay))
+        if all(math.dist((ux, uy), points[i]) > radius for i in range(len(points)) if i not in triangle):
+            found.add(triangle)
+    return found
+
+
+def incentre(a, b, c):
+    """Where the bisectors meet: as far from each side, found from distances to the three lines."""
+    sides = [math.dist(b, c), math.dist(c, a), math.dist(a, b)]
+    return tuple(sum(s * p[k] for s, p in zip(sides, (a, b, c))) / sum(sides) for k in (0, 1))
+
+
+@given(st.integers(0, 2000), st.integers(3, 9))
+def test_triangles_by_definition_in_the_order_of_their_incentres(seed, n):
+    points = torch.rand(1, n, 2, generator=torch.Generator().manual_seed(seed))
+    said = triangulations.triangles_of(triangulations.delaunay(points)[0].tolist())
+    plain = points[0].double().tolist()
+    assert len(said) == len(set(said)) and set(said) == by_definition(plain)
+    assert triangulations.delaunay(points)[0].tolist() == [i for t in said for i in t]  # each ascends already
+    centres = [incentre(*(plain[i] for i in t)) for t in said]
+    assert centres == sorted(centres)
+
+
+def test_the_incentre_is_as_far_from_every_side():
+    corners = np.random.default_rng(0).random((20, 3, 2))
+    for triangle, centre in zip(corners, triangulations.incentres(corners)):
+        far = []
+        for k in range(3):
+            a, b = triangle[k], triangle[k - 1]
+            far.append(abs((b[0] - a[0]) * (a[1] - centre[1]) - (b[1] - a[1]) * (a[0] - centre[0])) / np.linalg.norm(b - a))
+        assert max(far) - min(far) < 1e-12
+    np.testing.assert_allclose(triangulations.incentres(np.array([[0, 0], [3, 0], [0, 4.0]])), [1, 1])
+
+
+def test_rows_of_their_own_length():
+    points, lengths = torch.rand(6, 8, 2), torch.tensor([3, 8, 5, 4, 8, 3])
+    made = triangulations.delaunay(points, lengths)
+    for row, n, found in zip(points, lengths.tolist(), made.tolist()):
+        alone = triangulations.delaunay(row[None, :n])[0].tolist()
+        assert found == alone + [-1] * (made.shape[1] - len(alone))
+    assert triangulations.delaunay(points[:0]).shape == (0, 0)
+
+
+@pytest.mark.parametrize(("points", "words"), [
+    ([[0, 0], [0.5, 0.5], [1, 1], [0.2, 0.2]], "row 0: points on one line have no triangulation"),
+    ([[0, 0], [1, 0], [0, 1], [0, 0]], r"row 0: points \[3\] coincide with others"),
+    ([[0, 0], [1, 0], [0, 1], [1, 1]], "row 0: four points lie on one circle: the triangulation is not unique"),
+    ([[0, 0], [2, 0], [0, 2], [2, 2], [5, 1]], "four points lie on one circle"),
+    ([[0, 0], [1, 0], [0, torch.nan]], "points must be finite"),
+    ([[0, 0], [1, 0]], r"points must be a tensor \(batch, n, 2\) with n >= 3, got \(1, 2, 2\)"),
+])
+def test_what_has_no_one_triangulation_is_refused(points, words):
+    with pytest.raises(ValueError, match=words):
+        triangulations.delaunay(torch.tensor([points], dtype=torch.float32))
+
+
+def test_a_short_row_is_refused():
+    with pytest.raises(ValueError, match="row 1: a triangulation needs at least 3 points, got 2"):
+        triangulations.delaunay(torch.rand(2, 4, 2), torch.tensor([4, 2]))
+
+
+def test_three_points_on_an_outer_edge_are_no_fault():
+    points = torch.tensor([[[0.0, 0.0], [0.5, 0.0], [1.0, 0.0], [0.5, 1.0]]])
+    assert triangulations.delaunay(points)[0].tolist() == [0, 1, 3, 1, 2, 3]
+
+
+def test_a_report_takes_the_set_of_triangles():
+    right = [0, 1, 2, 1, 2, 3]
+    said = [right, [1, 3, 2, 2, 1, 0], [0, 1, 2], [0, 1, 2, 0, 1, 3, 7], [], [0, 1, 2, 1, 2, 3, 0, 1, 3]]
+    found = triangulations.report(said, [right] * 6)
+    assert found == (pytest.approx(2 / 6), pytest.approx((1 + 1 + 0.5 + 0.5 + 0 + 1) / 6))
+    with pytest.raises(ValueError, match="must be as many, at least one, got 1 and 2"):
+        triangulations.report([right], [right, right])

@@ -1,0 +1,166 @@
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from attnbook.tasks import BOS, EOS, PAD, UNK, SequenceBatches
+from attnbook.tasks.text.subwords import Subwords, join_words, to_pairs
+
+TEXT = [
+    "the lower tower is lower than the tallest tower .",
+    "l'homme et l'eau : l'homme lowers the tower, isn't it?",
+    "the widest house is wider than the wide tower (or so)!",
+] * 3
+
+
+@pytest.fixture(scope="module")
+def subwords():
+    return Subwords.train(TEXT, 64)
+
+
+def test_special_ids_and_size(subwords):
+    assert subwords.vocab.tokens[:4] == ("<pad>", "<bos>", "<eos>", "<unk>")
+    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
+    assert len(subwords) == len(subwords.vocab) == 64
+    assert subwords.vocab.unknown == "unk"
+    ids = subwords.encode("the tower")
+    assert ids == subwords.vocab.encode(subwords.split("the tower"))
+    assert subwords.decode([BOS, *ids, EOS, 9, PAD]) == "the tower"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(st.text("thelowras.,'!é(", min_size=1, max_size=8), min_size=1, max_size=8))
+def test_joined_pieces_are_the_sentence(subwords, words):
+    text = " ".join(words)
+    if "é" not in text:  # which the training text lacks
+        assert subwords.join(subwords.split(text)) == text
+        assert subwords.decode(subwords.encode(text)) == text
+    else:
+        assert UNK in subwords.encode(text)
+
+
+def merges_by_hand(corpus, merges):
+    """Byte-pair encoding from its definition: again and again the most frequent pair of neighbours becomes one."""
+    words = {}
+    for word in corpus.split(" "):
+        words[tuple("▁" + word)] = words.get(tuple("▁" + word), 0) + 1
+    made = []
+    for _ in range(merges):
+        pairs = {}
+        for word, count in words.items():
+            for pair in zip(word, word[1:]):
+                pairs[pair] = pairs.get(pair, 0) + count
+        best = max(pairs.values())
+        candidates = [pair for pair, count in pairs.items() if count == best]
+        if len(candidates) > 1:
+            break  # a tie may go either way
+        (a, b), new = candidates[0], {}
+        made.append(a + b)
+        for word, count in words.items():
+            merged, i = [], 0
+            while i < len(word):
+                if word[i : i + 2] == (a, b):
+                    merged.append(a + b)
+                    i += 2
+                else:
+                    merged.append(word[i])
+                    i += 1
+            new[tuple(merged)] = new.get(tuple(merged), 0) + count
+        words = new
+    return made
+
+
+def test_pieces_are_those_of_the_definition():
+    corpus = " ".join(["xab"] * 4 + ["yxab"] + ["yab"] * 2)
+    expected = merges_by_hand(corpus, 5)
+    assert expected == ["ab", "xab", "▁xab", "▁y", "▁yab"]
+    found = Subwords.train([corpus], 4 + 5 + 5).vocab.tokens
+    assert set(found[4:9]) == set("abxy▁")
+    assert found[9:] == tuple(expected)
+
+
+def test_saved_and_loaded_is_the_same(subwords, tmp_path):
+    path = subwords.save(tmp_path / "deep" / "subwords.json")
+    loaded = Subwords.load(path)
+    assert loaded.vocab == subwords.vocab
+    assert [loaded.split(text) for text in TEXT] == [subwords.split(text) for text in TEXT]
+    assert os.listdir(path.parent) == ["subwords.json"]
+    path.write_text("{}")
+    with pytest.raises(ValueError, match="subwords.json"):
+        Subwords.load(path)
+
+
+def test_training_twice_gives_the_same_pieces(subwords, tmp_path):
+    script = (
+        "import sys; from attnbook.tasks.text.subwords import Subwords; "
+        f"Subwords.train({TEXT!r}, 64).save(sys.argv[1])"
+    )
+    environment = {**os.environ, "RAYON_NUM_THREADS": "1", "PYTHONHASHSEED": "7"}
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "there.json")], env=environment, check=True)
+    assert (tmp_path / "there.json").read_bytes() == subwords.save(tmp_path / "here.json").read_bytes()
+
+
+def test_each_piece_knows_its_word(subwords):
+    words = ("l'", "homme", "isn't", "wider", ",", "(", "the", "tower", ")", "!")
+    pieces, owners = subwords.split_words(words)
+    assert subwords.join(pieces) == "l'homme isn't wider, (the tower)!"
+    assert pieces == subwords.split("l'homme isn't wider, (the tower)!")
+    assert len(pieces) == len(owners) and list(owners) == sorted(owners)
+    for index, word in enumerate(words):
+        mine = "".join(p for p, owner in zip(pieces, owners) if owner == index)
+        assert mine.replace("▁", "") == word
+
+
+WORDS = st.sampled_from(["the", "tower", "l'", "d'", ",", ".", "(", ")", "isn't", "n't", "'s", "lower", "!", "est-il", "'n"])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(WORDS, min_size=1, max_size=10))
+def test_the_pieces_of_a_word_make_the_word(subwords, words):
+    text, spans = join_words(words)
+    assert [text[a:b] for a, b in spans] == words
+    assert "".join(text.split()) == "".join(words)
+    pieces, owners = subwords.split_words(words)
+    assert set(owners) == set(range(len(words)))
+    for index, word in enumerate(words):
+        mine = [p for p, owner in zip(pieces, owners) if owner == index]
+        if UNK not in subwords.vocab.encode(pieces):
+            assert "".join(mine).replace("▁", "") == word
+
+
+def test_running_text():
+    assert join_words(["L'", "eau", ",", "c'", "est", "\"", "bon", "\"", "!"])[0] == "L'eau, c'est \" bon \"!"
+    assert join_words(["I", "do", "n't", "(", "really", ")", "."])[0] == "I don't (really)."
+    assert join_words([]) == ("", [])
+
+
+def test_pairs_of_pieces_go_into_batches(subwords):
+    sentences = [("the tower", "l'homme"), ("", "x"), ("the widest tower is wider", "l'eau")]
+    pairs = to_pairs(sentences, subwords, subwords)
+    assert len(pairs) == 2 and subwords.join(pairs[0].source) == "the tower"
+    longest = max(len(pairs[1].source), len(pairs[1].target))
+    assert len(to_pairs(sentences, subwords, subwords, max_pieces=longest - 1)) == 1
+    batch = SequenceBatches(pairs, subwords.vocab, subwords.vocab, 2).batch(0)
+    assert {subwords.decode(row) for row in batch.target_out} == {"l'homme", "l'eau"}
+    assert batch.source.dtype == torch.int64
+
+
+def test_the_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(ModuleNotFoundError, match=r"attnbook\[translate\]"):
+        Subwords.train(TEXT, 64)
+
+
+def test_wrong_arguments_are_named(subwords):
+    with pytest.raises(ValueError, match="size must"):
+        Subwords.train(TEXT, 4)
+    with pytest.raises(ValueError, match="size must be at least"):
+        Subwords.train(TEXT, 9)
+    with pytest.raises(ValueError, match="sentences must"):
+        Subwords.train([""], 64)
+    with pytest.raises(ValueError, match="words must"):
+        subwords.split_words("the tower")

@@ -1,0 +1,60 @@
+"""Winogender's sentences: positions read from a small copy of the two files, and the rules that all sentences keep."""
+
+import pytest
+
+from attnbook.tasks import datasets
+from attnbook.tasks.text import winogender
+
+TEMPLATES = """occupation(0)\tother-participant(1)\tanswer\tsentence
+technician\tcustomer\t1\tThe $OCCUPATION told the $PARTICIPANT that $NOM_PRONOUN could pay with cash.
+technician\tcustomer\t0\tThe $OCCUPATION told the $PARTICIPANT that $NOM_PRONOUN had completed the repair.
+accountant\ttaxpayer\t1\tThe $PARTICIPANT met with the $OCCUPATION to get help filing $POSS_PRONOUN taxes.
+accountant\ttaxpayer\t0\tThe $PARTICIPANT met with the $OCCUPATION to find out if $NOM_PRONOUN could help.
+"""
+FORMS = {"$NOM_PRONOUN": ("she", "he", "they"), "$POSS_PRONOUN": ("her", "his", "their")}
+
+
+@pytest.fixture()
+def small(tmp_path, monkeypatch):
+    rows = [line.split("\t") for line in TEMPLATES.splitlines()[1:]]
+    lines = ["sentid\tsentence"]
+    for occupation, participant, answer, text in rows:
+        for k, gender in enumerate(("female", "male", "neutral")):
+            said = text.replace("$OCCUPATION", occupation).replace("$PARTICIPANT", participant)
+            for mark, forms in FORMS.items():
+                said = said.replace(mark, forms[k])
+            lines.append(f"{occupation}.{participant}.{answer}.{gender}.txt\t{said}")
+    (tmp_path / "templates.tsv").write_text(TEMPLATES, encoding="utf-8")
+    (tmp_path / "all_sentences.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    monkeypatch.setattr(datasets, "fetch", lambda name, file: tmp_path / file)
+    return tmp_path
+
+
+def test_positions_of_the_pronoun_and_of_both_people(small):
+    pays, repairs, files, helps = winogender.schemas("male")
+    assert pays.words == tuple("the technician told the customer that he could pay with cash .".split())
+    assert [pays.words[k] for k in (pays.pronoun, pays.referent, pays.other)] == ["he", "customer", "technician"]
+    assert [repairs.words[k] for k in (repairs.pronoun, repairs.referent, repairs.other)] == ["he", "technician", "customer"]
+    assert [files.words[k] for k in (files.pronoun, files.referent, files.other)] == ["his", "taxpayer", "accountant"]
+    assert [one.occupation_meant for one in (pays, repairs, files, helps)] == [False, True, False, True]
+    assert [one.possessive for one in (pays, repairs, files, helps)] == [False, False, True, False]
+    assert winogender.schemas()[0].words[6] == "they" and winogender.schemas("female")[2].words[10] == "her"
+
+
+def test_files_that_do_not_fit_and_other_genders_are_named(small):
+    with pytest.raises(ValueError, match="gender must be one of"):
+        winogender.schemas("male ")
+    path = small / "all_sentences.tsv"
+    path.write_text(path.read_text(encoding="utf-8").replace("that he could", "that Ann, he could"), encoding="utf-8")
+    with pytest.raises(ValueError, match="do not fit together"):
+        winogender.schemas("male")
+
+
+@pytest.mark.skipif(not datasets.available("winogender", "all_sentences.tsv"), reason="Winogender is not at hand")
+@pytest.mark.parametrize("gender", winogender.GENDERS)
+def test_the_whole_set(gender):
+    found = winogender.schemas(gender)
+    assert len(found) == 120 and len({one.occupation for one in found}) == 60
+    for a, b in zip(found[::2], found[1::2]):
+        assert a.occupation == b.occupation and a.occupation_meant != b.occupation_meant
+        assert {a.words[a.referent], a.words[a.other]} == {b.words[b.referent], b.words[b.other]} and a.words[a.referent] == b.words[b.other]

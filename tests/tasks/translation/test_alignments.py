@@ -1,0 +1,134 @@
+"""Alignment measures, against counting by hand and by brute force."""
+
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnbook.tasks.translation.alignments import (
+    alignment_accuracy,
+    alignment_error_rate,
+    links_from_weights,
+    word_weights,
+)
+
+LINKS = st.frozensets(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8)
+
+
+def brute_aer(predicted, sure, possible):
+    """Goes over every cell of every sentence and asks."""
+    a_and_s = a_and_p = a_size = s_size = 0
+    for a, s, p in zip(predicted, sure, possible):
+        for cell in itertools.product(range(4), range(4)):
+            in_a, in_s = cell in a, cell in s
+            a_and_s += in_a and in_s
+            a_and_p += in_a and (cell in p or in_s)
+            a_size += in_a
+            s_size += in_s
+    return 1 - (a_and_s + a_and_p) / (a_size + s_size)
+
+
+@given(st.lists(st.tuples(LINKS, LINKS, LINKS), min_size=1, max_size=4))
+def test_error_rate_against_brute_force(corpus):
+    predicted, sure, possible = zip(*corpus)
+    if not any(predicted) and not any(sure):
+        with pytest.raises(ValueError, match="no link"):
+            alignment_error_rate(predicted, sure, possible)
+    else:
+        rate = alignment_error_rate(predicted, sure, possible)
+        assert math.isclose(rate, brute_aer(predicted, sure, possible), abs_tol=1e-12)
+        assert 0 <= rate <= 1
+
+
+def test_error_rate_by_hand():
+    sure, possible = [{(0, 0), (1, 1)}], [{(0, 0), (1, 1), (2, 1)}]
+    assert alignment_error_rate([{(0, 0), (1, 1)}], sure, possible) == 0
+    assert alignment_error_rate([{(0, 0), (1, 1), (2, 1)}], sure, possible) == 0  # possible links cost nothing
+    assert alignment_error_rate([{(3, 3)}], sure, possible) == 1
+    assert alignment_error_rate([set()], sure, possible) == 1
+    assert math.isclose(alignment_error_rate([{(0, 0), (3, 0)}], sure, possible), 1 - 2 / 4)
+    # Summed over the corpus, not averaged over sentences: 1 − (1 + 1 + 0 + 0) / (1 + 1 + 3 + 3).
+    rate = alignment_error_rate([{(0, 0)}, {(0, 1), (0, 2), (0, 3)}], [{(0, 0)}, {(1, 0), (2, 0), (3, 0)}], [set(), set()])
+    assert math.isclose(rate, 0.75)
+
+
+def test_error_rate_wants_one_entry_a_sentence():
+    with pytest.raises(ValueError, match="1, 2 and 1"):
+        alignment_error_rate([set()], [set(), set()], [set()])
+
+
+def test_links_are_the_largest_weight_of_each_row():
+    weights = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
+    assert links_from_weights(weights) == {(1, 0), (0, 1)}
+    assert links_from_weights(np.array([[0.2, 0.8]])) == {(1, 0)}
+
+
+def test_accuracy_by_hand():
+    weights = [torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), torch.tensor([[0.1, 0.2, 0.7]])]
+    gold = [(frozenset({0}), frozenset({1}), frozenset()), (frozenset({0, 2}),)]
+    assert alignment_accuracy(weights, gold) == 2 / 3
+    assert alignment_accuracy(weights, gold, [(True, False, True), (True,)]) == 1
+    assert alignment_accuracy(weights, gold, [(False, True, True), (False,)]) == 0
+
+
+@given(st.integers(0, 10**6))
+def test_accuracy_against_brute_force(seed):
+    generator = random.Random(seed)
+    weights, gold, content, right, counted = [], [], [], 0, 0
+    for _ in range(3):
+        m, n = generator.randint(1, 5), generator.randint(1, 5)
+        rows = [[generator.random() for _ in range(n)] for _ in range(m + 1)]
+        sets = [frozenset(i for i in range(n) if generator.random() < 0.4) for _ in range(m)]
+        flags = [generator.random() < 0.7 for _ in range(m)]
+        weights.append(rows), gold.append(sets), content.append(flags)
+        for t in range(m):
+            if flags[t] and sets[t]:
+                counted += 1
+                right += any(all(rows[t][i] >= rows[t][j] for j in range(n)) for i in sets[t])
+    if counted:
+        assert math.isclose(alignment_accuracy(weights, gold, content), right / counted)
+    else:
+        with pytest.raises(ValueError, match="no target token"):
+            alignment_accuracy(weights, gold, content)
+
+
+def test_accuracy_names_what_does_not_fit():
+    gold = [(frozenset({0}), frozenset({1}))]
+    with pytest.raises(ValueError, match="one entry a sentence"):
+        alignment_accuracy([], gold)
+    with pytest.raises(ValueError, match="1 rows"):
+        alignment_accuracy([[[1.0, 0.0]]], gold)
+    with pytest.raises(ValueError, match="names source 1"):
+        alignment_accuracy([[[1.0], [1.0]]], gold)
+    with pytest.raises(ValueError, match="1 content flags"):
+        alignment_accuracy([[[1.0, 0.0]] * 2], gold, [[True]])
+    with pytest.raises(ValueError, match="finite"):
+        alignment_accuracy([[[float("nan"), 0.0]] * 2], gold)
+    with pytest.raises(ValueError, match="matrix"):
+        links_from_weights(torch.zeros(2, 3, 4))
+
+
+@given(st.integers(0, 10**6))
+def test_word_weights_against_loops(seed):
+    generator = np.random.default_rng(seed)
+    source_words = np.sort(generator.integers(0, 4, 6)).tolist()
+    target_words = np.sort(generator.integers(0, 3, 5)).tolist()
+    weights = generator.dirichlet(np.ones(6), size=7)
+    found = word_weights(torch.tensor(weights), source_words, target_words)
+    assert found.shape == (max(target_words) + 1, max(source_words) + 1)
+    for t, s in itertools.product(range(found.shape[0]), range(found.shape[1])):
+        rows = [weights[k, [j for j in range(6) if source_words[j] == s]].sum() for k in range(5) if target_words[k] == t]
+        assert math.isclose(found[t, s], sum(rows) / len(rows) if rows else 0, abs_tol=1e-10)
+    for t in set(target_words):
+        assert math.isclose(found[t].sum(), 1, abs_tol=1e-10)
+
+
+def test_word_weights_refuse_words_that_do_not_fit():
+    for source, target in (([0, 1, 2], [0, 0]), ([0, 1], []), ([-1, 0], [0])):
+        with pytest.raises(ValueError, match="_words must name"):
+            word_weights([[0.5, 0.5], [0.5, 0.5]], source, target)

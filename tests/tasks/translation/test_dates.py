@@ -1,0 +1,223 @@
+"""Dates, read back from their human form by rules of their own and by datetime."""
+
+import calendar
+import datetime
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnbook.tasks.translation import dates
+
+DAYS = st.dates(dates.FIRST, dates.LAST)
+FORMATS = st.sampled_from(sorted(dates.FORMATS))
+CASES = st.sampled_from(["plain", "lower", "upper"])
+NAMES = {name.lower(): n for n, name in enumerate(calendar.month_name) if name}
+SHORT = {name.lower(): n for n, name in enumerate(calendar.month_abbr) if name}
+UNITS = "first second third fourth fifth sixth seventh eighth ninth".split()
+TEENS = (
+    "tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+).split()
+ORDINALS = {word: n for n, word in enumerate(UNITS + TEENS, 1)}
+ORDINALS |= {f"twenty-{word}": 20 + n for n, word in enumerate(UNITS, 1)} | {"thirtieth": 30, "thirty-first": 31}
+
+
+def read(text):
+    """The date and, where one is named, the weekday."""
+    text = text.lower()
+    if match := re.fullmatch(r"(\d{4})[./](\d\d)[./](\d\d)", text):
+        return datetime.date(*map(int, match.groups())), None
+    if match := re.fullmatch(r"(\d\d?)/(\d\d?)/(\d{4})", text):
+        month, day, year = map(int, match.groups())
+        return datetime.date(year, month, day), None
+    if match := re.fullmatch(r"(\d\d)\.(\d\d)\.(\d{4})", text):
+        day, month, year = map(int, match.groups())
+        return datetime.date(year, month, day), None
+    day = month = year = weekday = None
+    for word in re.sub(r"(?<=\d)-|-(?=\d)|,", " ", text).split():
+        if word in NAMES or word in SHORT:
+            month = NAMES.get(word) or SHORT[word]
+        elif word in ORDINALS:
+            day = ORDINALS[word]
+        elif re.fullmatch(r"\d{4}", word):
+            year = int(word)
+        elif re.fullmatch(r"'\d\d", word):
+            year = (1900 if int(word[1:]) >= 70 else 2000) + int(word[1:])
+        elif match := re.fullmatch(r"(\d\d?)(st|nd|rd|th)?", word):
+            day = int(match[1])
+            if match[2]:
+                last = 0 if day in (11, 12, 13) else day % 10
+                assert match[2] == {1: "st", 2: "nd", 3: "rd"}.get(last, "th"), word
+        elif word[:3] in [name.lower() for name in calendar.day_abbr]:
+            weekday = [name.lower() for name in calendar.day_abbr].index(word[:3])
+            assert word in (calendar.day_name[weekday].lower(), calendar.day_abbr[weekday].lower())
+        else:
+            assert word in ("on", "the", "of"), word
+    return datetime.date(year, month, day), weekday
+
+
+@given(DAYS, FORMATS, CASES)
+def test_every_format_reads_back(date, format, case):
+    pair = dates.pair(date, format, case)
+    found, weekday = read("".join(pair.source))
+    assert found == date
+    assert weekday in (None, date.weekday())
+    assert "".join(pair.target) == date.isoformat()
+    assert all(len(character) == 1 for character in pair.source)
+
+
+def test_every_day_of_a_month_and_every_month_reads_back():
+    days = [datetime.date(2024, 1, day) for day in range(1, 32)] + [datetime.date(1997, m, 12) for m in range(1, 13)]
+    for date in days:
+        for format in dates.FORMATS:
+            assert read("".join(dates.pair(date, format).source))[0] == date
+
+
+def test_cases():
+    day = datetime.date(1997, 5, 3)
+    texts = {case: "".join(dates.pair(day, "weekday, month day", case).source) for case in ("plain", "lower", "upper")}
+    assert texts == {
+        "plain": "Saturday, May 3, 1997",
+        "lower": "saturday, may 3, 1997",
+        "upper": "SATURDAY, MAY 3, 1997",
+    }
+
+
+@given(DAYS, FORMATS, CASES)
+def test_the_alignment_points_at_what_says_each_digit(date, format, case):
+    pair = dates.pair(date, format, case)
+    text = "".join(pair.source).lower()
+    assert len(pair.alignment) == len(pair.target) == 10
+    assert pair.content == tuple(bool(sources) for sources in pair.alignment)
+    said = [text[min(s) : max(s) + 1] if s else "" for s in pair.alignment]
+    assert all(not s or sorted(s) == list(range(min(s), max(s) + 1)) for s in pair.alignment)
+    assert said[4] == said[7] == ""
+    for t, (digit, piece) in enumerate(zip(pair.target, said)):
+        if len(piece) == 1:
+            assert piece == digit
+        elif t < 4 and piece:
+            assert t < 2 and piece == date.isoformat()[2:4] and "{yy}" in dates.FORMATS[format]
+        elif t in (5, 6) and piece:
+            assert (NAMES.get(piece) or SHORT[piece]) == date.month
+            assert said[5] == said[6]
+    if re.search("[a-z]", said[9]):
+        words = said[9] if said[8] == said[9] else f"{said[8]}-{said[9]}"
+        assert ORDINALS[words] == date.day
+    # Only a zero may come from nothing, and only where a single digit was written.
+    assert all(digit in "0-" for digit, piece in zip(pair.target, said) if not piece)
+    if not said[8]:
+        at = min(pair.alignment[9])
+        assert date.day < 10 and (at == 0 or text[at - 1] != "0")
+    # Two digits of the same field never share one written digit.
+    for low, high in ((2, 3), (8, 9)):
+        if len(said[high]) == 1:
+            assert pair.alignment[low] != pair.alignment[high]
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        ("day month year", "3 May 1997"),
+        ("day mon year", "03 May 1997"),
+        ("day-mon-year", "3-May-1997"),
+        ("day th of month", "3rd of May 1997"),
+        ("on the day th", "on the 3rd of May, 1997"),
+        ("day in words", "the third of May 1997"),
+        ("month day, year", "May 3, 1997"),
+        ("mon day, year", "May 3, 1997"),
+        ("month day th, year", "May 3rd, 1997"),
+        ("month in words, year", "May the third, 1997"),
+        ("weekday, month day", "Saturday, May 3, 1997"),
+        ("weekday day month", "Sat 3 May 1997"),
+        ("short year", "3 May '97"),
+        ("short year, us", "May 3, '97"),
+        ("slashes, us", "5/3/1997"),
+        ("slashes, us, zeros", "05/03/1997"),
+        ("dots, day first", "03.05.1997"),
+        ("dots, year first", "1997.05.03"),
+        ("slashes, year first", "1997/05/03"),
+        ("year month day", "1997 May 3"),
+    ],
+)
+def test_each_format_as_a_person_writes_it(format, text):
+    assert "".join(dates.pair(datetime.date(1997, 5, 3), format).source) == text
+
+
+def test_the_list_of_formats_above_is_whole():
+    marks = test_each_format_as_a_person_writes_it.pytestmark[0].args[1]
+    assert [format for format, _ in marks] == list(dates.FORMATS)
+
+
+def test_known_alignments():
+    def said(date, format):
+        pair = dates.pair(datetime.date.fromisoformat(date), format)
+        return ["".join(pair.source[i] for i in sorted(s)) for s in pair.alignment]
+
+    assert said("1997-05-21", "day in words") == ["1", "9", "9", "7", "", "May", "May", "", "twenty", "first"]
+    assert said("1997-05-12", "day in words")[8:] == ["twelfth", "twelfth"]
+    assert said("1997-05-03", "short year") == ["97", "97", "9", "7", "", "May", "May", "", "", "3"]
+    assert said("1997-11-03", "slashes, us") == ["1", "9", "9", "7", "", "1", "1", "", "", "3"]
+
+
+def test_no_text_has_two_readings():
+    seen = {}
+    for n in range(0, 36500, 29):
+        date = dates.FIRST + datetime.timedelta(days=n)
+        for format in dates.FORMATS:
+            text = dates.pair(date, format).source
+            assert seen.setdefault(text, date) == date
+
+
+def test_generate_is_seeded_uses_every_format_and_stays_in_range():
+    first, last = datetime.date(1999, 12, 31), datetime.date(2000, 1, 2)
+    pairs = dates.generate(600, seed=3, first=first, last=last)
+    assert pairs == dates.generate(600, seed=3, first=first, last=last)
+    assert pairs != dates.generate(600, seed=4, first=first, last=last)
+    assert {"".join(p.target) for p in pairs} == {"1999-12-31", "2000-01-01", "2000-01-02"}
+    assert {c for p in dates.generate(2000, seed=0) for c in p.source} <= set(dates.source_tokens())
+    only = dates.generate(50, seed=0, formats=["slashes, us"], cases=["plain"])
+    assert all(re.fullmatch(r"\d+/\d+/\d{4}", "".join(p.source)) for p in only)
+
+
+def test_the_same_dates_on_every_platform():
+    assert ["".join(p.source) for p in dates.generate(4, seed=0)] == GOLDEN
+
+
+GOLDEN = [
+    "Feb 15, '39",
+    "16.06.2016",
+    "AUGUST THE TWENTY-EIGHTH, 2042",
+    "2034/03/31",
+]
+
+
+def test_the_vocabulary_holds_every_character_that_is_used():
+    used = {
+        c
+        for day in range(366)
+        for format in dates.FORMATS
+        for case in ("plain", "lower", "upper")
+        for c in dates.pair(datetime.date(2000, 1, 1) + datetime.timedelta(days=day), format, case).source
+    }
+    assert used == set(dates.source_tokens())
+
+
+def test_wrong_arguments_are_named():
+    day = datetime.date(1997, 5, 3)
+    with pytest.raises(ValueError, match="format must be one of"):
+        dates.pair(day, "iso")
+    with pytest.raises(ValueError, match="case must"):
+        dates.pair(day, case="title")
+    with pytest.raises(ValueError, match="two digits"):
+        dates.pair(datetime.date(1969, 12, 31), "short year")
+    with pytest.raises(ValueError, match="four digits"):
+        dates.pair(datetime.date(997, 5, 3))
+    with pytest.raises(ValueError, match="first"):
+        dates.generate(1, seed=0, first=day, last=datetime.date(1997, 5, 2))
+    with pytest.raises(ValueError, match="formats"):
+        dates.generate(1, seed=0, formats=[])
+    with pytest.raises(ValueError, match="format must"):
+        dates.generate(1, seed=0, formats=["iso"])
+    with pytest.raises(ValueError, match="count"):
+        dates.generate(2.5, seed=0)

@@ -1,0 +1,107 @@
+"""The pronoun sentences read again by rules written here: who is meant, in what gender, and what the twins differ in."""
+
+import random
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnbook.tasks import UNK, SequenceBatches
+from attnbook.tasks.translation import phrases, pronouns
+
+WHOLE = re.compile(r"(we|you) (\w+) the (\w+) (\w+) the (\w+) because (it is|they are) (\w+) \.")
+KIND_OF_ADJECTIVE = {"automatic": "machine", "reliable": "machine", "fast": "machine", "quiet": "place", "vast": "place", "historic": "place",
+                     "legible": "text", "difficult": "text", "honest": "text", "comfortable": "garment", "washable": "garment",
+                     "loose": "garment"}
+MACHINES = {"car", "watch", "lamp", "machine", "train", "boat", "bus", "aeroplane"}
+FEMININE = {"car", "watch", "lamp", "machine", "house", "school", "church", "island", "letter", "law", "dress", "shirt"}
+
+
+def singular(word):
+    return next(noun for noun in phrases.NOUNS if word in (noun.english, noun.english_plural)).english
+
+
+def check(one):
+    """One sentence, by the rules of this file."""
+    source, target = one.pair.source, one.pair.target
+    _, _, first, _, second, verb, adjective = WHOLE.fullmatch(" ".join(source)).groups()
+    plural = verb == "they are"
+    nouns = [singular(first), singular(second)]
+    assert all((word == noun) != plural for word, noun in zip((first, second), nouns))
+    assert (nouns[0] in FEMININE) != (nouns[1] in FEMININE)
+    meant = source[one.antecedent]
+    assert {meant, source[one.other]} == {first, second} and source[one.pronoun] == verb.split()[0] and source[one.decides] == adjective
+    fits = [(noun in MACHINES) for noun in nouns]
+    if KIND_OF_ADJECTIVE[adjective] == "machine":
+        assert fits[[first, second].index(meant)] and not all(fits)
+    else:
+        assert not fits[[first, second].index(meant)]
+    said = ("elle" if singular(meant) in FEMININE else "il") + "s" * plural
+    assert target[one.written] == said and sum(word in ("il", "elle", "ils", "elles") for word in target) == 1
+    assert target[one.written - 2:one.written] == ("parce", "qu'") and target[one.written + 1] == ("sont" if plural else "est")
+    assert target[-2].endswith("s") == plural or target[-2] in ("large",)
+    assert len(one.pair.alignment) == len(target) == len(one.pair.content)
+    assert one.pair.alignment[one.written] == {one.pronoun} and one.pair.alignment[-2] == {one.decides}
+    french = {noun.french: noun for noun in phrases.NOUNS} | {noun.french_plural: noun for noun in phrases.NOUNS}
+    for word, places in zip(target, one.pair.alignment):
+        if word in french:
+            (place,) = places
+            assert singular(source[place]) == french[word].english
+
+
+@given(st.integers(0, 10**6))
+def test_the_pronoun_has_the_gender_of_the_noun_that_the_adjective_fits(seed):
+    check(pronouns.draw(random.Random(seed)))
+
+
+def test_twins_differ_in_the_adjective_alone_and_mean_one_noun_each():
+    pairs = pronouns.minimal_pairs(200, seed=3)
+    for first, second in pairs:
+        check(first)
+        check(second)
+        different = [k for k, (a, b) in enumerate(zip(first.pair.source, second.pair.source, strict=True)) if a != b]
+        assert different == [first.decides] == [second.decides]
+        assert (first.antecedent, first.other) == (second.other, second.antecedent) and first.antecedent < second.antecedent
+        turned = [t for t, (a, b) in enumerate(zip(first.pair.target, second.pair.target, strict=True)) if a != b]
+        assert turned == [first.written, first.written + 2]
+    sources = [one.pair.source for two in pairs for one in two]
+    assert len(set(sources)) == 400
+    again = pronouns.minimal_pairs(50, seed=3, without=set(sources[:60]))
+    assert not {one.pair.source for two in again for one in two} & set(sources[:60])
+
+
+def test_neither_place_nor_number_nor_adjective_gives_the_gender_away():
+    drawn = [pronouns.draw(random.Random(seed)) for seed in range(4000)]
+    elle = [one.pair.target[one.written].startswith("elle") for one in drawn]
+
+    def share(keep):
+        chosen = [e for e, one in zip(elle, drawn) if keep(one)]
+        return sum(chosen) / len(chosen)
+
+    assert abs(share(lambda one: True) - 0.5) < 0.03
+    assert abs(share(lambda one: one.antecedent < one.other) - 0.5) < 0.04
+    assert abs(share(lambda one: one.pair.source[one.pronoun] == "they") - 0.5) < 0.04
+    for adjective in KIND_OF_ADJECTIVE:
+        assert 0.25 < share(lambda one: one.pair.source[one.decides] == adjective) < 0.75, adjective
+    assert abs(sum(one.antecedent < one.other for one in drawn) / 4000 - 0.5) < 0.03
+
+
+def test_a_task_has_different_pairs_and_knows_all_its_words():
+    task = pronouns.pronoun_task(train=300, valid=50, test=100, seed=0)
+    sources = [pair.source for part in (task.train, task.valid, task.test) for pair in part]
+    assert [len(part) for part in (task.train, task.valid, task.test)] == [300, 50, 100] and len(set(sources)) == 450
+    batch = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 32).batch(0)
+    assert not (batch.source == UNK).any() and not (batch.target_out == UNK).any()
+    assert task.test == pronouns.pronoun_task(train=400, valid=50, test=100, seed=0).test
+
+
+def test_mistakes_are_named(monkeypatch):
+    with pytest.raises(ValueError, match="count must be a whole number"):
+        pronouns.minimal_pairs(-1, seed=0)
+    always = pronouns._choose(random.Random(0))
+    adjectives = []
+    monkeypatch.setattr(pronouns, "_choose", lambda generator: adjectives.append(0) or always)
+    with pytest.raises(ValueError, match=r"only \d were found"):
+        pronouns.minimal_pairs(50, seed=0)  # one frame, and no more than three adjectives of a kind
+    assert len(adjectives) > 50

@@ -1,0 +1,100 @@
+import re
+
+import pytest
+
+from attnbook.tasks import UNK, Vocabulary, make_task
+from attnbook.tasks.translation import dates
+from attnbook.tasks.translation.pairs import Pair, distinct
+from attnbook.tasks.translation.seq2seq_tasks import NAMES
+
+MADE = [name for name in NAMES if name != "tatoeba"]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_no_source_is_in_two_splits(name):
+    task = make_task(name, train=1500, valid=200, test=300, seed=4)
+    assert (len(task.train), len(task.valid), len(task.test)) == (1500, 200, 300)
+    sources = [pair.source for pair in task.train + task.valid + task.test]
+    assert len(set(sources)) == 2000
+    assert task.name == name and task.attribution == ""
+    for pair in task.train + task.valid + task.test:
+        assert UNK not in task.source_vocab.encode(pair.source) and UNK not in task.target_vocab.encode(pair.target)
+        assert len(pair.alignment) == len(pair.content) == len(pair.target)
+        assert all(0 <= i < len(pair.source) for sources in pair.alignment for i in sources)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_seeds_and_growing_train(name):
+    small = make_task(name, train=50, valid=20, test=30, seed=9)
+    large = make_task(name, train=200, valid=20, test=30, seed=9)
+    assert small == make_task(name, train=50, valid=20, test=30, seed=9)
+    assert (small.valid, small.test, small.train) == (large.valid, large.test, large.train[:50])
+    other = make_task(name, train=50, valid=20, test=30, seed=10)
+    assert other.train != small.train
+    assert other.source_vocab == small.source_vocab
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "longer"),
+    [
+        ("phrases", {"phrases": 1}, {"phrases": 6}),
+        ("copy", {"length": 4}, {"length": 30}),
+        ("numbers-fr", {"digits": (1, 4)}, {"digits": 8}),
+        ("numbers-en", {"digits": (1, 4), "british": True}, {"digits": 8, "british": True}),
+    ],
+)
+def test_unseen_pairs_are_new_and_can_be_longer(name, options, longer):
+    task = make_task(name, train=300, valid=10, test=10, seed=0, **options)
+    seen = {pair.source for pair in task.train + task.valid + task.test}
+    more = task.unseen(200, seed=1, **options)
+    assert len({pair.source for pair in more} - seen) == 200
+    long = task.unseen(50, seed=1, **longer)
+    assert min(len(p.source) for p in long) > 3
+    assert sum(len(p.target) for p in long) / 50 > 1.5 * sum(len(p.target) for p in task.train) / 300
+    for pair in long:
+        task.source_vocab.encode(pair.source), task.target_vocab.encode(pair.target)
+
+
+def test_options_reach_the_generator():
+    task = make_task("dates", train=50, valid=0, test=0, seed=0, formats=["year month day"], cases=["upper"])
+    assert all("".join(pair.source[5:]).isupper() for pair in task.train)
+    assert task.source_vocab == Vocabulary(dates.source_tokens())
+    assert len(make_task("reverse", train=9, valid=0, test=0, symbols=3).source_vocab) == 7
+    assert any("and" in p.source for p in make_task("numbers-en", train=200, british=True).train)
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(ValueError, match="name must be one of dates, .*'date'"):
+        make_task("date", train=1)
+    for sizes in ({"train": 0}, {"train": 1, "valid": -1}, {"train": 1, "test": 1.5}, {"train": True}):
+        with pytest.raises(ValueError, match="whole number"):
+            make_task("copy", **sizes)
+    with pytest.raises(ValueError, match="options of 'copy'.*colour"):
+        make_task("copy", train=1, colour="red")
+    for length in ("3", None, 2.5, (1, 2, 3), (1, "2")):
+        with pytest.raises(ValueError, match=re.escape(f"length must be (low, high) with 1 <= low <= high, got {length!r}")):
+            make_task("copy", train=1, length=length)
+    with pytest.raises(ValueError, match="too few different sources"):
+        make_task("copy", train=100, length=1, symbols=5)
+    with pytest.raises(ValueError, match="options of 'tatoeba'.*length"):
+        make_task("tatoeba", train=1, length=3)
+    with pytest.raises(ValueError, match="options of 'copy'.*words"):
+        make_task("copy", train=1, valid=0, test=0).unseen(1, seed=0, words=3)
+    with pytest.raises(ValueError, match="options of 'phrases'"):
+        make_task("phrases", train=1, digits=3)
+
+
+def test_a_task_can_use_up_all_its_sources():
+    task = make_task("numbers-en", train=7, valid=1, test=2, digits=1)
+    assert sorted("".join(p.target) for p in task.train + task.valid + task.test) == list("0123456789")
+    with pytest.raises(ValueError, match="too few"):
+        task.unseen(1, seed=0, digits=1)
+
+
+def test_distinct_from_a_finite_list():
+    pairs = [Pair((c,), ()) for c in "aabbc"]
+    assert [p.source[0] for p in distinct(pairs, 3, set())] == ["a", "b", "c"]
+    assert [p.source[0] for p in distinct(pairs, 1, {("a",)})] == ["b"]
+    assert distinct(pairs, 0, set()) == []
+    with pytest.raises(ValueError, match="only 3"):
+        distinct(pairs, 4, set())

@@ -1,0 +1,104 @@
+"""Texts drawn from a language model: the distribution they are drawn from, prompts of different lengths, and when they end."""
+
+import pytest
+import torch
+
+from attnbook import TransformerLM, paper_parts
+from attnbook.training.decoding.sampling import sample
+
+PAD, BOS, EOS = 0, 1, 2
+SIZE = 8
+
+
+def build(seed=0):
+    torch.manual_seed(seed)
+    return TransformerLM(SIZE, paper_parts(8, 2, 16, dropout=0.0), num_layers=2).double()
+
+
+def logits_after(model, tokens):
+    return model.eval()(torch.tensor([tokens])).logits[0, -1].detach()
+
+
+@pytest.mark.parametrize("temperature, top_k", [(1.0, None), (0.5, None), (2.0, 3)])
+def test_the_next_token_has_the_probability_that_the_model_gives(temperature, top_k):
+    model, prompt = build(), [BOS, 5, 4]
+    logits = logits_after(model, prompt)
+    logits[[PAD, BOS]] = -torch.inf
+    if top_k:
+        logits[logits < logits.topk(top_k).values[-1]] = -torch.inf
+    wanted = (logits / temperature).softmax(0)
+    number = 4000
+    drawn = sample(model, torch.tensor([prompt]).expand(number, 3), torch.full((number,), 3), 1, temperature=temperature, top_k=top_k,
+                   generator=torch.Generator().manual_seed(0))
+    found = torch.bincount(torch.tensor([row[0] if row else EOS for row in drawn]), minlength=SIZE) / number
+    assert (found - wanted).abs().max() < 0.03 and (found[wanted == 0] == 0).all()
+
+
+def test_temperature_zero_is_greedy_whatever_the_lengths_of_the_prompts():
+    model = build(3)
+    prompts, lengths = torch.tensor([[1, 5, 4, 6], [1, 3, 0, 0], [1, 7, 3, 0]]), torch.tensor([4, 2, 3])
+    drawn = sample(model, prompts, lengths, 6, temperature=0.0)
+    for row, n in enumerate(lengths.tolist()):
+        text = prompts[row, :n].tolist()
+        for token in drawn[row]:
+            logits = logits_after(model, text)
+            logits[[PAD, BOS]] = -torch.inf
+            assert token == int(logits.argmax())
+            text.append(token)
+        if len(drawn[row]) < 6:
+            logits = logits_after(model, text)
+            logits[[PAD, BOS]] = -torch.inf
+            assert int(logits.argmax()) == EOS
+
+
+def test_it_goes_on_from_one_token_and_repeats_with_its_generator_and_leaves_the_model_as_it_was():
+    model = build().train()
+    draw = lambda seed: sample(model, torch.tensor([[BOS]] * 4), torch.ones(4, dtype=torch.long), 12,  # noqa: E731
+                               generator=torch.Generator().manual_seed(seed))
+    assert draw(1) == draw(1) != draw(2) and model.training
+    assert all(EOS not in row and PAD not in row and BOS not in row and len(row) <= 12 for row in draw(1))
+    assert any(len(row) < 12 for seed in range(5) for row in draw(seed))  # some end by themselves
+
+
+def test_of_equal_tokens_no_more_than_k_are_drawn():
+    model = build()
+    with torch.no_grad():
+        model.output.weight.zero_()
+    prompts, lengths = torch.full((200, 1), BOS), torch.ones(200, dtype=torch.long)
+    drawn = sample(model, prompts, lengths, 1, top_k=2, generator=torch.Generator().manual_seed(0))
+    assert len({tuple(row) for row in drawn}) == 2
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_nan_from_the_model(temperature):
+    model = build()
+    with torch.no_grad():
+        next(model.parameters()).fill_(torch.nan)
+    with pytest.raises(ValueError, match="model: TransformerLM gave logits that are NaN"):
+        sample(model, torch.tensor([[1, 3]]), torch.tensor([2]), 3, temperature=temperature)
+
+
+def test_lengths_of_any_whole_dtype():
+    for dtype in (torch.int16, torch.int32):
+        given = torch.tensor([[1, 3, 4], [1, 5, 0]]), torch.tensor([3, 2])
+        assert sample(build(), given[0], given[1].to(dtype), 4, temperature=0) == sample(build(), *given, 4, temperature=0)
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"max_length": 0}, "max_length: got 0, expected a whole number of at least 1"),
+    ({"temperature": 1e-320}, "temperature: got 1e-320, expected one by which the model's logits can be divided"),
+    ({"prompts": [[1, 3]]}, r"prompts: got list, expected token ids \(batch, length\)"),
+    ({"prompts": torch.zeros(0, 2, dtype=torch.long), "lengths": torch.zeros(0, dtype=torch.long)}, "prompts: got an empty batch"),
+    ({"lengths": torch.tensor([2.0])}, r"lengths: got \(1,\) torch.float32, expected whole numbers of shape \(1,\)"),
+    ({"lengths": torch.tensor([True])}, r"lengths: got \(1,\) torch.bool, expected whole numbers of shape \(1,\)"),
+    ({"lengths": [2]}, "lengths: got list"),
+    ({"temperature": -1.0}, "temperature must be a number of at least 0, got -1.0"),
+    ({"temperature": float("nan")}, "temperature must be a number of at least 0, got nan"),
+    ({"top_k": 0}, "top_k must be a whole number of at least 1 or None, got 0"),
+    ({"lengths": torch.tensor([0])}, "lengths: got 0 to 0, expected 1 to 2, the width of prompts"),
+    ({"prompts": torch.tensor([[1, 3], [1, 0]]), "lengths": torch.tensor([2, 1])}, "put BOS in front of all"),
+])
+def test_bad_input_is_named(change, words):
+    given = {"prompts": torch.tensor([[1, 3]]), "lengths": torch.tensor([2]), "max_length": 3, **change}
+    with pytest.raises(ValueError, match=words):
+        sample(build(), given.pop("prompts"), given.pop("lengths"), given.pop("max_length"), **given)

@@ -1,0 +1,268 @@
+"""Beam search against exhaustive search and a plain one with lists, and the known faults of decoding."""
+
+import math
+import time
+from typing import NamedTuple
+
+import pytest
+import torch
+from decoding_doubles import TARGETS, all_targets, produced, sharp, sources, step_by_step
+from training_doubles import BOS, EOS, PAD, Batch, CopyBatches, TinyAttention, make_model
+
+from attnbook.training import beam_search, greedy, score_targets
+from attnbook.training.decoding import search as module
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0])
+def test_beam_of_one_equals_greedy(alpha):
+    model, (source, lengths) = sharp(), sources(20)
+    result = greedy(model, source, lengths, 6)
+    beams = beam_search(model, source, lengths, beam_size=1, max_length=6, length_penalty=alpha)
+    for tokens, log_prob, finished, (only,) in zip(*result[:1], *result[2:], beams, strict=True):
+        assert only.tokens == tokens and only.finished == finished.item()
+        assert only.log_prob == pytest.approx(log_prob.item(), abs=1e-10)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
+def test_a_beam_as_wide_as_all_sequences_is_exhaustive_search(alpha):
+    max_length = 3
+    model, (source, lengths) = sharp(), sources(4)
+    found = beam_search(model, source, lengths, beam_size=TARGETS**max_length, max_length=max_length, length_penalty=alpha)
+    for row, n, hypotheses in zip(source, lengths.tolist(), found, strict=True):
+        expected = []
+        for sequence in all_targets(max_length):
+            log_prob = step_by_step(model, row, n, sequence)
+            expected.append((log_prob / len(sequence) ** alpha, log_prob, list(sequence)))
+        expected.sort(reverse=True)
+        assert [produced(h) for h in hypotheses] == [sequence for *_, sequence in expected]
+        assert [h.score for h in hypotheses] == pytest.approx([score for score, *_ in expected], abs=1e-10)
+        assert [h.log_prob for h in hypotheses] == pytest.approx([value for _, value, _ in expected], abs=1e-10)
+        assert [h.finished for h in hypotheses] == [sequence[-1] == EOS for *_, sequence in expected]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize("beam_size", [2, 3, 5])
+def test_equals_a_plain_search_with_lists(beam_size, alpha):
+    """The same rule, one sentence and one hypothesis at a time."""
+    max_length = 6
+    model, (source, lengths) = sharp(3), sources(6)
+    found = beam_search(model, source, lengths, beam_size=beam_size, max_length=max_length, length_penalty=alpha)
+    for row, n, hypotheses in zip(source, lengths.tolist(), found, strict=True):
+        beams = [()]
+        for _ in range(max_length):
+            candidates = []
+            for beam in beams:
+                ends = beam[-1:] == (EOS,)
+                candidates += [beam] if ends else [(*beam, v) for v in range(EOS, TARGETS)]
+            candidates.sort(key=lambda c: step_by_step(model, row, n, c) / len(c) ** alpha, reverse=True)
+            beams = candidates[:beam_size]
+        assert [tuple(produced(h)) for h in hypotheses] == beams
+        for hypothesis, beam in zip(hypotheses, beams, strict=True):
+            assert hypothesis.log_prob == pytest.approx(step_by_step(model, row, n, beam), abs=1e-10)
+            assert hypothesis.score == pytest.approx(hypothesis.log_prob / len(beam) ** alpha, abs=1e-10)
+
+
+def test_sentences_that_are_done_leave_the_batch():
+    """Rows that the model sees at each step: all at first, fewer once half of the sentences have ended."""
+
+    class Watched(TinyAttention):
+        rows = ()
+
+        def step(self, token, state, memory):
+            self.rows = (*self.rows, len(token))
+            return super().step(token, state, memory)
+
+    model, (source, lengths) = sharp(), sources(40)
+    watched = Watched(target_size=TARGETS, sharpness=4.0).double()
+    watched.load_state_dict(model.state_dict())
+    assert greedy(watched, source, lengths, 30).tokens == greedy(model, source, lengths, 30).tokens
+    assert watched.rows[0] == 40 and watched.rows[-1] <= 20
+    watched.rows = ()
+    with torch.no_grad():
+        watched.readout.bias[EOS] += 0.3
+    beam_search(watched, source, lengths, beam_size=3, max_length=30)
+    assert watched.rows[0] == 120 and watched.rows[-1] <= 60
+
+
+def test_no_hypothesis_comes_twice_and_scores_fall():
+    model, (source, lengths) = sharp(), sources(20)
+    for hypotheses in beam_search(model, source, lengths, beam_size=8, max_length=6, length_penalty=0.5):
+        assert len({(tuple(h.tokens), h.finished) for h in hypotheses}) == len(hypotheses) == 8
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        assert any(h.finished for h in hypotheses)
+
+
+def test_fewer_hypotheses_where_fewer_sequences_exist():
+    model, (source, lengths) = sharp(), sources(3)
+    for hypotheses in beam_search(model, source, lengths, beam_size=10, max_length=1):
+        assert sorted(produced(h)[0] for h in hypotheses) == [EOS, 3, 4, 5]
+        assert all(math.isfinite(h.score) for h in hypotheses)
+
+
+def test_a_wider_beam_finds_more_probable_targets():
+    model, (source, lengths) = sharp(1), sources(40)
+    means = []
+    for beam_size in (1, 2, 64):
+        beams = beam_search(model, source, lengths, beam_size=beam_size, max_length=4)
+        means.append(sum(hypotheses[0].log_prob for hypotheses in beams) / 40)
+    assert means[0] < means[1] <= means[2]
+
+
+def score_of(hypotheses, source, lengths, model):
+    """log p of each best hypothesis by teacher forcing."""
+    rows = [produced(h) for h in hypotheses]
+    width = max(map(len, rows))
+    out = torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
+    return score_targets(model, Batch(source, lengths, torch.cat([torch.full((len(rows), 1), BOS), out[:, :-1]], 1), out))
+
+
+def test_log_probs_are_those_of_teacher_forcing():
+    model, (source, lengths) = sharp(), sources(20)
+    beams = beam_search(model, source, lengths, beam_size=4, max_length=6)
+    for place in range(4):
+        column = [hypotheses[place] for hypotheses in beams]
+        expected = torch.tensor([h.log_prob for h in column], dtype=torch.float64)
+        torch.testing.assert_close(score_of(column, source, lengths, model), expected, rtol=0, atol=1e-10)
+
+
+def test_score_targets_is_the_sum_over_steps():
+    model = sharp(dropout=0.5)
+    batch = CopyBatches(6, tokens=3).batch(1)
+    scores = score_targets(model, batch)
+    assert model.training and not scores.requires_grad
+    for i, target in enumerate(batch.target_out.tolist()):
+        tokens = [token for token in target if token != PAD]
+        assert scores[i].item() == pytest.approx(step_by_step(model, batch.source[i], int(batch.lengths[i]), tokens), abs=1e-10)
+
+
+# Known faults: each changes the result, so that the tests above would see it
+
+
+def assert_fails_when(monkeypatch, name, broken, test, *arguments):
+    monkeypatch.setattr(module, name, broken)
+    with pytest.raises(AssertionError):
+        test(*arguments)
+
+
+def test_a_state_that_does_not_follow_its_beam_is_noticed(monkeypatch):
+    real, calls = module._pick, []
+
+    def first_two_only(nest, rows):
+        calls.append(None)
+        return real(nest, rows) if len(calls) <= 2 else nest
+
+    assert_fails_when(monkeypatch, "_pick", first_two_only, test_log_probs_are_those_of_teacher_forcing)
+
+
+def test_a_nested_part_of_the_state_that_does_not_follow_is_noticed(monkeypatch):
+    real, calls = module._pick, []
+
+    def outer_only(nest, rows):
+        calls.append(None)
+        moved = real(nest, rows)
+        return moved if len(calls) <= 2 else (moved[0], nest[1])
+
+    assert_fails_when(monkeypatch, "_pick", outer_only, test_log_probs_are_those_of_teacher_forcing)
+
+
+def test_a_penalty_on_the_wrong_length_is_noticed(monkeypatch):
+    class Wrong(module._Beams):
+        def score(self, log_prob, length):
+            return super().score(log_prob, (length - 1).clamp(min=1))
+
+    assert_fails_when(monkeypatch, "_Beams", Wrong, test_a_beam_as_wide_as_all_sequences_is_exhaustive_search, 1.0)
+    assert_fails_when(monkeypatch, "_Beams", Wrong, test_equals_a_plain_search_with_lists, 3, 1.0)
+
+
+def test_all_beams_alive_at_the_start_are_noticed(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "masked_fill", _without_dead(torch.Tensor.masked_fill))
+    with pytest.raises(AssertionError):
+        test_no_hypothesis_comes_twice_and_scores_fall()
+
+
+def _without_dead(real):
+    def masked_fill(self, mask, value):
+        alive = self.dim() == 2 and value == -math.inf and not self.any()
+        return self if alive else real(self, mask, value)
+
+    return masked_fill
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("decode", [lambda *a, **k: greedy(*a, **k), lambda *a, **k: beam_search(*a, beam_size=2, **k)])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"source": torch.zeros(0, 3, dtype=torch.long), "lengths": torch.zeros(0, dtype=torch.long)}, "empty batch"),
+        ({"source": torch.zeros(7, 3)}, "source: got .*float32"),
+        ({"source": torch.zeros(3, dtype=torch.long)}, r"source: got \(3,\)"),
+        ({"source": [[1, 2]]}, "source: got list"),
+        ({"lengths": torch.ones(2, dtype=torch.long)}, r"lengths: got \(2,\) torch.int64, expected whole numbers of shape \(7,\)"),
+        ({"lengths": torch.ones(7)}, "lengths: got"),
+        ({"lengths": torch.ones(7, dtype=torch.bool)}, r"lengths: got \(7,\) torch.bool"),
+        ({"lengths": torch.zeros(7, dtype=torch.long)}, "lengths: got 0 to 0, expected 1 to"),
+        ({"lengths": torch.full((7,), 99)}, "lengths: got 99 to 99"),
+        ({"max_length": 0}, "max_length: got 0"),
+        ({"max_length": 2.5}, "max_length: got 2.5"),
+    ],
+)
+def test_bad_input(decode, change, message):
+    source, lengths = sources()
+    with pytest.raises(ValueError, match=message):
+        decode(sharp(), **{"source": source, "lengths": lengths, "max_length": 4, **change})
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 0}, {"beam_size": 2.0}, {"length_penalty": -1}, {"length_penalty": math.nan}])
+def test_bad_beam_options(options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))}: got"):
+        beam_search(sharp(), *sources(), **{"beam_size": 2, "max_length": 3, **options})
+
+
+def test_a_penalty_beyond_the_numbers_of_the_scores():
+    source, lengths = sources()
+    with pytest.raises(ValueError, match="length_penalty: got 20 with max_length 100, expected a power that float32 can hold"):
+        beam_search(make_model(), source, lengths, beam_size=2, max_length=100, length_penalty=20)
+    with pytest.raises(ValueError, match="length_penalty: got 400 with .* float64"):
+        beam_search(sharp(), source, lengths, beam_size=2, max_length=100, length_penalty=400)
+    assert all(beam_search(sharp(), source, lengths, beam_size=2, max_length=100, length_penalty=20))
+
+
+def test_nan_from_the_model():
+    model = sharp()
+    with torch.no_grad():
+        model.readout.bias[3] = math.nan
+    with pytest.raises(ValueError, match="TinyAttention gave logits that are NaN"):
+        greedy(model, *sources(), 4)
+    with pytest.raises(ValueError, match="TinyAttention gave logits that are NaN"):
+        beam_search(model, *sources(), beam_size=2, max_length=4)
+
+
+def test_nests_of_every_kind_are_picked():
+    class Pair(NamedTuple):
+        first: torch.Tensor
+        second: tuple | None
+
+    rows = torch.tensor([2, 0, 0])
+    tensor = torch.arange(6).view(3, 2)
+    picked = module._pick(Pair(tensor, (None, [tensor, {"a": tensor}])), rows)
+    assert isinstance(picked, Pair) and picked.second[0] is None
+    for part in (picked.first, picked.second[1][0], picked.second[1][1]["a"]):
+        assert torch.equal(part, tensor[rows])
+
+
+def test_one_batch_is_many_times_faster_than_one_sentence_at_a_time():
+    model = make_model(width=64, target_size=60)
+    batch = CopyBatches(64, tokens=8).batch(0)
+
+    def seconds(chunks):
+        start = time.perf_counter()
+        for chunk in chunks:
+            beam_search(model, batch.source[chunk], batch.lengths[chunk], beam_size=5, max_length=12)
+        return time.perf_counter() - start
+
+    seconds([slice(0, 4)])
+    together = min(seconds([slice(0, 64)]) for _ in range(3))
+    apart = seconds([slice(i, i + 1) for i in range(64)])
+    assert apart > 5 * together

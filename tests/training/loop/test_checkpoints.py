@@ -1,0 +1,167 @@
+"""Weights to a file and back, and what must not be taken for them."""
+
+import errno
+import os
+
+import pytest
+import torch
+from torch import nn
+from training_doubles import TinyAttention, make_model
+
+from attnbook.training import average_checkpoints, load_model_weights, read_metadata, save_model
+
+
+def same(first, second):
+    a, b = first.state_dict(), second.state_dict()
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_round_trip_with_metadata(tmp_path):
+    model, other = make_model(0), make_model(1)
+    assert not same(model, other)
+    path = save_model(model, tmp_path / "model.safetensors", task="dates", seed="0")
+    assert read_metadata(path) == {"task": "dates", "seed": "0"}
+    assert load_model_weights(other, path) == {"task": "dates", "seed": "0"}
+    assert same(model, other)
+    assert os.listdir(tmp_path) == ["model.safetensors"]
+
+
+def test_half_is_half_the_size_and_close(tmp_path):
+    model, other = make_model(0, width=64), make_model(1, width=64)
+    whole = save_model(model, tmp_path / "whole.safetensors")
+    half = save_model(model, tmp_path / "half.safetensors", half=True)
+    assert half.stat().st_size < 0.55 * whole.stat().st_size
+    load_model_weights(other, half)
+    for name, tensor in other.state_dict().items():
+        assert tensor.dtype == torch.float32
+        torch.testing.assert_close(tensor, model.state_dict()[name], rtol=1e-3, atol=1e-6)
+    assert not same(model, other)
+
+
+def test_dtype_of_the_model_stays(tmp_path):
+    path = save_model(make_model(0), tmp_path / "m.safetensors")
+    double = make_model(1, dtype=torch.float64)
+    load_model_weights(double, path)
+    assert all(p.dtype == torch.float64 for p in double.parameters())
+    assert torch.equal(double.readout.weight.float(), make_model(0).readout.weight)
+
+
+def test_tied_weights_are_stored_once_and_stay_tied(tmp_path):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(50, 40)
+            self.readout = nn.Linear(40, 50, bias=False)
+            self.readout.weight = self.embedding.weight
+
+    model, other = Tied(), Tied()
+    path = save_model(model, tmp_path / "tied.safetensors")
+    assert path.stat().st_size < 1.2 * 50 * 40 * 4
+    load_model_weights(other, path)
+    assert same(model, other)
+    assert other.readout.weight is other.embedding.weight
+    assert read_metadata(path) == {}
+
+
+def test_another_model_is_refused_and_nothing_is_copied(tmp_path):
+    path = save_model(make_model(0, target_size=9), tmp_path / "m.safetensors")
+    model, before = make_model(1), make_model(1)
+    with pytest.raises(ValueError, match=r"target\.weight is \(9, 8\) in the file and \(7, 8\) in the model"):
+        load_model_weights(model, path)
+    assert same(model, before)
+    with pytest.raises(ValueError, match="holds the weights of TinyAttention, which do not fit Linear.*the file lacks weight"):
+        load_model_weights(nn.Linear(2, 2), path)
+
+
+def test_two_tensors_are_not_loaded_into_one(tmp_path):
+    class Words(nn.Module):
+        def __init__(self, tied):
+            super().__init__()
+            self.embedding, self.readout = nn.Embedding(5, 4), nn.Linear(4, 5, bias=False)
+            if tied:
+                self.readout.weight = self.embedding.weight
+
+    tied, apart = Words(True), Words(False)
+    path = save_model(apart, tmp_path / "apart.safetensors")
+    before = {name: tensor.clone() for name, tensor in tied.state_dict().items()}
+    for load in (load_model_weights, average_checkpoints):
+        with pytest.raises(ValueError, match="readout.weight and embedding.weight are one tensor in the model and differ in the file"):
+            load(tied, path)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in tied.state_dict().items())
+    load_model_weights(apart, save_model(tied, tmp_path / "tied.safetensors"))
+    load_model_weights(tied, save_model(apart, path))  # equal values fit
+    assert same(tied, apart)
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-50], lambda data: data[:20], lambda data: b"", lambda data: b"x" * 500])
+def test_damaged_files_are_refused(tmp_path, damage):
+    path = save_model(make_model(0), tmp_path / "m.safetensors")
+    path.write_bytes(damage(path.read_bytes()))
+    model, before = make_model(1), make_model(1)
+    with pytest.raises(ValueError, match="not a whole safetensors file"):
+        load_model_weights(model, path)
+    with pytest.raises(ValueError, match="not a whole safetensors file"):
+        read_metadata(path)
+    assert same(model, before)
+
+
+def test_absent_file_and_directory(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_model_weights(make_model(), tmp_path / "none.safetensors")
+    for read in (lambda path: load_model_weights(make_model(), path), read_metadata):
+        with pytest.raises(ValueError, match=f"path: {tmp_path} is a directory, expected a safetensors file"):
+            read(tmp_path)
+
+
+def test_metadata_must_be_text(tmp_path):
+    with pytest.raises(ValueError, match="metadata seed: got 3"):
+        save_model(make_model(), tmp_path / "m.safetensors", seed=3)
+    assert os.listdir(tmp_path) == []
+
+
+def test_values_that_cannot_be_stored(tmp_path):
+    model = make_model()
+    with torch.no_grad():
+        model.readout.bias[0] = 1e5
+    save_model(model, tmp_path / "m.safetensors")
+    with pytest.raises(ValueError, match="readout.bias holds values beyond the range of float16"):
+        save_model(model, tmp_path / "half.safetensors", half=True)
+    with torch.no_grad():
+        model.readout.bias[0] = float("nan")
+    with pytest.raises(ValueError, match="readout.bias holds values that are not finite"):
+        save_model(model, tmp_path / "nan.safetensors")
+    assert os.listdir(tmp_path) == ["m.safetensors"]
+
+
+def test_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
+    path = save_model(make_model(0), tmp_path / "m.safetensors")
+    before = path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="m.safetensors was not written: No space left") as caught:
+        save_model(make_model(1), path)
+    assert caught.value.errno == errno.ENOSPC
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["m.safetensors"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_device_that_is_really_full(tmp_path, monkeypatch):
+    from attnbook.training.loop import checkpoints
+
+    real = open
+    monkeypatch.setattr(checkpoints, "open", lambda path, mode: real("/dev/full", mode), raising=False)
+    with pytest.raises(OSError, match="No space left"):
+        save_model(make_model(0), tmp_path / "m.safetensors")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_model_that_came_from_a_gpu_or_a_view_is_stored_contiguously(tmp_path):
+    model = TinyAttention()
+    model.mix.weight = nn.Parameter(torch.randn(8, 8).T)
+    other = TinyAttention()
+    load_model_weights(other, save_model(model, tmp_path / "m.safetensors"))
+    assert torch.equal(model.mix.weight, other.mix.weight)

@@ -1,0 +1,114 @@
+"""The same calls on a CUDA GPU: training in half precision, decoding as on the CPU, resume."""
+
+import warnings
+
+import pytest
+import torch
+from training_doubles import CopyBatches, make_model
+
+from attnbook.training import beam_search, fit, greedy, token_loss
+from attnbook.training.loop import accelerator
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setenv("ATTNBOOK_PROGRESS", "0")
+
+
+@pytest.mark.parametrize("precision", ["no", "bf16", "fp16"])
+def test_fit_learns_on_the_gpu(precision):
+    model = make_model(width=32)
+    seen = []
+
+    def loss(model, batch):
+        seen.append((batch.source.device.type, torch.is_autocast_enabled("cuda")))
+        return token_loss(model, batch)
+
+    history = fit(model, CopyBatches(32), loss, steps=300, learning_rate=1e-2, precision=precision)
+    assert set(seen) == {("cuda", precision != "no")}
+    assert next(model.parameters()).is_cuda and next(model.parameters()).dtype == torch.float32
+    assert history.losses[0] > 1.7 > 0.9 > sum(history.losses[-10:]) / 10
+
+
+def test_fit_on_the_gpu_equals_the_cpu():
+    models = [make_model(dtype=torch.float64) for _ in range(2)]
+    histories = [
+        fit(model, CopyBatches(), token_loss, steps=10, learning_rate=0.01, clip_norm=0.5, device=device)
+        for model, device in zip(models, ("cpu", "cuda"), strict=True)
+    ]
+    assert histories[0].losses == pytest.approx(histories[1].losses, rel=1e-8)
+    for a, b in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(a, b.cpu(), rtol=1e-8, atol=1e-10)
+
+
+def test_an_overflow_of_fp16_is_skipped_and_a_nan_is_not():
+    calls = []
+
+    def loss(model, batch):
+        total, count = token_loss(model, batch)
+        calls.append(None)
+        # 1e35 times the first scale of 65536 is beyond float32; the loss itself is finite.
+        return (total * 1e35 if len(calls) == 2 else total), count
+
+    model = make_model()
+    history = fit(model, CopyBatches(), loss, steps=5, precision="fp16")
+    assert history.grad_norms[1] == float("inf") and history.steps == 5
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+    def poisoned(model, batch):
+        total, count = token_loss(model, batch)
+        return total * float("nan"), count
+
+    with pytest.raises(ValueError, match="loss: got nan at step 0"):
+        fit(model, CopyBatches(), poisoned, steps=5, precision="fp16")
+
+
+def test_decoding_on_the_gpu_equals_the_cpu():
+    model = make_model(2, torch.float64, target_size=6, sharpness=4.0)
+    batch = CopyBatches(40, tokens=8).batch(0)
+    results = []
+    for device in ("cpu", "cuda"):
+        model.to(device)
+        results.append(
+            (
+                greedy(model, batch.source, batch.lengths, 8),
+                beam_search(model, batch.source, batch.lengths, beam_size=4, max_length=8, length_penalty=0.6),
+            )
+        )
+    (cpu_greedy, cpu_beam), (gpu_greedy, gpu_beam) = results
+    assert cpu_greedy.tokens == gpu_greedy.tokens
+    torch.testing.assert_close(cpu_greedy.log_probs, gpu_greedy.log_probs.cpu(), rtol=1e-10, atol=1e-10)
+    for a, b in zip(cpu_greedy.weights, gpu_greedy.weights, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+    for a, b in zip(cpu_beam, gpu_beam, strict=True):
+        assert [h.tokens for h in a] == [h.tokens for h in b]
+        assert [h.score for h in a] == pytest.approx([h.score for h in b], abs=1e-10)
+
+
+def test_resume_on_the_gpu_keeps_the_dropout(tmp_path):
+    options = {"learning_rate": 0.01, "precision": "bf16", "save_every": 4}
+    whole, parts = (make_model(dropout=0.4) for _ in range(2))
+    first = fit(whole, CopyBatches(), token_loss, steps=12, checkpoint_dir=tmp_path / "whole", **options)
+    fit(parts, CopyBatches(), token_loss, steps=7, checkpoint_dir=tmp_path / "parts", **options)
+    parts = make_model(1, dropout=0.4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second = fit(parts, CopyBatches(), token_loss, steps=12, checkpoint_dir=tmp_path / "parts", **options)
+    assert second.resumed_from == 7
+    assert first.losses == pytest.approx(second.losses, rel=1e-5)
+    assert first.losses[7] == pytest.approx(second.losses[7], rel=1e-6)
+
+
+def test_the_callers_random_numbers_on_the_gpu_go_on():
+    torch.manual_seed(5)
+    expected = torch.rand(3, device="cuda")
+    torch.manual_seed(5)
+    fit(make_model(dropout=0.5), CopyBatches(), token_loss, steps=2)
+    assert torch.equal(torch.rand(3, device="cuda"), expected)
+
+
+def test_a_batch_with_one_row_for_all_is_copied_to_the_gpu():
+    row = torch.arange(4).expand(3, 4)
+    assert torch.equal(accelerator.to_device({"row": row}, torch.device("cuda"))["row"].cpu(), row)

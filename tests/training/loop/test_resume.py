@@ -1,0 +1,344 @@
+"""Checkpoints: a run that was killed ends where one that was never stopped does, to the last bit."""
+
+import errno
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from training_doubles import CopyBatches, make_model
+
+from attnbook.training import fit, token_loss
+from attnbook.training.loop import training_loop, resume
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setenv("ATTNBOOK_PROGRESS", "0")
+
+
+KILL = getattr(signal, "SIGKILL", 9)  # on Windows os.kill ends the process with this number
+OPTIONS = {"learning_rate": 0.01, "schedule": "cosine", "clip_norm": 0.5, "seed": 3}
+
+
+def train(directory, model=None, batches=None, loss=token_loss, steps=12, save_every=4, **options):
+    model = model or make_model(dropout=0.4)
+    options = {"evaluate": evaluate, "evaluate_every": 5, **OPTIONS, **options}
+    history = fit(
+        model, batches or CopyBatches(), loss, steps=steps, checkpoint_dir=directory, save_every=save_every, **options
+    )
+    return model, history
+
+
+def evaluate(model):
+    return model.readout.weight.norm().item() + torch.rand(()).item()
+
+
+def assert_equal_runs(first, second):
+    for (name, a), b in zip(first[0].state_dict().items(), second[0].state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+    assert first[1].losses == second[1].losses
+    assert first[1].grad_norms == second[1].grad_norms
+    assert first[1].evaluations == second[1].evaluations
+    assert first[1].steps == second[1].steps
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+class Killed(CopyBatches):
+    """Batches that kill the process, as `kill -9` does, when those of one step are asked for."""
+
+    def batch(self, step):
+        if step == 11:
+            os.kill(os.getpid(), KILL)
+        return super().batch(step)
+
+
+def test_resume_after_kill_9_is_exact(tmp_path):
+    uninterrupted = train(tmp_path / "whole")
+    program = (
+        f"import sys; sys.path[:0] = [{os.path.dirname(__file__)!r}]\n"
+        # as many threads as here: another number adds the same terms in another order
+        f"from pathlib import Path\nimport torch; torch.set_num_threads({torch.get_num_threads()})\n"
+        "import test_resume\ntest_resume.train(Path(sys.argv[1]), batches=test_resume.Killed())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "killed")], env=environment, capture_output=True, timeout=300
+    )
+    assert done.returncode in (-KILL, KILL), done.stderr.decode()
+    assert names(tmp_path / "killed") == ["step_000004", "step_000008"]
+    resumed = train(tmp_path / "killed")
+    assert resumed[1].resumed_from == 8
+    assert_equal_runs(resumed, uninterrupted)
+
+
+@pytest.mark.parametrize("moment", ["torch.save", "os.fsync", "os.replace"])
+def test_stopped_while_a_checkpoint_is_written(tmp_path, monkeypatch, moment):
+    """A kill inside the writing of step 8 leaves step 4 whole; the run goes on from there."""
+    whole = train(tmp_path / "whole")
+    owner, name = {"torch.save": (torch, "save"), "os.fsync": (os, "fsync"), "os.replace": (os, "replace")}[moment]
+    real = getattr(owner, name)
+
+    class Kill(BaseException):
+        pass
+
+    def stop(*arguments, **options):
+        if (tmp_path / "cut" / "step_000004").exists() and list((tmp_path / "cut").glob(".step_000008*")):
+            monkeypatch.setattr(resume.shutil, "rmtree", lambda *a, **k: None)  # the dead do not tidy up
+            raise Kill
+        return real(*arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, stop)
+        with pytest.raises(Kill):
+            train(tmp_path / "cut")
+    monkeypatch.undo()
+    monkeypatch.setenv("ATTNBOOK_PROGRESS", "0")
+    assert len(names(tmp_path / "cut")) == 2  # the whole one, and what was begun
+    resumed = train(tmp_path / "cut")
+    assert resumed[1].resumed_from == 4
+    assert names(tmp_path / "cut") == ["step_000008", "step_000012"]
+    assert_equal_runs(resumed, whole)
+
+
+def test_what_a_dead_process_left_is_removed(tmp_path):
+    for name in (".step_000008.999999.tmp", ".step_000002.old.tmp"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "state.pt").write_bytes(b"half")
+    train(tmp_path, steps=4)
+    assert names(tmp_path) == ["step_000004"]
+
+
+def test_a_run_in_two_parts_equals_one(tmp_path):
+    whole = train(tmp_path / "whole", schedule=None)
+    train(tmp_path / "parts", steps=5, schedule=None, evaluate_every=5)
+    parts = train(tmp_path / "parts", steps=12, schedule=None)
+    assert parts[1].resumed_from == 5
+    assert_equal_runs(parts, whole)
+
+
+def test_known_wrong_resumes_differ(tmp_path, monkeypatch):
+    """Restarting the data, forgetting the optimizer and reseeding the dropout each give another run."""
+    whole = train(tmp_path / "whole", schedule=None)
+
+    class Restarted(CopyBatches):
+        def batch(self, step):
+            return super().batch(step % 5)
+
+    def run(name, **options):
+        train(tmp_path / name, steps=5, schedule=None)
+        return train(tmp_path / name, steps=12, schedule=None, **options)[1]
+
+    assert run("right").losses == whole[1].losses
+    restarted = run("data", batches=Restarted())
+    assert restarted.losses[:5] == whole[1].losses[:5] and restarted.losses[5] != whole[1].losses[5]
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.optim.Adam, "load_state_dict", lambda self, state: None)
+        forgotten = run("optimizer")
+    assert forgotten.losses[5] == whole[1].losses[5] and forgotten.losses[6:] != whole[1].losses[6:]
+    with monkeypatch.context() as patched:
+        patched.setattr("attnbook.training.loop.accelerator.set_random_state", lambda state: None)
+        reseeded = run("random")
+    assert reseeded.losses[5] != whole[1].losses[5]
+
+
+def test_a_finished_run_is_returned_as_it_is(tmp_path):
+    first = train(tmp_path)
+    again = train(tmp_path, make_model(1, dropout=0.4))
+    assert_equal_runs(first, again)
+    assert again[1].resumed_from == 12
+
+
+def test_the_newest_are_kept(tmp_path):
+    train(tmp_path, steps=9, save_every=2, keep_checkpoints=3)
+    assert names(tmp_path) == ["step_000006", "step_000008", "step_000009"]
+
+
+def test_without_save_every_only_the_end_is_saved(tmp_path):
+    train(tmp_path / "deep" / "er", save_every=None)
+    assert names(tmp_path / "deep" / "er") == ["step_000012"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"learning_rate": 0.02}, r"learning_rate: \[0.01\] in the checkpoint, \[0.02\] in this call"),
+        ({"schedule": "linear"}, "schedule: factor 0.98.* at step 1 in the checkpoint, 0.91.* in this call"),
+        ({"clip_norm": None}, "clip_norm: 0.5 in the checkpoint, None in this call"),
+        ({"seed": 4}, "seed: 3 in the checkpoint, 4 in this call"),
+        ({"optimizer": "adamw"}, "optimizer: 'Adam' in the checkpoint, 'AdamW' in this call"),
+        ({"optimizer": lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.5, 0.9))}, "optimizer groups: .*0.999.*0.5"),
+        ({"precision": "bf16"}, "precision: 'no' in the checkpoint, 'bf16' in this call"),
+        ({"loss": partial(token_loss, label_smoothing=0.1)}, r"loss: 'token_loss' .* 'token_loss\(label_smoothing=0.1\)'"),
+        ({"batches": CopyBatches(seed=9)}, "first batch: "),
+        ({"model": make_model(target_size=9)}, r"target.weight is \(7, 8\) in the file and \(9, 8\) in the model"),
+        ({"model": torch.nn.Linear(2, 2)}, "model: 'TinyAttention' in the checkpoint, 'Linear'.*the model lacks source.weight"),
+        ({"model": make_model(dtype=torch.float64)}, "dtypes: .*float32.*float64"),
+        ({"steps": 20}, "schedule: factor"),
+        ({"micro_batch": 2}, "micro_batch: None in the checkpoint, 2 in this call"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
+    train(tmp_path, steps=12)
+    before = names(tmp_path)
+    with pytest.raises(ValueError, match="step_000012 is of another run.*" + message):
+        train(tmp_path, **change)
+    assert names(tmp_path) == before
+
+
+def test_a_run_in_parts_does_not_go_on_without_them(tmp_path):
+    train(tmp_path, steps=4, schedule=None, micro_batch=2)
+    with pytest.raises(ValueError, match="step_000004 is of another run. micro_batch: 2 in the checkpoint, None in this call"):
+        train(tmp_path, schedule=None)
+
+
+def test_fewer_steps_than_were_made(tmp_path):
+    train(tmp_path, steps=6, schedule=None)
+    with pytest.raises(ValueError, match="steps: got 5, but checkpoint_dir holds a run of 6 steps"):
+        train(tmp_path, steps=5, schedule=None)
+
+
+def truncate(path):
+    data = (path / "state.pt").read_bytes()
+    (path / "state.pt").write_bytes(data[: len(data) // 2])
+
+
+def flip(path):
+    data = bytearray((path / "state.pt").read_bytes())
+    data[len(data) // 2] ^= 1
+    (path / "state.pt").write_bytes(bytes(data))
+
+
+DAMAGES = {
+    "bytes of": truncate,
+    "SHA-256": flip,
+    "FileNotFoundError": lambda path: (path / "manifest.json").unlink(),
+    "JSONDecodeError": lambda path: (path / "manifest.json").write_text("{"),
+    "KeyError": lambda path: (path / "manifest.json").write_text(json.dumps({"files": {}})),
+}
+
+
+@pytest.mark.parametrize("message", DAMAGES)
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, message):
+    whole = train(tmp_path / "whole")
+    train(tmp_path / "run", steps=12, batches=CopyBatches())
+    DAMAGES[message](tmp_path / "run" / "step_000012")
+    with pytest.warns(UserWarning, match=f"step_000012 is damaged: .*{message}.*an earlier checkpoint is tried"):
+        resumed = train(tmp_path / "run")
+    assert resumed[1].resumed_from == 8
+    assert_equal_runs(resumed, whole)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert train(tmp_path / "run")[1].resumed_from == 12  # written anew, whole
+
+
+def test_a_state_that_cannot_be_read_is_damaged_too(tmp_path):
+    train(tmp_path)
+    path = tmp_path / "step_000012"
+    state = b"not a state"
+    (path / "state.pt").write_bytes(state)
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["files"]["state.pt"] = {"bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()}
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.warns(UserWarning, match="step_000012 is damaged: .*an earlier checkpoint is tried"):
+        assert train(tmp_path)[1].resumed_from == 8
+
+
+def test_numbers_of_numpy_do_not_spoil_a_checkpoint(tmp_path):
+    options = dict(evaluate=lambda model: {"mean": np.mean([1.0, 2.0]), "all": [np.float32(0.5), np.int64(3)]}, schedule=lambda k: np.sqrt(1 / (k + 1)))
+    whole = train(tmp_path / "whole", **options)
+    train(tmp_path / "run", steps=8, **options)
+    resumed = train(tmp_path / "run", **options)
+    assert resumed[1].resumed_from == 8 and resumed[1].evaluations[-1][1] == {"mean": 1.5, "all": [0.5, 3]}
+    assert [type(value) for value in (resumed[1].evaluations[-1][1]["mean"], *resumed[1].evaluations[-1][1]["all"])] == [float, float, int]
+    for (name, a), b in zip(whole[0].state_dict().items(), resumed[0].state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+
+
+class Penalised:
+    """A loss with a number of its own; `repr` of it holds an address."""
+
+    def __call__(self, model, batch, penalty):
+        total, count = token_loss(model, batch)
+        return total + penalty(model), count
+
+
+def small(model):
+    return 0.0 * model.readout.weight.sum()
+
+
+class Told(Penalised):
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __repr__(self):
+        return f"Told({self.weight})"
+
+    def __call__(self, model, batch):
+        return super().__call__(model, batch, small)
+
+
+def test_a_loss_has_the_same_name_in_every_process(tmp_path):
+    assert training_loop._name(partial(Penalised(), penalty=small)) == "Penalised(penalty=small)"
+    assert training_loop._name(partial(token_loss, Penalised(), label_smoothing=0.1)) == "token_loss(Penalised, label_smoothing=0.1)"
+    train(tmp_path, loss=Told(1), steps=4, schedule=None)
+    assert train(tmp_path, loss=Told(1), steps=8, schedule=None)[1].resumed_from == 4
+    with pytest.raises(ValueError, match=r"loss: 'Told\(1\)' in the checkpoint, 'Told\(2\)' in this call"):
+        train(tmp_path, loss=Told(2), steps=12, schedule=None)
+
+
+def test_when_all_are_damaged(tmp_path):
+    train(tmp_path)
+    for path in tmp_path.iterdir():
+        truncate(path)
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match="every checkpoint in .* is damaged"):
+        train(tmp_path)
+
+
+def test_full_disk_leaves_the_earlier_checkpoint_and_a_clear_error(tmp_path, monkeypatch):
+    train(tmp_path, steps=4, schedule=None)
+    before = (tmp_path / "step_000004" / "state.pt").read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="checkpoint of step 8 was not written, earlier ones stay: No space left") as caught:
+            train(tmp_path, steps=12, schedule=None)
+    assert caught.value.errno == errno.ENOSPC and "step_000008" in caught.value.filename
+    assert names(tmp_path) == ["step_000004"]
+    assert (tmp_path / "step_000004" / "state.pt").read_bytes() == before
+    assert train(tmp_path, steps=12, schedule=None)[1].resumed_from == 4
+
+
+def test_checkpoint_dir_that_is_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="file is a file, expected a directory"):
+        train(tmp_path / "file")
+
+
+def test_another_device_or_torch_is_a_warning(tmp_path):
+    train(tmp_path, steps=4, schedule=None)
+    manifest = tmp_path / "step_000004" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["settings"]["device"] = "cuda"
+    manifest.write_text(json.dumps(content))
+    with pytest.warns(UserWarning, match="written with device cuda, this run has cpu"):
+        assert train(tmp_path, schedule=None)[1].resumed_from == 4
+
+
+def test_checkpoints_hold_no_code():
+    """They are read with weights_only: a checkpoint from a stranger cannot run anything."""
+    assert "weights_only=True" in Path(resume.__file__).read_text()
