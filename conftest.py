@@ -1,15 +1,18 @@
-"""How pytest runs the notebooks: in the environment of the book (quick preset, CPU, no mirror), measured one by one.
+"""How pytest runs the notebooks: in the environment of the book (quick preset, CPU, no mirror),
+measured one by one.
 
-The last cell of a notebook fails if the notebook took longer, or more memory, than it declares allows for. The measurements of a
-session are kept in `build/notebooks.json`, those of all workers if there are several (`pytest -n 2 --dist loadfile`: a file, so a
-notebook too, stays with one worker).
-"""
+The last cell of a notebook fails if the notebook took longer, or more memory, than it declares
+allows for. The measurements of a session are kept in `build/notebooks.json`, those of all workers
+if there are several (`pytest -n 2 --dist loadfile`: a file, so a notebook too, stays with one
+worker)."""
+
 import os
 import time
 from pathlib import Path
 from unittest import mock
 
-# Several workers share the cores between them: one thread each. PyTorch reads this when it is imported, which is the next thing.
+# Several workers share the cores between them: one thread each. PyTorch reads this when it is
+# imported, which is the next thing.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -37,7 +40,9 @@ def _is_notebook(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    config.stash[LAST_CELLS] = set({item.path: item.nodeid for item in items if _is_notebook(item)}.values())
+    config.stash[LAST_CELLS] = set(
+        {item.path: item.nodeid for item in items if _is_notebook(item)}.values()
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -50,7 +55,12 @@ def pytest_runtest_setup(item):
         result = yield
     if first:
         pid = item.parent.kernel.km.provisioner.pid
-        item.config.stash[MEASURED][_name(item)] = {"begin": begin, "watch": PeakMemory(pid).__enter__(), "seconds": 0.0, "failed": False}
+        item.config.stash[MEASURED][_name(item)] = {
+            "begin": begin,
+            "watch": PeakMemory(pid).__enter__(),
+            "seconds": 0.0,
+            "failed": False,
+        }
     return result
 
 
@@ -61,7 +71,11 @@ def pytest_runtest_makereport(item, call):
         row["seconds"] = time.perf_counter() - row["begin"]
         row["failed"] |= report.failed
         row["peak_mb"] = row["watch"].mb
-        if call.when == "call" and item.nodeid in item.config.stash[LAST_CELLS] and not row["failed"]:
+        if (
+            call.when == "call"
+            and item.nodeid in item.config.stash[LAST_CELLS]
+            and not row["failed"]
+        ):
             promise = declared(nbformat.read(item.path, as_version=4))
             broken = over_promise(promise.quick, row["seconds"], row["peak_mb"])
             if broken:
@@ -80,8 +94,11 @@ def pytest_testnodedown(node):
 
 
 def pytest_sessionfinish(session):
-    rows = [{"notebook": name, "seconds": round(row["seconds"], 1), "peak_mb": round(row["peak_mb"])}
-            for name, row in session.config.stash[MEASURED].items() if "peak_mb" in row]
+    rows = [
+        {"notebook": name, "seconds": round(row["seconds"], 1), "peak_mb": round(row["peak_mb"])}
+        for name, row in session.config.stash[MEASURED].items()
+        if "peak_mb" in row
+    ]
     for row in session.config.stash[MEASURED].values():
         row["watch"].__exit__()
     if hasattr(session.config, "workeroutput"):  # this is a worker: the main process writes

@@ -1,8 +1,16 @@
-"""What pyproject.toml cannot say: `data/` and `results/` travel inside the wheel, as attnbook._data and attnbook._results."""
+"""What pyproject.toml cannot say: `data/` and `results/` travel inside the wheel, as
+attnbook._data and attnbook._results.
+"""
+
 from setuptools import find_packages, setup
 
 setup(
-    packages=find_packages(include=["attnbook", "attnbook.*"]) + ["attnbook._data", "attnbook._results"],
+    packages=find_packages(include=["attnbook", "attnbook.*"])
+    + ["attnbook._data", "attnbook._results"],
     package_dir={"attnbook._data": "data", "attnbook._results": "results"},
-    package_data={"attnbook._data": ["**/*"], "attnbook._results": ["**/*"], "attnbook": ["**/*.csv", "**/*.json"]},
+    package_data={
+        "attnbook._data": ["**/*"],
+        "attnbook._results": ["**/*"],
+        "attnbook": ["**/*.csv", "**/*.json"],
+    },
 )

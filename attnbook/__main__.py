@@ -1,4 +1,5 @@
 """`python -m attnbook` is the command `attnbook`."""
+
 from .cli import main
 
 main()

@@ -25,8 +25,8 @@ main.add_command(grade)
 def list_experiments() -> None:
     """List the recorded runs that `attnbook reproduce` remakes.
 
-    The time is that of an idle machine; behind it, what the recorded runs took, some of them beside other work.
-    """
+    The time is that of an idle machine; behind it, what the recorded runs took, some of them beside
+    other work."""
     from .experiments import EXPERIMENTS
     from .experiments.registry import took
 
@@ -34,18 +34,49 @@ def list_experiments() -> None:
     for name, experiment in sorted(EXPERIMENTS.items()):
         needs = f" · needs {experiment.needs}" if experiment.needs else ""
         minutes = [f"{minutes:.0f}" if minutes >= 1 else "under 1" for minutes in took(name)]
-        known = f" · took {' to '.join(dict.fromkeys([minutes[0], minutes[-1]]))} min" if minutes else ""
-        click.echo(f"{name:<{width}}  {experiment.title} · about {experiment.minutes}{known}{needs}")
+        known = (
+            f" · took {' to '.join(dict.fromkeys([minutes[0], minutes[-1]]))} min"
+            if minutes
+            else ""
+        )
+        click.echo(
+            f"{name:<{width}}  {experiment.title} · about {experiment.minutes}{known}{needs}"
+        )
 
 
 @main.command()
 @click.argument("name")
 @click.option("--seed", default=0, show_default=True, help="Seed of data, weights and order.")
-@click.option("--out", default="results", show_default=True, type=click.Path(file_okay=False), help="Where the JSON goes.")
-@click.option("--device", default=None, help="cpu, cuda, cuda:1 …  [default: the GPU if there is one and NAME can use it]")
-@click.option("--commit", default=None, help="Recorded beside the figures.  [default: what git says]")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting; VALUE is JSON or a plain text. May be repeated.")
-def reproduce(name: str, seed: int, out: str, device: str | None, commit: str | None, overrides: tuple[str, ...]) -> None:
+@click.option(
+    "--out",
+    default="results",
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Where the JSON goes.",
+)
+@click.option(
+    "--device",
+    default=None,
+    help="cpu, cuda, cuda:1 …  [default: the GPU if there is one and NAME can use it]",
+)
+@click.option(
+    "--commit", default=None, help="Recorded beside the figures.  [default: what git says]"
+)
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a setting; VALUE is JSON or a plain text. May be repeated.",
+)
+def reproduce(
+    name: str,
+    seed: int,
+    out: str,
+    device: str | None,
+    commit: str | None,
+    overrides: tuple[str, ...],
+) -> None:
     """Run the experiment NAME and record its figures in OUT/NAME.seedN.json."""
     from .experiments import reproduce as run
 
@@ -53,7 +84,9 @@ def reproduce(name: str, seed: int, out: str, device: str | None, commit: str | 
     for key in ("name", *run.__kwdefaults__):
         if key in settings:
             given = "NAME" if key == "name" else f"--{key}"
-            raise click.BadParameter(f"{key} is no setting of an experiment; it is given as {given}", param_hint="--set")
+            raise click.BadParameter(
+                f"{key} is no setting of an experiment; it is given as {given}", param_hint="--set"
+            )
     try:
         path = run(name, seed=seed, out=out, device=device, commit=commit, **settings)
     except (ValueError, OSError) as error:
@@ -63,7 +96,9 @@ def reproduce(name: str, seed: int, out: str, device: str | None, commit: str | 
 
 
 def _setting(text: str) -> tuple[str, object]:
-    """``KEY=VALUE`` with the value as :func:`attnbook.experiments.registry.read_setting` reads it."""
+    """``KEY=VALUE`` with the value as :func:`attnbook.experiments.registry.read_setting` reads
+    it.
+    """
     from .experiments.registry import read_setting
 
     key, equals, value = text.partition("=")

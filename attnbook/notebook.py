@@ -1,4 +1,5 @@
 """The set-up cell of every notebook: `setup = attnbook.setup(seed=0)`."""
+
 from __future__ import annotations
 
 import os
@@ -25,14 +26,16 @@ class Setup(NamedTuple):
 
 
 def setup(seed: int = 0, preset: str | None = None, figures: bool = True) -> Setup:
-    """Seed the generators, choose device and preset, make figures readable, and say on one line what the notebook runs on.
+    """Seed the generators, choose device and preset, make figures readable, and say on one line
+    what the notebook runs on.
 
     seed: of Python's, NumPy's and torch's global generators, >= 0.
-    preset: "quick" or "full"; without it the variable ATTNBOOK_PRESET, else "full" with a CUDA device and "quick" without.
-    figures: False leaves figures as they are; matplotlib, which takes seconds to load, is not needed then.
-    Returns a Setup(device, preset, seed). May be called again: it always leaves the same state behind.
-    Raises ValueError for a preset that is neither, or a negative seed.
-    """
+    preset: "quick" or "full"; without it the variable ATTNBOOK_PRESET, else "full" with a CUDA
+    device and "quick" without.
+    figures: False leaves figures as they are; matplotlib, which takes seconds to load, is not
+    needed then.
+    Returns a Setup(device, preset, seed). May be called again: it always leaves the same state
+    behind. Raises ValueError for a preset that is neither, or a negative seed."""
     import numpy as np
     import torch
 
@@ -51,12 +54,17 @@ def setup(seed: int = 0, preset: str | None = None, figures: bool = True) -> Set
     if figures:
         _figures()
     device = torch.device("cuda" if cuda else "cpu")
-    print(f"attnbook {__version__} · torch {torch.__version__} · numpy {np.__version__} · {device.type} · {chosen} preset")
+    print(
+        f"attnbook {__version__} · torch {torch.__version__} · numpy {np.__version__} · "
+        f"{device.type} · {chosen} preset"
+    )
     return Setup(device, chosen, seed)
 
 
 def _figures() -> None:
-    """Figures as one opaque PNG each, readable on a light and on a dark page; the same bytes when drawn again."""
+    """Figures as one opaque PNG each, readable on a light and on a dark page; the same bytes
+    when drawn again.
+    """
     try:
         from .figures import style
     except ImportError:
@@ -68,7 +76,8 @@ def _figures() -> None:
     except ImportError:  # a plain script
         return
     shell = get_ipython()
-    if shell is None or not hasattr(shell, "kernel"):  # a terminal: figures open in windows of their own
+    # a terminal: figures open in windows of their own
+    if shell is None or not hasattr(shell, "kernel"):
         return
     from matplotlib_inline.config import InlineBackend
 

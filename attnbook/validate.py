@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["require", "check_dtypes", "check_lengths", "check_mask", "check_once", "check_positive", "check_tensor", "check_value",
-           "check_whole", "common_shape", "may_look"]
+__all__ = [
+    "require",
+    "check_dtypes",
+    "check_lengths",
+    "check_mask",
+    "check_once",
+    "check_positive",
+    "check_tensor",
+    "check_value",
+    "check_whole",
+    "common_shape",
+    "may_look",
+]
 
 
 def require(condition: bool, message: str) -> None:
@@ -21,32 +32,52 @@ def check_positive(name: str, value: int) -> int:
     return value
 
 
-def check_tensor(name: str, value: object, *, width: int | None = None, least: int = 2) -> torch.Tensor:
-    """Return ``value``, a floating point tensor ``(…, length, width)``, or ``(…, width)`` with ``least=1``, or raise a ``ValueError``."""
-    axes, dimensions = ("(…, width)", "one dimension") if least == 1 else ("(…, length, width)", "two dimensions")
+def check_tensor(
+    name: str, value: object, *, width: int | None = None, least: int = 2
+) -> torch.Tensor:
+    """Return ``value``, a floating point tensor ``(…, length, width)``, or ``(…, width)`` with
+    ``least=1``, or raise a ``ValueError``.
+    """
+    axes, dimensions = (
+        ("(…, width)", "one dimension") if least == 1 else ("(…, length, width)", "two dimensions")
+    )
     if not isinstance(value, torch.Tensor):
         raise ValueError(f"{name} must be a tensor {axes}, got {type(value).__name__}")
     if value.dim() < least:
-        raise ValueError(f"{name} must have at least {dimensions} {axes}, got shape {tuple(value.shape)}")
+        raise ValueError(
+            f"{name} must have at least {dimensions} {axes}, got shape {tuple(value.shape)}"
+        )
     if not value.is_floating_point():
         raise ValueError(f"{name} must hold floating point numbers, got {value.dtype}")
     if width is not None and value.shape[-1] != width:
-        raise ValueError(f"{name} must have width {width} (its last dimension), got shape {tuple(value.shape)}")
+        raise ValueError(
+            f"{name} must have width {width} (its last dimension), got shape {tuple(value.shape)}"
+        )
     return value
 
 
 def check_value(value: object, key: torch.Tensor, *, width: int | None = None) -> torch.Tensor:
-    """Return ``value``, as :func:`check_tensor`, with as many positions as ``key``, or raise a ``ValueError``."""
+    """Return ``value``, as :func:`check_tensor`, with as many positions as ``key``, or raise a
+    ``ValueError``.
+    """
     check_tensor("value", value, width=width)
-    require(value.shape[-2] == key.shape[-2],
-            f"value must have as many positions as key ({key.shape[-2]}), got shape {tuple(value.shape)}")
+    require(
+        value.shape[-2] == key.shape[-2],
+        f"value must have as many positions as key ({key.shape[-2]}), got shape "
+        f"{tuple(value.shape)}",
+    )
     return value
 
 
 def check_dtypes(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
     """Raise a ``ValueError`` unless all have one dtype, or autocast brings them to one."""
-    if not query.dtype == key.dtype == value.dtype and not torch.is_autocast_enabled(query.device.type):
-        raise ValueError(f"query, key and value must have one dtype, got {query.dtype}, {key.dtype} and {value.dtype}")
+    if not query.dtype == key.dtype == value.dtype and not torch.is_autocast_enabled(
+        query.device.type
+    ):
+        raise ValueError(
+            f"query, key and value must have one dtype, got {query.dtype}, {key.dtype} and "
+            f"{value.dtype}"
+        )
 
 
 def check_whole(name: str, value: object) -> torch.Tensor:
@@ -62,45 +93,75 @@ def _is_whole(tensor: torch.Tensor) -> bool:
 
 
 def check_lengths(lengths: object, rows: int, of: str) -> torch.Tensor:
-    """Return ``lengths``, a whole number for each of so many rows ``of`` a batch, or raise a ``ValueError``."""
+    """Return ``lengths``, a whole number for each of so many rows ``of`` a batch, or raise a
+    ``ValueError``.
+    """
     if not isinstance(lengths, torch.Tensor) or lengths.shape != (rows,) or not _is_whole(lengths):
-        came = f"shape {tuple(lengths.shape)} of {lengths.dtype}" if isinstance(lengths, torch.Tensor) else type(lengths).__name__
-        raise ValueError(f"lengths must be a vector of {rows} whole numbers, one a row of {of}, got {came}")
+        came = (
+            f"shape {tuple(lengths.shape)} of {lengths.dtype}"
+            if isinstance(lengths, torch.Tensor)
+            else type(lengths).__name__
+        )
+        raise ValueError(
+            f"lengths must be a vector of {rows} whole numbers, one a row of {of}, got {came}"
+        )
     return lengths
 
 
-def check_mask(mask: object, shape: tuple[int, ...], *, axes: str = "(…, queries, keys)",
-               true: str = "may attend") -> torch.Tensor | None:
-    """Return ``mask`` (boolean, broadcastable to ``shape``, which ``axes`` names), or raise a ``ValueError``."""
+def check_mask(
+    mask: object,
+    shape: tuple[int, ...],
+    *,
+    axes: str = "(…, queries, keys)",
+    true: str = "may attend",
+) -> torch.Tensor | None:
+    """Return ``mask`` (boolean, broadcastable to ``shape``, which ``axes`` names), or raise a
+    ``ValueError``.
+    """
     if mask is None:
         return None
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
         came = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
         raise ValueError(f"mask must be a boolean tensor (True = {true}), got {came}")
-    if mask.dim() > len(shape) or any(a not in (1, b) for a, b in zip(reversed(mask.shape), reversed(shape))):
+    if mask.dim() > len(shape) or any(
+        a not in (1, b) for a, b in zip(reversed(mask.shape), reversed(shape))
+    ):
         raise ValueError(
             f"mask must be broadcastable to {axes} = {tuple(shape)}, got shape {tuple(mask.shape)}"
-            + ("; a padding mask (batch, keys) needs a dimension for the queries: mask[:, None, :]"
-               if mask.dim() == 2 and len(shape) == 3 and "queries" in axes else "")
+            + (
+                "; a padding mask (batch, keys) needs a dimension for the queries: mask[:, None, :]"
+                if mask.dim() == 2 and len(shape) == 3 and "queries" in axes
+                else ""
+            )
         )
     return mask
 
 
 def check_once(what: str, instead: str) -> None:
-    """Raise a ``RuntimeError`` if the backward pass that calls this, of ``what``, is to be differentiated again.
+    """Raise a ``RuntimeError`` if the backward pass that calls this, of ``what``, is to be
+    differentiated again.
 
-    PyTorch's ``once_differentiable`` says so only where the gradient that comes in needs a gradient itself; else the result would
-    be a constant without a word.
-    """
+    PyTorch's ``once_differentiable`` says so only where the gradient that comes in needs a gradient
+    itself; else the result would be a constant without a word."""
     if torch.is_grad_enabled():  # in a backward pass under create_graph=True alone
-        raise RuntimeError(f"{what} can be differentiated once, and create_graph=True asks for more: {instead}")
+        raise RuntimeError(
+            f"{what} can be differentiated once, and create_graph=True asks for more: {instead}"
+        )
 
 
 def common_shape(*shapes: torch.Size) -> torch.Size:
-    """What ``torch.broadcast_shapes`` gives, without its cost where all are equal: a decoder asks at every step."""
-    return shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes)
+    """What ``torch.broadcast_shapes`` gives, without its cost where all are equal: a decoder
+    asks at every step.
+    """
+    return (
+        shapes[0]
+        if all(shape == shapes[0] for shape in shapes)
+        else torch.broadcast_shapes(*shapes)
+    )
 
 
 def may_look(tensor: torch.Tensor) -> bool:
-    """Whether there are values to be looked at for a check: on a GPU that would stop the queue, and a compiler knows none."""
+    """Whether there are values to be looked at for a check: on a GPU that would stop the queue,
+    and a compiler knows none.
+    """
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling() and tensor.numel() > 0

@@ -1,4 +1,6 @@
-"""Additive attention and the Bahdanau step beside their peers: ratios of medians from alternating blocks."""
+"""Additive attention and the Bahdanau step beside their peers: ratios of medians from
+alternating blocks.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,18 @@ def attention(blocks: int) -> dict:
     key = torch.randn(batch, length, width, requires_grad=True)
     lengths = torch.full((batch,), length)
     mask = torch.ones(batch, 1, length, dtype=torch.bool)
-    score, textbook, d2l = AdditiveScore(width, width, width), TextbookAttention(width, width, width), d2l_additive(width)
+    score, textbook, d2l = (
+        AdditiveScore(width, width, width),
+        TextbookAttention(width, width, width),
+        d2l_additive(width),
+    )
     sides = {
-        "attnbook": lambda: attend(score, query, key, mask=mask, need_weights=False).context.sum().backward(),
-        "attnbook with weights": lambda: attend(score, query, key, mask=mask).context.sum().backward(),
+        "attnbook": lambda: (
+            attend(score, query, key, mask=mask, need_weights=False).context.sum().backward()
+        ),
+        "attnbook with weights": lambda: (
+            attend(score, query, key, mask=mask).context.sum().backward()
+        ),
         "textbook": lambda: textbook(query, key, mask).sum().backward(),
     }
     if d2l is not None:
@@ -46,7 +56,10 @@ def training_step(blocks: int) -> dict:
     batch, length, size = 32, 50, 4000
     model = Bahdanau(size, size, d_embed=128, hidden_size=256)
     textbook = TextbookBahdanau(model)
-    source, target = torch.randint(4, size, (batch, length)), torch.randint(4, size, (batch, length))
+    source, target = (
+        torch.randint(4, size, (batch, length)),
+        torch.randint(4, size, (batch, length)),
+    )
     lengths = torch.full((batch,), length)
     optimizer = torch.optim.Adam(model.parameters())
 
@@ -57,22 +70,42 @@ def training_step(blocks: int) -> dict:
         optimizer.step()
 
     with torch.no_grad():
-        same = (model(source, lengths, target).logits - textbook(source, lengths, target)).abs().max().item()
+        same = (
+            (model(source, lengths, target).logits - textbook(source, lengths, target))
+            .abs()
+            .max()
+            .item()
+        )
     assert same < 1e-4, f"the two sides must compute the same, they differ by {same}"
-    return summary(alternate({
-        "attnbook": lambda: step(lambda: model(source, lengths, target).logits),
-        "attnbook with weights": lambda: step(lambda: model(source, lengths, target, need_weights=True).logits),
-        "textbook loop": lambda: step(lambda: textbook(source, lengths, target)),
-    }, max(3, blocks // 2), repeats=1), "attnbook")
+    return summary(
+        alternate(
+            {
+                "attnbook": lambda: step(lambda: model(source, lengths, target).logits),
+                "attnbook with weights": lambda: step(
+                    lambda: model(source, lengths, target, need_weights=True).logits
+                ),
+                "textbook loop": lambda: step(lambda: textbook(source, lengths, target)),
+            },
+            max(3, blocks // 2),
+            repeats=1,
+        ),
+        "attnbook",
+    )
 
 
-PRODUCTS = {"32 x 50 x 50, d 256": ((32, 50, 256), False), "8 x 8 x 512 x 512, d 64": ((8, 8, 512, 64), False),
-            "8 x 8 x 512 x 512, d 64, padded": ((8, 8, 512, 64), True), "1 x 2048 x 2048, d 64": ((1, 2048, 64), False),
-            "1 x 2048 x 2048, d 64, padded": ((1, 2048, 64), True)}
+PRODUCTS = {
+    "32 x 50 x 50, d 256": ((32, 50, 256), False),
+    "8 x 8 x 512 x 512, d 64": ((8, 8, 512, 64), False),
+    "8 x 8 x 512 x 512, d 64, padded": ((8, 8, 512, 64), True),
+    "1 x 2048 x 2048, d 64": ((1, 2048, 64), False),
+    "1 x 2048 x 2048, d 64, padded": ((1, 2048, 64), True),
+}
 
 
 def inner_products(blocks: int) -> dict:
-    """Every score that is an inner product, without weights, beside PyTorch's kernel on the same projected tensors."""
+    """Every score that is an inner product, without weights, beside PyTorch's kernel on the same
+    projected tensors.
+    """
     import torch
     from torch.nn import functional as F
 
@@ -89,22 +122,36 @@ def inner_products(blocks: int) -> dict:
             mask = torch.arange(n) < lengths
         for name in ("dot", "scaled_dot", "general", "reduced_rank", "content", "location"):
             score = make_score(name, width, width, rank=width // 4, max_length=n)
-            scale, projected = score.inner_product(query)[1], score.project_keys(key).detach().requires_grad_()
+            scale, projected = (
+                score.inner_product(query)[1],
+                score.project_keys(key).detach().requires_grad_(),
+            )
 
             def ours():
-                return attend(score, query, key, value, mask, projected_keys=projected, need_weights=False).context
+                return attend(
+                    score, query, key, value, mask, projected_keys=projected, need_weights=False
+                ).context
 
             def kernel():
                 transformed = score.inner_product(query)[0]
-                return F.scaled_dot_product_attention(transformed, projected, value, attn_mask=mask, scale=scale)
+                return F.scaled_dot_product_attention(
+                    transformed, projected, value, attn_mask=mask, scale=scale
+                )
 
-            sides = {"attnbook": lambda: ours().sum().backward(), "kernel": lambda: kernel().sum().backward()}
+            sides = {
+                "attnbook": lambda: ours().sum().backward(),
+                "kernel": lambda: kernel().sum().backward(),
+            }
             with torch.no_grad():
-                forward = summary(alternate({"attnbook": ours, "kernel": kernel}, max(3, blocks // 2)), "attnbook")
+                forward = summary(
+                    alternate({"attnbook": ours, "kernel": kernel}, max(3, blocks // 2)), "attnbook"
+                )
             both = summary(alternate(sides, max(3, blocks // 2)), "attnbook")
-            found[f"{name}, {size}"] = {"forward_times_ours": forward["kernel"]["times_ours"],
-                                        "forward_and_backward_times_ours": both["kernel"]["times_ours"],
-                                        "ms": both["attnbook"]["ms"]}
+            found[f"{name}, {size}"] = {
+                "forward_times_ours": forward["kernel"]["times_ours"],
+                "forward_and_backward_times_ours": both["kernel"]["times_ours"],
+                "ms": both["attnbook"]["ms"],
+            }
     return found
 
 
@@ -114,8 +161,14 @@ def memory() -> list[dict]:
     for length in (128, 256, 512, 1024, 2048):
         row = {"m": length, "n": length}
         for name, need in (("with weights", True), ("without", False)):
-            row[name] = float(subprocess.run([sys.executable, __file__, "--peak", str(length), str(int(need))],
-                                             capture_output=True, text=True, check=True).stdout)
+            row[name] = float(
+                subprocess.run(
+                    [sys.executable, __file__, "--peak", str(length), str(int(need))],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout
+            )
         rows.append(row)
     return rows
 
@@ -124,9 +177,24 @@ def memory_of_all_scores() -> list[dict]:
     """Peak memory without weights of each score."""
     from attnbook import SCORES
 
-    return [{"m": length, "n": length, **{name: float(subprocess.run(
-        [sys.executable, __file__, "--peak", str(length), "0", "--score", name],
-        capture_output=True, text=True, check=True).stdout) for name in sorted(SCORES)}} for length in (1024, 2048, 4096)]
+    return [
+        {
+            "m": length,
+            "n": length,
+            **{
+                name: float(
+                    subprocess.run(
+                        [sys.executable, __file__, "--peak", str(length), "0", "--score", name],
+                        capture_output=True,
+                        text=True,
+                        check=True,
+                    ).stdout
+                )
+                for name in sorted(SCORES)
+            },
+        }
+        for length in (1024, 2048, 4096)
+    ]
 
 
 def peak(length: int, need_weights: bool, name: str = "additive") -> float:
@@ -142,7 +210,10 @@ def peak(length: int, need_weights: bool, name: str = "additive") -> float:
     score = make_score(name, 64, 64, max_length=length)
 
     def once(n, need):
-        query, key = torch.randn(1, n, 64, requires_grad=True), torch.randn(1, n, 64, requires_grad=True)
+        query, key = (
+            torch.randn(1, n, 64, requires_grad=True),
+            torch.randn(1, n, 64, requires_grad=True),
+        )
         attend(score, query, key, need_weights=need).context.sum().backward()
 
     once(16, need_weights)  # libraries and threads are loaded before the count starts
@@ -162,7 +233,9 @@ def main() -> None:
     if options.peak:
         print(peak(options.peak[0], bool(options.peak[1]), options.score))
     elif options.part:
-        figures = {"attention": attention, "products": inner_products, "step": training_step}[options.part](options.blocks)
+        figures = {"attention": attention, "products": inner_products, "step": training_step}[
+            options.part
+        ](options.blocks)
         print(json.dumps({"calibration": calibration(), "figures": figures}))
     else:
         report(options.blocks, options.json)
@@ -173,23 +246,42 @@ def report(blocks: int, path: Path | None) -> None:
 
     import torch
 
-    found = {"torch": torch.__version__, "threads": torch.get_num_threads(), "machine": platform.machine(), "runs": []}
+    found = {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "machine": platform.machine(),
+        "runs": [],
+    }
     for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
         for part in ("attention", "products", "step"):
-            done = subprocess.run([sys.executable, __file__, "--part", part, "--blocks", str(blocks)],
-                                  env={**os.environ, **extra}, capture_output=True, text=True)
+            done = subprocess.run(
+                [sys.executable, __file__, "--part", part, "--blocks", str(blocks)],
+                env={**os.environ, **extra},
+                capture_output=True,
+                text=True,
+            )
             if done.returncode:
                 sys.exit(done.stderr)
-            run = {"part": part, "allocator": allocator, **extra, **json.loads(done.stdout.splitlines()[-1])}
+            run = {
+                "part": part,
+                "allocator": allocator,
+                **extra,
+                **json.loads(done.stdout.splitlines()[-1]),
+            }
             found["runs"].append(run)
             print(f"\n{part}, {allocator}   calibration {run['calibration']}")
             for name, row in run["figures"].items():
-                ratios = "   ".join(f"{what}: {ratio:.2f}" for what, ratio in row.items() if what != "ms")
+                ratios = "   ".join(
+                    f"{what}: {ratio:.2f}" for what, ratio in row.items() if what != "ms"
+                )
                 print(f"  {name:<52}{row['ms']:>9.1f} ms   {ratios}")
     found["memory_mb"] = memory()
     print("\npeak memory of attention (MB above the start, width 64, one row)")
     for row in found["memory_mb"]:
-        print(f"  m = n = {row['m']:<6}with weights {row['with weights'] or '-':>8}   without {row['without']:>8}")
+        print(
+            f"  m = n = {row['m']:<6}with weights {row['with weights'] or '-':>8}   without "
+            f"{row['without']:>8}"
+        )
     found["memory_without_weights_mb"] = memory_of_all_scores()
     print("\npeak memory without weights (MB above the start, width 64, one row)")
     for row in found["memory_without_weights_mb"]:

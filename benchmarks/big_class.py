@@ -1,9 +1,10 @@
-"""A class of five hundred, one in ten hostile: is every mark as expected, is none lost when the grader is killed, how long does it take?
+"""A class of five hundred, one in ten hostile: is every mark as expected, is none lost when the
+grader is killed, how long does it take?
 
-Hand-ins are made from the solutions and the known wrong answers of five exercises. What each must get is found in this process, with
-`judge` and the function itself. The grader is killed at random moments and started again, and must end with the same marks.
-Files outside (the checkout, /etc, the hand-ins) are hashed before and after.
-"""
+Hand-ins are made from the solutions and the known wrong answers of five exercises. What each must
+get is found in this process, with `judge` and the function itself. The grader is killed at random
+moments and started again, and must end with the same marks. Files outside (the checkout, /etc, the
+hand-ins) are hashed before and after."""
 
 from __future__ import annotations
 
@@ -29,13 +30,27 @@ from attnbook.course.exercises import find_book
 from attnbook.course.known_wrong import wrong_answers
 from attnbook.course.made_up import hostile_answers, made_up_class
 
-EXERCISES = {"00.temperature": (2, 2), "01.last_states": (2, 2), "03.content_weights": (2, 2), "06.empty_rows": (3, 3), "08.hinge_losses": (1, 1)}
+EXERCISES = {
+    "00.temperature": (2, 2),
+    "01.last_states": (2, 2),
+    "03.content_weights": (2, 2),
+    "06.empty_rows": (3, 3),
+    "08.hinge_losses": (1, 1),
+}
 UNREADABLE = ("not JSON", "truncated", "another format", "empty file", "deep")
 
 
 def course_file(folder: Path) -> None:
     """A course with one assignment of five exercises."""
-    lines = ["title = 'A class of five hundred'", "seed = 271828182845", "[limits]", "seconds = 5", "[[assignment]]", "name = 'five'", "[assignment.points]"]
+    lines = [
+        "title = 'A class of five hundred'",
+        "seed = 271828182845",
+        "[limits]",
+        "seconds = 5",
+        "[[assignment]]",
+        "name = 'five'",
+        "[assignment.points]",
+    ]
     lines += [f'"{id}" = [{visible}, {hidden}]' for id, (visible, hidden) in EXERCISES.items()]
     (folder / "course.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -55,19 +70,29 @@ def make_class(course, students: int, hostile: float, rng: random.Random):
             scope: dict = {}
             exec(compile(code, "<answer>", "exec"), scope)
             seeds = 0, course.hidden_seed(id)
-            known[id, code] = sum(p for p, seed in zip(assignment.points[id], seeds) if judge(id, scope[tasks[id].function], seed))
+            known[id, code] = sum(
+                p
+                for p, seed in zip(assignment.points[id], seeds)
+                if judge(id, scope[tasks[id].function], seed)
+            )
         return known[id, code]
 
     made = {}
     for number in range(students):
-        answers = {id: right[id] if rng.random() < 0.6 else rng.choice(wrong[id]).code for id in tasks}
+        answers = {
+            id: right[id] if rng.random() < 0.6 else rng.choice(wrong[id]).code for id in tasks
+        }
         marks, what = {id: worth(id, code) for id, code in answers.items()}, "honest"
         if number < hostile * students:
             kind, name = kinds[number % len(kinds)]
             what = name
             if kind == "file":
                 marks = dict.fromkeys(tasks, 0.0)
-                made[f"student {number:03d}"] = odd[name].content + b" " * number * bool(odd[name].content), marks, what
+                made[f"student {number:03d}"] = (
+                    odd[name].content + b" " * number * bool(odd[name].content),
+                    marks,
+                    what,
+                )
                 continue
             code, words = attacks[name]
             answers[first.id] = code
@@ -83,7 +108,12 @@ def hashes(folders) -> dict[str, str]:
     found = {}
     for folder in folders:
         for path in sorted(Path(folder).rglob("*")):
-            if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts and ".git" not in path.parts:
+            if (
+                path.is_file()
+                and not path.is_symlink()
+                and "__pycache__" not in path.parts
+                and ".git" not in path.parts
+            ):
                 try:
                     found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
                 except OSError:
@@ -116,11 +146,28 @@ def main() -> None:
             (folder / "submissions" / student).mkdir(parents=True)
             (folder / "submissions" / student / "five.ipynb").write_bytes(content)
         package = Path(__file__).resolve().parents[1]
-        watched = [package / "attnbook", package / "chapters", package / "tests", "/etc", folder / "submissions"]
+        watched = [
+            package / "attnbook",
+            package / "chapters",
+            package / "tests",
+            "/etc",
+            folder / "submissions",
+        ]
         before, begin, killed = hashes(watched), time.perf_counter(), []
-        command = [sys.executable, "-m", "attnbook", "course", "grade", str(folder), "--jobs", str(options.jobs)]
+        command = [
+            sys.executable,
+            "-m",
+            "attnbook",
+            "course",
+            "grade",
+            str(folder),
+            "--jobs",
+            str(options.jobs),
+        ]
         while True:
-            grader = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=package)
+            grader = subprocess.Popen(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=package
+            )
             if len(killed) < options.kills:
                 try:
                     grader.wait(20 + 80 * rng.random())
@@ -128,15 +175,24 @@ def main() -> None:
                     grader.send_signal(signal.SIGKILL)
                     grader.communicate()
                     with sqlite3.connect(folder / "grades" / "journal.db") as base:
-                        killed.append(base.execute("select count(distinct sha) from outcome").fetchone()[0])
+                        killed.append(
+                            base.execute("select count(distinct sha) from outcome").fetchone()[0]
+                        )
                     continue
             said = grader.communicate()[1].decode()
             break
         seconds = time.perf_counter() - begin
         if grader.returncode:
             sys.exit(said)
-        got, expected = marks_in(folder / "grades"), {student: marks for student, (_, marks, _) in made.items()}
-        wrong = {student: (made[student][2], got.get(student), marks) for student, marks in expected.items() if got.get(student) != marks}
+        got, expected = (
+            marks_in(folder / "grades"),
+            {student: marks for student, (_, marks, _) in made.items()},
+        )
+        wrong = {
+            student: (made[student][2], got.get(student), marks)
+            for student, marks in expected.items()
+            if got.get(student) != marks
+        }
         with sqlite3.connect(folder / "grades" / "journal.db") as base:
             outcomes, most = base.execute("select count(*), max(count) from outcome").fetchone()
         figures = {
@@ -149,7 +205,9 @@ def main() -> None:
             "outcomes": outcomes,
             "judged at most": most,
             "files hashed": len(before),
-            "files changed": sum(before.get(path) != after for path, after in hashes(watched).items()),
+            "files changed": sum(
+                before.get(path) != after for path, after in hashes(watched).items()
+            ),
             "jobs": options.jobs,
             "cores": os.cpu_count(),
             "python": platform.python_version(),
@@ -158,7 +216,17 @@ def main() -> None:
     for student, (what, had, due) in wrong.items():
         print(f"{student} ({what}): got {had}, expected {due}")
     if options.json:
-        options.json.write_text(json.dumps({"name": "benchmark-class", "command": "python benchmarks/big_class.py", "figures": figures}, indent=1) + "\n")
+        options.json.write_text(
+            json.dumps(
+                {
+                    "name": "benchmark-class",
+                    "command": "python benchmarks/big_class.py",
+                    "figures": figures,
+                },
+                indent=1,
+            )
+            + "\n"
+        )
     sys.exit(bool(wrong or figures["files changed"] or most > 1))
 
 

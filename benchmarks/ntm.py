@@ -1,4 +1,6 @@
-"""A training step of the neural Turing machine beside the naive version and dnc: ratios of medians from alternating blocks."""
+"""A training step of the neural Turing machine beside the naive version and dnc: ratios of
+medians from alternating blocks.
+"""
 
 from __future__ import annotations
 
@@ -51,13 +53,25 @@ def peer(folder: str = "build/peers"):
     sys.path.append(folder)
     from dnc import DNC
 
-    return DNC(input_size=BITS + 1, hidden_size=CONTROLLER, rnn_type="lstm", num_layers=1, num_hidden_layers=1, nr_cells=SLOTS,
-               cell_size=WIDTH, read_heads=1, batch_first=True, gpu_id=-1)
+    return DNC(
+        input_size=BITS + 1,
+        hidden_size=CONTROLLER,
+        rnn_type="lstm",
+        num_layers=1,
+        num_hidden_layers=1,
+        nr_cells=SLOTS,
+        cell_size=WIDTH,
+        read_heads=1,
+        batch_first=True,
+        gpu_id=-1,
+    )
 
 
 def machine(controller: str) -> NTM:
     torch.manual_seed(0)
-    return NTM(BITS + 1, BITS, controller=controller, hidden_size=CONTROLLER, slots=SLOTS, slot_width=WIDTH)
+    return NTM(
+        BITS + 1, BITS, controller=controller, hidden_size=CONTROLLER, slots=SLOTS, slot_width=WIDTH
+    )
 
 
 def compiled(controller: str) -> NTM:
@@ -83,13 +97,19 @@ def measure(controller: str, blocks: int) -> dict:
         inputs, _ = copy_batch(batch)
         with torch.no_grad():
             difference = (ours(inputs).logits - naive(inputs)).abs().max().item()
-        assert difference < 1e-4, f"the two sides must compute the same, they differ by {difference}"
+        assert difference < 1e-4, (
+            f"the two sides must compute the same, they differ by {difference}"
+        )
         own = [p for name, p in naive.named_parameters() if not name.startswith("model.")]
-        sides = {"attnbook": training_step(ours.parameters(), lambda x, net=ours: net(x).logits, batch),
-                 "naive": training_step(own, naive, batch)}
+        sides = {
+            "attnbook": training_step(ours.parameters(), lambda x, net=ours: net(x).logits, batch),
+            "naive": training_step(own, naive, batch),
+        }
         if batch == 16:
             fast = compiled(controller)
-            sides["attnbook, compiled cell"] = training_step(fast.parameters(), lambda x: fast(x).logits, batch)
+            sides["attnbook, compiled cell"] = training_step(
+                fast.parameters(), lambda x: fast(x).logits, batch
+            )
             if controller == "lstm" and (other := peer()) is not None:
                 sides["dnc 1.1.0"] = training_step(other.parameters(), lambda x: other(x)[0], batch)
         rows = summary(alternate(sides, blocks, repeats=1), "attnbook")
@@ -103,21 +123,45 @@ def measure(controller: str, blocks: int) -> dict:
 
 
 def report(blocks: int, path: Path | None) -> None:
-    found = {"torch": torch.__version__, "threads": torch.get_num_threads(), "machine": platform.machine(), "runs": []}
+    found = {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "machine": platform.machine(),
+        "runs": [],
+    }
     for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
         for controller in CONTROLLERS:
-            done = subprocess.run([sys.executable, __file__, "--part", controller, "--blocks", str(blocks)],
-                                  env={**os.environ, **extra}, capture_output=True, text=True)
+            done = subprocess.run(
+                [sys.executable, __file__, "--part", controller, "--blocks", str(blocks)],
+                env={**os.environ, **extra},
+                capture_output=True,
+                text=True,
+            )
             if done.returncode:
                 sys.exit(done.stderr)
-            run = {"controller": controller, "allocator": allocator, **extra, **json.loads(done.stdout.splitlines()[-1])}
+            run = {
+                "controller": controller,
+                "allocator": allocator,
+                **extra,
+                **json.loads(done.stdout.splitlines()[-1]),
+            }
             found["runs"].append(run)
-            print(f"\n{controller}, {allocator}   calibration {run['calibration']}   floor at B = 16: {run['floor_ms']:.1f} ms")
+            print(
+                f"\n{controller}, {allocator}   calibration {run['calibration']}   floor at B = "
+                f"16: {run['floor_ms']:.1f} ms"
+            )
             for size, rows in run["figures"].items():
                 for name, row in rows.items():
-                    more = f"   naive / this: {row['naive_times_this']:.2f}" if "naive_times_this" in row else ""
-                    print(f"  {size:<8}{name:<26}{row['ms']:>9.1f} ms{row['sequences_a_second']:>9.1f} sequences/s"
-                          f"   times ours: {row['times_ours']:.2f}{more}")
+                    more = (
+                        f"   naive / this: {row['naive_times_this']:.2f}"
+                        if "naive_times_this" in row
+                        else ""
+                    )
+                    print(
+                        f"  {size:<8}{name:<26}{row['ms']:>9.1f} "
+                        f"ms{row['sequences_a_second']:>9.1f} sequences/s"
+                        f"   times ours: {row['times_ours']:.2f}{more}"
+                    )
     if path:
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
@@ -132,9 +176,18 @@ def main() -> None:
         report(options.blocks, options.json)
         return
     rates, flops = calibration(), products(options.part)
-    floor = 16 * 3 * flops / (rates["gflops"] * 1e9) * 1e3  # the backward pass takes twice the forward
-    print(json.dumps({"calibration": rates, "mflop_a_sequence": round(flops / 1e6, 2), "floor_ms": round(floor, 2),
-                      "figures": measure(options.part, options.blocks)}))
+    # the backward pass takes twice the forward
+    floor = 16 * 3 * flops / (rates["gflops"] * 1e9) * 1e3
+    print(
+        json.dumps(
+            {
+                "calibration": rates,
+                "mflop_a_sequence": round(flops / 1e6, 2),
+                "floor_ms": round(floor, 2),
+                "figures": measure(options.part, options.blocks),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,10 @@ class TextbookAttention(nn.Module):
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
         super().__init__()
-        self.w_q, self.w_k = nn.Linear(d_query, d_hidden, bias=False), nn.Linear(d_key, d_hidden, bias=False)
+        self.w_q, self.w_k = (
+            nn.Linear(d_query, d_hidden, bias=False),
+            nn.Linear(d_key, d_hidden, bias=False),
+        )
         self.v = nn.Linear(d_hidden, 1, bias=False)
 
     def forward(self, query, key, mask):
@@ -26,7 +29,8 @@ class TextbookAttention(nn.Module):
 
 
 class TextbookBahdanau(nn.Module):
-    """The training loop of most tutorials: keys projected again, and logits computed, at every step.
+    """The training loop of most tutorials: keys projected again, and logits computed, at every
+    step.
 
     Holds the modules of an :class:`attnbook.Bahdanau`, so that both compute the same numbers.
     """
@@ -52,11 +56,11 @@ class TextbookBahdanau(nn.Module):
 
 
 def d2l_additive(d_hidden: int, folder: str = "build/peers") -> nn.Module | None:
-    """``d2l.torch.AdditiveAttention`` out of the installed package, or None where it is not installed.
+    """``d2l.torch.AdditiveAttention`` out of the installed package, or None where it is not
+    installed.
 
-    The package's module imports torchvision, pandas and others at its top, so only the two definitions needed are
-    executed, unchanged.
-    """
+    The package's module imports torchvision, pandas and others at its top, so only the two
+    definitions needed are executed, unchanged."""
     path = Path(folder) / "d2l" / "torch.py"
     if not path.is_file():
         return None

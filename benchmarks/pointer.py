@@ -1,4 +1,6 @@
-"""A training step of the pointer network on tours of ten cities beside textbook decoder loops, and instances a second."""
+"""A training step of the pointer network on tours of ten cities beside textbook decoder loops,
+and instances a second.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,17 @@ from attnbook.training import pointing_loss
 
 CITIES, BATCH, HIDDEN = 10, 128, 256
 BARS = {"times_ours": 2.0, "instances_a_second": 1500}
-"""The textbook loop's time over ours; training instances a second on two cores with the tuned allocator."""
+"""The textbook loop's time over ours; training instances a second on two cores with the tuned
+allocator.
+"""
 
 
 class TextbookPointer(nn.Module):
-    """The same network, with the same numbers, as one would write it down: a cell a step, and all keys anew at every step.
+    """The same network, with the same numbers, as one would write it down: a cell a step, and all
+    keys anew at every step.
 
-    joined  whether W [e; d] is taken of the two side by side, as most tutorials write it, or as W_1 e + W_2 d, which costs less
+    joined  whether W [e; d] is taken of the two side by side, as most tutorials write it, or as W_1
+            e + W_2 d, which costs less
     """
 
     def __init__(self, model: PointerNetwork, joined: bool) -> None:
@@ -50,10 +56,15 @@ class TextbookPointer(nn.Module):
         for i in range(targets.shape[1]):
             h, c = self.cell(x, (h, c))
             if self.joined:
-                both = torch.cat([model.score.key_projection.weight, model.score.query_projection.weight], dim=1)  # W
+                # W
+                both = torch.cat(
+                    [model.score.key_projection.weight, model.score.query_projection.weight], dim=1
+                )
                 hidden = torch.tanh(F.linear(torch.cat([e, h[:, None].expand_as(e)], dim=-1), both))
             else:
-                hidden = torch.tanh(model.score.key_projection(e) + model.score.query_projection(h)[:, None])
+                hidden = torch.tanh(
+                    model.score.key_projection(e) + model.score.query_projection(h)[:, None]
+                )
             u = model.score.vector(hidden)[..., 0].masked_fill(used, float("-inf"))  # (B, n)
             logits.append(u)
             used = used.clone()
@@ -74,10 +85,15 @@ def step(blocks: int) -> dict:
         return total / count
 
     def loop(textbook):
-        return F.cross_entropy(textbook(batch.inputs, batch.targets).flatten(0, 1), batch.targets.flatten())
+        return F.cross_entropy(
+            textbook(batch.inputs, batch.targets).flatten(0, 1), batch.targets.flatten()
+        )
 
-    losses = {"attnbook": ours, "textbook loop": partial(loop, TextbookPointer(model, joined=True)),
-              "loop, W_1 e + W_2 d": partial(loop, TextbookPointer(model, joined=False))}
+    losses = {
+        "attnbook": ours,
+        "textbook loop": partial(loop, TextbookPointer(model, joined=True)),
+        "loop, W_1 e + W_2 d": partial(loop, TextbookPointer(model, joined=False)),
+    }
 
     def update(loss):
         optimizer.zero_grad()
@@ -92,10 +108,20 @@ def step(blocks: int) -> dict:
         grads[name] = float(value.detach()), [p.grad.clone() for p in model.parameters()]
     value, expected = grads["attnbook"]
     for name, (other, found) in grads.items():
-        assert abs(value - other) < 1e-5, f"all sides must compute the same loss: {value}, but {name} {other}"
-        assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(expected, found)), f"and the same gradients as {name}"
-    found = summary(alternate({name: partial(update, loss) for name, loss in losses.items()}, blocks), "attnbook")
-    return {name: {**row, "instances_a_second": round(BATCH / row["ms"] * 1e3)} for name, row in found.items()}
+        assert abs(value - other) < 1e-5, (
+            f"all sides must compute the same loss: {value}, but {name} {other}"
+        )
+        assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(expected, found)), (
+            f"and the same gradients as {name}"
+        )
+    found = summary(
+        alternate({name: partial(update, loss) for name, loss in losses.items()}, blocks),
+        "attnbook",
+    )
+    return {
+        name: {**row, "instances_a_second": round(BATCH / row["ms"] * 1e3)}
+        for name, row in found.items()
+    }
 
 
 def main() -> None:
@@ -107,18 +133,33 @@ def main() -> None:
     if options.part:
         print(json.dumps({"calibration": calibration(), "figures": step(options.blocks)}))
         return
-    found = {"torch": torch.__version__, "threads": torch.get_num_threads(), "machine": platform.machine(), "bars": BARS,
-             "cities": CITIES, "batch": BATCH, "hidden": HIDDEN, "runs": []}
+    found = {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "machine": platform.machine(),
+        "bars": BARS,
+        "cities": CITIES,
+        "batch": BATCH,
+        "hidden": HIDDEN,
+        "runs": [],
+    }
     for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
-        done = subprocess.run([sys.executable, __file__, "--part", "--blocks", str(options.blocks)], env={**os.environ, **extra},
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, __file__, "--part", "--blocks", str(options.blocks)],
+            env={**os.environ, **extra},
+            capture_output=True,
+            text=True,
+        )
         if done.returncode:
             sys.exit(done.stderr)
         run = {"allocator": allocator, **extra, **json.loads(done.stdout.splitlines()[-1])}
         found["runs"].append(run)
         print(f"\n{allocator}   calibration {run['calibration']}")
         for name, row in run["figures"].items():
-            print(f"  {name:<22}{row['ms']:>8.1f} ms   {row['times_ours']:.2f} times ours   {row['instances_a_second']:>6,} instances a second")
+            print(
+                f"  {name:<22}{row['ms']:>8.1f} ms   {row['times_ours']:.2f} times ours   "
+                f"{row['instances_a_second']:>6,} instances a second"
+            )
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

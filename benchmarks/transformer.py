@@ -1,8 +1,9 @@
-"""The Transformer beside nn.Transformer and x-transformers: a training step, and decoding with and without a cache.
+"""The Transformer beside nn.Transformer and x-transformers: a training step, and decoding with and
+without a cache.
 
-Ratios of medians from alternating blocks, each part in a process of its own, with both settings of the allocator. Peers that are
-not installed are left out: pip install --target build/peers --no-deps x-transformers einops einx loguru torch-einops-utils frozendict
-"""
+Ratios of medians from alternating blocks, each part in a process of its own, with both settings of
+the allocator. Peers that are not installed are left out: pip install --target build/peers --no-deps
+x-transformers einops einx loguru torch-einops-utils frozendict"""
 
 from __future__ import annotations
 
@@ -34,35 +35,71 @@ class TorchModel(nn.Module):
 
     def __init__(self, dropout: float, padding: bool) -> None:
         super().__init__()
-        self.source, self.target = nn.Embedding(SIZE, D, padding_idx=0), nn.Embedding(SIZE, D, padding_idx=0)
+        self.source, self.target = (
+            nn.Embedding(SIZE, D, padding_idx=0),
+            nn.Embedding(SIZE, D, padding_idx=0),
+        )
         self.body = nn.Transformer(D, HEADS, LAYERS, LAYERS, HIDDEN, dropout, batch_first=True)
-        self.output, self.dropout, self.padding = nn.Linear(D, SIZE, bias=False), nn.Dropout(dropout), padding
+        self.output, self.dropout, self.padding = (
+            nn.Linear(D, SIZE, bias=False),
+            nn.Dropout(dropout),
+            padding,
+        )
         self.register_buffer("positions", sinusoids(LENGTH, D), persistent=False)
-        self.register_buffer("future", nn.Transformer.generate_square_subsequent_mask(LENGTH), persistent=False)
+        self.register_buffer(
+            "future", nn.Transformer.generate_square_subsequent_mask(LENGTH), persistent=False
+        )
 
     def forward(self, source, lengths, target):
-        outside = (torch.arange(source.shape[1], device=source.device) >= lengths[:, None]) if self.padding else None
-        x, y = (self.dropout(e(t) * math.sqrt(D) + self.positions) for e, t in ((self.source, source), (self.target, target)))
-        return self.output(self.body(x, y, tgt_mask=self.future, src_key_padding_mask=outside, memory_key_padding_mask=outside,
-                                     tgt_is_causal=True))
+        outside = (
+            (torch.arange(source.shape[1], device=source.device) >= lengths[:, None])
+            if self.padding
+            else None
+        )
+        x, y = (
+            self.dropout(e(t) * math.sqrt(D) + self.positions)
+            for e, t in ((self.source, source), (self.target, target))
+        )
+        return self.output(
+            self.body(
+                x,
+                y,
+                tgt_mask=self.future,
+                src_key_padding_mask=outside,
+                memory_key_padding_mask=outside,
+                tgt_is_causal=True,
+            )
+        )
 
 
 def ours(dropout: float, **options) -> Transformer:
     torch.manual_seed(0)
     # nn.Transformer ends both stacks with a norm, in post-norm too: here it is given to both sides.
-    parts = paper_parts(D, HEADS, HIDDEN, dropout=dropout, final_norm=partial(LayerNorm, D), **options)
+    parts = paper_parts(
+        D, HEADS, HIDDEN, dropout=dropout, final_norm=partial(LayerNorm, D), **options
+    )
     return Transformer(SIZE, SIZE, parts, num_layers=LAYERS, tie="none")
 
 
 def x_transformers(dropout: float, flash: bool, folder: str = "build/peers") -> nn.Module | None:
-    """``x_transformers.XTransformer`` of the same sizes as a function to logits, or None where it is not installed."""
+    """``x_transformers.XTransformer`` of the same sizes as a function to logits, or None where
+    it is not installed.
+    """
     if not (Path(folder) / "x_transformers").is_dir():
         return None
     sys.path.append(folder)
     from x_transformers import XTransformer
 
-    options = {"depth": LAYERS, "heads": HEADS, "num_tokens": SIZE, "max_seq_len": LENGTH, "attn_flash": flash,
-               "attn_dropout": dropout, "ff_dropout": dropout, "emb_dropout": dropout}
+    options = {
+        "depth": LAYERS,
+        "heads": HEADS,
+        "num_tokens": SIZE,
+        "max_seq_len": LENGTH,
+        "attn_flash": flash,
+        "attn_dropout": dropout,
+        "ff_dropout": dropout,
+        "emb_dropout": dropout,
+    }
     both = {f"{side}_{name}": value for side in ("enc", "dec") for name, value in options.items()}
 
     class Model(nn.Module):
@@ -80,6 +117,7 @@ def x_transformers(dropout: float, flash: bool, folder: str = "build/peers") -> 
 
 def copy_weights(model: Transformer, other: TorchModel) -> None:
     """Give both sides one set of weights, so that they can be held against each other."""
+
     def attention(a, b):
         parts = (a.query_projection, a.key_projection, a.value_projection)
         b.in_proj_weight.copy_(torch.cat([p.weight for p in parts]))
@@ -87,7 +125,11 @@ def copy_weights(model: Transformer, other: TorchModel) -> None:
         b.out_proj.load_state_dict(a.output_projection.state_dict())
 
     with torch.no_grad():
-        for a, b in ((model.source_embedding, other.source), (model.target_embedding, other.target), (model.output, other.output)):
+        for a, b in (
+            (model.source_embedding, other.source),
+            (model.target_embedding, other.target),
+            (model.output, other.output),
+        ):
             b.weight.copy_(a.weight)
         for side in ("encoder", "decoder"):
             for a, b in zip(getattr(model, side).layers, getattr(other.body, side).layers):
@@ -105,12 +147,16 @@ def copy_weights(model: Transformer, other: TorchModel) -> None:
 def batch_of(device: str) -> tuple[torch.Tensor, ...]:
     g = torch.Generator().manual_seed(1)
     source, target = (torch.randint(4, SIZE, (BATCH, LENGTH), generator=g) for _ in range(2))
-    return tuple(t.to(device) for t in (source, torch.full((BATCH,), LENGTH), target, target.roll(-1, 1)))
+    return tuple(
+        t.to(device) for t in (source, torch.full((BATCH,), LENGTH), target, target.roll(-1, 1))
+    )
 
 
 def training_step(forward, parameters, loss, batch, device: str):
     source, lengths, target, wanted = batch
-    optimizer = torch.optim.Adam(parameters, lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=device == "cuda")
+    optimizer = torch.optim.Adam(
+        parameters, lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=device == "cuda"
+    )
 
     def step():
         with torch.autocast("cuda", torch.bfloat16) if device == "cuda" else nullcontext():
@@ -131,8 +177,13 @@ def training(dropout: float, blocks: int, device: str) -> dict:
     their_loss = partial(F.cross_entropy, label_smoothing=SMOOTHING, reduction="sum")
     models = {"attnbook": ours(dropout)}
     if dropout:
-        models["attnbook, dropout where nn.Transformer has it"] = ours(dropout, attention_dropout=dropout, feed_forward_dropout=dropout)
-    models["nn.Transformer"], models["nn.Transformer, no padding mask"] = TorchModel(dropout, True), TorchModel(dropout, False)
+        models["attnbook, dropout where nn.Transformer has it"] = ours(
+            dropout, attention_dropout=dropout, feed_forward_dropout=dropout
+        )
+    models["nn.Transformer"], models["nn.Transformer, no padding mask"] = (
+        TorchModel(dropout, True),
+        TorchModel(dropout, False),
+    )
     copy_weights(models["attnbook"], models["nn.Transformer"])
     for flash in (False, True):
         if (peer := x_transformers(dropout, flash)) is not None:
@@ -143,22 +194,30 @@ def training(dropout: float, blocks: int, device: str) -> dict:
         for model in (first := models["attnbook"], second := models["nn.Transformer"]):
             model.eval()
         difference = (first(*batch[:3]).logits - second(*batch[:3])).abs().max().item()
-        assert difference < (1e-2 if device == "cuda" else 1e-3), f"the two sides must compute the same, they differ by {difference}"
+        assert difference < (1e-2 if device == "cuda" else 1e-3), (
+            f"the two sides must compute the same, they differ by {difference}"
+        )
     sides = {}
     for name, model in models.items():
         model.train()
         mine = name.startswith("attnbook")
         call = (lambda *a, m=model: m(*a).logits) if mine else model
-        sides[name] = training_step(call, model.parameters(), own_loss if mine else their_loss, batch, device)
+        sides[name] = training_step(
+            call, model.parameters(), own_loss if mine else their_loss, batch, device
+        )
         if device == "cuda" and name in ("attnbook", "nn.Transformer"):
             fast = torch.compile(model)
             call = (lambda *a, m=fast: m(*a).logits) if mine else fast
-            sides[f"{name}, compiled"] = training_step(call, model.parameters(), own_loss if mine else their_loss, batch, device)
+            sides[f"{name}, compiled"] = training_step(
+                call, model.parameters(), own_loss if mine else their_loss, batch, device
+            )
     return summary(alternate(sides, blocks, repeats=10 if device == "cuda" else 1), "attnbook")
 
 
 class Endless(Transformer):
-    """A model that never says that it is done, so that every side decodes the same number of tokens."""
+    """A model that never says that it is done, so that every side decodes the same number of
+    tokens.
+    """
 
     def step(self, token, state, memory):
         out = super().step(token, state, memory)
@@ -192,40 +251,80 @@ def decoding(batch: int, tokens: int, blocks: int) -> dict:
         for _ in range(tokens):
             n = prefix.shape[1]
             x = model.target_positions(model.target_embedding(prefix))
-            decoded = model.decoder(x, memory.projected, torch.ones(n, n, dtype=torch.bool).tril(), memory.mask)
+            decoded = model.decoder(
+                x, memory.projected, torch.ones(n, n, dtype=torch.bool).tril(), memory.mask
+            )
             prefix = torch.cat([prefix, pick(model.output(decoded.x[:, -1]))], 1)
         return prefix[:, 1:]
 
-    assert torch.equal(cached(), uncached()) and torch.equal(cached(), encoded_once()), "all ways must decode the same tokens"
-    sides = {"attnbook, with the cache": cached, "the whole model for every token": uncached,
-             "source encoded once, the prefix for every token": encoded_once}
+    assert torch.equal(cached(), uncached()) and torch.equal(cached(), encoded_once()), (
+        "all ways must decode the same tokens"
+    )
+    sides = {
+        "attnbook, with the cache": cached,
+        "the whole model for every token": uncached,
+        "source encoded once, the prefix for every token": encoded_once,
+    }
     return summary(alternate(sides, blocks, repeats=1), "attnbook, with the cache")
 
 
 def measure(part: str, options) -> dict:
     if part == "decoding":
-        return {f"B = {batch}, {options.tokens} tokens": decoding(batch, options.tokens, max(1, options.blocks // 3))
-                for batch in options.batches}
-    return {f"dropout {dropout}": training(dropout, options.blocks, options.device) for dropout in (0.0, 0.1)}
+        return {
+            f"B = {batch}, {options.tokens} tokens": decoding(
+                batch, options.tokens, max(1, options.blocks // 3)
+            )
+            for batch in options.batches
+        }
+    return {
+        f"dropout {dropout}": training(dropout, options.blocks, options.device)
+        for dropout in (0.0, 0.1)
+    }
 
 
 def report(options) -> None:
-    found = {"torch": torch.__version__, "threads": torch.get_num_threads(), "machine": platform.machine(), "device": options.device,
-             "runs": []}
+    found = {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "machine": platform.machine(),
+        "device": options.device,
+        "runs": [],
+    }
     for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
         for part in ("training", "decoding") if options.device == "cpu" else ("training",):
-            command = [sys.executable, __file__, "--part", part, "--blocks", str(options.blocks), "--tokens", str(options.tokens),
-                       "--device", options.device, "--batches", *map(str, options.batches)]
-            done = subprocess.run(command, env={**os.environ, **extra}, capture_output=True, text=True)
+            command = [
+                sys.executable,
+                __file__,
+                "--part",
+                part,
+                "--blocks",
+                str(options.blocks),
+                "--tokens",
+                str(options.tokens),
+                "--device",
+                options.device,
+                "--batches",
+                *map(str, options.batches),
+            ]
+            done = subprocess.run(
+                command, env={**os.environ, **extra}, capture_output=True, text=True
+            )
             if done.returncode:
                 sys.exit(done.stderr)
-            run = {"part": part, "allocator": allocator, **extra, **json.loads(done.stdout.splitlines()[-1])}
+            run = {
+                "part": part,
+                "allocator": allocator,
+                **extra,
+                **json.loads(done.stdout.splitlines()[-1]),
+            }
             found["runs"].append(run)
             print(f"\n{part}, {allocator}   calibration {run['calibration']}")
             for what, rows in run["figures"].items():
                 print(f"  {what}")
                 for name, row in rows.items():
-                    print(f"    {name:<52}{row['ms']:>10.1f} ms   times ours: {row['times_ours']:.2f}")
+                    print(
+                        f"    {name:<52}{row['ms']:>10.1f} ms   times ours: {row['times_ours']:.2f}"
+                    )
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
@@ -234,7 +333,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=9)
     parser.add_argument("--tokens", type=int, default=256, help="decoded by each side")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32], help="sentences decoded together")
+    parser.add_argument(
+        "--batches", type=int, nargs="+", default=[1, 8, 32], help="sentences decoded together"
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--part", choices=("training", "decoding"), help=argparse.SUPPRESS)

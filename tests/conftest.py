@@ -16,12 +16,17 @@ def pytest_runtest_setup(item):
         if not torch.cuda.is_available():
             pytest.skip("needs a CUDA GPU, and PyTorch sees none")
     if os.name != "posix" and item.path.parent.name in ("grading", "sandbox"):
-        pytest.skip("notebooks are judged on Linux and macOS; on Windows run these tests in WSL (wsl --install)")
+        pytest.skip(
+            "notebooks are judged on Linux and macOS; on Windows run these tests in WSL (wsl "
+            "--install)"
+        )
 
 
 @pytest.fixture(scope="session")
 def bubblewrap():
-    """The sandbox works here; on a user's machine where it does not, tests that run hand-ins are skipped."""
+    """The sandbox works here; on a user's machine where it does not, tests that run hand-ins are
+    skipped.
+    """
     from attnbook.course.launch import NoSandbox, choose
 
     try:

@@ -1,4 +1,5 @@
 """The set-up call, and the files that travel with the package."""
+
 import random
 import subprocess
 import sys
@@ -23,7 +24,9 @@ def test_setup_seeds_everything_and_may_be_called_again(capsys, monkeypatch):
     attnbook.setup(seed=4)
     assert draw() != drawn
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3 and lines[0].startswith(f"attnbook {attnbook.__version__} · torch {torch.__version__} · numpy {np.__version__}")
+    assert len(lines) == 3 and lines[0].startswith(
+        f"attnbook {attnbook.__version__} · torch {torch.__version__} · numpy {np.__version__}"
+    )
     assert first.seed == 3 and first.preset == "quick" and not first.full
 
 
@@ -37,7 +40,15 @@ def test_preset_comes_from_argument_then_variable_then_device(monkeypatch):
     assert attnbook.setup() == (torch.device("cuda"), "full", 0)
 
 
-@pytest.mark.parametrize("arguments, said", [({"preset": "huge"}, "preset: .*'huge'"), ({"seed": -1}, "seed: .*-1"), ({"seed": 1.5}, "seed"), ({"seed": True}, "seed")])
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ({"preset": "huge"}, "preset: .*'huge'"),
+        ({"seed": -1}, "seed: .*-1"),
+        ({"seed": 1.5}, "seed"),
+        ({"seed": True}, "seed"),
+    ],
+)
 def test_bad_arguments_are_named(arguments, said):
     with pytest.raises(ValueError, match=said):
         attnbook.setup(**arguments)
@@ -50,10 +61,11 @@ def test_a_bad_variable_is_named(monkeypatch):
 
 
 def test_in_a_notebook_the_figures_carry_no_stamp(monkeypatch):
-    """IPython 7.34 and 9 alike: the shell of a kernel has `kernel`, and the inline backend is one object a process."""
+    """IPython 7.34 and 9 alike: the shell of a kernel has `kernel`, and the inline backend is
+    one object a process.
+    """
     import IPython
     from matplotlib_inline.config import InlineBackend
-
     from traitlets.config import Configurable
 
     class Shell(Configurable):
@@ -67,7 +79,10 @@ def test_in_a_notebook_the_figures_carry_no_stamp(monkeypatch):
 
 
 def test_without_figures_matplotlib_is_not_needed():
-    code = "import attnbook, sys; s = attnbook.setup(seed=1, figures=False); assert s.seed == 1 and 'matplotlib' not in sys.modules"
+    code = (
+        "import attnbook, sys; s = attnbook.setup(seed=1, figures=False); assert s.seed == 1 "
+        "and 'matplotlib' not in sys.modules"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 

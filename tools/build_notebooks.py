@@ -1,11 +1,15 @@
-"""Makes the notebooks of the book from their sources: chapters/**/NAME.md (MyST, with solutions) -> NAME.ipynb beside it.
+"""Makes the notebooks of the book from their sources: chapters/**/NAME.md (MyST, with solutions) ->
+NAME.ipynb beside it.
 
-    python tools/build_notebooks.py [PATH ...]               run the student's version of these (all without PATH), write the .ipynb
-    python tools/build_notebooks.py --check [PATH ...]       only compare: is each .ipynb what its source says? are the rules kept?
-    python tools/build_notebooks.py --instructor DIR [PATH ...]   the versions with solutions, run, into the folder DIR
+    python tools/build_notebooks.py [PATH ...]               run the student's version of these (all
+    without PATH), write the .ipynb python tools/build_notebooks.py --check [PATH ...]       only
+    compare: is each .ipynb what its source says? are the rules kept? python
+    tools/build_notebooks.py --instructor DIR [PATH ...]   the versions with solutions, run, into
+    the folder DIR
 
-A PATH is a source, a notebook or a folder. A run also records time and peak memory in results/notebooks.json.
-"""
+A PATH is a source, a notebook or a folder. A run also records time and peak memory in
+results/notebooks.json."""
+
 from __future__ import annotations
 
 import argparse
@@ -37,15 +41,24 @@ def check(path: Path) -> list[str]:
     """What is wrong with the pair of this source; empty when all is well."""
     pair = path.with_suffix(".ipynb")
     if not pair.exists():
-        return [f"{pair.name} is missing; make it with: python tools/build_notebooks.py {os.path.relpath(path)}"]
+        return [
+            f"{pair.name} is missing; make it with: python tools/build_notebooks.py "
+            f"{os.path.relpath(path)}"
+        ]
     stored = nbformat.read(pair, as_version=4)
     made = source.student_version(source.read_source(path))
-    out = [] if source.skeleton(made) == source.skeleton(stored) else ["differs from its source: build it again"]
+    out = (
+        []
+        if source.skeleton(made) == source.skeleton(stored)
+        else ["differs from its source: build it again"]
+    )
     return out + rules.problems(stored)
 
 
 def build(path: Path) -> dict:
-    """Run one source and write the notebook beside it; returns its row for results/notebooks.json."""
+    """Run one source and write the notebook beside it; returns its row for
+    results/notebooks.json.
+    """
     nb = source.student_version(source.read_source(path))
     took = run.execute(nb, path.parent)
     pair = path.with_suffix(".ipynb")
@@ -56,7 +69,9 @@ def build(path: Path) -> dict:
 
 
 def instructor(path: Path, folder: Path) -> None:
-    """Run the version with solutions and write it into `folder`, in the same chapter folder as in the book."""
+    """Run the version with solutions and write it into `folder`, in the same chapter folder as
+    in the book.
+    """
     nb = source.instructor_version(source.read_source(path))
     run.execute(nb, path.parent)
     target = folder / path.parent.name / f"{path.stem}.ipynb"
@@ -65,10 +80,16 @@ def instructor(path: Path, folder: Path) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("paths", nargs="*", metavar="PATH")
-    parser.add_argument("--check", action="store_true", help="compare only; exit 1 when something is wrong")
-    parser.add_argument("--instructor", metavar="DIR", help="write the versions with solutions into DIR")
+    parser.add_argument(
+        "--check", action="store_true", help="compare only; exit 1 when something is wrong"
+    )
+    parser.add_argument(
+        "--instructor", metavar="DIR", help="write the versions with solutions into DIR"
+    )
     options = parser.parse_args(argv)
     wrong = 0
     for path in sources(options.paths):
@@ -89,7 +110,11 @@ def main(argv: list[str] | None = None) -> int:
                 print(f"stopped\n{error}")
                 wrong += 1
                 continue
-            problems = [] if options.instructor else rules.problems(nbformat.read(path.with_suffix(".ipynb"), as_version=4))
+            problems = (
+                []
+                if options.instructor
+                else rules.problems(nbformat.read(path.with_suffix(".ipynb"), as_version=4))
+            )
         for problem in problems:
             print(f"{name}: {problem}")
         wrong += bool(problems)

@@ -1,10 +1,12 @@
-"""Draws the picture on the front page: what a small Bahdanau model attends to when it translates one phrase.
+"""Draws the picture on the front page: what a small Bahdanau model attends to when it translates
+one phrase.
 
-    python tools/draw_front.py        trains for two minutes on two cores, writes _vendor/book/front.png
+    python tools/draw_front.py        trains for two minutes on two cores, writes
+    _vendor/book/front.png
 
-The model learns English noun phrases with their French, a task that the book makes itself, so the true alignment of every word is
-known; it is framed in the picture.
-"""
+The model learns English noun phrases with their French, a task that the book makes itself, so the
+true alignment of every word is known; it is framed in the picture."""
+
 from pathlib import Path
 
 import matplotlib
@@ -25,7 +27,17 @@ def main() -> None:
     torch.manual_seed(0)
     model = Bahdanau(len(task.source_vocab), len(task.target_vocab), d_embed=48, hidden_size=96)
     batches = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 64, seed=0)
-    fit(model, batches, token_loss, steps=STEPS, learning_rate=4e-3, schedule=cosine_decay(STEPS, 20), seed=0, progress=False, device="cpu")
+    fit(
+        model,
+        batches,
+        token_loss,
+        steps=STEPS,
+        learning_rate=4e-3,
+        schedule=cosine_decay(STEPS, 20),
+        seed=0,
+        progress=False,
+        device="cpu",
+    )
 
     # A test phrase of 9 to 11 words, translated right, with the most words that change places.
     def moved(pair):

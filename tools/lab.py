@@ -1,12 +1,14 @@
-"""Opens JupyterLab on the chapters: python tools/lab.py. With --headless it runs one notebook there, in a real browser, and ends.
-Other options go to JupyterLab: in a container, where you are root, python tools/lab.py --allow-root --ip=0.0.0.0
+"""Opens JupyterLab on the chapters: python tools/lab.py. With --headless it runs one notebook
+there, in a real browser, and ends. Other options go to JupyterLab: in a container, where you are
+root, python tools/lab.py --allow-root --ip=0.0.0.0
 
     python tools/lab.py --headless [NOTEBOOK]
 
-The headless run starts the server on a copy of the notebook, opens it in Chromium, chooses "Restart Kernel and Run All Cells",
-and reads what JupyterLab saved: exit status 0 when every cell ran, in order, without an error. Without a Chromium it runs the
-notebook through the server's kernels instead, and says so.
-"""
+The headless run starts the server on a copy of the notebook, opens it in Chromium, chooses "Restart
+Kernel and Run All Cells", and reads what JupyterLab saved: exit status 0 when every cell ran, in
+order, without an error. Without a Chromium it runs the notebook through the server's kernels
+instead, and says so."""
+
 from __future__ import annotations
 
 import argparse
@@ -42,16 +44,36 @@ DONE = """() => {
 
 @contextlib.contextmanager
 def server(folder: Path, work: Path):
-    """JupyterLab on `folder`, on this machine only, with settings of its own; gives (url, token)."""
+    """JupyterLab on `folder`, on this machine only, with settings of its own; gives (url,
+    token).
+    """
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     token = secrets.token_hex(16)
-    own = {name: str(work / name.lower()) for name in
-           ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")}
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}", "--port-retries=0",
-               f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True",
-               "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    own = {
+        name: str(work / name.lower())
+        for name in (
+            "JUPYTER_CONFIG_DIR",
+            "JUPYTER_DATA_DIR",
+            "JUPYTERLAB_SETTINGS_DIR",
+            "JUPYTERLAB_WORKSPACES_DIR",
+        )
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--allow-root",
+        "--ip=127.0.0.1",
+        f"--port={port}",
+        "--port-retries=0",
+        f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={folder}",
+        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
     env = {**os.environ, **own, "ATTNBOOK_PROGRESS": "0"}
     env.setdefault("ATTNBOOK_PRESET", "quick")
     with open(work / "lab.log", "wb") as log:
@@ -63,7 +85,9 @@ def server(folder: Path, work: Path):
                 urllib.request.urlopen(f"{url}/api?token={token}", timeout=2).close()
                 break
             if process.poll() is not None:
-                raise RuntimeError("JupyterLab ended: " + (work / "lab.log").read_text(errors="replace")[-2000:])
+                raise RuntimeError(
+                    "JupyterLab ended: " + (work / "lab.log").read_text(errors="replace")[-2000:]
+                )
             time.sleep(0.5)
         else:
             raise RuntimeError("JupyterLab does not answer")
@@ -76,7 +100,9 @@ def server(folder: Path, work: Path):
             process.kill()
 
 
-def in_browser(chromium: str, url: str, token: str, name: str, timeout: int, picture: Path | None) -> None:
+def in_browser(
+    chromium: str, url: str, token: str, name: str, timeout: int, picture: Path | None
+) -> None:
     """Restart & Run All in JupyterLab, and save."""
     from playwright.sync_api import sync_playwright
 
@@ -86,7 +112,8 @@ def in_browser(chromium: str, url: str, token: str, name: str, timeout: int, pic
             page = browser.new_page(viewport={"width": 1400, "height": 1000})
             page.goto(f"{url}/lab/tree/{name}?token={token}&reset", timeout=120_000)
             page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
-            # The toolbar says "idle" before there is a kernel, and a restart is then lost without a word: ask the model.
+            # The toolbar says "idle" before there is a kernel, and a restart is then lost without a
+            # word: ask the model.
             page.wait_for_function(IDLE, timeout=120_000)
             page.click('.lm-MenuBar-itemLabel:text-is("Run")')
             page.click('.lm-Menu-itemLabel:text("Restart Kernel and Run All Cells")')
@@ -95,7 +122,9 @@ def in_browser(chromium: str, url: str, token: str, name: str, timeout: int, pic
             # Cells that are off the screen are not in the page: ask the model again.
             page.wait_for_function(DONE, timeout=timeout * 1000)
             page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
-            page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty", timeout=60_000)
+            page.wait_for_function(
+                "() => !window.jupyterapp.shell.currentWidget.context.model.dirty", timeout=60_000
+            )
             if picture is not None:
                 picture.parent.mkdir(parents=True, exist_ok=True)
                 page.screenshot(path=picture)
@@ -109,20 +138,37 @@ def through_kernels(path: Path, timeout: int) -> None:
     import nbformat
 
     nb = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(nb, timeout=timeout, allow_errors=True, resources={"metadata": {"path": str(path.parent)}}).execute()
+    nbclient.NotebookClient(
+        nb, timeout=timeout, allow_errors=True, resources={"metadata": {"path": str(path.parent)}}
+    ).execute()
     nbformat.write(nb, path)
 
 
 def verdict(path: Path) -> list[str]:
-    """What is wrong with the saved notebook: cells that did not run, or not in order, and errors."""
-    cells = [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code" and "".join(c["source"]).strip()]
-    errors = [f"cell {i + 1}: {o['ename']}: {o['evalue']}" for i, c in enumerate(cells) for o in c["outputs"] if o["output_type"] == "error"]
+    """What is wrong with the saved notebook: cells that did not run, or not in order, and
+    errors.
+    """
+    cells = [
+        c
+        for c in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if c["cell_type"] == "code" and "".join(c["source"]).strip()
+    ]
+    errors = [
+        f"cell {i + 1}: {o['ename']}: {o['evalue']}"
+        for i, c in enumerate(cells)
+        for o in c["outputs"]
+        if o["output_type"] == "error"
+    ]
     counts = [c["execution_count"] for c in cells]
-    return errors or ([] if counts == list(range(1, len(cells) + 1)) else [f"the cells ran as {counts}"])
+    return errors or (
+        [] if counts == list(range(1, len(cells) + 1)) else [f"the cells ran as {counts}"]
+    )
 
 
 def headless(notebook: Path, timeout: int = 600, picture: Path | None = None) -> list[str]:
-    """Run a copy of `notebook` in JupyterLab; returns what went wrong, an empty list when nothing did."""
+    """Run a copy of `notebook` in JupyterLab; returns what went wrong, an empty list when
+    nothing did.
+    """
     chromium = next(filter(None, map(shutil.which, CHROMIUM)), None)
     with tempfile.TemporaryDirectory(prefix="attnbook-lab-") as name:
         work, folder = Path(name), Path(name) / "root"
@@ -137,18 +183,37 @@ def headless(notebook: Path, timeout: int = 600, picture: Path | None = None) ->
             if chromium:
                 in_browser(chromium, url, token, notebook.name, timeout, picture)
             else:
-                print("no Chromium here (bash tools/install_system.sh installs it): running in a kernel, without the browser")
+                print(
+                    "no Chromium here (bash tools/install_system.sh installs it): running in a "
+                    "kernel, without the browser"
+                )
                 through_kernels(copy, timeout)
         return verdict(copy)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--headless", action="store_true", help="run one notebook in JupyterLab and end")
-    parser.add_argument("notebook", nargs="?", type=Path, default=ROOT / "chapters" / "00_attention" / "soft_lookup.ipynb")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--headless", action="store_true", help="run one notebook in JupyterLab and end"
+    )
+    parser.add_argument(
+        "notebook",
+        nargs="?",
+        type=Path,
+        default=ROOT / "chapters" / "00_attention" / "soft_lookup.ipynb",
+    )
     options, more = parser.parse_known_args()
     if not options.headless:
-        command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={ROOT}", "--LabApp.default_url=/lab/tree/chapters", *more]
+        command = [
+            sys.executable,
+            "-m",
+            "jupyterlab",
+            f"--ServerApp.root_dir={ROOT}",
+            "--LabApp.default_url=/lab/tree/chapters",
+            *more,
+        ]
         return subprocess.run(command, cwd=ROOT).returncode
     if more:
         parser.error(f"unrecognized arguments: {' '.join(more)}")
@@ -156,7 +221,10 @@ def main() -> int:
     wrong = headless(options.notebook, picture=ROOT / "build" / "screenshots" / "lab.png")
     for line in wrong:
         print(line)
-    print(f"{options.notebook.name}: {'stopped' if wrong else 'every cell ran'} in JupyterLab, {time.perf_counter() - begin:.0f} s")
+    print(
+        f"{options.notebook.name}: {'stopped' if wrong else 'every cell ran'} in JupyterLab, "
+        f"{time.perf_counter() - begin:.0f} s"
+    )
     return 1 if wrong else 0
 
 

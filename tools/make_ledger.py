@@ -1,15 +1,16 @@
 """Writes appendix/ledger.md from data/ledger.csv, after checking every row of it.
 
     python tools/make_ledger.py            write the page
-    python tools/make_ledger.py --check    only say what is wrong: a row that points nowhere, or a page out of date
+    python tools/make_ledger.py --check    only say what is wrong: a row that points nowhere, or a
+    page out of date
 
-Columns of data/ledger.csv: id, chapter, kind, title, status ("planned" or "done"), section (a notebook without its
-extension), name (what attnbook calls it; several are separated by spaces) and test (a pytest node id such as
-tests/tasks/translation/test_dates.py::test_every_format, or a notebook with assertions; several are separated by spaces).
+Columns of data/ledger.csv: id, chapter, kind, title, status ("planned" or "done"), section (a
+notebook without its extension), name (what attnbook calls it; several are separated by spaces) and
+test (a pytest node id such as tests/tasks/translation/test_dates.py::test_every_format, or a
+notebook with assertions; several are separated by spaces).
 
-S6.19 is fifty modifications of one model: data/modifications.csv has a row each, with the columns modification, title,
-name and test. They stand in a table of their own below the chapter.
-"""
+S6.19 is fifty modifications of one model: data/modifications.csv has a row each, with the columns
+modification, title, name and test. They stand in a table of their own below the chapter."""
 
 from __future__ import annotations
 
@@ -44,12 +45,16 @@ def read(path: Path, columns: list[str] = COLUMNS) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as stream:
         reader = csv.DictReader(stream)
         if reader.fieldnames != columns:
-            raise ValueError(f"{path.name} must have the columns {columns}, got {reader.fieldnames}")
+            raise ValueError(
+                f"{path.name} must have the columns {columns}, got {reader.fieldnames}"
+            )
         return list(reader)
 
 
 def problems(rows: list[dict[str, str]], ids: list[str], root: Path = ROOT) -> list[str]:
-    """What is wrong with a ledger that should hold `ids`, each once and in that order; one line a fault."""
+    """What is wrong with a ledger that should hold `ids`, each once and in that order; one line
+    a fault.
+    """
     have = [row["id"] for row in rows]
     found = [f"{i}: missing from the ledger" for i in ids if i not in have]
     found += [f"{i}: not in the syllabus" for i in have if i not in ids]
@@ -61,8 +66,12 @@ def problems(rows: list[dict[str, str]], ids: list[str], root: Path = ROOT) -> l
     return found
 
 
-def problems_of_parts(parts: list[dict[str, str]], names: list[str], root: Path = ROOT) -> list[str]:
-    """What is wrong with the rows of S6.19, which should hold `names`, each once and in that order; one line a fault."""
+def problems_of_parts(
+    parts: list[dict[str, str]], names: list[str], root: Path = ROOT
+) -> list[str]:
+    """What is wrong with the rows of S6.19, which should hold `names`, each once and in that
+    order; one line a fault.
+    """
     have, found = [part["modification"] for part in parts], []
     if have != names:
         found.append(f"S6.19: the modifications must be {names}, got {have}")
@@ -78,12 +87,17 @@ def _faults(row: dict[str, str], root: Path) -> list[str]:
     faults = []
     if row["kind"] != KINDS.get(row["id"][:1]):
         faults.append(f"kind is {row['kind']!r}, expected {KINDS.get(row['id'][:1])!r}")
-    if row["chapter"] not in CHAPTERS or ("." in row["id"] and row["id"][1:].split(".")[0] != row["chapter"]):
+    if row["chapter"] not in CHAPTERS or (
+        "." in row["id"] and row["id"][1:].split(".")[0] != row["chapter"]
+    ):
         faults.append(f"chapter is {row['chapter']!r}")
     if not row["title"].strip():
         faults.append("has no title")
     if row["section"] and not re.fullmatch(rf"chapters/0{row['chapter']}_\w+/\w+", row["section"]):
-        faults.append(f"section {row['section']!r} is not a notebook of chapter {row['chapter']}, without extension")
+        faults.append(
+            f"section {row['section']!r} is not a notebook of chapter {row['chapter']}, without "
+            f"extension"
+        )
     if row["status"] not in ("planned", "done"):
         faults.append(f"status is {row['status']!r}, expected 'planned' or 'done'")
     if row["status"] != "done":
@@ -149,12 +163,16 @@ def render(rows: list[dict[str, str]], parts: list[dict[str, str]]) -> str:
     lines = [
         "# Ledger",
         "",
-        "Everything this book sets out to cover, one line each: the section that explains it, what `attnbook` calls "
+        "Everything this book sets out to cover, one line each: the section that explains it, "
+        "what `attnbook` calls "
         "it, and the test that holds it. "
-        f"{done} of {len(rows)} lines are done" + ("." if done == len(rows) else "; the others are planned."),
+        f"{done} of {len(rows)} lines are done"
+        + ("." if done == len(rows) else "; the others are planned."),
         "",
-        "The first letter of an id says what it is: **S** a system or mechanism, **F** a formula, **P** a picture "
-        "redrawn from a model trained here, **C** a claim that is measured (the verdict may be that it does not "
+        "The first letter of an id says what it is: **S** a system or mechanism, **F** a "
+        "formula, **P** a picture "
+        "redrawn from a model trained here, **C** a claim that is measured (the verdict may be "
+        "that it does not "
         "hold), **E** a slip in a source that is corrected.",
         "",
     ]
@@ -167,8 +185,16 @@ def render(rows: list[dict[str, str]], parts: list[dict[str, str]]) -> str:
         lines += [_line(row) for row in mine]
         lines.append("")
         if any(row["id"] == "S6.19" and row["status"] == "done" for row in mine):
-            lines += ["S6.19, modification by modification:", "", "| modification | name | test |", "|---|---|---|"]
-            lines += [f"| {_cell(part['title'])} | {_code(part['name'])} | {_code(part['test'])} |" for part in parts]
+            lines += [
+                "S6.19, modification by modification:",
+                "",
+                "| modification | name | test |",
+                "|---|---|---|",
+            ]
+            lines += [
+                f"| {_cell(part['title'])} | {_code(part['name'])} | {_code(part['test'])} |"
+                for part in parts
+            ]
             lines.append("")
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -201,7 +227,8 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     rows = read(ROOT / "data/ledger.csv")
-    # The ids here are those of the ledger itself; the test of the ledger holds them against the syllabus.
+    # The ids here are those of the ledger itself; the test of the ledger holds them against the
+    # syllabus.
     found = problems(rows, [row["id"] for row in rows])
     parts = read(ROOT / "data/modifications.csv", PARTS_COLUMNS)
     found += problems_of_parts(parts, [part["modification"] for part in parts])

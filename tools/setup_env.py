@@ -1,9 +1,10 @@
 """Makes the virtual environment and installs the project in it: python tools/setup_env.py [FOLDER].
 
-Needs nothing but Python. Where the Python that runs it has a recent PyTorch already, the environment sees that one and pip is
-told to leave it, and NumPy, as they are. With CI=true the versions are those of requirements/ci-lock.txt. A stamp in the folder
-makes the second call immediate.
-"""
+Needs nothing but Python. Where the Python that runs it has a recent PyTorch already, the
+environment sees that one and pip is told to leave it, and NumPy, as they are. With CI=true the
+versions are those of requirements/ci-lock.txt. A stamp in the folder makes the second call
+immediate."""
+
 from __future__ import annotations
 
 import hashlib
@@ -23,7 +24,9 @@ CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 
 def installed() -> dict[str, str]:
-    """Versions of torch and numpy in the Python that runs this script, empty where torch is missing or too old."""
+    """Versions of torch and numpy in the Python that runs this script, empty where torch is
+    missing or too old.
+    """
     try:
         found = {name: metadata.version(name) for name in ("torch", "numpy")}
     except metadata.PackageNotFoundError:
@@ -34,14 +37,20 @@ def installed() -> dict[str, str]:
 def see_parent(folder: Path) -> None:
     """Let the new environment see the packages of the environment that this script runs in.
 
-    --system-site-packages shows those of the Python underneath; where a virtual environment is active, PyTorch is in that one.
-    """
+    --system-site-packages shows those of the Python underneath; where a virtual environment is
+    active, PyTorch is in that one."""
     if sys.prefix == sys.base_prefix:
         return
-    where = subprocess.run([str(python_of(folder)), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-                           capture_output=True, text=True, check=True).stdout.strip()
+    where = subprocess.run(
+        [str(python_of(folder)), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
     parents = dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
-    Path(where, "attnbook-parent.pth").write_text("".join(f"{p}\n" for p in parents), encoding="utf-8")
+    Path(where, "attnbook-parent.pth").write_text(
+        "".join(f"{p}\n" for p in parents), encoding="utf-8"
+    )
 
 
 def stamp_of(base: dict[str, str]) -> str:
@@ -59,19 +68,28 @@ def commands(python: str, base: dict[str, str], constraints: Path) -> list[list[
     """The pip commands, in order."""
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if base:
-        # Nothing may replace the PyTorch that is there, so both names are held at what is installed.
-        constraints.write_text("".join(f"{name}=={version}\n" for name, version in base.items()), encoding="utf-8")
+        # Nothing may replace the PyTorch that is there, so both names are held at what is
+        # installed.
+        constraints.write_text(
+            "".join(f"{name}=={version}\n" for name, version in base.items()), encoding="utf-8"
+        )
         return [[*pip, "-c", str(constraints), "-e", f".[{EXTRAS}]"]]
     if CI:
-        # torch by itself: the lock then needs no opinion on which build (CPU, CUDA) this machine has.
-        torch = next(line for line in LOCK.read_text(encoding="utf-8").split() if line.startswith("torch=="))
+        # torch by itself: the lock then needs no opinion on which build (CPU, CUDA) this machine
+        # has.
+        torch = next(
+            line for line in LOCK.read_text(encoding="utf-8").split() if line.startswith("torch==")
+        )
         return [[*pip, torch], [*pip, "-c", str(LOCK), "-e", f".[{EXTRAS}]"]]
     return [[*pip, "-e", f".[{EXTRAS}]"]]
 
 
 def main(folder: Path) -> None:
-    if sys.version_info < (3, 11):
-        sys.exit(f"attnbook needs Python 3.11 or newer, this is {sys.version.split()[0]}; make PYTHON=/path/to/python3.11 ...")
+    if sys.version_info < (3, 11):  # noqa: UP036 (run by whatever Python there is)
+        sys.exit(
+            f"attnbook needs Python 3.11 or newer, this is {sys.version.split()[0]}; make "
+            f"PYTHON=/path/to/python3.11 ..."
+        )
     if CI:
         subprocess.run(["bash", str(ROOT / "tools" / "install_system.sh")], check=True)
     base = installed()
@@ -84,14 +102,22 @@ def main(folder: Path) -> None:
         made = subprocess.run([sys.executable, "-m", "venv", *flags, str(folder)])
         if made.returncode:
             shutil.rmtree(folder, ignore_errors=True)
-            sys.exit("could not make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv)")
+            sys.exit(
+                "could not make a virtual environment (on Debian and Ubuntu: apt-get install "
+                "python3-venv)"
+            )
         if base:
             see_parent(folder)
     kept = f", keeping torch {base['torch']}" if base else ""
-    print(f"installing attnbook into {folder}{kept}; the first time takes a few minutes", flush=True)
+    print(
+        f"installing attnbook into {folder}{kept}; the first time takes a few minutes", flush=True
+    )
     for command in commands(str(python_of(folder)), base, folder / "attnbook-constraints.txt"):
         if subprocess.run(command, cwd=ROOT).returncode:
-            sys.exit("the installation stopped; run the command again once the reason above is dealt with")
+            sys.exit(
+                "the installation stopped; run the command again once the reason above is dealt "
+                "with"
+            )
     part = stamp.with_suffix(".partial")
     part.write_text(wanted)
     os.replace(part, stamp)

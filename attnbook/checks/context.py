@@ -9,12 +9,13 @@ from ..sandbox.arguments import PLAIN_TENSORS, copied, spoiled
 from ..sandbox.guarded import guarded
 from .verdict import Mistake
 
-
 _NUMPY = (np.float64, np.float32, np.int64, np.int32)
 
 
 def array(tensor):
-    """The numbers of a tensor as a NumPy array, float64 if they are floats: what the oracles compute with."""
+    """The numbers of a tensor as a NumPy array, float64 if they are floats: what the oracles
+    compute with.
+    """
     tensor = torch.Tensor.detach(tensor)
     return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
 
@@ -41,14 +42,15 @@ def softmax(scores, axis=-1):
 class Trial:
     """One run of a check: every number in it comes from `seed`, and the first mistake ends it.
 
-    The answer's own random numbers do too, by a hash: who knows the seed of the inputs can work out the right results.
-    """
+    The answer's own random numbers do too, by a hash: who knows the seed of the inputs can work out
+    the right results."""
 
     def __init__(self, seed=0):
         self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
 
-    # Inputs -----------------------------------------------------------------------------------------------------------
+    # Inputs
+    # -----------------------------------------------------------------------------------------------------------
 
     def normal(self, *shape):
         """Standard normal numbers, float32."""
@@ -67,16 +69,21 @@ class Trial:
         """Attention weights: positive, adding up to 1 along the last dimension."""
         return torch.softmax(1.5 * self.normal(*shape), dim=-1)
 
-    # Calling the reader's function ------------------------------------------------------------------------------------
+    # Calling the reader's function
+    # ------------------------------------------------------------------------------------
 
     def call(self, function, *arguments, then=None):
-        """Call `function` on copies of the arguments; raise StudentError if it stops, Mistake if it changes them.
+        """Call `function` on copies of the arguments; raise StudentError if it stops, Mistake if it
+        changes them.
 
-        then: called with the result and the copies, gradients switched on, before the check sees the result.
+        then: called with the result and the copies, gradients switched on, before the check sees
+        the result.
         """
         copies = tuple(copied(argument) for argument in arguments)
         look = None if then is None else lambda result: then(result, copies)
-        result = guarded(function, copies, seed=_seed_of_answers(self.seed), passing=(Mistake,), then=look)
+        result = guarded(
+            function, copies, seed=_seed_of_answers(self.seed), passing=(Mistake,), then=look
+        )
         names = _argument_names(function, len(arguments))
         for name, before, after in zip(names, arguments, copies):
             change = spoiled(name, before, after)
@@ -84,14 +91,16 @@ class Trial:
                 self.fail(change)
         return result
 
-    # Looking at the result --------------------------------------------------------------------------------------------
+    # Looking at the result
+    # --------------------------------------------------------------------------------------------
 
     def fail(self, message):
         """End the check with this sentence."""
         raise Mistake(message)
 
     def tensor(self, value, name, shape, *, dtype=torch.float32, nan=None, mention=None):
-        """The value as a detached tensor of our own, after its class, shape, dtype and finiteness are in order.
+        """The value as a detached tensor of our own, after its class, shape, dtype and finiteness
+        are in order.
 
         nan: a sentence for numbers that are not finite. mention: a sentence added to a wrong shape.
         """
@@ -99,7 +108,8 @@ class Trial:
             self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) not in PLAIN_TENSORS:
             self.fail(f"{name}: {a(value)} came back, expected a torch.Tensor")
-        value = self._dense(torch.Tensor.clone(torch.Tensor.detach(value)), name).cpu()  # nothing that hangs on it comes along
+        # nothing that hangs on it comes along
+        value = self._dense(torch.Tensor.clone(torch.Tensor.detach(value)), name).cpu()
         if tuple(value.shape) != tuple(shape):
             tail = f" ({mention})" if mention else ""
             self.fail(f"{name}: the shape is {tuple(value.shape)}, expected {tuple(shape)}{tail}")
@@ -107,7 +117,10 @@ class Trial:
             self.fail(f"{name}: the dtype is {_dtype(value.dtype)}, expected {_dtype(dtype)}")
         if value.is_floating_point() and not torch.isfinite(value).all():
             bad = _first(~torch.isfinite(value))
-            self.fail(f"{_entry(name, bad)} is {_number(value[bad])}" + (f": {nan}" if nan else ", a finite number was expected"))
+            self.fail(
+                f"{_entry(name, bad)} is {_number(value[bad])}"
+                + (f": {nan}" if nan else ", a finite number was expected")
+            )
         return value
 
     def floats(self, value, name, shape, **said):
@@ -115,12 +128,17 @@ class Trial:
         if type(value) is torch.Tensor and value.dtype in (torch.int32, torch.int64):
             value = value.float()
         double = type(value) is torch.Tensor and value.dtype == torch.float64
-        return self.tensor(value, name, shape, dtype=torch.float64 if double else torch.float32, **said)
+        return self.tensor(
+            value, name, shape, dtype=torch.float64 if double else torch.float32, **said
+        )
 
     def _dense(self, value, name):
         """The tensor, after it is seen to hold numbers that can be looked at."""
         if value.layout != torch.strided or value.device.type == "meta":
-            self.fail(f"{name}: expected an ordinary dense tensor, got layout {value.layout} on device {value.device.type}")
+            self.fail(
+                f"{name}: expected an ordinary dense tensor, got layout {value.layout} on device "
+                f"{value.device.type}"
+            )
         return value
 
     def number(self, value, name):
@@ -136,14 +154,20 @@ class Trial:
         try:
             value = float(value)
         except OverflowError:
-            self.fail(f"{name} is a whole number of hundreds of digits, which no formula here gives")
+            self.fail(
+                f"{name} is a whole number of hundreds of digits, which no formula here gives"
+            )
         if not np.isfinite(value):
             self.fail(f"{name} is {_number(value)}, a finite number was expected")
         return value
 
     def truth(self, value, name):
         """True or False from a bool of Python or NumPy, or a one-element bool tensor."""
-        if type(value) is torch.Tensor and torch.Tensor.numel(value) == 1 and value.dtype == torch.bool:
+        if (
+            type(value) is torch.Tensor
+            and torch.Tensor.numel(value) == 1
+            and value.dtype == torch.bool
+        ):
             value = torch.Tensor.item(self._dense(value, name))
         if type(value) is np.bool_:
             value = bool(value)
@@ -159,7 +183,9 @@ class Trial:
         return list(value)
 
     def ids(self, value, name):
-        """A list of Python ints from a list of whole numbers, Python's or NumPy's, or a one-dimensional long tensor."""
+        """A list of Python ints from a list of whole numbers, Python's or NumPy's, or a
+        one-dimensional long tensor.
+        """
         if value is None:
             self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) is torch.Tensor and value.dtype == torch.long and value.dim() == 1:
@@ -177,15 +203,20 @@ class Trial:
             result.append(entry)
         return result
 
-    # Comparing --------------------------------------------------------------------------------------------------------
+    # Comparing
+    # --------------------------------------------------------------------------------------------------------
 
     def same(self, got, other):
         """Whether two results are equal up to rounding."""
         got, other = _numbers(got), _numbers(other)
-        return got.shape == other.shape and bool(np.allclose(got, other, rtol=1e-4, atol=2e-5, equal_nan=True))
+        return got.shape == other.shape and bool(
+            np.allclose(got, other, rtol=1e-4, atol=2e-5, equal_nan=True)
+        )
 
     def recognize(self, got, expected, wrong):
-        """Fail with the message of the first known wrong result that `got` equals, unless that is also the right one."""
+        """Fail with the message of the first known wrong result that `got` equals, unless that
+        is also the right one.
+        """
         if self.same(got, expected):
             return
         for message, other in wrong.items():
@@ -203,10 +234,15 @@ class Trial:
         if expected.dtype == bool:  # True and False count as 1 and 0
             got, expected = got.astype(int), expected.astype(int)
         difference = np.abs(got - expected)
-        worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.ndim else ()
+        worst = (
+            np.unravel_index(int(difference.argmax()), difference.shape) if difference.ndim else ()
+        )
         count = int((difference > 1e-4 * np.abs(expected) + 2e-5).sum())
         which = f" ({count} of {difference.size} values differ)" if difference.size > 1 else ""
-        self.fail(f"{_entry(name, worst)} is {_number(got[worst])}, expected {_number(expected[worst])}{which}")
+        self.fail(
+            f"{_entry(name, worst)} is {_number(got[worst])}, expected "
+            f"{_number(expected[worst])}{which}"
+        )
 
 
 def _seed_of_answers(seed):
@@ -221,7 +257,11 @@ def _numbers(value):
 
 def _argument_names(function, count):
     code = getattr(function, "__code__", None)
-    names = list(code.co_varnames[: code.co_argcount]) if code else getattr(function, "argument_names", [])
+    names = (
+        list(code.co_varnames[: code.co_argcount])
+        if code
+        else getattr(function, "argument_names", [])
+    )
     return [names[i] if i < len(names) else f"number {i + 1}" for i in range(count)]
 
 

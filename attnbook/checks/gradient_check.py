@@ -1,4 +1,6 @@
-"""Whether a model could learn through an answer: its gradients beside central differences of the oracle."""
+"""Whether a model could learn through an answer: its gradients beside central differences of the
+oracle.
+"""
 
 import numpy as np
 import torch
@@ -13,16 +15,21 @@ def check_slopes(trial, answer, arguments, at, oracle, *, part=None, nan=None, s
     """Fail unless the gradients that autograd takes through the answer are right.
 
     arguments: what the answer is called with
-    at:        {place of an argument: its name in messages}, the arguments of floats that have to get a gradient
-    oracle:    `oracle(*arrays) -> array`, the right result from the arguments in `at`, NumPy float64; smooth where they lie
+    at:        {place of an argument: its name in messages}, the arguments of floats that have to
+    get a gradient
+    oracle:    `oracle(*arrays) -> array`, the right result from the arguments in `at`, NumPy
+    float64; smooth where they lie
     part:      which member of the result it is, where the answer returns a tuple
     nan:       a sentence for a gradient that is not finite
     step:      of the central differences; smaller where the oracle bends within 1e-5
 
-    The results are added up with random factors. The slope of that sum along random directions is asked from autograd, one
-    argument at a time, and compared with the oracle's. Call it when the values are known to be right.
-    """
-    given = [argument.clone().requires_grad_() if i in at else argument for i, argument in enumerate(arguments)]
+    The results are added up with random factors. The slope of that sum along random directions is
+    asked from autograd, one argument at a time, and compared with the oracle's. Call it when the
+    values are known to be right."""
+    given = [
+        argument.clone().requires_grad_() if i in at else argument
+        for i, argument in enumerate(arguments)
+    ]
     start = [array(given[i]) for i in at]
     factors = trial.normal(*np.shape(oracle(*start)))
     found = {}
@@ -32,15 +39,23 @@ def check_slopes(trial, answer, arguments, at, oracle, *, part=None, nan=None, s
         if type(result) is not torch.Tensor or not result.requires_grad:
             return
         try:
-            slopes = torch.autograd.grad((result * factors).sum(), [copies[i] for i in at], allow_unused=True)
+            slopes = torch.autograd.grad(
+                (result * factors).sum(), [copies[i] for i in at], allow_unused=True
+            )
         except RuntimeError as error:
             if "inplace" in str(error):
-                trial.fail("the values are right, but no gradient can go back through them: a tensor is changed in place after it was used")
+                trial.fail(
+                    "the values are right, but no gradient can go back through them: a tensor is "
+                    "changed in place after it was used"
+                )
             raise
         found.update(zip(at, slopes))
 
-    cut = "the values are right, but no gradient {}: a model could not learn through them. detach, no_grad, item, NumPy and " \
-          "torch.tensor(…) cut the way"
+    cut = (
+        "the values are right, but no gradient {}: a model could not learn through them. detach, "
+        "no_grad, item, NumPy and "
+        "torch.tensor(…) cut the way"
+    )
     try:
         trial.call(answer, *given, then=ask)
     except StudentError as error:
@@ -61,10 +76,18 @@ def check_slopes(trial, answer, arguments, at, oracle, *, part=None, nan=None, s
         got = np.array([(slope * way).sum() for way in ways])
         expected = np.array([_along(oracle, start, k, way, array(factors), step) for way in ways])
         if np.abs(got - expected).max() > 2e-3 * np.abs(expected).max() + 1e-5:
-            trial.fail(f"the values are right, but the gradient at {name} is not: is a part of the way back cut (detach, no_grad)?")
+            trial.fail(
+                f"the values are right, but the gradient at {name} is not: is a part of the way "
+                f"back cut (detach, no_grad)?"
+            )
 
 
 def _along(oracle, start, k, way, factors, step):
-    """The slope of the weighted sum of results when argument k moves along `way`: central differences."""
-    there, back = ((oracle(*start[:k], start[k] + size * way, *start[k + 1:]) * factors).sum() for size in (step, -step))
+    """The slope of the weighted sum of results when argument k moves along `way`: central
+    differences.
+    """
+    there, back = (
+        (oracle(*start[:k], start[k] + size * way, *start[k + 1 :]) * factors).sum()
+        for size in (step, -step)
+    )
     return (there - back) / (2 * step)

@@ -1,8 +1,10 @@
-"""The exercises of the book by id, and the two ways to check an answer: `check` tells, `grade` takes points."""
+"""The exercises of the book by id, and the two ways to check an answer: `check` tells, `grade`
+takes points.
+"""
 
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 from ..sandbox.guarded import StudentError
 from .context import Trial, a
@@ -67,7 +69,11 @@ def find(id):
     """The exercise of this id; ValueError names the nearest ids."""
     if id not in _EXERCISES:
         near = difflib.get_close_matches(str(id), _EXERCISES, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(repr(name) for name in near)}?" if near else f"known: {', '.join(_EXERCISES)}"
+        hint = (
+            f"did you mean {' or '.join(repr(name) for name in near)}?"
+            if near
+            else f"known: {', '.join(_EXERCISES)}"
+        )
         raise ValueError(f"id: there is no exercise {id!r}; {hint}")
     return _EXERCISES[id]
 
@@ -81,7 +87,11 @@ def judge(id, answer, seed=0):
         task.function(answer, Trial(seed))
     except StudentError as error:
         if error.unwritten:
-            return Verdict(id, NOT_WRITTEN, "not written yet. Replace the line that raises NotImplementedError.")
+            return Verdict(
+                id,
+                NOT_WRITTEN,
+                "not written yet. Replace the line that raises NotImplementedError.",
+            )
         return Verdict(id, STOPPED, f"your code stopped with {error}")
     except Mistake as mistake:
         return Verdict(id, MISTAKE, str(mistake))
@@ -89,7 +99,8 @@ def judge(id, answer, seed=0):
 
 
 def check(id, answer, seed=0):
-    """Check an answer, print what is right or the first thing that is wrong, and return the Verdict.
+    """Check an answer, print what is right or the first thing that is wrong, and return the
+    Verdict.
 
     id:     the exercise, as "00.weighted_sum"
     answer: your function
@@ -102,7 +113,8 @@ def check(id, answer, seed=0):
 
 
 def grade(id, answer, seed=0):
-    """The same check for a graded cell: silent when the answer is right, raises NotPassed otherwise.
+    """The same check for a graded cell: silent when the answer is right, raises NotPassed
+    otherwise.
 
     Arguments as in `check`. The hidden check of an exercise is this function with another seed.
     """

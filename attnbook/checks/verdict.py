@@ -18,8 +18,8 @@ class Verdict:
     status:   "right", "not written yet", "mistake" or "stopped" (the reader's code raised an error)
     message:  one sentence: what is wrong, and where
 
-    The same answer and the same seed give the same text, so that notebooks can be compared word by word.
-    """
+    The same answer and the same seed give the same text, so that notebooks can be compared word by
+    word."""
 
     exercise: str
     status: str
@@ -37,12 +37,16 @@ class Verdict:
         return f"{_MARKS[self.status]} {self.exercise}: {self.message}"
 
     def _ipython_display_(self):
-        # `check` has printed the line already; a cell that ends in a check would show it a second time.
+        # `check` has printed the line already; a cell that ends in a check would show it a second
+        # time.
         pass
 
 
 class NotPassed(AssertionError):
-    """Raised by `grade`: the graded cell stops, and nbgrader takes its points away. `verdict` says why."""
+    """Raised by `grade`: the graded cell stops, and nbgrader takes its points away.
+
+    `verdict` says why.
+    """
 
     def __init__(self, verdict):
         super().__init__(str(verdict))

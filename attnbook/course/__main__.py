@@ -1,4 +1,5 @@
 """`python -m attnbook.course`: the instructor's commands."""
+
 import click
 
 from .commands import course, grade

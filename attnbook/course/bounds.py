@@ -1,4 +1,7 @@
-"""Bounds on the grader's own work for a student: a check may be led to compute something large, or something that takes long."""
+"""Bounds on the grader's own work for a student: a check may be led to compute something large,
+or something that takes long.
+"""
+
 from __future__ import annotations
 
 import contextlib
@@ -19,7 +22,8 @@ _PRODUCTS = ("matmul", "__matmul__", "mm", "bmm", "mv", "dot", "linear")
 
 @contextlib.contextmanager
 def time_limit(seconds: float, error: type[BaseException]):
-    """Raise `error` in this thread when the block takes longer, again every second until the block is left.
+    """Raise `error` in this thread when the block takes longer, again every second until the block
+    is left.
 
     It comes between two steps of Python: one call of PyTorch is waited for.
     """
@@ -54,8 +58,11 @@ def time_limit(seconds: float, error: type[BaseException]):
 
 @contextlib.contextmanager
 def memory_limit(mb: float):
-    """Let this process take `mb` MB more than it has, no more; what asks for more stops with an error that `out_of_memory` knows."""
-    import resource  # not on Windows, where the rest of this package can be imported: launch.needs_unix
+    """Let this process take `mb` MB more than it has, no more; what asks for more stops with an
+    error that `out_of_memory` knows.
+    """
+    # not on Windows, where the rest of this package can be imported: launch.needs_unix
+    import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     taken = _taken()
@@ -75,27 +82,46 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 class SmallResults(TorchFunctionMode):
-    """Refuses, before they are computed, results that tensors broadcast against one another to more than LARGEST entries."""
+    """Refuses, before they are computed, results that tensors broadcast against one another to
+    more than LARGEST entries.
+    """
 
     def __torch_function__(self, function, types, inputs=(), options=None):
-        shapes = [tuple(one.shape) for one in inputs if isinstance(one, torch.Tensor)] if len(inputs) > 1 else []
+        shapes = (
+            [tuple(one.shape) for one in inputs if isinstance(one, torch.Tensor)]
+            if len(inputs) > 1
+            else []
+        )
         if len(shapes) > 1:
-            size = _broadcast(_rows_and_columns(*shapes) if getattr(function, "__name__", "") in _PRODUCTS else shapes)
+            size = _broadcast(
+                _rows_and_columns(*shapes)
+                if getattr(function, "__name__", "") in _PRODUCTS
+                else shapes
+            )
             if size > LARGEST:
                 said = " and ".join(map(str, shapes))
-                raise ValueError(f"tensors of the shapes {said} make a result of {size:,} numbers, expected at most {LARGEST:,}")
+                raise ValueError(
+                    f"tensors of the shapes {said} make a result of {size:,} numbers, expected "
+                    f"at most {LARGEST:,}"
+                )
         return function(*inputs, **(options or {}))
 
 
 def _broadcast(shapes):
     """Entries of the shape that holds all of these, the last axes aligned."""
-    aligned = [[shape[-axis] for shape in shapes if axis <= len(shape)] for axis in range(1, 1 + max(map(len, shapes)))]
+    aligned = [
+        [shape[-axis] for shape in shapes if axis <= len(shape)]
+        for axis in range(1, 1 + max(map(len, shapes)))
+    ]
     return 0 if 0 in map(min, aligned) else math.prod(map(max, aligned))
 
 
 def _rows_and_columns(one, other, *_):
     """The factors of a matrix product without the axis that is summed over."""
-    return [(*one[:-1], 1) if len(one) > 1 else (), (*other[:-2], 1, other[-1]) if len(other) > 1 else ()]
+    return [
+        (*one[:-1], 1) if len(one) > 1 else (),
+        (*other[:-2], 1, other[-1]) if len(other) > 1 else (),
+    ]
 
 
 def _taken():

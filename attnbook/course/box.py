@@ -1,4 +1,7 @@
-"""The grader's end of a sandbox: runs a notebook's cells in it, takes functions out, and judges them here."""
+"""The grader's end of a sandbox: runs a notebook's cells in it, takes functions out, and judges
+them here.
+"""
+
 from __future__ import annotations
 
 import contextlib
@@ -41,7 +44,8 @@ class _Late(Broken):
 
 
 class Box:
-    """One notebook's sandbox. When its code ends it, the next use starts another and runs the earlier cells again.
+    """One notebook's sandbox. When its code ends it, the next use starts another and runs the
+    earlier cells again.
 
     The limits of time and memory hold for what the grader computes for it, too.
 
@@ -60,7 +64,10 @@ class Box:
         self._close()
 
     def run(self, code: str) -> str | None:
-        """Run a cell; returns the error that it stopped with, in words, or None. Raises Lost; then the cell is never run again."""
+        """Run a cell; returns the error that it stopped with, in words, or None.
+
+        Raises Lost; then the cell is never run again.
+        """
         error = self._ask({"do": "cell", "source": code}, "the cell")
         self._cells.append(code)
         return error if isinstance(error, str) else None
@@ -70,12 +77,24 @@ class Box:
         self._starts -= 1
 
     def judge(self, id: str, name: str, seed: int) -> Verdict:
-        """The verdict on the function of this name. Raises Lost when judging it ended the sandbox."""
+        """The verdict on the function of this name.
+
+        Raises Lost when judging it ended the sandbox.
+        """
         answer = self._ask({"do": "take", "name": name}, "the cell")
         if not isinstance(answer, Remote):
             if answer == "missing":
-                return Verdict(id, STOPPED, f"there is no function {name}: has its cell an error, or was it renamed?")
-            return Verdict(id, MISTAKE, f"{name} is {'None' if answer is None else type(answer).__name__}, expected your function")
+                return Verdict(
+                    id,
+                    STOPPED,
+                    f"there is no function {name}: has its cell an error, or was it renamed?",
+                )
+            return Verdict(
+                id,
+                MISTAKE,
+                f"{name} is {'None' if answer is None else type(answer).__name__}, expected your "
+                f"function",
+            )
         self._limit(self._limits.seconds)
         try:
             with self._bounded():
@@ -91,7 +110,11 @@ class Box:
             if bounds.out_of_memory(error):
                 self._close()  # it may wait for an answer
                 raise Lost(self._too_much()) from None
-            return Verdict(id, STOPPED, f"the check could not read what your function returned ({type(error).__name__})")
+            return Verdict(
+                id,
+                STOPPED,
+                f"the check could not read what your function returned ({type(error).__name__})",
+            )
 
     def _ask(self, head, what):
         self._ready()
@@ -113,7 +136,10 @@ class Box:
         if self._peer is not None:
             return
         if self._starts > _RESTARTS:
-            raise Lost(f"the notebook ended its sandbox {self._starts} times and was given up", overall=True)
+            raise Lost(
+                f"the notebook ended its sandbox {self._starts} times and was given up",
+                overall=True,
+            )
         self._starts += 1
         for attempt in range(ATTEMPTS):
             try:
@@ -134,7 +160,9 @@ class Box:
             channel.deadline = time.monotonic() + self._limits.startup
             self._peer.request({"do": "hello"})
         except Broken as broken:
-            said = self._started.said.decode(errors="replace").strip().splitlines()[-1:] or [str(broken)]
+            said = self._started.said.decode(errors="replace").strip().splitlines()[-1:] or [
+                str(broken)
+            ]
             self._close()
             raise StartFailed(f"sandbox: Python did not start in it ({said[0][:300]})") from None
 
@@ -149,19 +177,28 @@ class Box:
         raise Mistake(self._too_much())
 
     def _too_much(self):
-        return f"your function asks the grader for more than {self._limits.memory} MB of memory, by what it returns or what it calls"
+        return (
+            f"your function asks the grader for more than {self._limits.memory} MB of memory, "
+            f"by what it returns or what it calls"
+        )
 
     @contextlib.contextmanager
     def _bounded(self):
         """The limits of time and memory for the grader's own work, until the channel's deadline."""
-        with bounds.time_limit(self._peer.channel.deadline - time.monotonic() + 0.1, _Late), bounds.memory_limit(self._limits.memory):
+        with (
+            bounds.time_limit(self._peer.channel.deadline - time.monotonic() + 0.1, _Late),
+            bounds.memory_limit(self._limits.memory),
+        ):
             yield
 
     def _limit(self, seconds):
         left = self._end - time.monotonic()
         if left <= 0:
             self._close()
-            raise Lost(f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped", overall=True)
+            raise Lost(
+                f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped",
+                overall=True,
+            )
         self._peer.channel.deadline = time.monotonic() + min(seconds, left)
 
     def _lost(self, broken, what):
@@ -179,9 +216,16 @@ class Box:
         if broken.kind == "memory":
             return Lost(self._too_much())
         if broken.kind == "time" and late:
-            return Lost(f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped", overall=True)
+            return Lost(
+                f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped",
+                overall=True,
+            )
         if broken.kind == "time":
-            return Lost(f"{what} ran longer than {self._limits.seconds:g} s and was stopped: an endless loop?", late=True)
+            return Lost(
+                f"{what} ran longer than {self._limits.seconds:g} s and was stopped: an endless "
+                f"loop?",
+                late=True,
+            )
         if broken.kind == "ended":
             return Lost(f"{what} ended the Python process (exit, a crash, or too much memory)")
         return Lost(f"{what} disturbed the connection to the grader ({str(broken)[:120]})")

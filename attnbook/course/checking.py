@@ -1,4 +1,7 @@
-"""Proof that a course marks rightly: every solution gets all points, every known wrong answer and the untouched notebook get fewer."""
+"""Proof that a course marks rightly: every solution gets all points, every known wrong answer
+and the untouched notebook get fewer.
+"""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -29,9 +32,16 @@ class Finding:
 
 
 def notebook_with(assignment: Assignment, answers: dict[str, str]) -> bytes:
-    """The students' notebook with these answers: {exercise id: code}; the stub where there is none. The bytes of the file."""
+    """The students' notebook with these answers: {exercise id: code}; the stub where there is none.
+
+    The bytes of the file.
+    """
     nb = assignment.notebook()
-    nb.cells = [cell for cell in nb.cells if not cell.metadata.get("nbgrader", {}).get("grade_id", "").endswith("-hidden")]
+    nb.cells = [
+        cell
+        for cell in nb.cells
+        if not cell.metadata.get("nbgrader", {}).get("grade_id", "").endswith("-hidden")
+    ]
     by_key = {task.key: answers.get(task.id) for task in assignment.tasks}
     for cell in nb.cells:
         name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
@@ -44,11 +54,16 @@ def notebook_with(assignment: Assignment, answers: dict[str, str]) -> bytes:
 
 def solution_of(task: Task) -> str:
     """The solution without the marks around it."""
-    return "\n".join(line for line in task.solution.source.split("\n") if line.strip() not in source.SOLUTION)
+    return "\n".join(
+        line for line in task.solution.source.split("\n") if line.strip() not in source.SOLUTION
+    )
 
 
-def check_course(course: Course, book, sandbox: str, *, jobs=None, only=None, progress=lambda finding: None) -> list[Finding]:
-    """Judge solutions, known wrong answers and the untouched notebook of every assignment, as hand-ins are judged.
+def check_course(
+    course: Course, book, sandbox: str, *, jobs=None, only=None, progress=lambda finding: None
+) -> list[Finding]:
+    """Judge solutions, known wrong answers and the untouched notebook of every assignment, as
+    hand-ins are judged.
 
     progress: called with each finding as it comes
     """
@@ -57,9 +72,16 @@ def check_course(course: Course, book, sandbox: str, *, jobs=None, only=None, pr
         if only and one.name not in only:
             continue
         wrong = wrong_answers(book, list(one.tasks))
-        queue.append((one, {task.id: SOLUTION for task in one.tasks}, {task.id: solution_of(task) for task in one.tasks}))
+        queue.append(
+            (
+                one,
+                {task.id: SOLUTION for task in one.tasks},
+                {task.id: solution_of(task) for task in one.tasks},
+            )
+        )
         queue.append((one, {task.id: UNTOUCHED for task in one.tasks}, {}))
-        for place in range(max(map(len, wrong.values()))):  # one notebook holds one wrong answer to each exercise
+        # one notebook holds one wrong answer to each exercise
+        for place in range(max(map(len, wrong.values()))):
             here = {id: answers[place] for id, answers in wrong.items() if place < len(answers)}
             queue.append((one, here, {id: answer.code for id, answer in here.items()}))
     findings = []
@@ -67,7 +89,15 @@ def check_course(course: Course, book, sandbox: str, *, jobs=None, only=None, pr
     def all_jobs():
         for one, names, answers in queue:
             seeds = {id: course.hidden_seed(id) for id in names}
-            job = Job(notebook_with(one, answers), one, tuple(names), seeds, course.limits, sandbox, course.image)
+            job = Job(
+                notebook_with(one, answers),
+                one,
+                tuple(names),
+                seeds,
+                course.limits,
+                sandbox,
+                course.image,
+            )
             yield (one, names), job
 
     for (one, names), outcomes in judge_all(all_jobs(), count=jobs):

@@ -1,4 +1,7 @@
-"""The exercises of the book's chapters, as notebooks of their own: with solutions, and what a student gets."""
+"""The exercises of the book's chapters, as notebooks of their own: with solutions, and what a
+student gets.
+"""
+
 from __future__ import annotations
 
 import os
@@ -49,7 +52,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Section:
-    """A section with exercises: `name` is nbgrader's assignment and the stem of the notebook that is handed in."""
+    """A section with exercises: `name` is nbgrader's assignment and the stem of the notebook
+    that is handed in.
+    """
 
     name: str
     title: str
@@ -64,14 +69,19 @@ class Section:
 
 
 def find_book(folder: str | Path | None = None) -> Path:
-    """The folder that holds `chapters/`: the one given, that of the variable ATTNBOOK_BOOK, or the checkout that this package runs from.
+    """The folder that holds `chapters/`: the one given, that of the variable ATTNBOOK_BOOK, or the
+    checkout that this package runs from.
 
     Raises ValueError when there are no chapters (an installed wheel holds none).
     """
     folder = folder or os.environ.get("ATTNBOOK_BOOK")
     root = Path(folder) if folder else _ROOT
     if not (root / "chapters").is_dir():
-        hint = "give the checkout of the book" if folder else "an installed package has none: give --book, a checkout of the book"
+        hint = (
+            "give the checkout of the book"
+            if folder
+            else "an installed package has none: give --book, a checkout of the book"
+        )
         raise ValueError(f"book: there is no folder {root / 'chapters'}; {hint}")
     return root
 
@@ -94,13 +104,21 @@ def sections(book: Path, only=None, tasks=None) -> list[Section]:
     if only:
         found = [section for section in found if section.name in only]
     if tasks:
-        found = [_replace(section, tuple(task for task in section.tasks if task.id in tasks)) for section in found]
+        found = [
+            _replace(section, tuple(task for task in section.tasks if task.id in tasks))
+            for section in found
+        ]
     return [section for section in found if section.tasks]
 
 
 def instructor_notebook(section: Section) -> NotebookNode:
-    """The exercises of one section with solutions and hidden checks, as nbgrader's generate_assignment reads them."""
-    how = "Run the cells from top to bottom. Each check says what is right, or the first thing that is wrong."
+    """The exercises of one section with solutions and hidden checks, as nbgrader's
+    generate_assignment reads them.
+    """
+    how = (
+        "Run the cells from top to bottom. Each check says what is right, or the first thing "
+        "that is wrong."
+    )
     cells = [new_markdown_cell(f"# {section.title}: exercises\n\n{how}"), section.setup]
     for task in section.tasks:
         cells += [task.statement, *task.cells]
@@ -108,14 +126,18 @@ def instructor_notebook(section: Section) -> NotebookNode:
     for place, cell in enumerate(cells):
         cell.id = f"cell-{place:03d}"
     nb = new_notebook(cells=cells)
-    nb.metadata = deepcopy(NotebookNode({key: NotebookNode(value) for key, value in source.METADATA.items()}))
+    nb.metadata = deepcopy(
+        NotebookNode({key: NotebookNode(value) for key, value in source.METADATA.items()})
+    )
     return nb
 
 
 def _known(what, given, known):
     unknown = [name for name in given or () if name not in known]
     if unknown:
-        raise ValueError(f"{what}: the book has no {what} {unknown[0]!r}; it has {', '.join(known)}")
+        raise ValueError(
+            f"{what}: the book has no {what} {unknown[0]!r}; it has {', '.join(known)}"
+        )
 
 
 def _replace(section, tasks):
@@ -124,7 +146,11 @@ def _replace(section, tasks):
 
 def _read(path: Path) -> Section:
     nb = source.instructor_version(source.read_source(path))
-    title = re.search(r"^# (.+)$", "\n".join(c.source for c in nb.cells if c.cell_type == "markdown"), re.MULTILINE)
+    title = re.search(
+        r"^# (.+)$",
+        "\n".join(c.source for c in nb.cells if c.cell_type == "markdown"),
+        re.MULTILINE,
+    )
     setup = next((cell for cell in nb.cells if cell.cell_type == "code"), None)
     tasks, keys = [], {task.key: task.id for task in exercises().values()}
     cells = [cell for cell in nb.cells if source.GATE not in cell.metadata.get("tags", [])]
@@ -133,9 +159,28 @@ def _read(path: Path) -> Section:
         if not meta.get("solution"):
             continue
         key = meta["grade_id"]
-        last = next(i for i, c in enumerate(cells) if c.metadata.get("nbgrader", {}).get("grade_id") == f"{key}-hidden")
-        tasks.append(Task(keys[key], key, _function(cell), _statement(cells, place, key), tuple(cells[place : last + 1])))
-    return Section(path.stem, title[1].strip() if title else path.stem, path.parent.name, path, setup, tuple(tasks))
+        last = next(
+            i
+            for i, c in enumerate(cells)
+            if c.metadata.get("nbgrader", {}).get("grade_id") == f"{key}-hidden"
+        )
+        tasks.append(
+            Task(
+                keys[key],
+                key,
+                _function(cell),
+                _statement(cells, place, key),
+                tuple(cells[place : last + 1]),
+            )
+        )
+    return Section(
+        path.stem,
+        title[1].strip() if title else path.stem,
+        path.parent.name,
+        path,
+        setup,
+        tuple(tasks),
+    )
 
 
 def _function(cell):
@@ -143,7 +188,9 @@ def _function(cell):
 
 
 def _statement(cells, place, key):
-    """The text of an exercise without the prose before it, and without the label, which only the website reads."""
+    """The text of an exercise without the prose before it, and without the label, which only the
+    website reads.
+    """
     above = cells[place - 1].source if place and cells[place - 1].cell_type == "markdown" else ""
     begin = max(above.rfind(f"(ex-{key})="), above.rfind("### Exercise"))
     label = above.find(f"(ex-{key})=")

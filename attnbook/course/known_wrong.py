@@ -1,4 +1,7 @@
-"""The book's known wrong answers as cells of a notebook: what a class would hand in, with the words that the check must say."""
+"""The book's known wrong answers as cells of a notebook: what a class would hand in, with the
+words that the check must say.
+"""
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -23,7 +26,9 @@ def wrong(id, words):
 
 @dataclass(frozen=True)
 class WrongAnswer:
-    """name: of the function in the book's tests; words: what the verdict must contain; code: a cell that defines the answer."""
+    """name: of the function in the book's tests; words: what the verdict must contain; code: a
+    cell that defines the answer.
+    """
 
     name: str
     words: str
@@ -37,7 +42,10 @@ def wrong_answers(book: Path, tasks: list[Task]) -> dict[str, list[WrongAnswer]]
     """
     folder, wanted = book / FOLDER, {task.id: task for task in tasks}
     if not folder.is_dir():
-        raise ValueError(f"book: there is no folder {folder}; the known wrong answers are part of the book's checkout")
+        raise ValueError(
+            f"book: there is no folder {folder}; the known wrong answers are part of the book's "
+            f"checkout"
+        )
     found = defaultdict(list)
     for path in sorted(folder.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
@@ -45,11 +53,23 @@ def wrong_answers(book: Path, tasks: list[Task]) -> dict[str, list[WrongAnswer]]
             continue
         text = text.replace(_IMPORT, _COLLECT)
         scope = {"__name__": f"wrong_answers_{path.stem}"}
-        exec(compile(text.replace("_collected.append((id, function))", "_collected.append((id, function, words))"), str(path), "exec"), scope)
+        exec(
+            compile(
+                text.replace(
+                    "_collected.append((id, function))", "_collected.append((id, function, words))"
+                ),
+                str(path),
+                "exec",
+            ),
+            scope,
+        )
         counts = defaultdict(int)
         for id, function, words in scope["_collected"]:
             if id in wanted:
-                pick = f"{wanted[id].function} = [function for id, function in _collected if id == {id!r}][{counts[id]}]\n"
+                pick = (
+                    f"{wanted[id].function} = [function for id, function in _collected if id "
+                    f"== {id!r}][{counts[id]}]\n"
+                )
                 found[id].append(WrongAnswer(function.__name__, words, f"{text}\n\n{pick}"))
             counts[id] += 1
     for id in wanted:

@@ -1,8 +1,10 @@
-"""Where a student's code runs: in bubblewrap, in a container, or, if the instructor trusts it, just beside us.
+"""Where a student's code runs: in bubblewrap, in a container, or, if the instructor trusts it, just
+beside us.
 
-Inside there is no network, no file of the grader's or of another student, no check and no seed: Python, PyTorch and the package
-without `attnbook.checks` and `attnbook.course`, all read-only, and an empty folder that may be filled up to a quota.
-"""
+Inside there is no network, no file of the grader's or of another student, no check and no seed:
+Python, PyTorch and the package without `attnbook.checks` and `attnbook.course`, all read-only, and
+an empty folder that may be filled up to a quota."""
+
 from __future__ import annotations
 
 import contextlib
@@ -66,20 +68,28 @@ class Limits:
         for one in fields(self):
             value = getattr(self, one.name)
             if not 0 < value <= 10**6:
-                raise ValueError(f"{one.name}: got {value!r}, expected a number above 0, at most 1,000,000")
+                raise ValueError(
+                    f"{one.name}: got {value!r}, expected a number above 0, at most 1,000,000"
+                )
             if one.type == "int" and not isinstance(value, int):
                 raise ValueError(f"{one.name}: got {value!r}, expected a whole number")
 
 
 def needs_unix() -> None:
-    """Raise NoSandbox on Windows: the limits on what is judged, and the pipes to it, are those of Unix."""
+    """Raise NoSandbox on Windows: the limits on what is judged, and the pipes to it, are those
+    of Unix.
+    """
     if os.name != "posix":
-        raise NoSandbox("attnbook check and attnbook grade judge notebooks on Linux and macOS; on Windows run them in WSL (wsl --install). "
-                        "The check cells of a notebook work here as well")
+        raise NoSandbox(
+            "attnbook check and attnbook grade judge notebooks on Linux and macOS; on Windows "
+            "run them in WSL (wsl --install). "
+            "The check cells of a notebook work here as well"
+        )
 
 
 def choose(kind: str | None = None, trust: bool = False) -> str:
-    """The kind of sandbox to use: the one asked for, else bubblewrap. Raises NoSandbox when it is not there.
+    """The kind of sandbox to use: the one asked for, else bubblewrap. Raises NoSandbox when it is
+    not there.
 
     kind:  one of KINDS; "none" needs `trust`
     trust: without any sandbox, run students' code with our own rights
@@ -89,7 +99,10 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
         raise ValueError(f"sandbox: got {kind!r}, expected one of {', '.join(KINDS)}")
     if kind == "none" or (kind is None and trust):
         if not trust:
-            raise NoSandbox("sandbox: 'none' runs students' code with your rights; add --trust if you trust every one of them")
+            raise NoSandbox(
+                "sandbox: 'none' runs students' code with your rights; add --trust if you trust "
+                "every one of them"
+            )
         return "none"
     if kind in ("docker", "podman"):
         if not _works([kind, "info"]):
@@ -97,22 +110,30 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
         return kind
     if shutil.which("bwrap") is None:
         raise NoSandbox(
-            "sandbox: bubblewrap is not installed, and students' code does not run without a sandbox. On Debian and Ubuntu: "
-            "sudo apt install bubblewrap. With a container engine: --sandbox docker --image NAME. If you trust everybody: --trust"
+            "sandbox: bubblewrap is not installed, and students' code does not run without a "
+            "sandbox. On Debian and Ubuntu: "
+            "sudo apt install bubblewrap. With a container engine: --sandbox docker --image "
+            "NAME. If you trust everybody: --trust"
         )
     command = _bubblewrap(Limits(), "")
-    with _filtered([*command[: command.index("--")], "--", "/usr/bin/env", "true"]) as (command, passed):
+    with _filtered([*command[: command.index("--")], "--", "/usr/bin/env", "true"]) as (
+        command,
+        passed,
+    ):
         works = _works(command, passed)
     if not works:
         raise NoSandbox(
-            "sandbox: bubblewrap is installed but may not make namespaces here (in a container it needs --privileged, or "
-            "--security-opt seccomp=unconfined; on Ubuntu the AppArmor profile that tools/install_system.sh writes). With a container engine: --sandbox docker --image NAME. "
+            "sandbox: bubblewrap is installed but may not make namespaces here (in a container "
+            "it needs --privileged, or "
+            "--security-opt seccomp=unconfined; on Ubuntu the AppArmor profile that "
+            "tools/install_system.sh writes). With a container engine: --sandbox docker --image "
+            "NAME. "
             "If you trust everybody: --trust"
         )
     return "bubblewrap"
 
 
-def start(kind: str, limits: Limits, image: str | None = None) -> "Started":
+def start(kind: str, limits: Limits, image: str | None = None) -> Started:
     """Start the process of `attnbook.sandbox.inside` in a sandbox of this kind.
 
     image: of a container, with Python, PyTorch and what attnbook needs
@@ -121,7 +142,9 @@ def start(kind: str, limits: Limits, image: str | None = None) -> "Started":
         {
             "memory": limits.memory * 2**20,
             "file": limits.disk * 2**20,
-            "processes": None if kind == "none" and os.geteuid() == 0 else _tasks(kind) + limits.processes + 64 + 32 * (os.cpu_count() or 1),
+            "processes": None
+            if kind == "none" and os.geteuid() == 0
+            else _tasks(kind) + limits.processes + 64 + 32 * (os.cpu_count() or 1),
         }
     )
     name = f"attnbook-{uuid.uuid4().hex[:12]}"
@@ -129,9 +152,21 @@ def start(kind: str, limits: Limits, image: str | None = None) -> "Started":
         return Started(_bubblewrap(limits, inside), limits, {}, told=True)
     if kind in ("docker", "podman"):
         if not image:
-            raise ValueError("image: a container needs the name of an image with Python, PyTorch and attnbook's requirements")
-        return Started(_container(kind, image, name, limits, inside), limits, dict(os.environ), end=[kind, "kill", name])
-    return Started([sys.executable, *_INSIDE, inside], limits, {**_kept(), **_variables(_PACKAGE.parent, os.environ.get("HOME", "/"))})
+            raise ValueError(
+                "image: a container needs the name of an image with Python, PyTorch and "
+                "attnbook's requirements"
+            )
+        return Started(
+            _container(kind, image, name, limits, inside),
+            limits,
+            dict(os.environ),
+            end=[kind, "kill", name],
+        )
+    return Started(
+        [sys.executable, *_INSIDE, inside],
+        limits,
+        {**_kept(), **_variables(_PACKAGE.parent, os.environ.get("HOME", "/"))},
+    )
 
 
 class Started:
@@ -144,11 +179,21 @@ class Started:
     def __init__(self, command, limits: Limits, env, *, told=False, end=None):
         self.why = ""
         self._limits, self._end, self._root, self._written = limits, end, None, 0
-        self._closed, self._begun, self._ticks, self._ended_ticks = threading.Event(), time.monotonic(), {}, 0
+        self._closed, self._begun, self._ticks, self._ended_ticks = (
+            threading.Event(),
+            time.monotonic(),
+            {},
+            0,
+        )
         told_read, told_write = os.pipe() if told else (None, None)
         if told:
             command = [command[0], "--info-fd", str(told_write), *command[1:]]
-        with _filtered(command) if told else contextlib.nullcontext((command, ())) as (command, passed):
+        with (
+            _filtered(command) if told else contextlib.nullcontext((command, ())) as (
+                command,
+                passed,
+            )
+        ):
             self.process = subprocess.Popen(
                 command,
                 env=env,
@@ -159,7 +204,10 @@ class Started:
                 start_new_session=True,
                 pass_fds=(told_write, *passed) if told else (),
             )
-        self.write, self.read = os.dup(self.process.stdin.fileno()), os.dup(self.process.stdout.fileno())
+        self.write, self.read = (
+            os.dup(self.process.stdin.fileno()),
+            os.dup(self.process.stdout.fileno()),
+        )
         self.process.stdin.close()
         self.process.stdout.close()
         self.said = b""
@@ -167,7 +215,9 @@ class Started:
             os.close(told_write)
             with os.fdopen(told_read) as file, contextlib.suppress(ValueError, KeyError):
                 self._root = json.loads(file.read())["child-pid"]
-        self._threads = [threading.Thread(target=target, daemon=True) for target in (self._drain, self._watch)]
+        self._threads = [
+            threading.Thread(target=target, daemon=True) for target in (self._drain, self._watch)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -186,8 +236,11 @@ class Started:
 
     def _kill(self):
         if self._end:
-            subprocess.run(self._end, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
-        if self._root:  # the first process of its own process namespace: when it ends, the kernel ends all of them
+            subprocess.run(
+                self._end, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60
+            )
+        # the first process of its own process namespace: when it ends, the kernel ends all of them
+        if self._root:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._root, signal.SIGKILL)
         else:
@@ -210,39 +263,61 @@ class Started:
                 self.said = (self.said + part)[-2000:]
                 self._written += len(part)
                 if self._written > self._limits.output * 2**20:
-                    self._stop(f"the notebook printed more than {self._limits.output} MB and was stopped")
+                    self._stop(
+                        f"the notebook printed more than {self._limits.output} MB and was stopped"
+                    )
                     return
 
     def _watch(self):
         while not self._closed.wait(_POLL) and self.process.poll() is None:
             count, mb = self._use() if self._root else self._use_of(self._members())
             if count > self._limits.processes:
-                self._stop(f"the notebook started more than {self._limits.processes} processes and was stopped")
+                self._stop(
+                    f"the notebook started more than {self._limits.processes} processes and was "
+                    f"stopped"
+                )
             elif mb > self._limits.memory:
-                self._stop(f"the notebook used more than {self._limits.memory} MB of memory and was stopped")
-            elif self._processor_seconds() > _BURST + _PROCESSORS * (time.monotonic() - self._begun):
+                self._stop(
+                    f"the notebook used more than {self._limits.memory} MB of memory and was "
+                    f"stopped"
+                )
+            elif self._processor_seconds() > _BURST + _PROCESSORS * (
+                time.monotonic() - self._begun
+            ):
                 self._stop("the notebook kept more than one processor busy and was stopped")
 
     def _use(self):
         """Processes of the sandbox, by its own /proc, and their memory in MB."""
         proc, count, pages, ticks = os.path.join("/proc", str(self._root), "root", "proc"), 0, 0, {}
-        with contextlib.suppress(OSError, MemoryError):  # the grader may be at its own limit for a moment
+        # the grader may be at its own limit for a moment
+        with contextlib.suppress(OSError, MemoryError):
             for entry in os.listdir(proc):
                 if entry.isdigit():
                     count += 1
-                    with contextlib.suppress(OSError, IndexError), open(f"{proc}/{entry}/statm") as file:
+                    with (
+                        contextlib.suppress(OSError, IndexError),
+                        open(f"{proc}/{entry}/statm") as file,
+                    ):
                         _, resident, shared, *_ = map(int, file.read().split())
                         pages += resident - shared
-                    with contextlib.suppress(OSError, IndexError), open(f"{proc}/{entry}/stat") as file:
+                    with (
+                        contextlib.suppress(OSError, IndexError),
+                        open(f"{proc}/{entry}/stat") as file,
+                    ):
                         part = file.read().rpartition(")")[2].split()
-                        ticks[entry, part[19]] = int(part[11]) + int(part[12])  # by number and time of start: numbers come back
+                        # by number and time of start: numbers come back
+                        ticks[entry, part[19]] = int(part[11]) + int(part[12])
             # The kernel forgets the time of a process whose parent does not ask for it.
-            self._ended_ticks += sum(seen for process, seen in self._ticks.items() if process not in ticks)
+            self._ended_ticks += sum(
+                seen for process, seen in self._ticks.items() if process not in ticks
+            )
             self._ticks = ticks
         return count, pages * os.sysconf("SC_PAGESIZE") / 2**20
 
     def _processor_seconds(self):
-        """Time on processors of all that ever ran in the sandbox, as far as it was seen; a container has its own limits."""
+        """Time on processors of all that ever ran in the sandbox, as far as it was seen; a
+        container has its own limits.
+        """
         return (self._ended_ticks + sum(self._ticks.values())) / os.sysconf("SC_CLK_TCK")
 
     @staticmethod
@@ -256,28 +331,69 @@ class Started:
 
 
 def _bubblewrap(limits, inside):
-    """The command line: a new namespace of every kind, an empty root, and only what Python needs, read-only.
+    """The command line: a new namespace of every kind, an empty root, and only what Python needs,
+    read-only.
 
-    For root the mounts are made with root's rights, and the code runs as nobody: a process of root's may write to /proc/sys even
-    from inside a user namespace, and from there reach the whole machine.
-    """
+    For root the mounts are made with root's rights, and the code runs as nobody: a process of
+    root's may write to /proc/sys even from inside a user namespace, and from there reach the whole
+    machine."""
     command = ["bwrap", "--die-with-parent", "--new-session", "--hostname", "sandbox", "--clearenv"]
     python = [sys.executable, *_INSIDE, inside]
     if os.geteuid() == 0:
-        command += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"]
-        command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"]
-        nobody = ["setpriv", "--reuid", str(_NOBODY), "--regid", str(_NOBODY), "--clear-groups", "--no-new-privs"]
-        python = [*nobody, "--bounding-set=-all", "--inh-caps=-all", "bwrap", *_OWN_USERS, "--dev-bind", "/", "/", "--", *python]
+        command += [
+            "--unshare-ipc",
+            "--unshare-pid",
+            "--unshare-net",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+            "--cap-drop",
+            "ALL",
+        ]
+        command += [
+            "--cap-add",
+            "CAP_SETUID",
+            "--cap-add",
+            "CAP_SETGID",
+            "--cap-add",
+            "CAP_SETPCAP",
+        ]
+        nobody = [
+            "setpriv",
+            "--reuid",
+            str(_NOBODY),
+            "--regid",
+            str(_NOBODY),
+            "--clear-groups",
+            "--no-new-privs",
+        ]
+        python = [
+            *nobody,
+            "--bounding-set=-all",
+            "--inh-caps=-all",
+            "bwrap",
+            *_OWN_USERS,
+            "--dev-bind",
+            "/",
+            "/",
+            "--",
+            *python,
+        ]
     else:
         command += ["--unshare-all", *_OWN_USERS, "--cap-drop", "ALL"]
     for name, value in _variables(_PACKAGE.parent, _HOME).items():
         command += ["--setenv", name, value]
-    command += ["--proc", "/proc", "--dev", "/dev", "--dev-bind", "/dev/null", "/dev/zero"]  # a mapping of zero is memory, see syscalls
+    # a mapping of zero is memory, see syscalls
+    command += ["--proc", "/proc", "--dev", "/dev", "--dev-bind", "/dev/null", "/dev/zero"]
     for folder in ("/dev/shm", "/tmp", _HOME):
         command += ["--perms", "1777", "--size", str(limits.disk * 2**20), "--tmpfs", folder]
-    command += ["--ro-bind", str(_SYSTEM), str(_SYSTEM)]  # what follows may lie in one of these folders
+    # what follows may lie in one of these folders
+    command += ["--ro-bind", str(_SYSTEM), str(_SYSTEM)]
     for folder in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
-        command += ["--symlink", os.readlink(folder), folder] if os.path.islink(folder) else ["--ro-bind-try", folder, folder]
+        command += (
+            ["--symlink", os.readlink(folder), folder]
+            if os.path.islink(folder)
+            else ["--ro-bind-try", folder, folder]
+        )
     command += ["--perms", "0755", "--dir", "/etc"]
     for file in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/localtime"):
         command += ["--ro-bind-try", file, file]
@@ -294,10 +410,37 @@ def _bubblewrap(limits, inside):
 def _container(engine, image, name, limits, inside):
     size = f"size={limits.disk}m"
     where = "/opt/attnbook"
-    command = [engine, "run", "--rm", "--interactive", "--name", name, "--network", "none", "--read-only", "--cap-drop", "ALL",
-               "--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes + 64), "--memory", f"{limits.memory}m",
-               "--memory-swap", f"{limits.memory}m", "--cpus", str(_PROCESSORS), "--tmpfs", f"/tmp:{size}", "--tmpfs", f"{_HOME}:{size},mode=1777", "--workdir", _HOME,
-               "--volume", f"{_PACKAGE}:{where}/attnbook:ro"]
+    command = [
+        engine,
+        "run",
+        "--rm",
+        "--interactive",
+        "--name",
+        name,
+        "--network",
+        "none",
+        "--read-only",
+        "--cap-drop",
+        "ALL",
+        "--security-opt",
+        "no-new-privileges",
+        "--pids-limit",
+        str(limits.processes + 64),
+        "--memory",
+        f"{limits.memory}m",
+        "--memory-swap",
+        f"{limits.memory}m",
+        "--cpus",
+        str(_PROCESSORS),
+        "--tmpfs",
+        f"/tmp:{size}",
+        "--tmpfs",
+        f"{_HOME}:{size},mode=1777",
+        "--workdir",
+        _HOME,
+        "--volume",
+        f"{_PACKAGE}:{where}/attnbook:ro",
+    ]
     for part in _HIDDEN:
         command += ["--volume", f"{_SILENT}:{where}/attnbook/{part}:ro"]
     for variable, value in _variables(where, _HOME).items():
@@ -307,17 +450,23 @@ def _container(engine, image, name, limits, inside):
 
 
 def _copies():
-    """The folders of this package that Python may find: this one, and one that is installed beside it."""
+    """The folders of this package that Python may find: this one, and one that is installed
+    beside it.
+    """
     found = {_PACKAGE}
     for path in sys.path:
         folder = Path(os.path.realpath(path or ".")) / "attnbook"
-        if all((folder / part).is_dir() for part in _HIDDEN) and any(folder.is_relative_to(one) for one in (_SYSTEM, *_python_folders())):
+        if all((folder / part).is_dir() for part in _HIDDEN) and any(
+            folder.is_relative_to(one) for one in (_SYSTEM, *_python_folders())
+        ):
             found.add(folder)
     return sorted(found)
 
 
 def _python_folders():
-    """The folders that hold this Python and its packages, outermost first, without those under /usr."""
+    """The folders that hold this Python and its packages, outermost first, without those under
+    /usr.
+    """
     wanted = {sys.base_prefix, sys.prefix, os.path.dirname(os.path.realpath(sys.executable))}
     wanted |= {path for path in sys.path if "site-packages" in path or "dist-packages" in path}
     found = []
@@ -367,13 +516,24 @@ def _filtered(command):
 
 def _works(command, passed=()):
     try:
-        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, pass_fds=passed).returncode == 0
+        return (
+            subprocess.run(
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=60,
+                pass_fds=passed,
+            ).returncode
+            == 0
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
 
 
 def _tasks(kind):
-    """Processes and threads that the user of the sandbox runs now: older kernels count them all against the limit."""
+    """Processes and threads that the user of the sandbox runs now: older kernels count them all
+    against the limit.
+    """
     me = _NOBODY if kind == "bubblewrap" and os.geteuid() == 0 else os.getuid()
     count = 0
     for process in psutil.process_iter(["uids", "num_threads"]):

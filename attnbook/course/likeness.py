@@ -1,7 +1,8 @@
 """Whose answer it is: answers that use the book's own implementation, and answers that are equal.
 
-Both read the code and do not run it. They point an instructor to something; they prove nothing, and can be fooled.
-"""
+Both read the code and do not run it. They point an instructor to something; they prove nothing, and
+can be fooled."""
+
 from __future__ import annotations
 
 import ast
@@ -23,14 +24,24 @@ _TRICKS = re.compile(r"import_module|__import__|sys\.modules|importlib|\beval\b|
 
 
 def plain(code: str) -> str:
-    """The code without comments, docstrings and layout; as it is when it is not Python, or nested too deep."""
+    """The code without comments, docstrings and layout; as it is when it is not Python, or
+    nested too deep.
+    """
     tree = _parse(code)
     if tree is None:
         return code.strip()
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)) and body and isinstance(body[0], ast.Expr):
-            if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str) and len(body) > 1:
+        if (
+            isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module))
+            and body
+            and isinstance(body[0], ast.Expr)
+        ):
+            if (
+                isinstance(body[0].value, ast.Constant)
+                and isinstance(body[0].value.value, str)
+                and len(body) > 1
+            ):
                 body.pop(0)
     try:
         return ast.unparse(tree)
@@ -39,7 +50,8 @@ def plain(code: str) -> str:
 
 
 def binding(name: str, answer: str, cells: list[str]) -> str:
-    """The code of the cell that binds the name last: a student may have answered in another cell than that for the answer.
+    """The code of the cell that binds the name last: a student may have answered in another cell
+    than that for the answer.
 
     cells: those that run before the answer is judged, in order. When none binds it, `answer`.
     """
@@ -55,14 +67,14 @@ def binding(name: str, answer: str, cells: list[str]) -> str:
 
 
 def uses_library(answer: str, cells: list[str], task: Task) -> str:
-    """The name from attnbook that the answer reaches, directly or through names of other cells; "" if none.
+    """The name from attnbook that the answer reaches, directly or through names of other cells; ""
+    if none.
 
     The answer is the cell for it, and whatever binds the function's name when it is judged.
 
     cells: those that run before the answer is judged, in order, itself among them
-    What the exercise's own cell imports is allowed. An import hidden in a string counts as one. Code of more than LONGEST
-    characters in all is not looked through.
-    """
+    What the exercise's own cell imports is allowed. An import hidden in a string counts as one.
+    Code of more than LONGEST characters in all is not looked through."""
     if sum(map(len, cells)) > LONGEST:
         return ""
     trees = {code: _parse(code) for code in (*cells, answer)}
@@ -89,7 +101,9 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
                 continue
             name, rest = _dotted(part)
             bound = names.of(name, names.end if later else until)
-            if (name == "attnbook" and rest if bound is None else bound.whole) and not (rest and _free(f"attnbook{rest}")):
+            if (name == "attnbook" and rest if bound is None else bound.whole) and not (
+                rest and _free(f"attnbook{rest}")
+            ):
                 return f"attnbook{rest}"
             while bound is not None and bound not in seen:
                 seen.add(bound)
@@ -105,12 +119,13 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
 def _parse(code):
     """The tree of a cell without IPython's own lines; None if it is not Python.
 
-    A line that begins with % or ! is IPython's only where Python cannot read it: inside brackets, % is the remainder.
-    """
+    A line that begins with % or ! is IPython's only where Python cannot read it: inside brackets, %
+    is the remainder."""
     if len(code) > LONGEST:
         return None
     lines = code.split("\n")
-    for tries in range(min(50, 5 * LONGEST // (len(code) + 1)), -1, -1):  # reading a long cell takes a fifth of a second
+    # reading a long cell takes a fifth of a second
+    for tries in range(min(50, 5 * LONGEST // (len(code) + 1)), -1, -1):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of a student's "\d", on the instructor's terminal
@@ -119,19 +134,34 @@ def _parse(code):
             place = (error.lineno or 0) - 1
             if not (0 <= place < len(lines) and _IPYTHON.match(lines[place])):
                 return None
-            lines = [_IPYTHON.sub(r"\1pass", line) if tries == 1 or at == place else line for at, line in enumerate(lines)]
+            lines = [
+                _IPYTHON.sub(r"\1pass", line) if tries == 1 or at == place else line
+                for at, line in enumerate(lines)
+            ]
         except (ValueError, RecursionError, MemoryError):
             return None
     return None
 
 
 def _words(tree):
-    """The names and strings in a tree, but for an `eval` that is no function of Python's: that of a model, or a word in a text."""
+    """The names and strings in a tree, but for an `eval` that is no function of Python's: that
+    of a model, or a word in a text.
+    """
     for part in ast.walk(tree):
         for _, value in ast.iter_fields(part):
-            if isinstance(value, str) and not (isinstance(part, ast.Attribute) and value in ("eval", "exec")):
-                yield re.sub(r"\b(eval|exec)\b", "", value) if isinstance(part, ast.Constant) else value
-        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and (part.attr not in ("eval", "exec") or part.value.id == "builtins"):
+            if isinstance(value, str) and not (
+                isinstance(part, ast.Attribute) and value in ("eval", "exec")
+            ):
+                yield (
+                    re.sub(r"\b(eval|exec)\b", "", value)
+                    if isinstance(part, ast.Constant)
+                    else value
+                )
+        if (
+            isinstance(part, ast.Attribute)
+            and isinstance(part.value, ast.Name)
+            and (part.attr not in ("eval", "exec") or part.value.id == "builtins")
+        ):
             yield f"{part.value.id}.{part.attr}"
 
 
@@ -140,10 +170,22 @@ def _imported(tree):
     found = {}
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Import):
-            found.update({(one.asname or one.name.split(".")[0]): one.name for one in node.names if _ours(one.name) and not _free(one.name)})
+            found.update(
+                {
+                    (one.asname or one.name.split(".")[0]): one.name
+                    for one in node.names
+                    if _ours(one.name) and not _free(one.name)
+                }
+            )
         elif isinstance(node, ast.ImportFrom) and _ours(node.module or "") and not node.level:
             names = {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-            found.update({name: full for name, full in names.items() if not _free(node.module) or node.module == "attnbook" and not _free(full)})
+            found.update(
+                {
+                    name: full
+                    for name, full in names.items()
+                    if not _free(node.module) or node.module == "attnbook" and not _free(full)
+                }
+            )
     return found
 
 

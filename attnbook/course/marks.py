@@ -1,4 +1,7 @@
-"""From what was found to what counts: points, lateness, repeated hand-ins, and answers that are the library's or another's."""
+"""From what was found to what counts: points, lateness, repeated hand-ins, and answers that are
+the library's or another's.
+"""
+
 from __future__ import annotations
 
 import math
@@ -20,7 +23,8 @@ class Mark:
     """The marks of one student for one exercise.
 
     points, most: with all rules applied, and what could be had
-    note:         "" when everything is right and in time, else why marks are missing or what the instructor should look at
+    note:         "" when everything is right and in time, else why marks are missing or what the
+    instructor should look at
     hand_in:      the one that counts; None if there is none
     outcome:      what was found in it
     """
@@ -36,7 +40,14 @@ class Mark:
     outcome: Outcome | None = None
 
 
-def marks_of(student: str, assignment: Assignment, hand_ins: list[HandIn], outcomes, rules: Rules, remarks=None) -> list[Mark]:
+def marks_of(
+    student: str,
+    assignment: Assignment,
+    hand_ins: list[HandIn],
+    outcomes,
+    rules: Rules,
+    remarks=None,
+) -> list[Mark]:
     """The marks of a student for an assignment.
 
     hand_ins: the student's for this assignment, in any order
@@ -44,9 +55,23 @@ def marks_of(student: str, assignment: Assignment, hand_ins: list[HandIn], outco
     remarks:  a list that gets one more for each hand-in that is taken for one of another assignment
     """
     judged = [one for one in hand_ins if one.sha in outcomes] or hand_ins
-    tries = [_tried(student, assignment, one, outcomes.get(one.sha, {}), rules) for one in sorted(judged, key=lambda one: (one.time, one.path))]
+    tries = [
+        _tried(student, assignment, one, outcomes.get(one.sha, {}), rules)
+        for one in sorted(judged, key=lambda one: (one.time, one.path))
+    ]
     if not tries:
-        return [Mark(student, assignment.name, task.id, task.title, 0.0, sum(assignment.points[task.id]), ABSENT) for task in assignment.tasks]
+        return [
+            Mark(
+                student,
+                assignment.name,
+                task.id,
+                task.title,
+                0.0,
+                sum(assignment.points[task.id]),
+                ABSENT,
+            )
+            for task in assignment.tasks
+        ]
     tries = _for_this(tries, [] if remarks is None else remarks)
     if rules.repeated == "first":
         return tries[0]
@@ -56,9 +81,11 @@ def marks_of(student: str, assignment: Assignment, hand_ins: list[HandIn], outco
 
 
 def equal_answers(hand_ins: list[HandIn], outcomes, least: int = 2) -> list[list[str]]:
-    """Groups of students whose answers to at least `least` exercises (or all there are) of an assignment are all equal.
+    """Groups of students whose answers to at least `least` exercises (or all there are) of an
+    assignment are all equal.
 
-    Equal means: the same but for comments, docstrings and layout. Short right answers may be equal by chance.
+    Equal means: the same but for comments, docstrings and layout. Short right answers may be equal
+    by chance.
     """
     groups: dict[tuple, set[str]] = defaultdict(set)
     for one in hand_ins:
@@ -73,21 +100,39 @@ def _tried(student, assignment, hand_in, outcomes, rules):
     share, late = _share(assignment, hand_in, rules)
     marks = []
     for task in assignment.tasks:
-        outcome, pair = outcomes.get(task.id) or Outcome(task.id, False, False, WAITS), assignment.points[task.id]
-        points = share * sum(most for most, passed in zip(pair, (outcome.visible, outcome.hidden)) if passed)
+        outcome, pair = (
+            outcomes.get(task.id) or Outcome(task.id, False, False, WAITS),
+            assignment.points[task.id],
+        )
+        points = share * sum(
+            most for most, passed in zip(pair, (outcome.visible, outcome.hidden)) if passed
+        )
         notes = [outcome.note, outcome.remark]
         if outcome.library:
             notes.append(f"uses {outcome.library}, the book's own implementation")
             points = 0.0 if rules.library == "zero" else points
         if points or outcome.visible or outcome.hidden:
             notes.append(late)
-        marks.append(Mark(student, assignment.name, task.id, task.title, round(points, 4), sum(pair), "; ".join(filter(None, notes)), hand_in, outcome))
+        marks.append(
+            Mark(
+                student,
+                assignment.name,
+                task.id,
+                task.title,
+                round(points, 4),
+                sum(pair),
+                "; ".join(filter(None, notes)),
+                hand_in,
+                outcome,
+            )
+        )
     return marks
 
 
 def _for_this(tries, remarks):
-    """Without those that were handed in for another assignment, as far as one can tell: a chapter's notebook may hold the exercises of
-    several, and comes once for each. Then it must cost nothing here: neither what an earlier one got, nor, empty, the place of the first."""
+    """Without those that were handed in for another assignment, as far as one can tell: a chapter's
+    notebook may hold the exercises of several, and comes once for each. Then it must cost nothing
+    here: neither what an earlier one got, nor, empty, the place of the first."""
     kept = []
     for marks in tries:
         written = any(one.outcome.print for one in marks)
@@ -97,8 +142,11 @@ def _for_this(tries, remarks):
     if not kept:
         return tries
     for one in (marks[0] for marks in tries if marks not in kept):
-        remarks.append(f"{one.student}: {one.hand_in.name}: holds exercises of several assignments and does not count for {one.assignment}, "
-                       "where another hand-in has better marks or answers")
+        remarks.append(
+            f"{one.student}: {one.hand_in.name}: holds exercises of several assignments and does "
+            f"not count for {one.assignment}, "
+            "where another hand-in has better marks or answers"
+        )
     return kept
 
 

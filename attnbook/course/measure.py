@@ -1,4 +1,5 @@
 """What a notebook takes: the line it declares under its title, and what a run of it measured."""
+
 from __future__ import annotations
 
 import json
@@ -18,7 +19,8 @@ LINE = re.compile(
 _SECONDS = {"s": 1, "min": 60, "h": 3600}
 _MB = {"MB": 1, "GB": 1000}
 
-# How far a run of the tests may pass what was declared: other machines are slower, and share their cores.
+# How far a run of the tests may pass what was declared: other machines are slower, and share their
+# cores.
 SLOWER, LARGER = 3.0, 1.5
 
 
@@ -38,15 +40,19 @@ class Declared(NamedTuple):
 
 
 def declared(nb: NotebookNode) -> Declared:
-    """The declared line of a notebook: `*quick: 60 s · 1 GB · CPU — full: 10 min · 4 GB · one GPU*` in its first cell.
+    """The declared line of a notebook: `*quick: 60 s · 1 GB · CPU — full: 10 min · 4 GB · one GPU*`
+    in its first cell.
 
     Raises ValueError when the first cell has no such line, or more than one.
     """
     first = nb.cells[0].source if nb.cells and nb.cells[0].cell_type == "markdown" else ""
     found = list(LINE.finditer(first))
     if len(found) != 1:
-        raise ValueError(f"the first cell needs one line such as '*quick: 60 s · 1 GB · CPU — full: 10 min · 4 GB · one GPU*', "
-                         f"found {len(found)}")
+        raise ValueError(
+            f"the first cell needs one line such as '*quick: 60 s · 1 GB · CPU — full: 10 min · "
+            f"4 GB · one GPU*', "
+            f"found {len(found)}"
+        )
     g = found[0].groupdict()
     return Declared(
         Need(float(g["qt"]) * _SECONDS[g["qu"]], float(g["qm"]) * _MB[g["qb"]], g["qd"]),
@@ -55,40 +61,57 @@ def declared(nb: NotebookNode) -> Declared:
 
 
 def over_promise(promise: Need, seconds: float, peak_mb: float) -> list[str]:
-    """How a run on any machine broke the promise, allowing for one that is slower; empty when it held."""
+    """How a run on any machine broke the promise, allowing for one that is slower; empty when it
+    held.
+    """
     said = []
     if seconds > SLOWER * promise.seconds:
-        said.append(f"ran {seconds:.0f} s, declared {promise.seconds:.0f} s (limit {SLOWER:g} times that)")
+        said.append(
+            f"ran {seconds:.0f} s, declared {promise.seconds:.0f} s (limit {SLOWER:g} times that)"
+        )
     if peak_mb > LARGER * promise.peak_mb:
-        said.append(f"used {peak_mb:.0f} MB, declared {promise.peak_mb:.0f} MB (limit {LARGER:g} times that)")
+        said.append(
+            f"used {peak_mb:.0f} MB, declared {promise.peak_mb:.0f} MB (limit {LARGER:g} times "
+            f"that)"
+        )
     return said
 
 
 def untrue_promise(promise: Need, seconds: float, peak_mb: float) -> list[str]:
-    """How the declared line and the recorded run disagree: too little is declared, or far too much; empty when they agree."""
+    """How the declared line and the recorded run disagree: too little is declared, or far too
+    much; empty when they agree.
+    """
     said = []
     if seconds > promise.seconds:
         said.append(f"the recorded run took {seconds:.0f} s, declared are {promise.seconds:.0f} s")
     if peak_mb > promise.peak_mb:
-        said.append(f"the recorded run used {peak_mb:.0f} MB, declared are {promise.peak_mb:.0f} MB")
+        said.append(
+            f"the recorded run used {peak_mb:.0f} MB, declared are {promise.peak_mb:.0f} MB"
+        )
     if promise.seconds > max(30, 4 * seconds):
         said.append(f"declared are {promise.seconds:.0f} s, the recorded run took {seconds:.0f} s")
     if promise.peak_mb > max(1000, 3 * peak_mb):
-        said.append(f"declared are {promise.peak_mb:.0f} MB, the recorded run used {peak_mb:.0f} MB")
+        said.append(
+            f"declared are {promise.peak_mb:.0f} MB, the recorded run used {peak_mb:.0f} MB"
+        )
     return said
 
 
 class PeakMemory:
-    """The largest resident memory, in MB, of a process and its children, looked at 20 times a second.
+    """The largest resident memory, in MB, of a process and its children, looked at 20 times a
+    second.
 
-    `with PeakMemory(pid) as peak: ...` and then `peak.mb`. Pages that processes share count once for each.
-    """
+    `with PeakMemory(pid) as peak: ...` and then `peak.mb`. Pages that processes share count once
+    for each."""
 
     def __init__(self, pid: int, interval: float = 0.05):
         import psutil
 
         self._psutil, self._interval, self._stop = psutil, interval, threading.Event()
-        self._process, self._thread = psutil.Process(pid), threading.Thread(target=self._watch, daemon=True)
+        self._process, self._thread = (
+            psutil.Process(pid),
+            threading.Thread(target=self._watch, daemon=True),
+        )
         self.mb = 0.0
 
     def __enter__(self) -> PeakMemory:
@@ -127,7 +150,9 @@ def write_json(path: Path, value) -> None:
 
 
 def record(path: Path, rows: list[dict], root: Path) -> None:
-    """Put `rows` (dicts with `notebook`, `seconds`, `peak_mb`) into the list in `path`; rows of notebooks that are gone go."""
+    """Put `rows` (dicts with `notebook`, `seconds`, `peak_mb`) into the list in `path`; rows of
+    notebooks that are gone go.
+    """
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     merged = {row["notebook"]: row for row in old if (root / row["notebook"]).exists()}
     merged.update({row["notebook"]: row for row in rows})

@@ -1,8 +1,10 @@
-"""What nbgrader does for a course: it cuts the students' notebooks, and keeps a gradebook that its own tools read.
+"""What nbgrader does for a course: it cuts the students' notebooks, and keeps a gradebook that its
+own tools read.
 
-It does not run students' code here: nbgrader runs it with the rights of the instructor, checks included, stops when a kernel dies,
-and takes the word of a value whose `__eq__` says yes. That part is `judging`.
-"""
+It does not run students' code here: nbgrader runs it with the rights of the instructor, checks
+included, stops when a kernel dies, and takes the word of a value whose `__eq__` says yes. That part
+is `judging`."""
+
 from __future__ import annotations
 
 import contextlib
@@ -27,15 +29,18 @@ def need_nbgrader() -> None:
     try:
         import nbgrader  # noqa: F401
     except ImportError as error:
-        raise ImportError("making assignments needs nbgrader: pip install 'attnbook[grade]'") from error
+        raise ImportError(
+            "making assignments needs nbgrader: pip install 'attnbook[grade]'"
+        ) from error
 
 
 def add_assignments(folder: Path, assignments) -> None:
-    """Write the instructor's notebooks into `folder`/source and let nbgrader make the students' in `folder`/release.
+    """Write the instructor's notebooks into `folder`/source and let nbgrader make the students' in
+    `folder`/release.
 
     assignments: with .name and .notebook()
-    Fills the gradebook `folder`/gradebook.db with the cells and their points. Raises NbgraderFailed.
-    """
+    Fills the gradebook `folder`/gradebook.db with the cells and their points. Raises
+    NbgraderFailed."""
     need_nbgrader()
     with _inside(folder):
         grader = _api(folder)
@@ -45,28 +50,44 @@ def add_assignments(folder: Path, assignments) -> None:
             nbformat.write(one.notebook(), target / f"{one.name}.ipynb")
             said = grader.generate_assignment(one.name, force=True, create=True)
             if not said.get("success"):
-                lines = (said.get("error") or said.get("log") or "no reason given").strip().splitlines()
+                lines = (
+                    (said.get("error") or said.get("log") or "no reason given").strip().splitlines()
+                )
                 raise NbgraderFailed(f"making the assignment {one.name}: {lines[-1]}")
 
 
 def record(folder: Path, assignments, marks) -> None:
-    """Write marks into the gradebook in `folder`. marks: [(id of the student, Mark)]; the student's own name is the last name there."""
+    """Write marks into the gradebook in `folder`.
+
+    marks: [(id of the student, Mark)]; the student's own name is the last name there.
+    """
     from nbgrader.api import Gradebook
 
-    tests = {(one.name, task.id): [test.metadata.nbgrader.grade_id for test in task.tests] for one in assignments for task in one.tasks}
+    tests = {
+        (one.name, task.id): [test.metadata.nbgrader.grade_id for test in task.tests]
+        for one in assignments
+        for task in one.tasks
+    }
     points = {(one.name, task.id): one.points[task.id] for one in assignments for task in one.tasks}
     with _inside(folder), Gradebook(_database(folder), COURSE) as book:
         for student, name in {student: mark.student for student, mark in marks}.items():
             book.add_student(student, last_name=name)
         rows = {}
-        for student, assignment in dict.fromkeys((student, mark.assignment) for student, mark in marks if mark.hand_in is not None):
+        for student, assignment in dict.fromkeys(
+            (student, mark.assignment) for student, mark in marks if mark.hand_in is not None
+        ):
             submission = book.add_submission(assignment, student)
-            rows[student, assignment] = {grade.name: grade for notebook in submission.notebooks for grade in notebook.grades}
+            rows[student, assignment] = {
+                grade.name: grade for notebook in submission.notebooks for grade in notebook.grades
+            }
         for student, mark in marks:
             if mark.hand_in is None:
                 continue
             whole = points[mark.assignment, mark.exercise]
-            passed = [most if right else 0.0 for most, right in zip(whole, (mark.outcome.visible, mark.outcome.hidden))]
+            passed = [
+                most if right else 0.0
+                for most, right in zip(whole, (mark.outcome.visible, mark.outcome.hidden))
+            ]
             share = mark.points / sum(passed) if sum(passed) else 0.0
             for name, got in zip(tests[mark.assignment, mark.exercise], passed):
                 grade = rows[student, mark.assignment][name]
@@ -95,12 +116,17 @@ def _api(folder):
 
 @contextlib.contextmanager
 def _inside(folder: Path):
-    """The variables that nbgrader runs with: nothing of the user's Jupyter settings is read. They come back as they were."""
+    """The variables that nbgrader runs with: nothing of the user's Jupyter settings is read.
+
+    They come back as they were.
+    """
     before = dict(os.environ)
     os.environ.update(
         {
             # nbgrader calls the program alembic, which lies beside this Python
-            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
+            "PATH": os.pathsep.join(
+                (str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))
+            ),
             "JUPYTER_CONFIG_DIR": str(folder / "jupyter" / "config"),
             "JUPYTER_RUNTIME_DIR": str(folder / "jupyter" / "runtime"),
             "JUPYTER_DATA_DIR": str(folder / "jupyter" / "data"),

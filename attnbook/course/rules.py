@@ -1,4 +1,8 @@
-"""The rules that every notebook of the book keeps. `problems(nb)` reads a stored notebook and says which are broken."""
+"""The rules that every notebook of the book keeps.
+
+`problems(nb)` reads a stored notebook and says which are broken.
+"""
+
 from __future__ import annotations
 
 import re
@@ -9,22 +13,43 @@ from nbformat import NotebookNode
 from . import measure, source
 from .taint import Taint, has_assert, parse
 
-SETUP = '''try:
+SETUP = """try:
     import attnbook
 except ModuleNotFoundError:  # on Colab: keep the runtime's torch and numpy
     %pip install -q --no-deps "attnbook @ git+https://github.com/attnbook/attnbook@v0.1.0"
     import attnbook
-setup = attnbook.setup(seed=0)'''
+setup = attnbook.setup(seed=0)"""
 
 TRAINED = "nbval-ignore-output"
-TAGS = {TRAINED, "hide-input", "remove-input", "hide-output", "exercise", "check", "full-width", "scroll-output"}
+TAGS = {
+    TRAINED,
+    "hide-input",
+    "remove-input",
+    "hide-output",
+    "exercise",
+    "check",
+    "full-width",
+    "scroll-output",
+}
 ALT_LENGTH = 30
 
 
 def problems(nb: NotebookNode) -> list[str]:
-    """What is wrong with a stored notebook, one line each, naming the cell; an empty list when nothing is."""
+    """What is wrong with a stored notebook, one line each, naming the cell; an empty list when
+    nothing is.
+    """
     said: list[str] = []
-    for rule in (_format, _declared, _setup, _tags, _outputs, _figures, _solutions, _exercises, _trained):
+    for rule in (
+        _format,
+        _declared,
+        _setup,
+        _tags,
+        _outputs,
+        _figures,
+        _solutions,
+        _exercises,
+        _trained,
+    ):
         said += rule(nb)
     return said
 
@@ -43,9 +68,14 @@ def _format(nb):
     except nbformat.ValidationError as error:
         return [f"not a valid notebook: {str(error).splitlines()[0]}"]
     if nb.metadata.get("kernelspec", {}).get("name") != "python3":
-        return [f"kernelspec: expected python3, got {nb.metadata.get('kernelspec', {}).get('name')!r}"]
+        return [
+            f"kernelspec: expected python3, got {nb.metadata.get('kernelspec', {}).get('name')!r}"
+        ]
     if dict(nb.metadata) != source.METADATA:
-        return [f"metadata of the notebook: expected only {sorted(source.METADATA)}, got {sorted(nb.metadata)}"]
+        return [
+            f"metadata of the notebook: expected only {sorted(source.METADATA)}, got "
+            f"{sorted(nb.metadata)}"
+        ]
     return []
 
 
@@ -65,8 +95,12 @@ def _setup(nb):
 
 
 def _tags(nb):
-    return [f"cell {i}: tag {tag!r} is not one that the book uses ({', '.join(sorted(TAGS))})"
-            for i, c in enumerate(nb.cells) for tag in c.metadata.get("tags", []) if tag not in TAGS]
+    return [
+        f"cell {i}: tag {tag!r} is not one that the book uses ({', '.join(sorted(TAGS))})"
+        for i, c in enumerate(nb.cells)
+        for tag in c.metadata.get("tags", [])
+        if tag not in TAGS
+    ]
 
 
 def _outputs(nb):
@@ -75,7 +109,10 @@ def _outputs(nb):
         if cell.source.strip():
             count += 1
             if cell.execution_count != count:
-                said.append(f"cell {i}: execution count {cell.execution_count}, expected {count}: not run from top to bottom")
+                said.append(
+                    f"cell {i}: execution count {cell.execution_count}, expected {count}: not "
+                    f"run from top to bottom"
+                )
         for out in cell.outputs:
             data = out.get("data", {})
             if out.output_type == "error":
@@ -101,9 +138,15 @@ def _figures(nb):
         image = cell.metadata.get("mystnb", {}).get("image", {})
         alt = str(image.get("alt", ""))
         if len(pictures) > 1:
-            said.append(f"cell {i}: {len(pictures)} figures in one cell, which share one alt text; one cell for each")
+            said.append(
+                f"cell {i}: {len(pictures)} figures in one cell, which share one alt text; one "
+                f"cell for each"
+            )
         if pictures and (len(alt) < ALT_LENGTH or re.search(r"\.(png|svg|ipynb)\b", alt)):
-            said.append(f"cell {i}: a figure without a meaningful alt text (mystnb.image.alt, {ALT_LENGTH} letters or more), got {alt!r}")
+            said.append(
+                f"cell {i}: a figure without a meaningful alt text (mystnb.image.alt, "
+                f"{ALT_LENGTH} letters or more), got {alt!r}"
+            )
         if alt and not pictures:
             said.append(f"cell {i}: has alt text but shows no figure")
         caption = str(cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", ""))
@@ -117,32 +160,45 @@ def _figures(nb):
 
 def _solutions(nb):
     markers = (*source.SOLUTION, *source.HIDDEN, "BEGIN SOLUTION", "HIDDEN TESTS")
-    return [f"cell {i}: a solution or a hidden test stands in the public notebook" for i, c in enumerate(nb.cells)
-            if any(m in c.source for m in markers) or _tagged(c, source.GATE)]
+    return [
+        f"cell {i}: a solution or a hidden test stands in the public notebook"
+        for i, c in enumerate(nb.cells)
+        if any(m in c.source for m in markers) or _tagged(c, source.GATE)
+    ]
 
 
 def _exercises(nb):
-    """Ids, points and pairs come from attnbook.course.source; what is left is what an author writes."""
+    """Ids, points and pairs come from attnbook.course.source; what is left is what an author
+    writes.
+    """
     said, keys = [], set()
     for i, cell in _code(nb):
         meta = cell.metadata.get("nbgrader", {})
         for tag in ("exercise", "check"):
             if _tagged(cell, tag) and not meta:
-                said.append(f"cell {i}: tagged {tag!r} but without nbgrader's metadata: build the notebook from its source")
+                said.append(
+                    f"cell {i}: tagged {tag!r} but without nbgrader's metadata: build the "
+                    f"notebook from its source"
+                )
         if not meta:
             continue
         if meta["grade_id"] in keys:
             said.append(f"cell {i}: a second cell named {meta['grade_id']!r}")
         keys.add(meta["grade_id"])
         if meta["solution"] and source.STUB not in cell.source:
-            said.append(f"cell {i}: the exercise {meta['grade_id']} hides no solution between {' and '.join(source.SOLUTION)}")
+            said.append(
+                f"cell {i}: the exercise {meta['grade_id']} hides no solution between "
+                f"{' and '.join(source.SOLUTION)}"
+            )
         if meta["grade"] and "from attnbook.checks import check" not in cell.source:
             said.append(f"cell {i}: a graded cell stands alone: from attnbook.checks import check")
     return said
 
 
 def _trained(nb):
-    """The tag that turns comparison off may stand only where training, a recorded run or a clock decides, and asserts a band."""
+    """The tag that turns comparison off may stand only where training, a recorded run or a clock
+    decides, and asserts a band.
+    """
     said, taint = [], Taint()
     for i, cell in _code(nb):
         try:
@@ -154,13 +210,24 @@ def _trained(nb):
         text = any(_text(o) for o in cell.outputs)
         if _tagged(cell, TRAINED):
             if not used:
-                said.append(f"cell {i}: tagged {TRAINED}, but nothing in it comes from training, a recorded run or a clock")
+                said.append(
+                    f"cell {i}: tagged {TRAINED}, but nothing in it comes from training, a "
+                    f"recorded run or a clock"
+                )
             elif text and not has_assert(cell.source):
-                said.append(f"cell {i}: tagged {TRAINED} and prints text: assert the band that it must lie in")
+                said.append(
+                    f"cell {i}: tagged {TRAINED} and prints text: assert the band that it must "
+                    f"lie in"
+                )
         elif used and text and not _tagged(cell, "check"):
-            said.append(f"cell {i}: prints text that comes from training, a recorded run or a clock: tag it {TRAINED} and assert a band")
+            said.append(
+                f"cell {i}: prints text that comes from training, a recorded run or a clock: tag "
+                f"it {TRAINED} and assert a band"
+            )
     return said
 
 
 def _text(output) -> bool:
-    return output.output_type == "stream" or (output.output_type in ("execute_result", "display_data") and not is_figure(output))
+    return output.output_type == "stream" or (
+        output.output_type in ("execute_result", "display_data") and not is_figure(output)
+    )

@@ -1,4 +1,7 @@
-"""Runs a notebook in a fresh kernel, in the environment that the book is built and tested in, and measures it."""
+"""Runs a notebook in a fresh kernel, in the environment that the book is built and tested in,
+and measures it.
+"""
+
 from __future__ import annotations
 
 import os
@@ -15,7 +18,8 @@ SET = {
     "ATTNBOOK_PRESET": "quick",
     "ATTNBOOK_PROGRESS": "0",
     "CUDA_VISIBLE_DEVICES": "",
-    "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait in a loop cost ten times the work where other programs run too
+    # threads that wait in a loop cost ten times the work where other programs run too
+    "OMP_WAIT_POLICY": "PASSIVE",
     "PYTHONHASHSEED": "0",
     "PYTHONWARNINGS": "ignore::DeprecationWarning",
     "TQDM_DISABLE": "1",
@@ -30,7 +34,8 @@ def environment() -> dict[str, str]:
 
 
 def execute(nb: NotebookNode, folder: Path, timeout: int = 300) -> dict[str, float]:
-    """Run `nb` in place, with `folder` as working directory, and leave outputs that a second run makes again byte by byte.
+    """Run `nb` in place, with `folder` as working directory, and leave outputs that a second run
+    makes again byte by byte.
 
     timeout: seconds for one cell.
     Returns {"seconds": from a cold start to the end, "peak_mb": of the kernel and its children}.
@@ -41,15 +46,23 @@ def execute(nb: NotebookNode, folder: Path, timeout: int = 300) -> dict[str, flo
     from nbclient import NotebookClient
 
     class ThisPython(KernelSpecManager):
-        """Every kernel is the Python that runs this, whatever kernels are installed for the user."""
+        """Every kernel is the Python that runs this, whatever kernels are installed for the
+        user.
+        """
 
         def get_kernel_spec(self, kernel_name):
             argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
             return KernelSpec(argv=argv, display_name="Python 3 (ipykernel)", language="python")
 
     manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=ThisPython())
-    client = NotebookClient(nb, km=manager, timeout=timeout, record_timing=False, coalesce_streams=True,
-                            resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(
+        nb,
+        km=manager,
+        timeout=timeout,
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(folder)}},
+    )
     metadata, watcher = dict(nb.metadata), []
 
     def watch(**_):
@@ -65,7 +78,8 @@ def execute(nb: NotebookNode, folder: Path, timeout: int = 300) -> dict[str, flo
     finally:
         for peak in watcher:
             peak.__exit__()
-    nb.metadata = NotebookNode(metadata)  # nbclient adds the kernel's Python version and the state of widgets
+    # nbclient adds the kernel's Python version and the state of widgets
+    nb.metadata = NotebookNode(metadata)
     for cell in nb.cells:
         cell.metadata.pop("execution", None)
     return {"seconds": round(seconds, 1), "peak_mb": round(watcher[0].mb) if watcher else 0}

@@ -1,12 +1,15 @@
-"""From the source of a section (MyST, with solutions) to the student's notebook (without) and the instructor's (with).
+"""From the source of a section (MyST, with solutions) to the student's notebook (without) and the
+instructor's (with).
 
-The public `.ipynb`, which the website, Colab and JupyterLab show, is the student's version. Its solutions are cut as nbgrader's
-ClearSolutions cuts them, so a hand-in made from it grades like one made from an nbgrader release.
+The public `.ipynb`, which the website, Colab and JupyterLab show, is the student's version. Its
+solutions are cut as nbgrader's ClearSolutions cuts them, so a hand-in made from it grades like one
+made from an nbgrader release.
 
-A source names an exercise once, in the check that follows it: the cell tagged `exercise`, then the cell tagged `check` with
-`check("00.weighted_sum", weighted_sum)`. What nbgrader needs is made from that and from the registry of `attnbook.checks`: the
-cells' ids, their points, and, for the instructor only, the hidden tests.
-"""
+A source names an exercise once, in the check that follows it: the cell tagged `exercise`, then the
+cell tagged `check` with `check("00.weighted_sum", weighted_sum)`. What nbgrader needs is made from
+that and from the registry of `attnbook.checks`: the cells' ids, their points, and, for the
+instructor only, the hidden tests."""
+
 from __future__ import annotations
 
 import copy
@@ -33,12 +36,14 @@ METADATA = {
 def read_source(path: str | Path) -> NotebookNode:
     """The notebook that the MyST file `path` describes, solutions included, without outputs.
 
-    Raises ValueError when the file is not a MyST notebook of this book, ImportError when jupytext is missing.
-    """
+    Raises ValueError when the file is not a MyST notebook of this book, ImportError when jupytext
+    is missing."""
     try:
         import jupytext
     except ImportError as error:
-        raise ImportError("reading chapter sources needs jupytext: pip install 'attnbook[lab]'") from error
+        raise ImportError(
+            "reading chapter sources needs jupytext: pip install 'attnbook[lab]'"
+        ) from error
     path = Path(path)
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".md" or "format_name: myst" not in text[:600]:
@@ -49,11 +54,16 @@ def read_source(path: str | Path) -> NotebookNode:
 def is_source(path: str | Path) -> bool:
     """Whether the .md file `path` is the source of a notebook (and not a plain page)."""
     path = Path(path)
-    return path.suffix == ".md" and path.is_file() and "format_name: myst" in path.read_text(encoding="utf-8")[:600]
+    return (
+        path.suffix == ".md"
+        and path.is_file()
+        and "format_name: myst" in path.read_text(encoding="utf-8")[:600]
+    )
 
 
 def student_version(nb: NotebookNode) -> NotebookNode:
-    """The notebook that readers get: stubs for solutions, no hidden tests, no cells tagged `solution-gate`, no outputs.
+    """The notebook that readers get: stubs for solutions, no hidden tests, no cells tagged
+    `solution-gate`, no outputs.
 
     Returns a new notebook; a cell whose content did not change has the same id whenever it is made.
     Raises ValueError for a begin marker without its end, or an end without its begin.
@@ -69,7 +79,10 @@ def student_version(nb: NotebookNode) -> NotebookNode:
                 continue  # nothing but hidden tests
             cell.source = shown
         elif any(marker in cell.source for marker in (*SOLUTION, *HIDDEN)):
-            raise ValueError(f"a text cell holds a solution marker, which only code cells may: {cell.source[:60]!r}")
+            raise ValueError(
+                f"a text cell holds a solution marker, which only code cells may: "
+                f"{cell.source[:60]!r}"
+            )
         kept.append(cell)
     made.cells = kept
     _mark_exercises(made, hidden=False)
@@ -77,10 +90,12 @@ def student_version(nb: NotebookNode) -> NotebookNode:
 
 
 def instructor_version(nb: NotebookNode) -> NotebookNode:
-    """The notebook with solutions, hidden tests and their markers in place (what `nbgrader generate_assignment` reads).
+    """The notebook with solutions, hidden tests and their markers in place (what
+    `nbgrader generate_assignment` reads).
 
-    Each exercise has three cells with nbgrader's metadata: `KEY` (the solution), `KEY-check` (the reader's check, which for the
-    grader also raises) and `KEY-hidden` (the same check on other inputs). KEY and points come from `attnbook.checks`.
+    Each exercise has three cells with nbgrader's metadata: `KEY` (the solution), `KEY-check` (the
+    reader's check, which for the grader also raises) and `KEY-hidden` (the same check on other
+    inputs). KEY and points come from `attnbook.checks`.
 
     Returns a new notebook without outputs.
     Raises ValueError for a begin marker without its end, or an end without its begin.
@@ -104,7 +119,9 @@ def cut_hidden(code: str) -> str:
 
 
 def skeleton(nb: NotebookNode) -> list[tuple]:
-    """What two versions of a notebook must have in common: (type, source, metadata) of each cell, and no outputs."""
+    """What two versions of a notebook must have in common: (type, source, metadata) of each
+    cell, and no outputs.
+    """
     return [(c.cell_type, c.source.strip("\n"), _plain(c.metadata)) for c in nb.cells]
 
 
@@ -133,19 +150,26 @@ _CHECK = re.compile(r"""^check\(\s*["'](?P<id>[\w.]+)["']\s*,\s*(?P<function>\w+
 
 
 def _mark_exercises(nb: NotebookNode, hidden: bool) -> None:
-    """Give the cells of each exercise their nbgrader metadata; with `hidden`, add the tests that only the grader runs."""
+    """Give the cells of each exercise their nbgrader metadata; with `hidden`, add the tests that
+    only the grader runs.
+    """
     cells, task = [], None
     for cell in nb.cells:
         tags = cell.metadata.get("tags", [])
         cells.append(cell)
         if "exercise" in tags:
             if task is not None:
-                raise ValueError(f"two exercises without a check between them: {cell.source[:60]!r}")
+                raise ValueError(
+                    f"two exercises without a check between them: {cell.source[:60]!r}"
+                )
             task = cell
         elif "check" in tags:
             called = _CHECK.search(cell.source)
             if task is None or called is None:
-                raise ValueError(f'a cell tagged check follows an exercise and calls check("ID", function), got {cell.source[:80]!r}')
+                raise ValueError(
+                    f'a cell tagged check follows an exercise and calls check("ID", function), '
+                    f"got {cell.source[:80]!r}"
+                )
             from ..checks import find  # late: the checks take NumPy and SciPy along
 
             entry = find(called["id"])
@@ -153,10 +177,20 @@ def _mark_exercises(nb: NotebookNode, hidden: bool) -> None:
             task.metadata.nbgrader = _nbgrader(entry.key, solution=True)
             cell.metadata.nbgrader = _nbgrader(f"{entry.key}-check", points=visible)
             if hidden:
-                graded = f"from attnbook.checks import grade\ngrade(\"{called['id']}\", {called['function']}%s)"
+                graded = (
+                    f'from attnbook.checks import grade\ngrade("{called["id"]}", '
+                    f"{called['function']}%s)"
+                )
                 cell.source += "\n" + _hide(graded % "")
-                cells.append(new_code_cell(_hide(graded % ", seed=1"), metadata={
-                    "tags": ["remove-cell"], "nbgrader": _nbgrader(f"{entry.key}-hidden", points=secret)}))
+                cells.append(
+                    new_code_cell(
+                        _hide(graded % ", seed=1"),
+                        metadata={
+                            "tags": ["remove-cell"],
+                            "nbgrader": _nbgrader(f"{entry.key}-hidden", points=secret),
+                        },
+                    )
+                )
             task = None
     if task is not None:
         raise ValueError(f"an exercise without a check after it: {task.source[:60]!r}")
@@ -168,8 +202,14 @@ def _hide(code: str) -> str:
 
 
 def _nbgrader(grade_id: str, points: int | None = None, solution: bool = False) -> NotebookNode:
-    made = {"grade": points is not None, "grade_id": grade_id, "locked": points is not None, "schema_version": 3,
-            "solution": solution, "task": False}
+    made = {
+        "grade": points is not None,
+        "grade_id": grade_id,
+        "locked": points is not None,
+        "schema_version": 3,
+        "solution": solution,
+        "task": False,
+    }
     return NotebookNode({**made, "points": points} if points is not None else made)
 
 
@@ -188,4 +228,8 @@ def _normalize(nb: NotebookNode) -> NotebookNode:
 
 
 def _plain(value):
-    return {k: _plain(v) for k, v in value.items() if k not in ("execution", "trusted")} if isinstance(value, dict) else value
+    return (
+        {k: _plain(v) for k, v in value.items() if k not in ("execution", "trusted")}
+        if isinstance(value, dict)
+        else value
+    )

@@ -1,17 +1,29 @@
 """Which cells of a notebook say something that another machine would say differently.
 
-A name is *tainted* when its value comes from training, from a recorded run or from a clock, or is computed from such a value.
-Text that a cell prints from tainted names cannot be compared letter by letter; the cell has to assert a band instead.
-The analysis reads the code, it does not run it: it follows names from cell to cell, in order.
-"""
+A name is *tainted* when its value comes from training, from a recorded run or from a clock, or is
+computed from such a value. Text that a cell prints from tainted names cannot be compared letter by
+letter; the cell has to assert a band instead. The analysis reads the code, it does not run it: it
+follows names from cell to cell, in order."""
+
 from __future__ import annotations
 
 import ast
 import re
 
-# Calls whose result differs from machine to machine, and how many models, the first arguments, each of them changes.
+# Calls whose result differs from machine to machine, and how many models, the first arguments, each
+# of them changes.
 TRAINS = {"fit": 1, "fit_adversarial": 2}
-CLOCKS = {"perf_counter", "perf_counter_ns", "process_time", "monotonic", "timeit", "repeat", "Timer", "time", "time_ns"}
+CLOCKS = {
+    "perf_counter",
+    "perf_counter_ns",
+    "process_time",
+    "monotonic",
+    "timeit",
+    "repeat",
+    "Timer",
+    "time",
+    "time_ns",
+}
 RECORDED = {"load_model_weights", "load_model", "load_judge", "load_pair", "recorded"}
 _RECORDED_PATH = re.compile(r"(^|/)results/")
 
@@ -44,7 +56,11 @@ class Taint:
     def _statement(self, node: ast.stmt) -> bool:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             own = self._parameters(node)
-            tainted = any(self._tainted(n) for n in ast.walk(node) if not (isinstance(n, ast.Name) and n.id in own))
+            tainted = any(
+                self._tainted(n)
+                for n in ast.walk(node)
+                if not (isinstance(n, ast.Name) and n.id in own)
+            )
             self._set(node.name, tainted)
             return tainted
         if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
@@ -73,7 +89,13 @@ class Taint:
         if isinstance(node, ast.Try):
             handlers = [s for h in node.handlers for s in h.body]
             return self._block([*node.body, *handlers, *node.orelse, *node.finalbody])
-        return any([self._expression(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)])
+        return any(
+            [
+                self._expression(child)
+                for child in ast.iter_child_nodes(node)
+                if isinstance(child, ast.expr)
+            ]
+        )
 
     def _block(self, statements: list[ast.stmt]) -> bool:
         self._branches += 1
@@ -108,28 +130,46 @@ class Taint:
         if isinstance(node, ast.ClassDef):
             return set()
         a = node.args
-        return {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))}
+        return {
+            p.arg
+            for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))
+        }
 
     # -- expressions
 
     def _expression(self, node: ast.expr) -> bool:
-        """Whether any part of the expression is tainted; calls also pass taint on to what they change."""
+        """Whether any part of the expression is tainted; calls also pass taint on to what they
+        change.
+        """
         for part in ast.walk(node):
             if not isinstance(part, ast.Call):
                 continue
             arguments = [*part.args, *(k.value for k in part.keywords)]
             if _name(part.func) in TRAINS:
-                changed = [k.value for k in part.keywords if k.arg in ("model", "generator", "discriminator")]
-                for argument in part.args[:TRAINS[_name(part.func)]] + changed:
+                changed = [
+                    k.value
+                    for k in part.keywords
+                    if k.arg in ("model", "generator", "discriminator")
+                ]
+                for argument in part.args[: TRAINS[_name(part.func)]] + changed:
                     if root := _root(argument):
                         self.names.add(root)
             elif _name(part.func) == "load_model_weights":
                 for argument in part.args[:1]:
                     if root := _root(argument):
                         self.names.add(root)
-            elif isinstance(part.func, ast.Attribute) and any(self._tainted(n) for a in arguments for n in ast.walk(a)):
+            elif isinstance(part.func, ast.Attribute) and any(
+                self._tainted(n) for a in arguments for n in ast.walk(a)
+            ):
                 root = _root(part.func.value)  # losses.append(loss): the list as well
-                if root and part.func.attr in {"append", "extend", "add", "update", "insert", "setdefault"}:
+                if root and part.func.attr in {
+                    "append",
+                    "extend",
+                    "add",
+                    "update",
+                    "insert",
+                    "setdefault",
+                }:
                     self.names.add(root)
         for part in ast.walk(node):
             if isinstance(part, ast.comprehension) and self._expression_free(part.iter):
@@ -146,11 +186,21 @@ class Taint:
             return node.id in self.names and isinstance(node.ctx, ast.Load)
         if isinstance(node, ast.Call):
             return _name(node.func) in TRAINS.keys() | RECORDED or _is_clock(node.func)
-        return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(_RECORDED_PATH.search(node.value))
+        return (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and bool(_RECORDED_PATH.search(node.value))
+        )
 
 
 def _name(func: ast.expr) -> str:
-    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    return (
+        func.attr
+        if isinstance(func, ast.Attribute)
+        else func.id
+        if isinstance(func, ast.Name)
+        else ""
+    )
 
 
 def _is_clock(func: ast.expr) -> bool:

@@ -1,4 +1,5 @@
 """Many notebooks at a time: on the cores of this computer, or on those of a Dask cluster."""
+
 from __future__ import annotations
 
 import contextlib
@@ -23,7 +24,9 @@ _LOST = "the notebook ended the process that graded it"
 _GRACE = 60
 
 
-def judge_all(jobs: Iterable[tuple[object, Job]], *, count: int | None = None, scheduler: str | None = None) -> Iterator[tuple[object, list[Outcome]]]:
+def judge_all(
+    jobs: Iterable[tuple[object, Job]], *, count: int | None = None, scheduler: str | None = None
+) -> Iterator[tuple[object, list[Outcome]]]:
     """Judge the notebooks; yields (key, outcomes) in the order in which they are done.
 
     count:     processes; default one for each core
@@ -36,8 +39,12 @@ def judge_all(jobs: Iterable[tuple[object, Job]], *, count: int | None = None, s
 
 
 def _cores() -> int:
-    """The cores that this process may use: those of the machine, less where a batch system or a container gives fewer."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores that this process may use: those of the machine, less where a batch system or a
+    container gives fewer.
+    """
+    count = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     with contextlib.suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         count = min(count, max(1, int(quota) // int(period)))  # "max" is no number
@@ -45,12 +52,17 @@ def _cores() -> int:
 
 
 def _here(jobs, count):
-    """In processes of our own. One that dies takes the jobs along that wait in it; each of them is tried once more, alone."""
+    """In processes of our own.
+
+    One that dies takes the jobs along that wait in it; each of them is tried once more, alone.
+    """
     suspects, waiting = [], iter(jobs)
     while True:
         with _pool(count) as pool:
             running, broken = {}, False
-            for key, job, outcomes in _window(functools.partial(pool.submit, _in_time), waiting, 2 * count, running):
+            for key, job, outcomes in _window(
+                functools.partial(pool.submit, _in_time), waiting, 2 * count, running
+            ):
                 if outcomes is None:
                     suspects.append((key, job))
                     broken = True
@@ -68,9 +80,8 @@ def _here(jobs, count):
 
 
 def _window(submit, waiting, width, running, died=BrokenProcessPool, goes_on=False):
-    """Keep `width` jobs under way; yields (key, job, outcomes), None for those whose process died. Then nothing more is begun,
-    unless there are other processes to go on with.
-    """
+    """Keep `width` jobs under way; yields (key, job, outcomes), None for those whose process died.
+    Then nothing more is begun, unless there are other processes to go on with."""
     open_ = True
     while open_ or running:
         while open_ and len(running) < width:
@@ -96,7 +107,9 @@ def _window(submit, waiting, width, running, died=BrokenProcessPool, goes_on=Fal
 
 def _pool(count):
     # spawn: a process that has PyTorch's threads must not be forked
-    return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+    return ProcessPoolExecutor(
+        count, mp_context=multiprocessing.get_context("spawn"), initializer=_begin
+    )
 
 
 def _begin():
@@ -109,7 +122,9 @@ def _begin():
 
 
 def _in_time(judge, job):
-    """In a process of our own: judge the notebook, or end the process when it is far over its time and stops for nothing."""
+    """In a process of our own: judge the notebook, or end the process when it is far over its
+    time and stops for nothing.
+    """
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with _alarm(job):
         return judge(job)
@@ -118,7 +133,9 @@ def _in_time(judge, job):
 @contextlib.contextmanager
 def _alarm(job):
     """End this process, whatever it does, when the notebook takes far longer than it may."""
-    signal.setitimer(signal.ITIMER_REAL, job.limits.notebook + ATTEMPTS * job.limits.startup + _GRACE)
+    signal.setitimer(
+        signal.ITIMER_REAL, job.limits.notebook + ATTEMPTS * job.limits.startup + _GRACE
+    )
     try:
         yield
     finally:
@@ -136,13 +153,22 @@ def _on_cluster(jobs, address):
         raise ValueError(f"scheduler: no Dask scheduler answers at {address!r} ({error})") from None
     with client:
         width = 2 * max(1, sum(client.nthreads().values()))
-        submit, suspects = functools.partial(client.get_executor(pure=False).submit, _alone, CHECKS), []
-        for key, job, outcomes in _window(submit, iter(jobs), width, {}, KilledWorker, goes_on=True):
-            if outcomes is None:  # its worker died, several times: by its own fault, or beside one that had the same worker
+        submit, suspects = (
+            functools.partial(client.get_executor(pure=False).submit, _alone, CHECKS),
+            [],
+        )
+        for key, job, outcomes in _window(
+            submit, iter(jobs), width, {}, KilledWorker, goes_on=True
+        ):
+            # its worker died, several times: by its own fault, or beside one that had the same
+            # worker
+            if outcomes is None:
                 suspects.append((key, job))
             else:
                 yield key, outcomes
-        for key, job, outcomes in _window(submit, iter(suspects), 1, {}, KilledWorker, goes_on=True):
+        for key, job, outcomes in _window(
+            submit, iter(suspects), 1, {}, KilledWorker, goes_on=True
+        ):
             yield key, outcomes or _lost(job)
 
 
@@ -151,14 +177,18 @@ def _lost(job):
 
 
 def _alone(checks, judge, job):
-    """A Dask worker may have several threads; a check needs its process to itself. When the alarm ends it, Dask starts another.
+    """A Dask worker may have several threads; a check needs its process to itself. When the alarm
+    ends it, Dask starts another.
 
-    Raises ValueError in a worker that began before the checks were changed, or has those of another version.
-    """
+    Raises ValueError in a worker that began before the checks were changed, or has those of another
+    version."""
     import torch
 
     if checks != CHECKS:
-        raise ValueError("scheduler: a worker has other checks than this computer: bring its copy of the book up to date and restart it")
+        raise ValueError(
+            "scheduler: a worker has other checks than this computer: bring its copy of the book "
+            "up to date and restart it"
+        )
     with _LOCK, _alarm(job):
         torch.set_num_threads(1)
         return judge(job)

@@ -1,24 +1,57 @@
 """Figures from plain arrays: nothing here knows a model."""
 
-from .diagrams.addressing import addressing_flow, memory_machine, shift_kernels
-from .diagrams.transformer_blocks import draw_block, draw_model
 from .curves import bars, curves, training
+from .diagrams.addressing import addressing_flow, memory_machine, shift_kernels
 from .diagrams.encoder_decoder import encoder_decoder
-from .weights.documents import document_heat, memory_hops
-from .episodes import episode_rows
-from .weights.heads import bit_panels, head_weights, memory_animation
-from .legend import legend
 from .diagrams.receptive_field import layers_back
-from .weights.captioned_pictures import picture, picture_words
+from .diagrams.transformer_blocks import draw_block, draw_model
+from .episodes import episode_rows
+from .legend import legend
 from .plane import plane_walk, pointer_animation, pointer_steps, tour_ring, triangulation
-from .weights.staircase import word_staircase
 from .style import CMAP, COLORS, LINES, style
+from .weights.alignment import alignment, text_heat, word_arcs
+from .weights.captioned_pictures import picture, picture_words
+from .weights.documents import document_heat, memory_hops
+from .weights.heads import bit_panels, head_weights, memory_animation
+from .weights.staircase import word_staircase
 from .weights.trees import dependency_tree
 from .weights.viewer import HeadViewer, head_viewer, view_heads
-from .weights.alignment import alignment, text_heat, word_arcs
 
-__all__ = ["CMAP", "COLORS", "HeadViewer", "LINES", "addressing_flow", "alignment", "bars", "bit_panels", "curves",
-           "dependency_tree", "document_heat", "draw_block", "draw_model", "encoder_decoder", "episode_rows", "head_viewer", "head_weights",
-           "layers_back", "legend", "memory_animation", "memory_hops", "memory_machine", "picture", "picture_words", "plane_walk",
-           "pointer_animation", "pointer_steps", "shift_kernels", "style", "text_heat", "tour_ring", "training",
-           "triangulation", "view_heads", "word_arcs", "word_staircase"]
+__all__ = [
+    "CMAP",
+    "COLORS",
+    "HeadViewer",
+    "LINES",
+    "addressing_flow",
+    "alignment",
+    "bars",
+    "bit_panels",
+    "curves",
+    "dependency_tree",
+    "document_heat",
+    "draw_block",
+    "draw_model",
+    "encoder_decoder",
+    "episode_rows",
+    "head_viewer",
+    "head_weights",
+    "layers_back",
+    "legend",
+    "memory_animation",
+    "memory_hops",
+    "memory_machine",
+    "picture",
+    "picture_words",
+    "plane_walk",
+    "pointer_animation",
+    "pointer_steps",
+    "shift_kernels",
+    "style",
+    "text_heat",
+    "tour_ring",
+    "training",
+    "triangulation",
+    "view_heads",
+    "word_arcs",
+    "word_staircase",
+]

@@ -1,4 +1,6 @@
-"""How every figure of the book looks: opaque and light, so that it reads on a light and on a dark page."""
+"""How every figure of the book looks: opaque and light, so that it reads on a light and on a
+dark page.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ import matplotlib as mpl
 __all__ = ["CMAP", "COLORS", "LINES", "style"]
 
 COLORS = ("#0b5fa5", "#c2410c", "#3f7d20", "#7a3e9d", "#8a6d00", "#00796b")
-"""Blue, orange, green, violet, ochre, teal: dark enough for lines on the face below, apart for colour-blind readers."""
+"""Blue, orange, green, violet, ochre, teal: dark enough for lines on the face below, apart for
+colour-blind readers.
+"""
 
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 """Line styles that go with :data:`COLORS`, so that colour is never the only difference."""
@@ -18,11 +22,26 @@ CMAP = "Blues"
 
 def style() -> None:
     """Set Matplotlib's defaults; called by ``attnbook.setup``."""
-    mpl.rcParams.update({
-        "figure.facecolor": "#fbfbf8", "axes.facecolor": "#fbfbf8", "savefig.facecolor": "#fbfbf8",
-        "figure.figsize": (6.4, 3.4), "figure.dpi": 110, "savefig.dpi": 110, "font.size": 10.5,
-        "axes.titlesize": 11, "axes.labelsize": 10.5, "axes.spines.top": False, "axes.spines.right": False,
-        "axes.prop_cycle": mpl.cycler(color=COLORS) + mpl.cycler(linestyle=LINES), "axes.grid": True,
-        "grid.color": "#dddddd", "grid.linewidth": 0.6, "axes.axisbelow": True, "legend.frameon": False,
-        "lines.linewidth": 1.8, "svg.hashsalt": "attnbook",
-    })
+    mpl.rcParams.update(
+        {
+            "figure.facecolor": "#fbfbf8",
+            "axes.facecolor": "#fbfbf8",
+            "savefig.facecolor": "#fbfbf8",
+            "figure.figsize": (6.4, 3.4),
+            "figure.dpi": 110,
+            "savefig.dpi": 110,
+            "font.size": 10.5,
+            "axes.titlesize": 11,
+            "axes.labelsize": 10.5,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.prop_cycle": mpl.cycler(color=COLORS) + mpl.cycler(linestyle=LINES),
+            "axes.grid": True,
+            "grid.color": "#dddddd",
+            "grid.linewidth": 0.6,
+            "axes.axisbelow": True,
+            "legend.frameon": False,
+            "lines.linewidth": 1.8,
+            "svg.hashsalt": "attnbook",
+        }
+    )

@@ -1,4 +1,6 @@
-"""Show, attend and tell: an LSTM that describes a picture, with soft, hard or no attention over its regions."""
+"""Show, attend and tell: an LSTM that describes a picture, with soft, hard or no attention over
+its regions.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,27 @@ from ..mechanisms import AdditiveScore, attend, masked_softmax
 from ..validate import check_positive, require
 from .rnn.common import Step, check_target
 
-__all__ = ["Captioner", "Captions", "Glimpse", "HardAttention", "MeanContext", "PictureEncoder", "Regions",
-           "SoftAttention", "caption_loss", "coverage_penalty", "reinforce_loss"]
+__all__ = [
+    "Captioner",
+    "Captions",
+    "Glimpse",
+    "HardAttention",
+    "MeanContext",
+    "PictureEncoder",
+    "Regions",
+    "SoftAttention",
+    "caption_loss",
+    "coverage_penalty",
+    "reinforce_loss",
+]
 
 PAD = 0
 
 
 class Regions(NamedTuple):
-    """What a :class:`Captioner` keeps of a picture: one feature vector a region, its key, and the mean of the features."""
+    """What a :class:`Captioner` keeps of a picture: one feature vector a region, its key, and
+    the mean of the features.
+    """
 
     features: torch.Tensor  # a_i, (batch, L, D)
     projected: torch.Tensor  # W_a a_i, computed once a picture, (batch, L, d_attention)
@@ -30,7 +45,8 @@ class Glimpse(NamedTuple):
 
     context: torch.Tensor  # before the gate, (batch, D)
     weights: torch.Tensor | None  # α, (batch, L)
-    log_choice: torch.Tensor | None = None  # log α at the sampled region, 0 for rows that took the expectation, (batch,)
+    # log α at the sampled region, 0 for rows that took the expectation, (batch,)
+    log_choice: torch.Tensor | None = None
 
 
 class Captions(NamedTuple):
@@ -42,23 +58,27 @@ class Captions(NamedTuple):
 
 
 class PictureEncoder(nn.Module):
-    """Pictures to feature vectors on a grid: three stages of convolution and ReLU, each halves height and width.
+    """Pictures to feature vectors on a grid: three stages of convolution and ReLU, each halves
+    height and width.
 
-    ``a_i = ReLU(W ReLU(z_i + P [x_i; y_i]))`` with z the H × W × D features of the convolutions and (x_i, y_i) the place of
-    region i, from −1 to 1, without which equal regions in two places would be equal vectors.
+    ``a_i = ReLU(W ReLU(z_i + P [x_i; y_i]))`` with z the H × W × D features of the convolutions and
+    (x_i, y_i) the place of region i, from −1 to 1, without which equal regions in two places would
+    be equal vectors.
 
     Args:
         grid: rows and columns of regions; a picture is 8 times as high and wide, in pixels.
         d_feature: D.
-        overlap: False: kernels of 2 × 2, a region sees its own 8 × 8 pixels and nothing else. True: kernels of 4 × 4 with
-            a margin, a region sees 22 × 22 pixels, so also the 7 around it.
+        overlap: False: kernels of 2 × 2, a region sees its own 8 × 8 pixels and nothing else. True:
+            kernels of 4 × 4 with a margin, a region sees 22 × 22 pixels, so also the 7 around it.
 
-    Shapes: uint8 ``(batch, 3, 8·rows, 8·columns)``, or floats in [0, 1], → ``(batch, rows·columns, D)``, row by row.
+    Shapes: uint8 ``(batch, 3, 8·rows, 8·columns)``, or floats in [0, 1], →
+    ``(batch, rows·columns, D)``, row by row.
 
     Raises:
         ValueError: for pictures of another shape or dtype.
 
-    Source: the place of the VGG network of Xu et al. 2015; here it is small and trained with the decoder.
+    Source: the place of the VGG network of Xu et al. 2015; here it is small and trained with the
+    decoder.
     """
 
     def __init__(self, grid: tuple[int, int], d_feature: int = 64, overlap: bool = False) -> None:
@@ -71,20 +91,33 @@ class PictureEncoder(nn.Module):
             width = channels
         self.convolutions = nn.Sequential(*stages[:-1])
         y, x = (torch.linspace(-1, 1, count) if count > 1 else torch.zeros(1) for count in grid)
-        self.register_buffer("places", torch.stack(torch.meshgrid(x, y, indexing="xy"), -1), persistent=False)
+        self.register_buffer(
+            "places", torch.stack(torch.meshgrid(x, y, indexing="xy"), -1), persistent=False
+        )
         self.place = nn.Linear(2, d_feature, bias=False)  # P
         self.mix = nn.Linear(d_feature, d_feature)  # W
-        for layer in (*self.convolutions[::2], self.mix):  # PyTorch's own start shrinks the signal in every layer
+        # PyTorch's own start shrinks the signal in every layer
+        for layer in (*self.convolutions[::2], self.mix):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         size = (3, 8 * self.grid[0], 8 * self.grid[1])
-        require(isinstance(pictures, torch.Tensor) and pictures.dim() == 4 and tuple(pictures.shape[1:]) == size,
-                f"pictures must be (batch, {', '.join(map(str, size))}), got "
-                + (f"shape {tuple(pictures.shape)}" if isinstance(pictures, torch.Tensor) else type(pictures).__name__))
-        require(pictures.is_floating_point() or pictures.dtype == torch.uint8,
-                f"pictures must be uint8 or floating point numbers, got {pictures.dtype}")
+        require(
+            isinstance(pictures, torch.Tensor)
+            and pictures.dim() == 4
+            and tuple(pictures.shape[1:]) == size,
+            f"pictures must be (batch, {', '.join(map(str, size))}), got "
+            + (
+                f"shape {tuple(pictures.shape)}"
+                if isinstance(pictures, torch.Tensor)
+                else type(pictures).__name__
+            ),
+        )
+        require(
+            pictures.is_floating_point() or pictures.dtype == torch.uint8,
+            f"pictures must be uint8 or floating point numbers, got {pictures.dtype}",
+        )
         if not pictures.is_floating_point():
             pictures = pictures.to(self.mix.weight.dtype) / 255
         z = self.convolutions(2 * pictures - 1).permute(0, 2, 3, 1)  # (batch, rows, columns, D)
@@ -107,22 +140,30 @@ class SoftAttention(nn.Module):
     def project_keys(self, features: torch.Tensor) -> torch.Tensor:
         return self.score.project_keys(features)
 
-    def forward(self, query: torch.Tensor, regions: Regions, expected: torch.Tensor | None = None) -> Glimpse:
-        context, weights = attend(self.score, query[:, None], regions.features, projected_keys=regions.projected)
+    def forward(
+        self, query: torch.Tensor, regions: Regions, expected: torch.Tensor | None = None
+    ) -> Glimpse:
+        context, weights = attend(
+            self.score, query[:, None], regions.features, projected_keys=regions.projected
+        )
         return Glimpse(context[:, 0], weights[:, 0])
 
 
 class HardAttention(SoftAttention):
-    """The context is one region: drawn from α_t while training, the most probable one in evaluation.
+    """The context is one region: drawn from α_t while training, the most probable one in
+    evaluation.
 
-    ``s_t ~ Categorical(α_t)``, context ``a_{s_t}``; no gradient passes through the draw, see :func:`reinforce_loss`.
+    ``s_t ~ Categorical(α_t)``, context ``a_{s_t}``; no gradient passes through the draw, see
+    :func:`reinforce_loss`.
 
-    ``expected``, boolean ``(batch,)``, marks rows that take the expectation Σ_i α_ti a_i instead (training only).
-    Source: Xu et al. 2015, section 4.1.
-    """
+    ``expected``, boolean ``(batch,)``, marks rows that take the expectation Σ_i α_ti a_i instead
+    (training only). Source: Xu et al. 2015, section 4.1."""
 
-    def forward(self, query: torch.Tensor, regions: Regions, expected: torch.Tensor | None = None) -> Glimpse:
-        weights = masked_softmax(self.score.compare(query[:, None], regions.projected))[:, 0]  # (batch, L)
+    def forward(
+        self, query: torch.Tensor, regions: Regions, expected: torch.Tensor | None = None
+    ) -> Glimpse:
+        # (batch, L)
+        weights = masked_softmax(self.score.compare(query[:, None], regions.projected))[:, 0]
         if self.training:
             chosen = torch.multinomial(weights.detach().float(), 1)  # (batch, 1)
         else:
@@ -145,15 +186,19 @@ class MeanContext(nn.Module):
     def project_keys(self, features: torch.Tensor) -> torch.Tensor:
         return features[..., :0]
 
-    def forward(self, query: torch.Tensor, regions: Regions, expected: torch.Tensor | None = None) -> Glimpse:
+    def forward(
+        self, query: torch.Tensor, regions: Regions, expected: torch.Tensor | None = None
+    ) -> Glimpse:
         return Glimpse(regions.mean, None)
 
 
 class Captioner(nn.Module):
-    """An LSTM that writes a caption and looks at the picture before every word, in the way it is handed.
+    """An LSTM that writes a caption and looks at the picture before every word, in the way it is
+    handed.
 
-    ``h_0 = tanh(W_h0 ā)``, ``c_0 = tanh(W_c0 ā)``, ā the mean of the features; ``ẑ_t = β_t · attention(h_{t−1}, a)``,
-    ``β_t = σ(w_β·h_{t−1} + b_β)``, one number a step; ``h_t = LSTM([E y_{t−1}; ẑ_t], h_{t−1})``;
+    ``h_0 = tanh(W_h0 ā)``, ``c_0 = tanh(W_c0 ā)``, ā the mean of the features;
+    ``ẑ_t = β_t · attention(h_{t−1}, a)``, ``β_t = σ(w_β·h_{t−1} + b_β)``, one number a step;
+    ``h_t = LSTM([E y_{t−1}; ẑ_t], h_{t−1})``;
     ``p(y_t) = softmax(W_o(E y_{t−1} + W_h h_t + W_z ẑ_t))``.
 
     Args:
@@ -161,24 +206,47 @@ class Captioner(nn.Module):
         encoder: pictures to ``(batch, L, D)``, a :class:`PictureEncoder`.
         attention: "soft", "hard" or "none".
         d_feature: D, as the encoder gives it.
-        d_embed, hidden_size, d_attention: widths of the word vectors, of the LSTM and of the score's hidden layer.
+        d_embed, hidden_size, d_attention: widths of the word vectors, of the LSTM and of the
+            score's hidden layer.
 
     Raises:
         ValueError: for another attention, sizes below 1, pictures or captions of a wrong shape.
 
-    Source: Xu et al. 2015, section 3.1 and equations 1–7; "none" is the captioner with one constant context.
+    Source: Xu et al. 2015, section 3.1 and equations 1–7; "none" is the captioner with one constant
+    context.
     """
 
-    def __init__(self, vocabulary_size: int, encoder: PictureEncoder, attention: str = "soft", *, d_feature: int = 64,
-                 d_embed: int = 32, hidden_size: int = 128, d_attention: int = 64) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        encoder: PictureEncoder,
+        attention: str = "soft",
+        *,
+        d_feature: int = 64,
+        d_embed: int = 32,
+        hidden_size: int = 128,
+        d_attention: int = 64,
+    ) -> None:
         super().__init__()
         kinds = {"soft": SoftAttention, "hard": HardAttention}
-        require(attention in (*kinds, "none"), f"attention must be 'soft', 'hard' or 'none', got {attention!r}")
+        require(
+            attention in (*kinds, "none"),
+            f"attention must be 'soft', 'hard' or 'none', got {attention!r}",
+        )
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
-        for name, size in (("d_feature", d_feature), ("d_embed", d_embed), ("hidden_size", hidden_size), ("d_attention", d_attention)):
+        for name, size in (
+            ("d_feature", d_feature),
+            ("d_embed", d_embed),
+            ("hidden_size", hidden_size),
+            ("d_attention", d_attention),
+        ):
             check_positive(name, size)
         self.encoder = encoder
-        self.attention = MeanContext() if attention == "none" else kinds[attention](hidden_size, d_feature, d_attention)
+        self.attention = (
+            MeanContext()
+            if attention == "none"
+            else kinds[attention](hidden_size, d_feature, d_attention)
+        )
         self.embedding = nn.Embedding(vocabulary_size, d_embed, padding_idx=PAD)
         self.first_hidden = nn.Linear(d_feature, hidden_size)  # W_h0
         self.first_cell = nn.Linear(d_feature, hidden_size)  # W_c0
@@ -187,12 +255,17 @@ class Captioner(nn.Module):
         self.from_hidden = nn.Linear(hidden_size, d_embed)  # W_h
         self.from_context = nn.Linear(d_feature, d_embed, bias=False)  # W_z
         self.output = nn.Linear(d_embed, vocabulary_size)  # W_o
-        self.register_buffer("baseline", torch.zeros(()))  # b, moving mean of log p(caption); 0: none yet
+        # b, moving mean of log p(caption); 0: none yet
+        self.register_buffer("baseline", torch.zeros(()))
 
     def encode(self, pictures: torch.Tensor) -> Regions:
         """Features and keys of pictures, computed once however many words follow."""
         features, width = self.encoder(pictures), self.first_hidden.in_features
-        require(features.shape[-1] == width, f"d_feature must be the width of the encoder's features, {features.shape[-1]}, got {width}")
+        require(
+            features.shape[-1] == width,
+            f"d_feature must be the width of the encoder's features, {features.shape[-1]}, got "
+            f"{width}",
+        )
         return Regions(features, self.attention.project_keys(features), features.mean(1))
 
     def start(self, regions: Regions) -> tuple[torch.Tensor, torch.Tensor]:
@@ -201,20 +274,28 @@ class Captioner(nn.Module):
 
     def _advance(self, embedded, state, regions, expected=None):
         glimpse = self.attention(state[0], regions, expected)
-        z = self.gate(state[0]).sigmoid() * glimpse.context  # β is (batch, 1): one number for all of the context
+        # β is (batch, 1): one number for all of the context
+        z = self.gate(state[0]).sigmoid() * glimpse.context
         return self.cell(torch.cat([embedded, z], -1), state), z, glimpse
 
     def _read_out(self, embedded, hidden, z):
         return self.output(embedded + self.from_hidden(hidden) + self.from_context(z))
 
-    def step(self, token: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor], regions: Regions) -> Step:
+    def step(
+        self, token: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor], regions: Regions
+    ) -> Step:
         """Read one token ``(batch,)``, look at the picture, score the next token."""
         embedded = self.embedding(token)
         state, z, glimpse = self._advance(embedded, state, regions)
         return Step(self._read_out(embedded, state[0], z), state, glimpse.weights)
 
-    def forward(self, pictures: torch.Tensor, target_in: torch.Tensor, *,
-                expected: torch.Tensor | None = None) -> Captions:
+    def forward(
+        self,
+        pictures: torch.Tensor,
+        target_in: torch.Tensor,
+        *,
+        expected: torch.Tensor | None = None,
+    ) -> Captions:
         """Score captions ``(batch, m)`` under teacher forcing."""
         check_target(target_in, len(pictures), self.vocabulary_size)
         regions = self.encode(pictures)
@@ -226,8 +307,10 @@ class Captioner(nn.Module):
             contexts.append(z)
             glimpses.append(glimpse)
         logits = self._read_out(embedded, torch.stack(hidden, 1), torch.stack(contexts, 1))
-        weights, log_choice = (None if parts[0] is None else torch.stack(parts, 1) for parts in
-                               ([g.weights for g in glimpses], [g.log_choice for g in glimpses]))
+        weights, log_choice = (
+            None if parts[0] is None else torch.stack(parts, 1)
+            for parts in ([g.weights for g in glimpses], [g.log_choice for g in glimpses])
+        )
         return Captions(logits, weights, log_choice)
 
 
@@ -242,29 +325,46 @@ def coverage_penalty(weights: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
     return (1 - (weights * real[..., None]).sum(1)).square().sum(-1)
 
 
-def reinforce_loss(log_p: torch.Tensor, log_choice: torch.Tensor, entropy: torch.Tensor,
-                   baseline: torch.Tensor | float, reward_weight: float = 1.0, entropy_weight: float = 0.0) -> torch.Tensor:
+def reinforce_loss(
+    log_p: torch.Tensor,
+    log_choice: torch.Tensor,
+    entropy: torch.Tensor,
+    baseline: torch.Tensor | float,
+    reward_weight: float = 1.0,
+    entropy_weight: float = 0.0,
+) -> torch.Tensor:
     """The number whose gradient estimates that of −E_s[log p(y | s)] − λ_e H[s], one a caption.
 
     ``−log p(y|s) − λ_r (log p(y|s) − b) · log p(s) − λ_e H``; the factor in brackets is a constant.
 
-    Shapes: log_p, log_choice (summed over the steps) and entropy ``(batch,)``, baseline a number → ``(batch,)``.
+    Shapes: log_p, log_choice (summed over the steps) and entropy ``(batch,)``, baseline a number →
+    ``(batch,)``.
     Source: Xu et al. 2015, equation 12 and the lines after it; Williams 1992.
     """
     advantage = (log_p - baseline).detach()
     return -log_p - reward_weight * advantage * log_choice - entropy_weight * entropy
 
 
-def caption_loss(model: Captioner, batch, *, coverage: float = 0.0, reward_weight: float = 0.3,
-                 entropy_weight: float = 0.003, expected_share: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
-    """The training loss of a captioner for :func:`attnbook.training.fit`: summed over captions, and the number of tokens.
+def caption_loss(
+    model: Captioner,
+    batch,
+    *,
+    coverage: float = 0.0,
+    reward_weight: float = 0.3,
+    entropy_weight: float = 0.003,
+    expected_share: float = 0.5,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The training loss of a captioner for :func:`attnbook.training.fit`: summed over captions, and
+    the number of tokens.
 
-    ``Σ_b [−log p(y_b) + λ Σ_i (1 − Σ_t α_ti)²]``, λ = ``coverage``; for hard attention in training mode
-    :func:`reinforce_loss` stands in the place of −log p, with the moving baseline ``b ← 0.9 b + 0.1 mean log p``, and a
-    caption takes the expected context with probability ``expected_share``.
+    ``Σ_b [−log p(y_b) + λ Σ_i (1 − Σ_t α_ti)²]``, λ = ``coverage``; for hard attention in training
+    mode
+    :func:`reinforce_loss` stands in the place of −log p, with the moving baseline
+    ``b ← 0.9 b + 0.1 mean log p``, and a caption takes the expected context with probability
+    ``expected_share``.
 
-    ``batch`` holds pictures, target_in and target_out as :class:`attnbook.tasks.images.captioned_pictures.PictureBatch`.
-    """
+    ``batch`` holds pictures, target_in and target_out as
+    :class:`attnbook.tasks.images.captioned_pictures.PictureBatch`."""
     pictures, target_in, target = (t.to(model.output.weight.device) for t in batch)
     hard = isinstance(model.attention, HardAttention) and model.training
     expected = torch.rand(len(target), device=target.device) < expected_share if hard else None
@@ -273,13 +373,20 @@ def caption_loss(model: Captioner, batch, *, coverage: float = 0.0, reward_weigh
     log_p = out.logits.float().log_softmax(-1).gather(-1, target[..., None])[..., 0]
     log_p = log_p.masked_fill(~real, 0.0).sum(1)
     if hard:
-        with torch.no_grad():  # b starts at the first mean: from 0 the first advantages would all be large and negative
+        # b starts at the first mean: from 0 the first advantages would all be large and negative
+        with torch.no_grad():
             mean = log_p.mean().to(model.baseline)
             baseline = torch.where(model.baseline == 0, mean, model.baseline)
             model.baseline.copy_(0.9 * baseline + 0.1 * mean)
         entropy = -(out.weights * out.weights.clamp_min(1e-12).log()).sum(-1)
-        per_caption = reinforce_loss(log_p, (out.log_choice * real).sum(1), (entropy * real).sum(1), baseline,
-                                     reward_weight, entropy_weight)
+        per_caption = reinforce_loss(
+            log_p,
+            (out.log_choice * real).sum(1),
+            (entropy * real).sum(1),
+            baseline,
+            reward_weight,
+            entropy_weight,
+        )
     else:
         per_caption = -log_p
     if coverage and out.weights is not None:

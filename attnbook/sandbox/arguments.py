@@ -11,7 +11,9 @@ PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 def copied(value):
-    """A copy, down to the tensors and numbers inside of lists, tuples, sets and dicts; anything else as it is."""
+    """A copy, down to the tensors and numbers inside of lists, tuples, sets and dicts; anything
+    else as it is.
+    """
     if type(value) in PLAIN_TENSORS:
         return value.detach().clone().requires_grad_(value.requires_grad)
     if type(value) in (list, tuple):
@@ -27,26 +29,45 @@ def spoiled(name: str, before, after) -> str | None:
     if isinstance(before, torch.Tensor) != isinstance(after, torch.Tensor):
         return f"{in_place}: there is another kind of value in it now"
     if isinstance(before, torch.Tensor):
-        kept = (before.shape, before.dtype, before.device) == (after.shape, after.dtype, after.device)
+        kept = (before.shape, before.dtype, before.device) == (
+            after.shape,
+            after.dtype,
+            after.device,
+        )
         if not kept or not torch.equal(before, after.detach()):
             return f"{in_place}: the caller's tensor is different now"
-        if after.requires_grad != before.requires_grad or (after.is_leaf and after.grad is not None):
-            return f"your function leaves gradients on its argument {name}: work on a detached copy of it"
+        if after.requires_grad != before.requires_grad or (
+            after.is_leaf and after.grad is not None
+        ):
+            return (
+                f"your function leaves gradients on its argument {name}: work on a detached "
+                f"copy of it"
+            )
     elif isinstance(before, (list, tuple)):
         if not isinstance(after, (list, tuple)) or len(before) != len(after):
-            return f"{in_place}: it has {len(after) if isinstance(after, (list, tuple)) else 0} entries now"
-        return next(filter(None, (spoiled(name, one, other) for one, other in zip(before, after))), None)
+            return (
+                f"{in_place}: it has {len(after) if isinstance(after, (list, tuple)) else 0} "
+                f"entries now"
+            )
+        return next(
+            filter(None, (spoiled(name, one, other) for one, other in zip(before, after))), None
+        )
     elif isinstance(before, dict):
         if not isinstance(after, dict) or before.keys() != after.keys():
             return f"{in_place}: it has other keys now"
-        return next(filter(None, (spoiled(name, one, after[key]) for key, one in before.items())), None)
-    elif isinstance(before, (set, int, float, str)) and before != after and before == before:  # NaN is no change
+        return next(
+            filter(None, (spoiled(name, one, after[key]) for key, one in before.items())), None
+        )
+    elif isinstance(before, (set, int, float, str)) and before != after and before == before:
+        # NaN is no change
         return in_place
     return None
 
 
 def overwrite(value, after) -> None:
-    """Make `value` look like `after`, in place: what a function in another process has done to its copy of the arguments."""
+    """Make `value` look like `after`, in place: what a function in another process has done to
+    its copy of the arguments.
+    """
     if isinstance(value, torch.Tensor) and isinstance(after, torch.Tensor):
         if value.shape == after.shape and value.dtype == after.dtype:
             with torch.no_grad():
@@ -58,7 +79,9 @@ def overwrite(value, after) -> None:
             value.grad = after.grad
     elif isinstance(value, (list, tuple)) and isinstance(after, (list, tuple)):
         if type(value) is list:
-            value[:] = [one if type(one) is type(other) else other for one, other in zip(value, after)] + list(after[len(value) :])
+            value[:] = [
+                one if type(one) is type(other) else other for one, other in zip(value, after)
+            ] + list(after[len(value) :])
         for one, other in zip(value, after):
             overwrite(one, other)
             if type(value) is list and not isinstance(one, (torch.Tensor, list, tuple, dict, set)):

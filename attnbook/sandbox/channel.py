@@ -1,4 +1,8 @@
-"""Whole messages over two pipes. A reader or a writer that has waited too long stops with OutOfTime."""
+"""Whole messages over two pipes.
+
+A reader or a writer that has waited too long stops with OutOfTime.
+"""
+
 from __future__ import annotations
 
 import os

@@ -1,9 +1,12 @@
-"""Values as data: a JSON tree and a block of tensors, and back. Nothing is pickled, and reading never runs anything.
+"""Values as data: a JSON tree and a block of tensors, and back. Nothing is pickled, and reading
+never runs anything.
 
-What goes through: None, bool, int, float, str, list, tuple, set, frozenset, dict, tensors, NumPy arrays and numbers. A function
-goes through as the number of an entry in the sender's table, which the receiver can ask the sender to call. Anything else
-arrives as an empty object whose class has the same name, so that a message can say what came.
-"""
+What goes through: None, bool, int, float, str, list, tuple, set, frozenset, dict, tensors, NumPy
+arrays and numbers. A function
+goes through as the number of an entry in the sender's table, which the receiver can ask the sender
+to call. Anything else arrives as an empty object whose class has the same name, so that a message
+can say what came."""
+
 from __future__ import annotations
 
 import json
@@ -20,13 +23,26 @@ DEPTH = 32
 _RANGE = 100_000
 """Numbers of a range that is sent as a list."""
 LONG, EQUAL, STRANGE = 1000, 100, 1_000_000
-"""In one message: whole numbers of 62 bits and more, whose hashes anybody can choose; entries of a set or keys of a dict with the same
-hash, of which a look-up tries each; and entries of tensors of strange kinds, which cost the sender nothing."""
+"""In one message: whole numbers of 62 bits and more, whose hashes anybody can choose; entries of a
+set or keys of a dict with the same hash, of which a look-up tries each; and entries of tensors of
+strange kinds, which cost the sender nothing."""
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
-_DTYPES = {str(d).removeprefix("torch."): d for d in vars(torch).values() if isinstance(d, torch.dtype)}
-_CARRIED = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
-            torch.float16, torch.bfloat16, torch.float32, torch.float64}
+_DTYPES = {
+    str(d).removeprefix("torch."): d for d in vars(torch).values() if isinstance(d, torch.dtype)
+}
+_CARRIED = {
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+}
 _ARRAYS = "biuf"
 
 
@@ -38,11 +54,14 @@ def encode(value, keep, function, depth: int = 0):
     """`value` as a JSON tree.
 
     keep:     called with every tensor, detached, on the CPU and contiguous; returns its place
-    function: called with every callable; returns its number. None: callables are objects like others
+    function: called with every callable; returns its number. None: callables are objects like
+    others
     Raises ValueError for what is nested more than DEPTH deep.
     """
     if depth > DEPTH:
-        raise ValueError(f"value: lists nested more than {DEPTH} deep, or a list that contains itself")
+        raise ValueError(
+            f"value: lists nested more than {DEPTH} deep, or a list that contains itself"
+        )
 
     def inner(entry):
         return encode(entry, keep, function, depth + 1)
@@ -63,9 +82,17 @@ def encode(value, keep, function, depth: int = 0):
     if kind in _PLAIN:
         return _tensor(value, keep)
     if kind is np.ndarray and value.dtype.kind in _ARRAYS and value.dtype.itemsize <= 8:
-        return {"array": keep(_of_array(value)), "shape": list(value.shape), "dtype": value.dtype.str}
+        return {
+            "array": keep(_of_array(value)),
+            "shape": list(value.shape),
+            "dtype": value.dtype.str,
+        }
     if isinstance(value, np.generic) and value.dtype.kind in _ARRAYS and value.dtype.itemsize <= 8:
-        return {"array": keep(_of_array(np.asarray(value))), "shape": None, "dtype": value.dtype.str}
+        return {
+            "array": keep(_of_array(np.asarray(value))),
+            "shape": None,
+            "dtype": value.dtype.str,
+        }
     if function is not None and callable(value) and not isinstance(value, type):
         return {"function": function(value), "names": _names(value)}
     return {"object": kind.__name__ if isinstance(kind.__name__, str) else "object"}
@@ -75,9 +102,10 @@ def decode(tree, tensors, function):
     """The value of a tree.
 
     tensors:  list of the block's tensors
-    function: called with the number and the argument names of a function; returns what stands for it here
-    Raises MemoryError, and Garbled for anything that `encode` does not write, and for what is small here and large or slow once it is read.
-    """
+    function: called with the number and the argument names of a function; returns what stands for
+    it here
+    Raises MemoryError, and Garbled for anything that `encode` does not write, and for what is small
+    here and large or slow once it is read."""
     return _decode(tree, _Block(tensors), function, 0)
 
 
@@ -110,7 +138,11 @@ def _decode(tree, block, function, depth):
             return _read_tensor(tree, block)
         if what == "array":
             flat = block.take(tree["array"]).numpy().view(_array_dtype(tree["dtype"]))
-            return flat.copy().reshape(_shape(tree["shape"])) if tree["shape"] is not None else flat.copy()[0]
+            return (
+                flat.copy().reshape(_shape(tree["shape"]))
+                if tree["shape"] is not None
+                else flat.copy()[0]
+            )
         if what == "strange":
             return _strange(tree["strange"], tree["shape"], tree["dtype"], block)
         if what == "function":
@@ -120,7 +152,15 @@ def _decode(tree, block, function, depth):
             return type(_word(tree["object"]), (), {})()
     except Garbled:
         raise
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise Garbled(f"no value: {type(error).__name__}") from None
     raise Garbled(f"no value: {str(what)[:60]}")
 
@@ -145,7 +185,8 @@ def unpack(message: bytes):
         tensors = [found[str(i)] for i in range(len(found))]
     except MemoryError:
         raise
-    except Exception as error:  # safetensors raises its own kind; the JSON may be too deep, or no text
+    except Exception as error:
+        # safetensors raises its own kind; the JSON may be too deep, or no text
         raise Garbled(f"no message: {type(error).__name__}") from None
     if type(head) is not dict:
         raise Garbled("no message: the head is no object")
@@ -158,23 +199,43 @@ def tensors_in(value) -> list[torch.Tensor]:
         return [value] if value.is_floating_point() else []
     if type(value) in (list, tuple):
         return [tensor for entry in value for tensor in tensors_in(entry)]
-    return [tensor for entry in value.values() for tensor in tensors_in(entry)] if type(value) is dict else []
+    return (
+        [tensor for entry in value.values() for tensor in tensors_in(entry)]
+        if type(value) is dict
+        else []
+    )
 
 
 def _room(size):
-    """Raise MemoryError unless there are so many bytes, and some: safetensors ends the process instead."""
+    """Raise MemoryError unless there are so many bytes, and some: safetensors ends the process
+    instead.
+    """
     np.empty(size + 2**22, dtype=np.uint8)
 
 
 def _tensor(value, keep):
-    """A tensor, with what `checks` looks at: whether it asks for gradients, and whether some were left on it."""
+    """A tensor, with what `checks` looks at: whether it asks for gradients, and whether some
+    were left on it.
+    """
     plain = torch.Tensor.detach(value)
     if plain.layout != torch.strided or plain.device.type == "meta" or plain.dtype not in _CARRIED:
-        return {"strange": "meta" if plain.device.type == "meta" else str(plain.layout).removeprefix("torch."),
-                "shape": list(plain.shape), "dtype": str(plain.dtype).removeprefix("torch.")}
-    place = keep(plain.cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format))
+        return {
+            "strange": "meta"
+            if plain.device.type == "meta"
+            else str(plain.layout).removeprefix("torch."),
+            "shape": list(plain.shape),
+            "dtype": str(plain.dtype).removeprefix("torch."),
+        }
+    place = keep(
+        plain.cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+    )
     left = bool(value.is_leaf and value.grad is not None)
-    return {"tensor": place, "grad": bool(value.requires_grad), "left": left, "parameter": type(value) is torch.nn.Parameter}
+    return {
+        "tensor": place,
+        "grad": bool(value.requires_grad),
+        "left": left,
+        "parameter": type(value) is torch.nn.Parameter,
+    }
 
 
 def _read_tensor(tree, block):
@@ -196,7 +257,11 @@ def _strange(layout, shape, dtype, block):
     block.count("strange", np.prod(shape, dtype=float), STRANGE)
     if layout == "strided":
         return torch.zeros(shape, dtype=dtype)
-    return torch.zeros(shape, dtype=dtype).to_sparse() if layout.startswith("sparse") and shape else torch.empty(shape, dtype=dtype, device="meta")
+    return (
+        torch.zeros(shape, dtype=dtype).to_sparse()
+        if layout.startswith("sparse") and shape
+        else torch.empty(shape, dtype=dtype, device="meta")
+    )
 
 
 class _Block:
@@ -214,11 +279,18 @@ class _Block:
     def count(self, what, number, most):
         self._counts[what] = self._counts.get(what, 0) + number
         if self._counts[what] > most:
-            raise Garbled({"long": f"more than {most:,} whole numbers of 62 bits and more", "strange": "large tensors of a strange kind"}[what])
+            raise Garbled(
+                {
+                    "long": f"more than {most:,} whole numbers of 62 bits and more",
+                    "strange": "large tensors of a strange kind",
+                }[what]
+            )
 
 
 def _apart(entries):
-    """The entries, after it is seen that few of them have the same hash: a set of others takes a time that grows with their square."""
+    """The entries, after it is seen that few of them have the same hash: a set of others takes a
+    time that grows with their square.
+    """
     entries = list(entries)
     hashes = sorted(map(hash, entries))
     if any(one == other for one, other in zip(hashes, hashes[EQUAL:])):
@@ -228,7 +300,9 @@ def _apart(entries):
 
 def _of_array(value):
     """The numbers of an array as bytes: NumPy has kinds of numbers that tensors lack."""
-    return torch.from_numpy(np.frombuffer(np.ascontiguousarray(value).tobytes(), dtype=np.uint8).copy())
+    return torch.from_numpy(
+        np.frombuffer(np.ascontiguousarray(value).tobytes(), dtype=np.uint8).copy()
+    )
 
 
 def _array_dtype(text):

@@ -1,8 +1,9 @@
 """What an answer costs: the matrix products that it computes, and the largest tensor that it makes.
 
-Also of an answer that runs in another process: `peer` asks for the same count there, and adds it. There it is counted beside the
-student's code, which could change it, and not in other threads. So a check that counts also looks for the effort from outside.
-"""
+Also of an answer that runs in another process: `peer` asks for the same count there, and adds it.
+There it is counted beside the student's code, which could change it, and not in other threads. So a
+check that counts also looks for the effort from outside."""
+
 from __future__ import annotations
 
 import math
@@ -29,7 +30,8 @@ class _Counter:
 
 
 class Products(_Counter, TorchFunctionMode):
-    """Counts the multiplications and additions of the matrix products below it, in the ways in which they are written.
+    """Counts the multiplications and additions of the matrix products below it, in the ways in
+    which they are written.
 
     Not a TorchDispatchMode, which sees every product alike but takes seconds to import.
     """

@@ -2,6 +2,7 @@
 
 The same in the reader's notebook and in the grader's sandbox, so that both say the same.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -29,7 +30,9 @@ _LIBRARIES = tuple(
 
 
 class StudentError(Exception):
-    """The reader's code raised an error; `unwritten` is true when it is the stub's NotImplementedError."""
+    """The reader's code raised an error; `unwritten` is true when it is the stub's
+    NotImplementedError.
+    """
 
     def __init__(self, message, unwritten=False):
         super().__init__(message)
@@ -37,16 +40,19 @@ class StudentError(Exception):
 
 
 class Stop(Exception):
-    """Raised through a student's function by something that the check handed in; not the student's error."""
+    """Raised through a student's function by something that the check handed in; not the
+    student's error.
+    """
 
 
 def guarded(function, arguments, keywords=None, *, seed=0, passing=(), then=None):
-    """`function(*arguments, **keywords)`; raises StudentError with the error and the line when it stops.
+    """`function(*arguments, **keywords)`; raises StudentError with the error and the line when it
+    stops.
 
     passing: exceptions of the check, which go through as they are
     then:    called with the result, gradients switched on
-    What the function prints to standard error goes to standard output: nbgrader takes a warning for a failed cell.
-    """
+    What the function prints to standard error goes to standard output: nbgrader takes a warning for
+    a failed cell."""
     try:
         with (
             contextlib.redirect_stderr(sys.stdout),
@@ -64,12 +70,16 @@ def guarded(function, arguments, keywords=None, *, seed=0, passing=(), then=None
         raise
     except NotImplementedError as error:
         raise StudentError(describe(error), unwritten=not str(error)) from None
-    except (Exception, SystemExit, GeneratorExit) as error:  # not KeyboardInterrupt: that is the time limit
+    except (Exception, SystemExit, GeneratorExit) as error:
+        # not KeyboardInterrupt: that is the time limit
         raise StudentError(describe(error)) from None
 
 
 def describe(error: BaseException) -> str:
-    """The error and the reader's line that raised it. No file name: notebooks give cells a new one in every run."""
+    """The error and the reader's line that raised it.
+
+    No file name: notebooks give cells a new one in every run.
+    """
     try:
         text = next(iter(str(error).strip().splitlines()), "")
     except Exception:  # a student's own kind of error may not even have a text

@@ -1,8 +1,10 @@
-"""The process in the sandbox: runs the cells of a notebook and calls its functions when the grader asks.
+"""The process in the sandbox: runs the cells of a notebook and calls its functions when the grader
+asks.
 
-Started as `python -m attnbook.sandbox.inside LIMITS`, LIMITS as JSON. Standard input and output are the pipes to the grader; the
-student's code sees an empty input and writes to standard error, where the grader counts.
-"""
+Started as `python -m attnbook.sandbox.inside LIMITS`, LIMITS as JSON. Standard input and output are
+the pipes to the grader; the student's code sees an empty input and writes to standard error, where
+the grader counts."""
+
 from __future__ import annotations
 
 import json
@@ -30,7 +32,12 @@ def main(limits: dict) -> None:
     _restrict(limits)
     torch.set_num_threads(1)
     cells = Cells()
-    answer = {"cell": cells.run, "take": cells.take, "forget": lambda head: peer.forget(), "hello": lambda head: True}
+    answer = {
+        "cell": cells.run,
+        "take": cells.take,
+        "forget": lambda head: peer.forget(),
+        "hello": lambda head: True,
+    }
     peer = Peer(Channel(read, write), _call, answer, watch=True)
     try:
         peer.serve_for_ever()
@@ -39,12 +46,16 @@ def main(limits: dict) -> None:
 
 
 class Cells:
-    """The cells of one notebook, run in IPython without a kernel: `%matplotlib inline` and `display` work, `!` does nothing."""
+    """The cells of one notebook, run in IPython without a kernel: `%matplotlib inline` and
+    `display` work, `!` does nothing.
+    """
 
     def __init__(self):
         from IPython.core.interactiveshell import InteractiveShell
 
-        self.shell = shell = InteractiveShell.instance(colors="NoColor", **{"history_length": 0, "history_load_length": 0})
+        self.shell = shell = InteractiveShell.instance(
+            colors="NoColor", **{"history_length": 0, "history_load_length": 0}
+        )
         shell.history_manager.enabled = False
         shell.system = shell.system_raw = shell.system_piped = lambda command: None
         shell.getoutput = lambda *command, **options: []
@@ -52,7 +63,8 @@ class Cells:
             shell.register_magic_function(lambda line: None, "line", name)
         sys.meta_path.append(_Colab())  # last: other packages may lie in `google`
         if "matplotlib" not in sys.modules:
-            shell.enable_matplotlib = lambda gui=None: (gui, "agg")  # the backend is agg; loading it takes a second
+            # the backend is agg; loading it takes a second
+            shell.enable_matplotlib = lambda gui=None: (gui, "agg")
 
     def run(self, head) -> str | None:
         """Run the cell head["source"]; returns the error in words, or None."""
@@ -62,7 +74,9 @@ class Cells:
             return None
         if isinstance(error, SyntaxError):
             line = (error.text or "").strip()
-            return f"{type(error).__name__}: {error.msg}; line {error.lineno}" + (f": {line}" if line else "")
+            return f"{type(error).__name__}: {error.msg}; line {error.lineno}" + (
+                f": {line}" if line else ""
+            )
         return describe(error)
 
     def take(self, head):
@@ -71,7 +85,9 @@ class Cells:
 
 
 class _Silent(ModuleType):
-    """A module of functions that do nothing: files.upload() has uploaded nothing, userdata.get("KEY") is empty."""
+    """A module of functions that do nothing: files.upload() has uploaded nothing,
+    userdata.get("KEY") is empty.
+    """
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -82,9 +98,11 @@ class _Silent(ModuleType):
 
 
 class _Colab:
-    """Finds stand-ins for what only Colab has: drive.mount("/content/drive") is nothing here, but the rest of its cell matters.
+    """Finds stand-ins for what only Colab has: drive.mount("/content/drive") is nothing here, but
+    the rest of its cell matters.
 
-    Only when it is imported: "google.colab" in sys.modules is how a notebook asks whether it runs there.
+    Only when it is imported: "google.colab" in sys.modules is how a notebook asks whether it runs
+    there.
     """
 
     PARTS = ("auth", "data_table", "drive", "files", "output", "patches", "userdata", "widgets")
@@ -105,7 +123,10 @@ def _call(function, arguments, keywords, seed):
 
 
 def _restrict(limits):
-    """Limits that hold for every process from here on. Without a sandbox around it, this is all that there is."""
+    """Limits that hold for every process from here on.
+
+    Without a sandbox around it, this is all that there is.
+    """
     import resource  # not on Windows: attnbook.course.launch.needs_unix
 
     ask = {

@@ -1,4 +1,6 @@
-"""Archives that a server makes anew at each request: their bytes differ, the files in them do not, so these are checked."""
+"""Archives that a server makes anew at each request: their bytes differ, the files in them do
+not, so these are checked.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +17,45 @@ __all__ = ["fetch_archive", "members_digest"]
 
 
 def members_digest(path: str | os.PathLike, chosen: Callable[[str], bool]) -> str:
-    """One SHA-256 over the chosen files of a tar archive, whatever its compression, order, owners and dates.
+    """One SHA-256 over the chosen files of a tar archive, whatever its compression, order, owners
+    and dates.
 
-    It is that of the lines ``SHA-256  NAME``, sorted by name, each with a line feed; NAME without the first folder, which GitHub names
-    after the commit. Raises ValueError when the archive is damaged or holds none of them.
-    """
+    It is that of the lines ``SHA-256  NAME``, sorted by name, each with a line feed; NAME without
+    the first folder, which GitHub names after the commit. Raises ValueError when the archive is
+    damaged or holds none of them."""
     lines = []
     try:
         with tarfile.open(path, "r:*") as archive:
             for member in archive:
                 if member.isfile() and chosen(member.name):
                     name = member.name.partition("/")[2]
-                    lines.append((name, hashlib.sha256(archive.extractfile(member).read()).hexdigest()))
+                    lines.append(
+                        (name, hashlib.sha256(archive.extractfile(member).read()).hexdigest())
+                    )
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"path: {path} is not a whole archive ({error})") from error
     if not lines:
         raise ValueError(f"path: {path} holds none of the files that are asked for")
-    return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(lines)).encode()).hexdigest()
+    return hashlib.sha256(
+        "".join(f"{digest}  {name}\n" for name, digest in sorted(lines)).encode()
+    ).hexdigest()
 
 
-def fetch_archive(name: str, file: str, url: str, digest: str, chosen: Callable[[str], bool]) -> Path:
-    """The path of an archive: from the folder of ATTNBOOK_DATA as the registry knows it, else downloaded and checked by its files.
+def fetch_archive(
+    name: str, file: str, url: str, digest: str, chosen: Callable[[str], bool]
+) -> Path:
+    """The path of an archive: from the folder of ATTNBOOK_DATA as the registry knows it, else
+    downloaded and checked by its files.
 
     Args:
         name, file: as in :func:`attnbook.tasks.datasets.fetch`.
         url: where the archive is made.
-        digest, chosen: what :func:`members_digest` has to give for it, of the files that ``chosen(member)`` names.
+        digest, chosen: what :func:`members_digest` has to give for it, of the files that
+            ``chosen(member)`` names.
 
     Raises:
-        ValueError: for a name or file that is not in the registry; when the files are not those expected (the download is kept beside
-            as FILE.corrupt).
+        ValueError: for a name or file that is not in the registry; when the files are not those
+            expected (the download is kept beside as FILE.corrupt).
         FileNotFoundError: when ATTNBOOK_DATA is set and the folder lacks the file.
         OSError: when the download fails; nothing half-written stays behind.
     """
@@ -68,8 +79,11 @@ def fetch_archive(name: str, file: str, url: str, digest: str, chosen: Callable[
         try:
             pooch.HTTPDownloader(timeout=datasets.TIMEOUT)(url, str(part), None)
         except requests.RequestException as error:
-            raise OSError(f"{name}/{file} could not be downloaded from {url}: {error}; without a network, put the file in a folder and "
-                          f"name the folder in {datasets.VARIABLE}") from error
+            raise OSError(
+                f"{name}/{file} could not be downloaded from {url}: {error}; without a network, "
+                f"put the file in a folder and "
+                f"name the folder in {datasets.VARIABLE}"
+            ) from error
         try:
             found = members_digest(part, chosen)
         except ValueError as error:
@@ -77,7 +91,10 @@ def fetch_archive(name: str, file: str, url: str, digest: str, chosen: Callable[
         if found != digest:
             aside = path.with_name(path.name + ".corrupt")
             os.replace(part, aside)
-            raise ValueError(f"{url} (kept as {aside}) does not hold the files expected: digest {digest}, found {found}")
+            raise ValueError(
+                f"{url} (kept as {aside}) does not hold the files expected: digest {digest}, "
+                f"found {found}"
+            )
         os.replace(part, path)
         return path
     finally:

@@ -1,9 +1,9 @@
-"""Files of real data: from a local mirror, from the cache, or downloaded, and always checked against a checksum.
+"""Files of real data: from a local mirror, from the cache, or downloaded, and always checked
+against a checksum.
 
-`data/registry.csv` lists every file with its address, size and checksum: SHA-256, or the SHA-1 under which git stores
-a blob where that is all that is published. With the variable ATTNBOOK_DATA set to a folder laid out as
-``NAME/FILE`` nothing is ever downloaded.
-"""
+`data/registry.csv` lists every file with its address, size and checksum: SHA-256, or the SHA-1
+under which git stores a blob where that is all that is published. With the variable ATTNBOOK_DATA
+set to a folder laid out as ``NAME/FILE`` nothing is ever downloaded."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def entry(name: str, file: str) -> Entry:
         return entries[name, file]
     files = [known for data_set, known in entries if data_set == name]
     if not files:
-        raise ValueError(f"name must be one of {', '.join(sorted({n for n, _ in entries}))}, got {name!r}")
+        raise ValueError(
+            f"name must be one of {', '.join(sorted({n for n, _ in entries}))}, got {name!r}"
+        )
     raise ValueError(f"file of {name} must be one of {', '.join(files)}, got {file!r}")
 
 
@@ -82,13 +84,18 @@ def _any(name: str) -> Entry:
 
 
 def mirror() -> Path | None:
-    """The folder named by ATTNBOOK_DATA, or None. Raises FileNotFoundError when there is no such folder."""
+    """The folder named by ATTNBOOK_DATA, or None.
+
+    Raises FileNotFoundError when there is no such folder.
+    """
     value = os.environ.get(VARIABLE, "").strip()
     if not value:
         return None
     folder = Path(value).expanduser()
     if not folder.is_dir():
-        raise FileNotFoundError(f"{VARIABLE} names {folder}, which is not a folder; unset it to download instead")
+        raise FileNotFoundError(
+            f"{VARIABLE} names {folder}, which is not a folder; unset it to download instead"
+        )
     return folder
 
 
@@ -100,7 +107,9 @@ def cache() -> Path:
 
 
 def available(name: str, file: str) -> bool:
-    """Whether `fetch` needs no download: the file is in the mirror, or, without a mirror, in the cache."""
+    """Whether `fetch` needs no download: the file is in the mirror, or, without a mirror, in the
+    cache.
+    """
     folder = mirror() or cache()
     entry(name, file)
     return (folder / name / file).is_file()
@@ -109,18 +118,18 @@ def available(name: str, file: str) -> bool:
 def fetch(name: str, file: str) -> Path:
     """The path of a file of a data set, downloaded if need be, and equal to its checksum.
 
-    Raises ValueError for a name or file that is not in the registry, or when the content is not what the checksum
-    says (a corrupt download is kept beside as FILE.corrupt, and tried again up to 3 times in all);
-    FileNotFoundError when ATTNBOOK_DATA is set and the folder lacks the file; OSError when the download fails or no
-    space is left (nothing half-written stays behind).
-    """
+    Raises ValueError for a name or file that is not in the registry, or when the content is not
+    what the checksum says (a corrupt download is kept beside as FILE.corrupt, and tried again up to
+    3 times in all); FileNotFoundError when ATTNBOOK_DATA is set and the folder lacks the file;
+    OSError when the download fails or no space is left (nothing half-written stays behind)."""
     found = entry(name, file)
     folder = mirror()
     if folder is not None:
         path = folder / name / file
         if not path.is_file():
             raise FileNotFoundError(
-                f"the folder {folder} lacks {name}/{file}; {VARIABLE} names that folder, so nothing is downloaded: "
+                f"the folder {folder} lacks {name}/{file}; {VARIABLE} names that folder, so "
+                f"nothing is downloaded: "
                 f"add the file{f' from {found.url}' if found.url else ''}, or unset {VARIABLE}"
             )
         _verify(path, found, f"{VARIABLE} names the folder it lies in")
@@ -160,13 +169,19 @@ def _verify(path: Path, found: Entry, hint: str) -> None:
     kind, expected = found.checksum
     status = path.stat()
     stamp = status.st_size, status.st_mtime_ns
-    if _verified.get((str(path), expected)) == stamp:  # hashed before by this process and not touched since
+    # hashed before by this process and not touched since
+    if _verified.get((str(path), expected)) == stamp:
         return
     actual = checksum(path, kind)
     if actual != expected:
-        size = f" ({status.st_size} bytes, expected {found.bytes})" if found.bytes else f" ({status.st_size} bytes)"
+        size = (
+            f" ({status.st_size} bytes, expected {found.bytes})"
+            if found.bytes
+            else f" ({status.st_size} bytes)"
+        )
         raise ValueError(
-            f"{path}{size} is corrupt or truncated: {kind} expected {expected}, found {actual}{hint and '; '}{hint}"
+            f"{path}{size} is corrupt or truncated: {kind} expected {expected}, found "
+            f"{actual}{hint and '; '}{hint}"
         )
     _verified[str(path), expected] = stamp
 
@@ -196,7 +211,8 @@ def _download(found: Entry, path: Path) -> Path:
 
     if not found.url:
         raise FileNotFoundError(
-            f"{found.name}/{found.file} cannot be downloaded: it is made from other files (see data/README.md); "
+            f"{found.name}/{found.file} cannot be downloaded: it is made from other files (see "
+            f"data/README.md); "
             f"put it in a folder and name the folder in {VARIABLE}"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -218,7 +234,9 @@ def _download(found: Entry, path: Path) -> Path:
                     + f"; {ATTEMPTS} downloads brought the same"
                 )
             except requests.RequestException as error:
-                failure = OSError(f"{found.name}/{found.file} could not be downloaded from {found.url}: {error}")
+                failure = OSError(
+                    f"{found.name}/{found.file} could not be downloaded from {found.url}: {error}"
+                )
                 status = getattr(error.response, "status_code", None)
                 if status is not None and 400 <= status < 500:
                     break  # asking again does not help
@@ -232,12 +250,16 @@ def _download(found: Entry, path: Path) -> Path:
     finally:
         part.unlink(missing_ok=True)
     if isinstance(failure, OSError):
-        failure = OSError(f"{failure}; without a network, put the file in a folder and name the folder in {VARIABLE}")
+        failure = OSError(
+            f"{failure}; without a network, put the file in a folder and name the folder in "
+            f"{VARIABLE}"
+        )
     raise failure
 
 
 def _no_space(found: Entry, path: Path) -> OSError:
     size = f"{found.bytes} bytes" if found.bytes else "of unknown size"
     return OSError(
-        errno.ENOSPC, f"no space left in {path.parent} for {found.name}/{found.file} ({size}); nothing was kept"
+        errno.ENOSPC,
+        f"no space left in {path.parent} for {found.name}/{found.file} ({size}); nothing was kept",
     )

@@ -1,15 +1,25 @@
-"""Training, decoding and scoring, for any model with the methods `encode`, `start`, `step` and `forward`."""
+"""Training, decoding and scoring, for any model with the methods `encode`, `start`, `step` and
+`forward`.
+"""
 
 from .adversarial import AdversarialHistory, fit_adversarial, sample_pictures, standing_statistics
+from .decoding.pointing import Candidate, Pointed, point_beam, point_greedy, pointing_loss
+from .decoding.search import Decoding, Hypothesis, beam_search, greedy, score_targets
+from .evaluation.metrics import (
+    Bleu,
+    bleu,
+    cider,
+    edit_distance,
+    exact_match,
+    token_accuracy,
+    token_error_rate,
+)
 from .loop.averaging import average_checkpoints
 from .loop.checkpoints import load_model_weights, read_metadata, save_model
-from .losses.cross_entropy import smoothed_cross_entropy
-from .decoding.search import Decoding, Hypothesis, beam_search, greedy, score_targets
 from .loop.fit import fit
 from .loop.history import History, NonFiniteError
+from .losses.cross_entropy import smoothed_cross_entropy
 from .losses.token_loss import token_loss
-from .evaluation.metrics import Bleu, bleu, cider, edit_distance, exact_match, token_accuracy, token_error_rate
-from .decoding.pointing import Candidate, Pointed, point_beam, point_greedy, pointing_loss
 from .optim.recurrent_gradients import clipped_backward
 from .optim.schedules import constant, cosine_decay, inverse_sqrt, linear_decay
 

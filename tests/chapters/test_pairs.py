@@ -1,4 +1,7 @@
-"""Every section is a pair, NAME.md and NAME.ipynb, that say the same and keep the rules; and the contents list all of them."""
+"""Every section is a pair, NAME.md and NAME.ipynb, that say the same and keep the rules; and the
+contents list all of them.
+"""
+
 import io
 import json
 import re
@@ -12,7 +15,9 @@ from attnbook.course import measure, rules, source
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(p for p in (ROOT / "chapters").rglob("*.md") if source.is_source(p))
-NOTEBOOKS = sorted(p for p in (ROOT / "chapters").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+NOTEBOOKS = sorted(
+    p for p in (ROOT / "chapters").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts
+)
 
 
 def _id(path):
@@ -25,8 +30,14 @@ def test_no_source_and_no_notebook_is_alone():
 
 
 def test_contents_list_every_page_and_nothing_else():
-    pages = {p.relative_to(ROOT).with_suffix("").as_posix() for p in [*NOTEBOOKS, *(ROOT / "chapters").rglob("index.md"),
-                                                                     *(ROOT / "appendix").glob("*.md")]}
+    pages = {
+        p.relative_to(ROOT).with_suffix("").as_posix()
+        for p in [
+            *NOTEBOOKS,
+            *(ROOT / "chapters").rglob("index.md"),
+            *(ROOT / "appendix").glob("*.md"),
+        ]
+    }
     assert {name for name in toc_files() if "/" in name} == pages
 
 
@@ -35,7 +46,9 @@ def test_the_notebook_is_what_its_source_says(path):
     """Cell by cell: type, text, metadata and id of the student's version."""
     made = source.student_version(source.read_source(path))
     stored = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
-    again = f"differs from its source; run: python tools/build_notebooks.py {path.relative_to(ROOT)}"
+    again = (
+        f"differs from its source; run: python tools/build_notebooks.py {path.relative_to(ROOT)}"
+    )
     assert len(made.cells) == len(stored.cells), again
     for new, old in zip(source.skeleton(made), source.skeleton(stored)):
         assert new == old, again
@@ -44,13 +57,18 @@ def test_the_notebook_is_what_its_source_says(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_id)
 def test_the_notebook_keeps_the_rules(path):
-    """Set-up cell, declared line, tags, outputs, alt text, exercises, comparison switched off only where training decides."""
+    """Set-up cell, declared line, tags, outputs, alt text, exercises, comparison switched off
+    only where training decides.
+    """
     assert rules.problems(nbformat.read(path, as_version=4)) == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_id)
 def test_recorded_time_and_memory_are_what_the_notebook_declares(path):
-    rows = {row["notebook"]: row for row in json.loads((ROOT / "results" / "notebooks.json").read_text(encoding="utf-8"))}
+    rows = {
+        row["notebook"]: row
+        for row in json.loads((ROOT / "results" / "notebooks.json").read_text(encoding="utf-8"))
+    }
     row = rows[path.relative_to(ROOT).as_posix()]
     promise = measure.declared(nbformat.read(path, as_version=4))
     assert measure.untrue_promise(promise.quick, row["seconds"], row["peak_mb"]) == []
@@ -69,8 +87,16 @@ def test_a_section_of_the_quick_preset_ends_in_150_seconds():
 
 def test_labels_are_unique_in_the_book():
     """(label)= over a title or before an equation: the website's build stops at a second one."""
-    labels = [label for path in (ROOT / "chapters").rglob("*.md") if ".ipynb_checkpoints" not in path.parts
-              for label in re.findall(r"^\(([\w-]+)\)=$|^\$\$ \(([\w-]+)\)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)]
+    labels = [
+        label
+        for path in (ROOT / "chapters").rglob("*.md")
+        if ".ipynb_checkpoints" not in path.parts
+        for label in re.findall(
+            r"^\(([\w-]+)\)=$|^\$\$ \(([\w-]+)\)$",
+            path.read_text(encoding="utf-8"),
+            flags=re.MULTILINE,
+        )
+    ]
     labels = ["".join(label) for label in labels]
     assert len(labels) > 50 and [label for label in set(labels) if labels.count(label) > 1] == []
 
@@ -80,14 +106,19 @@ def test_names_are_unique_in_the_book():
     seen = {}
     for path in NOTEBOOKS:
         for cell in nbformat.read(path, as_version=4).cells:
-            for name in (cell.metadata.get("nbgrader", {}).get("grade_id"), cell.metadata.get("mystnb", {}).get("figure", {}).get("name")):
+            for name in (
+                cell.metadata.get("nbgrader", {}).get("grade_id"),
+                cell.metadata.get("mystnb", {}).get("figure", {}).get("name"),
+            ):
                 if name:
                     assert name not in seen, f"{name} is used by {seen[name]} and {_id(path)}"
                     seen[name] = _id(path)
 
 
 def test_exercises_of_the_notebooks_are_those_of_the_registry():
-    """At least 15 in all and 4 a chapter, and every exercise of attnbook.checks stands in the notebook that it names."""
+    """At least 15 in all and 4 a chapter, and every exercise of attnbook.checks stands in the
+    notebook that it names.
+    """
     from attnbook.checks import exercises
 
     found = {}
@@ -102,7 +133,9 @@ def test_exercises_of_the_notebooks_are_those_of_the_registry():
 
 
 def test_no_pairing_that_would_overwrite_the_sources():
-    """A pair that JupyterLab keeps in step would write the student's stubs over the solutions when a reader saves."""
+    """A pair that JupyterLab keeps in step would write the student's stubs over the solutions
+    when a reader saves.
+    """
     assert "jupytext]" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     for path in SOURCES:
         assert "formats:" not in path.read_text(encoding="utf-8")[:600], path
@@ -121,7 +154,9 @@ def test_figures_stay_readable_on_a_dark_page(path):
     for i, cell in enumerate(nbformat.read(path, as_version=4).cells):
         for out in cell.get("outputs", []):
             if "image/png" in out.get("data", {}):
-                picture = Image.open(io.BytesIO(base64.b64decode(out.data["image/png"]))).convert("RGBA")
+                picture = Image.open(io.BytesIO(base64.b64decode(out.data["image/png"]))).convert(
+                    "RGBA"
+                )
                 pixels = np.asarray(picture)
                 edge = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
                 assert pixels[..., 3].min() == 255, f"cell {i}: a transparent figure"

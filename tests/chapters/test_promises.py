@@ -1,4 +1,6 @@
-"""A notebook that takes more than it declares makes the run red, with one worker and with several."""
+"""A notebook that takes more than it declares makes the run red, with one worker and with
+several.
+"""
 
 import json
 import shutil
@@ -14,8 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def notebook(seconds, memory):
     line = f"*quick: {seconds} s · {memory} · CPU — full: {seconds} s · {memory} · one GPU*"
-    cells = [nbformat.v4.new_markdown_cell(f"# A notebook\n\n{line}"), nbformat.v4.new_code_cell("x = 1"),
-             nbformat.v4.new_code_cell("assert x == 1")]
+    cells = [
+        nbformat.v4.new_markdown_cell(f"# A notebook\n\n{line}"),
+        nbformat.v4.new_code_cell("x = 1"),
+        nbformat.v4.new_code_cell("assert x == 1"),
+    ]
     return nbformat.v4.new_notebook(cells=cells)
 
 
@@ -25,9 +30,34 @@ def test_a_promise_that_is_not_kept_is_a_failure(tmp_path, workers):
     shutil.copy(ROOT / "conftest.py", tmp_path)
     for name, given in (("kept", (60, "1 GB")), ("slow", (0.001, "1 GB")), ("large", (60, "1 MB"))):
         nbformat.write(notebook(*given), tmp_path / f"{name}.ipynb")
-    found = subprocess.run([sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-p", "no:cacheprovider", "-q", "-rfE",
-                            "--rootdir", str(tmp_path), *workers, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert found.returncode == 1 and "2 failed, 4 passed" in found.stdout, found.stdout + found.stderr
-    assert "slow.ipynb: ran" in found.stdout and "large.ipynb: used" in found.stdout and "kept.ipynb:" not in found.stdout
+    found = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--nbval",
+            "--nbval-current-env",
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "-rfE",
+            "--rootdir",
+            str(tmp_path),
+            *workers,
+            str(tmp_path),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert found.returncode == 1 and "2 failed, 4 passed" in found.stdout, (
+        found.stdout + found.stderr
+    )
+    assert (
+        "slow.ipynb: ran" in found.stdout
+        and "large.ipynb: used" in found.stdout
+        and "kept.ipynb:" not in found.stdout
+    )
     rows = json.loads((tmp_path / "build" / "notebooks.json").read_text(encoding="utf-8"))
     assert sorted(row["notebook"] for row in rows) == ["kept.ipynb", "large.ipynb", "slow.ipynb"]

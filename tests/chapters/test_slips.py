@@ -1,4 +1,6 @@
-"""The page of slips: every block of code on it runs, in order, and every link of it leads somewhere."""
+"""The page of slips: every block of code on it runs, in order, and every link of it leads
+somewhere.
+"""
 
 import re
 from pathlib import Path

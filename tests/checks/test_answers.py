@@ -1,4 +1,6 @@
-"""Every exercise of the book: its solution is right, its stub is not written yet, its known wrong answers are named."""
+"""Every exercise of the book: its solution is right, its stub is not written yet, its known
+wrong answers are named.
+"""
 
 import re
 
@@ -62,7 +64,9 @@ BUGS = [id for id in IDS if exercises()[id].title.startswith("Find the bug")]
 
 @pytest.mark.parametrize("id", BUGS)
 def test_the_printed_bug_runs_and_is_named(tasks, id):
-    """What an exercise prints as code with a bug: of a length to be read, no error of its own, one of the known wrong answers."""
+    """What an exercise prints as code with a bug: of a length to be read, no error of its own,
+    one of the known wrong answers.
+    """
     task = tasks[id][1]
     (printed,) = re.findall(r"```python\n(.*?)```", task.statement.source, re.DOTALL)
     assert 15 <= len(printed.splitlines()) <= 35
@@ -77,13 +81,17 @@ def test_the_printed_bug_runs_and_is_named(tasks, id):
 def test_the_stub_is_not_written_yet(tasks, id):
     section, task = tasks[id]
     cells = student_version(read_source(section.path)).cells
-    (stub,) = [cell for cell in cells if cell.metadata.get("nbgrader", {}).get("grade_id") == task.key]
+    (stub,) = [
+        cell for cell in cells if cell.metadata.get("nbgrader", {}).get("grade_id") == task.key
+    ]
     assert STUB in stub.source
     verdict = judge(id, answer(stub.source, task.function))
     assert (verdict.status, verdict.passed) == ("not written yet", False)
 
 
-@pytest.mark.parametrize(("id", "name", "function", "words"), CASES, ids=[f"{id}-{name}" for id, name, *_ in CASES])
+@pytest.mark.parametrize(
+    ("id", "name", "function", "words"), CASES, ids=[f"{id}-{name}" for id, name, *_ in CASES]
+)
 def test_a_wrong_answer_is_named(id, name, function, words):
     for seed in range(4):
         verdict = judge(id, function, seed)
@@ -94,14 +102,19 @@ def test_a_wrong_answer_is_named(id, name, function, words):
 
 
 OF_A_SIZE = {
-    "03.two_heads": "what comes back are matrices for heads of a given size, and one choice of them is right for all inputs",
+    "03.two_heads": "what comes back are matrices for heads of a given size, and one choice of "
+    "them is right for all inputs"
 }
-"""Exercises without an input but sizes: the answers for the visible run are right for every seed that draws the same sizes."""
+"""Exercises without an input but sizes: the answers for the visible run are right for every seed
+that draws the same sizes.
+"""
 
 
 @pytest.mark.parametrize("id", [id for id in IDS if id not in OF_A_SIZE])
 def test_the_answers_of_the_visible_run_are_wrong_for_other_seeds(tasks, id):
-    """Who has recorded what was right in the reader's check, and answers the same call by call, must not pass the hidden one."""
+    """Who has recorded what was right in the reader's check, and answers the same call by call,
+    must not pass the hidden one.
+    """
     task = tasks[id][1]
     function, said = answer(task.solution.source, task.function), []
 

@@ -11,8 +11,8 @@ import torch
 
 import attnbook.checks
 from attnbook.checks import NotPassed, check, exercises, find, grade, judge
-from attnbook.checks.registry import exercise
 from attnbook.checks.context import Trial
+from attnbook.checks.registry import exercise
 from attnbook.checks.verdict import Mistake
 
 ID = "00.weighted_sum"
@@ -39,7 +39,9 @@ def test_check_prints_one_line_and_returns_the_verdict(capsys):
     assert verdict.passed and verdict
     assert capsys.readouterr().out == "✓ 00.weighted_sum: right.\n"
     assert not check(ID, lambda weights, values: weights)
-    assert capsys.readouterr().out.startswith("✗ 00.weighted_sum: the context: the shape is (3, 3), expected (3, 4)")
+    assert capsys.readouterr().out.startswith(
+        "✗ 00.weighted_sum: the context: the shape is (3, 3), expected (3, 4)"
+    )
 
 
 def test_a_cell_that_ends_in_a_check_shows_it_once():
@@ -54,7 +56,9 @@ def test_grade_is_silent_or_raises(capsys):
     with pytest.raises(NotPassed, match="None came back") as caught:
         grade(ID, lambda weights, values: None, seed=1)
     assert capsys.readouterr() == ("", "")
-    assert caught.value._render_traceback_() == [str(caught.value.verdict)], "the page shows the sentence, not the stack"
+    assert caught.value._render_traceback_() == [str(caught.value.verdict)], (
+        "the page shows the sentence, not the stack"
+    )
     assert isinstance(caught.value, AssertionError)
 
 
@@ -69,7 +73,9 @@ def test_another_seed_draws_other_inputs():
 
 
 class Cheat(Trial):
-    """The public check, run on the numbers that it asked for so far, until it compares: what it expects is the next answer."""
+    """The public check, run on the numbers that it asked for so far, until it compares: what it
+    expects is the next answer.
+    """
 
     def __init__(self, seed, given):
         super().__init__(seed)
@@ -102,7 +108,9 @@ def test_the_seed_of_a_check_cannot_be_learnt_from_its_calls():
 
 
 def test_an_unknown_id_names_the_nearest():
-    with pytest.raises(ValueError, match=r"no exercise '00.weigted_sum'; did you mean '00.weighted_sum'"):
+    with pytest.raises(
+        ValueError, match=r"no exercise '00.weigted_sum'; did you mean '00.weighted_sum'"
+    ):
         check("00.weigted_sum", right)
     with pytest.raises(ValueError, match="known: 00.weighted_sum"):
         check("zzz", right)
@@ -120,12 +128,17 @@ def test_an_error_is_told_with_its_line():
     verdict = judge(ID, crashes)
     assert verdict.status == "stopped"
     line = crashes.__code__.co_firstlineno + 2
-    said = "your code stopped with IndexError: index 99 is out of bounds for dimension 0 with size 3"
+    said = (
+        "your code stopped with IndexError: index 99 is out of bounds for dimension 0 with size 3"
+    )
     assert verdict.message == f"{said}; line {line}: return kept[99]"
 
 
 def test_wrong_arguments_point_at_the_stub():
-    assert "Does your function take the arguments of the stub?" in judge(ID, lambda weights: weights).message
+    assert (
+        "Does your function take the arguments of the stub?"
+        in judge(ID, lambda weights: weights).message
+    )
 
 
 def test_not_implemented_with_a_message_is_an_error():
@@ -226,7 +239,13 @@ def test_a_parameter_and_a_result_with_a_gradient_are_fine(probe):
 
 
 def test_changed_arguments_are_seen(probe):
-    arguments = (torch.zeros(2), [[1, 2], [3]], {1, 2}, torch.zeros(2), {"x": torch.zeros(2), "y": [float("nan"), "words"]})
+    arguments = (
+        torch.zeros(2),
+        [[1, 2], [3]],
+        {1, 2},
+        torch.zeros(2),
+        {"x": torch.zeros(2), "y": [float("nan"), "words"]},
+    )
 
     def run(answer, trial):
         trial.call(answer, *arguments)
@@ -240,7 +259,10 @@ def test_changed_arguments_are_seen(probe):
         (lambda a, b, c, d, e: d.requires_grad_(), "leaves gradients on its argument d"),
         (lambda a, b, c, d, e: a.resize_(1), "argument a in place"),
         (lambda a, b, c, d, e: b[0].reverse(), "argument b in place"),
-        (lambda a, b, c, d, e: b[0].__setitem__(0, torch.tensor(1)), "argument b in place: there is another kind of value"),
+        (
+            lambda a, b, c, d, e: b[0].__setitem__(0, torch.tensor(1)),
+            "argument b in place: there is another kind of value",
+        ),
         (lambda a, b, c, d, e: b.__setitem__(0, 7), "argument b in place: it has 0 entries"),
         (lambda a, b, c, d, e: e["x"].add_(1), "argument e in place"),
         (lambda a, b, c, d, e: e.pop("y"), "argument e in place: it has other keys"),
@@ -252,17 +274,24 @@ def test_changed_arguments_are_seen(probe):
     assert arguments[1] == [[1, 2], [3]] and arguments[2] == {1, 2}, "the check works on copies"
 
 
-@pytest.mark.parametrize("look", [
-    lambda trial, meta: trial.tensor(meta(1), "the result", (1,)),
-    lambda trial, meta: trial.number(meta(()), "the result"),
-    lambda trial, meta: trial.number(torch.zeros(1).to_sparse(), "the result"),
-    lambda trial, meta: trial.truth(meta((), dtype=torch.bool), "the result"),
-    lambda trial, meta: trial.ids(meta(3, dtype=torch.long), "the result"),
-    lambda trial, meta: trial.ids([meta((), dtype=torch.long)], "the result"),
-], ids=["tensor", "number", "sparse", "truth", "ids", "entry"])
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda trial, meta: trial.tensor(meta(1), "the result", (1,)),
+        lambda trial, meta: trial.number(meta(()), "the result"),
+        lambda trial, meta: trial.number(torch.zeros(1).to_sparse(), "the result"),
+        lambda trial, meta: trial.truth(meta((), dtype=torch.bool), "the result"),
+        lambda trial, meta: trial.ids(meta(3, dtype=torch.long), "the result"),
+        lambda trial, meta: trial.ids([meta((), dtype=torch.long)], "the result"),
+    ],
+    ids=["tensor", "number", "sparse", "truth", "ids", "entry"],
+)
 def test_a_tensor_without_numbers_is_refused_in_words(look):
     with pytest.raises(Mistake, match="the result.*expected an ordinary dense tensor, got layout"):
-        look(Trial(), lambda shape, dtype=torch.float32: torch.zeros(shape, dtype=dtype, device="meta"))
+        look(
+            Trial(),
+            lambda shape, dtype=torch.float32: torch.zeros(shape, dtype=dtype, device="meta"),
+        )
 
 
 def test_an_argument_sent_elsewhere_in_place_is_seen():
@@ -276,9 +305,19 @@ def test_an_argument_sent_elsewhere_in_place_is_seen():
 
 def test_numbers_truths_ids_and_tuples():
     trial = Trial()
-    assert trial.number(torch.tensor(2.0), "x") == trial.number(np.float64(2), "x") == trial.number(2, "x") == 2.0
+    assert (
+        trial.number(torch.tensor(2.0), "x")
+        == trial.number(np.float64(2), "x")
+        == trial.number(2, "x")
+        == 2.0
+    )
     assert trial.truth(torch.tensor(True), "x") is True
-    assert trial.ids(torch.tensor([1, 2]), "x") == trial.ids((1, torch.tensor(2)), "x") == trial.ids([np.int64(1), np.int32(2)], "x") == [1, 2]
+    assert (
+        trial.ids(torch.tensor([1, 2]), "x")
+        == trial.ids((1, torch.tensor(2)), "x")
+        == trial.ids([np.int64(1), np.int32(2)], "x")
+        == [1, 2]
+    )
     for ask, value, words in (
         (trial.number, True, "a bool came back"),
         (trial.number, float("nan"), "is NaN"),
@@ -317,7 +356,8 @@ def test_checks_know_nothing_that_they_grade():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 depth = len(path.relative_to(folder).parts)
-                rest = node.level > depth and not (node.module or "").startswith("sandbox")  # how an answer is called, not what is right
+                # how an answer is called, not what is right
+                rest = node.level > depth and not (node.module or "").startswith("sandbox")
                 assert not rest, f"{path.name} imports from the rest of attnbook"
                 assert not (node.module or "").startswith("attnbook"), path.name
             elif isinstance(node, ast.Import):

@@ -1,4 +1,7 @@
-"""Answers that are right and not written as the book writes them: other number types, loops, containers that state_dict knows."""
+"""Answers that are right and not written as the book writes them: other number types, loops,
+containers that state_dict knows.
+"""
+
 from collections import OrderedDict, defaultdict
 
 import numpy as np
@@ -26,7 +29,12 @@ def whole_numbers(phase, vector):
     stay, step = torch.tensor([0, 1, 0]), torch.tensor([0, 0, 1])
     if phase == "store":
         return (0, stay), (0, step, torch.ones(len(vector), dtype=torch.long), vector)
-    return (0, step if phase == "recall" else stay), (0, stay, torch.zeros(len(vector)), torch.zeros(len(vector)))
+    return (0, step if phase == "recall" else stay), (
+        0,
+        stay,
+        torch.zeros(len(vector)),
+        torch.zeros(len(vector)),
+    )
 
 
 def in_numpy(bits, n):
@@ -49,7 +57,11 @@ def by_loops(tokens, chosen, kind, other, mask):
 def in_place(cities, W):
     batch, n, _ = cities.shape
     visited = torch.zeros(batch, n, dtype=torch.bool)
-    city, tours, log_p = torch.zeros(batch, dtype=torch.long), [torch.zeros(batch, dtype=torch.long)], torch.zeros(batch)
+    city, tours, log_p = (
+        torch.zeros(batch, dtype=torch.long),
+        [torch.zeros(batch, dtype=torch.long)],
+        torch.zeros(batch),
+    )
     with torch.no_grad():
         for _ in range(n - 1):
             visited[torch.arange(batch), city] = True
@@ -85,12 +97,22 @@ def numpy_count(*given):
     return np.int64(solution("06.head_parameters")(*given))
 
 
-RIGHT = [("04.program", whole_numbers), ("04.best_predictor", in_numpy), ("06.hide_words", by_loops), ("05.tours_by_the_batch", in_place),
-         ("06.average_weights", ordered), ("06.filter_direction", by_default), ("02.reads_a_set", numpy_truth), ("01.greedy", numpy_token),
-         ("06.head_parameters", numpy_count)]
+RIGHT = [
+    ("04.program", whole_numbers),
+    ("04.best_predictor", in_numpy),
+    ("06.hide_words", by_loops),
+    ("05.tours_by_the_batch", in_place),
+    ("06.average_weights", ordered),
+    ("06.filter_direction", by_default),
+    ("02.reads_a_set", numpy_truth),
+    ("01.greedy", numpy_token),
+    ("06.head_parameters", numpy_count),
+]
 
 
-@pytest.mark.parametrize(("id", "function"), RIGHT, ids=[f"{id}-{function.__name__}" for id, function in RIGHT])
+@pytest.mark.parametrize(
+    ("id", "function"), RIGHT, ids=[f"{id}-{function.__name__}" for id, function in RIGHT]
+)
 def test_it_is_right(id, function):
     for seed in range(5):
         verdict = judge(id, function, seed)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from attnbook.checks.gradient_check import check_slopes
 from attnbook.checks.context import Trial
-from attnbook.sandbox.guarded import StudentError
+from attnbook.checks.gradient_check import check_slopes
 from attnbook.checks.verdict import Mistake
+from attnbook.sandbox.guarded import StudentError
 
 AT = {0: "x", 1: "y"}
 
@@ -37,29 +37,65 @@ def test_right_slopes_pass_and_the_arguments_stay_as_they_were():
 
 
 def test_right_slopes_of_any_size():
-    """The tolerance is relative: a steep answer and a flat one pass, and a slope that is one percent off does not."""
+    """The tolerance is relative: a steep answer and a flat one pass, and a slope that is one
+    percent off does not.
+    """
     for size in (1e-2, 1.0, 1e4):
         trial = Trial()
         given = trial.normal(3, 2), trial.normal(3)
-        check_slopes(trial, lambda x, y: size * torch.sin(x) * y[:, None], given, AT, lambda x, y: size * oracle(x, y))
+        check_slopes(
+            trial,
+            lambda x, y: size * torch.sin(x) * y[:, None],
+            given,
+            AT,
+            lambda x, y: size * oracle(x, y),
+        )
         with pytest.raises(Mistake, match="the gradient at y is not"):
             off = torch.tensor(0.99)
-            check_slopes(trial, lambda x, y: size * torch.sin(x) * (off * y + (1 - off) * y.detach())[:, None], given, AT,
-                         lambda x, y: size * oracle(x, y))
+            check_slopes(
+                trial,
+                lambda x, y: size * torch.sin(x) * (off * y + (1 - off) * y.detach())[:, None],
+                given,
+                AT,
+                lambda x, y: size * oracle(x, y),
+            )
 
 
-@pytest.mark.parametrize(("answer", "words"), [
-    (lambda x, y, k: right(x, y, k).detach(), "no gradient goes back through them"),
-    (lambda x, y, k: torch.nn.Parameter(right(x, y, k)), "no gradient goes back through them|no gradient reaches x"),
-    (lambda x, y, k: right(x, y, k).detach().requires_grad_(), "no gradient reaches x"),
-    (lambda x, y, k: torch.from_numpy(right(x, y, k).numpy()), "no gradient goes back through them"),
-    (lambda x, y, k: torch.tensor(right(x, y, k).tolist()), "no gradient goes back through them"),
-    (lambda x, y, k: right(x, y.detach(), k), "no gradient reaches y"),
-    (lambda x, y, k: right(x.detach(), y, k), "no gradient reaches x"),
-    (lambda x, y, k: right(x, y, k) + 0 * x.detach() - 0.5 * x + 0.5 * x.detach(), "the gradient at x is not"),
-    (lambda x, y, k: (torch.sin(x) + torch.where(y[:, None] > 99, y[:, None] / 0, 0)) * y[:, None], "the gradient at y is not finite"),
-    (lambda x, y, k: torch.exp(right(x, y, k)).mul_(0).add_(1), "changed in place after it was used"),
-])
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda x, y, k: right(x, y, k).detach(), "no gradient goes back through them"),
+        (
+            lambda x, y, k: torch.nn.Parameter(right(x, y, k)),
+            "no gradient goes back through them|no gradient reaches x",
+        ),
+        (lambda x, y, k: right(x, y, k).detach().requires_grad_(), "no gradient reaches x"),
+        (
+            lambda x, y, k: torch.from_numpy(right(x, y, k).numpy()),
+            "no gradient goes back through them",
+        ),
+        (
+            lambda x, y, k: torch.tensor(right(x, y, k).tolist()),
+            "no gradient goes back through them",
+        ),
+        (lambda x, y, k: right(x, y.detach(), k), "no gradient reaches y"),
+        (lambda x, y, k: right(x.detach(), y, k), "no gradient reaches x"),
+        (
+            lambda x, y, k: right(x, y, k) + 0 * x.detach() - 0.5 * x + 0.5 * x.detach(),
+            "the gradient at x is not",
+        ),
+        (
+            lambda x, y, k: (
+                (torch.sin(x) + torch.where(y[:, None] > 99, y[:, None] / 0, 0)) * y[:, None]
+            ),
+            "the gradient at y is not finite",
+        ),
+        (
+            lambda x, y, k: torch.exp(right(x, y, k)).mul_(0).add_(1),
+            "changed in place after it was used",
+        ),
+    ],
+)
 def test_wrong_slopes_are_named(answer, words):
     with pytest.raises(Mistake, match=words):
         judge(answer)

@@ -1,4 +1,7 @@
-"""Building and running notebooks: the same bytes twice, in the book's environment; strict nbval goes red on each planted fault."""
+"""Building and running notebooks: the same bytes twice, in the book's environment; strict nbval
+goes red on each planted fault.
+"""
+
 import json
 import os
 import shutil
@@ -28,9 +31,30 @@ def make(folder: Path, text: str) -> Path:
 
 def nbval(notebook: Path, *more: str) -> subprocess.CompletedProcess:
     """Strict nbval with the configuration of the project."""
-    command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "conftest",
-               "-p", "no:cacheprovider", *more, str(notebook)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=200, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        "--rootdir",
+        str(ROOT),
+        "-p",
+        "conftest",
+        "-p",
+        "no:cacheprovider",
+        *more,
+        str(notebook),
+    ]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=200,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +84,10 @@ def test_the_book_s_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNBOOK_DATA", str(tmp_path))
     monkeypatch.setenv("ATTNBOOK_PRESET", "full")
     monkeypatch.setenv("MPLBACKEND", "agg")
-    shown = "import os\nprint([os.environ.get(k) for k in ('ATTNBOOK_DATA', 'ATTNBOOK_PRESET', 'ATTNBOOK_PROGRESS', 'CUDA_VISIBLE_DEVICES')])"
+    shown = (
+        "import os\nprint([os.environ.get(k) for k in ('ATTNBOOK_DATA', 'ATTNBOOK_PRESET', "
+        "'ATTNBOOK_PROGRESS', 'CUDA_VISIBLE_DEVICES')])"
+    )
     notebook = make(tmp_path, small.HEAD + "\n```{code-cell} ipython3\n" + shown + "\n```\n")
     assert "[None, 'quick', '0', '']" in notebook.read_text()
     assert nbval(notebook).returncode == 0
@@ -71,12 +98,16 @@ def test_the_small_notebook_passes(made):
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("fault, options, said", [
-    (("print(total)", "print(total + 1)"), (), "Cell outputs differ"),
-    (("print(total)", "raise RuntimeError(total)"), (), "RuntimeError"),
-    (("print(total)", "import time; time.sleep(60)"), ("--nbval-cell-timeout=3",), "imeout"),
-    (("print(total)", "import os; os._exit(1)"), ("--nbval-cell-timeout=5",), "failed"),
-], ids=["stale output", "error", "endless cell", "dead kernel"])
+@pytest.mark.parametrize(
+    "fault, options, said",
+    [
+        (("print(total)", "print(total + 1)"), (), "Cell outputs differ"),
+        (("print(total)", "raise RuntimeError(total)"), (), "RuntimeError"),
+        (("print(total)", "import time; time.sleep(60)"), ("--nbval-cell-timeout=3",), "imeout"),
+        (("print(total)", "import os; os._exit(1)"), ("--nbval-cell-timeout=5",), "failed"),
+    ],
+    ids=["stale output", "error", "endless cell", "dead kernel"],
+)
 def test_strict_nbval_goes_red(made, tmp_path, fault, options, said):
     notebook = copy_of(made, tmp_path)
     nb = nbformat.read(notebook, as_version=4)
@@ -88,7 +119,9 @@ def test_strict_nbval_goes_red(made, tmp_path, fault, options, said):
 
 
 def test_the_builder_checks_pairs_and_rules(made, tmp_path, capsys, monkeypatch):
-    """--check is green on a sound pair, red when one word of the source changes, and red on a stored error."""
+    """--check is green on a sound pair, red when one word of the source changes, and red on a
+    stored error.
+    """
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import build_notebooks
 
@@ -99,13 +132,17 @@ def test_the_builder_checks_pairs_and_rules(made, tmp_path, capsys, monkeypatch)
         return status, capsys.readouterr().out
 
     assert check() == (0, "")
-    (tmp_path / "small.md").write_text(small.SOURCE.replace("an even number", "an odd number"), encoding="utf-8")
+    (tmp_path / "small.md").write_text(
+        small.SOURCE.replace("an even number", "an odd number"), encoding="utf-8"
+    )
     status, said = check()
     assert status == 1 and "build it again" in said
     (tmp_path / "small.md").write_text(small.SOURCE, encoding="utf-8")
     nb = json.loads(notebook.read_text())
     cell = next(c for c in nb["cells"] if "print(total)" in "".join(c["source"]))
-    cell["outputs"] = [{"output_type": "error", "ename": "ValueError", "evalue": "", "traceback": []}]
+    cell["outputs"] = [
+        {"output_type": "error", "ename": "ValueError", "evalue": "", "traceback": []}
+    ]
     notebook.write_text(json.dumps(nb))
     status, said = check()
     assert status == 1 and "the stored output is an error" in said
@@ -114,8 +151,17 @@ def test_the_builder_checks_pairs_and_rules(made, tmp_path, capsys, monkeypatch)
 def test_instructors_make_their_version_with_one_command(tmp_path):
     (tmp_path / "99_small").mkdir()
     (tmp_path / "99_small" / "small.md").write_text(small.SOURCE, encoding="utf-8")
-    done = subprocess.run([sys.executable, ROOT / "tools" / "build_notebooks.py", "--instructor", tmp_path / "out", tmp_path / "99_small"],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            sys.executable,
+            ROOT / "tools" / "build_notebooks.py",
+            "--instructor",
+            tmp_path / "out",
+            tmp_path / "99_small",
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     text = (tmp_path / "out" / "99_small" / "small.ipynb").read_text()
     assert "return weights @ values" in text and "right." in text

@@ -1,4 +1,5 @@
 """Which cells the static analysis calls dependent on training, on a recorded run or on a clock."""
+
 import pytest
 
 from attnbook.course.taint import Taint, has_assert
@@ -15,7 +16,11 @@ USES = [
     ["h = fit(m, d)", "xs = []\nfor l in h.losses:\n    xs.append(l)", "print(xs)"],
     ["h = fit(m, d)", "table = {}\ntable['a'] = h.losses", "print(table)"],
     ["h = fit(m, d)", "rows = [l * 2 for l in h.losses]", "print(rows)"],
-    ["def train(seed):\n    return fit(make(seed), data)", "runs = [train(s) for s in range(3)]", "print(runs)"],
+    [
+        "def train(seed):\n    return fit(make(seed), data)",
+        "runs = [train(s) for s in range(3)]",
+        "print(runs)",
+    ],
     ["begin = time.perf_counter()", "print(begin)"],
     ["from time import perf_counter\nt = perf_counter()"],
     ["t = timeit.timeit(f, number=3)", "ratio = t / 2", "print(ratio)"],

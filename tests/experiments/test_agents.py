@@ -1,4 +1,6 @@
-"""Runs of bandits and decision processes, small: what they record, regret by hand, and fractions of the plan."""
+"""Runs of bandits and decision processes, small: what they record, regret by hand, and fractions
+of the plan.
+"""
 
 import pytest
 import torch
@@ -17,7 +19,10 @@ TINY = dict(steps=3, batch=8, width=8, filters=4, count=40)
 @pytest.mark.parametrize("kind", ["lstm", "snail"])
 def test_a_run_leaves_figures_and_a_checkpoint_that_loads(tmp_path, kind):
     found = agents.bandits(folder=tmp_path, pulls=4, arms=3, kind=kind, checkpoint="one", **TINY)
-    assert set(found["test"]) == {"agent", "agent, most probable arm", *agents.bandit_policies(4)} and len(found["rewards"]) == 3
+    assert (
+        set(found["test"]) == {"agent", "agent, most probable arm", *agents.bandit_policies(4)}
+        and len(found["rewards"]) == 3
+    )
     assert all(0 < row["reward"] <= 4 and row["half_width"] > 0 for row in found["test"].values())
     again = agents.make_agent(Bandits(3, 4), kind, width=8, filters=4)
     assert sum(p.numel() for p in again.parameters()) == found["parameters"]
@@ -26,22 +31,52 @@ def test_a_run_leaves_figures_and_a_checkpoint_that_loads(tmp_path, kind):
 
 def test_a_run_of_processes():
     found = agents.processes(episodes=2, kind="lstm", **TINY)
-    assert set(found["test"]) == {"agent", "agent, most probable action", *agents.process_policies()}
+    assert set(found["test"]) == {
+        "agent",
+        "agent, most probable action",
+        *agents.process_policies(),
+    }
     assert all(len(row["by_episode"]) == 2 for row in found["test"].values())
     again = agents.processes(episodes=2, kind="lstm", reuse=TINY["steps"], **TINY)
-    assert len(again["rewards"]) == 1 < len(found["rewards"]), "one batch of lives served all updates"
+    assert len(again["rewards"]) == 1 < len(found["rewards"]), (
+        "one batch of lives served all updates"
+    )
 
 
 def test_blocks_in_another_order(tmp_path):
-    found = agents.processes(episodes=2, states=3, num_actions=2, horizon=4, kind="snail", order="tat", reach=2, folder=tmp_path,
-                             checkpoint="one", **TINY)
+    found = agents.processes(
+        episodes=2,
+        states=3,
+        num_actions=2,
+        horizon=4,
+        kind="snail",
+        order="tat",
+        reach=2,
+        folder=tmp_path,
+        checkpoint="one",
+        **TINY,
+    )
     worlds = DecisionProcesses(2, states=3, actions=2, horizon=4)
     again = agents.make_agent(worlds, "snail", width=8, filters=4, order="tat", reach=2)
-    assert [type(part).__name__ for part in again.body.parts] == ["TCBlock", "AttentionBlock", "TCBlock"]
-    assert [len(part.blocks) for part in again.body.parts if hasattr(part, "blocks")] == [1, 1], "a single convolution"
+    assert [type(part).__name__ for part in again.body.parts] == [
+        "TCBlock",
+        "AttentionBlock",
+        "TCBlock",
+    ]
+    assert [len(part.blocks) for part in again.body.parts if hasattr(part, "blocks")] == [1, 1], (
+        "a single convolution"
+    )
     kept = load_model_weights(again, tmp_path / "one.safetensors")
-    assert kept["order"] == "tat" and kept["reach"] == "2" and sum(p.numel() for p in again.parameters()) == found["parameters"]
-    assert [len(part.blocks) for part in agents.make_agent(worlds, "snail").body.parts if hasattr(part, "blocks")] == [3, 3]
+    assert (
+        kept["order"] == "tat"
+        and kept["reach"] == "2"
+        and sum(p.numel() for p in again.parameters()) == found["parameters"]
+    )
+    assert [
+        len(part.blocks)
+        for part in agents.make_agent(worlds, "snail").body.parts
+        if hasattr(part, "blocks")
+    ] == [3, 3]
     with pytest.raises(ValueError, match="order"):
         agents.make_agent(worlds, "snail", order="tx")
 
@@ -52,14 +87,24 @@ def test_regret_is_what_was_given_away():
     actions = play(world, RandomPolicy(), seed=2, count=30).actions
     for b in range(30):
         for t in range(6):
-            assert float(regret[b, t]) == pytest.approx(max(world.chances[b].tolist()) - float(world.chances[b, actions[b, t]]), abs=1e-6)
-    assert regret.min() >= 0 and not agents.chances_played(world, KnowsTheBest(), seed=2, count=30).any()
+            assert float(regret[b, t]) == pytest.approx(
+                max(world.chances[b].tolist()) - float(world.chances[b, actions[b, t]]), abs=1e-6
+            )
+    assert (
+        regret.min() >= 0
+        and not agents.chances_played(world, KnowsTheBest(), seed=2, count=30).any()
+    )
 
 
 def test_the_plan_earns_the_whole_fraction_and_random_half():
     world = DecisionProcesses(3)
-    whole, half = (agents.fractions(world, policy, seed=4, count=800) for policy in (KnowsTheWorld(), RandomPolicy()))
-    assert abs(whole["fraction"] - 1) < 2 * whole["half_width"] + 0.005 and whole["half_width"] < 0.02
+    whole, half = (
+        agents.fractions(world, policy, seed=4, count=800)
+        for policy in (KnowsTheWorld(), RandomPolicy())
+    )
+    assert (
+        abs(whole["fraction"] - 1) < 2 * whole["half_width"] + 0.005 and whole["half_width"] < 0.02
+    )
     assert 0.4 < half["fraction"] < 0.52
     assert sum(whole["by_episode"]) / 3 == pytest.approx(whole["fraction"], abs=1e-3)
 
@@ -94,10 +139,21 @@ def test_an_agent_learns_small_worlds_and_its_broken_twin_does_not(make, least, 
     worlds = DecisionProcesses(3, states=2, actions=2, horizon=4)
     torch.manual_seed(0)
     agent = make(worlds.d_input, 2, 32, float(worlds.length))
-    agents.train(agent, worlds, steps=150, batch=256, learning_rate=1e-2, entropy=0.05, trace=0.9, progress=False)
+    agents.train(
+        agent,
+        worlds,
+        steps=150,
+        batch=256,
+        learning_rate=1e-2,
+        entropy=0.05,
+        trace=0.9,
+        progress=False,
+    )
     found = agents.fractions(worlds, agents.Acting(agent, greedy=True), seed=5, count=4000)
     assert least < found["fraction"] < most
-    assert (found["by_episode"][-1] - found["by_episode"][0] > 0.06) == (make is LSTMAgent), "it learns within the life"
+    assert (found["by_episode"][-1] - found["by_episode"][0] > 0.06) == (make is LSTMAgent), (
+        "it learns within the life"
+    )
 
 
 def test_both_recorded_bandits_are_better_than_chance():
@@ -107,24 +163,44 @@ def test_both_recorded_bandits_are_better_than_chance():
     import json
 
     from attnbook import resources
+
     for kind in ("snail", "lstm"):
-        figures = json.loads(resources.text(f"results/bandits-{kind}-10.seed0.json"))["figures"]["test"]
-        assert figures["agent, most probable arm"]["reward"] > 6.2 and 4.9 < figures["random"]["reward"] < 5.1
+        figures = json.loads(resources.text(f"results/bandits-{kind}-10.seed0.json"))["figures"][
+            "test"
+        ]
+        assert (
+            figures["agent, most probable arm"]["reward"] > 6.2
+            and 4.9 < figures["random"]["reward"] < 5.1
+        )
         fresh = agents.make_agent(world, kind)
-        untrained = play(world, agents.Acting(fresh), seed=1, count=500, keep_inputs=False).rewards.sum(1)
+        untrained = play(
+            world, agents.Acting(fresh), seed=1, count=500, keep_inputs=False
+        ).rewards.sum(1)
         assert float(untrained.mean()) < 5.5
 
 
 def test_the_recorded_agent_of_a_hundred_pulls_explores():
-    """The greedy rule never pays for knowledge. A twin that has not learned to explore earns no more than it; the bar is 3 % of Gittins."""
+    """The greedy rule never pays for knowledge.
+
+    A twin that has not learned to explore earns no more than it; the bar is 3 % of Gittins.
+    """
     import json
 
     from attnbook import resources
+
     settings = json.loads(resources.text("results/bandits-lstm-100.seed0.json"))["settings"]
-    agent = agents.make_agent(Bandits(5, 100), "lstm", width=settings["width"], discount=settings["discount"])
+    agent = agents.make_agent(
+        Bandits(5, 100), "lstm", width=settings["width"], discount=settings["discount"]
+    )
     load_model_weights(agent, resources.path("results/bandits-lstm-100.safetensors"))
-    policies = {"agent": agents.Acting(agent, greedy=True), **{name: agents.bandit_policies(100)[name] for name in ("greedy", "Gittins")}}
-    earned = {name: play(Bandits(5, 100), policy, seed=77, count=4000, keep_inputs=False).rewards.sum(1) for name, policy in policies.items()}
+    policies = {
+        "agent": agents.Acting(agent, greedy=True),
+        **{name: agents.bandit_policies(100)[name] for name in ("greedy", "Gittins")},
+    }
+    earned = {
+        name: play(Bandits(5, 100), policy, seed=77, count=4000, keep_inputs=False).rewards.sum(1)
+        for name, policy in policies.items()
+    }
     ahead = earned["agent"] - earned["greedy"]  # in the same bandits
     assert float(ahead.mean()) > 3 * float(ahead.std()) / 4000**0.5
     assert float(earned["agent"].mean()) > 0.97 * float(earned["Gittins"].mean())
@@ -135,11 +211,29 @@ def test_recorded_networks_know_small_worlds_by_state():
     import json
 
     from attnbook import resources
+
     worlds = DecisionProcesses(5, states=4, actions=2, horizon=6)
-    for kind, sizes in (("snail", dict(filters=32, order="tat", reach=2)), ("lstm", dict(width=64))):
-        recorded = json.loads(resources.text(f"results/processes-{kind}-small.seed0.json"))["figures"]["test"]
-        assert recorded["agent, most probable action"]["fraction"] > 0.78 and 0.62 < recorded["random"]["fraction"] < 0.64
+    for kind, sizes in (
+        ("snail", dict(filters=32, order="tat", reach=2)),
+        ("lstm", dict(width=64)),
+    ):
+        recorded = json.loads(resources.text(f"results/processes-{kind}-small.seed0.json"))[
+            "figures"
+        ]["test"]
+        assert (
+            recorded["agent, most probable action"]["fraction"] > 0.78
+            and 0.62 < recorded["random"]["fraction"] < 0.64
+        )
         network = agents.make_agent(worlds, kind, **sizes)
-        before = agents.fractions(worlds, agents.Acting(network, greedy=True), seed=3, count=1000)["fraction"]
+        before = agents.fractions(worlds, agents.Acting(network, greedy=True), seed=3, count=1000)[
+            "fraction"
+        ]
         load_model_weights(network, resources.path(f"results/processes-{kind}-small.safetensors"))
-        assert agents.fractions(worlds, agents.Acting(network, greedy=True), seed=3, count=1000)["fraction"] > 0.77 > 0.68 > before
+        assert (
+            agents.fractions(worlds, agents.Acting(network, greedy=True), seed=3, count=1000)[
+                "fraction"
+            ]
+            > 0.77
+            > 0.68
+            > before
+        )

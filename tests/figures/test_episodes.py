@@ -1,4 +1,6 @@
-"""Episodes drawn: labels over the pictures, frames round the class that is meant, a bar for each weight."""
+"""Episodes drawn: labels over the pictures, frames round the class that is meant, a bar for each
+weight.
+"""
 
 import numpy as np
 import pytest
@@ -10,7 +12,9 @@ from attnbook.figures import COLORS, episode_rows
 
 
 def drawn(**options):
-    pictures = torch.randint(256, (2, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    pictures = torch.randint(
+        256, (2, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
     return episode_rows(pictures, torch.tensor([[0, 2, 1], [1, 0, 2]]), pictures[:, 0], **options)
 
 
@@ -28,16 +32,24 @@ def test_frames_bars_and_what_is_said():
     weights = torch.tensor([[0.1, 0.6, 0.2, 0.1], [0.0, 0.9, 0.0, 0.1]])
     fig = drawn(answers=torch.tensor([2, 0]), weights=weights, said=[2, 1])
     assert titles(fig)[3] == "says 2" and titles(fig)[7] == "says 1, is 0"
-    frames = [k for k, ax in enumerate(fig.axes) for p in ax.patches if to_hex(p.get_edgecolor()) == COLORS[1] and not p.get_fill()]
+    frames = [
+        k
+        for k, ax in enumerate(fig.axes)
+        for p in ax.patches
+        if to_hex(p.get_edgecolor()) == COLORS[1] and not p.get_fill()
+    ]
     assert frames == [1, 5]
     bars = [p.get_width() / 8 for ax in fig.axes for p in ax.patches if p.get_fill()]
     assert np.allclose(bars, weights.flatten())
 
 
-@pytest.mark.parametrize("options, words", [
-    (dict(weights=torch.ones(2, 3)), r"weights must be \(2, 4\)"),
-    (dict(answers=[1]), "answers must hold 2 numbers, one a row, got 1"),
-])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (dict(weights=torch.ones(2, 3)), r"weights must be \(2, 4\)"),
+        (dict(answers=[1]), "answers must hold 2 numbers, one a row, got 1"),
+    ],
+)
 def test_bad_input_is_named(options, words):
     with pytest.raises(ValueError, match=words):
         drawn(**options)

@@ -35,12 +35,18 @@ def test_text_heat_writes_every_word_once_darker_for_more_weight():
 PRICE = ["$\\x$", "a$2$"]
 
 
-@pytest.mark.parametrize("draw", [
-    lambda: figures.alignment(np.eye(2), PRICE, PRICE), lambda: figures.word_arcs(PRICE, [0.5, 0.5], 0),
-    lambda: figures.text_heat(PRICE, [0.5, 0.5]), lambda: figures.document_heat([PRICE], [[0.5, 0.5]], [1.0]),
-    lambda: figures.memory_hops(PRICE, [[0.5, 0.5]], title=PRICE[0]), lambda: figures.dependency_tree(PRICE, [-1, 0]),
-    lambda: figures.picture_words(np.zeros((3, 4, 4)), PRICE, np.full((2, 4), 0.25), (2, 2)),
-])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: figures.alignment(np.eye(2), PRICE, PRICE),
+        lambda: figures.word_arcs(PRICE, [0.5, 0.5], 0),
+        lambda: figures.text_heat(PRICE, [0.5, 0.5]),
+        lambda: figures.document_heat([PRICE], [[0.5, 0.5]], [1.0]),
+        lambda: figures.memory_hops(PRICE, [[0.5, 0.5]], title=PRICE[0]),
+        lambda: figures.dependency_tree(PRICE, [-1, 0]),
+        lambda: figures.picture_words(np.zeros((3, 4, 4)), PRICE, np.full((2, 4), 0.25), (2, 2)),
+    ],
+)
 def test_dollars_of_a_token_begin_no_formula(draw):
     fig = draw()
     fig.draw_without_rendering()  # a formula that cannot be read would stop it
@@ -49,7 +55,9 @@ def test_dollars_of_a_token_begin_no_formula(draw):
 
 
 def test_curves_draw_the_mean_and_the_range_over_seeds():
-    ax = figures.curves([1, 2], {"a": [[0, 1], [1, 1]], "b": [0.5, 0.5]}, xlabel="x", ylabel="y").axes[0]
+    ax = figures.curves(
+        [1, 2], {"a": [[0, 1], [1, 1]], "b": [0.5, 0.5]}, xlabel="x", ylabel="y"
+    ).axes[0]
     np.testing.assert_allclose(ax.lines[0].get_ydata(), [0.5, 1])
     band = ax.collections[0].get_paths()[0].vertices
     assert band[:, 1].min() == 0 and band[:, 1].max() == 1
@@ -66,7 +74,10 @@ def test_training_draws_a_running_mean():
 def test_bars_show_the_mean_of_the_seeds():
     ax = figures.bars(["a", "b"], [[1.0, 3.0], [3.0, 3.0]], reference=2.0).axes[0]
     assert [bar.get_width() for bar in ax.patches] == [2, 3]
-    assert [bar.get_width() for bar in figures.bars(["a"], torch.ones(1, requires_grad=True)).axes[0].patches] == [1]
+    assert [
+        bar.get_width()
+        for bar in figures.bars(["a"], torch.ones(1, requires_grad=True)).axes[0].patches
+    ] == [1]
 
 
 def test_encoder_decoder_has_a_box_a_state_and_a_context_only_with_attention():
@@ -81,27 +92,52 @@ def test_encoder_decoder_has_a_box_a_state_and_a_context_only_with_attention():
 def test_every_figure_is_opaque_and_drawn_the_same_twice(tmp_path):
     for k in range(2):
         figures.curves([1, 2], {"a": [0, 1]}, xlabel="x", ylabel="y").savefig(
-            tmp_path / f"{k}.png", metadata={"Software": None})
+            tmp_path / f"{k}.png", metadata={"Software": None}
+        )
     assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
     assert plt.imread(tmp_path / "0.png")[..., 3].min() == 1
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: figures.alignment(np.zeros((1, 2)), ["a", "b"], ["x", "y"]), "cover 2 target and 2 source tokens"),
-    (lambda: figures.alignment(np.zeros(2), ["a"], ["x"]), r"weights must have 2 dimension\(s\), got shape \(2,\)"),
-    (lambda: figures.alignment([[float("nan")]], ["a"], ["x"]), "weights must be finite"),
-    (lambda: figures.word_arcs(["a"], [1.0, 0.0], 0), "one number a word"),
-    (lambda: figures.word_arcs(["a", "b"], [1.0, 0.0], 2), "query name one"),
-    (lambda: figures.text_heat(["a"], [0.1, 0.2]), "one number a word"),
-    (lambda: figures.text_heat([], []), r"weights must hold one number a word \(0, at least one\), got 0"),
-    (lambda: figures.text_heat(["a", "b"], [-3.0, 5.0]), "weights must lie between 0 and 1, got -3 to 5"),
-    (lambda: figures.curves([1, 2], {"a": [1]}, xlabel="", ylabel=""), "line 'a' must hold 2 values"),
-    (lambda: figures.training([]), "must not be empty"),
-    (lambda: figures.bars(["a"], [1, 2]), "one number a name"),
-    (lambda: figures.bars(["a"], np.zeros((2, 1, 1))), r"one number a name \(1\), or that many a seed, got shape \(2, 1, 1\)"),
-    (lambda: figures.encoder_decoder([], ["a"]), "at least one word each"),
-    (lambda: figures.encoder_decoder(["a"], ["b"], attention=[0.5, 0.5]), "attention must hold 1 weights"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: figures.alignment(np.zeros((1, 2)), ["a", "b"], ["x", "y"]),
+            "cover 2 target and 2 source tokens",
+        ),
+        (
+            lambda: figures.alignment(np.zeros(2), ["a"], ["x"]),
+            r"weights must have 2 dimension\(s\), got shape \(2,\)",
+        ),
+        (lambda: figures.alignment([[float("nan")]], ["a"], ["x"]), "weights must be finite"),
+        (lambda: figures.word_arcs(["a"], [1.0, 0.0], 0), "one number a word"),
+        (lambda: figures.word_arcs(["a", "b"], [1.0, 0.0], 2), "query name one"),
+        (lambda: figures.text_heat(["a"], [0.1, 0.2]), "one number a word"),
+        (
+            lambda: figures.text_heat([], []),
+            r"weights must hold one number a word \(0, at least one\), got 0",
+        ),
+        (
+            lambda: figures.text_heat(["a", "b"], [-3.0, 5.0]),
+            "weights must lie between 0 and 1, got -3 to 5",
+        ),
+        (
+            lambda: figures.curves([1, 2], {"a": [1]}, xlabel="", ylabel=""),
+            "line 'a' must hold 2 values",
+        ),
+        (lambda: figures.training([]), "must not be empty"),
+        (lambda: figures.bars(["a"], [1, 2]), "one number a name"),
+        (
+            lambda: figures.bars(["a"], np.zeros((2, 1, 1))),
+            r"one number a name \(1\), or that many a seed, got shape \(2, 1, 1\)",
+        ),
+        (lambda: figures.encoder_decoder([], ["a"]), "at least one word each"),
+        (
+            lambda: figures.encoder_decoder(["a"], ["b"], attention=[0.5, 0.5]),
+            "attention must hold 1 weights",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

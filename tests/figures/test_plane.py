@@ -26,7 +26,8 @@ def test_the_walk_is_closed_over_the_true_one_and_starts_at_its_ring():
     assert np.allclose(dots.get_offsets(), POINTS) and ring.get_offsets().tolist() == [[0, 0]]
     (arrow,) = ax.patches
     path = arrow.get_path().vertices[:6]
-    assert abs(path[:, 1]).max() < 0.1 and 0.3 < path[:, 0].min() < path[:, 0].max() < 0.7  # on the first step, along the lower edge
+    # on the first step, along the lower edge
+    assert abs(path[:, 1]).max() < 0.1 and 0.3 < path[:, 0].min() < path[:, 0].max() < 0.7
 
 
 def test_an_open_walk_and_points_alone():
@@ -37,26 +38,47 @@ def test_an_open_walk_and_points_alone():
 
 
 def test_triangles_are_true_wrong_or_missing():
-    ax = plane.triangulation(POINTS, [(0, 1, 4), (4, 3, 2), (4, 1, 0), (0, 2, 3)], truth=[(0, 1, 4), (2, 3, 4), (0, 3, 4)]).axes[0]
+    ax = plane.triangulation(
+        POINTS,
+        [(0, 1, 4), (4, 3, 2), (4, 1, 0), (0, 2, 3)],
+        truth=[(0, 1, 4), (2, 3, 4), (0, 3, 4)],
+    ).axes[0]
     filled = [p for p in ax.patches if not p.get_hatch()]
     hatched = [p for p in ax.patches if p.get_hatch()]
-    assert [p.get_xy()[:3].tolist() for p in filled] == [POINTS[[0, 1, 4]].tolist(), POINTS[[2, 3, 4]].tolist()]
+    assert [p.get_xy()[:3].tolist() for p in filled] == [
+        POINTS[[0, 1, 4]].tolist(),
+        POINTS[[2, 3, 4]].tolist(),
+    ]
     assert [p.get_xy()[:3].tolist() for p in hatched] == [POINTS[[0, 2, 3]].tolist()]
     assert lines(ax)[GREY] == POINTS[[0, 3, 4, 0]].tolist()
     assert all(not p.get_hatch() for p in plane.triangulation(POINTS, [(0, 1, 4)]).axes[0].patches)
 
 
 def test_a_plane_a_step_with_sizes_by_weight():
-    weights = np.array([[0.7, 0.1, 0.1, 0.1, 0.0, 0.0], [0.0, 0.9, 0.05, 0.05, 0.0, 0.0], [0.0, 0.0, 0.2, 0.8, 0.0, 0.0],
-                        [0.0, 0.0, 0.0, 0.0, 0.25, 0.75]])
+    weights = np.array(
+        [
+            [0.7, 0.1, 0.1, 0.1, 0.0, 0.0],
+            [0.0, 0.9, 0.05, 0.05, 0.0, 0.0],
+            [0.0, 0.0, 0.2, 0.8, 0.0, 0.0],
+            [0.0, 0.0, 0.0, 0.0, 0.25, 0.75],
+        ]
+    )
     fig = plane.pointer_steps(POINTS, [0, 1, 3], weights, columns=3)
     shown = [ax for ax in fig.axes if ax.axison]
-    assert [ax.get_title() for ax in shown] == ["1: to 0, 0.70", "2: to 1, 0.90", "3: to 3, 0.80", "4: END, 0.75"]
+    assert [ax.get_title() for ax in shown] == [
+        "1: to 0, 0.70",
+        "2: to 1, 0.90",
+        "3: to 3, 0.80",
+        "4: END, 0.75",
+    ]
     assert len(fig.axes) == 6 and [len(ax.texts) for ax in shown] == [5, 0, 0, 0]
     for k, ax in enumerate(shown):
         sizes = ax.collections[0].get_sizes()
         assert np.allclose(sizes, 14 + 150 * weights[k, :5])
-    assert lines(shown[2])[GREY] == POINTS[[0, 1]].tolist() and lines(shown[3])[GREY] == POINTS[[0, 1, 3, 0]].tolist()
+    assert (
+        lines(shown[2])[GREY] == POINTS[[0, 1]].tolist()
+        and lines(shown[3])[GREY] == POINTS[[0, 1, 3, 0]].tolist()
+    )
     assert [len(ax.patches) for ax in shown] == [0, 1, 1, 0]
     assert len(plane.pointer_steps(POINTS, [0, 1], weights[:2, :5]).axes) == 2
 
@@ -66,7 +88,9 @@ def frames_of(data):
     frames = []
     for k in range(picture.n_frames):
         picture.seek(k)
-        frames.append((np.asarray(picture.convert("RGB")).astype(int), picture.info.get("duration")))
+        frames.append(
+            (np.asarray(picture.convert("RGB")).astype(int), picture.info.get("duration"))
+        )
     return picture, frames
 
 
@@ -77,9 +101,20 @@ def test_the_pointer_walks_in_an_animation_with_a_still_of_the_whole_walk(monkey
     data = plane.pointer_animation(POINTS, walk, weights, milliseconds=200, plays=2)
     assert plt.get_fignums() == before, "no figure is left open, or it would be shown too"
     picture, frames = frames_of(data)
-    assert picture.format == "PNG" and picture.is_animated and picture.n_frames == 1 + 4 + 1 and len(data) < 400_000
-    assert picture.info["loop"] == 2 and picture.info["default_image"] and [d for _, d in frames[1:]] == [200] * 4 + [600]
-    assert all((a[40:] != b[40:]).any() for (a, _), (b, _) in zip(frames[1:], frames[2:])), "below the title it moves"
+    assert (
+        picture.format == "PNG"
+        and picture.is_animated
+        and picture.n_frames == 1 + 4 + 1
+        and len(data) < 400_000
+    )
+    assert (
+        picture.info["loop"] == 2
+        and picture.info["default_image"]
+        and [d for _, d in frames[1:]] == [200] * 4 + [600]
+    )
+    assert all((a[40:] != b[40:]).any() for (a, _), (b, _) in zip(frames[1:], frames[2:])), (
+        "below the title it moves"
+    )
 
     def orange(frame):
         target = np.array([round(255 * c) for c in ORANGE[:3]])
@@ -87,16 +122,28 @@ def test_the_pointer_walks_in_an_animation_with_a_still_of_the_whole_walk(monkey
 
     amounts = [orange(frame) for frame, _ in frames]
     assert amounts[1] < amounts[2] < amounts[3] < amounts[4] < amounts[0], "the walk grows"
-    assert amounts[5] == amounts[0] and (frames[0][0][40:] == frames[5][0][40:]).all(), "the still is the closed walk"
+    assert amounts[5] == amounts[0] and (frames[0][0][40:] == frames[5][0][40:]).all(), (
+        "the still is the closed walk"
+    )
     flat = plane.pointer_animation(POINTS, walk, np.full((4, 6), 1 / 6), milliseconds=200, plays=2)
     dark = [int((frame[40:].sum(-1) < 300).sum()) for frame, _ in frames_of(flat)[1]]
-    assert dark[1] < int((frames[1][0][40:].sum(-1) < 300).sum()), "less weight, a smaller and lighter city"
+    assert dark[1] < int((frames[1][0][40:].sum(-1) < 300).sum()), (
+        "less weight, a smaller and lighter city"
+    )
     sizes, real = [], plane._picture
-    monkeypatch.setattr(plane, "_picture", lambda fig, *rest: sizes.append(fig.axes[0].collections[0].get_sizes()) or real(fig, *rest))
+    monkeypatch.setattr(
+        plane,
+        "_picture",
+        lambda fig, *rest: sizes.append(fig.axes[0].collections[0].get_sizes()) or real(fig, *rest),
+    )
     plane.pointer_animation(POINTS, walk, weights)
-    assert np.allclose(sizes[2], 16 + 190 * weights[1]) and np.allclose(sizes[0], 16 + 190 * np.array([0.8, 0.8, 0.8, 0.8, 0]))
+    assert np.allclose(sizes[2], 16 + 190 * weights[1]) and np.allclose(
+        sizes[0], 16 + 190 * np.array([0.8, 0.8, 0.8, 0.8, 0])
+    )
     band = frames_of(plane.pointer_animation(POINTS, walk, weights, truth=[0, 2, 3]))[1]
-    assert all((abs(frame - 0xD9).sum(-1) < 4).sum() > 200 for frame, _ in band), "the true walk is in every frame"
+    assert all((abs(frame - 0xD9).sum(-1) < 4).sum() > 200 for frame, _ in band), (
+        "the true walk is in every frame"
+    )
 
 
 def test_a_tour_lies_on_the_ring_where_it_goes_as_the_shortest_and_cuts_across_elsewhere():
@@ -104,7 +151,8 @@ def test_a_tour_lies_on_the_ring_where_it_goes_as_the_shortest_and_cuts_across_e
     assert ax.get_title() == "six"
     grey, *steps = [np.stack(line.get_data(), 1) for line in ax.lines]
     assert np.allclose(np.hypot(*grey.T), 1) and len(steps) == 6
-    corner = np.array([[np.sin(2 * np.pi * k / 6), np.cos(2 * np.pi * k / 6)] for k in range(6)])  # clockwise, from the top
+    # clockwise, from the top
+    corner = np.array([[np.sin(2 * np.pi * k / 6), np.cos(2 * np.pi * k / 6)] for k in range(6)])
     assert np.allclose(ax.collections[0].get_offsets(), corner)
     for (a, b), way in zip(((0, 1), (1, 2), (2, 5), (5, 4), (4, 3), (3, 0)), steps):
         ends = {tuple(end.round(6)) for end in (way[0], way[-1])}
@@ -116,19 +164,40 @@ def test_a_tour_lies_on_the_ring_where_it_goes_as_the_shortest_and_cuts_across_e
     plt.close("all")
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: plane.tour_ring([0, 1]), "places must hold each of 0 … 1 once, at least three"),
-    (lambda: plane.tour_ring([0, 2, 2]), r"places must hold each of 0 … 2 once.*got \[0, 2, 2\]"),
-    (lambda: plane.plane_walk(POINTS[:, :1]), r"points must be \(n, 2\) with n >= 1, got shape \(5, 1\)"),
-    (lambda: plane.plane_walk(POINTS, [0, 5]), "walk must hold positions from 0 to 4"),
-    (lambda: plane.plane_walk(POINTS, truth=[-1]), "truth must hold positions from 0 to 4"),
-    (lambda: plane.triangulation(POINTS, [(0, 1)]), r"triangles must be triples of positions, got \(0, 1\)"),
-    (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((3, 5))), r"weights must be \(2, 5\), or with END \(2 or 3, 6\)"),
-    (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((2, 4))), r"got shape \(2, 4\)"),
-    (lambda: plane.pointer_animation(POINTS, [0, 1], np.zeros((3, 5))), r"weights must be \(2, 5\) or \(2, 6\), .*got shape \(3, 5\)"),
-    (lambda: plane.pointer_animation(POINTS, [], np.zeros((0, 5))), "at least one step"),
-    (lambda: plane.pointer_animation(POINTS, [5], np.zeros((1, 5))), "walk must hold positions from 0 to 4"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: plane.tour_ring([0, 1]), "places must hold each of 0 … 1 once, at least three"),
+        (
+            lambda: plane.tour_ring([0, 2, 2]),
+            r"places must hold each of 0 … 2 once.*got \[0, 2, 2\]",
+        ),
+        (
+            lambda: plane.plane_walk(POINTS[:, :1]),
+            r"points must be \(n, 2\) with n >= 1, got shape \(5, 1\)",
+        ),
+        (lambda: plane.plane_walk(POINTS, [0, 5]), "walk must hold positions from 0 to 4"),
+        (lambda: plane.plane_walk(POINTS, truth=[-1]), "truth must hold positions from 0 to 4"),
+        (
+            lambda: plane.triangulation(POINTS, [(0, 1)]),
+            r"triangles must be triples of positions, got \(0, 1\)",
+        ),
+        (
+            lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((3, 5))),
+            r"weights must be \(2, 5\), or with END \(2 or 3, 6\)",
+        ),
+        (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((2, 4))), r"got shape \(2, 4\)"),
+        (
+            lambda: plane.pointer_animation(POINTS, [0, 1], np.zeros((3, 5))),
+            r"weights must be \(2, 5\) or \(2, 6\), .*got shape \(3, 5\)",
+        ),
+        (lambda: plane.pointer_animation(POINTS, [], np.zeros((0, 5))), "at least one step"),
+        (
+            lambda: plane.pointer_animation(POINTS, [5], np.zeros((1, 5))),
+            "walk must hold positions from 0 to 4",
+        ),
+    ],
+)
 def test_mistakes_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -1,4 +1,6 @@
-"""What the grader's own process may use for one notebook: time and memory that a student's function makes it spend."""
+"""What the grader's own process may use for one notebook: time and memory that a student's
+function makes it spend.
+"""
 
 import threading
 import time
@@ -47,7 +49,12 @@ def test_time_ends_work_that_swallows_errors(thread):
 
 
 def test_memory_has_a_bound_inside_and_none_after():
-    for take in (lambda: torch.ones(2**28), lambda: np.ones(2**27), lambda: bytearray(2**30), lambda: b"x" * 2**30):
+    for take in (
+        lambda: torch.ones(2**28),
+        lambda: np.ones(2**27),
+        lambda: bytearray(2**30),
+        lambda: b"x" * 2**30,
+    ):
         with bounds.memory_limit(300):
             torch.ones(2**20)
             with pytest.raises((MemoryError, RuntimeError)) as error:
@@ -59,23 +66,46 @@ def test_memory_has_a_bound_inside_and_none_after():
 
 def test_small_tensors_are_not_broadcast_to_a_large_one():
     row, column = torch.ones(20_000), torch.ones(20_000, 1)
-    for make in (lambda: row * column, lambda: torch.where(column > 0, row, row), lambda: column @ row[None], lambda: row.add(column)):
-        with bounds.SmallResults(), pytest.raises(ValueError, match=r"a result of 400,000,000 numbers, expected at most 67,108,864"):
+    for make in (
+        lambda: row * column,
+        lambda: torch.where(column > 0, row, row),
+        lambda: column @ row[None],
+        lambda: row.add(column),
+    ):
+        with (
+            bounds.SmallResults(),
+            pytest.raises(
+                ValueError, match=r"a result of 400,000,000 numbers, expected at most 67,108,864"
+            ),
+        ):
             make()
     with bounds.SmallResults():
         assert (row[:1000] * column).shape == (20_000, 1000)
-        assert (row[None] @ column).shape == (1, 1) and (column.T @ row).shape == (1,) and (row @ column).shape == (1,)
+        assert (
+            (row[None] @ column).shape == (1, 1)
+            and (column.T @ row).shape == (1,)
+            and (row @ column).shape == (1,)
+        )
         assert torch.nn.functional.linear(row[None], row[None]).shape == (1, 1)
         assert torch.cat([row, row]).shape == (40_000,) and (row[:0] * column).numel() == 0
 
 
 HEAD = "import torch\ndef reads_a_set(attention, states, mask):\n    "
 ASKS = {
-    "broadcast": ("attention(torch.zeros(14000, 1, 1, 4), torch.ones(1, 14000, 1, dtype=torch.bool))", "make a result of 196,000,000 numbers"),
-    "memory": ("try:\n        attention(torch.zeros(4000, 1, 1, 4), torch.ones(1, 4000, 1, dtype=torch.bool))\n    except BaseException:\n        return True",
-               "your function asks the grader for more than 100 MB of memory"),
-    "kept": ("while True: attention(torch.zeros(1, 500_000, 4), torch.ones(1, 500_000, dtype=torch.bool))",
-             "your function asks the grader for more than 100 MB of memory"),
+    "broadcast": (
+        "attention(torch.zeros(14000, 1, 1, 4), torch.ones(1, 14000, 1, dtype=torch.bool))",
+        "make a result of 196,000,000 numbers",
+    ),
+    "memory": (
+        "try:\n        attention(torch.zeros(4000, 1, 1, 4), torch.ones(1, 4000, 1, "
+        "dtype=torch.bool))\n    except BaseException:\n        return True",
+        "your function asks the grader for more than 100 MB of memory",
+    ),
+    "kept": (
+        "while True: attention(torch.zeros(1, 500_000, 4), torch.ones(1, 500_000, "
+        "dtype=torch.bool))",
+        "your function asks the grader for more than 100 MB of memory",
+    ),
 }
 
 

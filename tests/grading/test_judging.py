@@ -14,7 +14,10 @@ from attnbook.course.judging import Job, Outcome, judge_notebook
 from attnbook.course.launch import Limits
 from attnbook.course.submissions import parse_submission
 
-TRAINS = "import time\nSTEPS = 3\ndef helper(weights, values):\n    return weights @ values\ntime.sleep(60)\n"
+TRAINS = (
+    "import time\nSTEPS = 3\ndef helper(weights, values):\n    return weights @ "
+    "values\ntime.sleep(60)\n"
+)
 KEPT = "import time\n\nSTEPS = 3\n\ndef helper(weights, values):\n    return weights @ values"
 
 
@@ -53,7 +56,9 @@ def test_a_cell_that_takes_too_long_runs_its_definitions():
     assert recorder.said == ["x = 1", TRAINS, "pardoned", KEPT, "time.sleep(60)", "pardoned"]
 
 
-@pytest.mark.parametrize("error", [Lost("it ended its process"), Lost("300 s in all", overall=True)], ids=str)
+@pytest.mark.parametrize(
+    "error", [Lost("it ended its process"), Lost("300 s in all", overall=True)], ids=str
+)
 def test_a_cell_that_ends_the_sandbox_is_not_pardoned(error):
     recorder = Recorder(error=error)
     with pytest.raises(Lost):
@@ -68,21 +73,46 @@ def test_the_time_for_all_cells_beside_the_answers_has_an_end():
         others.run(TRAINS)
     assert recorder.said == [TRAINS, KEPT]
     assert others.explain(Outcome("x", True, True, "")).remark == ""
-    assert others.explain(Outcome("x", True, False, "", remark="long")).remark.startswith("long; cells beside your answers took too long")
+    assert others.explain(Outcome("x", True, False, "", remark="long")).remark.startswith(
+        "long; cells beside your answers took too long"
+    )
 
 
 def test_the_cells_beside_the_answers_are_the_other_cells(assignment, monkeypatch):
     recorder = Recorder(error=Lost("too long", late=True))
     monkeypatch.setattr(judging, "Box", lambda *_: recorder)
-    nb = parse_submission(notebook_with(assignment, {"00.weighted_sum": TRAINS, "00.temperature": "x = 2"}))
+    nb = parse_submission(
+        notebook_with(assignment, {"00.weighted_sum": TRAINS, "00.temperature": "x = 2"})
+    )
     nb.cells.insert(2, {"cell_type": "code", "source": TRAINS + "# mine", "metadata": {}})
-    outcomes = judge_notebook(Job(json.dumps(nb).encode(), assignment, ("00.weighted_sum", "00.temperature"), {}, Limits(), "none"))
-    assert recorder.said[1:] == [TRAINS + "# mine", "pardoned", KEPT, TRAINS, "00.weighted_sum", "x = 2", "00.temperature"]
-    assert outcomes[0].visible and outcomes[0].remark.startswith("cells beside your answers took too long")
+    outcomes = judge_notebook(
+        Job(
+            json.dumps(nb).encode(),
+            assignment,
+            ("00.weighted_sum", "00.temperature"),
+            {},
+            Limits(),
+            "none",
+        )
+    )
+    assert recorder.said[1:] == [
+        TRAINS + "# mine",
+        "pardoned",
+        KEPT,
+        TRAINS,
+        "00.weighted_sum",
+        "x = 2",
+        "00.temperature",
+    ]
+    assert outcomes[0].visible and outcomes[0].remark.startswith(
+        "cells beside your answers took too long"
+    )
 
 
 def test_a_pardoned_restart_does_not_count(monkeypatch):
-    peer = SimpleNamespace(request=lambda head: None, channel=SimpleNamespace(deadline=None, close=lambda: None))
+    peer = SimpleNamespace(
+        request=lambda head: None, channel=SimpleNamespace(deadline=None, close=lambda: None)
+    )
     monkeypatch.setattr(Box, "_start", lambda self: setattr(self, "_peer", peer))
     with Box("none", Limits()) as made:
         made._starts = box._RESTARTS + 1

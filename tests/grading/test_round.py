@@ -1,4 +1,6 @@
-"""A whole round in the sandbox: a made-up class, honest and hostile; what it leaves behind; killed and started again."""
+"""A whole round in the sandbox: a made-up class, honest and hostile; what it leaves behind;
+killed and started again.
+"""
 
 import csv
 import hashlib
@@ -46,7 +48,9 @@ def graded(course, assignment, section, tmp_path_factory):
     folder = tmp_path_factory.mktemp("round")
     written = write_class(folder / "hand-ins", assignment, section)
     (folder / "hand-ins" / "absent").mkdir()
-    (folder / "hand-ins" / "right" / "holiday.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    (folder / "hand-ins" / "right" / "holiday.ipynb").write_text(
+        '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+    )
     huge = folder / "hand-ins" / "200 MB"
     huge.mkdir()
     with open(huge / "soft_lookup.ipynb", "wb") as file:
@@ -54,7 +58,9 @@ def graded(course, assignment, section, tmp_path_factory):
     package = Path(rounds.__file__).parents[1]
     before = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in package.rglob("*.py")}
     done = rounds.grade(course, folder / "hand-ins", folder / "out", say=quiet)
-    assert {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in package.rglob("*.py")} == before
+    assert {
+        path: hashlib.sha256(path.read_bytes()).hexdigest() for path in package.rglob("*.py")
+    } == before
     assert not os.path.exists("/tmp/attnbook-bomb")
     return written, folder, done
 
@@ -70,7 +76,9 @@ def test_every_hand_in_gets_the_marks_that_it_must_get(graded):
 
 def test_the_feedback_says_why(graded):
     written, folder, _ = graded
-    notes = {row["student"]: row["note"] for row in table(folder / "out") if row["exercise"] == IDS[0]}
+    notes = {
+        row["student"]: row["note"] for row in table(folder / "out") if row["exercise"] == IDS[0]
+    }
     for student, one in written.items():
         assert one.words in notes[student], f"{student}: {notes[student]}"
         if student != "uses the library":
@@ -94,18 +102,26 @@ def test_every_student_has_a_page(graded):
     written, folder, _ = graded
     names = safe_names([*written, "absent", "200 MB"])
     for student, one in written.items():
-        page = (folder / "out" / "feedback" / names[student] / "index.html").read_text(encoding="utf-8")
+        page = (folder / "out" / "feedback" / names[student] / "index.html").read_text(
+            encoding="utf-8"
+        )
         assert f"{sum(one.marks.values()):g} of 6 points" in page
         assert "<script" not in page
     page = (folder / "out" / "feedback" / names["crashing"] / "index.html").read_text()
-    assert "your code stopped with IndexError: list index out of range; line 2: return [][1]" in page
+    assert (
+        "your code stopped with IndexError: list index out of range; line 2: return [][1]" in page
+    )
 
 
 def test_the_class_has_a_page(graded):
     _, folder, done = graded
     page = (folder / "out" / "class.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 2 and page.count('role="img" aria-label=') == 2
-    assert "equal to right" in page and "00.weighted_sum" in page and "What went wrong most often" in page
+    assert (
+        "equal to right" in page
+        and "00.weighted_sum" in page
+        and "What went wrong most often" in page
+    )
     (group,) = done.equal["soft_lookup"]
     assert {"right", "equal to right", "right from Colab"} <= set(group) and "wrong" not in group
 
@@ -132,8 +148,11 @@ def test_the_journal_is_whole(graded):
 
 def test_nothing_but_the_round_is_left(graded):
     _, folder, _ = graded
-    assert {path.name for path in (folder / "out").iterdir()} - {".lock", "journal.db-wal", "journal.db-shm"} == {
-        "attnbook-grades", "class.html", "feedback", "gradebook.db", "journal.db", "marks.csv"}
+    assert {path.name for path in (folder / "out").iterdir()} - {
+        ".lock",
+        "journal.db-wal",
+        "journal.db-shm",
+    } == {"attnbook-grades", "class.html", "feedback", "gradebook.db", "journal.db", "marks.csv"}
 
 
 def test_what_is_known_is_not_judged_again(graded, course, tmp_path):
@@ -161,7 +180,12 @@ def test_a_changed_check_is_judged_again_and_no_other(small, course, monkeypatch
     monkeypatch.setattr(stamps, "_code", lambda id: true(id) + ("# mended" if id == IDS[1] else ""))
     assert rounds.grade(course, small / "hand-ins", small / "out", say=quiet, jobs=1).judged == 2
     assert counts(small) == {IDS[0]: 2, IDS[1]: 4}
-    assert rounds.grade(course, small / "hand-ins", small / "out", again=[IDS[0]], say=quiet, jobs=1).judged == 2
+    assert (
+        rounds.grade(
+            course, small / "hand-ins", small / "out", again=[IDS[0]], say=quiet, jobs=1
+        ).judged
+        == 2
+    )
     assert counts(small) == {IDS[0]: 4, IDS[1]: 4}
     with pytest.raises(ValueError, match="regrade: no assignment has the exercise 'x'"):
         rounds.grade(course, small / "hand-ins", small / "out", again=["x"])
@@ -176,7 +200,10 @@ def test_a_new_hand_in_is_judged_alone(small, course, assignment, section):
 def test_two_rounds_at_a_time_are_refused(small, course):
     (small / "out").mkdir()
     (small / "out" / rounds.MARK).write_text("")
-    with rounds._alone(small / "out"), pytest.raises(ValueError, match="another round of grading is at work"):
+    with (
+        rounds._alone(small / "out"),
+        pytest.raises(ValueError, match="another round of grading is at work"),
+    ):
         rounds.grade(course, small / "hand-ins", small / "out", say=quiet)
 
 
@@ -193,7 +220,9 @@ if __name__ == "__main__":
 """
 
 
-def test_killed_at_any_moment_it_loses_nothing_and_judges_nothing_twice(course, assignment, section, tmp_path):
+def test_killed_at_any_moment_it_loses_nothing_and_judges_nothing_twice(
+    course, assignment, section, tmp_path
+):
     write_class(tmp_path / "once", assignment, section, ["right", "wrong"])
     for copy in range(5):
         for student in ("right", "wrong"):
@@ -203,7 +232,9 @@ def test_killed_at_any_moment_it_loses_nothing_and_judges_nothing_twice(course, 
             target.mkdir(parents=True)
             (target / "soft_lookup.ipynb").write_text(json.dumps(nb))
     script = tmp_path / "round.py"
-    script.write_text(KILLED.format(ids=IDS, hand_ins=str(tmp_path / "hand-ins"), out=str(tmp_path / "out")))
+    script.write_text(
+        KILLED.format(ids=IDS, hand_ins=str(tmp_path / "hand-ins"), out=str(tmp_path / "out"))
+    )
     whole = rounds.grade(course, tmp_path / "hand-ins", tmp_path / "whole", say=quiet)
     for wanted in (1, 2, 0, 2, 1):  # lines to wait for before the blow
         round_ = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
@@ -218,7 +249,9 @@ def test_killed_at_any_moment_it_loses_nothing_and_judges_nothing_twice(course, 
     with sqlite3.connect(tmp_path / "out" / "journal.db") as base:
         assert base.execute("select count(*), max(count) from outcome").fetchone() == (20, 1)
     assert table(tmp_path / "out") == table(tmp_path / "whole")
-    assert [(one.student, one.exercise, one.points) for one in done.marks] == [(one.student, one.exercise, one.points) for one in whole.marks]
+    assert [(one.student, one.exercise, one.points) for one in done.marks] == [
+        (one.student, one.exercise, one.points) for one in whole.marks
+    ]
     assert not list((tmp_path / "out").glob(".new-*"))
 
 
@@ -227,23 +260,48 @@ def test_a_cluster_gives_the_same_marks(small, course, tmp_path):
     from distributed import LocalCluster
 
     here = rounds.grade(course, small / "hand-ins", small / "here", say=quiet, jobs=2)
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=40) as cluster:
-        there = rounds.grade(course, small / "hand-ins", small / "there", scheduler=cluster.scheduler_address, say=quiet)
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=40
+    ) as cluster:
+        there = rounds.grade(
+            course,
+            small / "hand-ins",
+            small / "there",
+            scheduler=cluster.scheduler_address,
+            say=quiet,
+        )
     assert there.judged == 2 and table(small / "there") == table(small / "here")
     assert here.judged == 2
-    with pytest.raises(ValueError, match="scheduler: no Dask scheduler answers at 'tcp://127.0.0.1:1'"):
+    with pytest.raises(
+        ValueError, match="scheduler: no Dask scheduler answers at 'tcp://127.0.0.1:1'"
+    ):
         from attnbook.course.workers import judge_all
 
         list(judge_all([], scheduler="tcp://127.0.0.1:1"))
 
 
 def test_the_command(small):
-    arguments = [small / "hand-ins", "--out", small / "out", "--jobs", 1, "--timeout", 8, "--exercise", IDS[0], "--exercise", IDS[1]]
+    arguments = [
+        small / "hand-ins",
+        "--out",
+        small / "out",
+        "--jobs",
+        1,
+        "--timeout",
+        8,
+        "--exercise",
+        IDS[0],
+        "--exercise",
+        IDS[1],
+    ]
     result = CliRunner().invoke(grade, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
     assert "partly right · soft_lookup: 1 of 2 right" in result.stdout
     assert "marks: " in result.stdout and "unprotected" not in result.stderr
-    trusted = CliRunner().invoke(grade, [*map(str, arguments[:2]), str(small / "trusted"), *map(str, arguments[3:]), "--trust"])
+    trusted = CliRunner().invoke(
+        grade,
+        [*map(str, arguments[:2]), str(small / "trusted"), *map(str, arguments[3:]), "--trust"],
+    )
     assert trusted.exit_code == 0, trusted.output
     assert "without a sandbox" in trusted.stderr
     assert table(small / "trusted") == table(small / "out")
@@ -270,7 +328,9 @@ def test_a_worker_that_dies_takes_only_its_own_notebook(small, course, monkeypat
 
     monkeypatch.setattr(workers, "judge_notebook", dies.judge_notebook)
     done = rounds.grade(course, small / "hand-ins", small / "out", say=quiet, jobs=2)
-    assert {one.student for one in done.marks if "ended the process that graded it" in one.note} == {"wrong"}
+    assert {
+        one.student for one in done.marks if "ended the process that graded it" in one.note
+    } == {"wrong"}
     assert sum(one.points for one in done.marks if one.student == "partly right") == 5
 
 
@@ -286,14 +346,26 @@ def test_a_worker_of_a_cluster_that_dies_takes_only_its_own_notebook(small, cour
 
     monkeypatch.setattr(workers, "judge_notebook", dies_there.judge_notebook)
     with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
-        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
-            done = rounds.grade(course, small / "hand-ins", small / "out", scheduler=cluster.scheduler_address, say=quiet)
-    assert {one.student for one in done.marks if "ended the process that graded it" in one.note} == {"wrong"}
+        with LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster:
+            done = rounds.grade(
+                course,
+                small / "hand-ins",
+                small / "out",
+                scheduler=cluster.scheduler_address,
+                say=quiet,
+            )
+    assert {
+        one.student for one in done.marks if "ended the process that graded it" in one.note
+    } == {"wrong"}
     assert sum(one.points for one in done.marks if one.student == "partly right") == 5
 
 
 def test_on_a_cluster_a_call_without_end_is_ended():
-    """A worker's thread cannot be interrupted in a call of C, which holds the interpreter besides; its process can."""
+    """A worker's thread cannot be interrupted in a call of C, which holds the interpreter
+    besides; its process can.
+    """
     code = """
 import time, types
 from attnbook.course import workers

@@ -1,4 +1,7 @@
-"""What is judged again when code changes, and what may judge: stamps, workers with other checks, cores, a gradebook that fails."""
+"""What is judged again when code changes, and what may judge: stamps, workers with other checks,
+cores, a gradebook that fails.
+"""
+
 import os
 from dataclasses import dataclass, field
 
@@ -13,15 +16,23 @@ def test_a_change_of_what_all_checks_share_changes_every_stamp(monkeypatch):
     parse = stamps.inspect.getsource
     for module in stamps._SHARED:
         stamps._shared.cache_clear()
-        monkeypatch.setattr(stamps.inspect, "getsource", lambda one, changed=module: parse(one) + ("\nmore = 1\n" if one is changed else ""))
-        assert not set(before) & {stamps.stamp(id, 1) for id in ("00.temperature", "06.head_parameters")}
+        monkeypatch.setattr(
+            stamps.inspect,
+            "getsource",
+            lambda one, changed=module: parse(one) + ("\nmore = 1\n" if one is changed else ""),
+        )
+        assert not set(before) & {
+            stamps.stamp(id, 1) for id in ("00.temperature", "06.head_parameters")
+        }
     monkeypatch.setattr(stamps.inspect, "getsource", parse)
     stamps._shared.cache_clear()
     assert before[0] == stamps.stamp("00.temperature", 1) != stamps.stamp("00.temperature", 2)
 
 
 def test_a_worker_with_other_checks_judges_nothing():
-    with pytest.raises(ValueError, match="a worker has other checks than this computer: .* restart it"):
+    with pytest.raises(
+        ValueError, match="a worker has other checks than this computer: .* restart it"
+    ):
         workers._alone("those of last week", None, None)
 
 
@@ -54,4 +65,7 @@ def test_a_gradebook_that_fails_costs_nobody_the_marks(monkeypatch, tmp_path):
 
     monkeypatch.setattr(rounds, "_gradebook", full)
     rounds._gradebook_if_it_can_be(tmp_path, [], {}, done)
-    assert done.remarks == ["nbgrader's gradebook.db could not be written, marks and feedback are: OSError: [Errno 28] No space left on device"]
+    assert done.remarks == [
+        "nbgrader's gradebook.db could not be written, marks and feedback are: OSError: [Errno "
+        "28] No space left on device"
+    ]

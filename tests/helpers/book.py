@@ -1,4 +1,5 @@
 """The website: its pages, how it is built, and which Chromium opens it."""
+
 import os
 import shutil
 import subprocess
@@ -32,6 +33,14 @@ def chromium_path() -> str:
 
 def build(source: Path, target: Path) -> subprocess.CompletedProcess:
     """What `make book` runs, into another folder."""
-    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(source), "--path-output", str(target),
-               "--all", "-W", "--keep-going"]
+    command = [
+        str(Path(sys.executable).with_name("jupyter-book")),
+        "build",
+        str(source),
+        "--path-output",
+        str(target),
+        "--all",
+        "-W",
+        "--keep-going",
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=600)

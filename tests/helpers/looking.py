@@ -1,7 +1,9 @@
 """What a browser page says while it loads: errors, and requests that would leave the machine."""
+
 from urllib.parse import urlsplit
 
-# Jupyter Book 1 loads its (switched off) live-code script twice; this one line is known and harmless.
+# Jupyter Book 1 loads its (switched off) live-code script twice; this one line is known and
+# harmless.
 KNOWN = "THEBE_JS_URL"
 
 JUDGE = """() => {
@@ -21,19 +23,29 @@ JUDGE = """() => {
 def is_outside(url: str) -> bool:
     """Whether a request goes to another machine."""
     parts = urlsplit(url)
-    return parts.scheme in ("http", "https", "ws", "wss") and parts.hostname not in ("127.0.0.1", "localhost")
+    return parts.scheme in ("http", "https", "ws", "wss") and parts.hostname not in (
+        "127.0.0.1",
+        "localhost",
+    )
 
 
 class Look:
-    """A page in a fresh context: `errors`, `outside` requests and `missing` files gather while it is used."""
+    """A page in a fresh context: `errors`, `outside` requests and `missing` files gather while
+    it is used.
+    """
 
     def __init__(self, browser, scheme="light", width=1400, height=1000):
-        self.context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
+        self.context = browser.new_context(
+            color_scheme=scheme, viewport={"width": width, "height": height}
+        )
         self.page = self.context.new_page()
         self.errors, self.outside, self.missing = [], [], []
         self.page.on("pageerror", lambda e: self._error(str(e)))
         self.page.on("console", lambda m: self._error(m.text) if m.type == "error" else None)
-        self.page.on("response", lambda r: self.missing.append(f"{r.status} {r.url}") if r.status >= 400 else None)
+        self.page.on(
+            "response",
+            lambda r: self.missing.append(f"{r.status} {r.url}") if r.status >= 400 else None,
+        )
         self.context.route("**/*", self._route)
 
     def _error(self, text):
@@ -50,13 +62,19 @@ class Look:
     def open(self, url):
         """Load a page and wait until its equations are set."""
         self.page.goto(url, wait_until="load", timeout=60_000)
-        self.page.evaluate("() => window.MathJax && MathJax.startup ? MathJax.startup.promise.then(() => true) : true")
+        self.page.evaluate(
+            "() => window.MathJax && MathJax.startup ? MathJax.startup.promise.then(() => true) "
+            ": true"
+        )
         return self.page
 
     def faults(self):
         """Everything that went wrong so far, in words."""
-        return ([f"console error: {e}" for e in self.errors] + [f"outside request: {u}" for u in self.outside]
-                + [f"missing: {m}" for m in self.missing])
+        return (
+            [f"console error: {e}" for e in self.errors]
+            + [f"outside request: {u}" for u in self.outside]
+            + [f"missing: {m}" for m in self.missing]
+        )
 
     def __enter__(self):
         return self

@@ -7,7 +7,9 @@ import torch
 
 
 def modes_are_kept(model: torch.nn.Module, measure: Callable[[], object]) -> bool:
-    """After a measurement, and after one that ends in an error of the model, whose other part was in evaluation mode."""
+    """After a measurement, and after one that ends in an error of the model, whose other part
+    was in evaluation mode.
+    """
     model.train()
     model.part = torch.nn.Dropout().eval()
     found = []

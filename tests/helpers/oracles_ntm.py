@@ -1,7 +1,8 @@
-"""The neural Turing machine from the formulas of Graves, Wayne and Danihelka 2014, row by row and head by head, in float64.
+"""The neural Turing machine from the formulas of Graves, Wayne and Danihelka 2014, row by row and
+head by head, in float64.
 
-Knows the layout of the parameters of :class:`attnbook.NTM` and nothing else of it. ``wrong`` names a mistake to make.
-"""
+Knows the layout of the parameters of :class:`attnbook.NTM` and nothing else of it. ``wrong`` names
+a mistake to make."""
 
 import math
 
@@ -24,7 +25,9 @@ def softmax(scores):
 
 
 def cosine(u, v):
-    return sum(a * b for a, b in zip(u, v)) / math.sqrt((sum(a * a for a in u) + EPSILON) * (sum(b * b for b in v) + EPSILON))
+    return sum(a * b for a, b in zip(u, v)) / math.sqrt(
+        (sum(a * a for a in u) + EPSILON) * (sum(b * b for b in v) + EPSILON)
+    )
 
 
 def content(key, strength, memory):
@@ -53,12 +56,18 @@ def shift(weights, kernel, wrong=None):
 
 
 def sharpen(weights, gamma, wrong=None):
-    powers = [w ** gamma for w in weights]
-    return np.array(powers) if wrong == "sharpening without normalisation" else np.array(powers) / sum(powers)
+    powers = [w**gamma for w in weights]
+    return (
+        np.array(powers)
+        if wrong == "sharpening without normalisation"
+        else np.array(powers) / sum(powers)
+    )
 
 
 def uniform_shift(lowest, reach):
-    """The mass that the uniform distribution on [x, x + 1] puts on shifts, each cut down to a whole number."""
+    """The mass that the uniform distribution on [x, x + 1] puts on shifts, each cut down to a
+    whole number.
+    """
     kernel = np.zeros(2 * reach + 1)
     down = math.floor(lowest)
     for k, mass in ((down, 1 - (lowest - down)), (down + 1, lowest - down)):
@@ -89,7 +98,11 @@ def write(memory, writes, wrong=None):
     for stage in stages:
         for weights, erase, add in writes:
             for i in range(len(memory)):
-                memory[i] = memory[i] * (1 - weights[i] * erase) if stage == "erase" else memory[i] + weights[i] * add
+                memory[i] = (
+                    memory[i] * (1 - weights[i] * erase)
+                    if stage == "erase"
+                    else memory[i] + weights[i] * add
+                )
     return memory
 
 
@@ -105,20 +118,39 @@ class Machine:
         raw = self.numbers["heads.weight"] @ h + self.numbers["heads.bias"]
         heads, width = net.read_heads + net.write_heads, net.slot_width
         shifts = 2 * net.shift_range + 1 if net.shift == "softmax" else 1
-        sizes = [heads * width, net.write_heads * width, net.write_heads * width, heads, heads, heads, heads * shifts]
+        sizes = [
+            heads * width,
+            net.write_heads * width,
+            net.write_heads * width,
+            heads,
+            heads,
+            heads,
+            heads * shifts,
+        ]
         assert sum(sizes) == len(raw)
         keys, adds, erases, gates, strengths, gammas, kernels = np.split(raw, np.cumsum(sizes)[:-1])
         found = []
         for k in range(heads):
             j = 0 if self.wrong == "heads sharing parameters" else k
-            s = kernels[j * shifts:(j + 1) * shifts]
-            kernel = softmax(list(s)) if net.shift == "softmax" else uniform_shift(net.shift_range * np.tanh(s[0]), net.shift_range)
-            found.append({"key": keys[j * width:(j + 1) * width], "strength": softplus(strengths[j]), "gate": sigmoid(gates[j]),
-                          "gamma": 1 + softplus(gammas[j]), "kernel": kernel})
+            s = kernels[j * shifts : (j + 1) * shifts]
+            kernel = (
+                softmax(list(s))
+                if net.shift == "softmax"
+                else uniform_shift(net.shift_range * np.tanh(s[0]), net.shift_range)
+            )
+            found.append(
+                {
+                    "key": keys[j * width : (j + 1) * width],
+                    "strength": softplus(strengths[j]),
+                    "gate": sigmoid(gates[j]),
+                    "gamma": 1 + softplus(gammas[j]),
+                    "kernel": kernel,
+                }
+            )
         for k in range(net.write_heads):
             j = 0 if self.wrong == "heads sharing parameters" else k
-            found[net.read_heads + k]["erase"] = sigmoid(erases[j * width:(j + 1) * width])
-            found[net.read_heads + k]["add"] = adds[j * width:(j + 1) * width]
+            found[net.read_heads + k]["erase"] = sigmoid(erases[j * width : (j + 1) * width])
+            found[net.read_heads + k]["add"] = adds[j * width : (j + 1) * width]
         return found
 
     def control(self, x, state):
@@ -138,7 +170,11 @@ class Machine:
     def run(self, inputs):
         """Outputs (T, d_output), weights (T, heads, N) and the memory after each step (T, N, M)."""
         net, wrong = self.net, self.wrong
-        memory = np.full((net.slots, net.slot_width), 1e-6) if net.memory_start == "constant" else self.numbers["start_memory"].copy()
+        memory = (
+            np.full((net.slots, net.slot_width), 1e-6)
+            if net.memory_start == "constant"
+            else self.numbers["start_memory"].copy()
+        )
         first = np.zeros(net.slots)
         first[0] = 0.0 if wrong == "start weights not a distribution" else 1.0
         weights = [first] * (net.read_heads + net.write_heads)
@@ -150,10 +186,17 @@ class Machine:
             parameters = self.parameters_of_heads(h)
             weights = [address(memory, w, p, wrong) for w, p in zip(weights, parameters)]
             before = memory
-            memory = write(memory, [(w, p["erase"], p["add"]) for w, p in zip(weights, parameters) if "erase" in p], wrong)
+            memory = write(
+                memory,
+                [(w, p["erase"], p["add"]) for w, p in zip(weights, parameters) if "erase" in p],
+                wrong,
+            )
             seen = before if wrong == "read before write" else memory
-            reads = [read(seen, w) for w in weights[:net.read_heads]]
-            outputs.append(self.numbers["output.weight"] @ np.concatenate([h, *reads]) + self.numbers["output.bias"])
+            reads = [read(seen, w) for w in weights[: net.read_heads]]
+            outputs.append(
+                self.numbers["output.weight"] @ np.concatenate([h, *reads])
+                + self.numbers["output.bias"]
+            )
             all_weights.append(np.stack(weights))
             memories.append(memory)
         return np.stack(outputs), np.stack(all_weights), np.stack(memories)

@@ -1,7 +1,9 @@
 """A whole small notebook that keeps every rule of the book, for tests to build, break and run."""
+
 from attnbook.course.rules import SETUP
 
-HEAD = """---
+HEAD = (
+    """---
 jupytext:
   text_representation:
     extension: .md
@@ -22,9 +24,12 @@ After this section you can run a notebook.
 ```{code-cell} ipython3
 :tags: [hide-input]
 
-""" + SETUP + """
+"""
+    + SETUP
+    + """
 ```
 """
+)
 
 BODY = """
 The sum is an even number.

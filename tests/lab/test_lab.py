@@ -1,4 +1,7 @@
-"""JupyterLab in a real browser: open a notebook of the book, Restart & Run All, and read what was saved."""
+"""JupyterLab in a real browser: open a notebook of the book, Restart & Run All, and read what
+was saved.
+"""
+
 import json
 import os
 import shutil
@@ -44,7 +47,9 @@ def test_a_notebook_runs_from_top_to_bottom(lab, notebook):
 
 def test_a_cell_that_raises_is_named(lab, notebook):
     nb = nbformat.read(notebook, as_version=4)
-    next(c for c in nb.cells if "print(total)" in c.source).source += "\nraise RuntimeError('planted')"
+    next(
+        c for c in nb.cells if "print(total)" in c.source
+    ).source += "\nraise RuntimeError('planted')"
     nbformat.write(nb, notebook)
     (said,) = lab.headless(notebook)
     assert "RuntimeError: planted" in said
@@ -54,7 +59,9 @@ def test_cells_out_of_order_are_named(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import lab
 
-    cells = [{"cell_type": "code", "source": "1", "outputs": [], "execution_count": n} for n in (2, 1)]
+    cells = [
+        {"cell_type": "code", "source": "1", "outputs": [], "execution_count": n} for n in (2, 1)
+    ]
     (tmp_path / "x.ipynb").write_text(json.dumps({"cells": cells}))
     assert lab.verdict(tmp_path / "x.ipynb") == ["the cells ran as [2, 1]"]
 

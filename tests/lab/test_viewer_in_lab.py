@@ -1,4 +1,7 @@
-"""The viewer of heads in a real JupyterLab: run there it can be operated, opened from a file that nobody trusts it stays a still and a table."""
+"""The viewer of heads in a real JupyterLab: run there it can be operated, opened from a file
+that nobody trusts it stays a still and a table.
+"""
+
 import json
 from pathlib import Path
 
@@ -12,9 +15,19 @@ from attnbook.figures import head_viewer
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-WEIGHTS = [[[[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]], [[0.1, 0.1, 0.8], [0.3, 0.3, 0.4], [0.0, 1.0, 0.0]]]]
-CODE = f"from attnbook import figures\nfigures.head_viewer({json.dumps(WEIGHTS)}, ['a', 'b', '<i>c</i>'])"
-NUMBERS = "() => [...document.querySelectorAll('.jp-OutputArea table td')].map(cell => cell.textContent)"
+WEIGHTS = [
+    [
+        [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]],
+        [[0.1, 0.1, 0.8], [0.3, 0.3, 0.4], [0.0, 1.0, 0.0]],
+    ]
+]
+CODE = (
+    f"from attnbook import figures\nfigures.head_viewer({json.dumps(WEIGHTS)}, ['a', 'b', "
+    f"'<i>c</i>'])"
+)
+NUMBERS = (
+    "() => [...document.querySelectorAll('.jp-OutputArea table td')].map(cell => cell.textContent)"
+)
 
 
 def test_it_works_where_it_ran_and_stays_readable_where_it_is_not_trusted(monkeypatch, tmp_path):
@@ -26,11 +39,23 @@ def test_it_works_where_it_ran_and_stays_readable_where_it_is_not_trusted(monkey
     folder = tmp_path / "root"
     folder.mkdir()
     cell = nbformat.v4.new_code_cell(CODE)
-    kernel = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}}
+    kernel = {
+        "kernelspec": {
+            "display_name": "Python 3 (ipykernel)",
+            "language": "python",
+            "name": "python3",
+        }
+    }
     nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=kernel), folder / "run.ipynb")
     bundle = head_viewer(np.array(WEIGHTS), ["a", "b", "<i>c</i>"])._repr_mimebundle_()
-    stored = nbformat.v4.new_code_cell(CODE, execution_count=1, outputs=[nbformat.v4.new_output("execute_result", bundle, execution_count=1)])
-    nbformat.write(nbformat.v4.new_notebook(cells=[stored], metadata=kernel), folder / "stored.ipynb")
+    stored = nbformat.v4.new_code_cell(
+        CODE,
+        execution_count=1,
+        outputs=[nbformat.v4.new_output("execute_result", bundle, execution_count=1)],
+    )
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=[stored], metadata=kernel), folder / "stored.ipynb"
+    )
     with lab.server(folder, tmp_path) as (url, token):
         lab.in_browser(path, url, token, "run.ipynb", 120, None)  # leaves the outputs in the file
         assert "data-attnbook-heads" in (folder / "run.ipynb").read_text(encoding="utf-8")
@@ -39,8 +64,14 @@ def test_it_works_where_it_ran_and_stays_readable_where_it_is_not_trusted(monkey
             page = browser.new_page()
             page.goto(f"{url}/lab/tree/stored.ipynb?token={token}&reset", timeout=120_000)
             page.wait_for_selector(".jp-OutputArea table", timeout=120_000)
-            assert page.evaluate(NUMBERS) == ["0.700", "0.200", "0.100"] and page.locator(".jp-OutputArea select").count() == 0
-            assert page.locator(".jp-OutputArea img").evaluate("i => i.naturalWidth") > 300 and page.locator(".jp-OutputArea img").is_visible()
+            assert (
+                page.evaluate(NUMBERS) == ["0.700", "0.200", "0.100"]
+                and page.locator(".jp-OutputArea select").count() == 0
+            )
+            assert (
+                page.locator(".jp-OutputArea img").evaluate("i => i.naturalWidth") > 300
+                and page.locator(".jp-OutputArea img").is_visible()
+            )
             page.goto(f"{url}/lab/tree/run.ipynb?token={token}&reset", timeout=120_000)
             page.wait_for_selector(".jp-OutputArea svg[role=img]", timeout=120_000)
             page.get_by_role("combobox", name="Head").focus()
@@ -49,5 +80,8 @@ def test_it_works_where_it_ran_and_stays_readable_where_it_is_not_trusted(monkey
             page.keyboard.press("ArrowDown")
             page.keyboard.press("ArrowDown")
             assert page.evaluate(NUMBERS) == ["0.000", "1.000", "0.000"]
-            assert not page.locator(".jp-OutputArea .hv-still img").is_visible() and page.locator(".jp-OutputArea i").count() == 0
+            assert (
+                not page.locator(".jp-OutputArea .hv-still img").is_visible()
+                and page.locator(".jp-OutputArea i").count() == 0
+            )
             browser.close()

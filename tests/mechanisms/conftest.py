@@ -20,7 +20,9 @@ def score(request):
 def problem():
     """Two rows of four queries and seven keys; one query may attend to nothing."""
     g = torch.Generator().manual_seed(3)
-    query, key, value = (torch.randn(2, n, d, generator=g, dtype=torch.float64) for n, d in ((4, D), (7, D), (7, 3)))
+    query, key, value = (
+        torch.randn(2, n, d, generator=g, dtype=torch.float64) for n, d in ((4, D), (7, D), (7, 3))
+    )
     mask = torch.rand(2, 4, 7, generator=g) < 0.6
     mask[1, 2] = False
     return query, key, value, mask

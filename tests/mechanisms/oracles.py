@@ -1,4 +1,6 @@
-"""Attention in NumPy float64, written from the formulas with loops: slow, and independent of the library."""
+"""Attention in NumPy float64, written from the formulas with loops: slow, and independent of the
+library.
+"""
 
 import math
 
@@ -11,7 +13,9 @@ def content(s, h):
 
 
 def make(score):
-    """The NumPy twin of a score module: a function of one query and one key (and the key's position)."""
+    """The NumPy twin of a score module: a function of one query and one key (and the key's
+    position).
+    """
     p = {name: value.detach().double().numpy() for name, value in score.named_parameters()}
     if score.name == "content":
         return lambda s, h, j: content(s, h)
@@ -27,20 +31,26 @@ def make(score):
     if score.name == "scaled_dot":
         return lambda s, h, j: float(sum(a * b for a, b in zip(s, h))) / math.sqrt(len(h))
     if score.name == "reduced_rank":
-        return lambda s, h, j: float((p["query_projection.weight"] @ s) @ (p["key_projection.weight"] @ h))
+        return lambda s, h, j: float(
+            (p["query_projection.weight"] @ s) @ (p["key_projection.weight"] @ h)
+        )
     raise KeyError(score.name)
 
 
 def scores(score, query, key):
     """Every query (batch, m, d) against every key (batch, n, d), one pair at a time."""
     one = make(score)
-    table = [[[one(s, h, j) for j, h in enumerate(row_k.numpy())] for s in row_q.numpy()]
-             for row_q, row_k in zip(query, key)]
+    table = [
+        [[one(s, h, j) for j, h in enumerate(row_k.numpy())] for s in row_q.numpy()]
+        for row_q, row_k in zip(query, key)
+    ]
     return torch.tensor(table, dtype=torch.float64)
 
 
 def attention(score, query, key, value, mask):
-    """Context and weights for ``query (m, d_q)``, ``key (n, d_k)``, ``value (n, d_v)``, ``mask (m, n)``."""
+    """Context and weights for ``query (m, d_q)``, ``key (n, d_k)``, ``value (n, d_v)``, ``mask
+    (m, n)``.
+    """
     one = make(score)
     m, n = len(query), len(key)
     weights = np.zeros((m, n))

@@ -1,4 +1,6 @@
-"""The captioner of its equations in NumPy: one picture, one step at a time; and small models to hold against it."""
+"""The captioner of its equations in NumPy: one picture, one step at a time; and small models to
+hold against it.
+"""
 
 import itertools
 
@@ -12,8 +14,20 @@ TARGET = torch.tensor([[1, 4, 5, 3], [1, 3, 0, 0], [1, 5, 4, 6]])
 
 def build(attention="soft", grid=(2, 3), **options):
     torch.manual_seed(0)
-    model = Captioner(8, PictureEncoder(grid, d_feature=5), attention, d_feature=5, d_embed=4, hidden_size=6,
-                      d_attention=3, **options).double().eval()
+    model = (
+        Captioner(
+            8,
+            PictureEncoder(grid, d_feature=5),
+            attention,
+            d_feature=5,
+            d_embed=4,
+            hidden_size=6,
+            d_attention=3,
+            **options,
+        )
+        .double()
+        .eval()
+    )
     with torch.no_grad():  # away from the flat weights of the start
         for name in ("score.vector", "score.query_projection", "score.key_projection"):
             if attention != "none":
@@ -22,7 +36,14 @@ def build(attention="soft", grid=(2, 3), **options):
 
 
 def pictures(batch=3, grid=(2, 3), seed=0):
-    return torch.rand(batch, 3, 8 * grid[0], 8 * grid[1], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.rand(
+        batch,
+        3,
+        8 * grid[0],
+        8 * grid[1],
+        generator=torch.Generator().manual_seed(seed),
+        dtype=torch.float64,
+    )
 
 
 def numbers(model):
@@ -38,12 +59,25 @@ def regions_by_hand(model, picture):
     w, (rows, columns) = numbers(model), model.encoder.grid
     found = []
     for row, column in itertools.product(range(rows), range(columns)):
-        x = 2 * picture.numpy()[:, 8 * row:8 * row + 8, 8 * column:8 * column + 8] - 1
+        x = 2 * picture.numpy()[:, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8] - 1
         for stage in (0, 2, 4):
-            kernel, bias = w[f"encoder.convolutions.{stage}.weight"], w[f"encoder.convolutions.{stage}.bias"]
+            kernel, bias = (
+                w[f"encoder.convolutions.{stage}.weight"],
+                w[f"encoder.convolutions.{stage}.bias"],
+            )
             half = x.shape[1] // 2
-            x = np.stack([[[(kernel[k] * x[:, 2 * i:2 * i + 2, 2 * j:2 * j + 2]).sum() + bias[k] for j in range(half)]
-                           for i in range(half)] for k in range(len(kernel))])
+            x = np.stack(
+                [
+                    [
+                        [
+                            (kernel[k] * x[:, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2]).sum() + bias[k]
+                            for j in range(half)
+                        ]
+                        for i in range(half)
+                    ]
+                    for k in range(len(kernel))
+                ]
+            )
             if stage < 4:
                 x = np.maximum(x, 0)
         place = np.array([-1 + 2 * column / (columns - 1), -1 + 2 * row / (rows - 1)])
@@ -53,26 +87,44 @@ def regions_by_hand(model, picture):
 
 
 def caption_by_hand(model, picture, ids, attention):
-    """Logits (m, vocabulary) and weights (m, L) of one picture and caption, from the equations of the docstring."""
+    """Logits (m, vocabulary) and weights (m, L) of one picture and caption, from the equations
+    of the docstring.
+    """
     w = numbers(model)
     a = regions_by_hand(model, picture)
-    h, c = (np.tanh(w[f"first_{part}.weight"] @ a.mean(0) + w[f"first_{part}.bias"]) for part in ("hidden", "cell"))
+    h, c = (
+        np.tanh(w[f"first_{part}.weight"] @ a.mean(0) + w[f"first_{part}.bias"])
+        for part in ("hidden", "cell")
+    )
     logits, alphas = [], []
     for i in ids:
         if attention == "none":
             alpha, context = None, a.mean(0)
         else:
-            inside = w["attention.score.query_projection.weight"] @ h + a @ w["attention.score.key_projection.weight"].T
+            inside = (
+                w["attention.score.query_projection.weight"] @ h
+                + a @ w["attention.score.key_projection.weight"].T
+            )
             e = np.tanh(inside) @ w["attention.score.vector.weight"][0]
             alpha = np.exp(e - e.max()) / np.exp(e - e.max()).sum()
             context = a[alpha.argmax()] if attention == "hard" else alpha @ a
         z = sigmoid(w["gate.weight"][0] @ h + w["gate.bias"][0]) * context
         x = np.concatenate([w["embedding.weight"][i], z])
-        gates = w["cell.weight_ih"] @ x + w["cell.bias_ih"] + w["cell.weight_hh"] @ h + w["cell.bias_hh"]
+        gates = (
+            w["cell.weight_ih"] @ x
+            + w["cell.bias_ih"]
+            + w["cell.weight_hh"] @ h
+            + w["cell.bias_hh"]
+        )
         into, forget, new, out = np.split(gates, 4)
         c = sigmoid(forget) * c + sigmoid(into) * np.tanh(new)
         h = sigmoid(out) * np.tanh(c)
-        mixed = w["embedding.weight"][i] + w["from_hidden.weight"] @ h + w["from_hidden.bias"] + w["from_context.weight"] @ z
+        mixed = (
+            w["embedding.weight"][i]
+            + w["from_hidden.weight"] @ h
+            + w["from_hidden.bias"]
+            + w["from_context.weight"] @ z
+        )
         logits.append(w["output.weight"] @ mixed + w["output.bias"])
         alphas.append(alpha)
     return np.stack(logits), alphas

@@ -1,4 +1,6 @@
-"""The captioner against its equations in NumPy, one picture and one step at a time; its losses against enumeration."""
+"""The captioner against its equations in NumPy, one picture and one step at a time; its losses
+against enumeration.
+"""
 
 import itertools
 
@@ -7,8 +9,14 @@ import pytest
 import torch
 
 from attnbook.models import captioner as module
-from attnbook.models.captioner import (Captioner, HardAttention, PictureEncoder, caption_loss, coverage_penalty,
-                                       reinforce_loss)
+from attnbook.models.captioner import (
+    Captioner,
+    HardAttention,
+    PictureEncoder,
+    caption_loss,
+    coverage_penalty,
+    reinforce_loss,
+)
 from attnbook.tasks.images.captioned_pictures import PictureBatch
 
 from .oracles_captioner import TARGET, build, caption_by_hand, pictures
@@ -17,7 +25,11 @@ EXACT = {"atol": 1e-10, "rtol": 0}
 
 
 def batch_of(model_pictures, target=TARGET):
-    return PictureBatch(model_pictures, target, torch.cat([target[:, 1:], torch.zeros(len(target), 1, dtype=torch.long)], 1))
+    return PictureBatch(
+        model_pictures,
+        target,
+        torch.cat([target[:, 1:], torch.zeros(len(target), 1, dtype=torch.long)], 1),
+    )
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])
@@ -72,11 +84,17 @@ def test_hard_attention_reads_one_region_in_evaluation():
     before = model.step(TARGET[:, 0], state, regions)
     chosen = before.weights.argmax(-1)
     others = torch.ones(3, 6, dtype=torch.bool).scatter(1, chosen[:, None], False)
-    spoilt = regions._replace(features=torch.where(others[..., None], torch.full_like(regions.features, 1e6), regions.features))
+    spoilt = regions._replace(
+        features=torch.where(
+            others[..., None], torch.full_like(regions.features, 1e6), regions.features
+        )
+    )
     after = model.step(TARGET[:, 0], state, spoilt)
     torch.testing.assert_close(after.logits, before.logits, **EXACT)
     assert not torch.allclose(build("soft").step(TARGET[:, 0], state, spoilt).logits, before.logits)
-    touched = regions._replace(features=torch.where(others[..., None], regions.features, regions.features + 1))
+    touched = regions._replace(
+        features=torch.where(others[..., None], regions.features, regions.features + 1)
+    )
     assert not torch.allclose(model.step(TARGET[:, 0], state, touched).logits, before.logits)
 
 
@@ -85,12 +103,17 @@ def test_hard_training_draws_from_the_weights_and_scores_what_it_drew():
     attention = HardAttention(4, 5, 3).double()
     features, query = torch.randn(1, 3, 5).double(), torch.randn(1, 4).double()
     n = 20000
-    regions = module.Regions(*(t.expand(n, *t.shape[1:]) for t in
-                               (features, attention.project_keys(features), features.mean(1))))
+    regions = module.Regions(
+        *(
+            t.expand(n, *t.shape[1:])
+            for t in (features, attention.project_keys(features), features.mean(1))
+        )
+    )
     with torch.no_grad():
         glimpse = attention(query.expand(n, -1), regions)
     alpha = glimpse.weights[0]
-    drawn = (glimpse.context[:, None] == features).all(-1).double()  # one of the three regions, exactly
+    # one of the three regions, exactly
+    drawn = (glimpse.context[:, None] == features).all(-1).double()
     assert (drawn.sum(-1) == 1).all()
     torch.testing.assert_close(drawn.mean(0), alpha, atol=0.015, rtol=0)
     torch.testing.assert_close(glimpse.log_choice, (drawn @ alpha[:, None])[:, 0].log(), **EXACT)
@@ -103,21 +126,28 @@ def test_hard_training_draws_from_the_weights_and_scores_what_it_drew():
 
 # REINFORCE against the whole expectation: two looks at three places, so nine ways to look.
 
+
 def _log_p(context):
     """log p(y | s) of a toy caption that depends on what was seen in both looks: (…, 2) -> (…)."""
-    return -(context[..., 0] - 0.3).square() - (context[..., 1] * context[..., 0] - 1.0).square() - 1.0
+    return (
+        -(context[..., 0] - 0.3).square() - (context[..., 1] * context[..., 0] - 1.0).square() - 1.0
+    )
 
 
 def _toy():
     torch.manual_seed(3)
-    return torch.randn(2, 3, dtype=torch.float64, requires_grad=True), torch.randn(3, dtype=torch.float64)
+    return torch.randn(2, 3, dtype=torch.float64, requires_grad=True), torch.randn(
+        3, dtype=torch.float64
+    )
 
 
 def _objective(scores, values, entropy_weight):
     """−E_s[log p(y|s)] − λ_e H, summed over all nine ways to look."""
     alpha = scores.softmax(-1)
     ways = [(i, j) for i in range(3) for j in range(3)]
-    expected = sum(alpha[0, i] * alpha[1, j] * _log_p(torch.stack([values[i], values[j]])) for i, j in ways)
+    expected = sum(
+        alpha[0, i] * alpha[1, j] * _log_p(torch.stack([values[i], values[j]])) for i, j in ways
+    )
     entropy = -(alpha * alpha.log()).sum()
     return -expected - entropy_weight * entropy
 
@@ -129,7 +159,14 @@ def _surrogate_gradient(scores, values, baseline, entropy_weight, loss=reinforce
     for i, j in itertools.product(range(3), repeat=2):
         log_choice = alpha[0, i].log() + alpha[1, j].log()
         entropy = -(alpha * alpha.log()).sum()
-        value = loss(_log_p(torch.stack([values[i], values[j]])), log_choice, entropy, baseline, 1.0, entropy_weight)
+        value = loss(
+            _log_p(torch.stack([values[i], values[j]])),
+            log_choice,
+            entropy,
+            baseline,
+            1.0,
+            entropy_weight,
+        )
         (gradient,) = torch.autograd.grad(value, scores, retain_graph=True)
         total += (alpha[0, i] * alpha[1, j]).detach() * gradient
     return total
@@ -149,7 +186,9 @@ def test_reinforce_is_the_gradient_of_the_expectation_whatever_the_baseline(base
         assert abs(float(slope - exact.view(-1)[k])) < 1e-8
 
 
-def _wrong_sign_of_the_baseline(log_p, log_choice, entropy, baseline, reward_weight, entropy_weight):
+def _wrong_sign_of_the_baseline(
+    log_p, log_choice, entropy, baseline, reward_weight, entropy_weight
+):
     return -log_p - (log_p + baseline).detach() * log_choice - entropy_weight * entropy
 
 
@@ -169,12 +208,16 @@ def test_known_wrong_surrogates_are_told_apart():
     scores, values = _toy()
     (exact,) = torch.autograd.grad(_objective(scores, values, 0.2), scores)
     for wrong in (_reward_is_a_loss, _entropy_is_punished):
-        assert not torch.allclose(_surrogate_gradient(scores, values, -3.0, 0.2, wrong), exact, atol=1e-3), wrong.__name__
+        assert not torch.allclose(
+            _surrogate_gradient(scores, values, -3.0, 0.2, wrong), exact, atol=1e-3
+        ), wrong.__name__
     # Two faults do not bend the expectation over s, and are seen on one sample.
     log_p = torch.tensor([-2.0, -5.0], requires_grad=True)
     log_choice = torch.tensor([-1.0, -3.0], requires_grad=True)
     arguments = (torch.zeros(2), -3.0, 1.0, 0.0)
-    right = torch.autograd.grad(reinforce_loss(log_p, log_choice, *arguments).sum(), (log_p, log_choice))
+    right = torch.autograd.grad(
+        reinforce_loss(log_p, log_choice, *arguments).sum(), (log_p, log_choice)
+    )
     torch.testing.assert_close(right, (torch.tensor([-1.0, -1.0]), torch.tensor([-1.0, 2.0])))
     for wrong in (_wrong_sign_of_the_baseline, _advantage_not_detached):
         got = torch.autograd.grad(wrong(log_p, log_choice, *arguments).sum(), (log_p, log_choice))
@@ -192,18 +235,27 @@ def test_no_gradient_passes_through_the_sample():
         return torch.autograd.grad(total, score, allow_unused=True)
 
     for g in gradient(expected_share=0.0, reward_weight=0.0, entropy_weight=0.0):
-        assert g is None or (g == 0).all()  # the sample passes nothing back: without a reward nothing is learnt
-    assert any((g != 0).any() for g in gradient(expected_share=1.0, reward_weight=0.0, entropy_weight=0.0))
-    assert any((g != 0).any() for g in gradient(expected_share=0.0, reward_weight=1.0, entropy_weight=0.0))
+        # the sample passes nothing back: without a reward nothing is learnt
+        assert g is None or (g == 0).all()
+    assert any(
+        (g != 0).any() for g in gradient(expected_share=1.0, reward_weight=0.0, entropy_weight=0.0)
+    )
+    assert any(
+        (g != 0).any() for g in gradient(expected_share=0.0, reward_weight=1.0, entropy_weight=0.0)
+    )
 
 
 def test_the_loss_of_hard_attention_is_the_surrogate_of_what_was_drawn():
-    """Every step's choice is rebuilt from log α and the forward pass is repeated by hand with these regions."""
+    """Every step's choice is rebuilt from log α and the forward pass is repeated by hand with
+    these regions.
+    """
     model = build("hard").train()
     batch, baseline = batch_of(pictures()), -2.5
     model.baseline.fill_(baseline)
     torch.manual_seed(5)
-    total, count = caption_loss(model, batch, expected_share=0.0, entropy_weight=0.3, reward_weight=0.7, coverage=0.1)
+    total, count = caption_loss(
+        model, batch, expected_share=0.0, entropy_weight=0.3, reward_weight=0.7, coverage=0.1
+    )
     torch.manual_seed(5)
     torch.rand(3)  # who takes the expectation
     out = model(batch.pictures, batch.target_in)
@@ -211,31 +263,41 @@ def test_the_loss_of_hard_attention_is_the_surrogate_of_what_was_drawn():
     expected = 0.0
     log_ps = []
     for b in range(3):
-        log_p = sum(out.logits[b, t].log_softmax(-1)[batch.target_out[b, t]] for t in range(4) if real[b, t])
+        log_p = sum(
+            out.logits[b, t].log_softmax(-1)[batch.target_out[b, t]] for t in range(4) if real[b, t]
+        )
         steps = [t for t in range(4) if real[b, t]]
         choice = sum(out.log_choice[b, t] for t in steps)
         entropy = sum(-(out.weights[b, t] * out.weights[b, t].log()).sum() for t in steps)
         cover = ((1 - sum(out.weights[b, t] for t in steps)) ** 2).sum()
-        expected = expected - log_p - 0.7 * (log_p - baseline) * choice - 0.3 * entropy + 0.1 * cover
+        expected = (
+            expected - log_p - 0.7 * (log_p - baseline) * choice - 0.3 * entropy + 0.1 * cover
+        )
         log_ps.append(log_p)
     assert count == int(real.sum())
     torch.testing.assert_close(total, expected, atol=1e-5, rtol=0)
-    torch.testing.assert_close(model.baseline, 0.9 * torch.tensor(baseline).double() + 0.1 * torch.stack(log_ps).mean(),
-                               atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        model.baseline,
+        0.9 * torch.tensor(baseline).double() + 0.1 * torch.stack(log_ps).mean(),
+        atol=1e-6,
+        rtol=0,
+    )
 
 
 def test_the_baseline_starts_at_the_first_mean_and_then_moves_a_tenth_of_the_way():
     model, batch = build("hard").train(), batch_of(pictures())
-    seen = []
+    seen, moved = [], 0.0
     for _ in range(3):
         with torch.no_grad():
-            total, _ = caption_loss(model, batch, expected_share=1.0, entropy_weight=0.0)  # no draw, so total = -Σ log p
+            # no draw, so total = -Σ log p
+            total, _ = caption_loss(model, batch, expected_share=1.0, entropy_weight=0.0)
         seen.append(-float(total) / 3)
         moved = seen[0] if len(seen) == 1 else 0.9 * moved + 0.1 * seen[-1]
         assert abs(float(model.baseline) - moved) < 1e-5
     model.eval()
     caption_loss(model, batch)
-    assert abs(float(model.baseline) - moved) < 1e-5  # looking at the validation loss does not move it
+    # looking at the validation loss does not move it
+    assert abs(float(model.baseline) - moved) < 1e-5
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])
@@ -249,15 +311,26 @@ def test_half_precision_trains(attention):
 
 
 def test_the_penalty_leaves_out_padded_steps():
-    weights = torch.softmax(torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0)).double(), -1)
+    weights = torch.softmax(
+        torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0)).double(), -1
+    )
     real = torch.tensor([[True, True, True, True], [True, True, False, False]])
     w = weights.numpy()
-    by_hand = [sum((1 - w[0, :, i].sum()) ** 2 for i in range(3)), sum((1 - w[1, :2, i].sum()) ** 2 for i in range(3))]
+    by_hand = [
+        sum((1 - w[0, :, i].sum()) ** 2 for i in range(3)),
+        sum((1 - w[1, :2, i].sum()) ** 2 for i in range(3)),
+    ]
     torch.testing.assert_close(coverage_penalty(weights, real), torch.tensor(by_hand), **EXACT)
-    assert not torch.allclose(coverage_penalty(weights, torch.ones_like(real))[1], torch.tensor(by_hand[1]))
+    assert not torch.allclose(
+        coverage_penalty(weights, torch.ones_like(real))[1], torch.tensor(by_hand[1])
+    )
     model, batch = build("soft"), batch_of(pictures())
-    longer = PictureBatch(batch.pictures, *(torch.cat([t, t.new_zeros(3, 2)], 1) for t in batch[1:]))
-    torch.testing.assert_close(caption_loss(model, batch, coverage=1.0), caption_loss(model, longer, coverage=1.0), **EXACT)
+    longer = PictureBatch(
+        batch.pictures, *(torch.cat([t, t.new_zeros(3, 2)], 1) for t in batch[1:])
+    )
+    torch.testing.assert_close(
+        caption_loss(model, batch, coverage=1.0), caption_loss(model, longer, coverage=1.0), **EXACT
+    )
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])
@@ -268,18 +341,35 @@ def test_every_parameter_learns(attention):
         assert p.grad is not None and p.grad.abs().sum() > 0, name
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: build("firm"), "attention must be 'soft', 'hard' or 'none', got 'firm'"),
-    (lambda: Captioner(0, PictureEncoder((2, 3))), "vocabulary_size must be a whole number"),
-    *[(lambda name=name: Captioner(8, PictureEncoder((2, 3)), **{name: 0}), f"{name} must be a whole number of at least 1, got 0")
-      for name in ("d_feature", "d_embed", "hidden_size", "d_attention")],
-    (lambda: Captioner(8, PictureEncoder((2, 3), 16))(pictures().float(), TARGET), "d_feature must be the width of the encoder's features, 16, got 64"),
-    (lambda: PictureEncoder((0, 3)), "rows must be a whole number"),
-    (lambda: build()(pictures() > 0.5, TARGET), "pictures must be uint8 or floating point numbers, got torch.bool"),
-    (lambda: build()(pictures(3, (3, 3)), TARGET), r"pictures must be \(batch, 3, 16, 24\), got shape \(3, 3, 24, 24\)"),
-    (lambda: build()(pictures(2), TARGET), "target_in must have 2 rows"),
-    (lambda: build()(pictures(), TARGET + 6), "target_in must hold ids from 0 to 7"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: build("firm"), "attention must be 'soft', 'hard' or 'none', got 'firm'"),
+        (lambda: Captioner(0, PictureEncoder((2, 3))), "vocabulary_size must be a whole number"),
+        *[
+            (
+                lambda name=name: Captioner(8, PictureEncoder((2, 3)), **{name: 0}),
+                f"{name} must be a whole number of at least 1, got 0",
+            )
+            for name in ("d_feature", "d_embed", "hidden_size", "d_attention")
+        ],
+        (
+            lambda: Captioner(8, PictureEncoder((2, 3), 16))(pictures().float(), TARGET),
+            "d_feature must be the width of the encoder's features, 16, got 64",
+        ),
+        (lambda: PictureEncoder((0, 3)), "rows must be a whole number"),
+        (
+            lambda: build()(pictures() > 0.5, TARGET),
+            "pictures must be uint8 or floating point numbers, got torch.bool",
+        ),
+        (
+            lambda: build()(pictures(3, (3, 3)), TARGET),
+            r"pictures must be \(batch, 3, 16, 24\), got shape \(3, 3, 24, 24\)",
+        ),
+        (lambda: build()(pictures(2), TARGET), "target_in must have 2 rows"),
+        (lambda: build()(pictures(), TARGET + 6), "target_in must hold ids from 0 to 7"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -1,4 +1,6 @@
-"""The neural Turing machine against its formulas, step by step over whole sequences, and against the known mistakes."""
+"""The neural Turing machine against its formulas, step by step over whole sequences, and against
+the known mistakes.
+"""
 
 import copy
 import importlib.util
@@ -23,9 +25,15 @@ from attnbook.training import clipped_backward
 memory_step_module = sys.modules["attnbook.mechanisms.memory.memory_step"]
 EXACT = {"atol": 1e-10, "rtol": 0}
 SMALL = dict(hidden_size=6, slots=7, slot_width=3)
-KINDS = [dict(controller=c, shift=s, memory_start=m, **more)
-         for c, s, m, more in itertools.product(("feedforward", "lstm"), ("softmax", "scalar"), ("constant", "learned"), (
-             dict(), dict(read_heads=2, write_heads=3, num_layers=2, shift_range=2)))]
+KINDS = [
+    dict(controller=c, shift=s, memory_start=m, **more)
+    for c, s, m, more in itertools.product(
+        ("feedforward", "lstm"),
+        ("softmax", "scalar"),
+        ("constant", "learned"),
+        (dict(), dict(read_heads=2, write_heads=3, num_layers=2, shift_range=2)),
+    )
+]
 
 
 def words(kind):
@@ -42,7 +50,9 @@ def machine(seed=0, dtype=torch.float64, scale=1.0, **kind):
 
 
 def inputs(batch=2, steps=6, seed=1, dtype=torch.float64):
-    return torch.randn(batch, steps, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+    return torch.randn(
+        batch, steps, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).to(dtype)
 
 
 def walk(net, x):
@@ -56,8 +66,14 @@ def walk(net, x):
 
 def differences(net, x, wrong=None):
     found = walk(net, x)
-    return [max(float(np.abs(mine[b].numpy() - theirs).max()) for b in range(len(x)) for mine, theirs in
-                [(found[k], Machine(net, wrong).run(x[b].numpy())[k])]) for k in range(3)]
+    return [
+        max(
+            float(np.abs(mine[b].numpy() - theirs).max())
+            for b in range(len(x))
+            for mine, theirs in [(found[k], Machine(net, wrong).run(x[b].numpy())[k])]
+        )
+        for k in range(3)
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=words)
@@ -66,9 +82,20 @@ def test_outputs_weights_and_memory_equal_the_formulas_at_every_step(kind):
 
 
 @pytest.mark.parametrize("controller", ["feedforward", "lstm"])
-@pytest.mark.parametrize("wrong", ["shift in the wrong direction", "sharpening before shifting", "interpolation swapped",
-                                   "erase after add", "start weights not a distribution", "sharpening without normalisation",
-                                   "heads sharing parameters", "read before write", "shift that does not go round"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "shift in the wrong direction",
+        "sharpening before shifting",
+        "interpolation swapped",
+        "erase after add",
+        "start weights not a distribution",
+        "sharpening without normalisation",
+        "heads sharing parameters",
+        "read before write",
+        "shift that does not go round",
+    ],
+)
 def test_a_wrong_reading_of_the_formulas_is_told_apart(wrong, controller):
     net = machine(controller=controller, read_heads=2, write_heads=2)
     assert max(differences(net, inputs(), wrong)) > 1e-3
@@ -81,7 +108,9 @@ def test_gradients_of_the_cell_are_those_of_finite_differences(kind):
     names = [name for name, _ in net.named_parameters()]
 
     def run(x, *parameters):
-        out = torch.func.functional_call(net, dict(zip(names, parameters)), (x,), {"need_weights": True})
+        out = torch.func.functional_call(
+            net, dict(zip(names, parameters)), (x,), {"need_weights": True}
+        )
         return out.logits, out.weights, out.state.memory
 
     assert torch.autograd.gradcheck(run, (x, *net.parameters()))
@@ -90,12 +119,27 @@ def test_gradients_of_the_cell_are_those_of_finite_differences(kind):
 def step_arguments(readers, writers, seed=0):
     heads, batch, n, width = readers + writers, 2, 5, 3
     torch.manual_seed(seed)
-    raw = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in (
-        (batch, n, width), (batch, heads, n), (batch, heads, width), (batch, heads), (batch, heads), (batch, heads, 3),
-        (batch, heads), (batch, writers, width), (batch, writers, width))]
+    raw = [
+        torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        for shape in (
+            (batch, n, width),
+            (batch, heads, n),
+            (batch, heads, width),
+            (batch, heads),
+            (batch, heads),
+            (batch, heads, 3),
+            (batch, heads),
+            (batch, writers, width),
+            (batch, writers, width),
+        )
+    ]
 
     def run(which, m, p, k, b, g, s, y, e, a):
-        return which(m, p.softmax(-1), HeadParameters(k, b.exp(), g.sigmoid(), s.softmax(-1), 1 + y.exp(), e.sigmoid(), a))
+        return which(
+            m,
+            p.softmax(-1),
+            HeadParameters(k, b.exp(), g.sigmoid(), s.softmax(-1), 1 + y.exp(), e.sigmoid(), a),
+        )
 
     return raw, run
 
@@ -107,7 +151,9 @@ def test_the_gradient_by_hand_is_the_gradient(readers, writers):
         torch.testing.assert_close(mine, plain, **EXACT)
         ways = torch.randn_like(mine)
         found = torch.autograd.grad(mine, raw, ways, retain_graph=True, allow_unused=True)
-        for a, b in zip(found, torch.autograd.grad(plain, raw, ways, retain_graph=True, allow_unused=True)):
+        for a, b in zip(
+            found, torch.autograd.grad(plain, raw, ways, retain_graph=True, allow_unused=True)
+        ):
             torch.testing.assert_close(a, torch.zeros_like(a) if b is None else b, **EXACT)
     assert torch.autograd.gradcheck(lambda *given: run(memory_step, *given), raw)
 
@@ -124,13 +170,18 @@ def test_the_step_says_that_it_can_be_differentiated_once_and_the_plain_one_can_
 def test_the_gradient_is_finite_where_weights_key_and_memory_are_zero(power):
     raw, _ = step_arguments(1, 1)
     m, _, k, b, g, s, y, e, a = (part.detach().clone() for part in raw)
-    m[0], k[0], g = 0.0, 0.0, torch.full_like(g, -1e4).sigmoid()  # nothing in the memory, nothing looked for, the gate closed
+    # nothing in the memory, nothing looked for, the gate closed
+    m[0], k[0], g = 0.0, 0.0, torch.full_like(g, -1e4).sigmoid()
     previous = torch.zeros(2, 2, 5, dtype=torch.float64)
     previous[..., 0] = 1
-    still = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64).expand_as(s)  # and no shift: all other weights are exactly 0
+    # and no shift: all other weights are exactly 0
+    still = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64).expand_as(s)
     gradients = []
     for step in (memory_step, plain_memory_step):
-        given = [part.clone().requires_grad_() for part in (m, previous, k, b.exp(), g, still, 0 * y + power, e.sigmoid(), a)]
+        given = [
+            part.clone().requires_grad_()
+            for part in (m, previous, k, b.exp(), g, still, 0 * y + power, e.sigmoid(), a)
+        ]
         m_, p_, k_, b_, g_, s_, y_, e_, a_ = given
         memory, reads, weights = step(m_, p_, HeadParameters(k_, b_, g_, s_, y_, e_, a_))
         assert (weights[..., 1:] < 1e-300).all() and (weights[..., 0] == 1).all()
@@ -145,7 +196,11 @@ def test_every_head_has_parameters_of_its_own():
     net = machine(read_heads=2, write_heads=2)
     heads = net._emit(net.heads(torch.randn(1, 6, dtype=torch.float64)))
     for part in heads:
-        assert all(not torch.allclose(part[:, i], part[:, j]) for i in range(part.shape[1]) for j in range(i))
+        assert all(
+            not torch.allclose(part[:, i], part[:, j])
+            for i in range(part.shape[1])
+            for j in range(i)
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=words)
@@ -153,8 +208,12 @@ def test_the_start_is_a_distribution_and_what_is_read_there(kind):
     net = machine(**kind)
     state = net.initial_state(3)
     heads = net.read_heads + net.write_heads
-    torch.testing.assert_close(state.weights.sum(-1), torch.ones(3, heads, dtype=torch.float64), **EXACT)
-    torch.testing.assert_close(state.reads, state.weights[:, :net.read_heads] @ state.memory, **EXACT)
+    torch.testing.assert_close(
+        state.weights.sum(-1), torch.ones(3, heads, dtype=torch.float64), **EXACT
+    )
+    torch.testing.assert_close(
+        state.reads, state.weights[:, : net.read_heads] @ state.memory, **EXACT
+    )
     if net.memory_start == "constant":
         assert (state.memory == 1e-6).all()
     else:
@@ -173,10 +232,15 @@ def test_from_a_uniform_start_a_constant_memory_can_never_be_told_apart():
 def test_a_row_a_piece_and_a_batch_give_the_same(kind):
     net, x = machine(**kind), inputs(batch=3)
     out = net(x, need_weights=True)
-    assert out.logits.shape == (3, 6, 3) and out.weights.shape == (3, 6, net.read_heads + net.write_heads, 7)
+    assert out.logits.shape == (3, 6, 3) and out.weights.shape == (
+        3,
+        6,
+        net.read_heads + net.write_heads,
+        7,
+    )
     assert net(x).weights is None
     for b in range(3):
-        torch.testing.assert_close(net(x[b:b + 1]).logits[0], out.logits[b], **EXACT)
+        torch.testing.assert_close(net(x[b : b + 1]).logits[0], out.logits[b], **EXACT)
     first = net(x[:, :2])
     torch.testing.assert_close(net(x[:, 2:], first.state).logits, out.logits[:, 2:], **EXACT)
     changed = x.clone()
@@ -191,7 +255,9 @@ def test_the_stages_of_a_step_end_in_its_weights(kind):
     stages = net.stages(x[:, 3], state)
     _, _, weights = net.cell(x[:, 3], state)
     torch.testing.assert_close(stages.weights, weights, **EXACT)
-    assert all(stage.shape == weights.shape and not torch.allclose(stage, weights) for stage in stages[:-1])
+    assert all(
+        stage.shape == weights.shape and not torch.allclose(stage, weights) for stage in stages[:-1]
+    )
 
 
 def test_no_loop_over_the_batch_or_the_slots():
@@ -199,20 +265,30 @@ def test_no_loop_over_the_batch_or_the_slots():
         net, x = machine(slots=slots), inputs(batch=batch, steps=2)
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
             net(x).logits.sum().backward()
-        return sum(event.count for event in profile.key_averages() if event.key.startswith("aten::"))
+        return sum(
+            event.count for event in profile.key_averages() if event.key.startswith("aten::")
+        )
 
     assert operations(2, 7) == operations(32, 7) == operations(2, 70)
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.0, 0.1, 3.0, 100.0, 1e4]), kind=st.sampled_from(KINDS),
-       reach=st.sampled_from([0.0, 1.0, 1e3]))
-def test_weights_stay_distributions_and_nothing_is_nan_whatever_the_parameters(seed, scale, kind, reach):
+@given(
+    seed=st.integers(0, 10_000),
+    scale=st.sampled_from([0.0, 0.1, 3.0, 100.0, 1e4]),
+    kind=st.sampled_from(KINDS),
+    reach=st.sampled_from([0.0, 1.0, 1e3]),
+)
+def test_weights_stay_distributions_and_nothing_is_nan_whatever_the_parameters(
+    seed, scale, kind, reach
+):
     net = machine(seed, torch.float32, scale, **kind)
     x = inputs(seed=seed, dtype=torch.float32) * reach
     out = net(x, need_weights=True)
     assert out.logits.isfinite().all() and (out.weights >= 0).all()
-    torch.testing.assert_close(out.weights.sum(-1), torch.ones(out.weights.shape[:-1]), atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        out.weights.sum(-1), torch.ones(out.weights.shape[:-1]), atol=1e-4, rtol=0
+    )
     out.logits.tanh().sum().backward()
     assert not any(p.grad.isnan().any() for p in net.parameters() if p.grad is not None)
 
@@ -225,7 +301,9 @@ def test_under_autocast_the_addressing_stays_in_float32(kind):
         out = net(x, need_weights=True)
     assert out.logits.dtype == torch.bfloat16
     assert out.weights.dtype == out.state.memory.dtype == torch.float32
-    torch.testing.assert_close(out.weights.sum(-1), torch.ones_like(out.weights[..., 0]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        out.weights.sum(-1), torch.ones_like(out.weights[..., 0]), atol=1e-5, rtol=0
+    )
     torch.testing.assert_close(out.logits.float(), exact.logits, atol=0.5, rtol=0.1)
     out.logits.float().square().sum().backward()
     assert all(p.grad.isfinite().all() for p in net.parameters())
@@ -234,7 +312,10 @@ def test_under_autocast_the_addressing_stays_in_float32(kind):
 def test_a_machine_in_bfloat16_keeps_its_memory_in_float32():
     net = machine(dtype=torch.bfloat16)
     out = net(inputs(dtype=torch.bfloat16), need_weights=True)
-    assert out.logits.dtype == torch.bfloat16 and out.weights.dtype == out.state.memory.dtype == torch.float32
+    assert (
+        out.logits.dtype == torch.bfloat16
+        and out.weights.dtype == out.state.memory.dtype == torch.float32
+    )
     out.logits.float().sum().backward()
     assert all(p.grad.isfinite().all() for p in net.parameters())
 
@@ -249,7 +330,9 @@ def test_every_parameter_learns(kind):
 
 
 def test_it_learns_to_hold_a_bit():
-    """Write, then say it when asked: an output of the first input that a feed-forward controller needs the memory for."""
+    """Write, then say it when asked: an output of the first input that a feed-forward controller
+    needs the memory for.
+    """
     torch.manual_seed(0)
     net = NTM(3, 2, hidden_size=20, slots=6, slot_width=5)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
@@ -313,10 +396,15 @@ def test_compile_compiles_one_step_for_all_steps(kind):
     torch.testing.assert_close(found.weights, expected.weights, **EXACT)
     made = len(graphs)
     net(inputs(steps=9))
-    assert 1 <= made <= 2 and len(graphs) == made  # the first step, from a state that asks for no gradient, and the others
+    # the first step, from a state that asks for no gradient, and the others
+    assert 1 <= made <= 2 and len(graphs) == made
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))], ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "copied",
+    [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))],
+    ids=["deepcopy", "pickle"],
+)
 @pytest.mark.parametrize("kind", KINDS[::5], ids=words)
 def test_a_copy_of_a_compiled_or_clipped_machine_runs_with_its_own_weights(kind, copied):
     plain, net = machine(seed=1, **kind), machine(**kind)
@@ -333,7 +421,9 @@ def by_cell(net):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [by_cell, lambda net: net.compile(fullgraph=True)], ids=["cell", "machine"])
+@pytest.mark.parametrize(
+    "how", [by_cell, lambda net: net.compile(fullgraph=True)], ids=["cell", "machine"]
+)
 @pytest.mark.parametrize("kind", [KINDS[0], KINDS[-1]], ids=words)
 def test_a_compiled_machine_gives_the_same(kind, how):
     net = machine(dtype=torch.float32, scale=0.5, **kind)
@@ -353,12 +443,18 @@ def test_a_compiled_machine_gives_the_same(kind, how):
 
 @pytest.mark.parametrize("kind", KINDS, ids=words)
 def test_no_tensor_is_made_on_another_device_than_the_machine_s(kind, monkeypatch):
-    """The meta device has shapes and no numbers; a tensor of the CPU among its own stops an operation, as on a GPU."""
-    for module in (addressing_math, memory_step_module):  # there is no autocast to leave on that device
+    """The meta device has shapes and no numbers; a tensor of the CPU among its own stops an
+    operation, as on a GPU.
+    """
+    # there is no autocast to leave on that device
+    for module in (addressing_math, memory_step_module):
         monkeypatch.setattr(module, "without_autocast", lambda tensor: nullcontext())
     net = machine(**kind).to("meta")
     out = net(inputs().to("meta"), need_weights=True)
-    assert {part.device.type for part in (out.logits, out.weights, *out.state[:3], *out.state.controller)} == {"meta"}
+    assert {
+        part.device.type
+        for part in (out.logits, out.weights, *out.state[:3], *out.state.controller)
+    } == {"meta"}
     out.logits.sum().backward()
     assert all(p.grad.device.type == "meta" for p in net.parameters())
 
@@ -374,7 +470,11 @@ def test_a_gpu_gives_what_the_cpu_gives(kind):
     found.logits.sum().backward()
 
 
-@pytest.mark.parametrize("kind", [dict(controller="lstm"), dict(controller="feedforward", read_heads=2, write_heads=2)], ids=words)
+@pytest.mark.parametrize(
+    "kind",
+    [dict(controller="lstm"), dict(controller="feedforward", read_heads=2, write_heads=2)],
+    ids=words,
+)
 def test_the_naive_machine_of_the_benchmark_computes_the_same(kind):
     path = Path(__file__).resolve().parents[2] / "benchmarks" / "naive_ntm.py"
     spec = importlib.util.spec_from_file_location("naive_ntm", path)
@@ -383,7 +483,9 @@ def test_the_naive_machine_of_the_benchmark_computes_the_same(kind):
     net = machine(dtype=torch.float32, scale=0.5, **kind)
     with torch.no_grad():
         naive = module.NaiveNTM(net)(inputs(dtype=torch.float32))
-        torch.testing.assert_close(naive, net(inputs(dtype=torch.float32)).logits, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            naive, net(inputs(dtype=torch.float32)).logits, atol=1e-4, rtol=1e-4
+        )
 
 
 @pytest.mark.parametrize(("controller", "expected"), [("feedforward", 13_260), ("lstm", 62_260)])
@@ -392,28 +494,59 @@ def test_the_number_of_parameters_that_the_docstring_names(controller, expected)
     assert f"{expected:,}" in NTM.__doc__
 
 
-@pytest.mark.parametrize(("call", "said"), [
-    (lambda: NTM(4, 3, controller="gru"), "controller must be one of .*got 'gru'"),
-    (lambda: NTM(4, 3, shift="left"), "shift must be one of .*got 'left'"),
-    (lambda: NTM(4, 3, memory_start="zeros"), "memory_start must be one of .*got 'zeros'"),
-    (lambda: NTM(0, 3), "d_input must be a whole number"),
-    (lambda: NTM(4, 0), "d_output must be a whole number"),
-    *[(lambda name=name: NTM(4, 3, **{name: 0}), f"{name} must be a whole number of at least 1, got 0") for name in (
-        "hidden_size", "num_layers", "slots", "slot_width", "read_heads", "write_heads", "shift_range")],
-    (lambda: NTM(4, 3, slots=4, shift_range=2), "shift_range must leave"),
-    (lambda: machine().initial_state(0), "batch must be a whole number"),
-    (lambda: machine()(torch.zeros(2, 5)), "inputs must have width 4"),
-    (lambda: machine()(torch.zeros(5, 4)), r"inputs must be \(batch, T, 4\)"),
-    (lambda: machine()(torch.zeros(2, 0, 4)), r"inputs must be \(batch, T, 4\)"),
-    (lambda: machine()(inputs(), machine().initial_state(3)), "state must have a memory of shape"),
-    (lambda: machine()(inputs(), machine(write_heads=2).initial_state(2)), r"state must have weights of shape \(2, 2, 7\), got \(2, 3, 7\)"),
-    (lambda: machine()(inputs(), machine().initial_state(2)._replace(reads=torch.zeros(2, 1, 4))),
-     r"state must have reads of shape \(2, 1, 3\), got \(2, 1, 4\)"),
-    (lambda: machine(controller="lstm")(inputs(), machine().initial_state(2)),
-     r"state must have a controller of 2 tensors of shape \(2, 6\), got shapes \[\]"),
-    (lambda: machine()(inputs(), machine(controller="lstm").initial_state(2)),
-     r"state must have a controller of 0 tensors of shape \(2, 6\), got shapes \[\(2, 6\), \(2, 6\)\]"),
-])
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: NTM(4, 3, controller="gru"), "controller must be one of .*got 'gru'"),
+        (lambda: NTM(4, 3, shift="left"), "shift must be one of .*got 'left'"),
+        (lambda: NTM(4, 3, memory_start="zeros"), "memory_start must be one of .*got 'zeros'"),
+        (lambda: NTM(0, 3), "d_input must be a whole number"),
+        (lambda: NTM(4, 0), "d_output must be a whole number"),
+        *[
+            (
+                lambda name=name: NTM(4, 3, **{name: 0}),
+                f"{name} must be a whole number of at least 1, got 0",
+            )
+            for name in (
+                "hidden_size",
+                "num_layers",
+                "slots",
+                "slot_width",
+                "read_heads",
+                "write_heads",
+                "shift_range",
+            )
+        ],
+        (lambda: NTM(4, 3, slots=4, shift_range=2), "shift_range must leave"),
+        (lambda: machine().initial_state(0), "batch must be a whole number"),
+        (lambda: machine()(torch.zeros(2, 5)), "inputs must have width 4"),
+        (lambda: machine()(torch.zeros(5, 4)), r"inputs must be \(batch, T, 4\)"),
+        (lambda: machine()(torch.zeros(2, 0, 4)), r"inputs must be \(batch, T, 4\)"),
+        (
+            lambda: machine()(inputs(), machine().initial_state(3)),
+            "state must have a memory of shape",
+        ),
+        (
+            lambda: machine()(inputs(), machine(write_heads=2).initial_state(2)),
+            r"state must have weights of shape \(2, 2, 7\), got \(2, 3, 7\)",
+        ),
+        (
+            lambda: machine()(
+                inputs(), machine().initial_state(2)._replace(reads=torch.zeros(2, 1, 4))
+            ),
+            r"state must have reads of shape \(2, 1, 3\), got \(2, 1, 4\)",
+        ),
+        (
+            lambda: machine(controller="lstm")(inputs(), machine().initial_state(2)),
+            r"state must have a controller of 2 tensors of shape \(2, 6\), got shapes \[\]",
+        ),
+        (
+            lambda: machine()(inputs(), machine(controller="lstm").initial_state(2)),
+            r"state must have a controller of 0 tensors of shape \(2, 6\), got shapes \[\(2, "
+            r"6\), \(2, 6\)\]",
+        ),
+    ],
+)
 def test_bad_arguments_are_named(call, said):
     with pytest.raises(ValueError, match=said):
         call()

@@ -1,4 +1,6 @@
-"""Under autocast the machine's memory step and the addressing compute what they compute without it, not with eight bits."""
+"""Under autocast the machine's memory step and the addressing compute what they compute without
+it, not with eight bits.
+"""
 
 import pytest
 import torch
@@ -14,9 +16,15 @@ def arguments():
     """Memory, previous weights and what the heads say, all in float32."""
     torch.manual_seed(0)
     heads = READERS + WRITERS
-    said = HeadParameters(torch.randn(BATCH, heads, WIDTH), torch.randn(BATCH, heads).exp(), torch.rand(BATCH, heads),
-                          torch.randn(BATCH, heads, 3).softmax(-1), 1 + torch.randn(BATCH, heads).exp(),
-                          torch.rand(BATCH, WRITERS, WIDTH), torch.randn(BATCH, WRITERS, WIDTH))
+    said = HeadParameters(
+        torch.randn(BATCH, heads, WIDTH),
+        torch.randn(BATCH, heads).exp(),
+        torch.rand(BATCH, heads),
+        torch.randn(BATCH, heads, 3).softmax(-1),
+        1 + torch.randn(BATCH, heads).exp(),
+        torch.rand(BATCH, WRITERS, WIDTH),
+        torch.randn(BATCH, WRITERS, WIDTH),
+    )
     given = torch.randn(BATCH, SLOTS, WIDTH), torch.randn(BATCH, heads, SLOTS).softmax(-1)
     return *(t.requires_grad_() for t in given), HeadParameters(*(t.requires_grad_() for t in said))
 
@@ -40,7 +48,11 @@ def test_the_gradient_by_hand_is_the_same():
         memory, previous, heads = arguments()
         with torch.autocast("cpu", enabled=False):
             out = memory_step(memory, previous, heads)
-        return torch.autograd.grad(out, [memory, previous, *heads], [torch.linspace(-1, 2, t.numel()).view_as(t) for t in out])
+        return torch.autograd.grad(
+            out,
+            [memory, previous, *heads],
+            [torch.linspace(-1, 2, t.numel()).view_as(t) for t in out],
+        )
 
     assert_same_under_autocast(gradients)
 
@@ -48,6 +60,13 @@ def test_the_gradient_by_hand_is_the_same():
 def test_addressing_reading_and_writing_are_the_same():
     memory, previous, heads = arguments()
     assert_same_under_autocast(lambda: A.address(memory, previous, *heads[:5]))
-    assert_same_under_autocast(lambda: [A.content_weights(heads.key, heads.strength, memory), A.cosine_similarity(heads.key, memory)])
+    assert_same_under_autocast(
+        lambda: [
+            A.content_weights(heads.key, heads.strength, memory),
+            A.cosine_similarity(heads.key, memory),
+        ]
+    )
     assert_same_under_autocast(lambda: [A.read(memory, previous)])
-    assert_same_under_autocast(lambda: [A.write(memory, previous[:, :WRITERS], heads.erase, heads.add)])
+    assert_same_under_autocast(
+        lambda: [A.write(memory, previous[:, :WRITERS], heads.erase, heads.add)]
+    )

@@ -10,12 +10,22 @@ from attnbook.sandbox.peer import Peer
 
 
 class Pair:
-    """Both ends of the protocol in one process: what a student's function does, it does behind pipes."""
+    """Both ends of the protocol in one process: what a student's function does, it does behind
+    pipes.
+    """
 
     def __init__(self):
         one, other = os.pipe(), os.pipe()
-        self.inside = Peer(Channel(other[0], one[1]), lambda function, given, named, seed: guarded(function, given, named, seed=seed), watch=True)
-        self.host = Peer(Channel(one[0], other[1]), lambda function, given, named, seed: function(*given, **named), passing=(Mistake,))
+        self.inside = Peer(
+            Channel(other[0], one[1]),
+            lambda function, given, named, seed: guarded(function, given, named, seed=seed),
+            watch=True,
+        )
+        self.host = Peer(
+            Channel(one[0], other[1]),
+            lambda function, given, named, seed: function(*given, **named),
+            passing=(Mistake,),
+        )
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 

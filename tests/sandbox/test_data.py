@@ -38,8 +38,13 @@ def same(one, other):
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(st.text() | st.integers() | st.tuples(st.integers()), inner, max_size=4)
-    | st.frozensets(st.integers(), max_size=4) | st.sets(st.integers(), max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text() | st.integers() | st.tuples(st.integers()), inner, max_size=4)
+        | st.frozensets(st.integers(), max_size=4)
+        | st.sets(st.integers(), max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -49,7 +54,18 @@ def test_plain_values_come_back_as_they_were(value):
     assert same(value, through(value))
 
 
-DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64]
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -67,7 +83,13 @@ def test_numbers_that_are_none_come_through():
 
 def test_views_and_turned_tensors_come_as_they_look():
     value = torch.arange(12.0).reshape(3, 4)
-    for view in (value.T, value[:, ::2], value[1], value.expand(2, 3, 4), torch.complex(value, value).conj().real):
+    for view in (
+        value.T,
+        value[:, ::2],
+        value[1],
+        value.expand(2, 3, 4),
+        torch.complex(value, value).conj().real,
+    ):
         assert torch.equal(through(view), view)
 
 
@@ -80,7 +102,18 @@ def test_what_hangs_on_a_tensor_comes_too():
     assert not got["c"].requires_grad
 
 
-@pytest.mark.parametrize("value", [np.arange(6.0).reshape(2, 3), np.float64(1.5), np.int32(7), np.bool_(True), np.zeros((0, 2)), np.arange(4)[::-2]], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.arange(6.0).reshape(2, 3),
+        np.float64(1.5),
+        np.int32(7),
+        np.bool_(True),
+        np.zeros((0, 2)),
+        np.arange(4)[::-2],
+    ],
+    ids=repr,
+)
 def test_arrays_come_back_as_arrays(value):
     got = through(value)
     assert type(got) is type(value) and got.dtype == value.dtype and np.array_equal(got, value)
@@ -100,17 +133,38 @@ def test_other_things_come_as_an_empty_object_of_that_name():
         def __eq__(self, other):
             return True
 
-    for value, name in ((Bomb(), "Bomb"), (object(), "object"), (range(10**6), "range"), (3j, "complex"), (b"x", "bytes"), (int, "type"), (len, "builtin_function_or_method")):
+    for value, name in (
+        (Bomb(), "Bomb"),
+        (object(), "object"),
+        (range(10**6), "range"),
+        (3j, "complex"),
+        (b"x", "bytes"),
+        (int, "type"),
+        (len, "builtin_function_or_method"),
+    ):
         got = through(value)
         assert type(got).__name__ == name
         assert not vars(got)
         assert got != 1
 
 
-@pytest.mark.parametrize("value", [torch.ones(2, dtype=torch.complex64), torch.ones(2, 2).to_sparse(), torch.ones(2, device="meta")], ids=["complex", "sparse", "meta"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.ones(2, dtype=torch.complex64),
+        torch.ones(2, 2).to_sparse(),
+        torch.ones(2, device="meta"),
+    ],
+    ids=["complex", "sparse", "meta"],
+)
 def test_tensors_of_strange_kinds_say_what_they_are(value):
     got = through(value)
-    assert (got.shape, got.dtype, got.layout, got.device.type) == (value.shape, value.dtype, value.layout, value.device.type)
+    assert (got.shape, got.dtype, got.layout, got.device.type) == (
+        value.shape,
+        value.dtype,
+        value.layout,
+        value.device.type,
+    )
 
 
 def test_lists_that_hold_themselves_are_refused():
@@ -130,10 +184,25 @@ def test_the_tensors_of_a_value_are_found_in_order():
 
 
 HOSTILE = [
-    [1, 2], {"tensor": 0}, {"tensor": 5, "grad": False, "left": False, "parameter": False}, {"tensor": "0"}, {"array": 0, "shape": [2], "dtype": "O"},
-    {"array": 0, "shape": [-1], "dtype": "<f4"}, {"array": 0, "shape": [10**9], "dtype": "<f4"}, {"array": 0, "shape": None, "dtype": "<U8"},
-    {"float": "one"}, {"integer": 3}, {"list": 3}, {"dict": [[{"list": []}, 1]]}, {"dict": [1]}, {"set": [{"list": []}]}, {"function": "x", "names": []}, {"what": 1}, {},
-    {"strange": "strided", "shape": [10**6, 10**6], "dtype": "float32"}, {"strange": "strided", "shape": [2], "dtype": "load"},
+    [1, 2],
+    {"tensor": 0},
+    {"tensor": 5, "grad": False, "left": False, "parameter": False},
+    {"tensor": "0"},
+    {"array": 0, "shape": [2], "dtype": "O"},
+    {"array": 0, "shape": [-1], "dtype": "<f4"},
+    {"array": 0, "shape": [10**9], "dtype": "<f4"},
+    {"array": 0, "shape": None, "dtype": "<U8"},
+    {"float": "one"},
+    {"integer": 3},
+    {"list": 3},
+    {"dict": [[{"list": []}, 1]]},
+    {"dict": [1]},
+    {"set": [{"list": []}]},
+    {"function": "x", "names": []},
+    {"what": 1},
+    {},
+    {"strange": "strided", "shape": [10**6, 10**6], "dtype": "float32"},
+    {"strange": "strided", "shape": [2], "dtype": "load"},
     {"strange": "strided", "shape": [2, "x"], "dtype": "float32"},
 ]
 
@@ -144,17 +213,29 @@ def test_trees_that_nobody_writes_are_refused(tree):
         decode(tree, [torch.zeros(4, dtype=torch.uint8)], lambda number, names: None)
 
 
-TENSOR, COMPLEX = {"tensor": 0, "grad": False, "left": False, "parameter": False}, {"strange": "strided", "shape": [900, 1000], "dtype": "complex128"}
+TENSOR, COMPLEX = (
+    {"tensor": 0, "grad": False, "left": False, "parameter": False},
+    {"strange": "strided", "shape": [900, 1000], "dtype": "complex128"},
+)
 LONG = [{"integer": hex(k * (2**61 - 1))} for k in range(2, 40_000)]
 GROWING = {
     "one tensor many times": ({"list": [TENSOR] * 150}, "there twice"),
-    "one array many times": ({"list": [{"array": 0, "shape": [4], "dtype": "|u1"}] * 2}, "there twice"),
+    "one array many times": (
+        {"list": [{"array": 0, "shape": [4], "dtype": "|u1"}] * 2},
+        "there twice",
+    ),
     "strange tensors": ({"list": [COMPLEX] * 2}, "large tensors of a strange kind"),
     "long numbers": ({"list": LONG}, "more than 1,000 whole numbers"),
     "a long number as it is": ({"list": [2**62]}, "no value"),
-    "entries of the same hash": ({"set": [{"tuple": [number]} for number in LONG[:200]]}, "with the same hash"),
+    "entries of the same hash": (
+        {"set": [{"tuple": [number]} for number in LONG[:200]]},
+        "with the same hash",
+    ),
     "frozen entries of the same hash": ({"frozenset": LONG[:200]}, "with the same hash"),
-    "keys of the same hash": ({"dict": [[number, None] for number in LONG[:200]]}, "with the same hash"),
+    "keys of the same hash": (
+        {"dict": [[number, None] for number in LONG[:200]]},
+        "with the same hash",
+    ),
 }
 
 
@@ -167,14 +248,35 @@ def test_what_grows_when_it_is_read_is_refused(name):
 
 def test_large_sets_and_a_tensor_in_two_places_come_through():
     x = torch.ones(3)
-    got = through([x, {"again": x}, set(range(50_000)), {(k, str(k)): k for k in range(5_000)}, [2**70 + k for k in range(1000)]])
-    assert torch.equal(got[1]["again"], x) and len(got[2]) == 50_000 and len(got[3]) == 5_000 and got[4][-1] == 2**70 + 999
+    got = through(
+        [
+            x,
+            {"again": x},
+            set(range(50_000)),
+            {(k, str(k)): k for k in range(5_000)},
+            [2**70 + k for k in range(1000)],
+        ]
+    )
+    assert (
+        torch.equal(got[1]["again"], x)
+        and len(got[2]) == 50_000
+        and len(got[3]) == 5_000
+        and got[4][-1] == 2**70 + 999
+    )
 
 
 @pytest.mark.parametrize(
     "message",
-    [b"", b"123", b"\xff" * 8 + b"{}", (2).to_bytes(8, "little") + b"[]", (2).to_bytes(8, "little") + b"{}" + b"no safetensors",
-     (40_000).to_bytes(8, "little") + b"[" * 40_000, b"\x80\x04\x95" * 20, (4).to_bytes(8, "little") + b"\xff\xfe{}"],
+    [
+        b"",
+        b"123",
+        b"\xff" * 8 + b"{}",
+        (2).to_bytes(8, "little") + b"[]",
+        (2).to_bytes(8, "little") + b"{}" + b"no safetensors",
+        (40_000).to_bytes(8, "little") + b"[" * 40_000,
+        b"\x80\x04\x95" * 20,
+        (4).to_bytes(8, "little") + b"\xff\xfe{}",
+    ],
 )
 def test_bytes_that_are_no_message_are_refused(message):
     with pytest.raises(Garbled):

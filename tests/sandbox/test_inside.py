@@ -18,7 +18,8 @@ def inside():
         "from google.colab import drive; drive.mount('/content/drive')",
         "import google.colab; google.colab.drive.mount('/content/drive', force_remount=True)",
         "import google.colab.drive as drive; drive.flush_and_unmount()",
-        "from google.colab import files; assert [name for name in files.upload()] == []; files.download('x')",
+        "from google.colab import files; assert [name for name in files.upload()] == []; "
+        "files.download('x')",
         "from google.colab import userdata; import os; os.environ['KEY'] = userdata.get('KEY')",
         "from google.colab import output; output.enable_custom_widget_manager()",
         "from google.colab.patches import cv2_imshow; cv2_imshow(None)",

@@ -67,10 +67,18 @@ def test_only_what_python_needs_is_there(inside, tmp_path):
     package = Path(launch.__file__).resolve().parents[1]
     (tmp_path / "marks.csv").write_text("secret")
     assert not inside.value(f"os.path.exists({str(tmp_path / 'marks.csv')!r})")
-    for path in ("chapters", "tests", ".git", "attnbook/course/commands.py", "attnbook/checks/ch00_attention/soft_lookup.py"):
+    for path in (
+        "chapters",
+        "tests",
+        ".git",
+        "attnbook/course/commands.py",
+        "attnbook/checks/ch00_attention/soft_lookup.py",
+    ):
         assert not inside.value(f"os.path.exists({str(package.parent / path)!r})"), path
     for part in ("checks", "course"):
-        assert inside.value(f"[name for name in os.listdir({str(package / part)!r}) if name.endswith('.py')]") == ["__init__.py"]
+        assert inside.value(
+            f"[name for name in os.listdir({str(package / part)!r}) if name.endswith('.py')]"
+        ) == ["__init__.py"]
     assert inside.value("attnbook.masked_softmax is not None")
     for path in ("/etc/passwd", "/etc/shadow", "/student/x", "/var", "/run"):
         assert not inside.value(f"os.path.exists({path!r})"), path
@@ -89,7 +97,9 @@ def test_a_second_copy_of_the_package_is_covered_too(tmp_path, monkeypatch):
         assert made.run("import os") is None
         assert made.value(f"os.path.isdir({str(second / 'attnbook')!r})")
         for part in ("checks", "course"):
-            assert not made.value(f"os.path.exists({str(second / 'attnbook' / part / 'secret.py')!r})")
+            assert not made.value(
+                f"os.path.exists({str(second / 'attnbook' / part / 'secret.py')!r})"
+            )
 
 
 def test_a_copy_of_the_package_among_those_of_the_system_is_covered_too(tmp_path, monkeypatch):
@@ -103,37 +113,72 @@ def test_a_copy_of_the_package_among_those_of_the_system_is_covered_too(tmp_path
 
 
 def test_checks_are_silent(inside):
-    assert inside.run("from attnbook.checks import check, grade\ncheck('00.weighted_sum', None)") is None
+    assert (
+        inside.run("from attnbook.checks import check, grade\ncheck('00.weighted_sum', None)")
+        is None
+    )
     assert "soft_lookup" in inside.run("import attnbook.checks.ch00_attention.soft_lookup")
     assert inside.run("import attnbook.course.commands") is not None
 
 
 def test_nothing_of_the_grader_s_environment_is_there(inside, monkeypatch):
-    assert set(inside.value("sorted(os.environ)")) <= {*launch._variables("", ""), "PWD", "LC_CTYPE", "SHLVL", "_"}
+    assert set(inside.value("sorted(os.environ)")) <= {
+        *launch._variables("", ""),
+        "PWD",
+        "LC_CTYPE",
+        "SHLVL",
+        "_",
+    }
 
 
 def test_the_code_has_no_rights(inside):
-    status = dict(line.split(":\t") for line in inside.value("open('/proc/self/status').read()").splitlines() if ":\t" in line)
+    status = dict(
+        line.split(":\t")
+        for line in inside.value("open('/proc/self/status').read()").splitlines()
+        if ":\t" in line
+    )
     assert status["NoNewPrivs"] == "1"
-    assert all(int(status[name], 16) == 0 for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"))
+    assert all(
+        int(status[name], 16) == 0 for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")
+    )
     if os.geteuid() == 0:
         assert status["Uid"].split()[0] != "0"
     assert inside.run("os.setuid(0)").startswith(("OSError", "PermissionError"))
-    said = inside.value("__import__('subprocess').run(['unshare', '-Ur', 'true'], capture_output=True, text=True).returncode")
+    said = inside.value(
+        "__import__('subprocess').run(['unshare', '-Ur', 'true'], capture_output=True, "
+        "text=True).returncode"
+    )
     assert said != 0, "no namespaces of its own"
 
 
-@pytest.mark.parametrize("path", ["/x", "/usr/x", "/etc/x", "/dev/x", "/proc/sys/kernel/core_pattern", "/proc/sys/vm/swappiness",
-                                  "{prefix}/x", "{package}/x.py", "{package}/__init__.py", "{package}/checks/x.py"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/x",
+        "/usr/x",
+        "/etc/x",
+        "/dev/x",
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/vm/swappiness",
+        "{prefix}/x",
+        "{package}/x.py",
+        "{package}/__init__.py",
+        "{package}/checks/x.py",
+    ],
+)
 def test_nothing_outside_can_be_written(inside, path):
     path = path.format(prefix=sys.prefix, package=Path(launch.__file__).resolve().parents[1])
     said = inside.run(f"open({path!r}, 'a').write('x')")
-    assert said is not None and ("Read-only" in said or "denied" in said or "Permission" in said), said
+    assert said is not None and ("Read-only" in said or "denied" in said or "Permission" in said), (
+        said
+    )
 
 
 def test_there_is_no_network(inside):
     code = "import socket\nsocket.create_connection(({!r}, {}), 2)"
-    assert "OSError" in inside.run(code.format("192.0.2.1", 80)) or "unreachable" in inside.run(code.format("192.0.2.1", 80))
+    assert "OSError" in inside.run(code.format("192.0.2.1", 80)) or "unreachable" in inside.run(
+        code.format("192.0.2.1", 80)
+    )
     assert inside.run(code.format("127.0.0.1", 22)) is not None
     assert inside.run("socket.gethostbyname('example.org')") is not None
 
@@ -154,19 +199,38 @@ def test_its_processes_are_its_own(inside):
 
 def test_its_folder_has_a_quota(inside):
     for folder in ("/student", "/tmp", "/dev/shm"):
-        said = inside.run(f"with open('{folder}/x', 'wb') as file:\n    for _ in range(20): file.write(bytes(2**20))")
+        said = inside.run(
+            f"with open('{folder}/x', 'wb') as file:\n    for _ in range(20): "
+            f"file.write(bytes(2**20))"
+        )
         assert "OSError" in said, folder
-        many = inside.run(f"for i in range(20):\n    with open(f'{folder}/{{i}}', 'wb') as file: file.write(bytes(2**20))")
+        many = inside.run(
+            f"for i in range(20):\n    with open(f'{folder}/{{i}}', 'wb') as file: "
+            f"file.write(bytes(2**20))"
+        )
         assert "No space" in many, folder
-        assert inside.run(f"import glob\nfor path in glob.glob('{folder}/[0-9x]*'):\n    os.remove(path)") is None
+        assert (
+            inside.run(
+                f"import glob\nfor path in glob.glob('{folder}/[0-9x]*'):\n    os.remove(path)"
+            )
+            is None
+        )
 
 
 ENDS = {
     "fork bomb": ("import os\nwhile True: os.fork()", ("processes", "memory")),
-    "processes": ("import subprocess, sys\nkept = [subprocess.Popen(['sleep', '60']) for _ in range(20)]\nimport time; time.sleep(5)", ("processes",)),
+    "processes": (
+        "import subprocess, sys\nkept = [subprocess.Popen(['sleep', '60']) for _ in "
+        "range(20)]\nimport time; time.sleep(5)",
+        ("processes",),
+    ),
     "output": ("while True: print('x' * 10_000)", ("printed",)),
     "output past Python": ("import os\nwhile True: os.write(1, b'x' * 2**16)", ("printed",)),
-    "memory of children": ("import os, time\nfor _ in range(3):\n    if not os.fork():\n        kept = bytes(range(256)) * 2**21\n        time.sleep(60)\ntime.sleep(5)", ("memory",)),
+    "memory of children": (
+        "import os, time\nfor _ in range(3):\n    if not os.fork():\n        kept = "
+        "bytes(range(256)) * 2**21\n        time.sleep(60)\ntime.sleep(5)",
+        ("memory",),
+    ),
 }
 
 
@@ -190,7 +254,8 @@ UNCOUNTED = {
     "shared zeros": "import mmap\nfile = open('/dev/zero', 'r+b')\nmmap.mmap(file.fileno(), 2**20)",
     "a file in memory": "import os\nos.memfd_create('x')",
     "a segment": "import ctypes\nassert ctypes.CDLL(None).shmget(0, 2**20, 0o1600) >= 0, 'OSError'",
-    "semaphores": "import ctypes\nassert ctypes.CDLL(None).semget(0, 32000, 0o1600) >= 0, 'OSError'",
+    "semaphores": "import ctypes\nassert ctypes.CDLL(None).semget(0, 32000, 0o1600) >= 0, "
+    "'OSError'",
     "a queue": "import ctypes\nassert ctypes.CDLL(None).msgget(0, 0o1600) >= 0, 'OSError'",
 }
 
@@ -202,8 +267,13 @@ def test_memory_that_nothing_counts_is_refused(inside, name):
 
 
 def test_memory_in_a_folder_with_a_quota_can_be_shared(inside):
-    assert inside.run("import multiprocessing, torch\ntorch.zeros(3).share_memory_()\n"
-                      "one = multiprocessing.get_context('fork').Value('i', 3)") is None
+    assert (
+        inside.run(
+            "import multiprocessing, torch\ntorch.zeros(3).share_memory_()\n"
+            "one = multiprocessing.get_context('fork').Value('i', 3)"
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("machine, length", [("x86_64", 18), ("aarch64", 18), ("riscv64", 0)])
@@ -217,7 +287,10 @@ def test_the_filter_is_one_for_each_known_machine(machine, length):
 
 def test_one_notebook_does_not_take_all_processors(monkeypatch):
     monkeypatch.setattr(launch, "_BURST", 0)
-    busy = "import subprocess, sys, time\nkept = [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for _ in range(12)]\n"
+    busy = (
+        "import subprocess, sys, time\nkept = [subprocess.Popen([sys.executable, '-c', 'while "
+        "True: pass']) for _ in range(12)]\n"
+    )
     with Inside(limits=Limits(processes=20)) as made:
         made.seconds = 60
         monkeypatch.setattr(launch, "_PROCESSORS", 0.2)  # others are at work on this machine
@@ -231,9 +304,15 @@ def test_time_of_processes_that_have_ended_counts():
     with Inside() as made:
         before = made.started._processor_seconds()
         code = "while time.process_time() < 0.3: pass"
-        assert made.run(f"import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nfor _ in range(3):\n"
-                        f"    if not os.fork():\n        {code}\n        os._exit(0)\n"
-                        "try:\n    while True: os.wait()\nexcept ChildProcessError: pass") is None
+        assert (
+            made.run(
+                f"import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nfor _ "
+                f"in range(3):\n"
+                f"    if not os.fork():\n        {code}\n        os._exit(0)\n"
+                "try:\n    while True: os.wait()\nexcept ChildProcessError: pass"
+            )
+            is None
+        )
         time.sleep(0.1)
         assert made.started._processor_seconds() - before > 0.6
 
@@ -242,7 +321,9 @@ def test_a_loop_is_a_matter_of_time():
     with Inside() as made:
         made.seconds = 1
         with pytest.raises(Broken) as error:
-            made.run("while True:\n    try:\n        while True: pass\n    except BaseException: pass")
+            made.run(
+                "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
+            )
         assert error.value.kind == "time"
         processes = made.started._root
     for _ in range(100):
@@ -254,7 +335,10 @@ def test_a_loop_is_a_matter_of_time():
 
 def test_closing_ends_what_it_started():
     made = Inside()
-    assert made.run("import subprocess\nkept = [subprocess.Popen(['sleep', '987']) for _ in range(3)]") is None
+    assert (
+        made.run("import subprocess\nkept = [subprocess.Popen(['sleep', '987']) for _ in range(3)]")
+        is None
+    )
     made.__exit__()
     assert made.started.process.poll() is not None
     time.sleep(0.2)
@@ -290,7 +374,12 @@ def test_on_windows_it_says_what_to_do(monkeypatch):
     from attnbook.course.own import check_own
 
     for call in (lambda: choose(trust=True), choose, lambda: check_own("my.ipynb")):
-        with monkeypatch.context() as patch, pytest.raises(NoSandbox, match="judge notebooks on Linux and macOS; on Windows run them in WSL"):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(
+                NoSandbox, match="judge notebooks on Linux and macOS; on Windows run them in WSL"
+            ),
+        ):
             patch.setattr(launch.os, "name", "nt")
             call()
 
@@ -321,8 +410,14 @@ os.execv(sys.executable, [sys.executable, *arguments[image + 2:]])
 
 
 def test_a_container_gets_no_more_than_the_sandbox(tmp_path, monkeypatch):
-    """With an engine in place of docker that writes down what it is asked for and runs the program."""
-    engine, log, package = tmp_path / "docker", tmp_path / "log", Path(launch.__file__).resolve().parents[2]
+    """With an engine in place of docker that writes down what it is asked for and runs the
+    program.
+    """
+    engine, log, package = (
+        tmp_path / "docker",
+        tmp_path / "log",
+        Path(launch.__file__).resolve().parents[2],
+    )
     engine.write_text(ENGINE.format(python=sys.executable, log=str(log), package=str(package)))
     engine.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
@@ -330,8 +425,13 @@ def test_a_container_gets_no_more_than_the_sandbox(tmp_path, monkeypatch):
     with Inside("docker", image="an-image") as made:
         assert made.value("1 + 1") == 2
     said = log.read_text().split("\n")
-    for name, value in (("--network", "none"), ("--cap-drop", "ALL"), ("--security-opt", "no-new-privileges"), ("--memory", "1024m"),
-                        ("--cpus", "1.25")):
+    for name, value in (
+        ("--network", "none"),
+        ("--cap-drop", "ALL"),
+        ("--security-opt", "no-new-privileges"),
+        ("--memory", "1024m"),
+        ("--cpus", "1.25"),
+    ):
         assert said[said.index(name) + 1] == value
     assert "--read-only" in said and "--rm" in said
     volumes = [said[place + 1] for place, one in enumerate(said) if one == "--volume"]
@@ -347,7 +447,10 @@ def test_limits_are_checked():
 
 
 def test_the_process_ends_with_its_grader():
-    code = ("import sys, time\nfrom attnbook.course.launch import *\ns = start('bubblewrap', Limits())\nprint(s._root, flush=True)\ntime.sleep(60)")
+    code = (
+        "import sys, time\nfrom attnbook.course.launch import *\ns = start('bubblewrap', "
+        "Limits())\nprint(s._root, flush=True)\ntime.sleep(60)"
+    )
     grader = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     root = int(grader.stdout.readline())
     assert os.path.exists(f"/proc/{root}")

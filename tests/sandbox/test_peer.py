@@ -1,4 +1,6 @@
-"""Calls through pipes: values, gradients, functions in both directions, errors; and every verdict of the book."""
+"""Calls through pipes: values, gradients, functions in both directions, errors; and every
+verdict of the book.
+"""
 
 import os
 import threading
@@ -38,7 +40,9 @@ def test_the_grader_says_what_the_notebook_says(pair, solutions, id):
         assert there == here, name
 
 
-@pytest.mark.parametrize(("id", "function"), RIGHT, ids=[f"{id}-{function.__name__}" for id, function in RIGHT])
+@pytest.mark.parametrize(
+    ("id", "function"), RIGHT, ids=[f"{id}-{function.__name__}" for id, function in RIGHT]
+)
 def test_other_right_answers_are_right_for_the_grader_too(pair, id, function):
     verdict = judge(id, pair.remote(function), 1)
     assert verdict, verdict
@@ -48,22 +52,56 @@ def test_transforms_of_functions_say_that_they_do_not_reach_the_other_process(pa
     def answer(predict, inputs):
         return torch.func.grad(lambda x: predict(x).sum())(inputs) * inputs
 
-    assert "torch.func and vmap do not reach there: use torch.autograd.grad" in judge("00.gradient_times_input", pair.remote(answer)).message
+    assert (
+        "torch.func and vmap do not reach there: use torch.autograd.grad"
+        in judge("00.gradient_times_input", pair.remote(answer)).message
+    )
 
 
 ODD = {
-    "None": None, "yes": Yes(), "text": "right", "empty text": "", "bytes": b"x", "class": int, "function": len, "huge": 10**400, "negative": -(10**400),
-    "nan": float("nan"), "inf": float("inf"), "true": True, "list": [], "lists": [[[]]], "mixed": [1, "a", None, torch.ones(2)], "tuple": (), "pair": (None, None),
-    "triple": (1, 2, 3), "dict": {}, "keys": {(1, 2): torch.ones(1)}, "set": {1, 2}, "empty": torch.zeros(0), "scalar": torch.tensor(1.0), "nan tensor": torch.full((2, 3), float("nan")),
-    "long": torch.zeros(2, 3, dtype=torch.long), "bool": torch.ones(2, 3, dtype=torch.bool), "half": torch.ones(2, 3, dtype=torch.half), "complex": torch.ones(2, dtype=torch.complex64),
-    "sparse": torch.eye(3).to_sparse(), "meta": torch.ones(2, 3, device="meta"), "many dimensions": torch.zeros([1] * 20), "array": torch.ones(2, 3).numpy(),
-    "objects": __import__("numpy").array([object()]), "pair of tensors": (torch.zeros(2, 3), torch.zeros(2, 3)), "numbers": [0.5, -1, 3],
+    "None": None,
+    "yes": Yes(),
+    "text": "right",
+    "empty text": "",
+    "bytes": b"x",
+    "class": int,
+    "function": len,
+    "huge": 10**400,
+    "negative": -(10**400),
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "true": True,
+    "list": [],
+    "lists": [[[]]],
+    "mixed": [1, "a", None, torch.ones(2)],
+    "tuple": (),
+    "pair": (None, None),
+    "triple": (1, 2, 3),
+    "dict": {},
+    "keys": {(1, 2): torch.ones(1)},
+    "set": {1, 2},
+    "empty": torch.zeros(0),
+    "scalar": torch.tensor(1.0),
+    "nan tensor": torch.full((2, 3), float("nan")),
+    "long": torch.zeros(2, 3, dtype=torch.long),
+    "bool": torch.ones(2, 3, dtype=torch.bool),
+    "half": torch.ones(2, 3, dtype=torch.half),
+    "complex": torch.ones(2, dtype=torch.complex64),
+    "sparse": torch.eye(3).to_sparse(),
+    "meta": torch.ones(2, 3, device="meta"),
+    "many dimensions": torch.zeros([1] * 20),
+    "array": torch.ones(2, 3).numpy(),
+    "objects": __import__("numpy").array([object()]),
+    "pair of tensors": (torch.zeros(2, 3), torch.zeros(2, 3)),
+    "numbers": [0.5, -1, 3],
 }
 
 
 @pytest.mark.parametrize("id", list(exercises()))
 def test_no_value_that_comes_back_stops_a_check(pair, id):
-    """Not here and not in the grader: there is a verdict, and it is not *right*; the same on both sides."""
+    """Not here and not in the grader: there is a verdict, and it is not *right*; the same on
+    both sides.
+    """
     for name, value in ODD.items():
         here = judge(id, lambda *inputs, value=value: value)
         there = judge(id, pair.remote(lambda *inputs, value=value: value))
@@ -79,7 +117,12 @@ def test_gradients_go_through_both_ways(pair):
     def inner(y):
         return torch.sin(y)
 
-    x, z = (torch.randn(3, dtype=torch.float64, generator=torch.Generator().manual_seed(s)).requires_grad_() for s in (0, 1))
+    x, z = (
+        torch.randn(
+            3, dtype=torch.float64, generator=torch.Generator().manual_seed(s)
+        ).requires_grad_()
+        for s in (0, 1)
+    )
     got = pair.remote(outer)(inner, x, [(z, 3)])
     assert torch.equal(got["sum"], torch.sin(x * x) + z) and not got["kept"].requires_grad
     weights = torch.arange(1.0, 4.0, dtype=torch.float64)
@@ -95,6 +138,7 @@ def test_a_gradient_that_does_not_come_is_none(pair):
     assert torch.autograd.grad(got.sum(), [x, y], allow_unused=True)[1] is None
     assert not pair.remote(lambda x: x.detach() * 2)(x).requires_grad
     with pytest.raises(RuntimeError, match="inplace"):
+
         def spoil(x):
             y = torch.exp(x)
             z = y * 1
@@ -150,7 +194,19 @@ def test_what_an_answer_costs_is_counted_there(pair):
     assert watch.count == 4 * 4 * 8 * 1000
 
 
-@pytest.mark.parametrize("more", [{}, {"counts": []}, {"counts": [-1]}, {"counts": [0, 0]}, {"counts": [True]}, {"counts": [1.5]}, {"counts": 1}], ids=str)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"counts": []},
+        {"counts": [-1]},
+        {"counts": [0, 0]},
+        {"counts": [True]},
+        {"counts": [1.5]},
+        {"counts": 1},
+    ],
+    ids=str,
+)
 def test_a_count_that_is_none_breaks_the_connection(more):
     from attnbook.sandbox.data import encode, pack
     from attnbook.sandbox.peer import Peer
@@ -197,7 +253,12 @@ def test_effort_is_seen_from_outside_too():
     from attnbook.course.launch import Limits
 
     id = "06.relative_scores"
-    (task,) = (task for section in sections(find_book(), ["positions"]) for task in section.tasks if task.id == id)
+    (task,) = (
+        task
+        for section in sections(find_book(), ["positions"])
+        for task in section.tasks
+        if task.id == id
+    )
     with Box("none", Limits(seconds=60)) as box:
         assert box.run(solution_of(task)) is None and box.judge(id, task.function, 1)
         assert box.run(ROUND_THE_COUNT) is None
@@ -209,7 +270,9 @@ def test_errors_keep_their_kind_and_line(pair):
     def crash(x):
         return [][1]
 
-    with pytest.raises(StudentError, match=r"IndexError: list index out of range; line \d+: return \[\]\[1\]"):
+    with pytest.raises(
+        StudentError, match=r"IndexError: list index out of range; line \d+: return \[\]\[1\]"
+    ):
         pair.remote(crash)(1)
     with pytest.raises(StudentError) as error:
         pair.remote(lambda: (_ for _ in ()).throw(NotImplementedError))()
@@ -260,7 +323,9 @@ def test_random_numbers_of_an_answer_come_from_the_check_s_seed(pair):
     torch.rand(3)  # the check has drawn before: an answer begins at the seed all the same
     before = torch.get_rng_state()
     one, other = (pair.remote(lambda: torch.rand(2))() for _ in range(2))
-    assert torch.equal(one, other) and torch.equal(one, torch.rand(2, generator=torch.Generator().manual_seed(5)))
+    assert torch.equal(one, other) and torch.equal(
+        one, torch.rand(2, generator=torch.Generator().manual_seed(5))
+    )
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -303,8 +368,18 @@ def test_a_channel_refuses_what_is_too_large():
         here.receive()
 
 
-@pytest.mark.parametrize("head", [{"do": "value", "value": 3}, {"do": "value", "value": {"tuple": [1, 2, 3]}}, {"do": "slopes", "id": 9, "value": {"list": []}},
-                                  {"do": "call", "function": 99, "value": None}, {"do": "call", "function": 0, "value": 1}, {"do": "what"}, {}])
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"do": "value", "value": 3},
+        {"do": "value", "value": {"tuple": [1, 2, 3]}},
+        {"do": "slopes", "id": 9, "value": {"list": []}},
+        {"do": "call", "function": 99, "value": None},
+        {"do": "call", "function": 0, "value": 1},
+        {"do": "what"},
+        {},
+    ],
+)
 def test_answers_that_are_none_break_the_connection(head):
     from attnbook.sandbox.data import pack
     from attnbook.sandbox.peer import Peer
@@ -327,7 +402,11 @@ def test_nothing_that_comes_from_the_sandbox_is_ever_called_by_name():
         peer.request({"do": "hello"})
 
 
-@pytest.mark.parametrize("error", [StudentError("boo"), RuntimeError("boo"), Broken("garbled", "boo")], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "error",
+    [StudentError("boo"), RuntimeError("boo"), Broken("garbled", "boo")],
+    ids=lambda error: type(error).__name__,
+)
 def test_earlier_cells_that_fail_when_run_again_lose_the_sandbox(monkeypatch, error):
     from attnbook.course.box import Box, Lost
     from attnbook.course.launch import Limits
@@ -346,6 +425,8 @@ def test_earlier_cells_that_fail_when_run_again_lose_the_sandbox(monkeypatch, er
         box._close()
         monkeypatch.setattr(Peer, "request", request)
         cells.append("a = 1")
-        with pytest.raises(Lost, match=r"run again, disturbed the connection to the grader \(boo\)"):
+        with pytest.raises(
+            Lost, match=r"run again, disturbed the connection to the grader \(boo\)"
+        ):
             box.run("b = 1")
         assert box.run("c = a") is None

@@ -1,4 +1,7 @@
-"""The website, built once for all tests from the committed notebooks, and a headless Chromium to look at it."""
+"""The website, built once for all tests from the committed notebooks, and a headless Chromium to
+look at it.
+"""
+
 import functools
 import http.server
 import os
@@ -13,11 +16,18 @@ from book import ROOT, build, chromium_path
 @pytest.fixture(scope="session")
 def site() -> Path:
     """The folder with the built pages."""
-    target = ROOT / "build" / f"site{os.environ.get('PYTEST_XDIST_WORKER', '')}"  # each worker builds its own
+    # each worker builds its own
+    target = ROOT / "build" / f"site{os.environ.get('PYTEST_XDIST_WORKER', '')}"
     shutil.rmtree(target, ignore_errors=True)
     done = build(ROOT, target)
-    said = [line for line in (done.stdout + done.stderr).splitlines() if "WARNING" in line or "ERROR" in line]
-    assert done.returncode == 0, "the book does not build:\n" + ("\n".join(said) or done.stderr[-3000:])
+    said = [
+        line
+        for line in (done.stdout + done.stderr).splitlines()
+        if "WARNING" in line or "ERROR" in line
+    ]
+    assert done.returncode == 0, "the book does not build:\n" + (
+        "\n".join(said) or done.stderr[-3000:]
+    )
     return target / "_build" / "html"
 
 
@@ -38,7 +48,10 @@ def url(site):
 
 @pytest.fixture(scope="module")
 def browser():
-    """One Chromium for a file of tests. It closes with them: only one such session may be open in a process."""
+    """One Chromium for a file of tests.
+
+    It closes with them: only one such session may be open in a process.
+    """
     api = pytest.importorskip("playwright.sync_api")
     path = chromium_path()
     with api.sync_playwright() as playwright:

@@ -1,4 +1,7 @@
-"""The built pages as files: links, pictures, buttons, nothing from elsewhere, nothing that only instructors may see."""
+"""The built pages as files: links, pictures, buttons, nothing from elsewhere, nothing that only
+instructors may see.
+"""
+
 import re
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
@@ -14,8 +17,11 @@ pytestmark = [pytest.mark.site, pytest.mark.slow]
 
 
 def pages(site: Path) -> dict[Path, BeautifulSoup]:
-    return {p: BeautifulSoup(p.read_text(encoding="utf-8"), "html.parser") for p in sorted(site.rglob("*.html"))
-            if "_static" not in p.parts}
+    return {
+        p: BeautifulSoup(p.read_text(encoding="utf-8"), "html.parser")
+        for p in sorted(site.rglob("*.html"))
+        if "_static" not in p.parts
+    }
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +32,11 @@ def soup(site):
 
 def broken_links(soup: dict[Path, BeautifulSoup], site: Path) -> list[str]:
     """Internal links of the built pages that lead nowhere."""
-    ids = {page: {t["id"] for t in s.find_all(id=True)} | {t["name"] for t in s.find_all("a", attrs={"name": True})}
-           for page, s in soup.items()}
+    ids = {
+        page: {t["id"] for t in s.find_all(id=True)}
+        | {t["name"] for t in s.find_all("a", attrs={"name": True})}
+        for page, s in soup.items()
+    }
     said = []
     for page, parsed in soup.items():
         if page.name in ("404.html", "genindex.html", "search.html"):
@@ -48,15 +57,26 @@ def broken_links(soup: dict[Path, BeautifulSoup], site: Path) -> list[str]:
 
 def raw_tables(soup: dict[Path, BeautifulSoup]) -> list[str]:
     """Pages on which the bars of a Markdown table are read as text, outside code."""
-    return [page.name for page, parsed in soup.items()
-            if any(re.search(r"\|\s*:?-{3}", p.get_text()) for p in parsed.find_all("p"))]
+    return [
+        page.name
+        for page, parsed in soup.items()
+        if any(re.search(r"\|\s*:?-{3}", p.get_text()) for p in parsed.find_all("p"))
+    ]
 
 
 def test_tables_are_tables_also_those_that_cells_display(soup):
     assert raw_tables(soup) == []
-    shown = [t for page, parsed in soup.items() if page.name == "scores.html" for t in parsed.select(".cell_output table")]
-    assert [len(t.find_all("tr")) for t in shown] == [8, 4]  # seven scores and three kinds, each under a head
-    assert raw_tables({Path("a.html"): BeautifulSoup("<p>| a | b |\n|---|---|</p>", "html.parser")}) == ["a.html"]
+    shown = [
+        t
+        for page, parsed in soup.items()
+        if page.name == "scores.html"
+        for t in parsed.select(".cell_output table")
+    ]
+    # seven scores and three kinds, each under a head
+    assert [len(t.find_all("tr")) for t in shown] == [8, 4]
+    assert raw_tables(
+        {Path("a.html"): BeautifulSoup("<p>| a | b |\n|---|---|</p>", "html.parser")}
+    ) == ["a.html"]
 
 
 def test_every_page_is_built(site):
@@ -70,8 +90,14 @@ def test_internal_links_hold(soup, site):
 
 def test_a_broken_link_is_seen(tmp_path):
     page = tmp_path / "a.html"
-    page.write_text("<h1 id='here'>x</h1><a href='#here'>1</a><a href='#gone'>2</a><a href='b.html'>3</a><a href='https://x.org'>4</a>")
-    assert broken_links(pages(tmp_path), tmp_path) == ["a.html: #gone (no such place on the page)", "a.html: b.html"]
+    page.write_text(
+        "<h1 id='here'>x</h1><a href='#here'>1</a><a href='#gone'>2</a><a href='b.html'>3</a><a "
+        "href='https://x.org'>4</a>"
+    )
+    assert broken_links(pages(tmp_path), tmp_path) == [
+        "a.html: #gone (no such place on the page)",
+        "a.html: b.html",
+    ]
 
 
 def test_every_figure_of_the_notebooks_is_on_its_page_and_described(soup, site):
@@ -82,7 +108,9 @@ def test_every_figure_of_the_notebooks_is_on_its_page_and_described(soup, site):
         if not notebook.exists():
             continue
         nb = nbformat.read(notebook, as_version=4)
-        drawn = [(c, o) for c in nb.cells if c.cell_type == "code" for o in c.outputs if is_figure(o)]
+        drawn = [
+            (c, o) for c in nb.cells if c.cell_type == "code" for o in c.outputs if is_figure(o)
+        ]
         wanted = [c.metadata.mystnb.image.alt for c, o in drawn if "text/html" not in o.data]
         images = [i for i in soup[site / f"{name}.html"].find("article").find_all("img")]
         assert [i.get("alt") for i in images if i.get("alt") in wanted] == wanted, name
@@ -99,8 +127,13 @@ def test_buttons_lead_to_the_notebook(soup, site):
     for name in toc_files():
         if (ROOT / f"{name}.ipynb").exists():
             links = [a.get("href", "") for a in soup[site / f"{name}.html"].find_all("a")]
-            assert f"https://colab.research.google.com/github/attnbook/attnbook/blob/main/{name}.ipynb" in links, name
-            assert any(link.endswith(f"{Path(name).name}.ipynb") and "colab" not in link for link in links), name
+            assert (
+                f"https://colab.research.google.com/github/attnbook/attnbook/blob/main/{name}.ipynb"
+                in links
+            ), name
+            assert any(
+                link.endswith(f"{Path(name).name}.ipynb") and "colab" not in link for link in links
+            ), name
 
 
 def test_nothing_is_loaded_from_elsewhere(soup):
@@ -109,41 +142,76 @@ def test_nothing_is_loaded_from_elsewhere(soup):
     for page, parsed in soup.items():
         for tag in parsed.find_all(["script", "link", "img", "iframe", "source"]):
             address = tag.get("src") or (tag.get("href") if tag.name == "link" else "") or ""
-            loads = tag.name != "link" or set(tag.get("rel", [])) & {"stylesheet", "preload", "icon", "modulepreload", "preconnect"}
+            loads = tag.name != "link" or set(tag.get("rel", [])) & {
+                "stylesheet",
+                "preload",
+                "icon",
+                "modulepreload",
+                "preconnect",
+            }
             if loads and re.match(r"(https?:)?//", address):
                 said.append(f"{page.name}: {address}")
     assert not said
 
 
 def test_chapters_are_numbered_from_zero(soup, site):
-    """Chapter 0 is 0, in the heading, in the contents and in the number of a figure; the appendix has no number."""
+    """Chapter 0 is 0, in the heading, in the contents and in the number of a figure; the
+    appendix has no number.
+    """
+
     def heading(name):
         return soup[site / f"{name}.html"].select_one("article h1").get_text()
 
     assert heading("chapters/00_attention/index").startswith("0. ")
     assert heading("chapters/02_bahdanau/alignment_model").startswith("2.1. ")
     assert heading("appendix/ledger")[0].isalpha()
-    captions = [c.get_text() for c in soup[site / "chapters/00_attention/soft_lookup.html"].select(".caption-number")]
+    captions = [
+        c.get_text()
+        for c in soup[site / "chapters/00_attention/soft_lookup.html"].select(".caption-number")
+    ]
     assert captions and all(c.startswith("Fig. 0.") for c in captions)
     contents = soup[site / "intro.html"].select("nav.bd-links a")
     assert any(a.get_text().strip().startswith("0. ") for a in contents)
 
 
 def test_no_solution_reaches_the_site(site):
-    said = [str(p.relative_to(site)) for p in site.rglob("*") if p.suffix in (".html", ".ipynb", ".md", ".txt", ".js")
-            and "mathjax" not in p.parts and re.search(r"BEGIN SOLUTION|BEGIN HIDDEN", p.read_text(encoding="utf-8", errors="ignore"))]
+    said = [
+        str(p.relative_to(site))
+        for p in site.rglob("*")
+        if p.suffix in (".html", ".ipynb", ".md", ".txt", ".js")
+        and "mathjax" not in p.parts
+        and re.search(
+            r"BEGIN SOLUTION|BEGIN HIDDEN", p.read_text(encoding="utf-8", errors="ignore")
+        )
+    ]
     assert not said
 
 
-@pytest.mark.parametrize("text", ["# One\n\nSee {ref}`nowhere`.\n", "# One\n\nAs in {cite:t}`nobody1900`.\n", "# One\n\n### Three\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# One\n\nSee {ref}`nowhere`.\n",
+        "# One\n\nAs in {cite:t}`nobody1900`.\n",
+        "# One\n\n### Three\n",
+    ],
+)
 def test_a_warning_fails_the_build(tmp_path, text):
     """Planted: an unknown label, an unknown citation, a skipped heading."""
     config = (ROOT / "_config.yml").read_text(encoding="utf-8")
-    (tmp_path / "_config.yml").write_text(re.sub(r"^(logo|  favicon|    html_css_files|  local_extensions|    chapter_zero):.*\n", "", config, flags=re.MULTILINE))
+    (tmp_path / "_config.yml").write_text(
+        re.sub(
+            r"^(logo|  favicon|    html_css_files|  local_extensions|    chapter_zero):.*\n",
+            "",
+            config,
+            flags=re.MULTILINE,
+        )
+    )
     (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: intro\nchapters:\n- file: page\n")
     (tmp_path / "_vendor").mkdir()
     (tmp_path / "references.bib").write_text((ROOT / "references.bib").read_text(encoding="utf-8"))
-    (tmp_path / "intro.md").write_text("# Nothing wrong\n\n```{bibliography}\n:filter: False\n```\n")
+    (tmp_path / "intro.md").write_text(
+        "# Nothing wrong\n\n```{bibliography}\n:filter: False\n```\n"
+    )
     (tmp_path / "page.md").write_text("# Nothing wrong here\n\nA page.\n")
     if text.startswith("# One\n\nSee"):
         assert build(tmp_path, tmp_path / "out").returncode == 0

@@ -1,4 +1,7 @@
-"""Every page of the website in a real browser: on a desktop and on a phone, in light and in dark."""
+"""Every page of the website in a real browser: on a desktop and on a phone, in light and in
+dark.
+"""
+
 import re
 
 import pytest
@@ -10,12 +13,17 @@ pytestmark = [pytest.mark.site, pytest.mark.slow]
 SHOTS = ROOT / "build" / "screenshots"
 SIZES = {"desktop": (1400, 1000), "phone": (390, 844)}
 SHOWN = {("desktop", "light"), ("phone", "dark")}
-"""What is kept for a person to look at. The pages are long: a picture of one takes as long as all that is judged."""
+"""What is kept for a person to look at.
+
+The pages are long: a picture of one takes as long as all that is judged.
+"""
 
 
 @pytest.mark.parametrize("name", toc_files())
 def test_page_loads_renders_and_fits(browser, url, name):
-    """No console error, no request to the outside, equations set, pictures there and described, nothing wider than a phone."""
+    """No console error, no request to the outside, equations set, pictures there and described,
+    nothing wider than a phone.
+    """
     SHOTS.mkdir(parents=True, exist_ok=True)
     for scheme in ("light", "dark"):
         with Look(browser, scheme) as look:
@@ -26,13 +34,20 @@ def test_page_loads_renders_and_fits(browser, url, name):
                 seen = page.evaluate(JUDGE)
                 assert seen["overflow"] <= 1, f"{name} is {seen['overflow']} px wider than a {size}"
                 if (size, scheme) in SHOWN:
-                    page.screenshot(path=SHOTS / f"{name.replace('/', '__')}.{size}.{scheme}.png", full_page=True)
+                    page.screenshot(
+                        path=SHOTS / f"{name.replace('/', '__')}.{size}.{scheme}.png",
+                        full_page=True,
+                    )
             assert not look.faults(), "\n".join(look.faults())
         assert seen["theme"] == scheme
-        assert seen["rendered"] >= seen["maths"] and not seen["broken"], f"{seen['maths']} equations, {seen['rendered']} set"
+        assert seen["rendered"] >= seen["maths"] and not seen["broken"], (
+            f"{seen['maths']} equations, {seen['rendered']} set"
+        )
         for image in seen["images"]:
             assert image["width"] > 0, f"{image['src']} does not show"
-            assert len(image["alt"]) >= 20 and not re.search(r"\.(png|svg|ipynb)|^_images", image["alt"]), image
+            assert len(image["alt"]) >= 20 and not re.search(
+                r"\.(png|svg|ipynb)|^_images", image["alt"]
+            ), image
 
 
 def test_equations_are_there_and_numbered(browser, url):
@@ -51,7 +66,9 @@ def test_search_finds_alignment(browser, url):
         page.keyboard.press("Enter")
         page.wait_for_url("**/search.html?q=alignment**", timeout=30_000)
         page.wait_for_selector("#search-results ul.search li a", timeout=30_000)
-        hits = page.locator("#search-results ul.search li a").evaluate_all("links => links.map(a => a.getAttribute('href'))")
+        hits = page.locator("#search-results ul.search li a").evaluate_all(
+            "links => links.map(a => a.getAttribute('href'))"
+        )
         assert any("02_bahdanau" in hit for hit in hits), hits
         assert not look.faults(), look.faults()
 
@@ -82,10 +99,17 @@ def test_hints_unfold(browser, url):
 
 
 def test_the_browser_tests_see_faults(browser, url, site):
-    """Planted: a script error, an outside request, a picture without alt text, a page too wide. Each is reported."""
+    """Planted: a script error, an outside request, a picture without alt text, a page too wide.
+
+    Each is reported.
+    """
     bad = site / "planted.html"
-    bad.write_text("<html><body><article><img src='_static/book/logo.svg'><div style='width:3000px'>wide</div></article>"
-                   "<img src='https://example.org/x.png'><script>throw new Error('planted')</script></body></html>")
+    bad.write_text(
+        "<html><body><article><img src='_static/book/logo.svg'><div "
+        "style='width:3000px'>wide</div></article>"
+        "<img src='https://example.org/x.png'><script>throw new "
+        "Error('planted')</script></body></html>"
+    )
     try:
         with Look(browser) as look:
             page = look.open(f"{url}/planted.html")

@@ -1,4 +1,6 @@
-"""Every id of the syllabus has a row in the ledger, and every row that says it is done points at something."""
+"""Every id of the syllabus has a row in the ledger, and every row that says it is done points at
+something.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -27,7 +29,9 @@ def parts():
 
 def test_the_list_of_ids_is_whole():
     # Counts taken from the syllabus by hand: S, F, P, C for chapters 0..8, then the slips.
-    counts = {kind: [sum(i.startswith(f"{kind}{c}.") for i in IDS) for c in range(9)] for kind in "SFPC"}
+    counts = {
+        kind: [sum(i.startswith(f"{kind}{c}.") for i in IDS) for c in range(9)] for kind in "SFPC"
+    }
     assert counts == {
         "S": [3, 6, 6, 21, 4, 7, 19, 3, 7],
         "F": [0, 2, 3, 2, 7, 1, 2, 0, 1],
@@ -46,10 +50,16 @@ def test_every_modification_has_a_model_and_a_test(parts):
     assert ledger.problems_of_parts(parts, list(MODIFICATIONS)) == []
 
 
-@pytest.mark.parametrize(("changes", "fault"), [
-    ({"name": ""}, "has no name"), ({"test": ""}, "has no test"), ({"name": "attnbook.mechanisms.absent.Thing"}, "does not exist"),
-    ({"test": "tests/mechanisms/test_norms.py::test_absent"}, "does not exist"), ({"modification": "gated"}, "must be"),
-])
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"name": ""}, "has no name"),
+        ({"test": ""}, "has no test"),
+        ({"name": "attnbook.mechanisms.absent.Thing"}, "does not exist"),
+        ({"test": "tests/mechanisms/test_norms.py::test_absent"}, "does not exist"),
+        ({"modification": "gated"}, "must be"),
+    ],
+)
 def test_a_broken_modification_is_found(parts, changes, fault):
     found = ledger.problems_of_parts([{**parts[0], **changes}, *parts[1:]], list(MODIFICATIONS))
     assert any("S6.19" in line and fault in line for line in found), found
@@ -63,7 +73,12 @@ def test_the_page_is_current(rows, parts):
 
 
 def test_modifications_stand_on_the_page_once_they_are_done(rows, parts):
-    done = [{**row, "status": "done", "section": "chapters/06_transformer/cost"} if row["id"] == "S6.19" else row for row in rows]
+    done = [
+        {**row, "status": "done", "section": "chapters/06_transformer/cost"}
+        if row["id"] == "S6.19"
+        else row
+        for row in rows
+    ]
     planned = [{**row, "status": "planned"} if row["id"] == "S6.19" else row for row in rows]
     assert "| Switch Transformer | `attnbook." in ledger.render(done, parts)
     assert "| Switch Transformer |" not in ledger.render(planned, parts)
@@ -92,7 +107,8 @@ def root(tmp_path):
     (tmp_path / "chapters/01_some/section.ipynb").write_text('{"source": "assert loss < 1"}')
     (tmp_path / "chapters/01_some/quiet.ipynb").write_text('{"source": "print(1)"}')
     (tmp_path / "tests/test_one.py").write_text(
-        "def test_first():\n    pass\n\nclass TestGroup:\n    def test_second(self):\n        pass\n\n"
+        "def test_first():\n    pass\n\nclass TestGroup:\n    def test_second(self):\n        "
+        "pass\n\n"
         "def helper():\n    def test_inner():\n        pass\n"
     )
     return tmp_path
@@ -122,7 +138,10 @@ def test_a_row_with_all_its_parts_passes(root):
         ({"test": "tests/test_one.py::test_inner"}, "does not exist"),
         ({"test": "tests/test_one.py"}, "names no test"),
         ({"test": "tests/test_one.py::helper"}, "names no test"),
-        ({"test": "tests/test_one.py::test_first tests/test_one.py::test_absent"}, "does not exist"),
+        (
+            {"test": "tests/test_one.py::test_first tests/test_one.py::test_absent"},
+            "does not exist",
+        ),
         ({"test": "chapters/01_some/quiet.ipynb"}, "asserts nothing"),
         ({"status": "finished"}, "status"),
         ({"kind": "claim"}, "kind"),
@@ -136,7 +155,13 @@ def test_a_broken_row_is_found(root, changes, fault):
 
 
 def test_missing_repeated_and_strange_ids_are_found(rows):
-    assert any(line.startswith("S1.3: missing") for line in ledger.problems([r for r in rows if r["id"] != "S1.3"], IDS))
+    assert any(
+        line.startswith("S1.3: missing")
+        for line in ledger.problems([r for r in rows if r["id"] != "S1.3"], IDS)
+    )
     assert any("listed 2 times" in line for line in ledger.problems([*rows, rows[4]], IDS))
-    assert any("not in the syllabus" in line for line in ledger.problems([*rows, {**rows[4], "id": "S1.77"}], IDS))
+    assert any(
+        "not in the syllabus" in line
+        for line in ledger.problems([*rows, {**rows[4], "id": "S1.77"}], IDS)
+    )
     assert ledger.problems(rows[::-1], IDS) == ["the rows are not in the order of the syllabus"]

@@ -1,4 +1,7 @@
-"""Every name that the package offers is there and says what it is; no module imports what it does not use."""
+"""Every name that the package offers is there and says what it is; no module imports what it
+does not use.
+"""
+
 import ast
 import importlib
 import inspect
@@ -12,8 +15,15 @@ import pytest
 import attnbook
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = sorted(m.name for m in pkgutil.walk_packages(attnbook.__path__, "attnbook.") if not m.name.endswith("__main__"))
-PACKAGES = ["attnbook", *(name for name in MODULES if hasattr(importlib.import_module(name), "__path__"))]
+MODULES = sorted(
+    m.name
+    for m in pkgutil.walk_packages(attnbook.__path__, "attnbook.")
+    if not m.name.endswith("__main__")
+)
+PACKAGES = [
+    "attnbook",
+    *(name for name in MODULES if hasattr(importlib.import_module(name), "__path__")),
+]
 
 
 def faults(module) -> list[str]:
@@ -28,7 +38,8 @@ def faults(module) -> list[str]:
         if not (inspect.isclass(value) or inspect.isfunction(value)):
             continue  # a table, a number or a string: its module says what it is
         words = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
-        if not (words or "").strip() or words.startswith(f"{value.__name__}("):  # what a tuple or a dataclass says by itself
+        # what a tuple or a dataclass says by itself
+        if not (words or "").strip() or words.startswith(f"{value.__name__}("):
             said.append(f"{module.__name__}.{name} has no docstring")
     return said
 
@@ -36,10 +47,21 @@ def faults(module) -> list[str]:
 def unused(source: str) -> list[str]:
     tree, lines = ast.parse(source), source.splitlines()
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    used |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}  # __all__
-    return [name for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))
-            and getattr(node, "module", None) != "__future__" and "noqa" not in lines[node.end_lineno - 1] for alias in node.names
-            if (name := (alias.asname or alias.name).partition(".")[0]) not in used]
+    # __all__
+    used |= {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return [
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        and getattr(node, "module", None) != "__future__"
+        and "noqa" not in lines[node.end_lineno - 1]
+        for alias in node.names
+        if (name := (alias.asname or alias.name).partition(".")[0]) not in used
+    ]
 
 
 @pytest.mark.parametrize("name", ["attnbook", *MODULES])
@@ -55,18 +77,34 @@ def test_a_package_can_be_imported_whole(name):
 
 
 def test_the_package_can_be_imported_whole_by_a_new_interpreter():
-    done = subprocess.run([sys.executable, "-c", "from attnbook import *; print(NTM.__name__, setup.__name__)"], cwd=ROOT,
-                          capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", "from attnbook import *; print(NTM.__name__, setup.__name__)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.stdout.split() == ["NTM", "setup"], done.stderr
 
 
 def test_a_fault_is_seen():
     module = type(ast)("planted")
     module.__all__ = ["missing", "silent", "Pair", "Pair"]
-    module.silent, module.Pair = lambda: None, importlib.import_module("collections").namedtuple("Pair", "one two")
-    assert faults(module) == ["planted has no docstring", "planted.__all__ has a name twice", "planted.missing does not exist",
-                              "planted.silent has no docstring", *2 * ["planted.Pair has no docstring"]]
-    assert unused("import os, sys\nfrom a import b as c\nimport here  # noqa: to see whether it is\nprint(sys)") == ["os", "c"]
+    module.silent, module.Pair = (
+        lambda: None,
+        importlib.import_module("collections").namedtuple("Pair", "one two"),
+    )
+    assert faults(module) == [
+        "planted has no docstring",
+        "planted.__all__ has a name twice",
+        "planted.missing does not exist",
+        "planted.silent has no docstring",
+        *2 * ["planted.Pair has no docstring"],
+    ]
+    assert unused(
+        "import os, sys\nfrom a import b as c\nimport here  # noqa: to see whether it "
+        "is\nprint(sys)"
+    ) == ["os", "c"]
 
 
 UNIX = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios"}
@@ -87,15 +125,25 @@ def unix_only(tree: ast.Module) -> set[str]:
 
 
 def test_every_module_can_be_imported_on_windows():
-    found = {str(path): names for path in sorted((ROOT / "attnbook").rglob("*.py")) if (names := unix_only(ast.parse(path.read_text(encoding="utf-8"))))}
+    found = {
+        str(path): names
+        for path in sorted((ROOT / "attnbook").rglob("*.py"))
+        if (names := unix_only(ast.parse(path.read_text(encoding="utf-8"))))
+    }
     assert not found
-    assert unix_only(ast.parse("try:\n    import pwd, os\nexcept ImportError:\n    from fcntl import flock\ndef f():\n    import grp")) == {"pwd", "fcntl"}
+    assert unix_only(
+        ast.parse(
+            "try:\n    import pwd, os\nexcept ImportError:\n    from fcntl import flock\ndef "
+            "f():\n    import grp"
+        )
+    ) == {"pwd", "fcntl"}
 
 
 def test_nothing_is_imported_for_nothing():
     found = {}
     for folder in ("attnbook", "tests", "tools", "benchmarks"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            if path.name != "__init__.py" and (names := unused(path.read_text(encoding="utf-8"))):  # they import to offer
+            # they import to offer
+            if path.name != "__init__.py" and (names := unused(path.read_text(encoding="utf-8"))):
                 found[str(path.relative_to(ROOT))] = names
     assert not found

@@ -1,4 +1,7 @@
-"""The files around the book: nothing of one machine, nothing unfinished, links and badges that hold, versions that agree."""
+"""The files around the book: nothing of one machine, nothing unfinished, links and badges that
+hold, versions that agree.
+"""
+
 import re
 import subprocess
 import tomllib
@@ -12,21 +15,55 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-TEXT = {".py", ".md", ".toml", ".yml", ".yaml", ".ipynb", ".json", ".sh", ".cfg", ".csv", ".css", ".bib", ".cff", ".txt", ""}
+TEXT = {
+    ".py",
+    ".md",
+    ".toml",
+    ".yml",
+    ".yaml",
+    ".ipynb",
+    ".json",
+    ".sh",
+    ".cfg",
+    ".csv",
+    ".css",
+    ".bib",
+    ".cff",
+    ".txt",
+    "",
+}
 # Written in two parts, so that this file does not contain what it looks for.
-MACHINE = re.compile(r"(?<![\w.}$])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me/\w+|Us" + r"ers/\w+|t" + r"mp/\w+)/[\w./-]+")
-UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX|place" + r"holder|coming so" + r"on|lorem ip" + r"sum)\b", re.IGNORECASE)
+MACHINE = re.compile(
+    r"(?<![\w.}$])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me/\w+|Us" + r"ers/\w+|t" + r"mp/\w+)/[\w./-]+"
+)
+UNFINISHED = re.compile(
+    r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX|place" + r"holder|coming so" + r"on|lorem ip" + r"sum)\b",
+    re.IGNORECASE,
+)
 
 
 def tracked() -> list[Path]:
-    """Files under version control (all files where there is no git, as in an unpacked archive), vendored ones left out."""
+    """Files under version control (all files where there is no git, as in an unpacked archive),
+    vendored ones left out.
+    """
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
-        names = [p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*") if not {".venv", "build", "_build"} & set(p.parts)]
+        names = [
+            p.relative_to(ROOT).as_posix()
+            for p in ROOT.rglob("*")
+            if not {".venv", "build", "_build"} & set(p.parts)
+        ]
     else:
         names = listed.stdout.split("\0")
-    return [ROOT / n for n in names if n and not n.startswith("_vendor/mathjax") and (ROOT / n).is_file()
-            and (ROOT / n).suffix in TEXT and (ROOT / n).stat().st_size < 3_000_000]
+    return [
+        ROOT / n
+        for n in names
+        if n
+        and not n.startswith("_vendor/mathjax")
+        and (ROOT / n).is_file()
+        and (ROOT / n).suffix in TEXT
+        and (ROOT / n).stat().st_size < 3_000_000
+    ]
 
 
 def hits(pattern: re.Pattern, paths: list[Path]) -> list[str]:
@@ -59,35 +96,54 @@ def links(path: Path) -> list[str]:
     return [t.split("#")[0] for t in found if not re.match(r"[a-z]+:", t) and t.split("#")[0]]
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "intro.md", "data/README.md", "results/README.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", "intro.md", "data/README.md", "results/README.md"]
+)
 def test_links_of_the_pages_exist(name):
     page = ROOT / name
     assert [t for t in links(page) if not (page.parent / t).exists()] == []
 
 
 def colab(text: str) -> list[str]:
-    return re.findall(r"colab\.research\.google\.com/github/attnbook/attnbook/blob/main/([^)\s\"]+)", text)
+    return re.findall(
+        r"colab\.research\.google\.com/github/attnbook/attnbook/blob/main/([^)\s\"]+)", text
+    )
 
 
 def test_every_notebook_has_its_colab_badge_in_the_readme():
     badges = colab((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert sorted(badges) == sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "chapters").rglob("*.ipynb")
-                                    if ".ipynb_checkpoints" not in p.parts)
+    assert sorted(badges) == sorted(
+        p.relative_to(ROOT).as_posix()
+        for p in (ROOT / "chapters").rglob("*.ipynb")
+        if ".ipynb_checkpoints" not in p.parts
+    )
 
 
 def _title(source: Path) -> str:
     return re.search(r"^# (.+)$", source.read_text(encoding="utf-8"), flags=re.MULTILINE)[1]
 
 
-@pytest.mark.parametrize("page", ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "chapters").glob("*/index.md"))])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "chapters").glob("*/index.md")),
+    ],
+)
 def test_lists_of_sections_call_them_by_their_titles(page):
     """The table of the README and each chapter's page name every section, in the words over it."""
     text = (ROOT / page).read_text(encoding="utf-8")
     entries = re.findall(r"^(?:\| |- )\[([^\]]+)\]\(([^)]+)\.ipynb\)", text, flags=re.MULTILINE)
     folder = (ROOT / page).parent
-    assert {name: _title(folder / f"{name}.md") for _, name in entries} == {name: said for said, name in entries}
-    notebooks = (ROOT / "chapters").rglob("*.ipynb") if page == "README.md" else folder.glob("*.ipynb")
-    assert {p.stem for p in notebooks if ".ipynb_checkpoints" not in p.parts} == {Path(name).name for _, name in entries}
+    assert {name: _title(folder / f"{name}.md") for _, name in entries} == {
+        name: said for said, name in entries
+    }
+    notebooks = (
+        (ROOT / "chapters").rglob("*.ipynb") if page == "README.md" else folder.glob("*.ipynb")
+    )
+    assert {p.stem for p in notebooks if ".ipynb_checkpoints" not in p.parts} == {
+        Path(name).name for _, name in entries
+    }
 
 
 def test_the_readme_gives_every_command_of_the_makefile_without_make():
@@ -111,7 +167,9 @@ def test_versions_agree():
 
 
 def test_the_package_sets_lower_bounds_only():
-    """An upper pin would fight with what Colab or a reader has; the website's are for its own extra."""
+    """An upper pin would fight with what Colab or a reader has; the website's are for its own
+    extra.
+    """
     for line in PROJECT["dependencies"]:
         assert [s.operator for s in Requirement(line).specifier] == [">="], line
     for extra, lines in PROJECT["optional-dependencies"].items():
@@ -119,11 +177,21 @@ def test_the_package_sets_lower_bounds_only():
             assert [s.operator for s in Requirement(line).specifier] == [">="], line
 
 
-COLAB = {"torch": "2.11.0", "numpy": "2.1.3", "matplotlib": "3.10.0", "tqdm": "4.67.3", "scipy": "1.16.3", "pandas": "2.2.3", "ipython": "7.34.0"}
+COLAB = {
+    "torch": "2.11.0",
+    "numpy": "2.1.3",
+    "matplotlib": "3.10.0",
+    "tqdm": "4.67.3",
+    "scipy": "1.16.3",
+    "pandas": "2.2.3",
+    "ipython": "7.34.0",
+}
 
 
 def test_colab_s_versions_are_enough():
-    """The versions of its image of August 2026, for what the package needs and the notebooks import first."""
+    """The versions of its image of August 2026, for what the package needs and the notebooks
+    import first.
+    """
     assert SpecifierSet(PROJECT["requires-python"]).contains("3.13.15")
     for requirement in map(Requirement, PROJECT["dependencies"]):
         if requirement.name in COLAB:
@@ -131,18 +199,42 @@ def test_colab_s_versions_are_enough():
 
 
 def test_notebooks_install_what_colab_lacks():
-    """Of the extras, Colab's image of August 2026 has tokenizers and gymnasium, and neither sacrebleu nor pycocoevalcap."""
-    lacking = {"sacrebleu": r"from attnbook\.training import [^\n]*\bbleu\b", "pycocoevalcap": r"\bcider\b *\("}
-    found = {name: [p for p in (ROOT / "chapters").rglob("*.md") if re.search(use, p.read_text(encoding="utf-8"))] for name, use in lacking.items()}
+    """Of the extras, Colab's image of August 2026 has tokenizers and gymnasium, and neither
+    sacrebleu nor pycocoevalcap.
+    """
+    lacking = {
+        "sacrebleu": r"from attnbook\.training import [^\n]*\bbleu\b",
+        "pycocoevalcap": r"\bcider\b *\(",
+    }
+    found = {
+        name: [
+            p
+            for p in (ROOT / "chapters").rglob("*.md")
+            if re.search(use, p.read_text(encoding="utf-8"))
+        ]
+        for name, use in lacking.items()
+    }
     assert [p.stem for p in found["sacrebleu"]] == ["translation"]
-    assert [p for name, paths in found.items() for p in paths if f"%pip install -q {name}" not in p.read_text(encoding="utf-8")] == []
+    assert [
+        p
+        for name, paths in found.items()
+        for p in paths
+        if f"%pip install -q {name}" not in p.read_text(encoding="utf-8")
+    ] == []
 
 
 def test_the_lock_answers_every_requirement():
     """Each package of pyproject.toml stands in the lock, at a version that its bound allows."""
-    lock = dict(line.split("==") for line in (ROOT / "requirements" / "ci-lock.txt").read_text().splitlines() if "==" in line and line[0] != "#")
+    lock = dict(
+        line.split("==")
+        for line in (ROOT / "requirements" / "ci-lock.txt").read_text().splitlines()
+        if "==" in line and line[0] != "#"
+    )
     lock = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in lock.items()}
-    for line in [*PROJECT["dependencies"], *(x for extra in PROJECT["optional-dependencies"].values() for x in extra)]:
+    for line in [
+        *PROJECT["dependencies"],
+        *(x for extra in PROJECT["optional-dependencies"].values() for x in extra),
+    ]:
         requirement = Requirement(line)
         name = re.sub(r"[-_.]+", "-", requirement.name).lower()
         if name != "setuptools":
@@ -158,7 +250,9 @@ def test_environment_yml_is_the_project():
     assert SpecifierSet(PROJECT["requires-python"]).contains(python.split("=", 1)[1])
     (pip,) = [d["pip"] for d in wanted["dependencies"] if isinstance(d, dict)]
     (line,) = pip
-    assert set(re.fullmatch(r"-e \.\[([\w,]+)\]", line).group(1).split(",")) == set(PROJECT["optional-dependencies"])
+    assert set(re.fullmatch(r"-e \.\[([\w,]+)\]", line).group(1).split(",")) == set(
+        PROJECT["optional-dependencies"]
+    )
 
 
 def test_ci_calls_make_test():

@@ -1,4 +1,7 @@
-"""The set-up script: what it would tell pip, in each situation; its stamp; and that it keeps a PyTorch that is there."""
+"""The set-up script: what it would tell pip, in each situation; its stamp; and that it keeps a
+PyTorch that is there.
+"""
+
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +21,9 @@ def script(monkeypatch):
 
 
 def test_torch_that_is_there_is_kept(script, tmp_path):
-    (command,) = script.commands("python", {"torch": "2.11.0+cu128", "numpy": "2.1.3"}, tmp_path / "c.txt")
+    (command,) = script.commands(
+        "python", {"torch": "2.11.0+cu128", "numpy": "2.1.3"}, tmp_path / "c.txt"
+    )
     assert (tmp_path / "c.txt").read_text() == "torch==2.11.0+cu128\nnumpy==2.1.3\n"
     assert command[command.index("-c") + 1] == str(tmp_path / "c.txt")
 
@@ -46,13 +51,19 @@ def test_others_get_lower_bounds(script, monkeypatch, tmp_path):
 def test_every_extra_is_installed(script):
     import tomllib
 
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     assert set(script.EXTRAS.split(",")) == set(extras)
 
 
 def test_the_second_call_does_nothing_and_a_change_does_something(script, monkeypatch, tmp_path):
     ran = []
-    monkeypatch.setattr(script.subprocess, "run", lambda command, **k: ran.append(command) or subprocess.CompletedProcess(command, 0))
+    monkeypatch.setattr(
+        script.subprocess,
+        "run",
+        lambda command, **k: ran.append(command) or subprocess.CompletedProcess(command, 0),
+    )
     monkeypatch.setattr(script, "CI", False)
     monkeypatch.setattr(script, "installed", dict)
     folder = tmp_path / "venv"
@@ -69,7 +80,9 @@ def test_the_second_call_does_nothing_and_a_change_does_something(script, monkey
 
 
 def test_a_failed_installation_leaves_no_stamp(script, monkeypatch, tmp_path):
-    monkeypatch.setattr(script.subprocess, "run", lambda command, **k: subprocess.CompletedProcess(command, 1))
+    monkeypatch.setattr(
+        script.subprocess, "run", lambda command, **k: subprocess.CompletedProcess(command, 1)
+    )
     monkeypatch.setattr(script, "CI", False)
     folder = tmp_path / "venv"
     python = script.python_of(folder)
@@ -97,14 +110,45 @@ def test_the_wheel_carries_data_and_results(tmp_path):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "LICENSE-TEXT"):
         shutil.copy(ROOT / name, copy / name)
-    done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(copy)],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "-w",
+            str(tmp_path),
+            str(copy),
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("attnbook-*.whl")
     away = tmp_path / "away"
     zipfile.ZipFile(wheel).extractall(away)
-    code = "import attnbook.resources as r; print(r.path('data/registry.csv'), r.path('results/README.md'), len(r.text('data/registry.csv')))"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": str(away)})
+    code = (
+        "import attnbook.resources as r; print(r.path('data/registry.csv'), "
+        "r.path('results/README.md'), len(r.text('data/registry.csv')))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(away)},
+    )
     assert str(away) in said.stdout, said.stderr
-    listed = {p.relative_to(ROOT / "results").as_posix() for p in (ROOT / "results").rglob("*") if p.is_file()}
-    assert listed == {p.relative_to(away / "attnbook" / "_results").as_posix() for p in (away / "attnbook" / "_results").rglob("*") if p.is_file()}
+    listed = {
+        p.relative_to(ROOT / "results").as_posix()
+        for p in (ROOT / "results").rglob("*")
+        if p.is_file()
+    }
+    assert listed == {
+        p.relative_to(away / "attnbook" / "_results").as_posix()
+        for p in (away / "attnbook" / "_results").rglob("*")
+        if p.is_file()
+    }

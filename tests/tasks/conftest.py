@@ -1,4 +1,6 @@
-"""A registry of a few small files, an empty cache, and an HTTP server on this machine that can misbehave."""
+"""A registry of a few small files, an empty cache, and an HTTP server on this machine that can
+misbehave.
+"""
 
 import hashlib
 import threading
@@ -61,8 +63,8 @@ def mirror(registry, monkeypatch, tmp_path):
 class Server:
     """Answers each path with a list of behaviours, one a request; the last one stays.
 
-    A behaviour is bytes (sent as they are), an int (a status), or a pair (word, bytes): "cut" closes the connection
-    half-way, "slow" stops half-way without closing, "drip" sends in pieces.
+    A behaviour is bytes (sent as they are), an int (a status), or a pair (word, bytes): "cut"
+    closes the connection half-way, "slow" stops half-way without closing, "drip" sends in pieces.
     """
 
     def __init__(self):
@@ -80,7 +82,9 @@ class Server:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
 
     def answer(self, handler, plan):
         if isinstance(plan, int):

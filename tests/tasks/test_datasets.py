@@ -1,4 +1,7 @@
-"""Fetching files: from a mirror, from the cache, from a server that misbehaves. Nothing here leaves the machine."""
+"""Fetching files: from a mirror, from the cache, from a server that misbehaves.
+
+Nothing here leaves the machine.
+"""
 
 import errno
 import hashlib
@@ -55,18 +58,29 @@ def test_a_corrupt_download_is_kept_aside_and_tried_again(registry, server, cach
     assert (cache / "set/file.corrupt").read_bytes() == BAD
 
 
-@pytest.mark.parametrize("wrong", [BAD, GOOD[:1000], GOOD + b"more", b""], ids=["flipped", "short", "long", "empty"])
+@pytest.mark.parametrize(
+    "wrong", [BAD, GOOD[:1000], GOOD + b"more", b""], ids=["flipped", "short", "long", "empty"]
+)
 def test_giving_up_after_three_corrupt_downloads(registry, server, cache, wrong):
     url = server.serve("/f", wrong)
     registry("set", "file", GOOD, url)
     with pytest.raises(ValueError) as caught:
         datasets.fetch("set", "file")
     text = str(caught.value)
-    for part in (url, f"expected {sha(GOOD)}", f"found {sha(wrong)}", f"{len(wrong)} bytes", "file.corrupt", "3 downloads"):
+    for part in (
+        url,
+        f"expected {sha(GOOD)}",
+        f"found {sha(wrong)}",
+        f"{len(wrong)} bytes",
+        "file.corrupt",
+        "3 downloads",
+    ):
         assert part in text, text
     assert ".part" not in text
     assert server.requests == ["/f"] * 3
-    assert tree(cache) == ["set/file.corrupt"] and (cache / "set/file.corrupt").read_bytes() == wrong
+    assert (
+        tree(cache) == ["set/file.corrupt"] and (cache / "set/file.corrupt").read_bytes() == wrong
+    )
 
 
 def test_a_download_cut_off_is_tried_again(registry, server, cache):
@@ -78,7 +92,9 @@ def test_a_download_cut_off_is_tried_again(registry, server, cache):
 def test_a_download_that_is_always_cut_off_leaves_nothing(registry, server, cache):
     url = server.serve("/f", ("cut", GOOD))
     registry("set", "file", GOOD, url)
-    with pytest.raises(OSError, match=f"set/file could not be downloaded from {url}.*ATTNBOOK_DATA"):
+    with pytest.raises(
+        OSError, match=f"set/file could not be downloaded from {url}.*ATTNBOOK_DATA"
+    ):
         datasets.fetch("set", "file")
     assert server.requests == ["/f"] * 3 and tree(cache) == []
 
@@ -128,13 +144,17 @@ def test_a_cached_file_that_was_damaged_is_replaced(registry, server, cache, mon
     assert datasets.fetch("set", "file").read_bytes() == GOOD
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device /dev/full, which Linux has")
+@pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="needs the device /dev/full, which Linux has"
+)
 def test_no_space_left_while_writing(registry, server, cache):
     found = registry("set", "file", GOOD, server.serve("/f", GOOD))
     part = datasets._part(cache / "set/file")
     part.parent.mkdir(parents=True)
     part.symlink_to("/dev/full")
-    with pytest.raises(OSError, match=f"no space left in {part.parent} for set/file .{found.bytes} bytes") as caught:
+    with pytest.raises(
+        OSError, match=f"no space left in {part.parent} for set/file .{found.bytes} bytes"
+    ) as caught:
         datasets.fetch("set", "file")
     assert caught.value.errno == errno.ENOSPC and tree(cache) == []
     assert datasets.fetch("set", "file").read_bytes() == GOOD
@@ -142,7 +162,11 @@ def test_no_space_left_while_writing(registry, server, cache):
 
 def test_too_little_space_is_seen_before_the_download(registry, server, cache, monkeypatch):
     registry("set", "file", GOOD, server.serve("/f", GOOD))
-    monkeypatch.setattr(datasets.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, len(GOOD) - 1))
+    monkeypatch.setattr(
+        datasets.shutil,
+        "disk_usage",
+        lambda path: shutil._ntuple_diskusage(10**9, 10**9, len(GOOD) - 1),
+    )
     with pytest.raises(OSError, match="no space left") as caught:
         datasets.fetch("set", "file")
     assert caught.value.errno == errno.ENOSPC and server.requests == [] and tree(cache) == []
@@ -152,7 +176,9 @@ def test_two_downloads_at_once_do_not_disturb_each_other(registry, server, cache
     from concurrent.futures import ThreadPoolExecutor
 
     for n in range(4):
-        registry("set", f"file{n}", GOOD + bytes([n]), server.serve(f"/{n}", ("drip", GOOD + bytes([n]))))
+        registry(
+            "set", f"file{n}", GOOD + bytes([n]), server.serve(f"/{n}", ("drip", GOOD + bytes([n])))
+        )
     with ThreadPoolExecutor(8) as pool:
         paths = list(pool.map(lambda n: datasets.fetch("set", f"file{n % 4}"), range(8)))
     assert [path.read_bytes()[-1] for path in paths] == [0, 1, 2, 3] * 2
@@ -187,7 +213,13 @@ def test_a_corrupt_file_in_the_mirror_is_named_and_left_alone(mirror):
     path.write_bytes(GOOD[:100])
     with pytest.raises(ValueError) as caught:
         datasets.fetch("set", "file")
-    for part in (str(path), sha(GOOD), sha(GOOD[:100]), "100 bytes, expected 2048", "ATTNBOOK_DATA"):
+    for part in (
+        str(path),
+        sha(GOOD),
+        sha(GOOD[:100]),
+        "100 bytes, expected 2048",
+        "ATTNBOOK_DATA",
+    ):
         assert part in str(caught.value)
     assert tree(mirror.folder) == ["set/file"]
 
@@ -215,14 +247,19 @@ def test_unknown_names_are_answered_with_what_there_is(registry):
         datasets.fetch("set", "else")
     with pytest.raises(ValueError, match="name must"):
         datasets.licence("other")
-    assert datasets.attribution("set") == "by the makers of set" and datasets.licence("set") == "CC0"
+    assert (
+        datasets.attribution("set") == "by the makers of set" and datasets.licence("set") == "CC0"
+    )
 
 
 def test_checksums_of_known_content(tmp_path):
     (tmp_path / "f").write_bytes(b"hello\n")
     # printf 'hello\n' | sha256sum, and | git hash-object --stdin
     assert datasets.checksum(tmp_path / "f").startswith("5891b5b522d5df086d0ff0b110fbd9d2")
-    assert datasets.checksum(tmp_path / "f", "git blob SHA-1") == "ce013625030ba8dba906f756967f9e9ca394464a"
+    assert (
+        datasets.checksum(tmp_path / "f", "git blob SHA-1")
+        == "ce013625030ba8dba906f756967f9e9ca394464a"
+    )
     with pytest.raises(ValueError, match="kind"):
         datasets.checksum(tmp_path / "f", "MD5")
 
@@ -234,7 +271,9 @@ def test_the_registry_of_the_book_is_whole():
     assert {"multi30k", "tatoeba-fra-eng", "alibi-alignments", "omniglot", "mnist"} <= names
     readme = (Path(__file__).parents[2] / "data/README.md").read_text(encoding="utf-8")
     for entry in entries.values():
-        assert re.fullmatch(r"[0-9a-f]{64}|", entry.sha256) and re.fullmatch(r"[0-9a-f]{40}|", entry.git_blob_sha1)
+        assert re.fullmatch(r"[0-9a-f]{64}|", entry.sha256) and re.fullmatch(
+            r"[0-9a-f]{40}|", entry.git_blob_sha1
+        )
         assert entry.sha256 or entry.git_blob_sha1
         assert entry.licence and entry.attribution
         assert entry.bytes > 0 or not entry.sha256
@@ -243,7 +282,9 @@ def test_the_registry_of_the_book_is_whole():
         assert f"`{entry.name}`" in readme, entry.name
 
 
-@pytest.mark.skipif(not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set")
+@pytest.mark.skipif(
+    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
+)
 def test_every_file_of_the_mirror_is_what_the_registry_says():
     here = [key for key in datasets.read_registry() if datasets.available(*key)]
     assert here

@@ -1,4 +1,6 @@
-"""Training two networks against each other: losses, who gets gradients when, rates, the average, samples, errors."""
+"""Training two networks against each other: losses, who gets gradients when, rates, the average,
+samples, errors.
+"""
 
 import copy
 import math
@@ -48,7 +50,9 @@ class Batches:
     def batch(self, k):
         self.asked.append(k)
         g = torch.Generator().manual_seed(k)
-        return 2 + torch.randn(16, 2, generator=g), torch.randint(4, (16,), generator=g) if self.labels else None
+        return 2 + torch.randn(16, 2, generator=g), torch.randint(
+            4, (16,), generator=g
+        ) if self.labels else None
 
 
 def nets(seed=0):
@@ -58,7 +62,9 @@ def nets(seed=0):
 
 def train(both=None, batches=None, **options):
     both = nets() if both is None else both
-    return both, fit_adversarial(*both, batches or Batches(), **{"steps": 3, "device": "cpu", **options})
+    return both, fit_adversarial(
+        *both, batches or Batches(), **{"steps": 3, "device": "cpu", **options}
+    )
 
 
 def weights(net):
@@ -68,12 +74,23 @@ def weights(net):
 # Losses
 
 LOOPS = {
-    "hinge": (lambda real, fake: np.mean([max(0, 1 - s) for s in real]) + np.mean([max(0, 1 + s) for s in fake]), lambda fake: -np.mean(fake)),
-    "non_saturating": (lambda real, fake: -np.mean([math.log(1 / (1 + math.exp(-s))) for s in real])
-                       - np.mean([math.log(1 - 1 / (1 + math.exp(-s))) for s in fake]),
-                       lambda fake: -np.mean([math.log(1 / (1 + math.exp(-s))) for s in fake])),
-    "minimax": (lambda real, fake: LOOPS["non_saturating"][0](real, fake),
-                lambda fake: np.mean([math.log(1 - 1 / (1 + math.exp(-s))) for s in fake])),
+    "hinge": (
+        lambda real, fake: (
+            np.mean([max(0, 1 - s) for s in real]) + np.mean([max(0, 1 + s) for s in fake])
+        ),
+        lambda fake: -np.mean(fake),
+    ),
+    "non_saturating": (
+        lambda real, fake: (
+            -np.mean([math.log(1 / (1 + math.exp(-s))) for s in real])
+            - np.mean([math.log(1 - 1 / (1 + math.exp(-s))) for s in fake])
+        ),
+        lambda fake: -np.mean([math.log(1 / (1 + math.exp(-s))) for s in fake]),
+    ),
+    "minimax": (
+        lambda real, fake: LOOPS["non_saturating"][0](real, fake),
+        lambda fake: np.mean([math.log(1 - 1 / (1 + math.exp(-s))) for s in fake]),
+    ),
 }
 
 
@@ -82,15 +99,24 @@ def test_losses_equal_loops_over_the_formulas(name):
     g = torch.Generator().manual_seed(0)
     real, fake = (2 * torch.randn(9, generator=g, dtype=torch.float64) for _ in range(2))
     loss = ADVERSARIAL_LOSSES[name]
-    assert loss.discriminator(real, fake).item() == pytest.approx(LOOPS[name][0](real.tolist(), fake.tolist()), abs=1e-10)
+    assert loss.discriminator(real, fake).item() == pytest.approx(
+        LOOPS[name][0](real.tolist(), fake.tolist()), abs=1e-10
+    )
     assert loss.generator(fake).item() == pytest.approx(LOOPS[name][1](fake.tolist()), abs=1e-10)
     other = next(n for n in LOOPS if n != name and n != "minimax")
-    assert abs(loss.discriminator(real, fake).item() - LOOPS[other][0](real.tolist(), fake.tolist())) > 1e-2 or name == "minimax"
+    assert (
+        abs(loss.discriminator(real, fake).item() - LOOPS[other][0](real.tolist(), fake.tolist()))
+        > 1e-2
+        or name == "minimax"
+    )
 
 
 @pytest.mark.parametrize("name", ADVERSARIAL_LOSSES)
 def test_the_discriminator_wants_real_up_and_fake_down_and_the_generator_wants_fake_up(name):
-    real, fake = torch.tensor([0.2, -3.0], requires_grad=True), torch.tensor([-0.2, 3.0], requires_grad=True)
+    real, fake = (
+        torch.tensor([0.2, -3.0], requires_grad=True),
+        torch.tensor([-0.2, 3.0], requires_grad=True),
+    )
     up, down = torch.autograd.grad(ADVERSARIAL_LOSSES[name].discriminator(real, fake), (real, fake))
     assert (up < 0).all() and (down > 0).all()
     (wish,) = torch.autograd.grad(ADVERSARIAL_LOSSES[name].generator(fake), fake)
@@ -98,24 +124,33 @@ def test_the_discriminator_wants_real_up_and_fake_down_and_the_generator_wants_f
 
 
 def test_beyond_the_margin_the_hinge_is_flat():
-    real, fake = torch.tensor([1.5, 0.9], requires_grad=True), torch.tensor([-1.5, -0.9], requires_grad=True)
+    real, fake = (
+        torch.tensor([1.5, 0.9], requires_grad=True),
+        torch.tensor([-1.5, -0.9], requires_grad=True),
+    )
     up, down = torch.autograd.grad(hinge_loss.discriminator(real, fake), (real, fake))
     assert up.tolist() == [0.0, -0.5] and down.tolist() == [0.0, 0.5]
 
 
 def test_losses_are_finite_where_the_discriminator_is_sure():
     far = torch.tensor([1e4, -1e4])
-    assert all(part(*args).isfinite() for loss in ADVERSARIAL_LOSSES.values() for part, args in
-               ((loss.discriminator, (far, far)), (loss.generator, (far,))))
+    assert all(
+        part(*args).isfinite()
+        for loss in ADVERSARIAL_LOSSES.values()
+        for part, args in ((loss.discriminator, (far, far)), (loss.generator, (far,)))
+    )
 
 
 # Who is trained when
+
 
 def test_the_generator_gets_no_gradient_in_the_update_of_the_discriminator():
     both, seen = nets(), []
 
     def discriminator_loss(real, fake):
-        seen.append((real.requires_grad, fake.requires_grad, [p.grad for p in both[0].parameters()]))
+        seen.append(
+            (real.requires_grad, fake.requires_grad, [p.grad for p in both[0].parameters()])
+        )
         # The graph of the fake scores ends at the discriminator's own weights.
         nodes, leaves = [fake.grad_fn], set()
         while nodes:
@@ -140,13 +175,19 @@ def test_the_discriminator_gets_no_gradient_in_the_update_of_the_generator():
         return hinge_loss.generator(fake)
 
     train(both, loss=AdversarialLoss(hinge_loss.discriminator, generator_loss), steps=1)
-    assert all(torch.equal(p.grad, left[name]) and p.requires_grad for name, p in both[1].named_parameters())
+    assert all(
+        torch.equal(p.grad, left[name]) and p.requires_grad
+        for name, p in both[1].named_parameters()
+    )
 
 
 def by_hand(steps, discriminator_steps=1, rates=(1e-4, 4e-4), detach=True, swap=False):
     """The same training in the plainest words."""
     G, D = nets()
-    g_opt, d_opt = (torch.optim.Adam(net.parameters(), lr=lr, betas=(0.0, 0.9)) for net, lr in zip((G, D), rates))
+    g_opt, d_opt = (
+        torch.optim.Adam(net.parameters(), lr=lr, betas=(0.0, 0.9))
+        for net, lr in zip((G, D), rates)
+    )
     torch.manual_seed(0)
     for step in range(steps):
         for k in range(discriminator_steps):
@@ -169,17 +210,35 @@ def by_hand(steps, discriminator_steps=1, rates=(1e-4, 4e-4), detach=True, swap=
 @pytest.mark.parametrize("rates", [(1e-4, 4e-4), (3e-3, 1e-3)])
 def test_it_trains_as_the_plainest_loop_does(discriminator_steps, rates):
     asked = Batches()
-    both, history = train(batches=asked, steps=4, discriminator_steps=discriminator_steps, generator_rate=rates[0], discriminator_rate=rates[1])
+    both, history = train(
+        batches=asked,
+        steps=4,
+        discriminator_steps=discriminator_steps,
+        generator_rate=rates[0],
+        discriminator_rate=rates[1],
+    )
     for net, other in zip(both, by_hand(4, discriminator_steps, rates)):
         torch.testing.assert_close(weights(net), weights(other), atol=1e-6, rtol=1e-5)
-    assert asked.asked == list(range(4 * discriminator_steps)) and history.steps == len(history.discriminator_losses) == 4
+    assert (
+        asked.asked == list(range(4 * discriminator_steps))
+        and history.steps == len(history.discriminator_losses) == 4
+    )
 
 
-@pytest.mark.parametrize("wrong", [{"detach": False}, {"rates": (4e-4, 1e-4)}, {"discriminator_steps": 2}])
+@pytest.mark.parametrize(
+    "wrong", [{"detach": False}, {"rates": (4e-4, 1e-4)}, {"discriminator_steps": 2}]
+)
 def test_a_wrong_loop_is_told_apart(wrong):
     both, _ = train(steps=4)
     other = by_hand(4, **wrong)
-    assert max((a - b).abs().max() for net, o in zip(both, other) for a, b in zip(weights(net).values(), weights(o).values())) > 1e-4
+    assert (
+        max(
+            (a - b).abs().max()
+            for net, o in zip(both, other)
+            for a, b in zip(weights(net).values(), weights(o).values())
+        )
+        > 1e-4
+    )
 
 
 def test_fakes_have_the_labels_of_the_batch():
@@ -202,7 +261,11 @@ def test_a_spectral_norm_is_followed_once_for_real_and_fake():
 
 def test_two_runs_are_equal_the_seed_counts_and_the_callers_stream_goes_on():
     runs = [train(steps=3, seed=seed)[0] for seed in (1, 1, 2)]
-    assert all(torch.equal(a, b) for net, other in zip(*runs[:2]) for a, b in zip(net.parameters(), other.parameters()))
+    assert all(
+        torch.equal(a, b)
+        for net, other in zip(*runs[:2])
+        for a, b in zip(net.parameters(), other.parameters())
+    )
     assert not torch.equal(runs[0][0].out.weight, runs[2][0].out.weight)
     both = nets()
     torch.manual_seed(5)
@@ -218,13 +281,20 @@ def test_it_learns_where_the_pictures_are():
         mean = both[0].eval()(torch.randn(500, 3)).mean(0)
     assert (mean - 2).abs().max() < 0.7
     twin = nets()
-    train(twin, steps=400, generator_rate=2e-3, discriminator_rate=8e-3,
-          loss=AdversarialLoss(hinge_loss.discriminator, lambda fake: fake.mean()))  # the sign of the generator's loss
+    train(
+        twin,
+        steps=400,
+        generator_rate=2e-3,
+        discriminator_rate=8e-3,
+        # the sign of the generator's loss
+        loss=AdversarialLoss(hinge_loss.discriminator, lambda fake: fake.mean()),
+    )
     with torch.no_grad():
         assert (twin[0].eval()(torch.randn(500, 3)).mean(0) - 2).abs().max() > 1.0
 
 
 # The averaged generator, samples
+
 
 def test_the_average_follows_the_weights_and_copies_the_buffers():
     both, history = train(steps=1, average=0.9, average_from=0)
@@ -247,7 +317,11 @@ def test_the_average_of_many_steps_equals_the_sum_over_them():
                 p.add_(torch.randn_like(p))
         path.append(weights(net))
         _average(mean, net, 0.7)
-    expected = {name: 0.7**5 * path[0][name] + sum(0.3 * 0.7 ** (5 - k) * path[k][name] for k in range(1, 6)) for name in path[0]}
+    expected = {
+        name: 0.7**5 * path[0][name]
+        + sum(0.3 * 0.7 ** (5 - k) * path[k][name] for k in range(1, 6))
+        for name in path[0]
+    }
     torch.testing.assert_close(weights(mean), expected, atol=1e-5, rtol=1e-5)
 
 
@@ -255,13 +329,25 @@ def test_standing_statistics_are_those_of_the_weights_as_they_are():
     G, _ = nets()
     G(10 + 5 * torch.randn(16, 3))  # running means of something else
     modes = [m.training for m in G.modules()]
-    assert standing_statistics(G, batches=50, batch_size=32) is G and modes == [True] * 5 and not any(m.training for m in G.modules())
+    assert (
+        standing_statistics(G, batches=50, batch_size=32) is G
+        and modes == [True] * 5
+        and not any(m.training for m in G.modules())
+    )
     assert G.norm.momentum == 0.1
     with torch.no_grad():
-        noise = torch.cat([torch.randn(32, 3, generator=g) for g in [torch.Generator().manual_seed(0)] for _ in range(50)])
+        noise = torch.cat(
+            [
+                torch.randn(32, 3, generator=g)
+                for g in [torch.Generator().manual_seed(0)]
+                for _ in range(50)
+            ]
+        )
         before = G.layer(noise)
     torch.testing.assert_close(G.norm.running_mean, before.mean(0), atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(G.norm.running_var, before.unflatten(0, (50, 32)).var(1).mean(0), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(
+        G.norm.running_var, before.unflatten(0, (50, 32)).var(1).mean(0), atol=1e-5, rtol=1e-5
+    )
     twin = copy.deepcopy(G)
     standing_statistics(twin, batches=50, batch_size=32)
     assert torch.equal(twin.norm.running_mean, G.norm.running_mean)
@@ -272,7 +358,10 @@ def test_standing_statistics_that_end_in_an_error_leave_the_generator_as_it_was(
     G, calls = nets()[0], []
     G(10 + 5 * torch.randn(16, 3))
     G.out.eval()
-    before, modes = {name: value.clone() for name, value in G.state_dict().items()}, [m.training for m in G.modules()]
+    before, modes = (
+        {name: value.clone() for name, value in G.state_dict().items()},
+        [m.training for m in G.modules()],
+    )
 
     def fail(module, args):
         calls.append(0)
@@ -286,23 +375,50 @@ def test_standing_statistics_that_end_in_an_error_leave_the_generator_as_it_was(
     assert [m.training for m in G.modules()] == modes and G.norm.momentum == 0.1
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda G: standing_statistics(G, batches=0), "batches: got 0, expected a whole number of at least 1"),
-    (lambda G: standing_statistics(G, batch_size=0), "batch_size: got 0, expected a whole number of at least 1"),
-    (lambda G: standing_statistics(G, torch.zeros(0, dtype=torch.int64)), r"labels: got shape \(0,\) of torch.int64, expected a vector of labels"),
-    (lambda G: standing_statistics(G, torch.zeros(3)), r"labels: got shape \(3,\) of torch.float32, expected a vector of labels"),
-    (lambda G: standing_statistics(G, [0, 1]), "labels: got list, expected a vector of labels"),
-    (lambda G: sample_pictures(G, 0), "number: got 0, expected a whole number of at least 1"),
-    (lambda G: sample_pictures(G, 2.0), "number: got 2.0, expected a whole number of at least 1"),
-    (lambda G: sample_pictures(G, torch.tensor(3)), r"number: got shape \(\) of torch.int64, expected a vector of labels"),
-    (lambda G: sample_pictures(G, 3, batch_size=-1), "batch_size: got -1, expected a whole number of at least 1"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (
+            lambda G: standing_statistics(G, batches=0),
+            "batches: got 0, expected a whole number of at least 1",
+        ),
+        (
+            lambda G: standing_statistics(G, batch_size=0),
+            "batch_size: got 0, expected a whole number of at least 1",
+        ),
+        (
+            lambda G: standing_statistics(G, torch.zeros(0, dtype=torch.int64)),
+            r"labels: got shape \(0,\) of torch.int64, expected a vector of labels",
+        ),
+        (
+            lambda G: standing_statistics(G, torch.zeros(3)),
+            r"labels: got shape \(3,\) of torch.float32, expected a vector of labels",
+        ),
+        (lambda G: standing_statistics(G, [0, 1]), "labels: got list, expected a vector of labels"),
+        (lambda G: sample_pictures(G, 0), "number: got 0, expected a whole number of at least 1"),
+        (
+            lambda G: sample_pictures(G, 2.0),
+            "number: got 2.0, expected a whole number of at least 1",
+        ),
+        (
+            lambda G: sample_pictures(G, torch.tensor(3)),
+            r"number: got shape \(\) of torch.int64, expected a vector of labels",
+        ),
+        (
+            lambda G: sample_pictures(G, 3, batch_size=-1),
+            "batch_size: got -1, expected a whole number of at least 1",
+        ),
+    ],
+)
 def test_numbers_of_fakes_out_of_range_are_named_before_anything_changes(call, words):
     G = nets()[0]
     before = {name: value.clone() for name, value in G.state_dict().items()}
     with pytest.raises(ValueError, match=words):
         call(G)
-    assert all(torch.equal(value, before[name]) for name, value in G.state_dict().items()) and G.training
+    assert (
+        all(torch.equal(value, before[name]) for name, value in G.state_dict().items())
+        and G.training
+    )
 
 
 def test_standing_statistics_draw_the_labels_evenly():
@@ -318,15 +434,20 @@ def test_samples_are_drawn_one_by_one_in_evaluation_from_the_seed():
     standing_statistics(G)
     G.train()
     first = sample_pictures(G, 10, batch_size=3)
-    assert first.shape == (10, 2) and not first.requires_grad and all(m.training for m in G.modules())
+    assert (
+        first.shape == (10, 2) and not first.requires_grad and all(m.training for m in G.modules())
+    )
     torch.testing.assert_close(first, sample_pictures(G, 10, batch_size=64))
     assert not torch.allclose(first, sample_pictures(G, 10, seed=1))
     labels = torch.arange(4).repeat(2)
     with torch.no_grad():
-        torch.testing.assert_close(sample_pictures(G, labels) - sample_pictures(G, 8), G.table(labels))
+        torch.testing.assert_close(
+            sample_pictures(G, labels) - sample_pictures(G, 8), G.table(labels)
+        )
 
 
 # Evaluation and errors
+
 
 def test_evaluate_is_called_in_evaluation_mode_and_changes_nothing():
     modes = []
@@ -336,9 +457,15 @@ def test_evaluate_is_called_in_evaluation_mode_and_changes_nothing():
         return float(torch.randn(1))
 
     both, history = train(steps=5, evaluate=evaluate, evaluate_every=2)
-    assert [step for step, _ in history.evaluations] == [2, 4, 5] and set(modes) == {(False, False, False)}
+    assert [step for step, _ in history.evaluations] == [2, 4, 5] and set(modes) == {
+        (False, False, False)
+    }
     plain, _ = train(steps=5)
-    assert all(torch.equal(a, b) for net, other in zip(both, plain) for a, b in zip(net.parameters(), other.parameters()))
+    assert all(
+        torch.equal(a, b)
+        for net, other in zip(both, plain)
+        for a, b in zip(net.parameters(), other.parameters())
+    )
     assert [step for step, _ in train(steps=5, evaluate=evaluate)[1].evaluations] == [5]
 
 
@@ -355,25 +482,43 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(name, step):
                     kept.update(weights(own))
                     return value * math.nan
             return value
+
         return loss
 
     own = both[1] if name == "discriminator" else both[0]
-    with pytest.raises(NonFiniteError, match=f"loss of the {name}: got nan at step {step}, expected a finite number"):
-        train(both, loss=AdversarialLoss(poisoned("discriminator", own), poisoned("generator", own)))
+    with pytest.raises(
+        NonFiniteError,
+        match=f"loss of the {name}: got nan at step {step}, expected a finite number",
+    ):
+        train(
+            both, loss=AdversarialLoss(poisoned("discriminator", own), poisoned("generator", own))
+        )
     assert all(torch.equal(a, kept[n]) for n, a in weights(own).items())
     assert all(p.requires_grad for net in both for p in net.parameters())
 
 
-@pytest.mark.parametrize("options, words", [
-    ({"steps": 0}, "steps: got 0, expected a whole number of at least 1"), ({"discriminator_steps": 0}, "discriminator_steps: got 0"),
-    ({"loss": "wasserstein"}, "loss: got 'wasserstein', expected one of hinge, non_saturating, minimax"),
-    ({"generator_rate": 0.0}, "generator_rate: got 0.0, expected a positive number"), ({"discriminator_rate": True}, "discriminator_rate: got True"),
-    ({"average": 1.0}, "average: got 1.0, expected a decay"), ({"evaluate_every": 3}, "evaluate_every: got a number without evaluate"),
-    ({"precision": "fp16"}, "precision: got 'fp16', expected 'no' or 'bf16'"), ({"seed": -1}, "seed: got -1"),
-    ({"loss": ["hinge"]}, r"loss: got \['hinge'\], expected one of hinge"), ({"average": "x"}, "average: got 'x', expected a decay"),
-    ({"average": False}, "average: got False, expected a decay"), ({"device": "gpu"}, "device: got 'gpu', expected None, 'cpu'"),
-    ({"device": "cuda:99"}, "device: got 'cuda:99', but PyTorch sees"),
-])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"steps": 0}, "steps: got 0, expected a whole number of at least 1"),
+        ({"discriminator_steps": 0}, "discriminator_steps: got 0"),
+        (
+            {"loss": "wasserstein"},
+            "loss: got 'wasserstein', expected one of hinge, non_saturating, minimax",
+        ),
+        ({"generator_rate": 0.0}, "generator_rate: got 0.0, expected a positive number"),
+        ({"discriminator_rate": True}, "discriminator_rate: got True"),
+        ({"average": 1.0}, "average: got 1.0, expected a decay"),
+        ({"evaluate_every": 3}, "evaluate_every: got a number without evaluate"),
+        ({"precision": "fp16"}, "precision: got 'fp16', expected 'no' or 'bf16'"),
+        ({"seed": -1}, "seed: got -1"),
+        ({"loss": ["hinge"]}, r"loss: got \['hinge'\], expected one of hinge"),
+        ({"average": "x"}, "average: got 'x', expected a decay"),
+        ({"average": False}, "average: got False, expected a decay"),
+        ({"device": "gpu"}, "device: got 'gpu', expected None, 'cpu'"),
+        ({"device": "cuda:99"}, "device: got 'cuda:99', but PyTorch sees"),
+    ],
+)
 def test_errors_say_what_came(options, words):
     with pytest.raises(ValueError, match=words):
         train(**options)
@@ -381,8 +526,11 @@ def test_errors_say_what_came(options, words):
 
 def test_networks_and_batches_of_another_kind():
     G, D = nets()
-    for args, words in (((D, D, Batches()), "it must have d_noise"), ((G, len, Batches()), "discriminator: got builtin"),
-                        ((G, D, [1, 2]), "batches: got list")):
+    for args, words in (
+        ((D, D, Batches()), "it must have d_noise"),
+        ((G, len, Batches()), "discriminator: got builtin"),
+        ((G, D, [1, 2]), "batches: got list"),
+    ):
         with pytest.raises(ValueError, match=words):
             fit_adversarial(*args, steps=1)
 
@@ -392,7 +540,9 @@ def test_pictures_of_whole_numbers_are_named():
         def batch(self, k):
             return super().batch(k)[0].to(torch.uint8), None
 
-    with pytest.raises(ValueError, match="batches: got pictures of torch.uint8, expected floating point numbers"):
+    with pytest.raises(
+        ValueError, match="batches: got pictures of torch.uint8, expected floating point numbers"
+    ):
         train(batches=Pixels())
 
 
@@ -401,14 +551,26 @@ def test_pictures_of_whole_numbers_are_named():
 def test_half_precision(device, precision, expected):
     both, seen, made = nets(), [], {"generator": [], "discriminator": []}
     for name, layer in (("generator", both[0].out), ("discriminator", both[1].net)):
-        layer.register_forward_hook(lambda module, inputs, out, name=name: made[name].append(out.dtype))
+        layer.register_forward_hook(
+            lambda module, inputs, out, name=name: made[name].append(out.dtype)
+        )
 
     def loss(real, fake):
         seen.append((real.dtype, fake.device.type))
         return hinge_loss.discriminator(real, fake)
 
-    fit_adversarial(*both, Batches(labels=True), steps=3, precision=precision, device=device, average=0.9,
-                    loss=AdversarialLoss(loss, hinge_loss.generator))
-    # In a step the generator is called for both updates, the discriminator for the real and the fake pictures and once more.
+    fit_adversarial(
+        *both,
+        Batches(labels=True),
+        steps=3,
+        precision=precision,
+        device=device,
+        average=0.9,
+        loss=AdversarialLoss(loss, hinge_loss.generator),
+    )
+    # In a step the generator is called for both updates, the discriminator for the real and the
+    # fake pictures and once more.
     assert made == {"generator": [expected] * 6, "discriminator": [expected] * 9}
-    assert set(seen) == {(torch.float32, device)} and all(p.dtype == torch.float32 and p.isfinite().all() for net in both for p in net.parameters())
+    assert set(seen) == {(torch.float32, device)} and all(
+        p.dtype == torch.float32 and p.isfinite().all() for net in both for p in net.parameters()
+    )

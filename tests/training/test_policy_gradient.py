@@ -1,4 +1,6 @@
-"""Policy gradient: advantages against sums by hand, and its gradient against the exact expected return of a tiny bandit."""
+"""Policy gradient: advantages against sums by hand, and its gradient against the exact expected
+return of a tiny bandit.
+"""
 
 import itertools
 
@@ -10,11 +12,18 @@ from attnbook.models.snail.agents import Choice, LSTMAgent, SNAILAgent
 from attnbook.models.snail.network import AttentionPart, TCPart
 from attnbook.tasks.decisions.bandits import Bandits
 from attnbook.tasks.decisions.decision_processes import DecisionProcesses
-from attnbook.tasks.decisions.gittins import bayes_value
 from attnbook.tasks.decisions.environments import play
+from attnbook.tasks.decisions.gittins import bayes_value
 from attnbook.training import fit
-from attnbook.training.policy_gradient import (Acting, ClippedPolicyGradient, Lives, PolicyGradient, advantages, clipped_policy_loss,
-                                               policy_loss)
+from attnbook.training.policy_gradient import (
+    Acting,
+    ClippedPolicyGradient,
+    Lives,
+    PolicyGradient,
+    advantages,
+    clipped_policy_loss,
+    policy_loss,
+)
 
 
 def by_hand(rewards, values, discount, trace):
@@ -24,32 +33,52 @@ def by_hand(rewards, values, discount, trace):
         T = len(r)
         v = [*v, 0.0]
         delta = [r[t] + discount * v[t + 1] - v[t] for t in range(T)]
-        rows.append([sum((discount * trace) ** (k - t) * delta[k] for k in range(t, T)) for t in range(T)])
+        rows.append(
+            [sum((discount * trace) ** (k - t) * delta[k] for k in range(t, T)) for t in range(T)]
+        )
     return np.array(rows)
 
 
 @pytest.mark.parametrize(("discount", "trace"), [(1.0, 1.0), (0.9, 0.3), (1.0, 0.0), (0.5, 1.0)])
 def test_advantages_equal_the_sum(discount, trace):
     generator = torch.Generator().manual_seed(0)
-    rewards, values = (torch.randn(4, 7, generator=generator, dtype=torch.float64) for _ in range(2))
+    rewards, values = (
+        torch.randn(4, 7, generator=generator, dtype=torch.float64) for _ in range(2)
+    )
     got = advantages(rewards, values, discount, trace)
     np.testing.assert_allclose(got.numpy(), by_hand(rewards, values, discount, trace), atol=1e-10)
     if discount == trace == 1:
-        np.testing.assert_allclose(got.numpy(), rewards.flip(1).cumsum(1).flip(1).numpy() - values.numpy(), atol=1e-10)
+        np.testing.assert_allclose(
+            got.numpy(), rewards.flip(1).cumsum(1).flip(1).numpy() - values.numpy(), atol=1e-10
+        )
 
 
 def test_returns_run_over_episodes_and_end_with_the_world():
-    """What is learned in one episode pays in the next, so they are one return; another world in the batch adds nothing."""
+    """What is learned in one episode pays in the next, so they are one return; another world in
+    the batch adds nothing.
+    """
     rewards = torch.zeros(2, 6, dtype=torch.float64)
     rewards[0, 5] = 1.0
     got = advantages(rewards, torch.zeros_like(rewards))
     assert got[0].tolist() == [1.0] * 6 and got[1].tolist() == [0.0] * 6
 
 
-@pytest.mark.parametrize("call", [lambda: advantages(torch.zeros(2, 3), torch.zeros(2, 4)), lambda: advantages(torch.zeros(3), torch.zeros(3)),
-                                  lambda: advantages(torch.zeros(2, 0), torch.zeros(2, 0)),
-                                  lambda: advantages(torch.zeros(1, 3), torch.zeros(1, 3), 1.1), lambda: advantages(torch.zeros(1, 3), torch.zeros(1, 3), 1.0, -1.0),
-                                  lambda: policy_loss(torch.zeros(2, 3, 4), torch.zeros(2, 3), torch.zeros(2, 4, dtype=torch.int64), torch.zeros(2, 3))])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: advantages(torch.zeros(2, 3), torch.zeros(2, 4)),
+        lambda: advantages(torch.zeros(3), torch.zeros(3)),
+        lambda: advantages(torch.zeros(2, 0), torch.zeros(2, 0)),
+        lambda: advantages(torch.zeros(1, 3), torch.zeros(1, 3), 1.1),
+        lambda: advantages(torch.zeros(1, 3), torch.zeros(1, 3), 1.0, -1.0),
+        lambda: policy_loss(
+            torch.zeros(2, 3, 4),
+            torch.zeros(2, 3),
+            torch.zeros(2, 4, dtype=torch.int64),
+            torch.zeros(2, 3),
+        ),
+    ],
+)
 def test_errors(call):
     with pytest.raises(ValueError, match="rewards|discount|trace|actions"):
         call()
@@ -57,7 +86,9 @@ def test_errors(call):
 
 # The exact expected return: K = 2, N = 2, every history with its chance under p ~ U[0, 1]².
 
-HISTORIES = [(a, r) for a in itertools.product((0, 1), repeat=2) for r in itertools.product((0, 1), repeat=2)]
+HISTORIES = [
+    (a, r) for a in itertools.product((0, 1), repeat=2) for r in itertools.product((0, 1), repeat=2)
+]
 
 
 def chance_of_rewards(actions, rewards):
@@ -127,7 +158,12 @@ def mean_gradient(model, loss):
     choice = model(inputs)
     total = (p * loss(choice, actions, rewards)).sum()
     found = torch.autograd.grad(total, weights_of_the_policy(model), allow_unused=True)
-    return np.concatenate([np.zeros(w.numel()) if g is None else g.numpy().ravel() for g, w in zip(found, weights_of_the_policy(model))])
+    return np.concatenate(
+        [
+            np.zeros(w.numel()) if g is None else g.numpy().ravel()
+            for g, w in zip(found, weights_of_the_policy(model))
+        ]
+    )
 
 
 def plain(choice, actions, rewards, **settings):
@@ -186,8 +222,20 @@ def over_the_end(choice, actions, rewards):
     return -((flat - choice.values.detach()) * log_p).sum(1)
 
 
-@pytest.mark.parametrize("wrong", [leaking, other_action, most_probable, immediate, shifted, uphill_of_entropy, probability, over_the_end],
-                         ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        leaking,
+        other_action,
+        most_probable,
+        immediate,
+        shifted,
+        uphill_of_entropy,
+        probability,
+        over_the_end,
+    ],
+    ids=lambda f: f.__name__,
+)
 def test_a_wrong_loss_has_another_gradient(wrong):
     model = agent()
     assert np.abs(-mean_gradient(model, wrong) - slope_of_the_return(model)).max() > 3e-3
@@ -195,7 +243,10 @@ def test_a_wrong_loss_has_another_gradient(wrong):
 
 def test_the_values_learn_the_return_and_no_gradient_goes_through_it():
     generator = torch.Generator().manual_seed(1)
-    logits, values = torch.zeros(3, 4, 2), torch.randn(3, 4, generator=generator, requires_grad=True)
+    logits, values = (
+        torch.zeros(3, 4, 2),
+        torch.randn(3, 4, generator=generator, requires_grad=True),
+    )
     rewards, actions = torch.rand(3, 4, generator=generator), torch.zeros(3, 4, dtype=torch.int64)
     policy_loss(logits, values, actions, rewards, value_weight=0.5).sum().backward()
     returns = rewards.flip(1).cumsum(1).flip(1)
@@ -208,7 +259,10 @@ def test_the_values_learn_the_return_and_no_gradient_goes_through_it():
 def agents():
     torch.manual_seed(0)
     small = (TCPart(3), AttentionPart(4, 3), TCPart(3))
-    return {"lstm": LSTMAgent(6, 5, 7, 2.0).double(), "snail": SNAILAgent(6, 5, 9, 6, small, 2.0).double()}
+    return {
+        "lstm": LSTMAgent(6, 5, 7, 2.0).double(),
+        "snail": SNAILAgent(6, 5, 9, 6, small, 2.0).double(),
+    }
 
 
 @pytest.mark.parametrize("name", ["lstm", "snail"])
@@ -217,8 +271,10 @@ def test_acting_with_a_cache_equals_the_whole_pass(name):
     whole, state = model(inputs), model.start(4)
     for t in range(9):
         choice, state = model.step(inputs[:, t], state)
-        assert torch.allclose(choice.logits, whole.logits[:, t], atol=1e-10) and torch.allclose(choice.values, whole.values[:, t], atol=1e-10)
-        shorter = model(inputs[:, :t + 1])
+        assert torch.allclose(choice.logits, whole.logits[:, t], atol=1e-10) and torch.allclose(
+            choice.values, whole.values[:, t], atol=1e-10
+        )
+        shorter = model(inputs[:, : t + 1])
         assert torch.allclose(shorter.logits[:, -1], whole.logits[:, t], atol=1e-10)
 
 
@@ -226,8 +282,14 @@ def test_acting_with_a_cache_equals_the_whole_pass(name):
 def test_no_choice_depends_on_what_comes_later(name):
     model, inputs = agents()[name], torch.randn(2, 9, 6, dtype=torch.float64, requires_grad=True)
     for t in (0, 3, 8):
-        (slope,) = torch.autograd.grad(model(inputs).logits[:, t].sum() + model(inputs).values[:, t].sum(), inputs)
-        assert not slope[:, t + 1:].any() and slope[:, t].any() and slope[:, :t + 1].abs().sum((0, 2)).min() > 0
+        (slope,) = torch.autograd.grad(
+            model(inputs).logits[:, t].sum() + model(inputs).values[:, t].sum(), inputs
+        )
+        assert (
+            not slope[:, t + 1 :].any()
+            and slope[:, t].any()
+            and slope[:, : t + 1].abs().sum((0, 2)).min() > 0
+        )
 
 
 def test_attention_of_the_agent_is_causal_and_sums_to_1():
@@ -272,7 +334,10 @@ def test_actions_are_drawn_with_their_chances():
 
 def test_lives_are_a_function_of_the_step_and_none_comes_twice():
     lives = Lives(8, seed=1)
-    assert torch.equal(lives.batch(3).seed, Lives(8, seed=1).batch(3).seed) and (lives.batch(3).step == 3).all()
+    assert (
+        torch.equal(lives.batch(3).seed, Lives(8, seed=1).batch(3).seed)
+        and (lives.batch(3).step == 3).all()
+    )
     first = torch.cat([Lives(8, s).batch(t).seed for s in (0, 1) for t in range(5)])
     assert len(first.unique()) == len(first)
 
@@ -284,8 +349,15 @@ def test_the_loss_is_that_of_the_lives_it_played():
     total, count = learn(model, life)
     played = play(Bandits(3, 5), Acting(model), seed=int(life.seed[0]), count=16)
     choice = model(played.inputs)
-    expected = policy_loss(choice.logits, choice.values, played.actions, played.rewards, entropy_weight=0.1).sum()  # half of the way
-    assert count == 80 and torch.allclose(total, expected) and learn.rewards == [pytest.approx(float(played.rewards.sum(1).mean()))]
+    # half of the way
+    expected = policy_loss(
+        choice.logits, choice.values, played.actions, played.rewards, entropy_weight=0.1
+    ).sum()
+    assert (
+        count == 80
+        and torch.allclose(total, expected)
+        and learn.rewards == [pytest.approx(float(played.rewards.sum(1).mean()))]
+    )
 
 
 def test_an_agent_learns_which_of_two_arms_pays():
@@ -308,18 +380,34 @@ def test_a_process_is_lived_in_too():
 
 
 def some_choices(seed=0):
-    """Logits, values, actions, log-probabilities of an earlier policy far away, advantages and returns: (3, 6) each."""
+    """Logits, values, actions, log-probabilities of an earlier policy far away, advantages and
+    returns: (3, 6) each.
+    """
     generator = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(3, 6, 4, generator=generator, dtype=torch.float64)
-    values, gains, returns = (torch.randn(3, 6, generator=generator, dtype=torch.float64) for _ in range(3))
+    values, gains, returns = (
+        torch.randn(3, 6, generator=generator, dtype=torch.float64) for _ in range(3)
+    )
     actions = torch.randint(4, (3, 6), generator=generator)
-    earlier = (logits + torch.randn(3, 6, 4, generator=generator, dtype=torch.float64)).log_softmax(-1)
+    earlier = (logits + torch.randn(3, 6, 4, generator=generator, dtype=torch.float64)).log_softmax(
+        -1
+    )
     return logits, values, actions, earlier.gather(-1, actions[..., None])[..., 0], gains, returns
 
 
 def test_the_clipped_loss_equals_the_sum_by_hand():
     logits, values, actions, before, gains, returns = some_choices()
-    got = clipped_policy_loss(logits, values, actions, before, gains, returns, clip=0.2, value_weight=0.3, entropy_weight=0.1)
+    got = clipped_policy_loss(
+        logits,
+        values,
+        actions,
+        before,
+        gains,
+        returns,
+        clip=0.2,
+        value_weight=0.3,
+        entropy_weight=0.1,
+    )
     met = set()
     for b in range(3):
         total = 0.0
@@ -329,7 +417,11 @@ def test_the_clipped_loss_equals_the_sum_by_hand():
             ratio, gain = p[actions[b, t]] / np.exp(float(before[b, t])), float(gains[b, t])
             met.add((gain > 0, "above" if ratio > 1.2 else "below" if ratio < 0.8 else "near"))
             least = min(ratio * gain, min(max(ratio, 0.8), 1.2) * gain)
-            total += -least + 0.3 * float(values[b, t] - returns[b, t]) ** 2 + 0.1 * (p * np.log(p)).sum()
+            total += (
+                -least
+                + 0.3 * float(values[b, t] - returns[b, t]) ** 2
+                + 0.1 * (p * np.log(p)).sum()
+            )
         assert float(got[b]) == pytest.approx(total, abs=1e-10)
     assert {(True, "above"), (True, "below"), (False, "above"), (False, "below")} <= met
 
@@ -338,26 +430,55 @@ def test_while_it_is_the_policy_that_acted_the_gradient_is_the_plain_one():
     logits, values, actions, _, gains, _ = some_choices()
     rewards = gains.flip(1)
     logits.requires_grad_()
-    plainly = policy_loss(logits, values, actions, rewards, discount=0.9, trace=0.8, value_weight=0.0)
+    plainly = policy_loss(
+        logits, values, actions, rewards, discount=0.9, trace=0.8, value_weight=0.0
+    )
     before = logits.detach().log_softmax(-1).gather(-1, actions[..., None])[..., 0]
     found = advantages(rewards, values, 0.9, 0.8)
-    clipped = clipped_policy_loss(logits, values, actions, before, found, found + values, value_weight=0.0)
-    torch.testing.assert_close(*(torch.autograd.grad(loss.sum(), logits)[0] for loss in (plainly, clipped)), atol=1e-12, rtol=0)
+    clipped = clipped_policy_loss(
+        logits, values, actions, before, found, found + values, value_weight=0.0
+    )
+    torch.testing.assert_close(
+        *(torch.autograd.grad(loss.sum(), logits)[0] for loss in (plainly, clipped)),
+        atol=1e-12,
+        rtol=0,
+    )
 
 
 def test_far_from_it_nothing_more_is_gained_and_the_way_back_stays_open():
     logits = torch.tensor([[[1.0, 0.0]]], dtype=torch.float64, requires_grad=True)
     values = torch.zeros(1, 1, dtype=torch.float64)
     now = float(logits.detach().log_softmax(-1)[0, 0, 0])
-    for shift, gain, moves in ((-0.5, 1.0, False), (-0.5, -1.0, True), (0.5, -1.0, False), (0.5, 1.0, True)):
-        before = torch.full((1, 1), now + shift, dtype=torch.float64)  # a shift below 0: the action is more probable than before
-        loss = clipped_policy_loss(logits, values, torch.zeros(1, 1, dtype=torch.int64), before, torch.full_like(values, gain), values)
+    for shift, gain, moves in (
+        (-0.5, 1.0, False),
+        (-0.5, -1.0, True),
+        (0.5, -1.0, False),
+        (0.5, 1.0, True),
+    ):
+        # a shift below 0: the action is more probable than before
+        before = torch.full((1, 1), now + shift, dtype=torch.float64)
+        loss = clipped_policy_loss(
+            logits,
+            values,
+            torch.zeros(1, 1, dtype=torch.int64),
+            before,
+            torch.full_like(values, gain),
+            values,
+        )
         assert bool(torch.autograd.grad(loss.sum(), logits)[0].abs().sum() > 1e-6) == moves
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (dict(before=torch.zeros(3, 5)), r"before must be one a step, \(3, 6\), got shape \(3, 5\)"),
-    (dict(gains=torch.zeros(6)), "gains must be one a step"), (dict(clip=0.0), "clip must be above 0, got 0.0")])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            dict(before=torch.zeros(3, 5)),
+            r"before must be one a step, \(3, 6\), got shape \(3, 5\)",
+        ),
+        (dict(gains=torch.zeros(6)), "gains must be one a step"),
+        (dict(clip=0.0), "clip must be above 0, got 0.0"),
+    ],
+)
 def test_arguments_of_the_clipped_loss(change, words):
     given = dict(zip(("logits", "values", "actions", "before", "gains", "returns"), some_choices()))
     with pytest.raises(ValueError, match=words):
@@ -372,7 +493,11 @@ def test_a_batch_of_lives_serves_several_updates():
     fit(model, Lives(6), learn, steps=7, learning_rate=1e-3, progress=False, device="cpu")
     assert len(learn.rewards) == 3, "at the updates 0, 3 and 6"
     inputs, _, _, gains, _ = learn._played
-    assert inputs.shape[:2] == gains.shape == (6, 4) and abs(float(gains.mean())) < 1e-6 and float(gains.std()) == pytest.approx(1, abs=1e-5)
+    assert (
+        inputs.shape[:2] == gains.shape == (6, 4)
+        and abs(float(gains.mean())) < 1e-6
+        and float(gains.std()) == pytest.approx(1, abs=1e-5)
+    )
     with pytest.raises(ValueError, match="6 lives that were played, got 3; micro_batch"):
         learn(model, type(Lives(3).batch(1))(*(part[:3] for part in Lives(6).batch(1))))
     with pytest.raises(ValueError, match="reuse must be a whole number"):
@@ -386,14 +511,29 @@ def test_a_run_that_is_resumed_between_two_plays_says_that_it_is_another(tmp_pat
         torch.manual_seed(0)
         learn = ClippedPolicyGradient(worlds, steps=8, **{"reuse": 2, **options})
         model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
-        fit(model, Lives(6), learn, steps=steps, learning_rate=1e-3, progress=False, device="cpu", checkpoint_dir=tmp_path, save_every=1)
+        fit(
+            model,
+            Lives(6),
+            learn,
+            steps=steps,
+            learning_rate=1e-3,
+            progress=False,
+            device="cpu",
+            checkpoint_dir=tmp_path,
+            save_every=1,
+        )
         return torch.cat([p.flatten() for p in model.parameters()])
 
     run(4)
-    with pytest.raises(ValueError, match="'reuse': 2.* in the checkpoint, .*'reuse': 3.* in this call"):
+    with pytest.raises(
+        ValueError, match="'reuse': 2.* in the checkpoint, .*'reuse': 3.* in this call"
+    ):
         run(5, reuse=3)
     run(5)
-    with pytest.warns(UserWarning, match=r"update 5 goes on with lives that no checkpoint holds.*multiple of 2 \(reuse\)"):
+    with pytest.warns(
+        UserWarning,
+        match=r"update 5 goes on with lives that no checkpoint holds.*multiple of 2 \(reuse\)",
+    ):
         parts = run(8)
     assert not torch.equal(parts, whole_run(worlds))
 
@@ -402,7 +542,9 @@ def test_a_run_that_is_resumed_at_a_play_is_the_same(tmp_path):
     worlds = Bandits(2, 4)
     torch.manual_seed(0)
     model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
-    options = dict(learning_rate=1e-3, progress=False, device="cpu", checkpoint_dir=tmp_path, save_every=2)
+    options = dict(
+        learning_rate=1e-3, progress=False, device="cpu", checkpoint_dir=tmp_path, save_every=2
+    )
     fit(model, Lives(6), ClippedPolicyGradient(worlds, steps=8, reuse=2), steps=4, **options)
     fit(model, Lives(6), ClippedPolicyGradient(worlds, steps=8, reuse=2), steps=8, **options)
     assert torch.equal(torch.cat([p.flatten() for p in model.parameters()]), whole_run(worlds))
@@ -411,7 +553,15 @@ def test_a_run_that_is_resumed_at_a_play_is_the_same(tmp_path):
 def whole_run(worlds):
     torch.manual_seed(0)
     model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
-    fit(model, Lives(6), ClippedPolicyGradient(worlds, steps=8, reuse=2), steps=8, learning_rate=1e-3, progress=False, device="cpu")
+    fit(
+        model,
+        Lives(6),
+        ClippedPolicyGradient(worlds, steps=8, reuse=2),
+        steps=8,
+        learning_rate=1e-3,
+        progress=False,
+        device="cpu",
+    )
     return torch.cat([p.flatten() for p in model.parameters()])
 
 
@@ -419,7 +569,10 @@ def test_worlds_on_another_device_are_named():
     worlds = Bandits(2, 4)
     model, life = LSTMAgent(worlds.d_input, 2, 8, 4.0), Lives(3).batch(0)
     for learn in (PolicyGradient(worlds, steps=3), ClippedPolicyGradient(worlds, steps=3)):
-        with pytest.raises(ValueError, match=r"worlds are on cpu, the model learns on meta: give fit\(device=worlds.device\)"):
+        with pytest.raises(
+            ValueError,
+            match=r"worlds are on cpu, the model learns on meta: give fit\(device=worlds.device\)",
+        ):
             learn(model, life._replace(seed=life.seed.to("meta")))
 
 
@@ -438,7 +591,13 @@ def test_it_learns_and_a_twin_that_never_sees_its_rewards_does_not(blind, least,
     seen = torch.tensor([1.0, 1.0, 0.0 if blind else 1.0])
     torch.manual_seed(0)
     model = Agent(worlds.d_input, 2, 16, 10.0)
-    learn = ClippedPolicyGradient(worlds, steps=200, reuse=2, entropy=0.02, discount=0.9, trace=0.9, value_weight=0.05)
+    learn = ClippedPolicyGradient(
+        worlds, steps=200, reuse=2, entropy=0.02, discount=0.9, trace=0.9, value_weight=0.05
+    )
     fit(model, Lives(128), learn, steps=200, learning_rate=1e-2, progress=False, device="cpu")
-    earned = play(worlds, Acting(model, greedy=True), seed=9, count=4000, keep_inputs=False).rewards.sum(1).mean()
+    earned = (
+        play(worlds, Acting(model, greedy=True), seed=9, count=4000, keep_inputs=False)
+        .rewards.sum(1)
+        .mean()
+    )
     assert least < float(earned) < most

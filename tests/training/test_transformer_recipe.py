@@ -1,4 +1,6 @@
-"""The recipe of the Transformer trains a small one; the same run with a leak has the better loss and translates nothing."""
+"""The recipe of the Transformer trains a small one; the same run with a leak has the better loss
+and translates nothing.
+"""
 
 import pytest
 import torch
@@ -6,7 +8,14 @@ import torch
 from attnbook import Transformer, paper_parts
 from attnbook.experiments.translation.transformer import paper_adam
 from attnbook.tasks import SequenceBatches, collate, make_task
-from attnbook.training import average_checkpoints, exact_match, fit, greedy, inverse_sqrt, token_loss
+from attnbook.training import (
+    average_checkpoints,
+    exact_match,
+    fit,
+    greedy,
+    inverse_sqrt,
+    token_loss,
+)
 
 
 class Reads:
@@ -30,12 +39,25 @@ def trained(task, folder, read=lambda given: given.target_in):
     size = len(task.source_vocab)
     net = Transformer(size, size, paper_parts(32, 2, 64, dropout=0.0), num_layers=1)
     batches = Reads(SequenceBatches(task.train, task.source_vocab, task.target_vocab, 64), read)
-    history = fit(net, batches, lambda m, b: token_loss(m, b, 0.1), steps=300, optimizer=paper_adam(4e-3), schedule=inverse_sqrt(50),
-                  device="cpu", progress=False, checkpoint_dir=folder, save_every=10, keep_checkpoints=4)
+    history = fit(
+        net,
+        batches,
+        lambda m, b: token_loss(m, b, 0.1),
+        steps=300,
+        optimizer=paper_adam(4e-3),
+        schedule=inverse_sqrt(50),
+        device="cpu",
+        progress=False,
+        checkpoint_dir=folder,
+        save_every=10,
+        keep_checkpoints=4,
+    )
     average_checkpoints(net, folder)
     batch = collate(task.test, task.source_vocab, task.target_vocab)
     found = greedy(net, batch.source, batch.lengths, 12).tokens
-    return sum(history.losses[-20:]) / 20, exact_match(found, [task.target_vocab.encode(pair.target) for pair in task.test])
+    return sum(history.losses[-20:]) / 20, exact_match(
+        found, [task.target_vocab.encode(pair.target) for pair in task.test]
+    )
 
 
 def test_the_recipe_trains_and_a_leak_only_looks_better(task, tmp_path):

@@ -33,7 +33,9 @@ class Decoded(NamedTuple):
 
 
 class TinyAttention(nn.Module):
-    """A GRU decoder with dot-product attention over embedded source tokens; its state is a nest with a None."""
+    """A GRU decoder with dot-product attention over embedded source tokens; its state is a nest
+    with a None.
+    """
 
     def __init__(self, source_size=11, target_size=7, width=8, dropout=0.0, sharpness=1.0):
         super().__init__()
@@ -62,7 +64,9 @@ class TinyAttention(nn.Module):
         context = (weights[:, None] @ memory.states)[:, 0]
         logits = self.readout(self.dropout(torch.cat([hidden, context], -1))) * self.sharpness
         seen = seen + token
-        logits = logits + 0.3 * torch.sin(seen[:, None] * (1.0 + torch.arange(logits.shape[1], device=token.device)))
+        logits = logits + 0.3 * torch.sin(
+            seen[:, None] * (1.0 + torch.arange(logits.shape[1], device=token.device))
+        )
         return Step(logits, (hidden, (seen, nothing)), weights)
 
     def forward(self, source, lengths, target_in):

@@ -1,4 +1,8 @@
-"""Sphinx numbers chapters from 1; this book begins with chapter 0. Takes one from the first part of every section number."""
+"""Sphinx numbers chapters from 1; this book begins with chapter 0.
+
+Takes one from the first part of every section number.
+"""
+
 from docutils import nodes
 from sphinx.environment.collectors.toctree import TocTreeCollector
 
@@ -8,7 +12,9 @@ def _less(number):
 
 
 def shift(env):
-    """Shift the numbers wherever Sphinx keeps them: by page, in the tables of contents, and at the titles."""
+    """Shift the numbers wherever Sphinx keeps them: by page, in the tables of contents, and at
+    the titles.
+    """
     for page, numbers in env.toc_secnumbers.items():
         env.toc_secnumbers[page] = {anchor: _less(number) for anchor, number in numbers.items()}
     for toc in env.tocs.values():
@@ -21,7 +27,9 @@ def shift(env):
 
 
 def _collector():
-    """The class that numbers the sections: newer versions of sphinx_external_toc bring their own."""
+    """The class that numbers the sections: newer versions of sphinx_external_toc bring their
+    own.
+    """
     try:
         from sphinx_external_toc.collectors import TocTreeCollectorWithStyles
     except ImportError:
@@ -43,5 +51,6 @@ def setup(app):
             assign_section_numbers.from_zero = True
             collector.assign_section_numbers = assign_section_numbers
 
-    app.connect("config-inited", wrap, priority=900)  # after sphinx_multitoc_numbering has put its own version in place
+    # after sphinx_multitoc_numbering has put its own version in place
+    app.connect("config-inited", wrap, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

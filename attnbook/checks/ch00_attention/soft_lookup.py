@@ -1,11 +1,13 @@
-"""Checks of the section on the soft look-up: weighted sums, from soft to hard, and the softmax under a mask."""
+"""Checks of the section on the soft look-up: weighted sums, from soft to hard, and the softmax
+under a mask.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("00.weighted_sum", title="A weighted sum", difficulty=1, minutes=5)
@@ -15,18 +17,25 @@ def weighted_sum(answer, trial):
         weights, values = trial.weights(*shape, m, n), trial.normal(*shape, n, d)
         w, v = array(weights), array(values)
         got = trial.call(answer, weights, values)
-        got = trial.tensor(got, "the context", (*shape, m, d), mention="one row a query, as wide as a value")
+        got = trial.tensor(
+            got, "the context", (*shape, m, d), mention="one row a query, as wide as a value"
+        )
         wrong = {
-            "every value counts the same: the weights are not used": np.broadcast_to(v.mean(-2, keepdims=True), got.shape),
-            "the values are added up without their weights": np.broadcast_to(v.sum(-2, keepdims=True), got.shape),
-            "the weights go through another softmax: they add up to 1 already": softmax(w) @ v,
-            "only the value with the largest weight is used: that is the hard look-up": np.take_along_axis(
-                v, w.argmax(-1)[..., None], axis=-2
+            "every value counts the same: the weights are not used": np.broadcast_to(
+                v.mean(-2, keepdims=True), got.shape
             ),
+            "the values are added up without their weights": np.broadcast_to(
+                v.sum(-2, keepdims=True), got.shape
+            ),
+            "the weights go through another softmax: they add up to 1 already": softmax(w) @ v,
+            "only the value with the largest weight is used: that is the hard "
+            "look-up": np.take_along_axis(v, w.argmax(-1)[..., None], axis=-2),
             "the sum is divided by the number of keys: the weights add up to 1 already": w @ v / n,
         }
         if m == n:
-            wrong["the weights are transposed: row i of the weights belongs to query i"] = np.swapaxes(w, -1, -2) @ v
+            wrong["the weights are transposed: row i of the weights belongs to query i"] = (
+                np.swapaxes(w, -1, -2) @ v
+            )
         trial.close(got, w @ v, "the context", wrong)
     check_slopes(trial, answer, (weights, values), {0: "weights", 1: "values"}, np.matmul)
 
@@ -41,19 +50,33 @@ def temperature(answer, trial):
         got = trial.tensor(trial.call(answer, scores, values, t), "the context", (m, d))
         if t == 1.0:
             wrong = {
-                "the softmax runs over the queries (dim=0): the weights of one query must add up to 1": softmax(s, 0) @ v,
+                "the softmax runs over the queries (dim=0): the weights of one query must add up "
+                "to 1": softmax(s, 0) @ v,
                 "the scores are not put through a softmax": s @ v,
-                "at temperature 1 only the best value comes back: the look-up is hard too early": hard,
+                "at temperature 1 only the best value comes back: the look-up is hard too "
+                "early": hard,
             }
         else:
             wrong = {
-                "the scores are multiplied by the temperature: a high one must make the look-up softer": softmax(s * t) @ v,
+                "the scores are multiplied by the temperature: a high one must make the look-up "
+                "softer": softmax(s * t) @ v,
                 "the temperature is not used": softmax(s) @ v,
-                "the weights are divided after the softmax: then they do not add up to 1": softmax(s) @ v / t,
-                "the weights are divided after the softmax and normalized again: that changes nothing": softmax(s) @ v,
+                "the weights are divided after the softmax: then they do not add up to 1": softmax(
+                    s
+                )
+                @ v
+                / t,
+                "the weights are divided after the softmax and normalized again: that changes "
+                "nothing": softmax(s) @ v,
             }
         trial.close(got, softmax(s / t) @ v, f"at temperature {t:g} the context", wrong)
-    check_slopes(trial, answer, (scores, values, t), {0: "scores", 1: "values"}, lambda s, v: softmax(s / t) @ v)
+    check_slopes(
+        trial,
+        answer,
+        (scores, values, t),
+        {0: "scores", 1: "values"},
+        lambda s, v: softmax(s / t) @ v,
+    )
     zero = trial.call(answer, scores, values, 0.0)
     zero = trial.tensor(
         zero,
@@ -63,13 +86,12 @@ def temperature(answer, trial):
         mention="one best key a query: argmax runs over the keys, dim=-1",
     )
     wrong = {
-        "at temperature 0 all queries get the same value: argmax runs over the keys of each query (dim=-1)": np.broadcast_to(
-            v[s.argmax() % n], hard.shape
-        ),
-        "at temperature 0 the context is the mean of all values: expected the value of the best key": np.broadcast_to(
-            v.mean(0), hard.shape
-        ),
-        "at temperature 0 the look-up is as soft as at 1: expected the value of the best key": softmax(s) @ v,
+        "at temperature 0 all queries get the same value: argmax runs over the keys of each "
+        "query (dim=-1)": np.broadcast_to(v[s.argmax() % n], hard.shape),
+        "at temperature 0 the context is the mean of all values: expected the value of the best "
+        "key": np.broadcast_to(v.mean(0), hard.shape),
+        "at temperature 0 the look-up is as soft as at 1: expected the value of the best "
+        "key": softmax(s) @ v,
     }
     trial.close(zero, hard, "at temperature 0 the context", wrong)
 
@@ -89,8 +111,11 @@ def masked_softmax(answer, trial):
         {
             "the mask is not used": full,
             "the mask comes after the softmax: the rows no longer add up to 1": full * allowed,
-            "masked scores become 0 before the softmax, and exp(0) is 1: they still get weight": softmax(s * allowed),
-            "the mask is upside down: True means that the key may be attended to": softmax(np.where(allowed, -np.inf, s)),
+            "masked scores become 0 before the softmax, and exp(0) is 1: they still get "
+            "weight": softmax(s * allowed),
+            "the mask is upside down: True means that the key may be attended to": softmax(
+                np.where(allowed, -np.inf, s)
+            ),
         },
     )
     sums = array(got).sum(-1)
@@ -98,22 +123,37 @@ def masked_softmax(answer, trial):
         row = int(np.abs(sums[0] - 1).argmax()) if not np.allclose(sums[0], 1.0, atol=1e-4) else 0
         worst = sums[0, row] if not np.allclose(sums[0], 1.0, atol=1e-4) else sums[1, row]
         trial.fail(
-            f"the weights do not add up to 1 along the keys (dim=-1): row {row} adds up to {worst:.3g}. "
+            f"the weights do not add up to 1 along the keys (dim=-1): row {row} adds up to "
+            f"{worst:.3g}. "
             "Is the softmax over the wrong axis?"
         )
     leaked = np.where(allowed, 0.0, array(got))
     if leaked.any():
         trial.fail(f"a masked key gets weight {leaked.max():.2g}: expected exactly 0")
     trial.close(got, expected, "weights")
-    check_slopes(trial, answer, (scores, mask), {0: "scores"}, lambda s: softmax(np.where(allowed, s, -np.inf)))
+    check_slopes(
+        trial,
+        answer,
+        (scores, mask),
+        {0: "scores"},
+        lambda s: softmax(np.where(allowed, s, -np.inf)),
+    )
 
     # Each of the three shows one slip of exp; the later slips survive it.
     row, masked = np.zeros((2, m, 1)), np.where(allowed, 0.0, 300.0)
     row[0, 0] = 300.0
     for lift, message in (
         (200.0, "exp overflows for large scores: subtract the largest score of a row first"),
-        (row, "one maximum is subtracted from several rows, and exp underflows to 0 in the others: each row has its own largest score"),
-        (masked, "the maximum is taken over all keys, and exp underflows to 0 for the allowed ones: take it over the allowed keys"),
+        (
+            row,
+            "one maximum is subtracted from several rows, and exp underflows to 0 in the others: "
+            "each row has its own largest score",
+        ),
+        (
+            masked,
+            "the maximum is taken over all keys, and exp underflows to 0 for the allowed ones: "
+            "take it over the allowed keys",
+        ),
     ):
         lifted = scores + torch.as_tensor(lift, dtype=torch.float32)
         got = trial.tensor(trial.call(answer, lifted, mask), "weights", (2, m, n), nan=message)
@@ -124,12 +164,19 @@ def masked_softmax(answer, trial):
     lifted = 3e4 * scores
     large = trial.call(answer, lifted, mask)
     nan = "exp overflows for large scores: subtract the largest score of a row first"
-    trial.close(trial.tensor(large, "weights", (2, m, n), nan=nan), softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
+    trial.close(
+        trial.tensor(large, "weights", (2, m, n), nan=nan),
+        softmax(np.where(allowed, array(lifted), -np.inf)),
+        "weights",
+    )
 
     mask[0, 1] = False
     nan = "in a row with nothing to attend to all weights are 0"
     got = trial.tensor(trial.call(answer, scores, mask), "weights", (2, m, n), nan=nan)
     if array(got)[0, 1].any():
         total = array(got)[0, 1].sum()
-        trial.fail(f"a row with nothing to attend to gets weights that add up to {total:.3g}: all of them must be 0")
+        trial.fail(
+            f"a row with nothing to attend to gets weights that add up to {total:.3g}: all of "
+            f"them must be 0"
+        )
     trial.close(got, softmax(np.where(array(mask), s, -np.inf)), "weights")

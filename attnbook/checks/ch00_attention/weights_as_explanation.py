@@ -1,22 +1,29 @@
-"""Checks of the section on weights as an explanation: leave-one-out, gradient times input, agreement of rankings; a look-up for batches."""
+"""Checks of the section on weights as an explanation: leave-one-out, gradient times input,
+agreement of rankings; a look-up for batches.
+"""
 
 import itertools
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, shape_of, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 def _small_network(trial, d):
-    """A prediction that reads any number of rows: n matters, so that a row of zeros is not a row left out."""
+    """A prediction that reads any number of rows: n matters, so that a row of zeros is not a row
+    left out.
+    """
     first, second, last = trial.normal(d, 3), trial.normal(d), trial.normal(3)
 
     def predict(inputs):
         if type(inputs) is torch.Tensor and inputs.dim() == 1:
-            trial.fail("predict got a single row, inputs[i]: it reads a matrix of rows, here those that are left")
+            trial.fail(
+                "predict got a single row, inputs[i]: it reads a matrix of rows, here those that "
+                "are left"
+            )
         return torch.tanh(inputs @ first + 0.3).mean(0) @ last + inputs.mean(0) @ second
 
     return predict
@@ -27,25 +34,43 @@ def leave_one_out(answer, trial):
     for n in (5, trial.integers(3, 8)):
         d = trial.integers(2, 5)
         predict, inputs = _small_network(trial, d), trial.normal(n, d)
-        got = trial.tensor(trial.call(answer, predict, inputs), "the effects", (n,), mention="one number a row of inputs")
+        got = trial.tensor(
+            trial.call(answer, predict, inputs),
+            "the effects",
+            (n,),
+            mention="one number a row of inputs",
+        )
         full = float(predict(inputs))
-        without = np.array([float(predict(torch.cat((inputs[:i], inputs[i + 1 :])))) for i in range(n)])
+        without = np.array(
+            [float(predict(torch.cat((inputs[:i], inputs[i + 1 :])))) for i in range(n)]
+        )
         zeroed = []
         for i in range(n):
             changed = inputs.clone()
             changed[i] = 0
             zeroed.append(float(predict(changed)))
-        zeroed, alone = np.array(zeroed), np.array([float(predict(inputs[i : i + 1])) for i in range(n)])
+        zeroed, alone = (
+            np.array(zeroed),
+            np.array([float(predict(inputs[i : i + 1])) for i in range(n)]),
+        )
         effects = np.abs(full - without)
         wrong = {
-            "the row is set to zero: a row of zeros is still a row. Take it out": np.abs(full - zeroed),
-            "the effects have a sign: expected how large the change is, its absolute value": full - without,
-            "the effects have a sign, and the wrong one: expected the absolute value of the change": without - full,
+            "the row is set to zero: a row of zeros is still a row. Take it out": np.abs(
+                full - zeroed
+            ),
+            "the effects have a sign: expected how large the change is, its absolute value": full
+            - without,
+            "the effects have a sign, and the wrong one: expected the absolute value of the "
+            "change": without - full,
             "only row i is kept: expected all rows but i": np.abs(full - alone),
-            "these are the predictions from row i alone: expected how far the prediction moves when row i is left out": alone,
-            "these are the predictions without row i: expected how far they are from the full one": without,
+            "these are the predictions from row i alone: expected how far the prediction moves "
+            "when row i is left out": alone,
+            "these are the predictions without row i: expected how far they are from the full "
+            "one": without,
             "the changes are squared: expected their absolute values": effects**2,
-            "the effects are those of the row after: check which row is taken out": np.roll(effects, -1),
+            "the effects are those of the row after: check which row is taken out": np.roll(
+                effects, -1
+            ),
         }
         trial.close(got, effects, "the effects", wrong)
 
@@ -56,43 +81,63 @@ def gradient_times_input(answer, trial):
         d = trial.integers(5, 8)
         predict, inputs = _small_network(trial, d), trial.normal(n, d)
         got = trial.call(answer, predict, inputs)
-        got = trial.tensor(got, "the saliency", (n,), mention="the products are added up over the width")
+        got = trial.tensor(
+            got, "the saliency", (n,), mention="the products are added up over the width"
+        )
         leaf = inputs.clone().requires_grad_()
         (gradient,) = torch.autograd.grad(predict(leaf), leaf)
         g, x = array(gradient), array(inputs)
         wrong = {
-            "this is the length of the gradient: multiply it by the input first": np.sqrt((g**2).sum(-1)),
+            "this is the length of the gradient: multiply it by the input first": np.sqrt(
+                (g**2).sum(-1)
+            ),
             "the gradient is not multiplied by the input": np.abs(g.sum(-1)),
-            "the absolute value comes before the sum: add up over the width, then take it": np.abs(g * x).sum(-1),
+            "the absolute value comes before the sum: add up over the width, then take it": np.abs(
+                g * x
+            ).sum(-1),
             "the saliency has a sign: expected its absolute value": (g * x).sum(-1),
-            "the products are averaged over the width: expected their sum": np.abs((g * x).mean(-1)),
+            "the products are averaged over the width: expected their sum": np.abs(
+                (g * x).mean(-1)
+            ),
         }
         trial.close(got, np.abs((g * x).sum(-1)), "the saliency", wrong)
 
 
 def _tau(a, b):
-    return np.mean([np.sign((a[i] - a[j]) * (b[i] - b[j])) for i, j in itertools.combinations(range(len(a)), 2)])
+    return np.mean(
+        [
+            np.sign((a[i] - a[j]) * (b[i] - b[j]))
+            for i, j in itertools.combinations(range(len(a)), 2)
+        ]
+    )
 
 
 def _wrong_agreements(a, b):
     n = len(a)
     pairs, tau = n * (n - 1) // 2, _tau(a, b)
-    products = np.mean([(a[i] - a[j]) * (b[i] - b[j]) for i, j in itertools.combinations(range(n), 2)])
+    products = np.mean(
+        [(a[i] - a[j]) * (b[i] - b[j]) for i, j in itertools.combinations(range(n), 2)]
+    )
     return {
-        "these are the positions that argsort gives, not ranks: compare the numbers themselves, or argsort twice": _tau(
-            np.argsort(a), np.argsort(b)
-        ),
-        "this is the share of pairs in the same order: count those in the other order against them": (tau + 1) / 2,
+        "these are the positions that argsort gives, not ranks: compare the numbers themselves, "
+        "or argsort twice": _tau(np.argsort(a), np.argsort(b)),
+        "this is the share of pairs in the same order: count those in the other order against "
+        "them": (tau + 1) / 2,
         "the difference of the counts is not divided by the number of pairs": tau * pairs,
         "every pair is counted twice but divided by n(n-1)/2": 2 * tau,
-        "every pair is counted once but divided by n(n-1): the number of pairs is n(n-1)/2": tau / 2,
-        "the number of pairs is n(n-1)/2: n² counts every pair twice, and each position with itself": tau * pairs / n**2,
-        "the sum is divided by n²: that counts each position with itself. Of ordered pairs there are n(n-1)": 2 * tau * pairs / n**2,
-        "the sign is forgotten: a pair counts +1 or -1, however far apart its numbers are": products,
-        "this is the correlation of the numbers: only their order may count": np.corrcoef(a, b)[0, 1],
-        "this is the correlation of the ranks: expected pairs in the same order minus pairs in the other": np.corrcoef(
-            _ranks(a), _ranks(b)
-        )[0, 1],
+        "every pair is counted once but divided by n(n-1): the number of pairs is n(n-1)/2": tau
+        / 2,
+        "the number of pairs is n(n-1)/2: n² counts every pair twice, and each position with "
+        "itself": tau * pairs / n**2,
+        "the sum is divided by n²: that counts each position with itself. Of ordered pairs there "
+        "are n(n-1)": 2 * tau * pairs / n**2,
+        "the sign is forgotten: a pair counts +1 or -1, however far apart its numbers "
+        "are": products,
+        "this is the correlation of the numbers: only their order may count": np.corrcoef(a, b)[
+            0, 1
+        ],
+        "this is the correlation of the ranks: expected pairs in the same order minus pairs in "
+        "the other": np.corrcoef(_ranks(a), _ranks(b))[0, 1],
     }
 
 
@@ -107,7 +152,9 @@ def rank_agreement(answer, trial):
         first, other = trial.normal(n), trial.normal(n)
         a, b = array(0.5 * first + other), array(first**3)
         tau = _tau(a, b)
-        results = np.sort([tau, 0.0, 1.0, *_wrong_agreements(a, b).values(), *([-tau] if tau < 0 else [])])
+        results = np.sort(
+            [tau, 0.0, 1.0, *_wrong_agreements(a, b).values(), *([-tau] if tau < 0 else [])]
+        )
         if np.diff(results).min() > 1e-3:
             break
     cases = [
@@ -121,7 +168,10 @@ def rank_agreement(answer, trial):
         got = trial.number(trial.call(answer, one, other), "the agreement")
         tau, wrong = _tau(a, b), _wrong_agreements(a, b)
         if tau < 0:
-            wrong["the sign is lost: rankings in opposite orders agree less than not at all, the result is negative"] = -tau
+            wrong[
+                "the sign is lost: rankings in opposite orders agree less than not at all, the "
+                "result is negative"
+            ] = -tau
         trial.close(np.array(got), np.array(tau), f"the agreement {what}", wrong)
 
 
@@ -132,12 +182,24 @@ def pool_a_batch(answer, trial):
         batch, n = len(ends), max(ends)
         words, query = trial.normal(batch, n, d), trial.normal(d)
         real = torch.arange(n) < torch.tensor(ends)[:, None]
-        got_context, got = trial.parts(trial.call(answer, words, query, real), ("context", "weights"))
+        got_context, got = trial.parts(
+            trial.call(answer, words, query, real), ("context", "weights")
+        )
         if [shape_of(part) for part in (got_context, got)] == [(batch, n), (batch, d)]:
-            trial.fail("your function returns (weights, context): expected (context, weights), the context first")
-        got = trial.tensor(got, "weights", (batch, n), nan="each text has a word, so a softmax over its own scores is finite",
-                           mention="one row a text, one column a word")
-        got_context = trial.tensor(got_context, "context", (batch, d), mention="one row a text, as wide as a word vector")
+            trial.fail(
+                "your function returns (weights, context): expected (context, weights), the "
+                "context first"
+            )
+        got = trial.tensor(
+            got,
+            "weights",
+            (batch, n),
+            nan="each text has a word, so a softmax over its own scores is finite",
+            mention="one row a text, one column a word",
+        )
+        got_context = trial.tensor(
+            got_context, "context", (batch, d), mention="one row a text, as wide as a word vector"
+        )
         w, q, there = array(words), array(query), array(real)
         scores = w @ q
 
@@ -146,28 +208,56 @@ def pool_a_batch(answer, trial):
 
         expected = weigh(scores)
         everything = weigh(scores.reshape(1, -1), there=there.reshape(1, -1)).reshape(batch, n)
-        trial.close(got, expected, "weights", {
-            "the weights of a text depend on the texts beside it: the softmax runs over the batch (dim=0), so the columns add up to 1. "
-            "Expected one softmax for each row": weigh(scores, 0),
-            "all weights of the batch together add up to 1: the texts share one softmax. Expected one for each row": everything,
-            "each row is divided by its sum of a softmax over the batch: the weights still depend on the other texts":
-                weigh(scores, 0) / weigh(scores, 0).sum(-1, keepdims=True),
-            "the padding is not masked: it gets weight": softmax(scores),
-            "the mask comes after the softmax: the weights of a text no longer add up to 1": softmax(scores) * there,
-            "the mask is multiplied into the scores: a score of 0 still gets weight, since exp(0) is 1": softmax(scores * there),
-            "the mask is upside down: True is a word": softmax(np.where(there, -1e9, scores)),
-            "the weights are equal: the scores are not used": there / there.sum(-1, keepdims=True),
-            "the scores are divided by the root of their width: here they are not": weigh(scores / np.sqrt(d)),
-        })
+        trial.close(
+            got,
+            expected,
+            "weights",
+            {
+                "the weights of a text depend on the texts beside it: the softmax runs over the "
+                "batch (dim=0), so the columns add up to 1. "
+                "Expected one softmax for each row": weigh(scores, 0),
+                "all weights of the batch together add up to 1: the texts share one softmax. "
+                "Expected one for each row": everything,
+                "each row is divided by its sum of a softmax over the batch: the weights still "
+                "depend on the other texts": weigh(scores, 0)
+                / weigh(scores, 0).sum(-1, keepdims=True),
+                "the padding is not masked: it gets weight": softmax(scores),
+                "the mask comes after the softmax: the weights of a text no longer add up "
+                "to 1": softmax(scores) * there,
+                "the mask is multiplied into the scores: a score of 0 still gets weight, since "
+                "exp(0) is 1": softmax(scores * there),
+                "the mask is upside down: True is a word": softmax(np.where(there, -1e9, scores)),
+                "the weights are equal: the scores are not used": there
+                / there.sum(-1, keepdims=True),
+                "the scores are divided by the root of their width: here they are not": weigh(
+                    scores / np.sqrt(d)
+                ),
+            },
+        )
         context = (expected[..., None] * w).sum(1)
-        trial.close(got_context, context, "context", {
-            "the weights are right, but the context is made with those of a softmax over the batch": (weigh(scores, 0)[..., None] * w).sum(1),
-            "the context is the mean of weight times word: the weights add up to 1, so add up": context / n,
-            "the context is the mean of weight times word over the real words: the weights add up to 1, so add up":
-                context / np.array(ends)[:, None],
-            "the weights are right, but the context does not use them": w.sum(1),
-            "the contexts of the texts are added up: expected one for each": np.broadcast_to(context.sum(0), context.shape),
-        })
+        trial.close(
+            got_context,
+            context,
+            "context",
+            {
+                "the weights are right, but the context is made with those of a softmax over the "
+                "batch": (weigh(scores, 0)[..., None] * w).sum(1),
+                "the context is the mean of weight times word: the weights add up to 1, so add "
+                "up": context / n,
+                "the context is the mean of weight times word over the real words: the weights "
+                "add up to 1, so add up": context / np.array(ends)[:, None],
+                "the weights are right, but the context does not use them": w.sum(1),
+                "the contexts of the texts are added up: expected one for each": np.broadcast_to(
+                    context.sum(0), context.shape
+                ),
+            },
+        )
         if batch > 1:
-            check_slopes(trial, answer, (words, query, real), {0: "words", 1: "query"},
-                         lambda w, q: (weigh(w @ q)[..., None] * w).sum(1), part=0)
+            check_slopes(
+                trial,
+                answer,
+                (words, query, real),
+                {0: "words", 1: "query"},
+                lambda w, q: (weigh(w @ q)[..., None] * w).sum(1),
+                part=0,
+            )

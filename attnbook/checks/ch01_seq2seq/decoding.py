@@ -1,18 +1,21 @@
-"""Checks of the section on decoding: the greedy loop, one step of a beam, the choice among hypotheses."""
+"""Checks of the section on decoding: the greedy loop, one step of a beam, the choice among
+hypotheses.
+"""
 
 import numpy as np
 import torch
 
 from ...sandbox.guarded import StudentError
-from ..registry import exercise
 from ..context import a, array
+from ..registry import exercise
 
 
 def _scripted_model(trial, script, size):
-    """A `step` that says `script` when it is fed its own words and its own state, and something else otherwise.
+    """A `step` that says `script` when it is fed its own words and its own state, and something
+    else otherwise.
 
-    The state is the list of tokens read so far. `calls` collects (token, how many were read before).
-    """
+    The state is the list of tokens read so far. `calls` collects (token, how many were read
+    before)."""
     calls = []
     noise = trial.normal(len(script) + 12, size)
 
@@ -21,9 +24,15 @@ def _scripted_model(trial, script, size):
             token = int(token)
         if type(token) is not int or not isinstance(state, tuple):
             given = f"{a(token)} and {a(state)}"
-            trial.fail(f"step(token, state) got {given}: expected a token id and the state of the step before")
+            trial.fail(
+                f"step(token, state) got {given}: expected a token id and the state of the step "
+                f"before"
+            )
         if len(calls) == len(noise):
-            trial.fail(f"step was called {len(calls)} times and more: stop at eos, or after max_length tokens")
+            trial.fail(
+                f"step was called {len(calls)} times and more: stop at eos, or after max_length "
+                f"tokens"
+            )
         calls.append((token, len(state)))
         read = (*state, token)
         logits = noise[len(calls) - 1].clone()
@@ -35,7 +44,9 @@ def _scripted_model(trial, script, size):
 
 
 def _multiplies_by_alpha(answer, trial, found):
-    """Whether log p is divided by alpha · length: a negative alpha then turns the order of log p / length round."""
+    """Whether log p is divided by alpha · length: a negative alpha then turns the order of log p
+    / length round.
+    """
     try:
         got = trial.call(answer, found, -1.0)
     except StudentError:
@@ -53,10 +64,14 @@ def _best(scores):
 
 
 def _telling_hypotheses(trial):
-    """Hypotheses of which each slip picks another one, and so do the right choices at the first three alphas."""
+    """Hypotheses of which each slip picks another one, and so do the right choices at the first
+    three alphas.
+    """
     for _ in range(5000):
         length = np.array([2, 3, 4, 6, 12, 5]) + trial.integers(0, 3, 6).numpy()
-        a_token = np.array([1.5, 0.83, 1.7, 0.667, 0.625, 1.1]) * (0.9 + 0.2 * torch.rand(6, generator=trial.generator).double().numpy())
+        a_token = np.array([1.5, 0.83, 1.7, 0.667, 0.625, 1.1]) * (
+            0.9 + 0.2 * torch.rand(6, generator=trial.generator).double().numpy()
+        )
         log_p = -a_token * length
         right = {_best(log_p / length**alpha) for alpha in ALPHAS[:3]}
         slips = {_best(log_p / length), _best(log_p), _best(log_p * length), _best(-log_p / length)}
@@ -67,18 +82,27 @@ def _telling_hypotheses(trial):
 
 def _hypotheses(trial, length, log_p):
     """Pairs (tokens, log p) in any order."""
-    return [([*trial.integers(3, 99, int(length[i]) - 1).tolist(), 2], float(log_p[i])) for i in trial.order(len(length))]
+    return [
+        ([*trial.integers(3, 99, int(length[i]) - 1).tolist(), 2], float(log_p[i]))
+        for i in trial.order(len(length))
+    ]
 
 
 @exercise("01.best_hypothesis", title="Long and short hypotheses", difficulty=1, minutes=5)
 def best_hypothesis(answer, trial):
     any_length = 2 + np.array(trial.order(12)[:7])
-    for found in (_telling_hypotheses(trial), _hypotheses(trial, any_length, -np.sqrt(any_length) * (1 + array(trial.normal(7)) ** 2))):
+    for found in (
+        _telling_hypotheses(trial),
+        _hypotheses(trial, any_length, -np.sqrt(any_length) * (1 + array(trial.normal(7)) ** 2)),
+    ):
         _picks_the_best(answer, trial, found)
 
 
 def _picks_the_best(answer, trial, found):
-    length, log_p = np.array([len(tokens) for tokens, _ in found]), np.array([log_p for _, log_p in found])
+    length, log_p = (
+        np.array([len(tokens) for tokens, _ in found]),
+        np.array([log_p for _, log_p in found]),
+    )
     for alpha in ALPHAS:
         best = int((log_p / length**alpha).argmax())
         got = trial.call(answer, found, alpha)
@@ -90,19 +114,28 @@ def _picks_the_best(answer, trial, found):
             trial.fail(f"{got} is none of the hypotheses: expected the tokens of the best one")
         slips = {
             "log p is divided by the whole length: expected length ** alpha": log_p / length,
-            "log p is not normalized: every further token lowers it, so long hypotheses never win": log_p,
-            "log p is multiplied: it is negative, so that punishes length twice": log_p * length**alpha,
-            "the worst hypothesis is picked: log p is negative, the largest is nearest to 0": -log_p / length**alpha,
+            "log p is not normalized: every further token lowers it, so long hypotheses never "
+            "win": log_p,
+            "log p is multiplied: it is negative, so that punishes length twice": log_p
+            * length**alpha,
+            "the worst hypothesis is picked: log p is negative, the largest is nearest to 0": -log_p
+            / length**alpha,
         }
         if picked[0] != best:
             scores = log_p / length**alpha
-            if picked[0] == int((log_p / length).argmax()) and _multiplies_by_alpha(answer, trial, found):
-                trial.fail(f"at alpha = {alpha:g}: log p is divided by alpha · length: alpha is an exponent, expected length ** alpha")
+            if picked[0] == int((log_p / length).argmax()) and _multiplies_by_alpha(
+                answer, trial, found
+            ):
+                trial.fail(
+                    f"at alpha = {alpha:g}: log p is divided by alpha · length: alpha is an "
+                    f"exponent, expected length ** alpha"
+                )
             for message, slip in slips.items():
                 if int(slip.argmax()) == picked[0]:
                     trial.fail(f"at alpha = {alpha:g}: {message}")
             trial.fail(
-                f"at alpha = {alpha:g} the hypothesis of length {length[picked[0]]} (score {scores[picked[0]]:.3g}) is picked, "
+                f"at alpha = {alpha:g} the hypothesis of length {length[picked[0]]} (score "
+                f"{scores[picked[0]]:.3g}) is picked, "
                 f"expected that of length {length[best]} (score {scores[best]:.3g})"
             )
 
@@ -118,13 +151,18 @@ def greedy(answer, trial):
     if len(calls) > 1 and all(read == 0 for _, read in calls):
         trial.fail("every step starts from the first state: pass on the state that step returns")
     if len(calls) > 1 and all(token == bos for token, _ in calls):
-        trial.fail("the decoder reads bos at every step: it must read the token that it has just said")
+        trial.fail(
+            "the decoder reads bos at every step: it must read the token that it has just said"
+        )
     if got[-1:] == [eos] and got[:-1] == words:
         trial.fail("eos is in the result: it ends the sequence and is not part of it")
     if got == [bos, *words]:
         trial.fail("bos is in the result: it starts the decoder and is not part of the sequence")
     if len(calls) > len(words) + 1:
-        trial.fail(f"the loop goes on after eos: step was called {len(calls)} times, {len(words) + 1} are enough")
+        trial.fail(
+            f"the loop goes on after eos: step was called {len(calls)} times, {len(words) + 1} "
+            f"are enough"
+        )
     if got != words:
         trial.fail(f"the result is {got}, expected {words}: the most likely token of each step")
     step, calls = _scripted_model(trial, words * 2, size)
@@ -132,7 +170,9 @@ def greedy(answer, trial):
     if len(got) != 7:
         trial.fail(f"without an eos the result has {len(got)} tokens, expected max_length = 7")
     if got != (words * 2)[:7]:
-        trial.fail(f"the result is {got}, expected {(words * 2)[:7]}: the most likely token of each step")
+        trial.fail(
+            f"the result is {got}, expected {(words * 2)[:7]}: the most likely token of each step"
+        )
 
 
 @exercise("01.beam_step", title="One step of a beam", difficulty=4, minutes=25)
@@ -141,13 +181,16 @@ def beam_step(answer, trial):
     for beam, size, k in ((3, 8, 3), (trial.integers(2, 5), 7, 4), (1, 9, 4)):
         so_far = -3 * torch.rand(beam, generator=trial.generator) - 0.5
         if beam == k:
-            so_far[:3] = torch.tensor([-0.5, -0.6, -20.0])  # nothing that continues the last one is good enough
+            # nothing that continues the last one is good enough
+            so_far[:3] = torch.tensor([-0.5, -0.6, -20.0])
         following = torch.log_softmax(2 * trial.normal(beam, size), dim=-1)
         total = array(so_far)[:, None] + array(following)
         order = np.argsort(-total, axis=None)[:k]
         right = (total.reshape(-1)[order], order // size, order % size)
         got = trial.parts(trial.call(answer, so_far, following, k), names)
-        scores = trial.tensor(got[0], "scores", (k,), mention="the beam_size best of all continuations together")
+        scores = trial.tensor(
+            got[0], "scores", (k,), mention="the beam_size best of all continuations together"
+        )
         parents = trial.tensor(got[1], "parents", (k,), dtype=torch.long)
         tokens = trial.tensor(got[2], "tokens", (k,), dtype=torch.long)
         alone = np.argsort(-array(following), axis=None)[:k]
@@ -155,12 +198,15 @@ def beam_step(answer, trial):
             scores,
             right[0],
             {
-                "the scores so far are not added: a hypothesis is worth its whole log p": array(following).reshape(-1)[alone],
+                "the scores so far are not added: a hypothesis is worth its whole log p": array(
+                    following
+                ).reshape(-1)[alone],
                 "log p is multiplied: probabilities multiply, so their logarithms add up": np.sort(
                     array(so_far)[:, None] * array(following), axis=None
                 )[::-1][:k],
                 "the scores are sorted from worst to best: expected the best first": right[0][::-1],
-                "these are the worst continuations: log p is negative, the largest is best": np.sort(total, axis=None)[:k],
+                "these are the worst continuations: log p is negative, the largest is "
+                "best": np.sort(total, axis=None)[:k],
                 "probabilities are mixed with log-probabilities: add two logarithms": np.sort(
                     (array(so_far)[:, None] + np.exp(array(following))), axis=None
                 )[::-1][:k],
@@ -171,7 +217,10 @@ def beam_step(answer, trial):
             trial.recognize(
                 np.sort(array(scores)),
                 np.sort(right[0]),
-                {"every hypothesis keeps its own best continuation: the best of all of them together may share a parent": np.sort(each)},
+                {
+                    "every hypothesis keeps its own best continuation: the best of all of them "
+                    "together may share a parent": np.sort(each)
+                },
             )
         trial.close(scores, right[0], "scores")
         trial.close(
@@ -179,10 +228,13 @@ def beam_step(answer, trial):
             right[1],
             "parents",
             {
-                "parents holds the tokens: index // V is the hypothesis, index % V the token": right[2],
+                "parents holds the tokens: index // V is the hypothesis, index % V the "
+                "token": right[2],
                 "parents holds indices into all K·V continuations: divide by V": order,
-                "parents is index // K: every hypothesis has V continuations, so its number is index // V": order // beam,
-                "parents is index % K: the flattened index runs over the vocabulary first, so it is index // V": order % beam,
+                "parents is index // K: every hypothesis has V continuations, so its number is "
+                "index // V": order // beam,
+                "parents is index % K: the flattened index runs over the vocabulary first, so it "
+                "is index // V": order % beam,
             },
         )
         trial.close(
@@ -191,7 +243,9 @@ def beam_step(answer, trial):
             "tokens",
             {
                 "tokens holds indices into all K·V continuations: take the remainder by V": order,
-                "tokens is index % K: every hypothesis has V continuations, so the token is index % V": order % beam,
-                "tokens is index // K: the flattened index runs over the vocabulary first, so it is index % V": order // beam,
+                "tokens is index % K: every hypothesis has V continuations, so the token is "
+                "index % V": order % beam,
+                "tokens is index // K: the flattened index runs over the vocabulary first, so it "
+                "is index % V": order // beam,
             },
         )

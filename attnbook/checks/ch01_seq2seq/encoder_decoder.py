@@ -1,12 +1,14 @@
-"""Checks of the section on encoder and decoder: batches, the last real state, a GRU step, log p(y|x)."""
+"""Checks of the section on encoder and decoder: batches, the last real state, a GRU step, log
+p(y|x).
+"""
 
 import numpy as np
 import torch
 
 from ...sandbox.guarded import StudentError
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 def _padded(rows, width, pad):
@@ -17,7 +19,20 @@ def _padded_left(rows, width, pad):
     return np.array([[pad] * (width - len(row)) + row for row in rows])
 
 
-def _gru(x, h, w_x, w_h, b_x, b_h, *, order="rzn", candidate=np.tanh, swap=False, reset="product", bias=True):
+def _gru(
+    x,
+    h,
+    w_x,
+    w_h,
+    b_x,
+    b_h,
+    *,
+    order="rzn",
+    candidate=np.tanh,
+    swap=False,
+    reset="product",
+    bias=True,
+):
     """One GRU step with the slips that books and programs make as switches."""
     size = h.shape[-1]
     from_x, from_h = x @ w_x.T + b_x, h @ w_h.T + (b_h if bias else 0.0)
@@ -34,13 +49,17 @@ def _gru(x, h, w_x, w_h, b_x, b_h, *, order="rzn", candidate=np.tanh, swap=False
     return z * n + (1 - z) * h if swap else (1 - z) * n + z * h
 
 
-@exercise("01.teacher_forcing", title="What the decoder reads, what it must say", difficulty=1, minutes=10)
+@exercise(
+    "01.teacher_forcing", title="What the decoder reads, what it must say", difficulty=1, minutes=10
+)
 def teacher_forcing(answer, trial):
     for bos, eos, pad in ((1, 2, 0), tuple(3 + i for i in trial.order(5)[:3])):
         lengths = [2, 4, 1, trial.integers(1, 5)]
         targets = [trial.integers(8, 20, k).tolist() for k in lengths]
         shape = (len(targets), max(lengths) + 1)
-        got_in, got_out = trial.parts(trial.call(answer, targets, bos, eos, pad), ("target_in", "target_out"))
+        got_in, got_out = trial.parts(
+            trial.call(answer, targets, bos, eos, pad), ("target_in", "target_out")
+        )
         hint = "a target of length m takes m + 1 steps, the last one says EOS"
         got_in = trial.tensor(got_in, "target_in", shape, dtype=torch.long, mention=hint)
         got_out = trial.tensor(got_out, "target_out", shape, dtype=torch.long, mention=hint)
@@ -52,15 +71,17 @@ def teacher_forcing(answer, trial):
             right_in,
             "target_in",
             {
-                "target_in is what the decoder must say: it reads the answer. Shift it by one, BOS first": right_out,
-                f"target_in is padded with 0: expected pad, which is {pad} here": _padded([[bos, *y] for y in targets], width, 0),
-                "target_in is padded with EOS: the places after the last token are filled with pad": _padded(
-                    [[bos, *y] for y in targets], width, eos
+                "target_in is what the decoder must say: it reads the answer. Shift it by one, "
+                "BOS first": right_out,
+                f"target_in is padded with 0: expected pad, which is {pad} here": _padded(
+                    [[bos, *y] for y in targets], width, 0
                 ),
-                "target_in is padded at the left: the row begins with BOS, pad comes after the last token": _padded_left(
-                    [[bos, *y] for y in targets], width, pad
-                ),
-                "target_in holds EOS in the shorter rows: to cut off the last column takes it from the longest row alone": _padded(
+                "target_in is padded with EOS: the places after the last token are filled with "
+                "pad": _padded([[bos, *y] for y in targets], width, eos),
+                "target_in is padded at the left: the row begins with BOS, pad comes after the "
+                "last token": _padded_left([[bos, *y] for y in targets], width, pad),
+                "target_in holds EOS in the shorter rows: to cut off the last column takes it "
+                "from the longest row alone": _padded(
                     [[bos, *y, eos] for y in targets], width + 1, pad
                 )[:, :-1],
                 "target_in does not begin with BOS": _padded([[*y] for y in targets], width, pad),
@@ -71,16 +92,21 @@ def teacher_forcing(answer, trial):
             right_out,
             "target_out",
             {
-                "target_out is what the decoder reads: it must say the next token each time": right_in,
-                "target_out does not end with EOS: the decoder never learns to stop": _padded(targets, width, pad),
-                "EOS stands at the end of the padded row: it belongs right after the last token": np.array(
-                    [y + [pad] * (width - 1 - len(y)) + [eos] for y in targets]
+                "target_out is what the decoder reads: it must say the next token each "
+                "time": right_in,
+                "target_out does not end with EOS: the decoder never learns to stop": _padded(
+                    targets, width, pad
                 ),
-                "target_out is padded at the left: the target comes first, pad after EOS": _padded_left(
-                    [[*y, eos] for y in targets], width, pad
+                "EOS stands at the end of the padded row: it belongs right after the last "
+                "token": np.array([y + [pad] * (width - 1 - len(y)) + [eos] for y in targets]),
+                "target_out is padded at the left: the target comes first, pad after "
+                "EOS": _padded_left([[*y, eos] for y in targets], width, pad),
+                "target_out is padded with EOS: after the first EOS comes pad": _padded(
+                    targets, width, eos
                 ),
-                "target_out is padded with EOS: after the first EOS comes pad": _padded(targets, width, eos),
-                f"target_out is padded with 0: expected pad, which is {pad} here": _padded([[*y, eos] for y in targets], width, 0),
+                f"target_out is padded with 0: expected pad, which is {pad} here": _padded(
+                    [[*y, eos] for y in targets], width, 0
+                ),
             },
         )
 
@@ -97,22 +123,34 @@ def last_states(answer, trial):
         except StudentError as error:
             if f"index {n} is out of bounds" not in str(error):
                 raise
-            trial.fail(f"{error}. This is one step after the last token: positions count from 0, so it stands at length - 1")
+            trial.fail(
+                f"{error}. This is one step after the last token: positions count from 0, so it "
+                f"stands at length - 1"
+            )
         got = trial.tensor(got, "the states", (batch, width), mention="one state a source")
         rows = np.arange(batch)
         real = np.arange(n)[None, :, None] < ends[:, None, None]
         wrong = {
-            "these are the states at the end of the padded batch: the encoder has read padding by then": h[:, -1],
-            "these are the states one step after the last token: positions count from 0": h[rows, ends % n],
-            "these are the states one step after the last token, cut off at the end: positions count from 0": h[
-                rows, np.minimum(ends, n - 1)
+            "these are the states at the end of the padded batch: the encoder has read padding "
+            "by then": h[:, -1],
+            "these are the states one step after the last token: positions count from 0": h[
+                rows, ends % n
             ],
+            "these are the states one step after the last token, cut off at the end: positions "
+            "count from 0": h[rows, np.minimum(ends, n - 1)],
             "these are the states one step before the last token": h[rows, ends - 2],
-            "all sources are cut at the length of the shortest: each has its own length": h[:, shortest - 1],
+            "all sources are cut at the length of the shortest: each has its own length": h[
+                :, shortest - 1
+            ],
             "these are the first states": h[:, 0],
             "the length of the first source is used for all": h[:, ends[0] - 1],
-            "these are means over the source: expected the state after the last token": (h * real).sum(1) / real.sum(1),
-            "these are maxima over the source: expected the state after the last token": np.where(real, h, -np.inf).max(1),
+            "these are means over the source: expected the state after the last token": (
+                h * real
+            ).sum(1)
+            / real.sum(1),
+            "these are maxima over the source: expected the state after the last token": np.where(
+                real, h, -np.inf
+            ).max(1),
         }
         trial.close(got, h[rows, ends - 1], "the states", wrong)
     check_slopes(trial, answer, (outputs, lengths), {0: "outputs"}, lambda h: h[rows, ends - 1])
@@ -123,29 +161,41 @@ def sequence_log_prob(answer, trial):
     for pad in (0, 3):
         batch, m, size = 3, trial.integers(4, 7), 6
         logits = 2 * trial.normal(batch, m, size)
-        targets = 1 + trial.integers(0, 2, batch, m) + 3 * trial.integers(0, 2, batch, m)  # 1, 2, 4 or 5
+        # 1, 2, 4 or 5
+        targets = 1 + trial.integers(0, 2, batch, m) + 3 * trial.integers(0, 2, batch, m)
         lengths = [m, 2, trial.integers(1, m)]
         for row, length in enumerate(lengths):
             targets[row, length:] = pad
         targets[0, 0] = 0 if pad else 1  # where 0 is not padding, it is a token like others
         got = trial.call(answer, logits, targets, pad)
-        got = trial.tensor(got, "log p", (batch,), mention="one number a sequence: add up over its steps")
+        got = trial.tensor(
+            got, "log p", (batch,), mention="one number a sequence: add up over its steps"
+        )
         raw, ids = array(logits), array(targets)[..., None]
         real = array(targets) != pad
         steps = np.take_along_axis(np.log(softmax(raw)), ids, -1)[..., 0]
         columns = np.take_along_axis(np.log(softmax(raw, 1)), ids, -1)[..., 0]
         expected = (steps * real).sum(-1)
         wrong = {
-            "the padding is counted: what comes after EOS is not part of the sequence": steps.sum(-1),
-            "these are means over the steps: p is a product, so log p is a sum": expected / real.sum(-1),
+            "the padding is counted: what comes after EOS is not part of the sequence": steps.sum(
+                -1
+            ),
+            "these are means over the steps: p is a product, so log p is a sum": expected
+            / real.sum(-1),
             "this is -log p: the loss, not the log-probability": -expected,
             "these are probabilities, expected their logarithm": np.exp(expected),
-            "probabilities are added up: they multiply, so their logarithms add up": (np.exp(steps) * real).sum(-1),
-            "the softmax runs over the steps (dim=1): expected over the vocabulary (dim=-1)": (columns * real).sum(-1),
+            "probabilities are added up: they multiply, so their logarithms add up": (
+                np.exp(steps) * real
+            ).sum(-1),
+            "the softmax runs over the steps (dim=1): expected over the vocabulary (dim=-1)": (
+                columns * real
+            ).sum(-1),
             "the logits are added up as if they were log-probabilities: a softmax is missing": (
                 np.take_along_axis(raw, ids, -1)[..., 0] * real
             ).sum(-1),
-            "tokens with id 0 are left out: expected those equal to pad": (steps * (array(targets) != 0)).sum(-1),
+            "tokens with id 0 are left out: expected those equal to pad": (
+                steps * (array(targets) != 0)
+            ).sum(-1),
         }
         trial.close(got, expected, "log p", wrong)
 
@@ -160,16 +210,31 @@ def gru_step(answer, trial):
     for batch in (2, 3):
         d, size = trial.integers(3, 6), trial.integers(2, 5)
         x, h = trial.normal(batch, d), torch.tanh(trial.normal(batch, size))
-        w_x, w_h, b_x, b_h = trial.normal(3 * size, d), trial.normal(3 * size, size), trial.normal(3 * size), trial.normal(3 * size)
-        got = trial.tensor(trial.call(answer, x, h, w_x, w_h, b_x, b_h), "the new state", (batch, size))
+        w_x, w_h, b_x, b_h = (
+            trial.normal(3 * size, d),
+            trial.normal(3 * size, size),
+            trial.normal(3 * size),
+            trial.normal(3 * size),
+        )
+        got = trial.tensor(
+            trial.call(answer, x, h, w_x, w_h, b_x, b_h), "the new state", (batch, size)
+        )
         inputs = [array(t) for t in (x, h, w_x, w_h, b_x, b_h)]
         wrong = {
-            "the update gate is the wrong way round: z keeps the old state, 1 - z takes the candidate": _gru(*inputs, swap=True),
-            "reset and update gate are swapped: the rows of the matrices are r, z, n in this order": _gru(*inputs, order="zrn"),
-            "the candidate goes through a ReLU: expected tanh": _gru(*inputs, candidate=lambda a: np.maximum(a, 0)),
-            "the candidate goes through a sigmoid: expected tanh": _gru(*inputs, candidate=lambda a: 1 / (1 + np.exp(-a))),
-            "the reset gate multiplies the state before the matrix: here it multiplies U h + b', after the matrix": _gru(*inputs, reset="state"),
-            "the bias of h stands outside the reset gate: r multiplies U h + b', the bias included": _gru(*inputs, reset="matrix"),
+            "the update gate is the wrong way round: z keeps the old state, 1 - z takes the "
+            "candidate": _gru(*inputs, swap=True),
+            "reset and update gate are swapped: the rows of the matrices are r, z, n in this "
+            "order": _gru(*inputs, order="zrn"),
+            "the candidate goes through a ReLU: expected tanh": _gru(
+                *inputs, candidate=lambda a: np.maximum(a, 0)
+            ),
+            "the candidate goes through a sigmoid: expected tanh": _gru(
+                *inputs, candidate=lambda a: 1 / (1 + np.exp(-a))
+            ),
+            "the reset gate multiplies the state before the matrix: here it multiplies U h + b', "
+            "after the matrix": _gru(*inputs, reset="state"),
+            "the bias of h stands outside the reset gate: r multiplies U h + b', the bias "
+            "included": _gru(*inputs, reset="matrix"),
             "the reset gate is not used": _gru(*inputs, reset="none"),
             "bias_hh is not added": _gru(*inputs, bias=False),
         }

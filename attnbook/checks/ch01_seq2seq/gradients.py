@@ -1,11 +1,13 @@
-"""Checks of the section on gradients: the norm of a product of Jacobians, and clipping by the global norm, one step from several batches."""
+"""Checks of the section on gradients: the norm of a product of Jacobians, and clipping by the
+global norm, one step from several batches.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import a, array
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("01.clip_gradients", title="Clip by the global norm", difficulty=2, minutes=10)
@@ -21,29 +23,45 @@ def clip_gradients(answer, trial):
     def run(inputs, limit, **texts):
         result = trial.call(answer, inputs, limit)
         if type(result) not in (list, tuple) or len(result) != len(inputs):
-            trial.fail(f"your function returns {a(result)}, expected a list of {len(inputs)} tensors")
-        return flat([
-            array(trial.tensor(one, f"gradient {i}", tuple(was.shape), **texts)) for i, (one, was) in enumerate(zip(result, inputs))
-        ])
+            trial.fail(
+                f"your function returns {a(result)}, expected a list of {len(inputs)} tensors"
+            )
+        return flat(
+            [
+                array(trial.tensor(one, f"gradient {i}", tuple(was.shape), **texts))
+                for i, (one, was) in enumerate(zip(result, inputs))
+            ]
+        )
 
     limit = 0.4 * float(norm)
     wrong = {
         "nothing is clipped": flat(g),
-        "each gradient is clipped by its own norm: that turns the step. Use one norm over all of them": flat(
-            [one * min(1.0, limit / size) for one, size in zip(g, norms)]
+        "each gradient is clipped by its own norm: that turns the step. Use one norm over all of "
+        "them": flat([one * min(1.0, limit / size) for one, size in zip(g, norms)]),
+        "single entries are cut off at max_norm: that turns the step. Scale all of them by one "
+        "number": flat([np.clip(one, -limit, limit) for one in g]),
+        "the norms are added up: the squares are, and the root comes last": flat(
+            [one * limit / norms.sum() for one in g]
         ),
-        "single entries are cut off at max_norm: that turns the step. Scale all of them by one number": flat(
-            [np.clip(one, -limit, limit) for one in g]
-        ),
-        "the norms are added up: the squares are, and the root comes last": flat([one * limit / norms.sum() for one in g]),
         "the root is missing: the squared norm is used": flat([one * limit / norm**2 for one in g]),
         "the gradients get norm 1: expected max_norm": flat([one / norm for one in g]),
     }
-    trial.close(run(gradients, limit), flat([one * limit / norm for one in g]), "large gradients: entry", wrong)
-    wrong = {"gradients below max_norm are scaled up: leave them alone": flat([one * 2 for one in g])}
+    trial.close(
+        run(gradients, limit),
+        flat([one * limit / norm for one in g]),
+        "large gradients: entry",
+        wrong,
+    )
+    wrong = {
+        "gradients below max_norm are scaled up: leave them alone": flat([one * 2 for one in g])
+    }
     trial.close(run(gradients, 2.0 * float(norm)), flat(g), "small gradients: entry", wrong)
     zeros = [torch.zeros(3), torch.zeros(2)]
-    trial.close(run(zeros, 1.0, nan="gradients of 0 have norm 0: do not divide by it"), np.zeros(5), "zero gradients: entry")
+    trial.close(
+        run(zeros, 1.0, nan="gradients of 0 have norm 0: do not divide by it"),
+        np.zeros(5),
+        "zero gradients: entry",
+    )
 
 
 @exercise("01.jacobian_norms", title="What is left of the gradient", difficulty=4, minutes=25)
@@ -53,30 +71,47 @@ def jacobian_norms(answer, trial):
         weight, states = trial.normal(size, size), torch.tanh(trial.normal(steps, size))
         w, h = array(weight), array(states)
 
-        def norms(slope=lambda a: 1 - a**2, order=2, flip=False, transpose=False, right=False, norm=np.linalg.norm):
+        def norms(
+            slope=lambda a: 1 - a**2,
+            order=2,
+            flip=False,
+            transpose=False,
+            right=False,
+            norm=np.linalg.norm,
+        ):
             product, found = np.eye(size), []
             for state in h:
-                one = w @ np.diag(slope(state)) if right else np.diag(slope(state)) @ (w.T if transpose else w)
+                one = (
+                    w @ np.diag(slope(state))
+                    if right
+                    else np.diag(slope(state)) @ (w.T if transpose else w)
+                )
                 product = product @ one if flip else one @ product
                 found.append(norm(product, order))
             return np.array(found)
 
         each = np.array([np.linalg.norm(np.diag(1 - state**2) @ w, 2) for state in h])
-        got = trial.tensor(trial.call(answer, weight, states), "the norms", (steps,), mention="one norm a step")
+        got = trial.tensor(
+            trial.call(answer, weight, states), "the norms", (steps,), mention="one norm a step"
+        )
         wrong = {
-            "the slope of tanh is missing: each Jacobian is diag(1 - h²) W": norms(slope=np.ones_like),
+            "the slope of tanh is missing: each Jacobian is diag(1 - h²) W": norms(
+                slope=np.ones_like
+            ),
             "the slope of tanh is 1 - h², not 1 - h": norms(slope=lambda a: 1 - a),
-            "the slope is not squared right: 1 - tanh(h)² is taken, but h is the tanh already": norms(
-                slope=lambda a: 1 - np.tanh(a) ** 2
-            ),
+            "the slope is not squared right: 1 - tanh(h)² is taken, but h is the tanh "
+            "already": norms(slope=lambda a: 1 - np.tanh(a) ** 2),
             "these are norms of single steps: multiply the Jacobians of all steps up to t": each,
-            "norms are multiplied: that is an upper bound. Take the norm of the product": np.cumprod(each),
-            "the product is in the wrong order: the newest Jacobian stands on the left": norms(flip=True),
-            "this is the Frobenius norm: expected the largest singular value": norms(order="fro"),
-            "W and the slope are in the wrong order: h = tanh(W …), so each Jacobian is diag(1 - h²) W, not W diag(1 - h²)": norms(
-                right=True
+            "norms are multiplied: that is an upper bound. Take the norm of the "
+            "product": np.cumprod(each),
+            "the product is in the wrong order: the newest Jacobian stands on the left": norms(
+                flip=True
             ),
-            "this is the spectral radius, the largest absolute eigenvalue: expected the largest singular value": norms(
+            "this is the Frobenius norm: expected the largest singular value": norms(order="fro"),
+            "W and the slope are in the wrong order: h = tanh(W …), so each Jacobian is diag(1 - "
+            "h²) W, not W diag(1 - h²)": norms(right=True),
+            "this is the spectral radius, the largest absolute eigenvalue: expected the largest "
+            "singular value": norms(
                 norm=lambda product, _: np.abs(np.linalg.eigvals(product)).max()
             ),
             "W is transposed: the Jacobian of W h is W": norms(transpose=True),
@@ -84,7 +119,9 @@ def jacobian_norms(answer, trial):
         trial.close(got, norms(), "the norms", wrong)
 
 
-@exercise("01.loss_of_a_step", title="Find the bug: one step, several batches", difficulty=3, minutes=15)
+@exercise(
+    "01.loss_of_a_step", title="Find the bug: one step, several batches", difficulty=3, minutes=15
+)
 def loss_of_a_step(answer, trial):
     words, pad = trial.integers(5, 8), 0
     ends = [[6, 5], [1, 2, 1], [4]]
@@ -107,34 +144,59 @@ def loss_of_a_step(answer, trial):
         return found
 
     def right(*logits):
-        return sum((cost * there).sum() for cost, there in zip(costs(*logits), real)) / sum(there.sum() for there in real)
+        return sum((cost * there).sum() for cost, there in zip(costs(*logits), real)) / sum(
+            there.sum() for there in real
+        )
 
     cost = costs(*(array(logits) for logits, _ in batches))
     sums = np.array([(c * there).sum() for c, there in zip(cost, real)])
-    counts, places = np.array([there.sum() for there in real]), np.array([there.size for there in real])
+    counts, places = (
+        np.array([there.sum() for there in real]),
+        np.array([there.size for there in real]),
+    )
     rows, whole = np.array([len(there) for there in real]), np.array([c.sum() for c in cost])
     sentences = np.concatenate([(c * there).sum(1) / there.sum(1) for c, there in zip(cost, real)])
     got = trial.call(answer, batches, pad)
     got = trial.tensor(got, "the loss", (), mention="one number, the mean over all words")
-    trial.close(got, np.array(sums.sum() / counts.sum()), "the loss", {
-        "this is a mean of the batches' means: each batch counts alike, so a word weighs more in a batch of few words. Divide the sum of "
-        "all losses by the number of all words": (sums / counts).mean(),
-        "the means of the batches are added up: divide the sum of all losses by the number of all words": (sums / counts).sum(),
-        "the batches' means are weighted by their numbers of sentences: expected by their numbers of words": (sums / counts * rows).sum() / rows.sum(),
-        "the batches' means are weighted by their numbers of places, padding included: expected by their numbers of words":
-            (sums / counts * places).sum() / places.sum(),
-        "this is a mean of the sentences' means: a word weighs more in a short sentence": sentences.mean(),
-        "the padding counts as words in what you divide by": sums.sum() / places.sum(),
-        "each batch is divided by its number of places, padding included": (sums / places).mean(),
-        "the padding counts as a word that has to be said": whole.sum() / places.sum(),
-        "the loss of the padding is added up: what you divide by is right": whole.sum() / counts.sum(),
-        "the loss is the sum over the words: expected their mean": sums.sum(),
-        "the sum is divided by the number of batches: expected the number of words": sums.sum() / len(batches),
-        "the sum is divided by the number of sentences: expected the number of words": sums.sum() / rows.sum(),
-        "only the last batch counts: add up over the loop": sums[-1] / counts[-1],
-        "only the first batch counts: return after the loop": sums[0] / counts[0],
-        "the sums of all batches are divided by the number of words of the last one": sums.sum() / counts[-1],
-    })
+    trial.close(
+        got,
+        np.array(sums.sum() / counts.sum()),
+        "the loss",
+        {
+            "this is a mean of the batches' means: each batch counts alike, so a word weighs "
+            "more in a batch of few words. Divide the sum of "
+            "all losses by the number of all words": (sums / counts).mean(),
+            "the means of the batches are added up: divide the sum of all losses by the number "
+            "of all words": (sums / counts).sum(),
+            "the batches' means are weighted by their numbers of sentences: expected by their "
+            "numbers of words": (sums / counts * rows).sum() / rows.sum(),
+            "the batches' means are weighted by their numbers of places, padding included: "
+            "expected by their numbers of words": (sums / counts * places).sum() / places.sum(),
+            "this is a mean of the sentences' means: a word weighs more in a short "
+            "sentence": sentences.mean(),
+            "the padding counts as words in what you divide by": sums.sum() / places.sum(),
+            "each batch is divided by its number of places, padding included": (
+                sums / places
+            ).mean(),
+            "the padding counts as a word that has to be said": whole.sum() / places.sum(),
+            "the loss of the padding is added up: what you divide by is right": whole.sum()
+            / counts.sum(),
+            "the loss is the sum over the words: expected their mean": sums.sum(),
+            "the sum is divided by the number of batches: expected the number of words": sums.sum()
+            / len(batches),
+            "the sum is divided by the number of sentences: expected the number of "
+            "words": sums.sum() / rows.sum(),
+            "only the last batch counts: add up over the loop": sums[-1] / counts[-1],
+            "only the first batch counts: return after the loop": sums[0] / counts[0],
+            "the sums of all batches are divided by the number of words of the last one": sums.sum()
+            / counts[-1],
+        },
+    )
     at = {k: f"the logits of batch {k}" for k in range(len(batches))}
-    check_slopes(trial, lambda *logits: answer([(z, targets) for z, (_, targets) in zip(logits, batches)], pad),
-                 [logits for logits, _ in batches], at, right)
+    check_slopes(
+        trial,
+        lambda *logits: answer([(z, targets) for z, (_, targets) in zip(logits, batches)], pad),
+        [logits for logits, _ in batches],
+        at,
+        right,
+    )

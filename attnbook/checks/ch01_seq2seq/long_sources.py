@@ -2,11 +2,13 @@
 
 import torch
 
-from ..registry import exercise
 from ..context import array
+from ..registry import exercise
 
 
-@exercise("01.reverse_padded", title="Reverse each source, not its padding", difficulty=2, minutes=10)
+@exercise(
+    "01.reverse_padded", title="Reverse each source, not its padding", difficulty=2, minutes=10
+)
 def reverse_padded(answer, trial):
     for pad in (0, trial.integers(1, 4)):
         batch, n = 4, trial.integers(6, 9)
@@ -15,7 +17,9 @@ def reverse_padded(answer, trial):
         for row, length in enumerate(lengths.tolist()):
             source[row, length:] = pad
         ids, ends = array(source), lengths.tolist()
-        got = trial.tensor(trial.call(answer, source, lengths), "the source", (batch, n), dtype=torch.long)
+        got = trial.tensor(
+            trial.call(answer, source, lengths), "the source", (batch, n), dtype=torch.long
+        )
 
         def reverse(extra=0, fill=None):
             rows = ids.copy()
@@ -29,7 +33,8 @@ def reverse_padded(answer, trial):
         first_only = ids.copy()
         first_only[:, : ends[0]] = ids[:, : ends[0]][:, ::-1]
         wrong = {
-            "the whole row is reversed: the padding comes first now, and the encoder reads it before the words": ids[:, ::-1],
+            "the whole row is reversed: the padding comes first now, and the encoder reads it "
+            "before the words": ids[:, ::-1],
             "nothing is reversed": ids,
             "the reversed part is one too long: it takes a padding position along": reverse(+1),
             "the reversed part is one too short: the last word stays where it was": reverse(-1),

@@ -1,9 +1,11 @@
-"""Checks of the section on the alignment for free: reading it off the weights, and its error rate."""
+"""Checks of the section on the alignment for free: reading it off the weights, and its error
+rate.
+"""
 
 import numpy as np
 
-from ..registry import exercise
 from ..context import array
+from ..registry import exercise
 
 
 @exercise("02.hard_alignment", title="Read off the alignment", difficulty=1, minutes=5)
@@ -20,14 +22,18 @@ def hard_alignment(answer, trial):
         got = trial.ids(trial.call(answer, weights, columns, rows), "the alignment")
         expected = inside.argmax(-1).tolist()
         wrong = {
-            "padding is pointed at: look at the first source_length columns only": a[:rows].argmax(-1).tolist(),
-            "padded target words are aligned too: expected target_length entries": a[:, :columns].argmax(-1).tolist(),
+            "padding is pointed at: look at the first source_length columns only": a[:rows]
+            .argmax(-1)
+            .tolist(),
+            "padded target words are aligned too: expected target_length entries": a[:, :columns]
+            .argmax(-1)
+            .tolist(),
             "neither length is used: padding is aligned with padding": a.argmax(-1).tolist(),
-            "the lengths have changed places: the rows are target words, the columns source words": a[:columns, :rows].argmax(-1).tolist(),
+            "the lengths have changed places: the rows are target words, the columns source "
+            "words": a[:columns, :rows].argmax(-1).tolist(),
             "positions are counted from 1: expected from 0": [i + 1 for i in expected],
-            "for each source word the best target word is taken: expected a source position for each target word": inside.argmax(
-                0
-            ).tolist(),
+            "for each source word the best target word is taken: expected a source position for "
+            "each target word": inside.argmax(0).tolist(),
             "the least weight is taken: expected the largest": inside.argmin(-1).tolist(),
         }
         for message, other in wrong.items():
@@ -62,7 +68,9 @@ def alignment_error_rate(answer, trial):
         got = np.array(trial.number(trial.call(answer, a, s, p), "the rate"))
         right, wrong = _rates(a, s, p)
         trial.close(got, np.array(right), "the rate" + what, wrong)
-    try_empty = trial.number(trial.call(answer, set(), set(), set()), "the rate of nothing against nothing")
+    try_empty = trial.number(
+        trial.call(answer, set(), set(), set()), "the rate of nothing against nothing"
+    )
     trial.close(np.array(try_empty), np.array(0.0), "the rate of nothing against nothing")
 
 
@@ -73,10 +81,14 @@ def _rates(a, s, p):
     right = 1 - (hits_s + hits_p) / (len(a) + len(s))
     return right, {
         "this is 1 minus the error rate": 1 - right,
-        "every sure link is possible too, even where possible does not list it": 1 - (hits_s + len(a & p)) / (len(a) + len(s)),
-        "this divides by |A| + |P|: expected |A| + |S|": 1 - (hits_s + hits_p) / (len(a) + len(union)),
+        "every sure link is possible too, even where possible does not list it": 1
+        - (hits_s + len(a & p)) / (len(a) + len(s)),
+        "this divides by |A| + |P|: expected |A| + |S|": 1
+        - (hits_s + hits_p) / (len(a) + len(union)),
         "this is 1 minus the precision": 1 - hits_p / max(len(a), 1),
         "this is 1 minus the recall": 1 - hits_s / len(s),
-        "possible links do not count here: this is 1 minus the F-score on the sure ones": 1 - 2 * hits_s / (len(a) + len(s)),
-        "sure and possible are not told apart: this is 1 minus the F-score on both": 1 - 2 * hits_p / (len(a) + len(union)),
+        "possible links do not count here: this is 1 minus the F-score on the sure ones": 1
+        - 2 * hits_s / (len(a) + len(s)),
+        "sure and possible are not told apart: this is 1 minus the F-score on both": 1
+        - 2 * hits_p / (len(a) + len(union)),
     }

@@ -1,12 +1,14 @@
-"""Checks of the section on the alignment model: annotations, additive scores, masked contexts, one projection a source."""
+"""Checks of the section on the alignment model: annotations, additive scores, masked contexts,
+one projection a source.
+"""
 
 import numpy as np
 import torch
 
 from ...sandbox.effort import Products
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, shape_of, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("02.additive_score", title="The additive score", difficulty=2, minutes=10)
@@ -22,19 +24,28 @@ def additive_score(answer, trial):
         inside = from_s[:, None] + from_h
         expected = np.tanh(inside) @ v
         wrong = {
-            "the tanh is missing: without it the state shifts all scores alike, and the weights forget it": inside @ v,
+            "the tanh is missing: without it the state shifts all scores alike, and the weights "
+            "forget it": inside @ v,
             "tanh comes after v: it belongs inside, before the product with v": np.tanh(inside @ v),
             "a ReLU stands where tanh should": np.maximum(inside, 0) @ v,
             "a sigmoid stands where tanh should": (1 / (1 + np.exp(-inside))) @ v,
             "v is not used: the hidden units are added up": np.tanh(inside).sum(-1),
-            "the two parts go through tanh one by one: add them first": (np.tanh(from_s)[:, None] + np.tanh(from_h)) @ v,
-            "the two parts are multiplied: this score adds them": np.tanh(from_s[:, None] * from_h) @ v,
+            "the two parts go through tanh one by one: add them first": (
+                np.tanh(from_s)[:, None] + np.tanh(from_h)
+            )
+            @ v,
+            "the two parts are multiplied: this score adds them": np.tanh(from_s[:, None] * from_h)
+            @ v,
             "the state is not used": np.tanh(from_h) @ v,
             "these are weights: the scores before the softmax were asked for": softmax(expected),
         }
         if d_s == d_h == d_a:
-            wrong["W and U are swapped: W belongs to the state, U to the annotations"] = np.tanh((s @ u.T)[:, None] + h @ w.T) @ v
-            wrong["W and U are transposed: they have one row a hidden unit"] = np.tanh((s @ w)[:, None] + h @ u) @ v
+            wrong["W and U are swapped: W belongs to the state, U to the annotations"] = (
+                np.tanh((s @ u.T)[:, None] + h @ w.T) @ v
+            )
+            wrong["W and U are transposed: they have one row a hidden unit"] = (
+                np.tanh((s @ w)[:, None] + h @ u) @ v
+            )
         trial.close(got, expected, "the scores", wrong)
 
     def oracle(s, h, w, u, v):
@@ -57,24 +68,40 @@ def masked_context(answer, trial):
         def attend(weights):
             return np.einsum("bn,bnd->bd", weights, h)
 
-        got_context, got = trial.parts(trial.call(answer, scores, annotations, lengths), ("context", "weights"))
+        got_context, got = trial.parts(
+            trial.call(answer, scores, annotations, lengths), ("context", "weights")
+        )
         if [shape_of(part) for part in (got_context, got)] == [(batch, n), (batch, d)]:
-            trial.fail("your function returns (weights, context): expected (context, weights), the context first")
-        got = trial.tensor(got, "weights", (batch, n), nan="masked scores are -inf, and every source has at least one word")
+            trial.fail(
+                "your function returns (weights, context): expected (context, weights), the "
+                "context first"
+            )
+        got = trial.tensor(
+            got,
+            "weights",
+            (batch, n),
+            nan="masked scores are -inf, and every source has at least one word",
+        )
         got_context = trial.tensor(got_context, "context", (batch, d))
         expected, full = softmax(np.where(real, s, -np.inf)), softmax(s)
         wrong = {
             "the padding gets weight: the lengths are not used": full,
-            "the weights of the padding are set to 0 after the softmax: those of the words no longer add up to 1": full * real,
-            "masked scores become 0, and exp(0) is 1: the padding still gets weight": softmax(s * real),
+            "the weights of the padding are set to 0 after the softmax: those of the words no "
+            "longer add up to 1": full * real,
+            "masked scores become 0, and exp(0) is 1: the padding still gets weight": softmax(
+                s * real
+            ),
             "one padding position is left in: the words are at positions 0 … length - 1": softmax(
                 np.where(positions <= ends[:, None], s, -np.inf)
             ),
             "the last word is masked too: the words are at positions 0 … length - 1": softmax(
                 np.where(positions < ends[:, None] - 1, s, -np.inf)
             ),
-            "the mask is upside down: only the padding gets weight": softmax(np.where(real, -np.inf, s)),
-            "the softmax runs over the batch (dim=0): expected over the positions (dim=-1)": softmax(np.where(real, s, -np.inf), 0),
+            "the mask is upside down: only the padding gets weight": softmax(
+                np.where(real, -np.inf, s)
+            ),
+            "the softmax runs over the batch (dim=0): expected over the positions "
+            "(dim=-1)": softmax(np.where(real, s, -np.inf), 0),
         }
         trial.recognize(got, expected, wrong)
         padding = np.where(real, 0.0, array(got))
@@ -84,12 +111,19 @@ def masked_context(answer, trial):
         wrong = {
             "the context is made with weights that do not know the padding": attend(full),
             "the context is a plain mean of the annotations": h.mean(1),
-            "the context is the mean of the weighted annotations: the weights add up to 1, add them up": attend(expected) / n,
+            "the context is the mean of the weighted annotations: the weights add up to 1, add "
+            "them up": attend(expected) / n,
         }
         trial.close(got_context, attend(expected), "context", wrong)
         if scale == 1.0:
-            check_slopes(trial, answer, (scores, annotations, lengths), {0: "scores", 1: "annotations"},
-                         lambda s, h: np.einsum("bn,bnd->bd", softmax(np.where(real, s, -np.inf)), h), part=0)
+            check_slopes(
+                trial,
+                answer,
+                (scores, annotations, lengths),
+                {0: "scores", 1: "annotations"},
+                lambda s, h: np.einsum("bn,bnd->bd", softmax(np.where(real, s, -np.inf)), h),
+                part=0,
+            )
 
 
 @exercise("02.project_once", title="Project the keys once", difficulty=3, minutes=15)
@@ -99,17 +133,25 @@ def project_once(answer, trial):
     parameters = trial.normal(d_a, d_s), 0.3 * trial.normal(d_a, d_h), trial.normal(d_a)
     with Products() as counter:
         got = trial.call(answer, states, annotations, *parameters)
-    got = trial.tensor(got, "weights", (m, batch, n), mention="one row of weights a step and source")
+    got = trial.tensor(
+        got, "weights", (m, batch, n), mention="one row of weights a step and source"
+    )
     s, h, w, u, v = (array(t) for t in (states, annotations, *parameters))
     from_s, from_h = s @ w.T, h @ u.T
     inside = from_s[:, :, None] + from_h[None]
     scores = np.tanh(inside) @ v
     wrong = {
         "these are scores: a softmax over the positions is missing": scores,
-        "the softmax runs over the steps (dim=0): expected over the positions (dim=-1)": softmax(scores, 0),
-        "the softmax runs over the batch (dim=1): expected over the positions (dim=-1)": softmax(scores, 1),
+        "the softmax runs over the steps (dim=0): expected over the positions (dim=-1)": softmax(
+            scores, 0
+        ),
+        "the softmax runs over the batch (dim=1): expected over the positions (dim=-1)": softmax(
+            scores, 1
+        ),
         "the tanh is missing: all steps get the same weights": softmax(inside @ v),
-        "every step gets the weights of the first: score each state": np.broadcast_to(softmax(scores[:1]), scores.shape),
+        "every step gets the weights of the first: score each state": np.broadcast_to(
+            softmax(scores[:1]), scores.shape
+        ),
         "a ReLU stands where tanh should": softmax(np.maximum(inside, 0) @ v),
     }
     trial.close(got, softmax(scores), "weights", wrong)
@@ -118,7 +160,8 @@ def project_once(answer, trial):
     times = 1 + (counter.count - rest - once) / once
     if times > 1.5:
         trial.fail(
-            f"the weights are right, but the matrix products cost as much as projecting the annotations {times:.0f} times "
+            f"the weights are right, but the matrix products cost as much as projecting the "
+            f"annotations {times:.0f} times "
             f"(for {m} steps): U h does not depend on the step, compute it once"
         )
 
@@ -130,13 +173,25 @@ def project_once(answer, trial):
 
     def look(result, copies):
         upstream = 1e31 * trial.normal(1, batch, n)
-        slope, = torch.autograd.grad(result, copies[1], torch.cat((upstream, -upstream)))
+        (slope,) = torch.autograd.grad(result, copies[1], torch.cat((upstream, -upstream)))
         if not torch.isfinite(slope).all():
-            trial.fail("the weights are right, but the annotations are projected anew in every step: U h does not depend on the step, compute it once")
+            trial.fail(
+                "the weights are right, but the annotations are projected anew in every step: U "
+                "h does not depend on the step, compute it once"
+            )
 
-    # Two equal steps with opposite gradients: at keys that both share they add up to 0; each taken back through a large U they overflow.
+    # Two equal steps with opposite gradients: at keys that both share they add up to 0; each taken
+    # back through a large U they overflow.
     w, u, v = parameters
-    trial.call(answer, states[:1].repeat(2, 1, 1), (1e-10 * annotations).requires_grad_(), w, 1e10 * u, v, then=look)
+    trial.call(
+        answer,
+        states[:1].repeat(2, 1, 1),
+        (1e-10 * annotations).requires_grad_(),
+        w,
+        1e10 * u,
+        v,
+        then=look,
+    )
 
 
 @exercise("02.bidirectional", title="Annotations from both sides", difficulty=4, minutes=25)
@@ -144,7 +199,9 @@ def bidirectional(answer, trial):
     batch, n, d, size = 3, trial.integers(4, 7), 3, 2
     inputs = trial.normal(batch, n, d)
     lengths = torch.tensor([n, 2, trial.integers(1, n)])
-    matrices = [(trial.normal(d, size), trial.normal(size, size), trial.normal(size)) for _ in range(2)]
+    matrices = [
+        (trial.normal(d, size), trial.normal(size, size), trial.normal(size)) for _ in range(2)
+    ]
 
     def cell(number):
         w, u, b = matrices[number]
@@ -180,20 +237,35 @@ def bidirectional(answer, trial):
     real = np.arange(n)[None, :, None] < np.array(ends)[:, None, None]
     inside = array(got) * real
     wrong = {
-        "the backward unit starts in the padding: it must start at the last word of each source": both(from_padding=True),
-        "the backward states are in reading order: turn them round, so that position i holds what was read from the end to i": both(
-            unturned=True
-        ),
+        "the backward unit starts in the padding: it must start at the last word of each "
+        "source": both(from_padding=True),
+        "the backward states are in reading order: turn them round, so that position i holds "
+        "what was read from the end to i": both(unturned=True),
         "one unit runs in both directions: the backward one has its own": both(right=0),
         "the two units are swapped: the forward states come first": both(left=1, right=0),
         "the backward states come first: expected [forward; backward]": np.roll(expected, size, -1),
-        "the backward half repeats the forward one: it must read from the end": np.concatenate([expected[..., :size]] * 2, -1),
+        "the backward half repeats the forward one: it must read from the end": np.concatenate(
+            [expected[..., :size]] * 2, -1
+        ),
     }
-    order = "the backward states are in reading order, that of the flipped batch: flip them back along the positions"
+    order = (
+        "the backward states are in reading order, that of the flipped batch: flip them back "
+        "along the positions"
+    )
     for late in (False, True):
-        trial.recognize(inside, expected, {order + (", and start at the last word" if late else ""): both(from_padding=late, whole=True)})
+        trial.recognize(
+            inside,
+            expected,
+            {
+                order + (", and start at the last word" if late else ""): both(
+                    from_padding=late, whole=True
+                )
+            },
+        )
     trial.recognize(inside, expected, wrong)
     if trial.same(inside, expected) and (array(got) * ~real).any():
         trial.fail("the annotations of padding positions are not 0")
     trial.close(got, expected, "the annotations")
-    check_slopes(trial, answer, (cell(0), cell(1), inputs, lengths, size), {2: "inputs"}, lambda x: both(x=x))
+    check_slopes(
+        trial, answer, (cell(0), cell(1), inputs, lengths, size), {2: "inputs"}, lambda x: both(x=x)
+    )

@@ -1,14 +1,17 @@
-"""Checks of the section beyond the bottleneck: a test that attention reads a set, and accuracy by source length."""
+"""Checks of the section beyond the bottleneck: a test that attention reads a set, and accuracy
+by source length.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
 from ..context import a
+from ..registry import exercise
 
 
 def _subjects(trial, d):
-    """Functions (states, mask) -> context, with a name and whether they read a set: two of each kind, so that no fixed row of answers is right.
+    """Functions (states, mask) -> context, with a name and whether they read a set: two of each
+    kind, so that no fixed row of answers is right.
 
     The plainest comes first: what is wrong with a test shows there most clearly.
     """
@@ -29,7 +32,12 @@ def _one_of_each(trial, d):
         return attend(states, mask) + noise[..., None]
 
     def last(states, mask):
-        return states.gather(-2, (mask.sum(-1) - 1).clamp(min=0)[..., None, None].expand(*mask.shape[:-1], 1, states.shape[-1])).squeeze(-2)
+        return states.gather(
+            -2,
+            (mask.sum(-1) - 1)
+            .clamp(min=0)[..., None, None]
+            .expand(*mask.shape[:-1], 1, states.shape[-1]),
+        ).squeeze(-2)
 
     def stretched(states, mask):
         place = torch.softmax(torch.where(mask, 0.3 * ramp[: mask.shape[-1]], -torch.inf), dim=-1)
@@ -37,10 +45,18 @@ def _one_of_each(trial, d):
 
     return [
         ("attention with a mask", attend, True),
-        ("attention whose scores grow with the position", lambda h, mask: attend(h, mask, 0.4 * ramp[: h.shape[-2]]), False),
+        (
+            "attention whose scores grow with the position",
+            lambda h, mask: attend(h, mask, 0.4 * ramp[: h.shape[-2]]),
+            False,
+        ),
         ("attention whose last digits change with the order", rounded, True),
         ("a mean over all states", lambda h, mask: h.mean(-2), True),
-        ("attention whose scores fall with the distance from the middle", lambda h, mask: attend(h, mask, -0.6 * _from_middle(h.shape[-2])), False),
+        (
+            "attention whose scores fall with the distance from the middle",
+            lambda h, mask: attend(h, mask, -0.6 * _from_middle(h.shape[-2])),
+            False,
+        ),
         ("the last state", last, False),
         ("weights by position alone", stretched, False),
     ]
@@ -51,7 +67,10 @@ def _from_middle(n):
 
 
 def _translations(trial):
-    """Predictions, references, source lengths and edges. One bin is empty, the others hold their lower edge and two sources more."""
+    """Predictions, references, source lengths and edges.
+
+    One bin is empty, the others hold their lower edge and two sources more.
+    """
     edges = [trial.integers(1, 4)]
     for gap in trial.integers(3, 9, 5).tolist():
         edges.append(edges[-1] + gap)
@@ -80,19 +99,25 @@ def _accuracies(predictions, references, lengths, edges):
         right.append([p == r for p, r, k in triples if low <= k < high])
         upper.append([p == r for p, r, k in triples if low <= k <= high])
         lower.append([p == r for p, r, k in triples if low < k <= high])
-        tokens.append([sum(a == b for a, b in zip(p, r)) / len(r) for p, r, k in triples if low <= k < high])
+        tokens.append(
+            [sum(a == b for a, b in zip(p, r)) / len(r) for p, r, k in triples if low <= k < high]
+        )
         prefix.append([all(a == b for a, b in zip(p, r)) for p, r, k in triples if low <= k < high])
 
     def means(bins, count=None):
         return [sum(entries) / (count or len(entries)) if entries else None for entries in bins]
 
     return means(right), {
-        f"both edges of a bin are inside: a source of length {edges[1]} counts in [{edges[0]}, {edges[1]}) and in [{edges[1]}, {edges[2]}). "
+        f"both edges of a bin are inside: a source of length {edges[1]} counts in [{edges[0]}, "
+        f"{edges[1]}) and in [{edges[1]}, {edges[2]}). "
         "Leave the upper edge out": means(upper),
-        f"the lower edge is left out: the bin [{edges[1]}, {edges[2]}) holds length {edges[1]} and not {edges[2]}": means(lower),
+        f"the lower edge is left out: the bin [{edges[1]}, {edges[2]}) holds length {edges[1]} "
+        f"and not {edges[2]}": means(lower),
         "single tokens are counted: a prediction is right if all of its tokens are": means(tokens),
         "a prediction that stops too early counts as right: compare whole lists": means(prefix),
-        "the bins are divided by the number of all sources: expected by that of the bin": means(right, len(lengths)),
+        "the bins are divided by the number of all sources: expected by that of the bin": means(
+            right, len(lengths)
+        ),
         "these are counts: divide by the number of sources in the bin": means(right, 1),
     }
 
@@ -111,17 +136,36 @@ def accuracy_by_length(answer, trial):
     if type(got) not in (list, tuple):
         trial.fail(f"the result is {a(got)}, expected a list with one accuracy a bin")
     if len(got) != len(edges) - 1:
-        trial.fail(f"the result has {len(got)} entries, expected {len(edges) - 1}: {len(edges)} edges bound {len(edges) - 1} bins")
+        trial.fail(
+            f"the result has {len(got)} entries, expected {len(edges) - 1}: {len(edges)} edges "
+            f"bound {len(edges) - 1} bins"
+        )
     for i, (entry, wanted) in enumerate(zip(got, right)):
-        if wanted is None and type(entry) in (float, np.float64, np.float32, torch.Tensor) and entry != entry:
-            trial.fail(f"accuracy[{i}] is NaN: no source has a length in [{edges[i]}, {edges[i + 1]}), expected None")
-    values = [None if entry is None else trial.number(entry, f"accuracy[{i}]") for i, entry in enumerate(got)]
+        if (
+            wanted is None
+            and type(entry) in (float, np.float64, np.float32, torch.Tensor)
+            and entry != entry
+        ):
+            trial.fail(
+                f"accuracy[{i}] is NaN: no source has a length in [{edges[i]}, {edges[i + 1]}), "
+                f"expected None"
+            )
+    values = [
+        None if entry is None else trial.number(entry, f"accuracy[{i}]")
+        for i, entry in enumerate(got)
+    ]
     for i, value in enumerate(values):
         if value is None and right[i] is not None:
-            trial.fail(f"accuracy[{i}] is None, but there are sources with a length in [{edges[i]}, {edges[i + 1]})")
+            trial.fail(
+                f"accuracy[{i}] is None, but there are sources with a length in [{edges[i]}, "
+                f"{edges[i + 1]})"
+            )
 
     def equal(other):
-        return all((a is None) == (b is None) and (a is None or abs(a - b) < 1e-6) for a, b in zip(values, other))
+        return all(
+            (a is None) == (b is None) and (a is None or abs(a - b) < 1e-6)
+            for a, b in zip(values, other)
+        )
 
     if equal(right):
         return
@@ -131,7 +175,9 @@ def accuracy_by_length(answer, trial):
     for i, (value, wanted) in enumerate(zip(values, right)):
         span = f"[{edges[i]}, {edges[i + 1]})"
         if wanted is None and value is not None:
-            trial.fail(f"no source has a length in {span}, and its accuracy is {value:.4g}: expected None")
+            trial.fail(
+                f"no source has a length in {span}, and its accuracy is {value:.4g}: expected None"
+            )
         if wanted is not None and abs(value - wanted) > 1e-6:
             trial.fail(f"accuracy[{i}], lengths {span}, is {value:.4g}, expected {wanted:.4g}")
 
@@ -152,9 +198,14 @@ def reads_a_set(answer, trial):
 
     for name, attention, expected in _subjects(trial, d):
         seen.clear()
-        got = trial.truth(trial.call(answer, watch(attention), states, mask), f"your test of {name}")
+        got = trial.truth(
+            trial.call(answer, watch(attention), states, mask), f"your test of {name}"
+        )
         if not any(h.shape == states.shape and not torch.equal(h, states) for h, _ in seen):
-            trial.fail("the states are never shuffled: call attention a second time, with their order changed")
+            trial.fail(
+                "the states are never shuffled: call attention a second time, with their order "
+                "changed"
+            )
         if len(seen) < 2:
             trial.fail("attention is called once: there is nothing to compare its context with")
         if expected and not got:
@@ -162,14 +213,24 @@ def reads_a_set(answer, trial):
             if all(torch.equal(m, mask) for _, m in seen):
                 trial.fail(f"{said}: the mask must be shuffled with the states")
             if any(_rows(h, m) != _rows(states, mask) for h, m in seen):
-                trial.fail(f"{said}: states and mask have to be shuffled together, in one order, along the words (dim 1)")
-            trial.fail(f"{said}: compare up to rounding, with torch.allclose(…, atol=1e-4); its own tolerance is too small near 0")
+                trial.fail(
+                    f"{said}: states and mask have to be shuffled together, in one order, along "
+                    f"the words (dim 1)"
+                )
+            trial.fail(
+                f"{said}: compare up to rounding, with torch.allclose(…, atol=1e-4); its own "
+                f"tolerance is too small near 0"
+            )
         if got and not expected:
-            trial.fail(f"your test says that {name} reads a set, but its context changes with the order")
+            trial.fail(
+                f"your test says that {name} reads a set, but its context changes with the order"
+            )
 
 
 def _rows(states, mask):
-    """For each row of the batch its words, each with its place in the mask, in an order of their own."""
+    """For each row of the batch its words, each with its place in the mask, in an order of their
+    own.
+    """
     if states.dim() != 3 or states.shape[:2] != mask.shape:
         return None
     return [sorted((*h, m) for h, m in zip(*row)) for row in zip(states.tolist(), mask.tolist())]

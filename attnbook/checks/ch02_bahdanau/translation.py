@@ -1,31 +1,49 @@
-"""Checks of the section on translation: from weights between subwords to weights between words, a look by content."""
+"""Checks of the section on translation: from weights between subwords to weights between words,
+a look by content.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, shape_of, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("02.merge_subwords", title="From pieces to words", difficulty=3, minutes=20)
 def merge_subwords(answer, trial):
-    for target_words, source_words in (([0, 0, 1, 2, 2, 2], [0, 1, 1, 2, 3, 3, 3]), ([0, 1, 1, 2], [0, 0, 0, 1, 2, 2])):
+    for target_words, source_words in (
+        ([0, 0, 1, 2, 2, 2], [0, 1, 1, 2, 3, 3, 3]),
+        ([0, 1, 1, 2], [0, 0, 0, 1, 2, 2]),
+    ):
         weights = trial.weights(len(target_words), len(source_words))
         w = array(weights)
         rows = np.array(target_words)[None] == np.arange(max(target_words) + 1)[:, None]
         columns = np.array(source_words)[None] == np.arange(max(source_words) + 1)[:, None]
-        mean_rows, mean_columns = rows / rows.sum(-1, keepdims=True), columns / columns.sum(-1, keepdims=True)
+        mean_rows, mean_columns = (
+            rows / rows.sum(-1, keepdims=True),
+            columns / columns.sum(-1, keepdims=True),
+        )
         got = trial.call(answer, weights, target_words, source_words)
-        got = trial.tensor(got, "weights", (len(rows), len(columns)), mention="one row a target word, one column a source word")
+        got = trial.tensor(
+            got,
+            "weights",
+            (len(rows), len(columns)),
+            mention="one row a target word, one column a source word",
+        )
         first = [target_words.index(i) for i in range(len(rows))]
         last = [len(target_words) - 1 - target_words[::-1].index(i) for i in range(len(rows))]
         peak = np.array([[w[np.ix_(r, c)].max() for c in columns] for r in rows])
         wrong = {
-            "the pieces of a source word are averaged: the weight of a word is the sum over its pieces": mean_rows @ w @ mean_columns.T,
-            "the pieces of a target word are added up: its row has to add up to 1, take their mean": rows @ w @ columns.T,
-            "sum and mean are swapped: add up over source pieces, average over target pieces": rows @ w @ mean_columns.T,
-            "the largest weight of a block is taken: add up over source pieces, average over target pieces": peak,
+            "the pieces of a source word are averaged: the weight of a word is the sum over its "
+            "pieces": mean_rows @ w @ mean_columns.T,
+            "the pieces of a target word are added up: its row has to add up to 1, take their "
+            "mean": rows @ w @ columns.T,
+            "sum and mean are swapped: add up over source pieces, average over target pieces": rows
+            @ w
+            @ mean_columns.T,
+            "the largest weight of a block is taken: add up over source pieces, average over "
+            "target pieces": peak,
             "only the first piece of a target word is used": w[first] @ columns.T,
             "only the last piece of a target word is used": w[last] @ columns.T,
         }
@@ -33,21 +51,43 @@ def merge_subwords(answer, trial):
         sums = array(got).sum(-1)
         if not np.allclose(sums, 1, atol=1e-4):
             row = int(np.abs(sums - 1).argmax())
-            trial.fail(f"the row of target word {row} adds up to {sums[row]:.3g}: the weights of a word over the source add up to 1")
+            trial.fail(
+                f"the row of target word {row} adds up to {sums[row]:.3g}: the weights of a word "
+                f"over the source add up to 1"
+            )
         trial.close(got, mean_rows @ w @ columns.T, "weights")
 
 
-@exercise("02.look_by_content", title="Find the bug: a decoder that looks away", difficulty=2, minutes=15)
+@exercise(
+    "02.look_by_content", title="Find the bug: a decoder that looks away", difficulty=2, minutes=15
+)
 def look_by_content(answer, trial):
     batch, n, d_e, d, d_h = 3, trial.integers(5, 8), 3, 4, 8
-    embedded, state, annotations = trial.normal(batch, d_e), trial.normal(batch, d), trial.normal(batch, n, d_h)
+    embedded, state, annotations = (
+        trial.normal(batch, d_e),
+        trial.normal(batch, d),
+        trial.normal(batch, n, d_h),
+    )
     W = 0.5 * trial.normal(d_e + d, d_h)
     real = torch.arange(n) < torch.tensor([n, 3, n - 1])[:, None]
-    got_context, got = trial.parts(trial.call(answer, embedded, state, annotations, W, real), ("context", "weights"))
+    got_context, got = trial.parts(
+        trial.call(answer, embedded, state, annotations, W, real), ("context", "weights")
+    )
     if [shape_of(part) for part in (got_context, got)] == [(batch, n), (batch, d_h)]:
-        trial.fail("your function returns (weights, context): expected (context, weights), the context first")
-    got = trial.tensor(got, "weights", (batch, n), nan="each source has a word", mention="one row a sentence, one column a source word")
-    got_context = trial.tensor(got_context, "context", (batch, d_h), mention="one row a sentence, as wide as an annotation")
+        trial.fail(
+            "your function returns (weights, context): expected (context, weights), the context "
+            "first"
+        )
+    got = trial.tensor(
+        got,
+        "weights",
+        (batch, n),
+        nan="each source has a word",
+        mention="one row a sentence, one column a source word",
+    )
+    got_context = trial.tensor(
+        got_context, "context", (batch, d_h), mention="one row a sentence, as wide as an annotation"
+    )
     e, s, h, w, there = (array(t) for t in (embedded, state, annotations, W, real))
 
     def weigh(scores, axis=-1):
@@ -59,38 +99,68 @@ def look_by_content(answer, trial):
     asked, right = np.concatenate((e, s), -1) @ w, scores(e, s, h, w)
     expected = weigh(right)
     shifted = np.stack([row[there[b].sum() - 1 - np.arange(n)] for b, row in enumerate(right)])
-    trial.close(got, expected, "weights", {
-        "the weights do not depend on the annotations: numbers of the question itself are taken for scores of the places, whatever word "
-        "stands there. Score each annotation": weigh(asked[:, :n]),
-        "the weights do not depend on the annotations of the sentence: every word is compared with those of the first sentence":
-            weigh(np.einsum("bd,nd->bn", asked, h[0])),
-        "the weights are equal: the question is not asked of each annotation": there / there.sum(-1, keepdims=True),
-        "all words of a sentence are compared with the mean annotation, or the question is asked of nothing": weigh(0 * right),
-        "the padding is not masked: it gets weight": softmax(right),
-        "the mask comes after the softmax: the weights no longer add up to 1": softmax(right) * there,
-        "the mask is upside down: True is a source word": softmax(np.where(there, -1e9, right)),
-        "the word before is not in the question: q = [embedded; state] W": weigh(scores(0 * e, s, h, w)),
-        "the state is not in the question: q = [embedded; state] W": weigh(scores(e, 0 * s, h, w)),
-        "[state; embedded] stands where [embedded; state] should": weigh(np.einsum("bd,bnd->bn", np.concatenate((s, e), -1) @ w, h)),
-        "the scores are divided by the root of their width: here they are not": weigh(right / np.sqrt(d_h)),
-        "the question goes through tanh: expected q = [embedded; state] W": weigh(np.einsum("bd,bnd->bn", np.tanh(asked), h)),
-        "only the first n numbers of question and annotation are compared: the dot product has d_h of them":
-            weigh(np.einsum("bd,bnd->bn", asked[:, :n], h[..., :n])),
-        "the question's j-th number is added to the score of word j: the dot product alone is the score": weigh(right + asked[:, :n]),
-        "these are scores of the annotations alone: the question is not used": weigh(h.sum(-1)),
-        "question and annotation are compared by their cosine: expected the dot product":
-            weigh(right / np.linalg.norm(asked, axis=-1)[:, None] / np.linalg.norm(h, axis=-1)),
-        "the softmax runs over the batch (dim=0): expected over the source words": weigh(right, 0),
-        "the places stand in reverse order": weigh(shifted),
-    })
+    trial.close(
+        got,
+        expected,
+        "weights",
+        {
+            "the weights do not depend on the annotations: numbers of the question itself are "
+            "taken for scores of the places, whatever word "
+            "stands there. Score each annotation": weigh(asked[:, :n]),
+            "the weights do not depend on the annotations of the sentence: every word is "
+            "compared with those of the first sentence": weigh(np.einsum("bd,nd->bn", asked, h[0])),
+            "the weights are equal: the question is not asked of each annotation": there
+            / there.sum(-1, keepdims=True),
+            "all words of a sentence are compared with the mean annotation, or the question is "
+            "asked of nothing": weigh(0 * right),
+            "the padding is not masked: it gets weight": softmax(right),
+            "the mask comes after the softmax: the weights no longer add up to 1": softmax(right)
+            * there,
+            "the mask is upside down: True is a source word": softmax(np.where(there, -1e9, right)),
+            "the word before is not in the question: q = [embedded; state] W": weigh(
+                scores(0 * e, s, h, w)
+            ),
+            "the state is not in the question: q = [embedded; state] W": weigh(
+                scores(e, 0 * s, h, w)
+            ),
+            "[state; embedded] stands where [embedded; state] should": weigh(
+                np.einsum("bd,bnd->bn", np.concatenate((s, e), -1) @ w, h)
+            ),
+            "the scores are divided by the root of their width: here they are not": weigh(
+                right / np.sqrt(d_h)
+            ),
+            "the question goes through tanh: expected q = [embedded; state] W": weigh(
+                np.einsum("bd,bnd->bn", np.tanh(asked), h)
+            ),
+            "only the first n numbers of question and annotation are compared: the dot product "
+            "has d_h of them": weigh(np.einsum("bd,bnd->bn", asked[:, :n], h[..., :n])),
+            "the question's j-th number is added to the score of word j: the dot product alone "
+            "is the score": weigh(right + asked[:, :n]),
+            "these are scores of the annotations alone: the question is not used": weigh(h.sum(-1)),
+            "question and annotation are compared by their cosine: expected the dot product": weigh(
+                right / np.linalg.norm(asked, axis=-1)[:, None] / np.linalg.norm(h, axis=-1)
+            ),
+            "the softmax runs over the batch (dim=0): expected over the source words": weigh(
+                right, 0
+            ),
+            "the places stand in reverse order": weigh(shifted),
+        },
+    )
     context = np.einsum("bn,bnd->bd", expected, h)
-    trial.close(got_context, context, "context", {
-        "the weights are right, but the context is made with weights that do not know the annotations":
-            np.einsum("bn,bnd->bd", weigh(asked[:, :n]), h),
-        "the weights are right, but the context is made with weights that do not know the padding": np.einsum("bn,bnd->bd", softmax(right), h),
-        "the context is a mean of the annotations: weigh them": h.mean(1),
-        "the context is the mean of the weighted annotations: the weights add up to 1, add them up": context / n,
-    })
+    trial.close(
+        got_context,
+        context,
+        "context",
+        {
+            "the weights are right, but the context is made with weights that do not know the "
+            "annotations": np.einsum("bn,bnd->bd", weigh(asked[:, :n]), h),
+            "the weights are right, but the context is made with weights that do not know the "
+            "padding": np.einsum("bn,bnd->bd", softmax(right), h),
+            "the context is a mean of the annotations: weigh them": h.mean(1),
+            "the context is the mean of the weighted annotations: the weights add up to 1, add "
+            "them up": context / n,
+        },
+    )
 
     def oracle(e, s, h, w):
         return np.einsum("bn,bnd->bd", weigh(scores(e, s, h, w)), h)

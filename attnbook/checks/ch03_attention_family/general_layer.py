@@ -1,10 +1,12 @@
-"""Checks of the section on the general attention layer: matrices for two heads, multi-head attention."""
+"""Checks of the section on the general attention layer: matrices for two heads, multi-head
+attention.
+"""
 
 import numpy as np
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, shape_of, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("03.two_heads", title="Two heads by hand", difficulty=3, minutes=20)
@@ -15,16 +17,23 @@ def two_heads(answer, trial):
         shapes = ((1, 2 * count), (d, 2 * count), (d, 2 * count), (2 * count, 2 * count))
         given = trial.parts(trial.call(answer, count), names)
         if [shape_of(w) for w in given] == [shape[::-1] for shape in shapes]:
-            trial.fail("the matrices are transposed: rows are inputs, so each multiplies from the right and has one row an entry of its input")
+            trial.fail(
+                "the matrices are transposed: rows are inputs, so each multiplies from the right "
+                "and has one row an entry of its input"
+            )
         hint = "the columns of both heads side by side"
-        w_q, w_k, w_v, w_o = (array(trial.tensor(w, name, shape, mention=hint)) for w, name, shape in zip(given, names, shapes))
+        w_q, w_k, w_v, w_o = (
+            array(trial.tensor(w, name, shape, mention=hint))
+            for w, name, shape in zip(given, names, shapes)
+        )
 
         numbers = array(trial.normal(tables, cards, count))
         flags = np.zeros((tables, cards), dtype=int)
         for row in flags:
             row[trial.order(cards)[:2]] = 1, 2
         x = np.concatenate([numbers, np.eye(3)[flags]], -1)
-        q, k, v = (w.reshape(-1, 2, count).swapaxes(0, 1) for w in (w_q, w_k, w_v))  # (2, width of the input, count)
+        # (2, width of the input, count)
+        q, k, v = (w.reshape(-1, 2, count).swapaxes(0, 1) for w in (w_q, w_k, w_v))
         scores = np.einsum("how,hdw,tnd->thn", q, k, x) / np.sqrt(count)
         weights = softmax(scores)
         contexts = np.einsum("thn,tnd,hdw->thw", weights, x, v)
@@ -33,31 +42,56 @@ def two_heads(answer, trial):
         if np.abs(got - np.concatenate(right, -1)).max() < 0.01:
             continue
 
-        at = np.stack([np.where(flags[:, None] == flag, weights, 0).sum(-1) for flag in (1, 2)], -1)  # (tables, heads, A or B)
+        # (tables, heads, A or B)
+        at = np.stack([np.where(flags[:, None] == flag, weights, 0).sum(-1) for flag in (1, 2)], -1)
         if np.abs(got - np.concatenate(right[::-1], -1)).max() < 0.01:
             trial.fail("the numbers of the card B come first: expected those of A, then those of B")
         if not w_q.any():
             trial.fail("W_q is 0: then all scores are 0, and every card has the same weight")
         if np.abs(weights - weights[:, :, :1]).max() < 1e-6:
-            trial.fail("the scores of all cards are equal: W_k has to make a key out of the three places of the flag, rows d - 3 … d - 1")
+            trial.fail(
+                "the scores of all cards are equal: W_k has to make a key out of the three "
+                "places of the flag, rows d - 3 … d - 1"
+            )
         moved = np.einsum("how,hdw->hd", q, k)[:, :count]
         if np.abs(moved).max() > 1e-6:
-            trial.fail("the scores depend on the numbers of a card: a key is made of the flag alone, so the first rows of W_k are 0")
+            trial.fail(
+                "the scores depend on the numbers of a card: a key is made of the flag alone, so "
+                "the first rows of W_k are 0"
+            )
         sure = at > 0.999
         if (at.max(-1) > 0.7).all() and (at.argmax(-1) == at[:, :1].argmax(-1)).all():
-            trial.fail(f"both heads look at the card {'AB'[int(at[0, 0].argmax())]}: give each head a key of its own")
+            trial.fail(
+                f"both heads look at the card {'AB'[int(at[0, 0].argmax())]}: give each head a "
+                f"key of its own"
+            )
         if not sure.all(0).any(-1).all():
             head = int((~sure.all(0).any(-1)).argmax())
             flag = int(at[:, head].mean(0).argmax())
             share, others = at[:, head, flag].min(), (1 - at[:, head].sum(-1)) / (cards - 2)
             if (at[:, head].max(-1) < 1.01 * others).any():
-                trial.fail(f"head {head + 1} looks past the flagged cards: its key must be largest at one of the flags")
+                trial.fail(
+                    f"head {head + 1} looks past the flagged cards: its key must be largest at "
+                    f"one of the flags"
+                )
             if (at[:, head].min(-1) > 0.1).all() and (at[:, head].sum(-1) > 0.9).all():
-                trial.fail(f"head {head + 1} looks at both flagged cards: its columns of W_k must know one flag alone")
-            trial.fail(f"head {head + 1} puts {share:.2g} of its weight on the card {'AB'[flag]}: a larger query makes the softmax sharper")
+                trial.fail(
+                    f"head {head + 1} looks at both flagged cards: its columns of W_k must know "
+                    f"one flag alone"
+                )
+            trial.fail(
+                f"head {head + 1} puts {share:.2g} of its weight on the card {'AB'[flag]}: a "
+                f"larger query makes the softmax sharper"
+            )
         if np.abs(contexts).max() < 1e-6:
-            trial.fail("the contexts are 0: W_v has to return the numbers of a card, its first d - 3 entries")
-        trial.fail("the heads find the cards, but the output is not their numbers: what do W_v and W_o make of the card that is found?")
+            trial.fail(
+                "the contexts are 0: W_v has to return the numbers of a card, its first d - 3 "
+                "entries"
+            )
+        trial.fail(
+            "the heads find the cards, but the output is not their numbers: what do W_v and W_o "
+            "make of the card that is found?"
+        )
 
 
 @exercise("03.multi_head", title="Multi-head attention", difficulty=4, minutes=25)
@@ -70,7 +104,9 @@ def multi_head(answer, trial):
     mask[:, :, trial.integers(0, n)] = True
     got = trial.call(answer, query, source, w_q, w_k, w_v, w_o, heads, mask)
     nothing = "every query may attend to something"
-    got = trial.tensor(got, "the output", (batch, m, d), mention="one row of width d a query", nan=nothing)
+    got = trial.tensor(
+        got, "the output", (batch, m, d), mention="one row of width d a query", nan=nothing
+    )
     given = query, source, w_q, w_k, w_v, w_o
     x, s, w_q, w_k, w_v, w_o = (array(t) for t in given)
     allowed = mask.numpy()[:, None]
@@ -87,36 +123,73 @@ def multi_head(answer, trial):
     def join(y):
         return y.swapaxes(1, 2).reshape(batch, m, d)
 
-    def layer(cut=split, scale=width, axis=-1, may=allowed, glue=join, last=True, after=False, added=False, inputs_cut=False):
+    def layer(
+        cut=split,
+        scale=width,
+        axis=-1,
+        may=allowed,
+        glue=join,
+        last=True,
+        after=False,
+        added=False,
+        inputs_cut=False,
+    ):
         q, k, v = cut(x @ w_q), cut(s @ w_k), cut(s @ w_v)
         if inputs_cut:
-            q, k, v = (split(y) @ np.stack([w[i:i + width, i:i + width] for i in range(0, d, width)]) for y, w in
-                       ((x, w_q), (s, w_k), (s, w_v)))
+            q, k, v = (
+                split(y) @ np.stack([w[i : i + width, i : i + width] for i in range(0, d, width)])
+                for y, w in ((x, w_q), (s, w_k), (s, w_v))
+            )
         e = q @ k.swapaxes(-1, -2) / np.sqrt(scale)
-        weights = softmax(e + may) if added else softmax(e) * may if after else softmax(np.where(may, e, -np.inf), axis)
+        weights = (
+            softmax(e + may)
+            if added
+            else softmax(e) * may
+            if after
+            else softmax(np.where(may, e, -np.inf), axis)
+        )
         joined = glue(weights @ v)
         return joined @ w_o if last else joined
 
     expected = layer()
-    one = softmax(np.where(allowed[:, 0], (x @ w_q) @ (s @ w_k).swapaxes(1, 2) / np.sqrt(d), -np.inf)) @ (s @ w_v) @ w_o
+    one = (
+        softmax(np.where(allowed[:, 0], (x @ w_q) @ (s @ w_k).swapaxes(1, 2) / np.sqrt(d), -np.inf))
+        @ (s @ w_v)
+        @ w_o
+    )
     wrong = {
-        "there is one head of the full width: cut queries, keys and values into num_heads parts": one,
-        "heads are cut by a view alone, which mixes positions: view as (B, n, h, d/h), then swap positions and heads": layer(view),
-        "a head takes every num_heads-th column: head i has the columns i·d/h … (i+1)·d/h - 1": layer(interleaved),
-        "the scale is the root of d: it belongs to the width of a head, d / num_heads": layer(scale=d),
+        "there is one head of the full width: cut queries, keys and values into num_heads "
+        "parts": one,
+        "heads are cut by a view alone, which mixes positions: view as (B, n, h, d/h), then swap "
+        "positions and heads": layer(view),
+        "a head takes every num_heads-th column: head i has the columns i·d/h … (i+1)·d/h "
+        "- 1": layer(interleaved),
+        "the scale is the root of d: it belongs to the width of a head, d / num_heads": layer(
+            scale=d
+        ),
         "the scores are not scaled: divide by the root of the width of a head": layer(scale=1),
         "the softmax runs over the queries: expected over the keys (dim=-1)": layer(axis=-2),
         "the softmax runs over the heads: expected over the keys (dim=-1)": layer(axis=1),
         "the mask is upside down: True means may attend": layer(may=~allowed),
         "the mask is not used": layer(may=np.ones_like(allowed)),
-        "the mask is applied after the softmax: the weights no longer add up to 1": layer(after=True),
-        "the mask is added to the scores as 0 and 1: a forbidden pair has a score of -inf": layer(added=True),
-        "the inputs are cut into heads, not the projections: every head sees all of the input": layer(inputs_cut=True),
+        "the mask is applied after the softmax: the weights no longer add up to 1": layer(
+            after=True
+        ),
+        "the mask is added to the scores as 0 and 1: a forbidden pair has a score of -inf": layer(
+            added=True
+        ),
+        "the inputs are cut into heads, not the projections: every head sees all of the "
+        "input": layer(inputs_cut=True),
         "W_o is missing: the joined heads go through one more product": layer(last=False),
-        "the heads are joined without swapping positions and heads back": layer(glue=lambda y: y.reshape(batch, m, d)),
-        "the heads are joined in the wrong order: head 1 comes first": layer(glue=lambda y: join(y[:, ::-1])),
+        "the heads are joined without swapping positions and heads back": layer(
+            glue=lambda y: y.reshape(batch, m, d)
+        ),
+        "the heads are joined in the wrong order: head 1 comes first": layer(
+            glue=lambda y: join(y[:, ::-1])
+        ),
         "the columns of the heads are interleaved: each head's columns stay together": layer(
-            glue=lambda y: y.transpose(0, 2, 3, 1).reshape(batch, m, d)),
+            glue=lambda y: y.transpose(0, 2, 3, 1).reshape(batch, m, d)
+        ),
     }
     transposed = "a matrix is used transposed: inputs are rows, so it is X W"
     w_q, w_k, w_v, w_o = w_q.T, w_k.T, w_v.T, w_o.T

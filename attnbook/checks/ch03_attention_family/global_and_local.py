@@ -1,14 +1,18 @@
-"""Checks of the section on global and local attention: the window, its weights, a decoder with input feeding."""
+"""Checks of the section on global and local attention: the window, its weights, a decoder with
+input feeding.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
-def _window(position, half_width, ends, n, round_to=lambda p: np.floor(p + 0.5), left=None, right=None):
+def _window(
+    position, half_width, ends, n, round_to=lambda p: np.floor(p + 0.5), left=None, right=None
+):
     """Where |j − centre| ≤ D and j < length, (batch, n)."""
     left, right = half_width if left is None else left, half_width if right is None else right
     away = np.arange(n)[None] - round_to(position)[:, None]
@@ -21,12 +25,22 @@ ROWS = 5
 def _sources(trial):
     """(positions, lengths, n): a position in each of five sources, in any order.
 
-    One is in the middle of its source, rounded down; one half-way where floor(p + 1/2) is not the even place, and one where it
-    is; one in the last word or behind it, rounded up; one at the start of a source that is shorter than a window.
-    """
-    odd, even, long = 2 * trial.integers(2, 5) + 1, 2 * trial.integers(2, 4) + 1, trial.integers(8, 11)
+    One is in the middle of its source, rounded down; one half-way where floor(p + 1/2) is not the
+    even place, and one where it is; one in the last word or behind it, rounded up; one at the start
+    of a source that is shorter than a window."""
+    odd, even, long = (
+        2 * trial.integers(2, 5) + 1,
+        2 * trial.integers(2, 4) + 1,
+        trial.integers(8, 11),
+    )
     tenths = [trial.integers(1, 4) / 10 for _ in range(3)]
-    pairs = [(trial.integers(4, 8) + tenths[0], 12), (odd - 0.5, odd + 1), (long - 0.5 + tenths[1], long), (tenths[2], 2), (even + 0.5, even + 5)]
+    pairs = [
+        (trial.integers(4, 8) + tenths[0], 12),
+        (odd - 0.5, odd + 1),
+        (long - 0.5 + tenths[1], long),
+        (tenths[2], 2),
+        (even + 0.5, even + 5),
+    ]
     position, lengths = zip(*(pairs[i] for i in trial.order(ROWS)))
     return torch.tensor(position), torch.tensor(lengths), 12
 
@@ -37,7 +51,13 @@ def window(answer, trial):
         position, lengths, n = _sources(trial)
         ends = array(lengths)
         got = trial.call(answer, position, half_width, lengths, n)
-        got = trial.tensor(got, "the window", (ROWS, n), dtype=torch.bool, mention="one row a source, one column a place")
+        got = trial.tensor(
+            got,
+            "the window",
+            (ROWS, n),
+            dtype=torch.bool,
+            mention="one row a source, one column a place",
+        )
         p = array(position)
 
         def make(**options):
@@ -45,21 +65,40 @@ def window(answer, trial):
 
         expected = make()
         wrong = {
-            "padding is in the window: places from the length on are no words": _window(p, half_width, np.full(ROWS, n), n),
-            "the last word of a source counts as padding: words are at 0 … length - 1": _window(p, half_width, ends - 1, n),
-            "one padding place counts as a word: words are at 0 … length - 1": _window(p, half_width, ends + 1, n),
-            "the window has 2D places: its right end, centre + D, belongs to it": make(right=half_width - 1),
-            "the window has 2D places: its left end, centre - D, belongs to it": make(left=half_width - 1),
+            "padding is in the window: places from the length on are no words": _window(
+                p, half_width, np.full(ROWS, n), n
+            ),
+            "the last word of a source counts as padding: words are at 0 … length - 1": _window(
+                p, half_width, ends - 1, n
+            ),
+            "one padding place counts as a word: words are at 0 … length - 1": _window(
+                p, half_width, ends + 1, n
+            ),
+            "the window has 2D places: its right end, centre + D, belongs to it": make(
+                right=half_width - 1
+            ),
+            "the window has 2D places: its left end, centre - D, belongs to it": make(
+                left=half_width - 1
+            ),
             "the window is too narrow at both ends: centre - D and centre + D belong to it": make(
-                left=half_width - 1, right=half_width - 1),
-            "the window is one place too wide on each side": make(left=half_width + 1, right=half_width + 1),
+                left=half_width - 1, right=half_width - 1
+            ),
+            "the window is one place too wide on each side": make(
+                left=half_width + 1, right=half_width + 1
+            ),
             "the centre is cut off: round it to the nearest place": make(round_to=np.floor),
             "the centre is rounded up: round it to the nearest place": make(round_to=np.ceil),
-            "a half is rounded down: floor(position + 1/2) rounds it up": make(round_to=lambda x: np.ceil(x - 0.5)),
-            "a half is rounded to the even place (torch.round does that): the centre is floor(position + 1/2)": make(round_to=np.round),
-            "the centre is moved into the source: it stays where it is, and what of the window lies outside is left out": make(
-                round_to=lambda x: np.minimum(np.floor(x + 0.5), ends - 1)),
-            "the position is not rounded: the window has 2D places unless the position is whole": make(round_to=lambda x: x),
+            "a half is rounded down: floor(position + 1/2) rounds it up": make(
+                round_to=lambda x: np.ceil(x - 0.5)
+            ),
+            "a half is rounded to the even place (torch.round does that): the centre is "
+            "floor(position + 1/2)": make(round_to=np.round),
+            "the centre is moved into the source: it stays where it is, and what of the window "
+            "lies outside is left out": make(
+                round_to=lambda x: np.minimum(np.floor(x + 0.5), ends - 1)
+            ),
+            "the position is not rounded: the window has 2D places unless the position is "
+            "whole": make(round_to=lambda x: x),
             "the window is upside down: True where it may look": ~expected,
         }
         trial.close(got, expected, "the window", wrong)
@@ -71,7 +110,12 @@ def gaussian_weights(answer, trial):
         position, lengths, n = _sources(trial)
         ends, scores = array(lengths), 1.5 * trial.normal(ROWS, n)
         got = trial.call(answer, scores, position, half_width, lengths)
-        got = trial.tensor(got, "the weights", (ROWS, n), nan="every window has a word in it: mask the scores, not the weights")
+        got = trial.tensor(
+            got,
+            "the weights",
+            (ROWS, n),
+            nan="every window has a word in it: mask the scores, not the weights",
+        )
         s, p = array(scores), array(position)
         inside = _window(p, half_width, ends, n)
         away = np.arange(n)[None] - p[:, None]
@@ -86,29 +130,43 @@ def gaussian_weights(answer, trial):
         wrong = {
             "the Gaussian is missing": shares,
             "sigma is D: expected D / 2": shares * gaussian(half_width),
-            "the Gaussian lacks its 1/2: exp(-(j - p)² / (2 sigma²))": shares * np.exp(-(away**2) / sigma**2),
-            "sigma is not squared: exp(-(j - p)² / (2 sigma²))": shares * np.exp(-(away**2) / (2 * sigma)),
-            "the distance is not squared: exp(-(j - p)² / (2 sigma²))": shares * np.exp(-np.abs(away) / (2 * sigma**2)),
-            "the Gaussian stands around the rounded centre: it takes the position itself": shares * gaussian(
-                sigma, np.arange(n)[None] - np.floor(p + 0.5)[:, None]),
-            "the weights are normalised again after the Gaussian: this attention leaves them as they are": expected / expected.sum(
-                -1, keepdims=True),
-            "the Gaussian is added to the scores, so that the softmax shares it out again: multiply the weights": softmax(
-                np.where(inside, s + gaussian(sigma), -np.inf)),
-            "the Gaussian multiplies the scores: it belongs after the softmax": softmax(np.where(inside, s * gaussian(sigma), -np.inf)),
-            "the window is cut out after the softmax: the softmax must run over the window alone": wide * gaussian(sigma) * inside,
+            "the Gaussian lacks its 1/2: exp(-(j - p)² / (2 sigma²))": shares
+            * np.exp(-(away**2) / sigma**2),
+            "sigma is not squared: exp(-(j - p)² / (2 sigma²))": shares
+            * np.exp(-(away**2) / (2 * sigma)),
+            "the distance is not squared: exp(-(j - p)² / (2 sigma²))": shares
+            * np.exp(-np.abs(away) / (2 * sigma**2)),
+            "the Gaussian stands around the rounded centre: it takes the position itself": shares
+            * gaussian(sigma, np.arange(n)[None] - np.floor(p + 0.5)[:, None]),
+            "the weights are normalised again after the Gaussian: this attention leaves them as "
+            "they are": expected / expected.sum(-1, keepdims=True),
+            "the Gaussian is added to the scores, so that the softmax shares it out again: "
+            "multiply the weights": softmax(np.where(inside, s + gaussian(sigma), -np.inf)),
+            "the Gaussian multiplies the scores: it belongs after the softmax": softmax(
+                np.where(inside, s * gaussian(sigma), -np.inf)
+            ),
+            "the window is cut out after the softmax: the softmax must run over the window "
+            "alone": wide * gaussian(sigma) * inside,
             "there is no window: the softmax runs over the whole source": wide * gaussian(sigma),
             "padding in the window gets weight": softmax(
-                np.where(_window(p, half_width, np.full(ROWS, n), n), s, -np.inf)) * gaussian(sigma),
-            "these are the bare Gaussian: the softmax of the scores is missing": np.where(inside, gaussian(sigma), 0.0),
-            "the Gaussian is normalised over the window: this attention leaves it as it is": shares * gaussian(sigma) / np.where(
-                inside, gaussian(sigma), 0.0).sum(-1, keepdims=True),
-            "the Gaussian is divided by sigma √(2π): its top is 1 here, it is no density": expected / (sigma * np.sqrt(2 * np.pi)),
+                np.where(_window(p, half_width, np.full(ROWS, n), n), s, -np.inf)
+            )
+            * gaussian(sigma),
+            "these are the bare Gaussian: the softmax of the scores is missing": np.where(
+                inside, gaussian(sigma), 0.0
+            ),
+            "the Gaussian is normalised over the window: this attention leaves it as it is": shares
+            * gaussian(sigma)
+            / np.where(inside, gaussian(sigma), 0.0).sum(-1, keepdims=True),
+            "the Gaussian is divided by sigma √(2π): its top is 1 here, it is no density": expected
+            / (sigma * np.sqrt(2 * np.pi)),
         }
         trial.recognize(got, expected, wrong)
         outside = np.where(inside, 0.0, np.abs(array(got)))
         if outside.any():
-            trial.fail(f"a place outside the window gets weight {outside.max():.2g}: expected exactly 0")
+            trial.fail(
+                f"a place outside the window gets weight {outside.max():.2g}: expected exactly 0"
+            )
         trial.close(got, expected, "the weights")
 
     def oracle(scores, position):
@@ -116,36 +174,70 @@ def gaussian_weights(answer, trial):
         return softmax(np.where(_window(position, half_width, ends, n), scores, -np.inf)) * bell
 
     position = position - 0.2 * (position % 1 == 0.5)  # not half-way, where the window jumps
-    check_slopes(trial, answer, (scores, position, half_width, lengths), {0: "the scores", 1: "the position"}, oracle)
+    check_slopes(
+        trial,
+        answer,
+        (scores, position, half_width, lengths),
+        {0: "the scores", 1: "the position"},
+        oracle,
+    )
 
 
 @exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=25)
 def input_feeding(answer, trial):
     for m in (1, 3):
         batch, n, d_e, d = 2, trial.integers(4, 7), 3, 4
-        embedded, start, annotations = trial.normal(m, batch, d_e), trial.normal(batch, d), trial.normal(batch, n, d)
+        embedded, start, annotations = (
+            trial.normal(m, batch, d_e),
+            trial.normal(batch, d),
+            trial.normal(batch, n, d),
+        )
         w, w_c = 0.7 * trial.normal(d, d), 0.7 * trial.normal(d, 2 * d)
         w_x, w_s = trial.normal(d_e + d, d), 0.7 * trial.normal(d, d)
 
         def cell(x, s):
             if isinstance(x, torch.Tensor) and x.shape[-1] != d_e + d:
-                trial.fail(f"the cell got inputs of width {x.shape[-1]}, expected {d_e + d}: the embedding and h̃ of the step before")
+                trial.fail(
+                    f"the cell got inputs of width {x.shape[-1]}, expected {d_e + d}: the "
+                    f"embedding and h̃ of the step before"
+                )
             return torch.tanh(x @ w_x + s @ w_s)
 
         got = trial.call(answer, cell, embedded, start, annotations, w, w_c)
-        got = trial.tensor(got, "the attention vectors", (m, batch, d), mention="one a step and source")
+        got = trial.tensor(
+            got, "the attention vectors", (m, batch, d), mention="one a step and source"
+        )
         given = [array(t) for t in (embedded, start, annotations, w, w_c)]
         ax, au = array(w_x), array(w_s)
 
-        def decode(e, s_0, h, a, a_c, *, query="new", fed="vector", first=None, tanh=True, order="cs", inputs="ef", transposed=False,
-                   uniform=False, scale=1.0, bilinear=True, stuck=False):
+        def decode(
+            e,
+            s_0,
+            h,
+            a,
+            a_c,
+            *,
+            query="new",
+            fed="vector",
+            first=None,
+            tanh=True,
+            order="cs",
+            inputs="ef",
+            transposed=False,
+            uniform=False,
+            scale=1.0,
+            bilinear=True,
+            stuck=False,
+        ):
             s, feed, found = s_0, np.zeros((batch, d)) if first is None else first, []
             for x in e:
                 before = s_0 if stuck else s
                 parts = (x, feed) if inputs == "ef" else (feed, x)
                 s = np.tanh(np.concatenate(parts, -1) @ ax + before @ au)
                 q = s if query == "new" else before
-                scores = scale * np.einsum("bd,de,bne->bn", q, (a.T if transposed else a) if bilinear else np.eye(d), h)
+                scores = scale * np.einsum(
+                    "bd,de,bne->bn", q, (a.T if transposed else a) if bilinear else np.eye(d), h
+                )
                 weights = np.full((batch, n), 1 / n) if uniform else softmax(scores)
                 c = np.einsum("bn,bnd->bd", weights, h)
                 v = np.concatenate((c, s) if order == "cs" else (s, c), -1) @ a_c.T
@@ -155,7 +247,8 @@ def input_feeding(answer, trial):
             return np.stack(found)
 
         slips = {
-            "the scores are made with s_{t-1}: this decoder moves first and asks with the new state": dict(query="old"),
+            "the scores are made with s_{t-1}: this decoder moves first and asks with the new "
+            "state": dict(query="old"),
             "the tanh of the attention vector is missing": dict(tanh=False),
             "[s; c] stands where [c; s] should: W_c meets the context first": dict(order="sc"),
             "[h̃; embedding] goes into the cell: expected [embedding; h̃]": dict(inputs="fe"),

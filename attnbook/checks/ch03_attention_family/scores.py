@@ -1,11 +1,13 @@
-"""Checks of the section on score functions: content-based weights with a strength, a bilinear form of low rank."""
+"""Checks of the section on score functions: content-based weights with a strength, a bilinear
+form of low rank.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, shape_of, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("03.content_weights", title="Content-based weights", difficulty=2, minutes=15)
@@ -31,24 +33,39 @@ def content_weights(answer, trial):
     wrong = {
         "the strength β is not used: multiply the cosine by it before the softmax": without,
         "β comes after the softmax: it belongs inside, on the cosine": b * without,
-        "β comes after the softmax, and the weights are divided by their sum: it cancels": b * without / (b * without).sum(-1, keepdims=True),
-        "β divides: a larger strength makes the weights sharper, so it multiplies": softmax(cosine / b),
+        "β comes after the softmax, and the weights are divided by their sum: it cancels": b
+        * without
+        / (b * without).sum(-1, keepdims=True),
+        "β divides: a larger strength makes the weights sharper, so it multiplies": softmax(
+            cosine / b
+        ),
         "this is the dot product: divide by both norms": softmax(b * dots),
-        "the norm of the key is missing: long keys win whatever their direction": softmax(b * dots / norm_q),
-        "the norm of the query is missing: the cosine divides by both": softmax(b * divide(dots, norm_k)),
+        "the norm of the key is missing: long keys win whatever their direction": softmax(
+            b * dots / norm_q
+        ),
+        "the norm of the query is missing: the cosine divides by both": softmax(
+            b * divide(dots, norm_k)
+        ),
         "these are cosines times β: a softmax over the keys is missing": b * cosine,
         "these are cosines: β and the softmax are missing": cosine,
-        "the products of query and key are divided by squared norms: the cosine divides by norms": softmax(
-            b * divide(dots, norm_q**2 * norm_k**2)),
+        "the products of query and key are divided by squared norms: the cosine divides by "
+        "norms": softmax(b * divide(dots, norm_q**2 * norm_k**2)),
         "the keys are normed over the positions: each key has a norm of its own (dim=-1)": softmax(
-            b * np.einsum("bd,bnd->bn", q / norm_q, k / np.sqrt((k**2).sum(1, keepdims=True)))),
-        "the absolute value of the cosine is used: opposite directions score -1": softmax(b * np.abs(cosine)),
-        "the softmax runs over the batch (dim=0): expected over the keys (dim=-1)": softmax(b * cosine, 0),
+            b * np.einsum("bd,bnd->bn", q / norm_q, k / np.sqrt((k**2).sum(1, keepdims=True)))
+        ),
+        "the absolute value of the cosine is used: opposite directions score -1": softmax(
+            b * np.abs(cosine)
+        ),
+        "the softmax runs over the batch (dim=0): expected over the keys (dim=-1)": softmax(
+            b * cosine, 0
+        ),
         "the key of zeros gets no weight: its cosine is 0, which is a score like others": softmax(
-            np.where(norm_k == 0, -np.inf, b * cosine)),
+            np.where(norm_k == 0, -np.inf, b * cosine)
+        ),
         "the dot products are averaged over the width: add them up": softmax(b * cosine / d),
         "the norms are sums of absolute values: expected roots of sums of squares": softmax(
-            b * divide(dots, np.abs(q).sum(-1)[:, None] * np.abs(k).sum(-1))),
+            b * divide(dots, np.abs(q).sum(-1)[:, None] * np.abs(k).sum(-1))
+        ),
         "these are distances, 1 − cosine: near keys get little weight": softmax(b * (1 - cosine)),
         "the cosine is squared: opposite directions score -1": softmax(b * cosine**2),
     }
@@ -58,7 +75,8 @@ def content_weights(answer, trial):
         norms = np.sqrt((query**2).sum(-1))[:, None] * np.sqrt((key**2).sum(-1))
         return softmax(beta[:, None] * np.einsum("bd,bnd->bn", query, key) / norms)
 
-    key = key + 0.5 * (key == 0).all(-1, keepdim=True)  # at a vector of zeros the cosine has no slope
+    # at a vector of zeros the cosine has no slope
+    key = key + 0.5 * (key == 0).all(-1, keepdim=True)
     check_slopes(trial, answer, (query, key, beta), {0: "query", 1: "key", 2: "beta"}, oracle)
 
 
@@ -68,13 +86,21 @@ def reduced_rank(answer, trial):
         rank, top = 2, min(d_q, d_k)
         left = torch.linalg.qr(trial.normal(d_q, top))[0]
         right = torch.linalg.qr(trial.normal(d_k, top))[0]
-        sizes = torch.tensor([3.0, 2.0, 1.2, 0.7, 0.4])[:top]  # well apart: the best answer is the only one
+        # well apart: the best answer is the only one
+        sizes = torch.tensor([3.0, 2.0, 1.2, 0.7, 0.4])[:top]
         w = (left * sizes) @ right.T
         got_u, got_v = trial.parts(trial.call(answer, w, rank), ("U", "V"))
         if [shape_of(part) for part in (got_u, got_v)] == [(d_q, rank), (d_k, rank)]:
-            trial.fail(f"U and V are transposed: expected ({rank}, {d_q}) and ({rank}, {d_k}), one row for each of the {rank} numbers")
-        got_u = trial.tensor(got_u, "U", (rank, d_q), mention="one row for each of the k numbers, as wide as a query")
-        got_v = trial.tensor(got_v, "V", (rank, d_k), mention="one row for each of the k numbers, as wide as a key")
+            trial.fail(
+                f"U and V are transposed: expected ({rank}, {d_q}) and ({rank}, {d_k}), one row "
+                f"for each of the {rank} numbers"
+            )
+        got_u = trial.tensor(
+            got_u, "U", (rank, d_q), mention="one row for each of the k numbers, as wide as a query"
+        )
+        got_v = trial.tensor(
+            got_v, "V", (rank, d_k), mention="one row for each of the k numbers, as wide as a key"
+        )
         a, s, b = array(left), array(sizes), array(right)
         got = array(got_u).T @ array(got_v)
 
@@ -84,16 +110,24 @@ def reduced_rank(answer, trial):
         first, last = slice(0, rank), slice(top - rank, top)
         expected = made(first)
         wrong = {
-            "the singular values are not used: UᵀV has the right directions, but not their sizes": made(first, 0.0),
-            "the singular values are used twice: give them to U or to V, or their roots to both": made(first, 2.0),
-            "only the root of the singular values is in UᵀV: multiply both U and V by it, or one by the values": made(first, 0.5),
+            "the singular values are not used: UᵀV has the right directions, but not their "
+            "sizes": made(first, 0.0),
+            "the singular values are used twice: give them to U or to V, or their roots to "
+            "both": made(first, 2.0),
+            "only the root of the singular values is in UᵀV: multiply both U and V by it, or one "
+            "by the values": made(first, 0.5),
             "the smallest singular values are kept: keep the largest": made(last),
-            "UᵀV takes the first rows of W and no more: that is of low rank, but not the nearest": np.concatenate(
-                [array(w)[:rank], np.zeros((d_q - rank, d_k))]),
+            "UᵀV takes the first rows of W and no more: that is of low rank, but not the "
+            "nearest": np.concatenate([array(w)[:rank], np.zeros((d_q - rank, d_k))]),
         }
         if d_q == d_k:
-            wrong["UᵀV is the transpose: U belongs to the query (the rows of W), V to the key"] = expected.T
+            wrong["UᵀV is the transpose: U belongs to the query (the rows of W), V to the key"] = (
+                expected.T
+            )
         trial.recognize(got, expected, wrong)
         error, best = np.sqrt(((got - array(w)) ** 2).sum()), np.sqrt((s[rank:] ** 2).sum())
         if not trial.same(got, expected):
-            trial.fail(f"UᵀV is {error:.3g} away from W (root of the summed squares), and a matrix of rank {rank} can be as near as {best:.3g}")
+            trial.fail(
+                f"UᵀV is {error:.3g} away from W (root of the summed squares), and a matrix of "
+                f"rank {rank} can be as near as {best:.3g}"
+            )

@@ -1,10 +1,12 @@
-"""Checks of the section on self-attention: attending to the words before, and one step of the LSTMN with its tapes."""
+"""Checks of the section on self-attention: attending to the words before, and one step of the
+LSTMN with its tapes.
+"""
 
 import numpy as np
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, shape_of, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("03.words_before", title="Attend to the words before", difficulty=2, minutes=15)
@@ -14,9 +16,17 @@ def words_before(answer, trial):
     matrices = [trial.normal(d_a, d) for _ in range(3)]
     got_context, got = trial.parts(trial.call(answer, words, *matrices), ("context", "weights"))
     if [shape_of(part) for part in (got_context, got)] == [(batch, n, n), (batch, n, d_a)]:
-        trial.fail("your function returns (weights, context): expected (context, weights), the context first")
-    hint = "the first word has nothing before it: a softmax over nothing but -inf is NaN, and 0 was asked for"
-    got = trial.tensor(got, "weights", (batch, n, n), nan=hint, mention="one row a word, one column a word")
+        trial.fail(
+            "your function returns (weights, context): expected (context, weights), the context "
+            "first"
+        )
+    hint = (
+        "the first word has nothing before it: a softmax over nothing but -inf is NaN, and 0 "
+        "was asked for"
+    )
+    got = trial.tensor(
+        got, "weights", (batch, n, n), nan=hint, mention="one row a word, one column a word"
+    )
     got_context = trial.tensor(got_context, "context", (batch, n, d_a), nan=hint)
     x, (w_q, w_k, w_v) = array(words), [array(matrix) for matrix in matrices]
     query, key, value = x @ w_q.T, x @ w_k.T, x @ w_v.T
@@ -32,20 +42,32 @@ def words_before(answer, trial):
     itself = expected.copy()
     itself[:, 0, 0] = 1
     wrong = {
-        "a word attends to itself too: expected the words before it alone": weigh(scores, np.tri(n, dtype=bool)),
-        "a word attends to the words after it: the mask is upside down": weigh(scores, later),
-        "a word attends to itself and to the words after it: the mask is upside down": weigh(scores, ~earlier),
-        "there is no mask: every word attends to all words": unmasked,
-        "the mask comes after the softmax: the weights of a row no longer add up to 1": unmasked * earlier,
-        "masked scores become 0, and exp(0) is 1: the words after still get weight": softmax(scores * earlier),
-        "the first row is a flat share of all words, those after it too: it has nothing to attend to, expected zeros": flat,
-        "the first word attends to itself: it has nothing to attend to, expected zeros": itself,
-        "the scores are not divided by the root of the width of the keys": weigh(scores * np.sqrt(d_a), earlier),
-        "the scores are divided by the root of the width of the words: expected that of the keys": weigh(
-            scores * np.sqrt(d_a / d), earlier
+        "a word attends to itself too: expected the words before it alone": weigh(
+            scores, np.tri(n, dtype=bool)
         ),
-        "the scores are divided by the width of the keys: expected its root": weigh(scores / np.sqrt(d_a), earlier),
-        "the softmax runs over the words that look (dim=-2): expected over those that are looked at": weigh(scores, earlier, -2),
+        "a word attends to the words after it: the mask is upside down": weigh(scores, later),
+        "a word attends to itself and to the words after it: the mask is upside down": weigh(
+            scores, ~earlier
+        ),
+        "there is no mask: every word attends to all words": unmasked,
+        "the mask comes after the softmax: the weights of a row no longer add up to 1": unmasked
+        * earlier,
+        "masked scores become 0, and exp(0) is 1: the words after still get weight": softmax(
+            scores * earlier
+        ),
+        "the first row is a flat share of all words, those after it too: it has nothing to "
+        "attend to, expected zeros": flat,
+        "the first word attends to itself: it has nothing to attend to, expected zeros": itself,
+        "the scores are not divided by the root of the width of the keys": weigh(
+            scores * np.sqrt(d_a), earlier
+        ),
+        "the scores are divided by the root of the width of the words: expected that of the "
+        "keys": weigh(scores * np.sqrt(d_a / d), earlier),
+        "the scores are divided by the width of the keys: expected its root": weigh(
+            scores / np.sqrt(d_a), earlier
+        ),
+        "the softmax runs over the words that look (dim=-2): expected over those that are looked "
+        "at": weigh(scores, earlier, -2),
         "queries and keys are swapped": weigh(scores.transpose(0, 2, 1), earlier),
         "the queries are made with W_k: expected W_q": weigh(
             key @ key.transpose(0, 2, 1) / np.sqrt(d_a), earlier
@@ -55,14 +77,24 @@ def words_before(answer, trial):
     wrong = {
         "the context adds up keys: expected values, the words times W_v": expected @ key,
         "the context is made with weights that do not know the mask": unmasked @ value,
-        "the context is the mean of the values before: use the weights": weigh(0 * scores, earlier) @ value,
+        "the context is the mean of the values before: use the weights": weigh(0 * scores, earlier)
+        @ value,
     }
     trial.close(got_context, expected @ value, "context", wrong)
 
     def oracle(x, w_q, w_k, w_v):
-        return weigh(x @ w_q.T @ (x @ w_k.T).transpose(0, 2, 1) / np.sqrt(d_a), earlier) @ (x @ w_v.T)
+        return weigh(x @ w_q.T @ (x @ w_k.T).transpose(0, 2, 1) / np.sqrt(d_a), earlier) @ (
+            x @ w_v.T
+        )
 
-    check_slopes(trial, answer, (words, *matrices), dict(enumerate(("x", "W_q", "W_k", "W_v"))), oracle, part=0)
+    check_slopes(
+        trial,
+        answer,
+        (words, *matrices),
+        dict(enumerate(("x", "W_q", "W_k", "W_v"))),
+        oracle,
+        part=0,
+    )
 
 
 @exercise("03.lstmn_step", title="One step of the LSTMN", difficulty=3, minutes=25)
@@ -71,16 +103,28 @@ def lstmn_step(answer, trial):
     sizes = ((d_a, d), (d_a, d_x), (d_a, d), (d_a,), (4 * d, d + d_x), (4 * d,))
     numbers = [trial.normal(*size) for size in sizes]
     for t in (trial.integers(3, 6), 1, 0):
-        given = [trial.normal(batch, d_x), trial.normal(batch, t, d), trial.normal(batch, t, d), trial.normal(batch, d)]
+        given = [
+            trial.normal(batch, d_x),
+            trial.normal(batch, t, d),
+            trial.normal(batch, t, d),
+            trial.normal(batch, d),
+        ]
         if t == 0:
             given[3] = 0 * given[3]
         names = ("h_tape", "c_tape", "summary")
         got = trial.parts(trial.call(answer, *given, *numbers), names)
-        nothing = "the tapes are empty at the first step: a softmax over nothing gives NaN, the summaries are 0 there" if t == 0 else None
+        nothing = (
+            "the tapes are empty at the first step: a softmax over nothing gives NaN, the "
+            "summaries are 0 there"
+            if t == 0
+            else None
+        )
         shapes = ((batch, t + 1, d), (batch, t + 1, d), (batch, d))
         mentions = ("the old rows and a new one behind them",) * 2 + ("h̃ of this step",)
-        got = [array(trial.tensor(g, name, shape, mention=mention, nan=nothing)) for g, name, shape, mention
-               in zip(got, names, shapes, mentions)]
+        got = [
+            array(trial.tensor(g, name, shape, mention=mention, nan=nothing))
+            for g, name, shape, mention in zip(got, names, shapes, mentions)
+        ]
         if t and trial.same(got[0][:, 1:], given[1]) and not trial.same(got[0][:, :t], given[1]):
             trial.fail("the new row stands in front of the old ones: expected behind them")
         trial.close(got[0][:, :t], given[1], "the old rows of h_tape")
@@ -92,18 +136,62 @@ def lstmn_step(answer, trial):
         trial.close(got[1][:, -1], expected[1], "the new row of c_tape")
         trial.close(got[0][:, -1], expected[0], "the new row of h_tape")
         if t > 1:
-            at = dict(enumerate(("x", "h_tape", "c_tape", "summary", "W_h", "W_x", "W_s", "v", "W", "b")))
-            check_slopes(trial, answer, (*given, *numbers), at, lambda *now: np.concatenate((now[1], _step(*now)[0][:, None]), 1), part=0)
+            at = dict(
+                enumerate(("x", "h_tape", "c_tape", "summary", "W_h", "W_x", "W_s", "v", "W", "b"))
+            )
+            check_slopes(
+                trial,
+                answer,
+                (*given, *numbers),
+                at,
+                lambda *now: np.concatenate((now[1], _step(*now)[0][:, None]), 1),
+                part=0,
+            )
 
 
-def _step(x, h_tape, c_tape, summary, w_h, w_x, w_s, v, w, b, *, order="ifoc", squash=np.tanh, out=np.tanh, axis=1,
-          last_h=False, last_c=False, flat_c=False, query_h=False, no_x=False, no_s=False, turned=False, no_b=False,
-          forgotten=False, candidate=np.tanh, early=False, third="summary"):
+def _step(
+    x,
+    h_tape,
+    c_tape,
+    summary,
+    w_h,
+    w_x,
+    w_s,
+    v,
+    w,
+    b,
+    *,
+    order="ifoc",
+    squash=np.tanh,
+    out=np.tanh,
+    axis=1,
+    last_h=False,
+    last_c=False,
+    flat_c=False,
+    query_h=False,
+    no_x=False,
+    no_s=False,
+    turned=False,
+    no_b=False,
+    forgotten=False,
+    candidate=np.tanh,
+    early=False,
+    third="summary",
+):
     """(h_t, c_t, h̃_t), with one thing wrong if asked for."""
     batch, t, d = h_tape.shape
     before = h_tape[:, -1] if query_h and t else summary
-    inside = h_tape @ w_h.T + ((0 if no_x else x @ w_x.T) + (0 * x[:, :1] if no_s else before @ w_s.T))[:, None]
-    weights = np.zeros((batch, 0)) if not t else softmax(squash(inside), axis) @ v if early else softmax(squash(inside) @ v, axis)
+    inside = (
+        h_tape @ w_h.T
+        + ((0 if no_x else x @ w_x.T) + (0 * x[:, :1] if no_s else before @ w_s.T))[:, None]
+    )
+    weights = (
+        np.zeros((batch, 0))
+        if not t
+        else softmax(squash(inside), axis) @ v
+        if early
+        else softmax(squash(inside) @ v, axis)
+    )
     h_tilde, c_tilde = (np.einsum("bt,btd->bd", weights, tape) for tape in (h_tape, c_tape))
     if t:
         h_tilde = h_tape[:, -1] if last_h else h_tilde
@@ -124,20 +212,33 @@ def _variants(given, known, t):
         "the tanh around c_t is missing: h_t = o ⊙ tanh(c_t)": dict(out=lambda c: c),
         "W meets [h̃_t; x_t]: yours is joined the other way round, x first": dict(turned=True),
         "the bias b is not added": dict(no_b=True),
-        "the candidate ĉ goes through a sigmoid: expected tanh": dict(candidate=lambda a: 1 / (1 + np.exp(-a))),
+        "the candidate ĉ goes through a sigmoid: expected tanh": dict(
+            candidate=lambda a: 1 / (1 + np.exp(-a))
+        ),
         "the third result is the new state h_t: expected the summary h̃_t": dict(third="state"),
     }
     if t > 1:
         said |= {
-            "c_t is made from the last row of the memory tape: expected c̃_t, the weighted sum of all its rows": dict(last_c=True),
-            "h̃_t is the last row of the hidden tape: expected the weighted sum of all its rows": dict(last_h=True),
-            "both summaries are the last rows of the tapes: that is an LSTM, without attention": dict(last_h=True, last_c=True),
-            "c̃_t is the plain mean of the memory tape: both tapes are summed with the same weights": dict(flat_c=True),
-            "the score uses the last row of the hidden tape: expected the summary h̃_{t-1} that came in": dict(query_h=True),
-            "the score has no tanh: without it x and the summary shift all scores alike": dict(squash=lambda a: a),
-            "the softmax runs over the batch (dim=0): expected over the rows of the tape": dict(axis=0),
-            "the softmax comes before v: first one score a row, tanh(…) · v, then the softmax over the rows": dict(early=True),
-            "the third result is the summary that came in: expected the one of this step, h̃_t": dict(third="old"),
+            "c_t is made from the last row of the memory tape: expected c̃_t, the weighted sum "
+            "of all its rows": dict(last_c=True),
+            "h̃_t is the last row of the hidden tape: expected the weighted sum of all its "
+            "rows": dict(last_h=True),
+            "both summaries are the last rows of the tapes: that is an LSTM, without "
+            "attention": dict(last_h=True, last_c=True),
+            "c̃_t is the plain mean of the memory tape: both tapes are summed with the same "
+            "weights": dict(flat_c=True),
+            "the score uses the last row of the hidden tape: expected the summary h̃_{t-1} that "
+            "came in": dict(query_h=True),
+            "the score has no tanh: without it x and the summary shift all scores alike": dict(
+                squash=lambda a: a
+            ),
+            "the softmax runs over the batch (dim=0): expected over the rows of the tape": dict(
+                axis=0
+            ),
+            "the softmax comes before v: first one score a row, tanh(…) · v, then the softmax "
+            "over the rows": dict(early=True),
+            "the third result is the summary that came in: expected the one of this step, "
+            "h̃_t": dict(third="old"),
             "the score does not use x_t": dict(no_x=True),
             "the score does not use the summary h̃_{t-1}": dict(no_s=True),
             "the forget gate is not used": dict(forgotten=True),

@@ -1,11 +1,13 @@
-"""Checks of the section on pictures: the gated context, the doubly stochastic penalty, the loss of hard attention."""
+"""Checks of the section on pictures: the gated context, the doubly stochastic penalty, the loss
+of hard attention.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 def _sigmoid(x):
@@ -15,10 +17,16 @@ def _sigmoid(x):
 @exercise("03.gated_context", title="A gated look at a picture", difficulty=2, minutes=10)
 def gated_context(answer, trial):
     for batch, regions, width, d in ((2, 5, 4, 4), (3, trial.integers(6, 9), 4, 3)):
-        features, scores, state = trial.normal(batch, regions, width), 2 * trial.normal(batch, regions), trial.normal(batch, d)
+        features, scores, state = (
+            trial.normal(batch, regions, width),
+            2 * trial.normal(batch, regions),
+            trial.normal(batch, d),
+        )
         parameters = trial.normal(d), trial.normal(1)
         got = trial.call(answer, features, scores, state, *parameters)
-        got = trial.tensor(got, "the context", (batch, width), mention="one vector a picture, as wide as a feature")
+        got = trial.tensor(
+            got, "the context", (batch, width), mention="one vector a picture, as wide as a feature"
+        )
         a, e, h, w, b = (array(t) for t in (features, scores, state, *parameters))
         gate = _sigmoid(h @ w + b)[:, None]
 
@@ -28,21 +36,33 @@ def gated_context(answer, trial):
         alpha = softmax(e)
         wrong = {
             "the gate is missing: multiply the context by β": context(alpha),
-            "the gate is not squeezed between 0 and 1: a sigmoid is missing": (h @ w + b)[:, None] * context(alpha),
-            "a tanh stands where the sigmoid of the gate should": np.tanh(h @ w + b)[:, None] * context(alpha),
-            "a ReLU stands where the sigmoid of the gate should": np.maximum(h @ w + b, 0)[:, None] * context(alpha),
+            "the gate is not squeezed between 0 and 1: a sigmoid is missing": (h @ w + b)[:, None]
+            * context(alpha),
+            "a tanh stands where the sigmoid of the gate should": np.tanh(h @ w + b)[:, None]
+            * context(alpha),
+            "a ReLU stands where the sigmoid of the gate should": np.maximum(h @ w + b, 0)[:, None]
+            * context(alpha),
             "b is not used in the gate": _sigmoid(h @ w)[:, None] * context(alpha),
-            "the gate is turned round: β multiplies the context, not 1 − β": (1 - gate) * context(alpha),
+            "the gate is turned round: β multiplies the context, not 1 − β": (1 - gate)
+            * context(alpha),
             "the softmax is missing: the scores are used as weights": gate * context(e),
-            "the softmax runs over the batch (dim=0): expected over the regions": gate * context(softmax(e, 0)),
-            "the softmax runs over the channels of the features: expected over the regions": gate * (softmax(a) * a).sum(1),
-            "the context is the plain mean of the regions: the weights are not used": gate * a.mean(1),
-            "the context is the most probable region alone: that is hard attention": gate * a[np.arange(batch), e.argmax(1)],
-            "the sum over the regions became a mean: the weights add up to 1, add them up": gate * context(alpha) / regions,
+            "the softmax runs over the batch (dim=0): expected over the regions": gate
+            * context(softmax(e, 0)),
+            "the softmax runs over the channels of the features: expected over the regions": gate
+            * (softmax(a) * a).sum(1),
+            "the context is the plain mean of the regions: the weights are not used": gate
+            * a.mean(1),
+            "the context is the most probable region alone: that is hard attention": gate
+            * a[np.arange(batch), e.argmax(1)],
+            "the sum over the regions became a mean: the weights add up to 1, add them up": gate
+            * context(alpha)
+            / regions,
         }
         if width == d:
             vector = _sigmoid(h * w + b)
-            wrong["the gate has one number a channel: it is one number for the whole context"] = vector * context(alpha)
+            wrong["the gate has one number a channel: it is one number for the whole context"] = (
+                vector * context(alpha)
+            )
         trial.close(got, gate * context(alpha), "the context", wrong)
 
     def oracle(a, e, h, w, b):
@@ -67,29 +87,46 @@ def coverage(answer, trial):
         return ((1 - total) ** 2).sum(-1)
 
     wrong = {
-        "the padded steps are added up too: only the first lengths[b] steps of caption b count": squares(w.sum(1)),
+        "the padded steps are added up too: only the first lengths[b] steps of caption b "
+        "count": squares(w.sum(1)),
         "one padded step is left in: the real steps are 0 … length - 1": squares(
-            (w * (np.arange(steps)[None] <= ends[:, None])[..., None]).sum(1)),
+            (w * (np.arange(steps)[None] <= ends[:, None])[..., None]).sum(1)
+        ),
         "the last real step is left out: the real steps are 0 … length - 1": squares(
-            (w * (np.arange(steps)[None] < ends[:, None] - 1)[..., None]).sum(1)),
-        "the weights are added up over the regions, where they always give 1: add up over the steps": (
-            ((1 - w.sum(2)) ** 2) * real).sum(1),
-        "the weights are added up over the regions, where they always give 1, and 0 in the padding: add up over the steps": (
-            (1 - (w * real[..., None]).sum(2)) ** 2).sum(1),
-        "each step is squared alone: add up over the steps first": (((1 - w) ** 2) * real[..., None]).sum((1, 2)),
+            (w * (np.arange(steps)[None] < ends[:, None] - 1)[..., None]).sum(1)
+        ),
+        "the weights are added up over the regions, where they always give 1: add up over the "
+        "steps": (((1 - w.sum(2)) ** 2) * real).sum(1),
+        "the weights are added up over the regions, where they always give 1, and 0 in the "
+        "padding: add up over the steps": ((1 - (w * real[..., None]).sum(2)) ** 2).sum(1),
+        "each step is squared alone: add up over the steps first": (
+            ((1 - w) ** 2) * real[..., None]
+        ).sum((1, 2)),
         "the square is missing: the parts cancel": (1 - seen).sum(-1),
         "the absolute value stands where the square should": np.abs(1 - seen).sum(-1),
         "the penalty is the mean over the regions: expected the sum": squares(seen) / regions,
         "the weights are averaged over the steps: expected the sum": squares(seen / ends[:, None]),
-        "the weights of all regions are added up before the square: square the shortfall of each region, then add up": (
-            (1 - seen.sum(-1)) ** 2),
-        "the shortfalls are added up before the square: square that of each region first": (1 - seen).sum(-1) ** 2,
+        "the weights of all regions are added up before the square: square the shortfall of each "
+        "region, then add up": ((1 - seen.sum(-1)) ** 2),
+        "the shortfalls are added up before the square: square that of each region first": (
+            1 - seen
+        ).sum(-1)
+        ** 2,
         "each region is asked for its equal share of the steps: the formula asks each for 1": (
-            (ends[:, None] / regions - seen) ** 2).sum(-1),
-        "only regions that fall short of 1 are counted: those above 1 pay too": (np.maximum(1 - seen, 0) ** 2).sum(-1),
+            (ends[:, None] / regions - seen) ** 2
+        ).sum(-1),
+        "only regions that fall short of 1 are counted: those above 1 pay too": (
+            np.maximum(1 - seen, 0) ** 2
+        ).sum(-1),
     }
     trial.close(got, squares(seen), "the penalty", wrong)
-    check_slopes(trial, answer, (weights, lengths), {0: "the weights"}, lambda w: squares((w * real[..., None]).sum(1)))
+    check_slopes(
+        trial,
+        answer,
+        (weights, lengths),
+        {0: "the weights"},
+        lambda w: squares((w * real[..., None]).sum(1)),
+    )
 
 
 @exercise("03.reinforce", title="A loss for a choice", difficulty=4, minutes=25)
@@ -128,7 +165,10 @@ def reinforce(answer, trial):
 
     right = gradient(lp - b)
     if not kept:
-        trial.fail("no gradient can be taken of your loss: it must stay a tensor that depends on scores and log_p")
+        trial.fail(
+            "no gradient can be taken of your loss: it must stay a tensor that depends on scores "
+            "and log_p"
+        )
     if not reached["scores"]:
         trial.fail("no gradient reaches the scores: their log-probabilities must not be detached")
     got = array(kept["scores"])
@@ -136,30 +176,38 @@ def reinforce(answer, trial):
     wrong = {
         "the sign of the baseline is wrong: the advantage is log p − b": gradient(lp + b),
         "the baseline is not used: the advantage is log p − b": gradient(lp),
-        "the loss pushes the wrong way: a choice that did well must get more probable, so a minus belongs before the advantage":
-            gradient(b - lp),
-        "the entropy is punished: its term has a minus, so that looking around is rewarded": gradient(lp - b, 1.0),
+        "the loss pushes the wrong way: a choice that did well must get more probable, so a "
+        "minus belongs before the advantage": gradient(b - lp),
+        "the entropy is punished: its term has a minus, so that looking around is "
+        "rewarded": gradient(lp - b, 1.0),
         "the entropy term is missing": gradient(lp - b, 0.0),
-        "the log-probability is that of the most probable region: expected that of the chosen one": gradient(
-            lp - b, choice=other - alpha),
-        "the log-probabilities of all regions are added up: expected that of the chosen one": gradient(
-            lp - b, choice=1 - regions * alpha),
+        "the log-probability is that of the most probable region: expected that of the chosen "
+        "one": gradient(lp - b, choice=other - alpha),
+        "the log-probabilities of all regions are added up: expected that of the chosen "
+        "one": gradient(lp - b, choice=1 - regions * alpha),
         "the probability of the chosen region stands where its logarithm should": gradient(
-            lp - b, choice=(alpha * picked).sum(-1, keepdims=True) * d_choice),
-        "the product of advantage and log p(s) is detached: detach the advantage alone, or the choices do not learn": gradient(
-            np.zeros(batch)),
-        "the scores at the chosen regions stand where log α should: a log_softmax is missing": gradient(lp - b, choice=picked),
-        "the means over the captions are multiplied: multiply for each caption, then take the mean": gradient(
-            np.full(batch, (lp - b).mean())),
-        "log p(s) is averaged over the steps: expected the sum": gradient(lp - b, choice=d_choice / steps),
+            lp - b, choice=(alpha * picked).sum(-1, keepdims=True) * d_choice
+        ),
+        "the product of advantage and log p(s) is detached: detach the advantage alone, or the "
+        "choices do not learn": gradient(np.zeros(batch)),
+        "the scores at the chosen regions stand where log α should: a log_softmax is "
+        "missing": gradient(lp - b, choice=picked),
+        "the means over the captions are multiplied: multiply for each caption, then take the "
+        "mean": gradient(np.full(batch, (lp - b).mean())),
+        "log p(s) is averaged over the steps: expected the sum": gradient(
+            lp - b, choice=d_choice / steps
+        ),
         "the entropy is averaged over the steps: expected the sum": gradient(lp - b, -1.0 / steps),
-        "the advantage is left out: every choice is made more probable alike": gradient(np.ones(batch)),
+        "the advantage is left out: every choice is made more probable alike": gradient(
+            np.ones(batch)
+        ),
         "the gradient is that of a sum over the captions: expected the mean": batch * right,
     }
     trial.close(got, right, "the gradient at the scores", wrong)
     got = array(kept["log_p"])
     wrong = {
-        "the advantage carries a gradient: detach it, or log p is pushed by how probable the choice was": (-1 - log_choice) / batch,
+        "the advantage carries a gradient: detach it, or log p is pushed by how probable the "
+        "choice was": (-1 - log_choice) / batch,
         "the words do not learn: −log p itself is missing": np.zeros(batch),
     }
     trial.close(got, -np.ones(batch) / batch, "the gradient at log_p", wrong)

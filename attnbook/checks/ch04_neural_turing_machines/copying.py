@@ -1,11 +1,13 @@
-"""Checks of the section on copying: the task, its cost in bits, who follows whom, the best predictor, a machine by hand."""
+"""Checks of the section on copying: the task, its cost in bits, who follows whom, the best
+predictor, a machine by hand.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("04.copy_task", title="Write down the copy task", difficulty=1, minutes=10)
@@ -14,10 +16,19 @@ def copy_task(answer, trial):
         vectors = trial.integers(0, 2, batch, n, bits).float()
         if n > 1:
             vectors[0, -1] = 0  # a vector like any other
-        inputs, targets, mask = trial.parts(trial.call(answer, vectors), ("inputs", "targets", "mask"))
+        inputs, targets, mask = trial.parts(
+            trial.call(answer, vectors), ("inputs", "targets", "mask")
+        )
         steps = 2 * n + 1
-        inputs = trial.tensor(inputs, "inputs", (batch, steps, bits + 1), mention="n vectors, the delimiter, n steps of zeros; one channel more")
-        targets = trial.tensor(targets, "targets", (batch, steps, bits), mention="as many steps as inputs")
+        inputs = trial.tensor(
+            inputs,
+            "inputs",
+            (batch, steps, bits + 1),
+            mention="n vectors, the delimiter, n steps of zeros; one channel more",
+        )
+        targets = trial.tensor(
+            targets, "targets", (batch, steps, bits), mention="as many steps as inputs"
+        )
         mask = trial.tensor(mask, "mask", (batch, steps), dtype=torch.bool)
         given, nothing = array(vectors), np.zeros((batch, n, bits))
         gap = np.zeros((batch, 1, bits))
@@ -33,28 +44,60 @@ def copy_task(answer, trial):
         rest = delimiter.copy()
         rest[:, n:] = 1
         expected = join(plain, delimiter)
-        trial.close(inputs, expected, "inputs", {
-            "the vectors are shown again while they are to be said: the inputs after the delimiter are zeros": join(shown, delimiter),
-            "there is no delimiter: expected a 1 on the last channel at step n": join(plain, 0 * delimiter),
-            "the delimiter comes together with the last vector: expected a step of its own, step n": join(plain, lead),
-            "the delimiter is the first channel: expected the last one": np.concatenate((delimiter, plain), -1),
-            "the delimiter stays on while the vectors are to be said: expected a 1 at step n alone": join(plain, rest),
-            "the vectors come after the delimiter: expected before it": join(np.concatenate((nothing, gap, given), 1), delimiter),
-        })
+        trial.close(
+            inputs,
+            expected,
+            "inputs",
+            {
+                "the vectors are shown again while they are to be said: the inputs after the "
+                "delimiter are zeros": join(shown, delimiter),
+                "there is no delimiter: expected a 1 on the last channel at step n": join(
+                    plain, 0 * delimiter
+                ),
+                "the delimiter comes together with the last vector: expected a step of its own, "
+                "step n": join(plain, lead),
+                "the delimiter is the first channel: expected the last one": np.concatenate(
+                    (delimiter, plain), -1
+                ),
+                "the delimiter stays on while the vectors are to be said: expected a 1 at step n "
+                "alone": join(plain, rest),
+                "the vectors come after the delimiter: expected before it": join(
+                    np.concatenate((nothing, gap, given), 1), delimiter
+                ),
+            },
+        )
         expected = np.concatenate((nothing, gap, given), 1)
-        trial.close(targets, expected, "targets", {
-            "the targets stand beside the inputs: they are due after the delimiter": plain,
-            "the targets begin at the delimiter: expected at the step after it": np.concatenate((nothing, given, gap), 1),
-            "the targets run backwards: the same order was asked for": expected[:, ::-1] if n == 1 else np.concatenate((nothing, gap, given[:, ::-1]), 1),
-            "the targets are there before the delimiter, too: those steps have none": shown,
-        })
+        trial.close(
+            targets,
+            expected,
+            "targets",
+            {
+                "the targets stand beside the inputs: they are due after the delimiter": plain,
+                "the targets begin at the delimiter: expected at the step after it": np.concatenate(
+                    (nothing, given, gap), 1
+                ),
+                "the targets run backwards: the same order was asked for": expected[:, ::-1]
+                if n == 1
+                else np.concatenate((nothing, gap, given[:, ::-1]), 1),
+                "the targets are there before the delimiter, too: those steps have none": shown,
+            },
+        )
         expected = np.broadcast_to(np.arange(steps) > n, (batch, steps))
-        trial.close(mask, expected, "mask", {
-            "all steps count: only those after the delimiter should": np.ones((batch, steps), bool),
-            "the step of the delimiter counts: expected from the step after it on": np.broadcast_to(np.arange(steps) >= n, (batch, steps)),
-            "the mask is the wrong way round: True at the steps that count": ~expected,
-            "the mask is read off the targets: a vector of zeros has to be said, too, and counts": array(targets).any(-1),
-        })
+        trial.close(
+            mask,
+            expected,
+            "mask",
+            {
+                "all steps count: only those after the delimiter should": np.ones(
+                    (batch, steps), bool
+                ),
+                "the step of the delimiter counts: expected from the step after it "
+                "on": np.broadcast_to(np.arange(steps) >= n, (batch, steps)),
+                "the mask is the wrong way round: True at the steps that count": ~expected,
+                "the mask is read off the targets: a vector of zeros has to be said, too, and "
+                "counts": array(targets).any(-1),
+            },
+        )
 
 
 @exercise("04.bits", title="What a sequence costs in bits", difficulty=2, minutes=15)
@@ -65,13 +108,25 @@ def bits(answer, trial):
         targets = trial.integers(0, 2, batch, steps, width).float()
         mask = trial.integers(0, 2, batch, steps).bool()
         mask[:, 0], mask[:, -1] = True, False
-        logits[0, 0, 0], targets[0, 0, 0] = 2 * size, 0  # at 24 the sigmoid is 1 in float32, while e^24 is an ordinary number
+        # at 24 the sigmoid is 1 in float32, while e^24 is an ordinary number
+        logits[0, 0, 0], targets[0, 0, 0] = 2 * size, 0
         large = size > 10
-        hint = "a large logit makes the sigmoid exactly 0 or 1, and log(0) is -inf: take the log of the sigmoid in one step"
+        hint = (
+            "a large logit makes the sigmoid exactly 0 or 1, and log(0) is -inf: take the log "
+            "of the sigmoid in one step"
+        )
         if size > 100:
-            hint = "e to the power of some hundreds is inf: take the logarithm of 1 + e^z in one step, as softplus does"
-        got = trial.tensor(trial.call(answer, logits, targets, mask), "costs", (batch,), nan=hint if large else None,
-                           mention="one number a sequence")
+            hint = (
+                "e to the power of some hundreds is inf: take the logarithm of 1 + e^z in one "
+                "step, as softplus does"
+            )
+        got = trial.tensor(
+            trial.call(answer, logits, targets, mask),
+            "costs",
+            (batch,),
+            nan=hint if large else None,
+            mention="one number a sequence",
+        )
         z, y, counts = array(logits), array(targets), mask.numpy()[..., None]
         nats = np.logaddexp(0, -np.where(y == 1, z, -z))
         each = nats / np.log(2)
@@ -82,22 +137,37 @@ def bits(answer, trial):
         total = (each * counts).sum((1, 2))
         terms = counts.sum((1, 2)) * width
         wrong = {
-            "the costs are in nats: divide by ln 2, or take the logarithm to base 2": (nats * counts).sum((1, 2)),
+            "the costs are in nats: divide by ln 2, or take the logarithm to base 2": (
+                nats * counts
+            ).sum((1, 2)),
             "all steps are counted: the mask says which count": each.sum((1, 2)),
-            "the steps that do not count are counted: the mask is the wrong way round": (each * ~counts).sum((1, 2)),
-            "the costs are those of one bit on average: expected the sum over the sequence": total / terms,
-            "the costs are averaged over all steps: expected the sum over those that count": total / (steps * width),
-            "the sum over the bits of a vector is a mean: expected the sum over the sequence": total / width,
-            "one number for the batch came back for every row: expected one for each sequence": np.full(batch, total.sum()),
+            "the steps that do not count are counted: the mask is the wrong way round": (
+                each * ~counts
+            ).sum((1, 2)),
+            "the costs are those of one bit on average: expected the sum over the sequence": total
+            / terms,
+            "the costs are averaged over all steps: expected the sum over those that count": total
+            / (steps * width),
+            "the sum over the bits of a vector is a mean: expected the sum over the sequence": total
+            / width,
+            "one number for the batch came back for every row: expected one for each "
+            "sequence": np.full(batch, total.sum()),
             "the targets are not looked at: a 0 costs −log₂(1 − p)": (one * counts).sum((1, 2)),
             "the sign is wrong: a cost is −log₂ p, and never negative": -total,
             "the logits go through the sigmoid twice": (twice * counts).sum((1, 2)),
-            "the logits are taken for probabilities: p = σ(logit)": (-np.log2(np.where(y == 1, p, 1 - p)) * counts).sum((1, 2)),
+            "the logits are taken for probabilities: p = σ(logit)": (
+                -np.log2(np.where(y == 1, p, 1 - p)) * counts
+            ).sum((1, 2)),
         }
         if large:
             rounded = torch.sigmoid(logits)  # in float32, where 1 − σ is exactly 0 from 17 on
-            capped = -array(torch.where(targets == 1, rounded.log(), torch.log1p(-rounded)).clamp(min=-100)) / np.log(2)
-            wrong["costs are cut off at 100 nats: PyTorch's loss on probabilities does so; use the one on logits"] = (capped * counts).sum((1, 2))
+            capped = -array(
+                torch.where(targets == 1, rounded.log(), torch.log1p(-rounded)).clamp(min=-100)
+            ) / np.log(2)
+            wrong[
+                "costs are cut off at 100 nats: PyTorch's loss on probabilities does so; use the "
+                "one on logits"
+            ] = (capped * counts).sum((1, 2))
         trial.close(got, total, "costs", wrong)
 
         def costs(z):
@@ -109,50 +179,84 @@ def bits(answer, trial):
 @exercise("04.follow", title="Who follows whom", difficulty=2, minutes=15)
 def follow(answer, trial):
     cases = []
-    n = trial.integers(5, 8)
-    for n, delay in ((n, trial.integers(1, n + 2)), (4, 0)):
+    longest = trial.integers(5, 8)
+    for n, delay in ((longest, trial.integers(1, longest + 2)), (4, 0)):
         steps, slots = 2 * n + 3, 9
         slot = trial.order(slots)[:n]
         places = [int(trial.integers(0, slots)) for _ in range(steps)]
-        places[delay:delay + n] = slot
+        places[delay : delay + n] = slot
         if delay:
             places[delay + 1] = (slot[1] + 1) % slots  # one miss
         cases.append((slot, places, slots))
-    cases.append(([1, 2, 1, 2], [0] * trial.integers(1, 5) + [1, 2, 1, 2, 1, 2, 0], 3))  # two delays fit equally well
+    # two delays fit equally well
+    cases.append(([1, 2, 1, 2], [0] * trial.integers(1, 5) + [1, 2, 1, 2, 1, 2, 0], 3))
     cases.append(([0, 1, 2], [5] * trial.integers(1, 5) + [0, 1, 2], 6))  # the last delay that fits
     cases.append(([0, 1, 2], [0, 1, 3, 4, 0], 6))  # beyond it a single row would fit
     cases.append(([0, 1], [2, 3, 4], 5))  # no hit at all
-    pairs = [[torch.tensor([[0.51, 0.49, 0.0], [0.49, 0.51, 0.0]]),  # most overlap where the peaks differ
-              torch.tensor([[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.49, 0.51, 0.0], [1.0, 0.0, 0.0]])]]
-    pairs += [[_looks(trial, row, slots) for row in (slot, places)] for slot, places, slots in cases]
+    # most overlap where the peaks differ
+    pairs = [
+        [
+            torch.tensor([[0.51, 0.49, 0.0], [0.49, 0.51, 0.0]]),
+            torch.tensor([[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.49, 0.51, 0.0], [1.0, 0.0, 0.0]]),
+        ]
+    ]
+    pairs += [
+        [_looks(trial, row, slots) for row in (slot, places)] for slot, places, slots in cases
+    ]
     for write, read in pairs:
         slot, places = write, read
         delay, share = trial.parts(trial.call(answer, write, read), ("delay", "share"))
         w, r = array(write), array(read)
         if delay is None and not _delays(w.argmax(1), r.argmax(1)).any():
-            trial.fail("None came back as the delay where nothing hits: all delays are equally good then, and the earliest is 0")
+            trial.fail(
+                "None came back as the delay where nothing hits: all delays are equally good "
+                "then, and the earliest is 0"
+            )
         delay, share = trial.number(delay, "delay"), trial.number(share, "share")
         found = _delays(w.argmax(1), r.argmax(1))
         best = int(np.argmax(found))
         last = len(found) - 1 - int(np.argmax(found[::-1]))
         beyond = _delays(w.argmax(1), r.argmax(1), beyond=True)
-        overlap = np.array([(r[d:d + len(w)] * w).sum(1).mean() for d in range(len(found))])
+        overlap = np.array([(r[d : d + len(w)] * w).sum(1).mean() for d in range(len(found))])
         most = int(np.argmax(overlap))
         known = {
-            "the share is the number of hits: divide by the number n of written vectors": (best, found[best] * len(slot)),
-            "the share is taken over all steps of the read head: expected over the n written vectors": (best, found[best] * len(slot) / len(places)),
-            "of two delays that fit equally well you return the later one: expected the earlier": (last, found[last]),
-            "the delay is counted from 1: step 0 of the read head is delay 0": (best + 1, found[best]),
-            "the delay with the largest overlap of the weights comes back: expected the one with the most hits of the peaks": (most, found[most]),
-            "the share is the overlap of the weights: expected the hits of the peaks": (most, overlap[most]),
+            "the share is the number of hits: divide by the number n of written vectors": (
+                best,
+                found[best] * len(slot),
+            ),
+            "the share is taken over all steps of the read head: expected over the n written "
+            "vectors": (best, found[best] * len(slot) / len(places)),
+            "of two delays that fit equally well you return the later one: expected the earlier": (
+                last,
+                found[last],
+            ),
+            "the delay is counted from 1: step 0 of the read head is delay 0": (
+                best + 1,
+                found[best],
+            ),
+            "the delay with the largest overlap of the weights comes back: expected the one with "
+            "the most hits of the peaks": (most, found[most]),
+            "the share is the overlap of the weights: expected the hits of the peaks": (
+                most,
+                overlap[most],
+            ),
             "delay 0 is never tried": (1 + int(np.argmax(found[1:])), found[1:].max()),
-            "the last delay that fits, T − n, is never tried": (int(np.argmax(found[:-1])), found[:-1].max()),
+            "the last delay that fits, T − n, is never tried": (
+                int(np.argmax(found[:-1])),
+                found[:-1].max(),
+            ),
             "share and delay are swapped: expected (delay, share)": (found[best], best),
-            "delays beyond T − n are tried, where only some of the vectors have a step left": (int(np.argmax(beyond)), beyond.max()),
+            "delays beyond T − n are tried, where only some of the vectors have a step left": (
+                int(np.argmax(beyond)),
+                beyond.max(),
+            ),
         }
         if (delay, round(share, 5)) != (best, round(found[best], 5)):
             for message, (other, part) in known.items():
-                if (round(delay, 4), round(share, 4)) == (round(float(other), 4), round(float(part), 4)):
+                if (round(delay, 4), round(share, 4)) == (
+                    round(float(other), 4),
+                    round(float(part), 4),
+                ):
                     trial.fail(message)
         trial.close(np.array(delay), np.array(float(best)), "delay")
         trial.close(np.array(share), np.array(found[best]), "share")
@@ -169,44 +273,67 @@ def _delays(written, read, beyond=False):
     """The share of hits for every delay that fits; `beyond` it, of the rows that are left."""
     n = len(written)
     steps = len(read) if beyond else max(0, len(read) - n + 1)
-    return np.array([(read[d:d + n] == written[:len(read) - d]).mean() for d in range(steps)])
+    return np.array([(read[d : d + n] == written[: len(read) - d]).mean() for d in range(steps)])
 
 
-@exercise("04.best_predictor", title="The best predictor of a hidden source", difficulty=3, minutes=25)
+@exercise(
+    "04.best_predictor", title="The best predictor of a hidden source", difficulty=3, minutes=25
+)
 def best_predictor(answer, trial):
     for n, length in ((3, 40), (1, 12), (4, 3)):
         row = trial.integers(0, 2, length)
-        got = trial.floats(trial.call(answer, row, n), "probabilities", (length,),
-                           nan="with nothing counted yet N1 / (N0 + N1) is 0/0: the prior adds ½ to each count")
+        got = trial.floats(
+            trial.call(answer, row, n),
+            "probabilities",
+            (length,),
+            nan="with nothing counted yet N1 / (N0 + N1) is 0/0: the prior adds ½ to each count",
+        )
         b = row.tolist()
         told = _predict(b, n)
-        trial.close(got, told, "probabilities", {
-            "1 is added to each count: that is the prior that holds all probabilities equally likely; Beta(½, ½) adds ½": _predict(b, n, 1.0),
-            "nothing is added to the counts: expected ½ to each": _predict(b, n, 1e-12),
-            "the bit that is to be predicted is counted, too: count after you have predicted": _predict(b, n, peek=True),
-            "the context is n bits long: expected n − 1": _predict(b, n + 1),
-            "the context is n − 2 bits long: expected n − 1": _predict(b, max(1, n - 1)),
-            "the context is not looked at: each context has counts of its own": _predict(b, 1),
-            "these are the probabilities of a 0: expected of a 1": 1 - told,
-            "the first n − 1 bits are predicted from shorter contexts: they are fair tosses, ½ each": _predict(b, n, short=True),
-            "the probabilities are 0 before the first whole context: those bits are fair tosses, ½ each": np.where(
-                np.arange(length) < n - 1, 0.0, told),
-            "the probabilities are shifted: entry t is the prediction of bit t": np.append(told[1:], 0.5),
-            "every prediction is ½, no context is found again: a tuple of tensors is a new key each time; make it of numbers, with "
-            ".tolist()": np.full(length, 0.5),
-            "½ is added to the count of ones alone: the sum below needs both halves": _predict(b, n, 0.5, below=0.5),
-        })
+        trial.close(
+            got,
+            told,
+            "probabilities",
+            {
+                "1 is added to each count: that is the prior that holds all probabilities "
+                "equally likely; Beta(½, ½) adds ½": _predict(b, n, 1.0),
+                "nothing is added to the counts: expected ½ to each": _predict(b, n, 1e-12),
+                "the bit that is to be predicted is counted, too: count after you have "
+                "predicted": _predict(b, n, peek=True),
+                "the context is n bits long: expected n − 1": _predict(b, n + 1),
+                "the context is n − 2 bits long: expected n − 1": _predict(b, max(1, n - 1)),
+                "the context is not looked at: each context has counts of its own": _predict(b, 1),
+                "these are the probabilities of a 0: expected of a 1": 1 - told,
+                "the first n − 1 bits are predicted from shorter contexts: they are fair tosses, "
+                "½ each": _predict(b, n, short=True),
+                "the probabilities are 0 before the first whole context: those bits are fair "
+                "tosses, ½ each": np.where(np.arange(length) < n - 1, 0.0, told),
+                "the probabilities are shifted: entry t is the prediction of bit t": np.append(
+                    told[1:], 0.5
+                ),
+                "every prediction is ½, no context is found again: a tuple of tensors is a new "
+                "key each time; make it of numbers, with "
+                ".tolist()": np.full(length, 0.5),
+                "½ is added to the count of ones alone: the sum below needs both halves": _predict(
+                    b, n, 0.5, below=0.5
+                ),
+            },
+        )
 
 
 def _predict(bits, n, prior=0.5, *, peek=False, short=False, below=None):
     counts, told = {}, []
     for t, bit in enumerate(bits):
-        context = tuple(bits[max(0, t - n + 1):t])
+        context = tuple(bits[max(0, t - n + 1) : t])
         whole = t >= n - 1
         seen = counts.setdefault(context, [0, 0])
         if peek and whole:
             seen[bit] += 1
-        told.append((seen[1] + prior) / (sum(seen) + (2 * prior if below is None else below)) if whole or short else 0.5)
+        told.append(
+            (seen[1] + prior) / (sum(seen) + (2 * prior if below is None else below))
+            if whole or short
+            else 0.5
+        )
         if not peek and (whole or short):
             seen[bit] += 1
     return np.array(told)
@@ -216,7 +343,8 @@ def _predict(bits, n, prior=0.5, *, peek=False, short=False, below=None):
 def program(answer, trial):
     bits, slots = 4, 6
     for n in (trial.integers(3, 5), 1, slots):
-        numbers = torch.tensor(trial.order(2**bits - 1)[:n]) + 1  # all different, none of them zeros
+        # all different, none of them zeros
+        numbers = torch.tensor(trial.order(2**bits - 1)[:n]) + 1
         vectors = (numbers[:, None] >> torch.arange(bits) & 1).float()
         memory = trial.normal(slots, bits)
 
@@ -228,31 +356,64 @@ def program(answer, trial):
             return heads
 
         def ask(phase, vector):
-            read, write = trial.parts(trial.call(answer, phase, torch.tensor(vector, dtype=torch.float32)), ("read", "write"))
+            read, write = trial.parts(
+                trial.call(answer, phase, torch.tensor(vector, dtype=torch.float32)),
+                ("read", "write"),
+            )
             read = trial.parts(read, ("gate", "shift"))
             write = trial.parts(write, ("gate", "shift", "erase", "add"))
             out = []
             for head, parts in (("read", read), ("write", write)):
                 gate = trial.number(parts[0], f"the gate of the {head} head")
-                kernel = array(trial.floats(parts[1], f"the shift of the {head} head", (3,), mention="for the moves −1, 0, +1"))
+                kernel = array(
+                    trial.floats(
+                        parts[1],
+                        f"the shift of the {head} head",
+                        (3,),
+                        mention="for the moves −1, 0, +1",
+                    )
+                )
                 if not 0 <= gate <= 1:
-                    trial.fail(f"the gate of the {head} head is {gate:g}, expected a number from 0 to 1")
+                    trial.fail(
+                        f"the gate of the {head} head is {gate:g}, expected a number from 0 to 1"
+                    )
                 if kernel.min() < 0 or abs(kernel.sum() - 1) > 1e-5:
-                    trial.fail(f"the shift of the {head} head is no distribution: it adds up to {kernel.sum():g}, expected 1")
+                    trial.fail(
+                        f"the shift of the {head} head is no distribution: it adds up to "
+                        f"{kernel.sum():g}, expected 1"
+                    )
                 out.append([gate, kernel])
-            erase = array(trial.floats(write[2], "erase", (bits,), mention="one entry a column of the memory"))
+            erase = array(
+                trial.floats(write[2], "erase", (bits,), mention="one entry a column of the memory")
+            )
             if erase.min() < 0 or erase.max() > 1:
                 trial.fail("erase has to lie between 0 and 1")
-            return out[0], [*out[1], erase, array(trial.floats(write[3], "add", (bits,), mention="one entry a column of the memory"))]
+            return out[0], [
+                *out[1],
+                erase,
+                array(
+                    trial.floats(
+                        write[3], "add", (bits,), mention="one entry a column of the memory"
+                    )
+                ),
+            ]
 
         given, garbage = array(vectors), array(memory)
         said = _machine(reader, given, garbage)
         if trial.same(said, given):
-            for phase, vector, heads in calls[::-1] + calls[-1:]:  # the machine of another time: nothing may be left from the calls before
+            # the machine of another time: nothing may be left from the calls before
+            for phase, vector, heads in calls[::-1] + calls[-1:]:
                 again = ask(phase, vector)
-                if not all(trial.same(one, other) for k in range(2) for one, other in zip(heads[k], again[k])):
-                    trial.fail(f"your program remembers something between calls: called in another order it answers {phase!r} with "
-                               "something else. Look at phase and vector alone")
+                if not all(
+                    trial.same(one, other)
+                    for k in range(2)
+                    for one, other in zip(heads[k], again[k])
+                ):
+                    trial.fail(
+                        f"your program remembers something between calls: called in another "
+                        f"order it answers {phase!r} with "
+                        "something else. Look at phase and vector alone"
+                    )
             continue
         for message, options in _PROGRAMS.items():
             if trial.same(said, _machine(_script(bits, **options), given, garbage)):
@@ -262,24 +423,52 @@ def program(answer, trial):
 
 _STAY, _ON, _BACK = np.eye(3)[1], np.eye(3)[2], np.eye(3)[0]
 _PROGRAMS = {
-    "the gate is 1: your heads go where the content points, which is nowhere in particular here; 0 keeps their place": dict(gate=1.0),
+    "the gate is 1: your heads go where the content points, which is nowhere in particular here; "
+    "0 keeps their place": dict(gate=1.0),
     "nothing is erased: what lay in a slot before shines through": dict(erase=0.0),
-    "your write head adds something after the delimiter: the last vector changes": dict(late_add=1.0),
-    "both heads move while the vectors come: your read head has to wait at the start": dict(read_store=_ON),
-    "your read head does not move: it says what lies in the slot where it started": dict(read_recall=_STAY),
+    "your write head adds something after the delimiter: the last vector changes": dict(
+        late_add=1.0
+    ),
+    "both heads move while the vectors come: your read head has to wait at the start": dict(
+        read_store=_ON
+    ),
+    "your read head does not move: it says what lies in the slot where it started": dict(
+        read_recall=_STAY
+    ),
     "your write head does not move: every vector is erased by the next": dict(write_store=_STAY),
-    "your write head does not move, nor does your read head: only the last vector is left": dict(write_store=_STAY, read_recall=_STAY),
+    "your write head does not move, nor does your read head: only the last vector is left": dict(
+        write_store=_STAY, read_recall=_STAY
+    ),
     "your heads go in opposite directions": dict(read_recall=_BACK),
-    "your heads go in opposite directions: the shift is for the moves −1, 0, +1 in this order": dict(write_store=_BACK),
-    "your read head moves at the delimiter already: it says the second vector first": dict(read_turn=_ON),
-    "your write head erases after the delimiter, where it stands: the last vector is wiped": dict(late_erase=1.0),
-    "your write head goes on erasing after the delimiter, round the memory: in a full one it wipes what is still to be said": dict(late_erase=1.0, write_late=_ON),
-    "your read head waits a step too long: the first vector it says lies in the slot where it started": dict(lag=True),
+    "your heads go in opposite directions: the shift is for the moves −1, 0, +1 in this "
+    "order": dict(write_store=_BACK),
+    "your read head moves at the delimiter already: it says the second vector first": dict(
+        read_turn=_ON
+    ),
+    "your write head erases after the delimiter, where it stands: the last vector is wiped": dict(
+        late_erase=1.0
+    ),
+    "your write head goes on erasing after the delimiter, round the memory: in a full one it "
+    "wipes what is still to be said": dict(late_erase=1.0, write_late=_ON),
+    "your read head waits a step too long: the first vector it says lies in the slot where it "
+    "started": dict(lag=True),
 }
 
 
-def _script(bits, *, gate=0.0, erase=1.0, late_erase=0.0, late_add=0.0, read_store=_STAY, read_turn=_STAY,
-            read_recall=_ON, write_store=_ON, write_late=_STAY, lag=False):
+def _script(
+    bits,
+    *,
+    gate=0.0,
+    erase=1.0,
+    late_erase=0.0,
+    late_add=0.0,
+    read_store=_STAY,
+    read_turn=_STAY,
+    read_recall=_ON,
+    write_store=_ON,
+    write_late=_STAY,
+    lag=False,
+):
     """A program that copies, with one thing wrong if asked for."""
     said = []
 
@@ -295,12 +484,18 @@ def _script(bits, *, gate=0.0, erase=1.0, late_erase=0.0, late_add=0.0, read_sto
 
 
 def _machine(program, vectors, memory):
-    """Runs a program: (n, bits) and a memory full of anything -> what the read head brings at the n steps of recall."""
+    """Runs a program: (n, bits) and a memory full of anything -> what the read head brings at
+    the n steps of recall.
+    """
     n, bits = vectors.shape
     slots = len(memory)
     places = [np.eye(slots)[0], np.eye(slots)[0]]
     said = []
-    for phase, vector in [("store", v) for v in vectors] + [("turn", np.zeros(bits))] + [("recall", np.zeros(bits))] * n:
+    for phase, vector in (
+        [("store", v) for v in vectors]
+        + [("turn", np.zeros(bits))]
+        + [("recall", np.zeros(bits))] * n
+    ):
         heads = program(phase, vector)
         for k, (gate, kernel, *_) in enumerate(heads):
             mixed = gate / slots + (1 - gate) * places[k]
@@ -308,4 +503,4 @@ def _machine(program, vectors, memory):
         _, _, erase, add = heads[1]
         memory = memory * (1 - np.outer(places[1], erase)) + np.outer(places[1], add)
         said.append(places[0] @ memory)
-    return np.array(said[n + 1:])
+    return np.array(said[n + 1 :])

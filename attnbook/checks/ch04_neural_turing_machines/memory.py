@@ -1,10 +1,12 @@
-"""Checks of the section on a memory that is addressed: reading and writing, shifts in both forms, sharpening, all four stages."""
+"""Checks of the section on a memory that is addressed: reading and writing, shifts in both
+forms, sharpening, all four stages.
+"""
 
 import numpy as np
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("04.erase_and_add", title="Erase, then add", difficulty=1, minutes=10)
@@ -12,7 +14,12 @@ def erase_and_add(answer, trial):
     batch, heads, n, m = 2, trial.integers(2, 4), 5, 3
     memory, weights = trial.normal(batch, n, m), trial.weights(batch, heads, n)
     erase, add = trial.weights(batch, heads, m) ** 0.3, trial.normal(batch, heads, m)
-    got = trial.tensor(trial.call(answer, memory, weights, erase, add), "memory", (batch, n, m), mention="as the memory that came in")
+    got = trial.tensor(
+        trial.call(answer, memory, weights, erase, add),
+        "memory",
+        (batch, n, m),
+        mention="as the memory that came in",
+    )
     old, w, e, a = (array(part) for part in (memory, weights, erase, add))
     outer = w[..., None] * e[:, :, None]  # (batch, heads, n, m)
     kept, added = (1 - outer).prod(1), np.einsum("bhn,bhm->bnm", w, a)
@@ -21,13 +28,21 @@ def erase_and_add(answer, trial):
         one_by_one = one_by_one * (1 - outer[:, h]) + w[:, h, :, None] * a[:, h, None]
     wrong = {
         "add comes before erase: expected all erasures first": (old + added) * kept,
-        "each head erases and adds before the next one does: expected all erasures first, then all that is added": one_by_one,
-        "the erasures of the heads are added up: expected the product of all (1 − w e)": old * (1 - outer.sum(1)) + added,
+        "each head erases and adds before the next one does: expected all erasures first, then "
+        "all that is added": one_by_one,
+        "the erasures of the heads are added up: expected the product of all (1 − w e)": old
+        * (1 - outer.sum(1))
+        + added,
         "nothing is erased": old + added,
         "nothing is added": old * kept,
-        "erase keeps where it should wipe: a slot keeps 1 − w e of what it holds": old * outer.prod(1) + added,
-        "only the first head writes: expected all heads": old * (1 - outer[:, 0]) + w[:, 0, :, None] * a[:, 0, None],
-        "the erase vector is not weighted: every slot is wiped alike": old * (1 - e).prod(1)[:, None] + added,
+        "erase keeps where it should wipe: a slot keeps 1 − w e of what it holds": old
+        * outer.prod(1)
+        + added,
+        "only the first head writes: expected all heads": old * (1 - outer[:, 0])
+        + w[:, 0, :, None] * a[:, 0, None],
+        "the erase vector is not weighted: every slot is wiped alike": old
+        * (1 - e).prod(1)[:, None]
+        + added,
         "what is added is not weighted: every slot gets it whole": old * kept + a.sum(1)[:, None],
     }
     trial.close(got, old * kept + added, "memory", wrong)
@@ -35,14 +50,25 @@ def erase_and_add(answer, trial):
     def written(m, w, e, a):
         return m * (1 - w[..., None] * e[:, :, None]).prod(1) + np.einsum("bhn,bhm->bnm", w, a)
 
-    check_slopes(trial, answer, (memory, weights, erase, add), {0: "memory", 1: "weights", 2: "erase", 3: "add"}, written)
+    check_slopes(
+        trial,
+        answer,
+        (memory, weights, erase, add),
+        {0: "memory", 1: "weights", 2: "erase", 3: "add"},
+        written,
+    )
 
 
 @exercise("04.shift", title="Move along the slots", difficulty=2, minutes=15)
 def shift(answer, trial):
     batch, heads, n, reach = 2, 2, trial.integers(6, 9), 2
     weights, kernel = trial.weights(batch, heads, n), trial.weights(batch, heads, 2 * reach + 1)
-    got = trial.tensor(trial.call(answer, weights, kernel), "weights", (batch, heads, n), mention="as the weights that came in")
+    got = trial.tensor(
+        trial.call(answer, weights, kernel),
+        "weights",
+        (batch, heads, n),
+        mention="as the weights that came in",
+    )
     w, s = array(weights), array(kernel)
 
     def moved(w, s, sign=1, first=-reach, around=True):
@@ -58,14 +84,21 @@ def shift(answer, trial):
         return out
 
     wrong = {
-        "the shift goes the wrong way: entry j of the kernel is the shift j − R, and a positive shift moves to higher slots":
-            moved(w, s, sign=-1),
+        "the shift goes the wrong way: entry j of the kernel is the shift j − R, and a positive "
+        "shift moves to higher slots": moved(w, s, sign=-1),
         "the shifts start at 0: entry j of the kernel is the shift j − R": moved(w, s, first=0),
-        "weight is lost at the ends: the slots go round, the last one is followed by the first": moved(w, s, around=False),
-        "weight is lost at the ends, and the shift goes the wrong way": moved(w, s, sign=-1, around=False),
+        "weight is lost at the ends: the slots go round, the last one is followed by the "
+        "first": moved(w, s, around=False),
+        "weight is lost at the ends, and the shift goes the wrong way": moved(
+            w, s, sign=-1, around=False
+        ),
         "every head moves by the kernel of the first head": moved(w, np.repeat(s[:, :1], heads, 1)),
-        "every row moves by the kernel of the first row of the batch": moved(w, np.repeat(s[:1], batch, 0)),
-        "only the likeliest shift is made: expected the sum over all shifts": moved(w, s == s.max(-1, keepdims=True)),
+        "every row moves by the kernel of the first row of the batch": moved(
+            w, np.repeat(s[:1], batch, 0)
+        ),
+        "only the likeliest shift is made: expected the sum over all shifts": moved(
+            w, s == s.max(-1, keepdims=True)
+        ),
     }
     trial.close(got, moved(w, s), "weights", wrong)
     check_slopes(trial, answer, (weights, kernel), {0: "weights", 1: "kernel"}, moved)
@@ -76,7 +109,12 @@ def scalar_shift(answer, trial):
     reach, count = trial.integers(2, 4), 7
     x = (2 * reach - 0.2) * (trial.weights(count, 2)[:, 0] - 0.5)
     x[0], x[1], x[2], x[3] = 1.7, -0.3, float(-reach), float(reach)
-    got = trial.tensor(trial.call(answer, x, reach), "kernel", (count, 2 * reach + 1), mention="one row a number, one column a shift")
+    got = trial.tensor(
+        trial.call(answer, x, reach),
+        "kernel",
+        (count, 2 * reach + 1),
+        mention="one row a number, one column a shift",
+    )
     numbers, shifts = array(x)[:, None], np.arange(-reach, reach + 1)
 
     def spread(low, down, up):
@@ -87,27 +125,41 @@ def scalar_shift(answer, trial):
     toward_zero = np.trunc(numbers)
     wrong = {
         "the two masses are swapped: 6.7 means 0.3 on 6 and 0.7 on 7": spread(low, part, 1 - part),
-        "the number is rounded to one whole shift: its fraction is what the gradient needs": 1.0 * (shifts == np.round(numbers)),
+        "the number is rounded to one whole shift: its fraction is what the gradient needs": 1.0
+        * (shifts == np.round(numbers)),
         "all mass lies on the lower shift": 1.0 * (shifts == low),
-        "negative numbers are cut toward 0: the whole shift below −0.3 is −1": spread(toward_zero, 1 - abs(numbers - toward_zero),
-                                                                                    abs(numbers - toward_zero)),
-        "the columns run from R down to −R: expected from −R up": spread(low, 1 - part, part)[:, ::-1],
-        "the first column is taken for shift 0: it is shift −R": (shifts + reach == low) * (1 - part)
-            + (shifts + reach == low + 1) * part,
-        "negative shifts are lost: the columns run from −R to R": spread(low, 1 - part, part) * (shifts >= 0),
-        "the kernel of x = R is empty: there is no shift R + 1, and its mass, 0, must not overwrite that of shift R":
-            spread(low, 1 - part, part) * (numbers < reach),
+        "negative numbers are cut toward 0: the whole shift below −0.3 is −1": spread(
+            toward_zero, 1 - abs(numbers - toward_zero), abs(numbers - toward_zero)
+        ),
+        "the columns run from R down to −R: expected from −R up": spread(low, 1 - part, part)[
+            :, ::-1
+        ],
+        "the first column is taken for shift 0: it is shift −R": (shifts + reach == low)
+        * (1 - part)
+        + (shifts + reach == low + 1) * part,
+        "negative shifts are lost: the columns run from −R to R": spread(low, 1 - part, part)
+        * (shifts >= 0),
+        "the kernel of x = R is empty: there is no shift R + 1, and its mass, 0, must not "
+        "overwrite that of shift R": spread(low, 1 - part, part) * (numbers < reach),
     }
     trial.close(got, spread(low, 1 - part, part), "kernel", wrong)
-    between = trial.integers(-reach, reach, count) + 0.1 + 0.8 * trial.weights(count, 2)[:, 0]  # no whole numbers: there it has a corner
-    check_slopes(trial, answer, (between, reach), {0: "x"}, lambda x: np.maximum(0, 1 - abs(x[:, None] - shifts)))
+    # no whole numbers: there it has a corner
+    between = trial.integers(-reach, reach, count) + 0.1 + 0.8 * trial.weights(count, 2)[:, 0]
+    check_slopes(
+        trial,
+        answer,
+        (between, reach),
+        {0: "x"},
+        lambda x: np.maximum(0, 1 - abs(x[:, None] - shifts)),
+    )
 
 
 @exercise("04.sharpen", title="Sharpen without NaN", difficulty=2, minutes=20)
 def sharpen(answer, trial):
     batch, heads, n = 2, 3, 6
     weights, gamma = trial.weights(batch, heads, n), 1 + trial.weights(batch, heads) * 4
-    weights[0, 0] = weights[0, 0] * (weights[0, 0] < weights[0, 0].max())  # two heads with exact zeros
+    # two heads with exact zeros
+    weights[0, 0] = weights[0, 0] * (weights[0, 0] < weights[0, 0].max())
     weights[1, 2, 1:] = 0
     gamma[0, 1] = 1.0
 
@@ -115,31 +167,57 @@ def sharpen(answer, trial):
         got = trial.tensor(trial.call(answer, weights, gamma), name, (batch, heads, n), nan=nan)
         w, g = array(weights), array(gamma)[..., None]
         with np.errstate(all="ignore"):
-            powers = np.where(w > 0, np.exp(g * np.log(np.where(w > 0, w, 1)) - (g * np.log(w.max(-1, keepdims=True)))), 0)
+            powers = np.where(
+                w > 0,
+                np.exp(g * np.log(np.where(w > 0, w, 1)) - (g * np.log(w.max(-1, keepdims=True)))),
+                0,
+            )
             whole = np.where(w > 0, w, 0) ** g
-            single = (weights ** gamma[..., None]).numpy().astype(float)  # float32, where they underflow
+            # float32, where they underflow
+            single = (weights ** gamma[..., None]).numpy().astype(float)
             total = single.sum(-1, keepdims=True)
             wrong = {
-                "where all powers have become 0 everything lies on the largest weight: equal weights have to share it, near ones nearly":
-                    np.where(total > 0, single / np.where(total > 0, total, 1), np.eye(n)[w.argmax(-1)]),
-                **{f"{epsilon:g} is added to the weights, and all could be as small: raise only what is below the smallest positive number":
-                   softmax(g * np.log(w + epsilon)) for epsilon in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10)},
-                "the weights are raised to 1e-6 or more, and all could be as small: raise only what is below the smallest positive number":
-                    softmax(g * np.log(np.maximum(w, 1e-6))),
-                "all powers have become 0, and a small number under them leaves 0: stay with γ log w until the softmax": 0 * w,
+                "where all powers have become 0 everything lies on the largest weight: equal "
+                "weights have to share it, near ones nearly": np.where(
+                    total > 0, single / np.where(total > 0, total, 1), np.eye(n)[w.argmax(-1)]
+                ),
+                **{
+                    f"{epsilon:g} is added to the weights, and all could be as small: raise only "
+                    f"what is below the smallest positive number": softmax(g * np.log(w + epsilon))
+                    for epsilon in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10)
+                },
+                "the weights are raised to 1e-6 or more, and all could be as small: raise only "
+                "what is below the smallest positive number": softmax(
+                    g * np.log(np.maximum(w, 1e-6))
+                ),
+                "all powers have become 0, and a small number under them leaves 0: stay with γ "
+                "log w until the softmax": 0 * w,
                 "the powers are not divided by their sum": whole,
                 "the softmax takes the weights themselves: expected γ log w": softmax(g * w),
-                "the powers are divided by their largest: expected by their sum": whole / whole.max(-1, keepdims=True),
+                "the powers are divided by their largest: expected by their sum": whole
+                / whole.max(-1, keepdims=True),
                 "γ is not used, or the division takes it out again": w / w.sum(-1, keepdims=True),
-                "the powers are added up over the heads: expected over the slots": whole / whole.sum(1, keepdims=True),
-                "the weights are taken to the power 1/γ: that blurs": softmax(np.log(np.maximum(w, 1e-38)) / g),
+                "the powers are added up over the heads: expected over the slots": whole
+                / whole.sum(1, keepdims=True),
+                "the weights are taken to the power 1/γ: that blurs": softmax(
+                    np.log(np.maximum(w, 1e-38)) / g
+                ),
             }
         trial.close(got, powers / powers.sum(-1, keepdims=True), name, wrong)
 
-    compare(weights, gamma, "weights", nan="log 0 is −∞ and 0 · −∞ is NaN: keep the zeros out of the logarithm")
+    compare(
+        weights,
+        gamma,
+        "weights",
+        nan="log 0 is −∞ and 0 · −∞ is NaN: keep the zeros out of the logarithm",
+    )
     underflow = "all powers have become 0, and 0/0 is NaN: stay with γ log w until the softmax"
-    compare(0.02 * trial.weights(batch, heads, n), 30 * gamma, "weights for a large γ", nan=underflow)
-    compare(1e-6 * trial.weights(batch, heads, n), gamma, "weights, all of them small,", nan=underflow)
+    compare(
+        0.02 * trial.weights(batch, heads, n), 30 * gamma, "weights for a large γ", nan=underflow
+    )
+    compare(
+        1e-6 * trial.weights(batch, heads, n), gamma, "weights, all of them small,", nan=underflow
+    )
     ties = trial.weights(batch, heads, n) / 4
     ties[..., trial.order(n)[:2]] = 0.4
     compare(ties, 0 * gamma + 2000, "weights for γ = 2000 and two equal ones", nan=underflow)
@@ -150,72 +228,169 @@ def sharpen(answer, trial):
         powers = np.where(there, np.abs(w) ** g[..., None], 0)
         return powers / powers.sum(-1, keepdims=True)
 
-    check_slopes(trial, answer, (weights, gamma), {0: "weights", 1: "gamma"}, sharpened,
-                 nan="log 0 is −inf: the value is right, its slope is NaN. Raise the weights to the smallest positive number first")
+    check_slopes(
+        trial,
+        answer,
+        (weights, gamma),
+        {0: "weights", 1: "gamma"},
+        sharpened,
+        nan="log 0 is −inf: the value is right, its slope is NaN. Raise the weights to the "
+        "smallest positive number first",
+    )
 
 
 @exercise("04.address", title="All four stages", difficulty=3, minutes=30)
 def address(answer, trial):
     batch, heads, n, m, reach = 2, 2, 6, 4, 1
-    given = [trial.normal(batch, n, m), trial.weights(batch, heads, n), trial.normal(batch, heads, m),
-             4 * trial.weights(batch, heads) + 1, 0.2 + 0.6 * trial.weights(batch, heads), trial.weights(batch, heads, 2 * reach + 1),
-             1 + 3 * trial.weights(batch, heads)]
+    given = [
+        trial.normal(batch, n, m),
+        trial.weights(batch, heads, n),
+        trial.normal(batch, heads, m),
+        4 * trial.weights(batch, heads) + 1,
+        0.2 + 0.6 * trial.weights(batch, heads),
+        trial.weights(batch, heads, 2 * reach + 1),
+        1 + 3 * trial.weights(batch, heads),
+    ]
     numbers = [array(part) for part in given]
-    got = trial.tensor(trial.call(answer, *given), "weights", (batch, heads, n), mention="one row a head, one column a slot")
+    got = trial.tensor(
+        trial.call(answer, *given),
+        "weights",
+        (batch, heads, n),
+        mention="one row a head, one column a slot",
+    )
     said = {
-        "sharpening comes before the shift: it is there to undo the blur of the shift": dict(sharpen_first=True),
+        "sharpening comes before the shift: it is there to undo the blur of the shift": dict(
+            sharpen_first=True
+        ),
         "the gate is the wrong way round: g is the share of the content weights": dict(turned=True),
-        "the shift goes the wrong way: entry j is the shift j − R, positive to higher slots": dict(sign=-1),
+        "the shift goes the wrong way: entry j is the shift j − R, positive to higher slots": dict(
+            sign=-1
+        ),
         "the shift comes before the interpolation": dict(shift_first=True),
         "the scores are dot products: expected the cosine": dict(cosine=False),
-        "the strength β is not used, or it is multiplied into the key: the cosine cancels a factor in the key": dict(strong=False),
-        "the softmax of the content weights runs over the heads: expected over the slots": dict(axis=1),
+        "the strength β is not used, or it is multiplied into the key: the cosine cancels a "
+        "factor in the key": dict(strong=False),
+        "the softmax of the content weights runs over the heads: expected over the slots": dict(
+            axis=1
+        ),
         "there is no sharpening": dict(sharp=False),
         "there is no shift": dict(moves=False),
         "the previous weights are not used": dict(remembers=False),
         "the powers are not divided by their sum": dict(divided=False),
     }
-    trial.close(got, _address(*numbers), "weights", {message: _address(*numbers, **one) for message, one in said.items()})
+    trial.close(
+        got,
+        _address(*numbers),
+        "weights",
+        {message: _address(*numbers, **one) for message, one in said.items()},
+    )
     given[0] = given[0].clone()
     given[0][:, [1, 4]] *= 1e-6  # two slots that nobody has written to
     numbers = [array(part) for part in given]
-    got = trial.tensor(trial.call(answer, *given), "weights for a memory with two nearly empty slots", (batch, heads, n))
+    got = trial.tensor(
+        trial.call(answer, *given),
+        "weights for a memory with two nearly empty slots",
+        (batch, heads, n),
+    )
     placed = {
-        "nearly empty slots have a cosine of full size: add 1e-8 under the root, to both squares; a lower bound of the lengths does not do it":
-            dict(place="nowhere"),
-        "nearly empty slots have a cosine of nearly full size: add 1e-8 under the root, to both squares, not to the lengths":
-            dict(place="outside"),
-        "1e-8 is added to the product of the squares: add it to each of them, (k·k + ε)(m·m + ε)": dict(place="product"),
+        "nearly empty slots have a cosine of full size: add 1e-8 under the root, to both "
+        "squares; a lower bound of the lengths does not do it": dict(place="nowhere"),
+        "nearly empty slots have a cosine of nearly full size: add 1e-8 under the root, to both "
+        "squares, not to the lengths": dict(place="outside"),
+        "1e-8 is added to the product of the squares: add it to each of them, (k·k + ε)(m·m + "
+        "ε)": dict(place="product"),
     }
-    trial.close(got, _address(*numbers), "weights for a memory with two nearly empty slots",
-                {message: _address(*numbers, **one) for message, one in placed.items()})
-    names = {0: "memory", 1: "previous", 2: "key", 3: "strength", 4: "gate", 5: "kernel", 6: "gamma"}
+    trial.close(
+        got,
+        _address(*numbers),
+        "weights for a memory with two nearly empty slots",
+        {message: _address(*numbers, **one) for message, one in placed.items()},
+    )
+    names = {
+        0: "memory",
+        1: "previous",
+        2: "key",
+        3: "strength",
+        4: "gate",
+        5: "kernel",
+        6: "gamma",
+    }
     given[0] = trial.normal(batch, n, m)
     check_slopes(trial, answer, given, names, _address)
     given[0], given[2] = 0 * given[0], given[2].clone()
     given[2][:, 0] = 0
-    got = trial.tensor(trial.call(answer, *given), "weights for an empty memory and a key of zeros", (batch, heads, n),
-                       nan="the norm of a slot of zeros is 0, and 0/0 is NaN: add 1e-8 under the root")
-    trial.close(got, _address(*(array(part) for part in given)), "weights for an empty memory and a key of zeros")
+    got = trial.tensor(
+        trial.call(answer, *given),
+        "weights for an empty memory and a key of zeros",
+        (batch, heads, n),
+        nan="the norm of a slot of zeros is 0, and 0/0 is NaN: add 1e-8 under the root",
+    )
+    trial.close(
+        got,
+        _address(*(array(part) for part in given)),
+        "weights for an empty memory and a key of zeros",
+    )
     given[2] = trial.normal(batch, heads, m)
     numbers = [array(part) for part in given[1:]]
-    check_slopes(trial, answer, given, {0: "an empty memory"}, lambda empty: _address(empty, *numbers), step=1e-7,
-                 nan="the root of 0 has an infinite slope; add 1e-8 to each of the two squares, under the root")
+    check_slopes(
+        trial,
+        answer,
+        given,
+        {0: "an empty memory"},
+        lambda empty: _address(empty, *numbers),
+        step=1e-7,
+        nan="the root of 0 has an infinite slope; add 1e-8 to each of the two squares, under the "
+        "root",
+    )
 
 
-def _address(memory, previous, key, strength, gate, kernel, gamma, *, sharpen_first=False, turned=False, sign=1, shift_first=False,
-             cosine=True, strong=True, axis=-1, sharp=True, moves=True, divided=True, remembers=True, place="both"):
+def _address(
+    memory,
+    previous,
+    key,
+    strength,
+    gate,
+    kernel,
+    gamma,
+    *,
+    sharpen_first=False,
+    turned=False,
+    sign=1,
+    shift_first=False,
+    cosine=True,
+    strong=True,
+    axis=-1,
+    sharp=True,
+    moves=True,
+    divided=True,
+    remembers=True,
+    place="both",
+):
     scores = key @ memory.transpose(0, 2, 1)
     if cosine:
         kk, mm = (key**2).sum(-1, keepdims=True), (memory**2).sum(-1)[:, None]
-        scores = scores / {"both": lambda: np.sqrt((kk + 1e-8) * (mm + 1e-8)), "outside": lambda: np.sqrt(kk * mm) + 1e-8,
-                           "nowhere": lambda: np.sqrt(np.maximum(kk * mm, 1e-300)), "product": lambda: np.sqrt(kk * mm + 1e-8)}[place]()
+        scores = (
+            scores
+            / {
+                "both": lambda: np.sqrt((kk + 1e-8) * (mm + 1e-8)),
+                "outside": lambda: np.sqrt(kk * mm) + 1e-8,
+                "nowhere": lambda: np.sqrt(np.maximum(kk * mm, 1e-300)),
+                "product": lambda: np.sqrt(kk * mm + 1e-8),
+            }[place]()
+        )
     content = softmax(scores * (strength[..., None] if strong else 1), axis)
     g = 1 - gate[..., None] if turned else gate[..., None]
 
     def shifted(w):
         reach = kernel.shape[-1] // 2
-        return sum(kernel[..., j, None] * np.roll(w, sign * (j - reach), -1) for j in range(kernel.shape[-1])) if moves else w
+        return (
+            sum(
+                kernel[..., j, None] * np.roll(w, sign * (j - reach), -1)
+                for j in range(kernel.shape[-1])
+            )
+            if moves
+            else w
+        )
 
     def sharpened(w):
         powers = w ** (gamma[..., None] if sharp else 1)

@@ -1,12 +1,14 @@
-"""Checks of the section on hulls: sides of a line, answers as targets, the canonical walk, triangles in order, covered area."""
+"""Checks of the section on hulls: sides of a line, answers as targets, the canonical walk,
+triangles in order, covered area.
+"""
 
 import itertools
 
 import numpy as np
 import torch
 
-from ..registry import exercise
 from ..context import a, array, shape_of
+from ..registry import exercise
 
 
 def _points(trial, n):
@@ -15,7 +17,9 @@ def _points(trial, n):
 
 
 def _turn(p, q, r):
-    return (q[..., 0] - p[..., 0]) * (r[..., 1] - p[..., 1]) - (q[..., 1] - p[..., 1]) * (r[..., 0] - p[..., 0])
+    return (q[..., 0] - p[..., 0]) * (r[..., 1] - p[..., 1]) - (q[..., 1] - p[..., 1]) * (
+        r[..., 0] - p[..., 0]
+    )
 
 
 def _area(corners):
@@ -49,18 +53,39 @@ def left_of(answer, trial):
     grid = [trial.integers(-2, 3, rows, 2).float() for _ in range(2)]
     step = trial.integers(-2, 3, rows, 1)
     on = (grid[0], grid[1], grid[0] + step * (grid[1] - grid[0]))  # all three on one line
-    for given in ((p, q, r), on, (p[0], q[0], r[0]), (p.view(rows, 1, 2), q.view(rows, 1, 2), trial.normal(rows, 4, 2))):
+    for given in (
+        (p, q, r),
+        on,
+        (p[0], q[0], r[0]),
+        (p.view(rows, 1, 2), q.view(rows, 1, 2), trial.normal(rows, 4, 2)),
+    ):
         shape = torch.broadcast_shapes(*(g.shape for g in given))[:-1]
-        got = trial.tensor(trial.call(answer, *given), "the result", shape, dtype=torch.bool, mention="one truth value a point c")
+        got = trial.tensor(
+            trial.call(answer, *given),
+            "the result",
+            shape,
+            dtype=torch.bool,
+            mention="one truth value a point c",
+        )
         x, y, z = (array(g) for g in given)
         cross = _turn(x, y, z)
         wrong = {
             "right instead of left: the cross product is above 0 where c lies left": cross < 0,
-            "a point on the line counts as left: expected only those strictly left of it": cross >= 0,
-            "that is the dot product: it tells before from behind, not left from right": ((y - x) * (z - x)).sum(-1) > 0,
-            "the cross product is that of b and c themselves: expected that of b − a and c − a": y[..., 0] * z[..., 1] - y[..., 1] * z[..., 0] > 0,
+            "a point on the line counts as left: expected only those strictly left of it": cross
+            >= 0,
+            "that is the dot product: it tells before from behind, not left from right": (
+                (y - x) * (z - x)
+            ).sum(-1)
+            > 0,
+            "the cross product is that of b and c themselves: expected that of b − a and c − a": y[
+                ..., 0
+            ]
+            * z[..., 1]
+            - y[..., 1] * z[..., 0]
+            > 0,
             "the vectors are b − a and c − b with the sign turned round": _turn(y, x, z) > 0,
-            "only the heights are compared: the line is not level": z[..., 1] > x[..., 1] + 0 * y[..., 1],
+            "only the heights are compared: the line is not level": z[..., 1]
+            > x[..., 1] + 0 * y[..., 1],
             "every point counts as left": np.ones_like(cross, dtype=bool),
         }
         trial.close(got, cross > 0, "the result", wrong)
@@ -77,29 +102,51 @@ def code_answers(answer, trial):
         got = trial.call(answer, walks, n)
         shape = shape_of(got)
         if shape == (len(walks), longest):
-            trial.fail("the longest walk has no room for END: expected one column more than it has positions")
+            trial.fail(
+                "the longest walk has no room for END: expected one column more than it has "
+                "positions"
+            )
         if shape == (len(walks), n + 1) and longest < n:
-            trial.fail(f"the rows are n + 1 = {n + 1} wide: expected one more than the longest walk has, {longest + 1}")
-        got = array(trial.tensor(got, "targets", (len(walks), longest + 1), dtype=torch.long, mention="a row a walk"))
+            trial.fail(
+                f"the rows are n + 1 = {n + 1} wide: expected one more than the longest walk "
+                f"has, {longest + 1}"
+            )
+        got = array(
+            trial.tensor(
+                got, "targets", (len(walks), longest + 1), dtype=torch.long, mention="a row a walk"
+            )
+        )
 
         def coded(end=n, padding=-1):
-            return np.array([[*walk, end(walk) if callable(end) else end] + [padding] * (longest - len(walk)) for walk in walks])
+            return np.array(
+                [
+                    [*walk, end(walk) if callable(end) else end] + [padding] * (longest - len(walk))
+                    for walk in walks
+                ]
+            )
 
         wrong = {
             "END is n − 1, and that is the last point: expected n": coded(n - 1),
-            "END is the length of the walk, and that is a point too: expected n, the same in each row": coded(len),
-            "END is the highest position in the walks + 1: expected n, the points that are in no walk count too": coded(
-                max(map(max, walks)) + 1),
-            "END is one more than the highest position of its walk: expected n, the same in each row": coded(lambda walk: max(walk) + 1),
+            "END is the length of the walk, and that is a point too: expected n, the same in "
+            "each row": coded(len),
+            "END is the highest position in the walks + 1: expected n, the points that are in no "
+            "walk count too": coded(max(map(max, walks)) + 1),
+            "END is one more than the highest position of its walk: expected n, the same in each "
+            "row": coded(lambda walk: max(walk) + 1),
             "padding is 0, and 0 is the first point: expected −1": coded(padding=0),
-            "padding is END: the loss would ask for END again and again; expected −1": coded(padding=n),
+            "padding is END: the loss would ask for END again and again; expected −1": coded(
+                padding=n
+            ),
             "END and padding are −1 both: nobody learns when to stop": coded(-1),
             "END stands in the last column of each row: expected right behind the walk": np.array(
-                [[*walk] + [-1] * (longest - len(walk)) + [n] for walk in walks]),
+                [[*walk] + [-1] * (longest - len(walk)) + [n] for walk in walks]
+            ),
             "the padding stands in front of the walk: expected behind END": np.array(
-                [[-1] * (longest - len(walk)) + [*walk, n] for walk in walks]),
+                [[-1] * (longest - len(walk)) + [*walk, n] for walk in walks]
+            ),
             "END stands in front of the walk: expected behind it": np.array(
-                [[n, *walk] + [-1] * (longest - len(walk)) for walk in walks]),
+                [[n, *walk] + [-1] * (longest - len(walk)) for walk in walks]
+            ),
         }
         trial.close(got, coded(), "targets", wrong)
 
@@ -108,10 +155,21 @@ def code_answers(answer, trial):
 def canonical_walk(answer, trial):
     def unchanged(_, copies):
         if copies[1] != walk:
-            trial.fail("your function changes its argument walk in place: the caller's list is different now")
+            trial.fail(
+                "your function changes its argument walk in place: the caller's list is "
+                "different now"
+            )
 
-    # In the last two the hull lies far from the origin, where an area without its closing term has the wrong sign.
-    for turned_round, upwards, away in ((True, True, 0), (False, True, 0), (False, False, 0), (True, False, 0), (False, True, 3), (True, True, 3)):
+    # In the last two the hull lies far from the origin, where an area without its closing term has
+    # the wrong sign.
+    for turned_round, upwards, away in (
+        (True, True, 0),
+        (False, True, 0),
+        (False, False, 0),
+        (True, False, 0),
+        (False, True, 3),
+        (True, True, 3),
+    ):
         while True:
             points = _points(trial, trial.integers(8, 12)) + away * torch.tensor([-1.0, 1.0])
             xy = array(points)
@@ -123,19 +181,32 @@ def canonical_walk(answer, trial):
             known = {
                 "the walk came back as it was: turn it so that it starts at the lowest index": walk,
                 "the positions are sorted: that is no walk round the hull any more": sorted(right),
-                ("the hull lies far from the origin, and the walk runs clockwise: the area lacks the edge from the last corner back to the first"
-                 if away else
-                 "the direction is chosen by the indices: expected counter-clockwise, where the area is above 0" if not upwards else
-                 "the walk runs clockwise: expected counter-clockwise, where its area is above 0" if turned_round else
-                 "the walk is always turned round, also where it runs counter-clockwise already: do that only where its area is below 0"): back,
-                "the walk starts at the leftmost point: expected the lowest index": right[left:] + right[:left],
-                "the walk is turned round after it was turned to its start: now the lowest index comes last": back[::-1],
+                (
+                    "the hull lies far from the origin, and the walk runs clockwise: the area "
+                    "lacks the edge from the last corner back to the first"
+                    if away
+                    else "the direction is chosen by the indices: expected counter-clockwise, "
+                    "where the area is above 0"
+                    if not upwards
+                    else "the walk runs clockwise: expected counter-clockwise, where its area is "
+                    "above 0"
+                    if turned_round
+                    else "the walk is always turned round, also where it runs counter-clockwise "
+                    "already: do that only where its area is below 0"
+                ): back,
+                "the walk starts at the leftmost point: expected the lowest index": right[left:]
+                + right[:left],
+                "the walk is turned round after it was turned to its start: now the lowest index "
+                "comes last": back[::-1],
             }
             x, y = xy[walk].T
             if (_area(xy[walk]) * (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() > 0) == bool(away):
                 continue
-            # A draw in which every slip gives another walk; with the first two, a walk chosen by its indices is right.
-            if (right[1] < right[-1]) == upwards and len({tuple(w) for w in (right, *known.values())}) == len(known) + 1:
+            # A draw in which every slip gives another walk; with the first two, a walk chosen by
+            # its indices is right.
+            if (right[1] < right[-1]) == upwards and len(
+                {tuple(w) for w in (right, *known.values())}
+            ) == len(known) + 1:
                 break
         got = trial.ids(trial.call(answer, points, walk, then=unchanged), "the walk")
         if got == right:
@@ -164,7 +235,11 @@ def _centres(xy, triangles, kind):
 
 def _ordered(xy, triangles, kind="incentre", first=0, down=False):
     centres = _centres(xy, triangles, kind)
-    order = sorted(range(len(triangles)), key=lambda k: (centres[k][first], centres[k][1 - first]), reverse=down)
+    order = sorted(
+        range(len(triangles)),
+        key=lambda k: (centres[k][first], centres[k][1 - first]),
+        reverse=down,
+    )
     return [triangles[k] for k in order]
 
 
@@ -178,27 +253,48 @@ def triangle_order(answer, trial):
             ascending = [every[k] for k in trial.order(len(every))[:9]]
             right = _ordered(xy, ascending)
             known = {
-                "the triangles are ordered by their centroids, the mean of the corners: expected the incentres": _ordered(xy, ascending, "centroid"),
-                "each corner is weighted by the length of a side that meets it: expected the side opposite": _ordered(xy, ascending, "adjacent"),
-                "the corners are weighted by squared lengths of the sides: expected the lengths": _ordered(xy, ascending, "square"),
-                "the triangles are ordered by the second coordinate: expected the first": _ordered(xy, ascending, first=1),
-                "the order is turned round: expected from left to right": _ordered(xy, ascending, down=True),
-                "the triangles are ordered by their positions: expected by their incentres": sorted(ascending),
+                "the triangles are ordered by their centroids, the mean of the corners: expected "
+                "the incentres": _ordered(xy, ascending, "centroid"),
+                "each corner is weighted by the length of a side that meets it: expected the "
+                "side opposite": _ordered(xy, ascending, "adjacent"),
+                "the corners are weighted by squared lengths of the sides: expected the "
+                "lengths": _ordered(xy, ascending, "square"),
+                "the triangles are ordered by the second coordinate: expected the first": _ordered(
+                    xy, ascending, first=1
+                ),
+                "the order is turned round: expected from left to right": _ordered(
+                    xy, ascending, down=True
+                ),
+                "the triangles are ordered by their positions: expected by their incentres": sorted(
+                    ascending
+                ),
                 "the triangles stand as they came: order them by their incentres": ascending,
             }
             gaps = np.diff(np.sort(_centres(xy, ascending, "incentre")[:, 0]))
-            if gaps.min() > 1e-4 and len({tuple(map(tuple, other)) for other in (*known.values(), right)}) == len(known) + 1:
+            if (
+                gaps.min() > 1e-4
+                and len({tuple(map(tuple, other)) for other in (*known.values(), right)})
+                == len(known) + 1
+            ):
                 break
         given = [tuple(t[i] for i in trial.order(3)) for t in ascending]
         got = trial.call(answer, points, given)
         if got is None or type(got) not in (list, tuple):
-            trial.fail("None came back. Does your function return the list?" if got is None else f"{a(got)} came back, expected a list of triples")
+            trial.fail(
+                "None came back. Does your function return the list?"
+                if got is None
+                else f"{a(got)} came back, expected a list of triples"
+            )
         got = [tuple(trial.ids(t, "a triangle")) for t in got]
         if sorted(tuple(sorted(t)) for t in got) != sorted(ascending):
-            trial.fail(f"{len(got)} triangles came back, expected the {len(given)} given ones, each once")
+            trial.fail(
+                f"{len(got)} triangles came back, expected the {len(given)} given ones, each once"
+            )
         unsorted = [t for t in got if t != tuple(sorted(t))]
         if unsorted:
-            trial.fail(f"the triangle {unsorted[0]} does not ascend: expected {tuple(sorted(unsorted[0]))}")
+            trial.fail(
+                f"the triangle {unsorted[0]} does not ascend: expected {tuple(sorted(unsorted[0]))}"
+            )
         if got == right:
             continue
         for message, other in known.items():
@@ -206,13 +302,20 @@ def triangle_order(answer, trial):
                 trial.fail(message)
         place = next(k for k, (mine, other) in enumerate(zip(got, right)) if mine != other)
         trial.fail(f"triangle {place} is {got[place]}, expected {right[place]}")
-    # Two triangles with sides of 3, 4 and 5, one above the other: the incentres have the same x, and no rounding is in them.
+    # Two triangles with sides of 3, 4 and 5, one above the other: the incentres have the same x,
+    # and no rounding is in them.
     x, y, lift = trial.integers(-4, 5), trial.integers(-4, 5), trial.integers(4, 9)
     lower = torch.tensor([[x, y], [x + 4, y], [x, y + 3]]).float()
     points = torch.cat([lower + torch.tensor([0.0, float(lift)]), lower])
     got = trial.call(answer, points, [(0, 1, 2), (3, 4, 5)])
-    if type(got) not in (list, tuple) or [tuple(trial.ids(t, "a triangle")) for t in got] != [(3, 4, 5), (0, 1, 2)]:
-        trial.fail("two incentres have the same first coordinate: expected the one with the lower second coordinate first")
+    if type(got) not in (list, tuple) or [tuple(trial.ids(t, "a triangle")) for t in got] != [
+        (3, 4, 5),
+        (0, 1, 2),
+    ]:
+        trial.fail(
+            "two incentres have the same first coordinate: expected the one with the lower "
+            "second coordinate first"
+        )
 
 
 def _crossings(xy, walk, *, closing=True):
@@ -249,15 +352,30 @@ def coverage(answer, trial):
     short = right[:2] + right[3:]
     dented = right[:1] + [inner[0]] + right[1:]
     bow = [right[0], right[2], right[1], *right[3:]]
-    last = [*right[1:-2], right[-1], right[-2], right[0]][:len(right)]
+    last = [*right[1:-2], right[-1], right[-2], right[0]][: len(right)]
     # The crossing that only the closing edge makes: the way back from the last corner to the first.
     closing = [right[1], right[2], right[3], right[0], right[4]] if len(right) == 5 else None
-    closing = next((list(w) for w in itertools.permutations(right[:5]) if _crosses(xy, w) and not _crosses(xy, w, closing=False)), closing)
+    closing = next(
+        (
+            list(w)
+            for w in itertools.permutations(right[:5])
+            if _crosses(xy, w) and not _crosses(xy, w, closing=False)
+        ),
+        closing,
+    )
     whole = _area(xy[right])
-    cases = [("the hull itself", right), ("a hull without one corner", short), ("a walk that runs clockwise", short[::-1]),
-             ("a walk with a point from inside", dented), ("a walk that crosses itself", bow), ("a walk that crosses itself", last),
-             ("a walk whose first and fourth edge cross", far), ("a walk whose way back to its first corner crosses it", closing), ("a walk of two corners", right[:2]),
-             ("an empty walk", [])]
+    cases = [
+        ("the hull itself", right),
+        ("a hull without one corner", short),
+        ("a walk that runs clockwise", short[::-1]),
+        ("a walk with a point from inside", dented),
+        ("a walk that crosses itself", bow),
+        ("a walk that crosses itself", last),
+        ("a walk whose first and fourth edge cross", far),
+        ("a walk whose way back to its first corner crosses it", closing),
+        ("a walk of two corners", right[:2]),
+        ("an empty walk", []),
+    ]
     for name, walk in cases:
         said = trial.number(trial.call(answer, points, walk, right), f"the coverage of {name}")
         expected = 0.0 if len(walk) < 3 or _crosses(xy, walk) else abs(_area(xy[walk])) / whole
@@ -266,13 +384,24 @@ def coverage(answer, trial):
         if len(walk) >= 3:
             signed, x, y = _area(xy[walk]), *xy[walk].T
             known = {
-                "the sign is still on it: take the absolute value, a clockwise walk has an area too": signed / whole if expected and signed < 0 else np.nan,
+                "the sign is still on it: take the absolute value, a clockwise walk has an area "
+                "too": signed / whole if expected and signed < 0 else np.nan,
                 "that is the area, not its share of the true hull's": abs(signed) * (expected > 0),
-                "a walk that crosses itself covers nothing that counts: expected 0": abs(signed) / whole if not expected else np.nan,
-                "the edge back to the first corner is missing in the sum": abs((x[:-1] * y[1:] - x[1:] * y[:-1]).sum() / 2) / whole,
-                "the half of the shoelace formula is missing": 2 * abs(signed) / whole if expected else np.nan,
-                "the shares are turned round: expected the area of the walk divided by that of the hull": whole / abs(signed),
-                "this polygon does not cross itself, but 0 came back (neighbouring edges share a corner, and that is no crossing)": 0.0 if expected else np.nan,
+                "a walk that crosses itself covers nothing that counts: expected 0": abs(signed)
+                / whole
+                if not expected
+                else np.nan,
+                "the edge back to the first corner is missing in the sum": abs(
+                    (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() / 2
+                )
+                / whole,
+                "the half of the shoelace formula is missing": 2 * abs(signed) / whole
+                if expected
+                else np.nan,
+                "the shares are turned round: expected the area of the walk divided by that of "
+                "the hull": whole / abs(signed),
+                "this polygon does not cross itself, but 0 came back (neighbouring edges share a "
+                "corner, and that is no crossing)": 0.0 if expected else np.nan,
             }
             for message, other in known.items():
                 if np.isclose(said, other, rtol=1e-4, atol=2e-5):

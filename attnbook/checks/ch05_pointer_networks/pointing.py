@@ -1,11 +1,13 @@
-"""Checks of the section on pointing: targets, the pointer, the mask of used positions, the loss, greedy decoding."""
+"""Checks of the section on pointing: targets, the pointer, the mask of used positions, the loss,
+greedy decoding.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 def _spread(trial, *shape):
@@ -29,8 +31,13 @@ def sorting_targets(answer, trial):
 def _sorts(answer, trial, numbers, lengths):
     rows, n = numbers.shape
     numbers = numbers * (torch.arange(n) < lengths[:, None])  # zeros as padding
-    got = trial.tensor(trial.call(answer, numbers, lengths), "targets", (rows, n), dtype=torch.long,
-                       mention="as wide as numbers, padded with -1")
+    got = trial.tensor(
+        trial.call(answer, numbers, lengths),
+        "targets",
+        (rows, n),
+        dtype=torch.long,
+        mention="as wide as numbers, padded with -1",
+    )
 
     def made(order=np.argsort, fill=-1, key=None):
         out = np.full((rows, n), fill)
@@ -46,16 +53,25 @@ def _sorts(answer, trial, numbers, lengths):
     real = np.arange(n) < array(lengths)[:, None]
     some = array(numbers) != 0
     wrong = {
-        "these are the ranks: entry i says which place number i takes, expected which number takes place i": made(
-            lambda row: np.argsort(np.argsort(row))),
-        "the numbers come in descending order: expected the smallest first": made(key=lambda row: -row),
+        "these are the ranks: entry i says which place number i takes, expected which number "
+        "takes place i": made(lambda row: np.argsort(np.argsort(row))),
+        "the numbers come in descending order: expected the smallest first": made(
+            key=lambda row: -row
+        ),
         "the padding is 0: that is a position, expected -1": made(fill=0),
         "the padding is sorted too: its zeros are smaller than every number": whole,
-        "the padding is sorted too: its zeros come first, and their targets push the right ones out": np.where(real, whole, -1),
-        "the padding is filled with 1, and numbers above 1 come behind it: expected +∞": np.where(real, filled(real, 1.0), -1),
-        "a number that is 0 counts as padding: lengths says how many numbers are real": np.where(some, filled(some, np.inf), -1),
-        "a number that is 0 counts as padding, and its row is one target short: lengths says how many numbers are real": np.where(
-            np.arange(n) < some.sum(1, keepdims=True), filled(some, np.inf), -1),
+        "the padding is sorted too: its zeros come first, and their targets push the right ones "
+        "out": np.where(real, whole, -1),
+        "the padding is filled with 1, and numbers above 1 come behind it: expected +∞": np.where(
+            real, filled(real, 1.0), -1
+        ),
+        "a number that is 0 counts as padding: lengths says how many numbers are real": np.where(
+            some, filled(some, np.inf), -1
+        ),
+        "a number that is 0 counts as padding, and its row is one target short: lengths says how "
+        "many numbers are real": np.where(
+            np.arange(n) < some.sum(1, keepdims=True), filled(some, np.inf), -1
+        ),
     }
     trial.close(got, made(), "targets", wrong)
 
@@ -69,13 +85,29 @@ def point_at(answer, trial):
     given = (e, state, w_1, w_2, v, lengths)
     nan = "a softmax over nothing but -inf is NaN: is the mask upside down?"
     got = trial.call(answer, *given)
-    if type(got) is torch.Tensor and got.layout == torch.strided and got.device.type == "cpu" and got.is_floating_point() \
-            and tuple(got.shape) == (batch, n) and bool((got < 0).any()) and not bool(got.isnan().any()):
+    if (
+        type(got) is torch.Tensor
+        and got.layout == torch.strided
+        and got.device.type == "cpu"
+        and got.is_floating_point()
+        and tuple(got.shape) == (batch, n)
+        and bool((got < 0).any())
+        and not bool(got.isnan().any())
+    ):
         if np.allclose(np.exp(array(got)).sum(1), 1, atol=1e-3):
-            trial.fail("these are the logarithms of the probabilities: expected the probabilities, softmax in place of log_softmax")
+            trial.fail(
+                "these are the logarithms of the probabilities: expected the probabilities, "
+                "softmax in place of log_softmax"
+            )
         if bool(got.isneginf().any()):
             trial.fail("scores came back, not probabilities: the softmax is missing")
-    got = trial.tensor(got, "probabilities", (batch, n), mention="one row an answer, one column a position", nan=nan)
+    got = trial.tensor(
+        got,
+        "probabilities",
+        (batch, n),
+        mention="one row an answer, one column a position",
+        nan=nan,
+    )
     real = np.arange(n) < array(lengths)[:, None]
 
     def scores(e, state, w_1, w_2, v, squash=np.tanh):
@@ -88,15 +120,24 @@ def point_at(answer, trial):
     u = scores(*floats)
     wrong = {
         "there is no mask: padding gets probability": softmax(u),
-        "the mask comes after the softmax: the probabilities of a row no longer add up to 1": softmax(u) * real,
-        "masked scores become 0, and exp(0) is 1: padding still gets probability": softmax(u * real),
+        "the mask comes after the softmax: the probabilities of a row no longer add up "
+        "to 1": softmax(u) * real,
+        "masked scores become 0, and exp(0) is 1: padding still gets probability": softmax(
+            u * real
+        ),
         "the mask is upside down: the padding is pointed at": softmax(np.where(~real, u, -np.inf)),
-        "the softmax runs over the batch (dim=0): expected over the positions of a row": softmax(np.where(real, u, -np.inf), 0),
+        "the softmax runs over the batch (dim=0): expected over the positions of a row": softmax(
+            np.where(real, u, -np.inf), 0
+        ),
         "scores came back, not probabilities": np.where(real, u, -np.inf),
-        "the score has no tanh: without it the state shifts all scores alike and has no say": softmax(
-            np.where(real, scores(*floats, squash=lambda a: a), -np.inf)),
-        "W_1 and W_2 are swapped": softmax(np.where(real, scores(floats[0], floats[1], floats[3], floats[2], floats[4]), -np.inf)),
-        "the state d is not used": softmax(np.where(real, scores(floats[0], 0 * floats[1], *floats[2:]), -np.inf)),
+        "the score has no tanh: without it the state shifts all scores alike and has no "
+        "say": softmax(np.where(real, scores(*floats, squash=lambda a: a), -np.inf)),
+        "W_1 and W_2 are swapped": softmax(
+            np.where(real, scores(floats[0], floats[1], floats[3], floats[2], floats[4]), -np.inf)
+        ),
+        "the state d is not used": softmax(
+            np.where(real, scores(floats[0], 0 * floats[1], *floats[2:]), -np.inf)
+        ),
     }
     trial.close(got, right(*floats), "probabilities", wrong)
     check_slopes(trial, answer, given, dict(enumerate(("e", "d", "W_1", "W_2", "v"))), right)
@@ -104,12 +145,24 @@ def point_at(answer, trial):
     # Scores far below 0: only −∞, or what is as good as that, gives a probability of exactly 0.
     e, state, w_1, w_2 = (0.5 * part.abs() for part in given[:4])
     v = -20 - 20 * v.abs()
-    got = trial.tensor(trial.call(answer, e, state, w_1, w_2, v, lengths), "probabilities where all scores are far below 0", (batch, n), nan=nan)
+    got = trial.tensor(
+        trial.call(answer, e, state, w_1, w_2, v, lengths),
+        "probabilities where all scores are far below 0",
+        (batch, n),
+        nan=nan,
+    )
     leaked = float(array(got)[~real].max())
     if leaked > 0:
-        trial.fail(f"where all scores are far below 0, padding gets a probability of {leaked:.2g}: masked scores have to be −∞, "
-                   "a number such as −20 may be above the others")
-    trial.close(got, right(*(array(part) for part in (e, state, w_1, w_2, v))), "probabilities where all scores are far below 0")
+        trial.fail(
+            f"where all scores are far below 0, padding gets a probability of {leaked:.2g}: "
+            f"masked scores have to be −∞, "
+            "a number such as −20 may be above the others"
+        )
+    trial.close(
+        got,
+        right(*(array(part) for part in (e, state, w_1, w_2, v))),
+        "probabilities where all scores are far below 0",
+    )
 
 
 @exercise("05.still_free", title="What is left to point at", difficulty=2, minutes=15)
@@ -119,8 +172,13 @@ def still_free(answer, trial):
     rows = [trial.order(length) for length in lengths]
     rows[3] = [1]  # an answer shorter than its row
     targets = torch.tensor([row + [-1] * (m - len(row)) for row in rows])
-    got = trial.tensor(trial.call(answer, targets, torch.tensor(lengths), n), "free", (batch, m, n), dtype=torch.bool,
-                       mention="a row, a step, a position")
+    got = trial.tensor(
+        trial.call(answer, targets, torch.tensor(lengths), n),
+        "free",
+        (batch, m, n),
+        dtype=torch.bool,
+        mention="a row, a step, a position",
+    )
 
     def made(real=True, upto=0, last=False, wrap=False):
         free = np.ones((batch, m, n), dtype=bool)
@@ -128,7 +186,7 @@ def still_free(answer, trial):
             if real:
                 free[b, :, length:] = False
             for t in range(m):
-                before = array(targets)[b, max(0, t - 1) if last else 0:t + upto]
+                before = array(targets)[b, max(0, t - 1) if last else 0 : t + upto]
                 for j in before:
                     if j >= 0 or wrap:
                         free[b, t, j] = False
@@ -136,18 +194,30 @@ def still_free(answer, trial):
 
     wrong = {
         "free is upside down: expected True where the answer may still point": ~made(),
-        "step t masks its own target: the right answer is forbidden at every step; only targets before t are used": made(upto=1),
-        "only the position of the step before is masked: expected all that were pointed at so far": made(last=True),
-        "padding of the inputs is free: positions from the length of a row on do not exist": made(real=False),
-        "the padding -1 of the targets masks the last position: as an index it counts from the end": made(wrap=True),
-        "nothing that was pointed at is masked": np.broadcast_to((np.arange(n) < np.array(lengths)[:, None])[:, None], (batch, m, n)),
+        "step t masks its own target: the right answer is forbidden at every step; only targets "
+        "before t are used": made(upto=1),
+        "only the position of the step before is masked: expected all that were pointed at so "
+        "far": made(last=True),
+        "padding of the inputs is free: positions from the length of a row on do not exist": made(
+            real=False
+        ),
+        "the padding -1 of the targets masks the last position: as an index it counts from the "
+        "end": made(wrap=True),
+        "nothing that was pointed at is masked": np.broadcast_to(
+            (np.arange(n) < np.array(lengths)[:, None])[:, None], (batch, m, n)
+        ),
     }
     trial.close(got, made(), "free", wrong)
 
 
 def _lost(loss):
     """Whether a loss is not finite, or as large as only a forbidden target makes it."""
-    if type(loss) is not torch.Tensor or torch.Tensor.numel(loss) != 1 or not loss.is_floating_point() or loss.device.type != "cpu":
+    if (
+        type(loss) is not torch.Tensor
+        or torch.Tensor.numel(loss) != 1
+        or not loss.is_floating_point()
+        or loss.device.type != "cpu"
+    ):
         return False
     return not abs(float(torch.Tensor.detach(loss))) < 1e3
 
@@ -166,15 +236,24 @@ def pointer_loss(answer, trial):
     given = (scores, free, targets)
     got = trial.call(answer, *given)
     if _lost(got):  # is it right where each step has a choice, with True and False exchanged?
-        u, choice = trial.normal(1, 2, 4), torch.tensor([[[True, True, False, False], [False, True, False, True]]])
+        u, choice = (
+            trial.normal(1, 2, 4),
+            torch.tensor([[[True, True, False, False], [False, True, False, True]]]),
+        )
         probe = trial.call(answer, u, ~choice, torch.tensor([[0, 1]]))
         if type(probe) is torch.Tensor and torch.Tensor.numel(probe) == 1 and not _lost(probe):
             p = softmax(np.where(array(choice), array(u), -np.inf))
             if trial.same(trial.number(probe, "the loss"), -np.log(p[0, [0, 1], [0, 1]]).mean()):
-                trial.fail("the mask is upside down: the targets themselves get −∞. free is True where a step may point")
+                trial.fail(
+                    "the mask is upside down: the targets themselves get −∞. free is True where "
+                    "a step may point"
+                )
     if _lost(got) and not bool(torch.isfinite(torch.Tensor.detach(got)).all()):
-        trial.fail("the loss is not finite: behind the end of an answer nothing is free, and a softmax over nothing but -inf is NaN. "
-                   "Those steps have the target -1 and must not count")
+        trial.fail(
+            "the loss is not finite: behind the end of an answer nothing is free, and a softmax "
+            "over nothing but -inf is NaN. "
+            "Those steps have the target -1 and must not count"
+        )
     got = trial.number(got, "the loss")
     allowed, wanted = array(free), array(targets)
     real = wanted >= 0
@@ -190,19 +269,29 @@ def pointer_loss(answer, trial):
     p, unmasked = softmax(np.where(rest, u, -np.inf)), softmax(u)
     terms = -np.log(np.where(real, picked(p), 1))
     wrong = {
-        "a softmax comes before the cross-entropy, which takes its own: a perfect answer would still cost something": -np.log(
-            picked(softmax(np.where(rest, p, -np.inf))))[real].mean(),
-        "a softmax comes before the cross-entropy, which takes its own (and knows no mask)": -np.log(picked(softmax(p * allowed)))[real].mean(),
+        "a softmax comes before the cross-entropy, which takes its own: a perfect answer would "
+        "still cost something": -np.log(picked(softmax(np.where(rest, p, -np.inf))))[real].mean(),
+        "a softmax comes before the cross-entropy, which takes its own (and knows no "
+        "mask)": -np.log(picked(softmax(p * allowed)))[real].mean(),
         "the scores are not masked": -np.log(picked(unmasked))[real].mean(),
-        "masked scores become 0 before the softmax: exp(0) is 1": -np.log(picked(softmax(np.where(allowed, u, 0))))[real].mean(),
-        "the mask comes after the softmax: what it takes away is not given to the others": -np.log(picked(unmasked * allowed + ~allowed))[real].mean(),
+        "masked scores become 0 before the softmax: exp(0) is 1": -np.log(
+            picked(softmax(np.where(allowed, u, 0)))
+        )[real].mean(),
+        "the mask comes after the softmax: what it takes away is not given to the others": -np.log(
+            picked(unmasked * allowed + ~allowed)
+        )[real].mean(),
         "the loss is a sum: expected the mean over the targets": terms.sum(),
-        "the sum is divided by all steps, padding included: expected the mean over the targets": terms.mean(),
-        "the sum is divided by the number of rows: expected the mean over the targets": terms.sum() / batch,
-        "each row counts the same: expected the mean over all targets of the batch": (terms.sum(1) / real.sum(1)).mean(),
+        "the sum is divided by all steps, padding included: expected the mean over the "
+        "targets": terms.mean(),
+        "the sum is divided by the number of rows: expected the mean over the targets": terms.sum()
+        / batch,
+        "each row counts the same: expected the mean over all targets of the batch": (
+            terms.sum(1) / real.sum(1)
+        ).mean(),
         "the sign is turned: a loss falls as the probability grows": -terms.sum() / real.sum(),
         "the target -1 counts as position 0": -np.log(picked(p)).mean(),
-        "the mean of the probabilities came back: expected that of their negative logarithms": picked(p)[real].mean(),
+        "the mean of the probabilities came back: expected that of their negative "
+        "logarithms": picked(p)[real].mean(),
     }
     trial.close(got, right(u), "the loss", wrong)
 
@@ -233,13 +322,19 @@ def point_greedily(answer, trial):
 
     while True:  # numbers with which each slip leads to another answer
         x, start = trial.normal(n, d), trial.normal(d)
-        read, keep, w = 2 * trial.normal(width, d), 2 * trial.normal(width, width), 3 * trial.normal(n, width)
+        read, keep, w = (
+            2 * trial.normal(width, d),
+            2 * trial.normal(width, width),
+            3 * trial.normal(n, width),
+        )
         expected = run()
         wrong = {
             "the state is not handed on: every step began with the first state": run(drop=True),
             "the lowest scores are taken: expected the highest": run(lowest=True),
-            "step reads x[i] at step i: expected x[j] of the position j that was pointed at last": run(feed=lambda path: array(x)[len(path) - 1]),
-            "step reads the start every time: the input of the decoder has to become what was pointed at last": run(feed=lambda path: array(start)),
+            "step reads x[i] at step i: expected x[j] of the position j that was pointed at "
+            "last": run(feed=lambda path: array(x)[len(path) - 1]),
+            "step reads the start every time: the input of the decoder has to become what was "
+            "pointed at last": run(feed=lambda path: array(start)),
         }
         if expected not in wrong.values():
             break
@@ -247,10 +342,19 @@ def point_greedily(answer, trial):
 
     def step(item, state):
         if type(item) is not torch.Tensor or tuple(item.shape) != (d,):
-            what = f"a tensor of shape {tuple(item.shape)}" if isinstance(item, torch.Tensor) else f"{type(item).__name__} {item!r}"
-            trial.fail(f"step got {what}: expected what was pointed at, x[j] of shape {(d,)}, or start")
+            what = (
+                f"a tensor of shape {tuple(item.shape)}"
+                if isinstance(item, torch.Tensor)
+                else f"{type(item).__name__} {item!r}"
+            )
+            trial.fail(
+                f"step got {what}: expected what was pointed at, x[j] of shape {(d,)}, or start"
+            )
         if len(calls) >= n:
-            trial.fail(f"step was called more than {n} times: an answer has as many steps as there are positions")
+            trial.fail(
+                f"step was called more than {n} times: an answer has as many steps as there are "
+                f"positions"
+            )
         calls.append(item.clone())
         state = torch.tanh(read @ item + keep @ state)
         scores = w @ state
@@ -264,13 +368,22 @@ def point_greedily(answer, trial):
 
     if got == expected:
         if not all(torch.equal(now, then) for now, then in handed):
-            trial.fail("the positions are right, but the scores that step returned are overwritten: mask a copy of them (masked_fill)")
+            trial.fail(
+                "the positions are right, but the scores that step returned are overwritten: "
+                "mask a copy of them (masked_fill)"
+            )
         return
     if len(set(got)) < len(got):
-        trial.fail(f"position {max(got, key=got.count)} comes {max(map(got.count, got))} times: mask what was pointed at before the argmax, "
-                   "with −∞ (the scores may be lower than any other number)")
+        trial.fail(
+            f"position {max(got, key=got.count)} comes {max(map(got.count, got))} times: mask "
+            f"what was pointed at before the argmax, "
+            "with −∞ (the scores may be lower than any other number)"
+        )
     if len(calls) > 1 and all(torch.equal(call, calls[0]) for call in calls):
-        trial.fail("step reads the start every time: the input of the decoder has to become what was pointed at last")
+        trial.fail(
+            "step reads the start every time: the input of the decoder has to become what was "
+            "pointed at last"
+        )
     if len(got) != n:
         trial.fail(f"{len(got)} positions came back, expected {n}: every position once")
     for message, path in wrong.items():

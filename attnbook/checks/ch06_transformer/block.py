@@ -1,18 +1,42 @@
-"""Checks of the section on the block: layer norm, directions scaled filter by filter, an encoder block in both orders."""
+"""Checks of the section on the block: layer norm, directions scaled filter by filter, an encoder
+block in both orders.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import a, array
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
-def _norm(x, g, b, eps, *, ddof=0, outside=False, axis=-1, mean=True, shift=True, scale=True, add=True, root=True):
+def _norm(
+    x,
+    g,
+    b,
+    eps,
+    *,
+    ddof=0,
+    outside=False,
+    axis=-1,
+    mean=True,
+    shift=True,
+    scale=True,
+    add=True,
+    root=True,
+):
     """Layer norm, with one thing wrong if asked for."""
     middle = x.mean(axis, keepdims=True) if mean else 0.0
-    variance = ((x - middle) ** 2).sum(axis, keepdims=True) / (np.prod([x.shape[k] for k in np.atleast_1d(axis)]) - ddof)
-    under = np.sqrt(variance) + eps if outside else np.sqrt(variance + (eps if add else 0)) if root else variance + eps
+    variance = ((x - middle) ** 2).sum(axis, keepdims=True) / (
+        np.prod([x.shape[k] for k in np.atleast_1d(axis)]) - ddof
+    )
+    under = (
+        np.sqrt(variance) + eps
+        if outside
+        else np.sqrt(variance + (eps if add else 0))
+        if root
+        else variance + eps
+    )
     y = (x - (middle if shift else 0)) / under
     return (g if scale else 1.0) * y + b
 
@@ -23,53 +47,82 @@ def layer_norm(answer, trial):
     for lead, eps in (((), 0.3), ((2,), 1e-5), ((2, 3), 0.5)):
         x = trial.normal(*lead, n, d) * 2 + 1.5 * trial.normal(*lead, n, 1)
         g, b = 1 + trial.normal(d), trial.normal(d)
-        got = trial.tensor(trial.call(answer, x, g, b, eps), "the result", tuple(x.shape), mention="the shape of x")
+        got = trial.tensor(
+            trial.call(answer, x, g, b, eps), "the result", tuple(x.shape), mention="the shape of x"
+        )
         arrays = array(x), array(g), array(b), eps
         wrong = {
-            "the variance is divided by d - 1, as torch.var and torch.std do by themselves: expected d": _norm(*arrays, ddof=1),
-            "eps is added to the standard deviation: it stands inside the root, √(σ² + ε)": _norm(*arrays, outside=True),
-            "eps is added to the standard deviation, which is also divided by d - 1: expected √(σ² + ε) with d": _norm(
-                *arrays, ddof=1, outside=True),
-            "eps is not used: a position with equal features would be divided by 0": _norm(*arrays, add=False),
-            "mean and variance run over the positions: expected over the features of each position (dim=-1)": _norm(*arrays, axis=-2),
-            "mean and variance run over positions and features: expected over the features of each position (dim=-1)": _norm(
-                *arrays, axis=(-2, -1)),
-            "mean and variance run over the whole tensor: expected over the features of each position (dim=-1)": _norm(
-                *arrays, axis=tuple(range(x.dim()))),
+            "the variance is divided by d - 1, as torch.var and torch.std do by themselves: "
+            "expected d": _norm(*arrays, ddof=1),
+            "eps is added to the standard deviation: it stands inside the root, √(σ² + ε)": _norm(
+                *arrays, outside=True
+            ),
+            "eps is added to the standard deviation, which is also divided by d - 1: expected "
+            "√(σ² + ε) with d": _norm(*arrays, ddof=1, outside=True),
+            "eps is not used: a position with equal features would be divided by 0": _norm(
+                *arrays, add=False
+            ),
+            "mean and variance run over the positions: expected over the features of each "
+            "position (dim=-1)": _norm(*arrays, axis=-2),
+            "mean and variance run over positions and features: expected over the features of "
+            "each position (dim=-1)": _norm(*arrays, axis=(-2, -1)),
+            "mean and variance run over the whole tensor: expected over the features of each "
+            "position (dim=-1)": _norm(*arrays, axis=tuple(range(x.dim()))),
             "the mean is not subtracted: that is RMS norm": _norm(*arrays, mean=False),
-            "the mean is in the variance, but it is not subtracted above the root": _norm(*arrays, shift=False),
-            "the root is missing: divide by √(σ² + ε), not by the variance": _norm(*arrays, root=False),
+            "the mean is in the variance, but it is not subtracted above the root": _norm(
+                *arrays, shift=False
+            ),
+            "the root is missing: divide by √(σ² + ε), not by the variance": _norm(
+                *arrays, root=False
+            ),
             "the scale g is not used": _norm(*arrays, scale=False),
             "the shift b is not added": _norm(*arrays) - arrays[2],
             "b is subtracted: expected it to be added": _norm(*arrays) - 2 * arrays[2],
             "g and b are not used: scale and shift at the end": _norm(arrays[0], 1.0, 0.0, eps),
-            "b is multiplied by g: it is added last": arrays[1] * (_norm(arrays[0], 1.0, 0.0, eps) + arrays[2]),
+            "b is multiplied by g: it is added last": arrays[1]
+            * (_norm(arrays[0], 1.0, 0.0, eps) + arrays[2]),
         }
         trial.close(got, _norm(*arrays), "the result", wrong)
     same = torch.full((2, d), 3.0)
     got = trial.call(answer, same, g, b, 1e-5)
     nan = "where all features are equal the variance is 0, and eps keeps the division finite"
-    trial.close(trial.tensor(got, "the result", (2, d), nan=nan), np.broadcast_to(array(b), (2, d)),
-                "the result for a position of equal features")
-    check_slopes(trial, answer, (x, g, b, eps), {0: "x", 1: "g", 2: "b"}, lambda x, g, b: _norm(x, g, b, eps))
+    trial.close(
+        trial.tensor(got, "the result", (2, d), nan=nan),
+        np.broadcast_to(array(b), (2, d)),
+        "the result for a position of equal features",
+    )
+    check_slopes(
+        trial, answer, (x, g, b, eps), {0: "x", 1: "g", 2: "b"}, lambda x, g, b: _norm(x, g, b, eps)
+    )
 
 
 @exercise("06.filter_direction", title="A direction, filter by filter", difficulty=2, minutes=15)
 def filter_direction(answer, trial):
     rows, columns = trial.integers(3, 6), trial.integers(6, 9)
     shapes = {"matrix": (rows, columns), "bias": (rows,), "kernel": (4, 3, 2), "norm": (columns,)}
-    weights = {name: trial.normal(*shape) * (1 + trial.integers(1, 5, *shape[:1]).view(-1, *[1] * (len(shape) - 1))) for name, shape in
-               shapes.items()}
+    weights = {
+        name: trial.normal(*shape)
+        * (1 + trial.integers(1, 5, *shape[:1]).view(-1, *[1] * (len(shape) - 1)))
+        for name, shape in shapes.items()
+    }
     weights["matrix"][1] = 0.0
     noise = {name: trial.normal(*shape) for name, shape in shapes.items()}
     got = trial.call(answer, weights, noise)
     if got is None:
         trial.fail("None came back. Does your function return the dict?")
     if not isinstance(got, dict):
-        trial.fail(f"your function returns {a(got)}, expected a dict from the names to the directions")
+        trial.fail(
+            f"your function returns {a(got)}, expected a dict from the names to the directions"
+        )
     if set(got) != set(weights):
-        trial.fail(f"the dict has the keys {sorted(map(str, got))}, expected {sorted(weights)}: biases and norms are in it too, with zeros")
-    hint = "a filter of zeros has length 0, and so has its direction: multiply by its length, do not divide by it"
+        trial.fail(
+            f"the dict has the keys {sorted(map(str, got))}, expected {sorted(weights)}: biases "
+            f"and norms are in it too, with zeros"
+        )
+    hint = (
+        "a filter of zeros has length 0, and so has its direction: multiply by its length, do "
+        "not divide by it"
+    )
     found = {name: array(trial.tensor(got[name], name, shapes[name], nan=hint)) for name in shapes}
     numbers, drawn = ({name: array(t[name]) for name in shapes} for t in (weights, noise))
 
@@ -84,14 +137,31 @@ def filter_direction(answer, trial):
                 result[name] = np.zeros_like(w)
                 continue
             if w.ndim < 2:
-                result[name] = d if kept == "noise" else d / lengths(d, None) * lengths(w, None) if kept == "whole" else (
-                    np.sign(d) * np.abs(w))
+                result[name] = (
+                    d
+                    if kept == "noise"
+                    else d / lengths(d, None) * lengths(w, None)
+                    if kept == "whole"
+                    else (np.sign(d) * np.abs(w))
+                )
                 continue
-            axes = {"row": tuple(range(1, w.ndim)), "column": (0,), "whole": None, "second": (1,), "last": (-1,)}[per]
+            axes = {
+                "row": tuple(range(1, w.ndim)),
+                "column": (0,),
+                "whole": None,
+                "second": (1,),
+                "last": (-1,),
+            }[per]
             above, below = lengths(w, axes), lengths(d, axes)
             if not root:
                 above, below = above**2, below**2
-            result[name] = d / below if factor == "unit" else d * above if factor == "long" else d / below * above
+            result[name] = (
+                d / below
+                if factor == "unit"
+                else d * above
+                if factor == "long"
+                else d / below * above
+            )
         return result
 
     def alike(other):
@@ -100,21 +170,29 @@ def filter_direction(answer, trial):
     expected = scaled()
     if not alike(expected):
         for message, other in {
-            "the noise comes back as it was: scale every row to the length of the row of the weights": drawn,
+            "the noise comes back as it was: scale every row to the length of the row of the "
+            "weights": drawn,
             "the whole matrix is scaled as one: expected each row by itself": scaled(per="whole"),
-            "the whole matrix is scaled as one, and biases are not 0: expected each row by itself, and 0 for one dimension": scaled(
-                "whole", per="whole"),
+            "the whole matrix is scaled as one, and biases are not 0: expected each row by "
+            "itself, and 0 for one dimension": scaled("whole", per="whole"),
             "columns are scaled: a filter is a row, the first dimension": scaled(per="column"),
-            "of a kernel only the last dimension is taken for a filter: a filter is all that stands under one index of the first "
+            "of a kernel only the last dimension is taken for a filter: a filter is all that "
+            "stands under one index of the first "
             "dimension": scaled(per="last"),
-            "of a kernel only the second dimension is taken for a filter: a filter is all that stands under one index of the first "
+            "of a kernel only the second dimension is taken for a filter: a filter is all that "
+            "stands under one index of the first "
             "dimension": scaled(per="second"),
-            "every row has length 1: multiply by the length of the row of the weights": scaled(factor="unit"),
+            "every row has length 1: multiply by the length of the row of the weights": scaled(
+                factor="unit"
+            ),
             "the rows of the noise are not brought to length 1 first": scaled(factor="long"),
             "squares of lengths are taken for lengths: the root is missing": scaled(root=False),
-            "tensors of one dimension are left as noise: biases and norms stay where they are, their direction is 0": scaled("noise"),
-            "tensors of one dimension are scaled too: biases and norms stay where they are, their direction is 0": scaled("whole"),
-            "each number of a bias is taken for a filter: biases and norms stay where they are, their direction is 0": scaled("each"),
+            "tensors of one dimension are left as noise: biases and norms stay where they are, "
+            "their direction is 0": scaled("noise"),
+            "tensors of one dimension are scaled too: biases and norms stay where they are, "
+            "their direction is 0": scaled("whole"),
+            "each number of a bias is taken for a filter: biases and norms stay where they are, "
+            "their direction is 0": scaled("each"),
         }.items():
             if alike(other):
                 trial.fail(message)
@@ -126,7 +204,9 @@ def filter_direction(answer, trial):
 def encoder_block(answer, trial):
     batch, n, d, hidden = 2, trial.integers(3, 6), 4, 7
     x = trial.normal(batch, n, d)
-    mix, w_1, b_1, w_2, b_2 = (trial.normal(*shape) for shape in ((d, d), (hidden, d), (hidden,), (d, hidden), (d,)))
+    mix, w_1, b_1, w_2, b_2 = (
+        trial.normal(*shape) for shape in ((d, d), (hidden, d), (hidden,), (d, hidden), (d,))
+    )
     gains = [1 + 0.5 * trial.normal(d) for _ in range(2)]
     shifts = [trial.normal(d) for _ in range(2)]
     numbers = [x, mix, w_1, b_1, w_2, b_2, *gains, *shifts]
@@ -137,11 +217,40 @@ def encoder_block(answer, trial):
     def norm(k):
         def apply(h):
             middle = h.mean(-1, keepdim=True)
-            return gains[k].to(h) * (h - middle) / ((h - middle).square().mean(-1, keepdim=True) + 1e-5).sqrt() + shifts[k].to(h)
+            return gains[k].to(h) * (h - middle) / (
+                (h - middle).square().mean(-1, keepdim=True) + 1e-5
+            ).sqrt() + shifts[k].to(h)
+
         return apply
 
-    def oracle(x, mix, w_1, b_1, w_2, b_2, g_1, g_2, s_1, s_2, *, pre, once=False, relu=True, first=True, second=True, norms=True,
-               inside=False, swapped=False, old=False, both=False, after=False, no_b=False, early=False, h_sum=False, beside=False):
+    def oracle(
+        x,
+        mix,
+        w_1,
+        b_1,
+        w_2,
+        b_2,
+        g_1,
+        g_2,
+        s_1,
+        s_2,
+        *,
+        pre,
+        once=False,
+        relu=True,
+        first=True,
+        second=True,
+        norms=True,
+        inside=False,
+        swapped=False,
+        old=False,
+        both=False,
+        after=False,
+        no_b=False,
+        early=False,
+        h_sum=False,
+        beside=False,
+    ):
         def attend(h):
             e = h @ h.swapaxes(-1, -2) / np.sqrt(d)
             a = np.exp(e - e.max(-1, keepdims=True))
@@ -171,30 +280,64 @@ def encoder_block(answer, trial):
     arrays = [array(t) for t in numbers]
     said = {
         "no residual around the attention: the stream is added to what it finds": dict(first=False),
-        "no residual around the feed-forward network: the stream is added to what it finds": dict(second=False),
-        "there are no residuals: the stream is added to what each sublayer finds": dict(first=False, second=False),
-        "the second residual adds the block's input x: expected the stream behind the first sublayer": dict(old=True),
-        "the feed-forward network reads the block's input x: expected what comes out of the first sublayer": dict(beside=True),
+        "no residual around the feed-forward network: the stream is added to what it finds": dict(
+            second=False
+        ),
+        "there are no residuals: the stream is added to what each sublayer finds": dict(
+            first=False, second=False
+        ),
+        "the second residual adds the block's input x: expected the stream behind the first "
+        "sublayer": dict(old=True),
+        "the feed-forward network reads the block's input x: expected what comes out of the "
+        "first sublayer": dict(beside=True),
         "the ReLU is missing: without it two matrices are one": dict(relu=False),
         "the norms are not used": dict(norms=False),
         "the two norms are swapped: norm_1 belongs to the attention": dict(swapped=True),
         "norm_1 is used twice: norm_2 belongs to the feed-forward network": dict(once=True),
         "the biases b_1 and b_2 are not added": dict(no_b=True),
     }
-    mine = {False: {"the norm stands on the branch alone: expected LayerNorm(x + f(x)), the norm of the sum": dict(inside=True),
-                    "the sum behind the attention is not normalised": dict(after=True)},
-            True: {"the residual adds the normalised stream: in pre-norm x itself is added": dict(h_sum=True),
-                   "the feed-forward network reads the stream without a norm": dict(early=True),
-                   "pre-norm has no norm at the end of the block: the stack has one": dict(both=True)}}
+    mine = {
+        False: {
+            "the norm stands on the branch alone: expected LayerNorm(x + f(x)), the norm of the "
+            "sum": dict(inside=True),
+            "the sum behind the attention is not normalised": dict(after=True),
+        },
+        True: {
+            "the residual adds the normalised stream: in pre-norm x itself is added": dict(
+                h_sum=True
+            ),
+            "the feed-forward network reads the stream without a norm": dict(early=True),
+            "pre-norm has no norm at the end of the block: the stack has one": dict(both=True),
+        },
+    }
     for pre in (False, True):
         got = trial.call(answer, x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre)
         got = trial.tensor(got, "the result", (batch, n, d), mention="the shape of x")
         expected, order = oracle(*arrays, pre=pre), "pre-norm" if pre else "post-norm"
-        wrong = {message: oracle(*arrays, pre=pre, **options) for message, options in {**said, **mine[pre]}.items()}
-        other = f"with pre_norm={pre} your block is {'post-norm' if pre else 'pre-norm'}: expected {order}"
-        trial.close(got, expected, f"the result with pre_norm={pre}", {other: oracle(*arrays, pre=not pre), **wrong})
+        wrong = {
+            message: oracle(*arrays, pre=pre, **options)
+            for message, options in {**said, **mine[pre]}.items()
+        }
+        other = (
+            f"with pre_norm={pre} your block is {'post-norm' if pre else 'pre-norm'}: "
+            f"expected {order}"
+        )
+        trial.close(
+            got,
+            expected,
+            f"the result with pre_norm={pre}",
+            {other: oracle(*arrays, pre=not pre), **wrong},
+        )
 
     at = {0: "x", 4: "w_1", 5: "b_1", 6: "w_2", 7: "b_2"}
     for pre in (False, True):
-        check_slopes(trial, answer, (x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre), at,
-                     lambda x, w_1, b_1, w_2, b_2: oracle(x, arrays[1], w_1, b_1, w_2, b_2, *arrays[6:], pre=pre), step=1e-6)
+        check_slopes(
+            trial,
+            answer,
+            (x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre),
+            at,
+            lambda x, w_1, b_1, w_2, b_2: oracle(
+                x, arrays[1], w_1, b_1, w_2, b_2, *arrays[6:], pre=pre
+            ),
+            step=1e-6,
+        )

@@ -1,42 +1,75 @@
-"""Checks of the section on decoding with a cache: caches that follow their beams, and attention behind a cache."""
+"""Checks of the section on decoding with a cache: caches that follow their beams, and attention
+behind a cache.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import a, array, shape_of, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("06.reorder_caches", title="Caches follow their beams", difficulty=2, minutes=15)
 def reorder_caches(answer, trial):
     for sentences, k, blocks in ((3, 4, 2), (2, trial.integers(2, 4), 3), (1, 3, 1)):
         h, t, width = 2, trial.integers(3, 6), 3
-        caches = [(trial.normal(sentences * k, h, t, width), trial.normal(sentences * k, h, t, width)) for _ in range(blocks)]
+        caches = [
+            (trial.normal(sentences * k, h, t, width), trial.normal(sentences * k, h, t, width))
+            for _ in range(blocks)
+        ]
         parents = trial.integers(0, k, sentences, k)
-        if k == 4:  # an order with neither fixed points nor repetitions, and one with a parent of no child
+        # an order with neither fixed points nor repetitions, and one with a parent of no child
+        if k == 4:
             parents[0], parents[1] = torch.tensor([1, 2, 3, 0]), torch.tensor([2, 2, 0, 1])
         got = trial.call(answer, caches, parents)
         if type(got) not in (list, tuple):
-            trial.fail(f"the result: {'None' if got is None else a(got)} came back, expected a list with one pair (keys, values) a block")
+            trial.fail(
+                f"the result: {'None' if got is None else a(got)} came back, expected a list "
+                f"with one pair (keys, values) a block"
+            )
         if len(got) != blocks:
-            trial.fail(f"the result has {len(got)} entries, expected one pair (keys, values) for each of the {blocks} blocks")
+            trial.fail(
+                f"the result has {len(got)} entries, expected one pair (keys, values) for each "
+                f"of the {blocks} blocks"
+            )
         every = _rows(array(parents), sentences, k)
         for block, (pair, given) in enumerate(zip(got, caches)):
             pair = trial.parts(pair, ("keys", "values"))
             shape = tuple(given[0].shape)
-            mine = [trial.tensor(part, f"{name} of block {block}", shape, mention="one row for each beam of each sentence")
-                    for part, name in zip(pair, ("keys", "values"))]
+            mine = [
+                trial.tensor(
+                    part,
+                    f"{name} of block {block}",
+                    shape,
+                    mention="one row for each beam of each sentence",
+                )
+                for part, name in zip(pair, ("keys", "values"))
+            ]
             keys, values = (array(tensor) for tensor in given)
-            if trial.same(mine[0], values[every["right"]]) and trial.same(mine[1], keys[every["right"]]):
+            if trial.same(mine[0], values[every["right"]]) and trial.same(
+                mine[1], keys[every["right"]]
+            ):
                 trial.fail("keys and values are exchanged: a pair is (keys, values)")
             for part, name, tensor in zip(mine, ("keys", "values"), (keys, values)):
-                wrong = {message: tensor[rows] for message, rows in every.items() if message != "right" and rows.max() < len(tensor)}
+                wrong = {
+                    message: tensor[rows]
+                    for message, rows in every.items()
+                    if message != "right" and rows.max() < len(tensor)
+                }
                 if block:
-                    wrong["the same as in the first block: each block has a cache of its own"] = array(
-                        caches[0][name == "values"])[every["right"]]
-                trial.close(part, tensor[every["right"]], f"{name} of block {block}",
-                            {f"{name} of block {block}: {message}": other for message, other in wrong.items()})
+                    wrong["the same as in the first block: each block has a cache of its own"] = (
+                        array(caches[0][name == "values"])[every["right"]]
+                    )
+                trial.close(
+                    part,
+                    tensor[every["right"]],
+                    f"{name} of block {block}",
+                    {
+                        f"{name} of block {block}: {message}": other
+                        for message, other in wrong.items()
+                    },
+                )
 
 
 def _rows(parents, sentences, k):
@@ -47,56 +80,111 @@ def _rows(parents, sentences, k):
     back[right] = np.arange(sentences * k)  # where a row went, instead of where it came from
     return {
         "right": right,
-        "they stay where they are: beams change places, and their caches have to follow": np.arange(sentences * k),
-        "all rows come from the first sentence: a parent counts within its sentence, so add k times the number of the sentence":
-            parents.reshape(-1),
-        "the rows are read as j · B + b: row b · k + j belongs to beam j of sentence b": (parents * sentences + first // k).reshape(-1),
-        "the offset of a sentence is its number: expected k times its number, it has k rows": (parents + first // k).reshape(-1),
-        "the offset of a sentence is B times its number: expected k times its number, it has k rows":
-            (parents + first // k * sentences).reshape(-1),
-        "row p goes to where its child is looked for: parents says where a row comes from, cache[rows], not where it goes": back,
+        "they stay where they are: beams change places, and their caches have to follow": np.arange(
+            sentences * k
+        ),
+        "all rows come from the first sentence: a parent counts within its sentence, so add k "
+        "times the number of the sentence": parents.reshape(-1),
+        "the rows are read as j · B + b: row b · k + j belongs to beam j of sentence b": (
+            parents * sentences + first // k
+        ).reshape(-1),
+        "the offset of a sentence is its number: expected k times its number, it has k rows": (
+            parents + first // k
+        ).reshape(-1),
+        "the offset of a sentence is B times its number: expected k times its number, it has k "
+        "rows": (parents + first // k * sentences).reshape(-1),
+        "row p goes to where its child is looked for: parents says where a row comes from, "
+        "cache[rows], not where it goes": back,
         "every sentence follows the parents of the first one": (parents[:1] + first).reshape(-1),
-        "all beams continue the best one: each has a parent of its own": np.repeat(right.reshape(sentences, k)[:, 0], k),
+        "all beams continue the best one: each has a parent of its own": np.repeat(
+            right.reshape(sentences, k)[:, 0], k
+        ),
     }
 
 
 @exercise("06.cached_attention", title="Attention behind a cache", difficulty=3, minutes=25)
 def cached_attention(answer, trial):
     names = ("context", "keys", "values")
-    for batch, h, width, t, m in ((2, 2, 3, 4, 3), (1, 3, 2, trial.integers(2, 5), 1), (2, 2, 2, 0, 4)):
+    for batch, h, width, t, m in (
+        (2, 2, 3, 4, 3),
+        (1, 3, 2, trial.integers(2, 5), 1),
+        (2, 2, 2, 0, 4),
+    ):
         d = h * width
         x, old = trial.normal(batch, m, d), [trial.normal(batch, h, t, width) for _ in range(2)]
         matrices = [trial.normal(d, d) for _ in range(3)]
         given = (x, *old, *matrices, h)
         got = trial.parts(trial.call(answer, *given), names)
         if t and [shape_of(part) for part in got[1:]] == [(batch, h, m, width)] * 2:
-            trial.fail("keys and values hold the new rows alone: expected the longer cache, the old rows and the new ones behind them")
+            trial.fail(
+                "keys and values hold the new rows alone: expected the longer cache, the old "
+                "rows and the new ones behind them"
+            )
         full = (batch, h, t + m, width)
-        nan = "the cache is empty at the first block: concatenate all the same" if t == 0 else "does a row have nothing to attend to?"
-        got = [trial.tensor(got[0], "context", (batch, m, d), nan=nan, mention="one row for each new token, the heads side by side"),
-               *(trial.tensor(part, name, full, mention="the old rows and the new ones behind them")
-                 for part, name in zip(got[1:], names[1:]))]
+        nan = (
+            "the cache is empty at the first block: concatenate all the same"
+            if t == 0
+            else "does a row have nothing to attend to?"
+        )
+        got = [
+            trial.tensor(
+                got[0],
+                "context",
+                (batch, m, d),
+                nan=nan,
+                mention="one row for each new token, the heads side by side",
+            ),
+            *(
+                trial.tensor(part, name, full, mention="the old rows and the new ones behind them")
+                for part, name in zip(got[1:], names[1:])
+            ),
+        ]
         arrays = [array(tensor) for tensor in given[:-1]]
         context, keys, values = _behind(*arrays, h)
-        for part, name, before, right, other in zip(got[1:], names[1:], arrays[1:3], (keys, values), (values, keys)):
+        for part, name, before, right, other in zip(
+            got[1:], names[1:], arrays[1:3], (keys, values), (values, keys)
+        ):
             mine = array(part)
             if t and trial.same(mine[:, :, m:], before) and not trial.same(mine[:, :, :t], before):
-                trial.fail(f"the new rows of {name} stand in front of the old ones: expected behind them")
+                trial.fail(
+                    f"the new rows of {name} stand in front of the old ones: expected behind them"
+                )
             trial.close(mine[:, :, :t], before, f"the old rows of {name}")
-            trial.close(mine[:, :, t:], right[:, :, t:], f"the new rows of {name}", {
-                f"the new rows of {name} are made with the wrong matrix: keys with W_k, values with W_v": other[:, :, t:],
-                f"the new rows of {name} are made with W_q": _cut(arrays[0] @ arrays[3], h),
-                f"the new rows of {name} are made with the transposed matrix: expected x @ W":
-                    _cut(arrays[0] @ arrays[4 if name == "keys" else 5].T, h),
-                f"heads and positions of the new {name} are mixed up: cut each row into heads, then swap the two dimensions; "
-                "a view or reshape alone cannot": _mixed(arrays[0] @ arrays[4 if name == "keys" else 5], h),
-            })
+            trial.close(
+                mine[:, :, t:],
+                right[:, :, t:],
+                f"the new rows of {name}",
+                {
+                    f"the new rows of {name} are made with the wrong matrix: keys with W_k, "
+                    f"values with W_v": other[:, :, t:],
+                    f"the new rows of {name} are made with W_q": _cut(arrays[0] @ arrays[3], h),
+                    f"the new rows of {name} are made with the transposed matrix: expected x "
+                    f"@ W": _cut(arrays[0] @ arrays[4 if name == "keys" else 5].T, h),
+                    f"heads and positions of the new {name} are mixed up: cut each row into "
+                    f"heads, then swap the two dimensions; "
+                    "a view or reshape alone cannot": _mixed(
+                        arrays[0] @ arrays[4 if name == "keys" else 5], h
+                    ),
+                },
+            )
         trial.close(got[0], context, "context", _slips(arrays, h, t, m))
         if t and m > 1:
-            check_slopes(trial, answer, given, dict(enumerate(("x", "keys", "values", "W_q", "W_k", "W_v"))),
-                         lambda *now: _behind(*now, h)[0], part=0)
-            check_slopes(trial, answer, given, {0: "x", 4: "W_k"},
-                         lambda one, w: _cut_behind(arrays[1], one @ w, h), part=1)
+            check_slopes(
+                trial,
+                answer,
+                given,
+                dict(enumerate(("x", "keys", "values", "W_q", "W_k", "W_v"))),
+                lambda *now: _behind(*now, h)[0],
+                part=0,
+            )
+            check_slopes(
+                trial,
+                answer,
+                given,
+                {0: "x", 4: "W_k"},
+                lambda one, w: _cut_behind(arrays[1], one @ w, h),
+                part=1,
+            )
 
 
 def _cut(rows, h):
@@ -114,7 +202,22 @@ def _cut_behind(old, rows, h):
     return np.concatenate((old, _cut(rows, h)), 2)
 
 
-def _behind(x, keys, values, w_q, w_k, w_v, h, *, allowed=None, scale=None, joined=True, axis=-1, only_new=False, late=False):
+def _behind(
+    x,
+    keys,
+    values,
+    w_q,
+    w_k,
+    w_v,
+    h,
+    *,
+    allowed=None,
+    scale=None,
+    joined=True,
+    axis=-1,
+    only_new=False,
+    late=False,
+):
     """(context, keys, values), with one thing wrong if asked for."""
     q = _cut(x @ w_q, h)
     keys, values = _cut_behind(keys, x @ w_k, h), _cut_behind(values, x @ w_v, h)
@@ -123,10 +226,16 @@ def _behind(x, keys, values, w_q, w_k, w_v, h, *, allowed=None, scale=None, join
     if only_new:
         seen = seen & (np.arange(t + m) >= t)
     scores = q @ keys.transpose(0, 1, 3, 2) * (q.shape[-1] ** -0.5 if scale is None else scale)
-    weights = softmax(scores, axis) * seen if late else softmax(np.where(seen, scores, -np.inf), axis)
+    weights = (
+        softmax(scores, axis) * seen if late else softmax(np.where(seen, scores, -np.inf), axis)
+    )
     context = weights @ values
     batch, m = x.shape[:2]
-    return (context.transpose(0, 2, 1, 3) if joined else context).reshape(batch, m, -1), keys, values
+    return (
+        (context.transpose(0, 2, 1, 3) if joined else context).reshape(batch, m, -1),
+        keys,
+        values,
+    )
 
 
 def _slips(arrays, h, t, m):
@@ -134,19 +243,37 @@ def _slips(arrays, h, t, m):
     place = np.arange(t + m)
     everything = np.ones((m, t + m), dtype=bool)
     said = {
-        "there is no mask within the block: a new token sees the new tokens after it": dict(allowed=everything),
-        "the mask counts from the first column: row i of the block stands at position t + i, so the diagonal starts t columns further "
+        "there is no mask within the block: a new token sees the new tokens after it": dict(
+            allowed=everything
+        ),
+        "the mask counts from the first column: row i of the block stands at position t + i, so "
+        "the diagonal starts t columns further "
         "right": dict(allowed=np.tri(m, t + m, dtype=bool)),
-        "a new token does not see itself: it does, as in all causal attention": dict(allowed=np.tri(m, t + m, t - 1, dtype=bool)),
-        "a new token sees one token after itself: the diagonal is one column too far right": dict(allowed=np.tri(m, t + m, t + 1, dtype=bool)),
-        "the mask is upside down: a new token sees itself and what comes after it": dict(allowed=place >= t + np.arange(m)[:, None]),
-        "the block does not see the cache: attend to the old keys and the new ones": dict(only_new=True),
-        "the block sees the cache alone: a new token also sees itself and the new tokens before it": dict(allowed=everything & (place < t)),
-        "the mask comes after the softmax: the weights of a row no longer add up to 1": dict(late=True),
+        "a new token does not see itself: it does, as in all causal attention": dict(
+            allowed=np.tri(m, t + m, t - 1, dtype=bool)
+        ),
+        "a new token sees one token after itself: the diagonal is one column too far right": dict(
+            allowed=np.tri(m, t + m, t + 1, dtype=bool)
+        ),
+        "the mask is upside down: a new token sees itself and what comes after it": dict(
+            allowed=place >= t + np.arange(m)[:, None]
+        ),
+        "the block does not see the cache: attend to the old keys and the new ones": dict(
+            only_new=True
+        ),
+        "the block sees the cache alone: a new token also sees itself and the new tokens before "
+        "it": dict(allowed=everything & (place < t)),
+        "the mask comes after the softmax: the weights of a row no longer add up to 1": dict(
+            late=True
+        ),
         "the scores are not divided by the root of the width of a head": dict(scale=1.0),
-        "the scores are divided by √d: expected √(d/h), the root of the width of a head": dict(scale=d**-0.5),
+        "the scores are divided by √d: expected √(d/h), the root of the width of a head": dict(
+            scale=d**-0.5
+        ),
         "the scores are divided by the width of a head: expected its root": dict(scale=1 / width),
         "the softmax runs over the queries (dim=-2): expected over the keys": dict(axis=-2),
-        "heads are not put side by side: swap heads and positions back before you flatten": dict(joined=False),
+        "heads are not put side by side: swap heads and positions back before you flatten": dict(
+            joined=False
+        ),
     }
     return {message: _behind(*arrays, h, **options)[0] for message, options in said.items()}

@@ -2,18 +2,24 @@
 
 import numpy as np
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import a, array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("06.attention_operations", title="Count before you run", difficulty=2, minutes=10)
 def attention_operations(answer, trial):
-    for m, n, d in ((trial.integers(2, 6), trial.integers(10, 30), trial.integers(6, 10)), (7, 5, 512), (1, 4000, 64)):
+    for m, n, d in (
+        (trial.integers(2, 6), trial.integers(10, 30), trial.integers(6, 10)),
+        (7, 5, 512),
+        (1, 4000, 64),
+    ):
         got = trial.call(answer, m, n, d)
         if got is None:
             trial.fail("the operations: None came back. Does your function return them?")
-        if isinstance(got, (bool, np.bool_)) or not isinstance(got, (int, float, np.integer, np.floating)):
+        if isinstance(got, (bool, np.bool_)) or not isinstance(
+            got, (int, float, np.integer, np.floating)
+        ):
             trial.fail(f"the operations: {a(got)} came back, expected an int")
         if isinstance(got, (float, np.floating)) and not float(got).is_integer():
             trial.fail(f"the operations are {got}, which is no whole number")
@@ -22,18 +28,34 @@ def attention_operations(answer, trial):
         if got == right:
             continue
         wrong = {
-            "every operation counts once: a product of a×b and b×c has abc multiplications and as many additions": right // 2,
+            "every operation counts once: a product of a×b and b×c has abc multiplications and "
+            "as many additions": right // 2,
             "the four projections are missing": pairs,
             "the products with keys and values are missing": of_m + of_n,
             "the output projection is missing": right - of_m // 2,
-            "all four projections are counted with m rows: keys and values are made of the n vectors of the source": pairs + 2 * of_m,
-            "all four projections are counted with n rows: queries and outputs are m rows": pairs + 2 * of_n,
-            "W_o is applied to m rows, one a query, not to the source": pairs + of_m // 2 + of_n + of_n // 2,
-            "the weighted sum of the values is missing: it is a product of its own": right - pairs // 2,
-            "queries are compared with queries: the m queries meet the n keys of the source": 4 * m * m * d + of_m + of_n,
-            "this is self-attention of the source: m queries meet the n keys, and W_q and W_o are applied to m rows": 4 * n * n * d + 2 * of_n,
-            "all four projections are counted for both texts: queries and outputs are m rows, keys and values n": pairs + 2 * of_m + 2 * of_n,
-            "the keys are compared with one another: the m queries meet the n keys": 4 * n * n * d + of_m + of_n,
+            "all four projections are counted with m rows: keys and values are made of the n "
+            "vectors of the source": pairs + 2 * of_m,
+            "all four projections are counted with n rows: queries and outputs are m rows": pairs
+            + 2 * of_n,
+            "W_o is applied to m rows, one a query, not to the source": pairs
+            + of_m // 2
+            + of_n
+            + of_n // 2,
+            "the weighted sum of the values is missing: it is a product of its own": right
+            - pairs // 2,
+            "queries are compared with queries: the m queries meet the n keys of the source": 4
+            * m
+            * m
+            * d
+            + of_m
+            + of_n,
+            "this is self-attention of the source: m queries meet the n keys, and W_q and W_o "
+            "are applied to m rows": 4 * n * n * d + 2 * of_n,
+            "all four projections are counted for both texts: queries and outputs are m rows, "
+            "keys and values n": pairs + 2 * of_m + 2 * of_n,
+            "the keys are compared with one another: the m queries meet the n keys": 4 * n * n * d
+            + of_m
+            + of_n,
         }
         for message, other in wrong.items():
             if got == other:
@@ -44,7 +66,11 @@ def attention_operations(answer, trial):
 @exercise("06.linformer_attention", title="Attention to mixtures", difficulty=3, minutes=20)
 def linformer_attention(answer, trial):
     batch, m, n, d, v, k = 3, trial.integers(4, 7), 7, 4, 3, 5
-    query, key, value = trial.normal(batch, m, d), trial.normal(batch, n, d), trial.normal(batch, n, v)
+    query, key, value = (
+        trial.normal(batch, m, d),
+        trial.normal(batch, n, d),
+        trial.normal(batch, n, v),
+    )
     e, f = (trial.normal(k, n + trial.integers(1, 4)) for _ in range(2))
     f = f[:, :1].repeat(1, e.shape[1]) * 0.3 + trial.normal(*e.shape)
     lengths = np.array([n, trial.integers(2, n), 1])
@@ -52,11 +78,29 @@ def linformer_attention(answer, trial):
     for row, length in zip(words, lengths):
         row[:length] = True
     given = query, key, value, e, f, words
-    got = trial.tensor(trial.call(answer, *given), "the context", (batch, m, v), mention="one row a query, as wide as the values")
+    got = trial.tensor(
+        trial.call(answer, *given),
+        "the context",
+        (batch, m, v),
+        mention="one row a query, as wide as the values",
+    )
     arrays = [array(t) for t in given[:5]]
     there = words.numpy()
 
-    def layer(q, rows, values, mix_k, mix_v, *, scale=d, keys_there=there, values_there=there, last=False, axis=-1, late=False):
+    def layer(
+        q,
+        rows,
+        values,
+        mix_k,
+        mix_v,
+        *,
+        scale=d,
+        keys_there=there,
+        values_there=there,
+        last=False,
+        axis=-1,
+        late=False,
+    ):
         part = slice(-n, None) if last else slice(0, n)
         keys = mix_k[:, part] @ (rows * keys_there[..., None])
         mixed = mix_v[:, part] @ (values * values_there[..., None])
@@ -69,22 +113,34 @@ def linformer_attention(answer, trial):
     q, rows, values, mix_k, mix_v = arrays
     plain = np.where(there[:, None], q @ rows.swapaxes(1, 2) / np.sqrt(d), -np.inf)
     wrong = {
-        "padding enters the mixtures: set keys and values to 0 where there is no word, before they are mixed":
-            layer(*arrays, keys_there=all_there, values_there=all_there),
-        "padding enters the mixtures of the values: set them to 0 where there is no word, before they are mixed":
-            layer(*arrays, values_there=all_there),
-        "padding enters the mixtures of the keys: set them to 0 where there is no word, before they are mixed":
-            layer(*arrays, keys_there=all_there),
-        "the mask hides mixtures: positions without a word must be 0 before they are mixed, and the softmax needs no mask":
-            layer(*arrays, keys_there=all_there, values_there=all_there, late=True),
+        "padding enters the mixtures: set keys and values to 0 where there is no word, before "
+        "they are mixed": layer(*arrays, keys_there=all_there, values_there=all_there),
+        "padding enters the mixtures of the values: set them to 0 where there is no word, before "
+        "they are mixed": layer(*arrays, values_there=all_there),
+        "padding enters the mixtures of the keys: set them to 0 where there is no word, before "
+        "they are mixed": layer(*arrays, keys_there=all_there),
+        "the mask hides mixtures: positions without a word must be 0 before they are mixed, and "
+        "the softmax needs no mask": layer(
+            *arrays, keys_there=all_there, values_there=all_there, late=True
+        ),
         "the scores are not scaled: divide by the root of d": layer(*arrays, scale=1),
-        "the scale is the root of k: it belongs to the width of the keys, d": layer(*arrays, scale=k),
+        "the scale is the root of k: it belongs to the width of the keys, d": layer(
+            *arrays, scale=k
+        ),
         "the scores are divided by d, not by its root": layer(*arrays, scale=d * d),
-        "the last n columns of E and F are used: a shorter text meets the first ones": layer(*arrays, last=True),
-        "E and F are exchanged: E mixes the keys, F the values": layer(q, rows, values, mix_v, mix_k),
+        "the last n columns of E and F are used: a shorter text meets the first ones": layer(
+            *arrays, last=True
+        ),
+        "E and F are exchanged: E mixes the keys, F the values": layer(
+            q, rows, values, mix_v, mix_k
+        ),
         "the values are mixed by E: F is theirs": layer(q, rows, values, mix_k, mix_k),
-        "words is upside down: True means that there is a word": layer(*arrays, keys_there=~there, values_there=~there),
-        "the softmax runs over the queries: expected over the mixtures (dim=-1)": layer(*arrays, axis=-2),
+        "words is upside down: True means that there is a word": layer(
+            *arrays, keys_there=~there, values_there=~there
+        ),
+        "the softmax runs over the queries: expected over the mixtures (dim=-1)": layer(
+            *arrays, axis=-2
+        ),
         "this is full attention: no mixture is made": softmax(plain) @ values,
     }
     trial.close(got, layer(*arrays), "the context", wrong)
@@ -93,5 +149,9 @@ def linformer_attention(answer, trial):
     spoiled = key.clone(), value.clone()
     for tensor in spoiled:
         tensor[~words] = float("inf")
-    trial.tensor(trial.call(answer, query, *spoiled, e, f, words), "the context (with infinities where there is no word)",
-                 (batch, m, v), nan="a product with 0 does not remove them; masked_fill or torch.where does")
+    trial.tensor(
+        trial.call(answer, query, *spoiled, e, f, words),
+        "the context (with infinities where there is no word)",
+        (batch, m, v),
+        nan="a product with 0 does not remove them; masked_fill or torch.where does",
+    )

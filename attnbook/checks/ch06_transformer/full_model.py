@@ -1,53 +1,92 @@
-"""Checks of the section on the whole model: its parameters from its sizes, and its parts put together."""
+"""Checks of the section on the whole model: its parameters from its sizes, and its parts put
+together.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import a, array
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("06.model_size", title="Parameters from sizes", difficulty=2, minutes=15)
 def model_size(answer, trial):
-    for vocabulary, d, d_ff, layers in ((trial.integers(50, 90), 12, 34, 3), (37_000, 512, 2048, 6), (100, 7, 20, 1)):
+    for vocabulary, d, d_ff, layers in (
+        (trial.integers(50, 90), 12, 34, 3),
+        (37_000, 512, 2048, 6),
+        (100, 7, 20, 1),
+    ):
         got = trial.number(trial.call(answer, vocabulary, d, d_ff, layers), "the result")
         right = _size(vocabulary, d, d_ff, layers)
         slips = {
-            "the matrix of the embeddings is counted three times: it is one matrix, used in three places": dict(matrices=3),
-            "the matrix of the embeddings is counted twice: source, target and output share one": dict(matrices=2),
+            "the matrix of the embeddings is counted three times: it is one matrix, used in "
+            "three places": dict(matrices=3),
+            "the matrix of the embeddings is counted twice: source, target and output share "
+            "one": dict(matrices=2),
             "the matrix of the embeddings is missing": dict(matrices=0),
-            "a decoder block is counted like an encoder block: it has a second attention, over the source, and a third norm":
-                dict(cross=0, norms=2),
+            "a decoder block is counted like an encoder block: it has a second attention, over "
+            "the source, and a third norm": dict(cross=0, norms=2),
             "the attention over the source is missing in the decoder blocks": dict(cross=0),
-            "2·d are missing in each layer: a decoder block has three norms, and a network has a second bias, of width d": dict(norms=2),
+            "2·d are missing in each layer: a decoder block has three norms, and a network has a "
+            "second bias, of width d": dict(norms=2),
             "the norms are missing": dict(vectors=0),
             "a norm has two vectors, a gain and a bias: you count one": dict(vectors=1),
             "the biases of the feed-forward network are missing": dict(network_bias=0),
             "the projections of an attention have no bias here": dict(attention_bias=4),
-            "an attention has four matrices: W_q, W_k, W_v and W_o; you count three": dict(matrices_of_attention=3),
+            "an attention has four matrices: W_q, W_k, W_v and W_o; you count three": dict(
+                matrices_of_attention=3
+            ),
             "the decoder's blocks are missing": dict(decoder=0),
             "there is one block of each kind: expected as many as layers says": dict(blocks=1),
-            "there is a bias before the softmax: the output is the embedding matrix alone": dict(output_bias=1),
-            "a norm stands at the end of each stack: after post-norm blocks there is none": dict(last=1),
+            "there is a bias before the softmax: the output is the embedding matrix alone": dict(
+                output_bias=1
+            ),
+            "a norm stands at the end of each stack: after post-norm blocks there is none": dict(
+                last=1
+            ),
         }
         for message, options in slips.items():
             if got == _size(vocabulary, d, d_ff, layers, **options) != right:
                 trial.fail(message)
         if got != right:
-            trial.fail(f"for a vocabulary of {vocabulary}, d = {d}, d_ff = {d_ff} and {layers} layers the result is {got:,.0f}, "
-                       f"expected {right:,}")
+            trial.fail(
+                f"for a vocabulary of {vocabulary}, d = {d}, d_ff = {d_ff} and {layers} layers "
+                f"the result is {got:,.0f}, "
+                f"expected {right:,}"
+            )
 
 
-def _size(vocabulary, d, d_ff, layers, *, matrices=1, cross=1, norms=3, vectors=2, network_bias=1, attention_bias=0,
-          matrices_of_attention=4, decoder=1, blocks=None, output_bias=0, last=0):
+def _size(
+    vocabulary,
+    d,
+    d_ff,
+    layers,
+    *,
+    matrices=1,
+    cross=1,
+    norms=3,
+    vectors=2,
+    network_bias=1,
+    attention_bias=0,
+    matrices_of_attention=4,
+    decoder=1,
+    blocks=None,
+    output_bias=0,
+    last=0,
+):
     """The number of parameters, with one thing wrong if asked for."""
     attention = matrices_of_attention * d * d + attention_bias * d
     network = 2 * d * d_ff + network_bias * (d_ff + d)
     encoder_block = attention + network + 2 * vectors * d
     decoder_block = (1 + cross) * attention + network + norms * vectors * d
     number = layers if blocks is None else blocks
-    return matrices * vocabulary * d + number * (encoder_block + decoder * decoder_block) + output_bias * vocabulary + 2 * last * 2 * d
+    return (
+        matrices * vocabulary * d
+        + number * (encoder_block + decoder * decoder_block)
+        + output_bias * vocabulary
+        + 2 * last * 2 * d
+    )
 
 
 @exercise("06.whole_model", title="Put the model together", difficulty=4, minutes=30)
@@ -56,7 +95,7 @@ def whole_model(answer, trial):
     E, P = 0.5 * trial.normal(size, d), trial.normal(n + 3, d)
     source, target = trial.integers(3, size, batch, n), trial.integers(3, size, batch, m)
     lengths = torch.tensor([n, trial.integers(2, n)])
-    source[1, lengths[1]:] = 0
+    source[1, lengths[1] :] = 0
     mix = [0.7 * trial.normal(d, d) for _ in range(4)]
     words = np.arange(n) < array(lengths)[:, None]
     calls = []
@@ -69,11 +108,21 @@ def whole_model(answer, trial):
 
     def decoder(y, memory, mask, source_mask):
         if type(y) is torch.Tensor and tuple(y.shape) == (batch, m + 1, d):
-            trial.fail("decoder(y, …): y has one row more than the target: it reads BOS and all tokens but the last")
+            trial.fail(
+                "decoder(y, …): y has one row more than the target: it reads BOS and all tokens "
+                "but the last"
+            )
         _stream(trial, y, "decoder(y, …): y", (batch, m, d))
         _stream(trial, memory, "decoder(y, memory, …): memory", (batch, n, d))
-        _mask(trial, mask, "decoder(…): mask", np.broadcast_to(np.tri(m, dtype=bool), (batch, m, m)))
-        _mask(trial, source_mask, "decoder(…): source_mask", np.broadcast_to(words[:, None], (batch, m, n)))
+        _mask(
+            trial, mask, "decoder(…): mask", np.broadcast_to(np.tri(m, dtype=bool), (batch, m, m))
+        )
+        _mask(
+            trial,
+            source_mask,
+            "decoder(…): source_mask",
+            np.broadcast_to(words[:, None], (batch, m, n)),
+        )
         calls.append("decoder")
         y = y + _mean(torch.tanh(y @ mix[1]), mask)
         return torch.tanh(y @ mix[2] + _mean(memory @ mix[3], source_mask.expand(batch, m, n)))
@@ -81,12 +130,23 @@ def whole_model(answer, trial):
     given = (E, P, encoder, decoder, source, lengths, target)
     got = trial.call(answer, *given)
     if calls.count("encoder") > 1 and calls.count("decoder") > 1:
-        trial.fail("the encoder is called more than once: the target is read at once, one call of each is enough")
+        trial.fail(
+            "the encoder is called more than once: the target is read at once, one call of each "
+            "is enough"
+        )
     if "decoder" not in calls:
         trial.fail("decoder was never called")
     if type(got) is torch.Tensor and tuple(got.shape) == (batch, m, d):
-        trial.fail("the vectors of the decoder came back: multiply them by the transpose of E, and take the logarithm of the softmax")
-    got = trial.tensor(got, "the result", (batch, m, size), mention="a distribution over the vocabulary at each position")
+        trial.fail(
+            "the vectors of the decoder came back: multiply them by the transpose of E, and take "
+            "the logarithm of the softmax"
+        )
+    got = trial.tensor(
+        got,
+        "the result",
+        (batch, m, size),
+        mention="a distribution over the vocabulary at each position",
+    )
     numbers = [array(part) for part in (E, P)]
     rest = [array(part) for part in (source, target, *mix)] + [words]
     right = _whole(*numbers, *rest)
@@ -94,24 +154,41 @@ def whole_model(answer, trial):
         "the embeddings are not multiplied by √d": dict(factor=1.0),
         "the embeddings are multiplied by d: expected √d": dict(factor=float(d)),
         "the embeddings are divided by √d: expected multiplied": dict(factor=d**-0.5),
-        "the positions are multiplied by √d too: the factor belongs to the embeddings alone": dict(both=True),
+        "the positions are multiplied by √d too: the factor belongs to the embeddings alone": dict(
+            both=True
+        ),
         "no positions are added": dict(places=(0, 0)),
         "the decoder's input has no positions": dict(places=(1, 0)),
         "the encoder's input has no positions": dict(places=(0, 1)),
-        "the positions of the decoder's input start at row 1 of P: BOS stands at position 0": dict(first=(0, 1)),
+        "the positions of the decoder's input start at row 1 of P: BOS stands at position 0": dict(
+            first=(0, 1)
+        ),
         "the positions start at row 1 of P: position 0 is row 0": dict(first=(1, 1)),
-        "the positions of the target go on behind those of the source: they start anew": dict(behind=True),
-        "the decoder reads the target itself: row t sees the token that it has to predict; put BOS in front and leave out the last":
-            dict(shift="none"),
-        "the decoder reads the target from its second token on: it has to read BOS and all but the last": dict(shift="ahead"),
+        "the positions of the target go on behind those of the source: they start anew": dict(
+            behind=True
+        ),
+        "the decoder reads the target itself: row t sees the token that it has to predict; put "
+        "BOS in front and leave out the last": dict(shift="none"),
+        "the decoder reads the target from its second token on: it has to read BOS and all but "
+        "the last": dict(shift="ahead"),
         "the first token that the decoder reads is padding (0): expected BOS (1)": dict(bos=0),
-        "the logits are multiplied by √d: the factor belongs to the embeddings at the input": dict(output=d**0.5),
+        "the logits are multiplied by √d: the factor belongs to the embeddings at the input": dict(
+            output=d**0.5
+        ),
         "the logits came back: take their log_softmax over the vocabulary": dict(ending="logits"),
         "probabilities came back: expected their logarithms": dict(ending="probabilities"),
-        "the softmax runs over the positions: expected over the vocabulary, the last dimension": dict(axis=1),
-        "the decoder does not get what the encoder made: its memory is the embedded source": dict(skip=True),
+        "the softmax runs over the positions: expected over the vocabulary, the last "
+        "dimension": dict(axis=1),
+        "the decoder does not get what the encoder made: its memory is the embedded source": dict(
+            skip=True
+        ),
     }
-    trial.close(got, right, "the result", {message: _whole(*numbers, *rest, **options) for message, options in slips.items()})
+    trial.close(
+        got,
+        right,
+        "the result",
+        {message: _whole(*numbers, *rest, **options) for message, options in slips.items()},
+    )
     check_slopes(trial, answer, given, {0: "E"}, lambda now: _whole(now, numbers[1], *rest))
 
 
@@ -125,27 +202,50 @@ def _stream(trial, value, name, shape):
 def _mask(trial, mask, name, right):
     """Whether a mask says what it has to, whatever shape it is broadcast from."""
     if type(mask) is not torch.Tensor or mask.dtype != torch.bool:
-        what = f"of dtype {str(mask.dtype).removeprefix('torch.')}" if type(mask) is torch.Tensor else a(mask)
+        what = (
+            f"of dtype {str(mask.dtype).removeprefix('torch.')}"
+            if type(mask) is torch.Tensor
+            else a(mask)
+        )
         trial.fail(f"{name} is {what}, expected a boolean tensor, True = may attend")
     try:
         mine = np.broadcast_to(mask.numpy(), right.shape)
     except ValueError:
-        hint = ": put in a dimension for the queries" if mask.dim() == 2 and len(mask) == len(right) else ""
-        trial.fail(f"{name} has the shape {tuple(mask.shape)}, which does not broadcast to {right.shape}{hint}")
+        hint = (
+            ": put in a dimension for the queries"
+            if mask.dim() == 2 and len(mask) == len(right)
+            else ""
+        )
+        trial.fail(
+            f"{name} has the shape {tuple(mask.shape)}, which does not broadcast to "
+            f"{right.shape}{hint}"
+        )
     if (mine == right).all():
         return
     if (mine == ~right).all():
         trial.fail(f"{name} is upside down: True means may attend")
     if mine.all():
-        trial.fail(f"{name} lets everything through: expected " + ("no padding" if "source" in name or "encoder" in name else "no later position"))
+        trial.fail(
+            f"{name} lets everything through: expected "
+            + ("no padding" if "source" in name or "encoder" in name else "no later position")
+        )
     if right.shape[1] == right.shape[2] and (mine == right.transpose(0, 2, 1)).all():
         trial.fail(f"{name} is transposed: a row is a query, and it sees the columns up to itself")
     if right.shape[1] == right.shape[2] and (right == np.tri(right.shape[1], dtype=bool)).all():
         if (mine == np.tri(right.shape[1], k=-1, dtype=bool)).all():
-            trial.fail(f"{name} hides each position from itself: it sees the columns up to itself, with the diagonal")
+            trial.fail(
+                f"{name} hides each position from itself: it sees the columns up to itself, with "
+                f"the diagonal"
+            )
         if (mine == np.tri(right.shape[1], k=1, dtype=bool)).all():
-            trial.fail(f"{name} lets each position see the one after it: the diagonal is one column too far right")
-    trial.fail(f"{name} is not the one that was asked for: {int((mine != right).sum())} of {right.size} entries differ")
+            trial.fail(
+                f"{name} lets each position see the one after it: the diagonal is one column too "
+                f"far right"
+            )
+    trial.fail(
+        f"{name} is not the one that was asked for: {int((mine != right).sum())} of {right.size} "
+        f"entries differ"
+    )
 
 
 def _mean(rows, mask):
@@ -157,8 +257,29 @@ def _average(rows, allowed):
     return allowed @ rows / allowed.sum(-1, keepdims=True)
 
 
-def _whole(E, P, source, target, m0, m1, m2, m3, words, *, factor=None, both=False, places=(1, 1), first=(0, 0), behind=False, shift="right", bos=1,
-           output=1.0, ending="log", axis=-1, skip=False):
+def _whole(
+    E,
+    P,
+    source,
+    target,
+    m0,
+    m1,
+    m2,
+    m3,
+    words,
+    *,
+    factor=None,
+    both=False,
+    places=(1, 1),
+    first=(0, 0),
+    behind=False,
+    shift="right",
+    bos=1,
+    output=1.0,
+    ending="log",
+    axis=-1,
+    skip=False,
+):
     """Log-probabilities (B, m, V), with one thing wrong if asked for."""
     (batch, n), m, d = source.shape, target.shape[1], E.shape[1]
     factor = d**0.5 if factor is None else factor
@@ -168,13 +289,23 @@ def _whole(E, P, source, target, m0, m1, m2, m3, words, *, factor=None, both=Fal
         return (E[tokens] + placed) * factor if both else E[tokens] * factor + placed
 
     x = embed(source, places[0], first[0])
-    memory = x if skip else x + _average(np.tanh(x @ m0), np.broadcast_to(words[:, None], (batch, n, n)).astype(float))
+    memory = (
+        x
+        if skip
+        else x
+        + _average(np.tanh(x @ m0), np.broadcast_to(words[:, None], (batch, n, n)).astype(float))
+    )
     opening = np.full((batch, 1), bos)
-    read = {"right": np.concatenate((opening, target[:, :-1]), 1), "none": target,
-            "ahead": np.concatenate((target[:, 1:], opening), 1)}[shift]
+    read = {
+        "right": np.concatenate((opening, target[:, :-1]), 1),
+        "none": target,
+        "ahead": np.concatenate((target[:, 1:], opening), 1),
+    }[shift]
     y = embed(read, places[1], min(n, len(P) - m) if behind else first[1])
     y = y + _average(np.tanh(y @ m1), np.broadcast_to(np.tri(m), (batch, m, m)))
-    y = np.tanh(y @ m2 + _average(memory @ m3, np.broadcast_to(words[:, None], (batch, m, n)).astype(float)))
+    y = np.tanh(
+        y @ m2 + _average(memory @ m3, np.broadcast_to(words[:, None], (batch, m, n)).astype(float))
+    )
     logits = y @ E.T * output
     if ending == "logits":
         return logits

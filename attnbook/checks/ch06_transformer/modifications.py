@@ -1,4 +1,6 @@
-"""Checks of the section on modifications: a gated layer, a test that makes no assumption, three bugs."""
+"""Checks of the section on modifications: a gated layer, a test that makes no assumption, three
+bugs.
+"""
 
 from itertools import combinations
 from math import erf
@@ -6,9 +8,9 @@ from math import erf
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 def _sigmoid(s):
@@ -22,9 +24,19 @@ def _gelu(s):
 @exercise("06.swiglu", title="A gate in the feed-forward layer", difficulty=1, minutes=10)
 def swiglu(answer, trial):
     batch, n, d, hidden = 2, trial.integers(3, 6), 4, 6
-    x, gate, value, output = trial.normal(batch, n, d), trial.normal(d, hidden), trial.normal(d, hidden), trial.normal(hidden, d)
+    x, gate, value, output = (
+        trial.normal(batch, n, d),
+        trial.normal(d, hidden),
+        trial.normal(d, hidden),
+        trial.normal(hidden, d),
+    )
     given = x, gate, value, output
-    got = trial.tensor(trial.call(answer, *given), "the result", (batch, n, d), mention="one row a position, as wide as x")
+    got = trial.tensor(
+        trial.call(answer, *given),
+        "the result",
+        (batch, n, d),
+        mention="one row a position, as wide as x",
+    )
     arrays = [array(t) for t in given]
 
     def layer(x, g, v, o, through=lambda s: s * _sigmoid(s), join=np.multiply):
@@ -33,18 +45,35 @@ def swiglu(answer, trial):
     x_, g, v, o = arrays
     wrong = {
         "gate and value are exchanged: swish belongs to x gate": layer(x_, v, g, o),
-        "this is GLU: its gate goes through a sigmoid, that of SwiGLU through swish(s) = s · sigmoid(s)": layer(*arrays, through=_sigmoid),
-        "this is ReGLU: the gate of SwiGLU goes through swish, not relu": layer(*arrays, through=lambda s: np.maximum(s, 0)),
-        "this is GeGLU: the gate of SwiGLU goes through swish, not GELU":
-            layer(*arrays, through=_gelu),
-        "this is LiGLU: the gate of SwiGLU goes through swish before the product": layer(*arrays, through=lambda s: s),
-        "the gate goes through tanh, expected swish(s) = s · sigmoid(s)": layer(*arrays, through=np.tanh),
-        "the gate goes through a softmax, expected swish(s) = s · sigmoid(s), each number by itself": layer(*arrays, through=softmax),
+        "this is GLU: its gate goes through a sigmoid, that of SwiGLU through swish(s) = s · "
+        "sigmoid(s)": layer(*arrays, through=_sigmoid),
+        "this is ReGLU: the gate of SwiGLU goes through swish, not relu": layer(
+            *arrays, through=lambda s: np.maximum(s, 0)
+        ),
+        "this is GeGLU: the gate of SwiGLU goes through swish, not GELU": layer(
+            *arrays, through=_gelu
+        ),
+        "this is LiGLU: the gate of SwiGLU goes through swish before the product": layer(
+            *arrays, through=lambda s: s
+        ),
+        "the gate goes through tanh, expected swish(s) = s · sigmoid(s)": layer(
+            *arrays, through=np.tanh
+        ),
+        "the gate goes through a softmax, expected swish(s) = s · sigmoid(s), each number by "
+        "itself": layer(*arrays, through=softmax),
         "gate and value are added: a gate multiplies": layer(*arrays, join=np.add),
-        "there is no gate: x value is to be multiplied by swish(x gate)": layer(*arrays, join=lambda a, b: b * _sigmoid(b)),
-        "the value is missing: swish(x gate) is to be multiplied by x value": layer(*arrays, join=lambda a, b: a),
-        "swish is taken of the product: it belongs to the gate alone": layer(*arrays, through=lambda s: s, join=lambda a, b: a * b * _sigmoid(a * b)),
-        "both go through swish: the value stays as it is": layer(*arrays, join=lambda a, b: a * b * _sigmoid(b)),
+        "there is no gate: x value is to be multiplied by swish(x gate)": layer(
+            *arrays, join=lambda a, b: b * _sigmoid(b)
+        ),
+        "the value is missing: swish(x gate) is to be multiplied by x value": layer(
+            *arrays, join=lambda a, b: a
+        ),
+        "swish is taken of the product: it belongs to the gate alone": layer(
+            *arrays, through=lambda s: s, join=lambda a, b: a * b * _sigmoid(a * b)
+        ),
+        "both go through swish: the value stays as it is": layer(
+            *arrays, join=lambda a, b: a * b * _sigmoid(b)
+        ),
     }
     trial.close(got, layer(*arrays), "the result", wrong)
     check_slopes(trial, answer, given, {0: "x", 1: "gate", 2: "value", 3: "output"}, layer)
@@ -53,25 +82,54 @@ def swiglu(answer, trial):
 @exercise("06.chance_of_better", title="Better, or better by chance?", difficulty=3, minutes=20)
 def chance_of_better(answer, trial):
     rounded = [[round(float(v), 1) for v in trial.normal(k) + 3] for k in (3, 4)]
-    cases = [([3.5, 3.75, 3.25], [3.0, 3.75, 3.375]), ([3.1, 3.2, 3.0], [3.6, 3.5, 3.7]), ([3.6, 3.5, 3.7], [3.1, 3.2, 3.0]), ([3.25, 3.5, 3.0, 3.125], [3.375, 3.25, 3.75]),
-             ([2.0, 2.0], [2.0, 2.0, 2.0]), tuple(rounded), (rounded[1], rounded[0][:2]), ([3.0], [3.5, 3.25, 3.75, 4.0])]
+    cases = [
+        ([3.5, 3.75, 3.25], [3.0, 3.75, 3.375]),
+        ([3.1, 3.2, 3.0], [3.6, 3.5, 3.7]),
+        ([3.6, 3.5, 3.7], [3.1, 3.2, 3.0]),
+        ([3.25, 3.5, 3.0, 3.125], [3.375, 3.25, 3.75]),
+        ([2.0, 2.0], [2.0, 2.0, 2.0]),
+        tuple(rounded),
+        (rounded[1], rounded[0][:2]),
+        ([3.0], [3.5, 3.25, 3.75, 4.0]),
+    ]
     for changed, plain in cases:
-        got = trial.number(trial.call(answer, list(changed), list(plain)), f"the chance for {changed} and {plain}")
+        got = trial.number(
+            trial.call(answer, list(changed), list(plain)), f"the chance for {changed} and {plain}"
+        )
         right = _chance(changed, plain)
-        trial.close(got, right, f"the chance for {changed} and {plain}", {
-            "the split that was really found is not counted: it is one of all": _chance(changed, plain, own=False),
-            "splits with the same difference are not counted: at least as good, not better": _chance(changed, plain, ties=False),
-            "this is the chance of being worse: a loss is better when it is lower": _chance(plain, changed),
-            "this counts splits whose difference is as large in either direction: only those in favour of the first list":
-                _chance(changed, plain, either=True),
-            "this is the difference of the means, expected a share of all splits": float(np.mean(changed) - np.mean(plain)),
-            "this is how many splits there are, expected their share among all": _chance(changed, plain) * _number(changed, plain),
-            "this is 1 minus the chance": 1 - right,
-            "the chosen values are compared with the mean of all: compare them with the mean of the rest": _chance(changed, plain, rest="all"),
-            "a value that equals a chosen one is missing from the rest: choose places, not values": _chance(changed, plain, rest="unequal"),
-            "this is the share of pairs, one of each list, in which the first is lower: expected splits of all values":
-                float(np.mean([a < b for a in changed for b in plain])),
-        })
+        trial.close(
+            got,
+            right,
+            f"the chance for {changed} and {plain}",
+            {
+                "the split that was really found is not counted: it is one of all": _chance(
+                    changed, plain, own=False
+                ),
+                "splits with the same difference are not counted: at least as good, not "
+                "better": _chance(changed, plain, ties=False),
+                "this is the chance of being worse: a loss is better when it is lower": _chance(
+                    plain, changed
+                ),
+                "this counts splits whose difference is as large in either direction: only those "
+                "in favour of the first list": _chance(changed, plain, either=True),
+                "this is the difference of the means, expected a share of all splits": float(
+                    np.mean(changed) - np.mean(plain)
+                ),
+                "this is how many splits there are, expected their share among all": _chance(
+                    changed, plain
+                )
+                * _number(changed, plain),
+                "this is 1 minus the chance": 1 - right,
+                "the chosen values are compared with the mean of all: compare them with the mean "
+                "of the rest": _chance(changed, plain, rest="all"),
+                "a value that equals a chosen one is missing from the rest: choose places, not "
+                "values": _chance(changed, plain, rest="unequal"),
+                "this is the share of pairs, one of each list, in which the first is lower: "
+                "expected splits of all values": float(
+                    np.mean([a < b for a in changed for b in plain])
+                ),
+            },
+        )
 
 
 def _number(changed, plain):
@@ -84,7 +142,11 @@ def _chance(changed, plain, own=True, ties=True, either=False, rest="others"):
 
     def difference(chosen):
         one = values[list(chosen)]
-        others = {"others": np.delete(values, list(chosen)), "all": values, "unequal": values[~np.isin(values, one)]}[rest]
+        others = {
+            "others": np.delete(values, list(chosen)),
+            "all": values,
+            "unequal": values[~np.isin(values, one)],
+        }[rest]
         return one.mean() - (others.mean() if others.size else 0.0)
 
     found = np.mean(changed) - np.mean(plain)
@@ -101,17 +163,37 @@ def _chance(changed, plain, own=True, ties=True, either=False, rest="others"):
     return count / len(splits)
 
 
-@exercise("06.heads_side_by_side", title="Find the bug: heads side by side", difficulty=3, minutes=20)
+@exercise(
+    "06.heads_side_by_side", title="Find the bug: heads side by side", difficulty=3, minutes=20
+)
 def heads_side_by_side(answer, trial):
     batch, n, h, width = 2, trial.integers(5, 8), 3, 2
     d = h * width
     x, w_in, w_o = trial.normal(batch, n, d), 0.6 * trial.normal(d, 3 * d), trial.normal(d, d)
-    got = trial.tensor(trial.call(answer, x, w_in, w_o, h), "the result", (batch, n, d), mention="one row a position, as wide as x",
-                       nan="each row sees itself: mask later keys before the softmax")
+    got = trial.tensor(
+        trial.call(answer, x, w_in, w_o, h),
+        "the result",
+        (batch, n, d),
+        mention="one row a position, as wide as x",
+        nan="each row sees itself: mask later keys before the softmax",
+    )
     given = [array(t) for t in (x, w_in, w_o)]
     past = np.tri(n, dtype=bool)
 
-    def heads(x, w_in, w_o, *, order="qkv", cut="group", join="side", allowed=past, after=1.0, scale=width**-0.5, axis=-1, out=True):
+    def heads(
+        x,
+        w_in,
+        w_o,
+        *,
+        order="qkv",
+        cut="group",
+        join="side",
+        allowed=past,
+        after=1.0,
+        scale=width**-0.5,
+        axis=-1,
+        out=True,
+    ):
         parts = dict(zip(order, np.split(x @ w_in, 3, -1)))
 
         def split(rows):
@@ -122,7 +204,9 @@ def heads_side_by_side(answer, trial):
             return rows.reshape(batch, n, h, width).transpose(0, 2, 1, 3)
 
         q, k, v = (split(parts[name]) for name in "qkv")
-        context = softmax(np.where(allowed, q @ k.swapaxes(-1, -2) * scale, -np.inf), axis) * after @ v
+        context = (
+            softmax(np.where(allowed, q @ k.swapaxes(-1, -2) * scale, -np.inf), axis) * after @ v
+        )
         if join == "stride":
             context = context.transpose(0, 2, 3, 1)
         elif join == "side":
@@ -133,23 +217,45 @@ def heads_side_by_side(answer, trial):
         return context @ w_o if out else context
 
     wrong = {
-        "the result mixes positions, and later words leak: reshape alone lays the contexts out head after head, so a row of the result is made of "
+        "the result mixes positions, and later words leak: reshape alone lays the contexts out "
+        "head after head, so a row of the result is made of "
         "several rows of one head. Swap heads and positions back first": heads(*given, join="flat"),
-        "queries, keys and values are cut by a view alone, which puts several positions into one head: cut each row into heads, then swap":
-            heads(*given, cut="view"),
-        "queries, keys and values are cut, and contexts joined, by views alone: cut each row into heads and swap, and swap back before you join":
-            heads(*given, cut="view", join="flat"),
-        "a head has every h-th column: expected the i-th group of d/h columns": heads(*given, cut="stride"),
-        "a head has every h-th column, going in and coming out: expected the i-th group of d/h columns": heads(*given, cut="stride", join="stride"),
-        "the heads' contexts are interleaved, number by number: expected side by side": heads(*given, join="stride"),
-        "the heads' contexts stand side by side with the last head first": heads(*given, join="back"),
+        "queries, keys and values are cut by a view alone, which puts several positions into one "
+        "head: cut each row into heads, then swap": heads(*given, cut="view"),
+        "queries, keys and values are cut, and contexts joined, by views alone: cut each row "
+        "into heads and swap, and swap back before you join": heads(
+            *given, cut="view", join="flat"
+        ),
+        "a head has every h-th column: expected the i-th group of d/h columns": heads(
+            *given, cut="stride"
+        ),
+        "a head has every h-th column, going in and coming out: expected the i-th group of d/h "
+        "columns": heads(*given, cut="stride", join="stride"),
+        "the heads' contexts are interleaved, number by number: expected side by side": heads(
+            *given, join="stride"
+        ),
+        "the heads' contexts stand side by side with the last head first": heads(
+            *given, join="back"
+        ),
         "there is no causal mask": heads(*given, allowed=np.ones_like(past)),
-        "a row does not see itself, or sees the one after it: the mask is off by one": heads(*given, allowed=np.tri(n, k=1, dtype=bool)),
-        "the mask comes after the softmax: the weights no longer add up to 1": heads(*given, allowed=np.ones_like(past), after=past),
-        "the mask is upside down: a row sees itself and what comes after it": heads(*given, allowed=past.T),
-        "the softmax runs over the queries (dim=-2): expected over the keys": heads(*given, axis=-2),
-        "the scores are divided by the width of a head: expected its root": heads(*given, scale=1 / width),
-        "the scores are divided by √d: expected the root of the width of a head": heads(*given, scale=d**-0.5),
+        "a row does not see itself, or sees the one after it: the mask is off by one": heads(
+            *given, allowed=np.tri(n, k=1, dtype=bool)
+        ),
+        "the mask comes after the softmax: the weights no longer add up to 1": heads(
+            *given, allowed=np.ones_like(past), after=past
+        ),
+        "the mask is upside down: a row sees itself and what comes after it": heads(
+            *given, allowed=past.T
+        ),
+        "the softmax runs over the queries (dim=-2): expected over the keys": heads(
+            *given, axis=-2
+        ),
+        "the scores are divided by the width of a head: expected its root": heads(
+            *given, scale=1 / width
+        ),
+        "the scores are divided by √d: expected the root of the width of a head": heads(
+            *given, scale=d**-0.5
+        ),
         "the scores are not divided by the root of the width of a head": heads(*given, scale=1.0),
         "keys and values are exchanged": heads(*given, order="qvk"),
         "keys and queries are exchanged": heads(*given, order="kqv"),
@@ -177,35 +283,74 @@ def smooth_and_padded(answer, trial):
         def loss(z, *, hit=real, spread=real, count=real, eps=epsilon, width="all"):
             cost = costs(z)
             right = np.take_along_axis(cost, y[..., None], -1)[..., 0]
-            rest = {"all": cost.mean(-1), "sum": cost.sum(-1), "others": (cost.sum(-1) - right) / (size - 1),
-                    "words": np.delete(cost, pad, -1).mean(-1), "rest": (np.delete(cost, pad, -1).sum(-1) - right) / (size - 2), "none": 0 * right}[width]
+            rest = {
+                "all": cost.mean(-1),
+                "sum": cost.sum(-1),
+                "others": (cost.sum(-1) - right) / (size - 1),
+                "words": np.delete(cost, pad, -1).mean(-1),
+                "rest": (np.delete(cost, pad, -1).sum(-1) - right) / (size - 2),
+                "none": 0 * right,
+            }[width]
             return ((1 - eps) * (right * hit).sum() + eps * (rest * spread).sum()) / count.sum()
 
-        got = trial.tensor(trial.call(answer, logits, targets, pad, epsilon), "the loss", (), mention="one number")
+        got = trial.tensor(
+            trial.call(answer, logits, targets, pad, epsilon), "the loss", (), mention="one number"
+        )
         z, every = array(logits), np.ones_like(real)
-        trial.close(got, np.array(loss(z)), "the loss", {
-            "the padding counts in the spread part: it is masked in the other part alone. Both parts are 0 where the target is padding":
-                loss(z, spread=every),
-            "the padding counts in the part of the target: both parts are 0 where the target is padding": loss(z, hit=every),
-            "the padding counts as words that have to be said, and in what you divide by": loss(z, hit=every, spread=every, count=every),
-            "the loss of the padding is added up: what you divide by is right": loss(z, hit=every, spread=every),
-            "the padding counts in what you divide by: expected the number of target words": loss(z, count=every),
-            "the padding counts in the spread part and in what you divide by": loss(z, spread=every, count=every),
-            "the spread part is left out": loss(z, width="none"),
-            "there is no smoothing": loss(z, eps=0.0),
-            "the share ε is spread over the other V − 1 words: expected over all V alike": loss(z, width="others"),
-            "the share ε is spread over all words but the padding: expected over all V alike": loss(z, width="words"),
-            "the share ε is spread over V − 2 words, neither the target nor the padding: expected over all V alike": loss(z, width="rest"),
-            "the logits go through a softmax before the loss takes its own": loss(softmax(z)),
-            "the spread part is a sum over the vocabulary: expected its mean": loss(z, width="sum"),
-            "ε and 1 − ε are exchanged": loss(z, eps=1 - epsilon),
-            "the loss is the sum over the words: expected their mean": loss(z) * real.sum(),
-            "the loss is divided by the number of sentences: expected the number of words": loss(z) * real.sum() / len(y),
-            "the sentences' means are averaged: a word of a short sentence weighs more": np.mean([
-                (((1 - epsilon) * np.take_along_axis(cost, row[:, None], -1)[:, 0] + epsilon * cost.mean(-1)) * there).sum() / there.sum()
-                for cost, row, there in zip(costs(z), y, real)]),
-            "the sign is turned: a loss is above 0": -loss(z),
-        })
+        trial.close(
+            got,
+            np.array(loss(z)),
+            "the loss",
+            {
+                "the padding counts in the spread part: it is masked in the other part alone. "
+                "Both parts are 0 where the target is padding": loss(z, spread=every),
+                "the padding counts in the part of the target: both parts are 0 where the target "
+                "is padding": loss(z, hit=every),
+                "the padding counts as words that have to be said, and in what you divide by": loss(
+                    z, hit=every, spread=every, count=every
+                ),
+                "the loss of the padding is added up: what you divide by is right": loss(
+                    z, hit=every, spread=every
+                ),
+                "the padding counts in what you divide by: expected the number of target "
+                "words": loss(z, count=every),
+                "the padding counts in the spread part and in what you divide by": loss(
+                    z, spread=every, count=every
+                ),
+                "the spread part is left out": loss(z, width="none"),
+                "there is no smoothing": loss(z, eps=0.0),
+                "the share ε is spread over the other V − 1 words: expected over all V alike": loss(
+                    z, width="others"
+                ),
+                "the share ε is spread over all words but the padding: expected over all V "
+                "alike": loss(z, width="words"),
+                "the share ε is spread over V − 2 words, neither the target nor the padding: "
+                "expected over all V alike": loss(z, width="rest"),
+                "the logits go through a softmax before the loss takes its own": loss(softmax(z)),
+                "the spread part is a sum over the vocabulary: expected its mean": loss(
+                    z, width="sum"
+                ),
+                "ε and 1 − ε are exchanged": loss(z, eps=1 - epsilon),
+                "the loss is the sum over the words: expected their mean": loss(z) * real.sum(),
+                "the loss is divided by the number of sentences: expected the number of "
+                "words": loss(z) * real.sum() / len(y),
+                "the sentences' means are averaged: a word of a short sentence weighs "
+                "more": np.mean(
+                    [
+                        (
+                            (
+                                (1 - epsilon) * np.take_along_axis(cost, row[:, None], -1)[:, 0]
+                                + epsilon * cost.mean(-1)
+                            )
+                            * there
+                        ).sum()
+                        / there.sum()
+                        for cost, row, there in zip(costs(z), y, real)
+                    ]
+                ),
+                "the sign is turned: a loss is above 0": -loss(z),
+            },
+        )
     check_slopes(trial, answer, (logits, targets, pad, epsilon), {0: "logits"}, loss)
 
 
@@ -217,39 +362,85 @@ def places_behind_a_cache(answer, trial):
         given = tuple(trial.normal(*shape) for shape in shapes)
         arrays = [array(part) for part in given]
         parts = trial.parts(trial.call(answer, *given), ("context", "keys", "values"))
-        got = [trial.tensor(part, name, (batch, rows, d), mention=f"with {m} new words behind {t}", nan="every new word sees itself")
-               for part, name, rows in zip(parts, ("context", "keys", "values"), (m, t + m, t + m))]
+        got = [
+            trial.tensor(
+                part,
+                name,
+                (batch, rows, d),
+                mention=f"with {m} new words behind {t}",
+                nan="every new word sees itself",
+            )
+            for part, name, rows in zip(parts, ("context", "keys", "values"), (m, t + m, t + m))
+        ]
         expected = _extended(*arrays)
         slips = {
-            "the new words are counted from place 0, as if there were no cache: behind t old words they stand at the places t, …, t + m − 1":
-                dict(at=np.arange(m)),
-            "the new words stand one place too far: the first one behind t old words is at place t": dict(at=t + 1 + np.arange(m)),
-            "the new words stand one place too near: the first one behind t old words is at place t": dict(at=np.maximum(t - 1, 0) + np.arange(m)),
+            "the new words are counted from place 0, as if there were no cache: behind t old "
+            "words they stand at the places t, …, t + m − 1": dict(at=np.arange(m)),
+            "the new words stand one place too far: the first one behind t old words is at "
+            "place t": dict(at=t + 1 + np.arange(m)),
+            "the new words stand one place too near: the first one behind t old words is at "
+            "place t": dict(at=np.maximum(t - 1, 0) + np.arange(m)),
             "all new words stand at place t: they follow one another": dict(at=np.full(m, t)),
-            "all new words stand at the last place, t + m − 1: they follow one another": dict(at=np.full(m, t + m - 1)),
-            "the new words get the last of all places: the first one behind t old words is at place t": dict(at=longest - m + np.arange(m)),
+            "all new words stand at the last place, t + m − 1: they follow one another": dict(
+                at=np.full(m, t + m - 1)
+            ),
+            "the new words get the last of all places: the first one behind t old words is at "
+            "place t": dict(at=longest - m + np.arange(m)),
             "the words get no places at all": dict(at=None),
-            "the places are added to queries and keys alone: values are made of x, too": dict(bare="v"),
-            "the places are added to keys and values alone: queries are made of x, too": dict(bare="q"),
-            "the places are added to the queries alone: keys and values are made of x, too": dict(bare="kv"),
-            "keys and values of the cache get the places again: they have had theirs": dict(again=True),
-            "there is no mask within the block: a new word sees the new words after it": dict(seen=np.ones((m, t + m), dtype=bool)),
-            "the mask counts from the first column: row i of the block stands at place t + i": dict(seen=np.tri(m, t + m, dtype=bool)),
-            "the new words do not see the cache": dict(seen=np.tri(m, t + m, t, dtype=bool) & (np.arange(t + m) >= t)),
+            "the places are added to queries and keys alone: values are made of x, too": dict(
+                bare="v"
+            ),
+            "the places are added to keys and values alone: queries are made of x, too": dict(
+                bare="q"
+            ),
+            "the places are added to the queries alone: keys and values are made of x, too": dict(
+                bare="kv"
+            ),
+            "keys and values of the cache get the places again: they have had theirs": dict(
+                again=True
+            ),
+            "there is no mask within the block: a new word sees the new words after it": dict(
+                seen=np.ones((m, t + m), dtype=bool)
+            ),
+            "the mask counts from the first column: row i of the block stands at place t + i": dict(
+                seen=np.tri(m, t + m, dtype=bool)
+            ),
+            "the new words do not see the cache": dict(
+                seen=np.tri(m, t + m, t, dtype=bool) & (np.arange(t + m) >= t)
+            ),
             "the scores are not divided by the root of d": dict(scale=1.0),
         }
         for part, name, k in zip(got, ("context", "keys", "values"), range(3)):
             wrong = {message: _extended(*arrays, **slip)[k] for message, slip in slips.items()}
             if k:
-                wrong[f"the new {name} stand before the old ones: expected behind them"] = np.roll(expected[k], m, 1)
+                wrong[f"the new {name} stand before the old ones: expected behind them"] = np.roll(
+                    expected[k], m, 1
+                )
             trial.close(part, expected[k], name, wrong)
         if t:
             at = dict(enumerate(("words", "keys", "values", "places", "W_q", "W_k", "W_v")))
             check_slopes(trial, answer, given, at, lambda *now: _extended(*now)[0], part=0)
 
 
-def _extended(words, keys, values, places, w_q, w_k, w_v, *, at="here", bare="", seen=None, scale=None, again=False):
-    """(context, keys, values) behind a cache, with one thing wrong if asked for. bare: what is made of the words without their places."""
+def _extended(
+    words,
+    keys,
+    values,
+    places,
+    w_q,
+    w_k,
+    w_v,
+    *,
+    at="here",
+    bare="",
+    seen=None,
+    scale=None,
+    again=False,
+):
+    """(context, keys, values) behind a cache, with one thing wrong if asked for.
+
+    bare: what is made of the words without their places.
+    """
     _, m, d = words.shape
     t = keys.shape[1]
     at = t + np.arange(m) if isinstance(at, str) else at

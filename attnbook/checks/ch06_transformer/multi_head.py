@@ -1,35 +1,68 @@
-"""Checks of the section on many heads: what a layer of heads weighs, and heads that are taken out of one."""
+"""Checks of the section on many heads: what a layer of heads weighs, and heads that are taken
+out of one.
+"""
 
 import numpy as np
 
-from ..registry import exercise
 from ..context import array, softmax
+from ..registry import exercise
 
 
 @exercise("06.head_parameters", title="Count the parameters", difficulty=1, minutes=10)
 def head_parameters(answer, trial):
-    drawn = 10 * trial.integers(3, 9), trial.integers(2, 6), trial.integers(5, 20), trial.integers(21, 40)
-    sizes = ((96, 3, 7, 11), drawn, (12, 1, 5, 3), (64, 4, 16, 16))  # the first tells most mistakes apart
+    drawn = (
+        10 * trial.integers(3, 9),
+        trial.integers(2, 6),
+        trial.integers(5, 20),
+        trial.integers(21, 40),
+    )
+    # the first tells most mistakes apart
+    sizes = ((96, 3, 7, 11), drawn, (12, 1, 5, 3), (64, 4, 16, 16))
     for d, h, key, value in sizes:
         for bias in (False, True):
-            got = trial.number(trial.call(answer, d, h, key, value, bias), "the number of parameters")
+            got = trial.number(
+                trial.call(answer, d, h, key, value, bias), "the number of parameters"
+            )
             sides, into, out = 2 * d * h * key, d * h * value, h * value * d
             biases = h * (2 * key + value) + d
             expected = sides + into + out + bias * biases
             if got == expected:
                 continue
-            said = f"(d_model {d}, {h} heads of width {key} and {value}, {'with' if bias else 'without'} biases)"
+            said = (
+                f"(d_model {d}, {h} heads of width {key} and {value}, "
+                f"{'with' if bias else 'without'} biases)"
+            )
             wrong = {
-                "W_o is missing: the joined heads go through one more matrix": sides + into + bias * (biases - d),
-                "W_o is missing, its bias is there: the joined heads go through one more matrix": sides + into + bias * biases,
-                "there is one matrix for queries and keys: each side has its own": d * h * key + into + out + bias * biases,
-                "every head has the full width: its matrices are narrow, d_head columns each": 4 * d * d * h + bias * 4 * d * h,
-                "the widths of the heads are not used: they need not add up to d_model": 4 * d * d + bias * 4 * d,
-                "only one head is counted": (2 * d * key + d * value + value * d) + bias * (2 * key + value + d),
-                "the values are as wide as the keys: expected d_head_value columns": 4 * d * h * key + bias * (3 * h * key + d),
-                "W_o takes heads as wide as the keys: it takes the joined contexts, as wide as the values": sides + into + h * key * d + bias * biases,
-                "W_o is square: it has one row for each entry of the joined contexts": sides + into + d * d + bias * biases,
-                "every head has a W_o of its own as large as that of all": sides + into + h * out + bias * biases,
+                "W_o is missing: the joined heads go through one more matrix": sides
+                + into
+                + bias * (biases - d),
+                "W_o is missing, its bias is there: the joined heads go through one more "
+                "matrix": sides + into + bias * biases,
+                "there is one matrix for queries and keys: each side has its own": d * h * key
+                + into
+                + out
+                + bias * biases,
+                "every head has the full width: its matrices are narrow, d_head columns each": 4
+                * d
+                * d
+                * h
+                + bias * 4 * d * h,
+                "the widths of the heads are not used: they need not add up to d_model": 4 * d * d
+                + bias * 4 * d,
+                "only one head is counted": (2 * d * key + d * value + value * d)
+                + bias * (2 * key + value + d),
+                "the values are as wide as the keys: expected d_head_value columns": 4 * d * h * key
+                + bias * (3 * h * key + d),
+                "W_o takes heads as wide as the keys: it takes the joined contexts, as wide as "
+                "the values": sides + into + h * key * d + bias * biases,
+                "W_o is square: it has one row for each entry of the joined contexts": sides
+                + into
+                + d * d
+                + bias * biases,
+                "every head has a W_o of its own as large as that of all": sides
+                + into
+                + h * out
+                + bias * biases,
             }
             for message, other in wrong.items():
                 if got == other:
@@ -41,17 +74,31 @@ def head_parameters(answer, trial):
             if bias and got == expected - d:
                 trial.fail(f"the bias of W_o is missing: it has one as well {said}")
             if bias and got == expected - biases + 4 * d:
-                trial.fail(f"each bias has d_model numbers: a bias is as long as the result of its projection {said}")
+                trial.fail(
+                    f"each bias has d_model numbers: a bias is as long as the result of its "
+                    f"projection {said}"
+                )
             if bias and got == expected - biases + 4:
-                trial.fail(f"each bias is counted as one number: it is as long as the result of its projection {said}")
+                trial.fail(
+                    f"each bias is counted as one number: it is as long as the result of its "
+                    f"projection {said}"
+                )
             if bias and got == expected - d + h * value:
-                trial.fail(f"the bias of W_o is added to the output: d_model numbers, not one for each entry of the joined heads {said}")
+                trial.fail(
+                    f"the bias of W_o is added to the output: d_model numbers, not one for each "
+                    f"entry of the joined heads {said}"
+                )
             trial.fail(f"the number is {got:g}, expected {expected} {said}")
 
 
 @exercise("06.take_heads_out", title="Take heads out", difficulty=3, minutes=20)
 def take_heads_out(answer, trial):
-    for heads, width, keep in ((4, 3, [0, 2]), (5, 2, sorted(trial.order(5)[:3])), (4, 2, [3]), (3, 2, [0, 1, 2])):
+    for heads, width, keep in (
+        (4, 3, [0, 2]),
+        (5, 2, sorted(trial.order(5)[:3])),
+        (4, 2, [3]),
+        (3, 2, [0, 1, 2]),
+    ):
         _take(answer, trial, heads, width, keep)
 
 
@@ -65,13 +112,25 @@ def _take(answer, trial, heads, width, keep):
     shape = getattr(got[0], "shape", None)
     if shape == (d, d) != shapes[0]:
         zeros = array(trial.tensor(got[0], "W_q", (d, d)))
-        trial.fail("W_q is as large as before" + (", with zeros in it" if (zeros == 0).any() else "") + ": a head that is out has no columns at all")
+        trial.fail(
+            "W_q is as large as before"
+            + (", with zeros in it" if (zeros == 0).any() else "")
+            + ": a head that is out has no columns at all"
+        )
     if shape == (kept * width, d) != shapes[0]:
-        trial.fail("rows of W_q were taken out: inputs multiply from the left, so a head is a group of columns of W_q")
+        trial.fail(
+            "rows of W_q were taken out: inputs multiply from the left, so a head is a group of "
+            "columns of W_q"
+        )
     if shape == (d, kept) != shapes[0]:
         trial.fail(f"W_q has one column a head: a head has d / num_heads = {width} of them")
-    where = ["a group of columns a head"] * 3 + ["W_o multiplies the joined heads: a head is a group of its rows"]
-    got = [array(trial.tensor(g, name, s, mention=m)) for g, name, s, m in zip(got, names, shapes, where)]
+    where = ["a group of columns a head"] * 3 + [
+        "W_o multiplies the joined heads: a head is a group of its rows"
+    ]
+    got = [
+        array(trial.tensor(g, name, s, mention=m))
+        for g, name, s, m in zip(got, names, shapes, where)
+    ]
 
     def layer(w_q, w_k, w_v, w_o, count):
         cut = lambda y: y.reshape(len(y), count, -1).swapaxes(0, 1)  # noqa: E731
@@ -88,33 +147,53 @@ def _take(answer, trial, heads, width, keep):
     found = []
     for name, small, whole in zip(names, got, given):
         small, whole = (small.T, whole.T) if name == "W_o" else (small, whole)
-        found.append([_which(trial, small[:, i * width:(i + 1) * width], whole, width, name) for i in range(kept)])
+        found.append(
+            [
+                _which(trial, small[:, i * width : (i + 1) * width], whole, width, name)
+                for i in range(kept)
+            ]
+        )
         if trial.same(small, np.concatenate([whole[:, i::heads] for i in keep], 1)):
-            trial.fail(f"{name}: every num_heads-th column was taken: head i has the columns i·d/h … (i+1)·d/h - 1, one after the other")
+            trial.fail(
+                f"{name}: every num_heads-th column was taken: head i has the columns i·d/h … "
+                f"(i+1)·d/h - 1, one after the other"
+            )
         if None in found[-1]:
-            trial.fail(f"{name}: block {found[-1].index(None)} is no head of the layer: head i has the {'rows' if name == 'W_o' else 'columns'} "
-                       "i·d/h … (i+1)·d/h - 1")
+            trial.fail(
+                f"{name}: block {found[-1].index(None)} is no head of the layer: head i has the "
+                f"{'rows' if name == 'W_o' else 'columns'} "
+                "i·d/h … (i+1)·d/h - 1"
+            )
     for name, which in zip(names, found):
         gone = [i for i in range(heads) if i not in keep]
         if which == gone:
-            trial.fail(f"{name} holds the heads {which}: these were to go, `keep` lists those that stay, {keep}")
+            trial.fail(
+                f"{name} holds the heads {which}: these were to go, `keep` lists those that "
+                f"stay, {keep}"
+            )
         if which == [(i - 1) % heads for i in keep]:
             trial.fail(f"{name} holds the heads {which}, expected {keep}: heads are counted from 0")
         if sorted(which) != sorted(keep):
             trial.fail(f"{name} holds the heads {which}, expected {keep}")
     first = next(i for i in range(4) if found[i] != found[0])
-    trial.fail(f"W_q holds the heads in the order {found[0]} and {names[first]} in the order {found[first]}: one order for all four")
+    trial.fail(
+        f"W_q holds the heads in the order {found[0]} and {names[first]} in the order "
+        f"{found[first]}: one order for all four"
+    )
 
 
 def _which(trial, block, whole, width, name):
     """The head whose columns a block is; a multiple of them is named at once."""
     for i in range(whole.shape[1] // width):
-        head = whole[:, i * width:(i + 1) * width]
+        head = whole[:, i * width : (i + 1) * width]
         if trial.same(block, head):
             return i
         factor = (block * head).sum() / (head * head).sum()
         if abs(factor) > 1e-3 and np.abs(block - factor * head).max() < 1e-4:
-            why = "the output is a sum over heads, and the heads that stay keep their share" if name == "W_o" else \
-                "the width of a head stays, and with it the scale of its scores"
+            why = (
+                "the output is a sum over heads, and the heads that stay keep their share"
+                if name == "W_o"
+                else "the width of a head stays, and with it the scale of its scores"
+            )
             trial.fail(f"{name} is multiplied by {factor:.3g}: {why}")
     return None

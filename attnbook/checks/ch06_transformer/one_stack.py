@@ -3,55 +3,98 @@
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("06.hide_words", title="Hide some words", difficulty=2, minutes=15)
 def hide_words(answer, trial):
     mask = 3
     for rows, n in ((4, 40), (1, 60), (6, 25)):
-        lengths = torch.cat([torch.tensor([n]), trial.integers(n // 2, n, rows - 1)]) if rows > 1 else torch.tensor([n])
+        lengths = (
+            torch.cat([torch.tensor([n]), trial.integers(n // 2, n, rows - 1)])
+            if rows > 1
+            else torch.tensor([n])
+        )
         tokens = trial.integers(4, 90, rows, n).masked_fill(torch.arange(n) >= lengths[:, None], 0)
         chosen = torch.rand(rows, n, generator=trial.generator) < 0.5
-        kind, other = torch.rand(rows, n, generator=trial.generator, dtype=torch.float64), trial.integers(4, 90, rows, n)
+        kind, other = (
+            torch.rand(rows, n, generator=trial.generator, dtype=torch.float64),
+            trial.integers(4, 90, rows, n),
+        )
         if rows > 1:
             chosen[1:, -1] = True  # padding is chosen, too
         else:
-            kind[0, :2], chosen[0, :2] = torch.tensor([0.8, 0.9], dtype=torch.float64), True  # on the borders
-        read, target = trial.parts(trial.call(answer, tokens, chosen, kind, other, mask), ("read", "target"))
-        read, target = (trial.tensor(part, name, (rows, n), dtype=torch.long) for part, name in ((read, "read"), (target, "target")))
+            # on the borders
+            kind[0, :2], chosen[0, :2] = torch.tensor([0.8, 0.9], dtype=torch.float64), True
+        read, target = trial.parts(
+            trial.call(answer, tokens, chosen, kind, other, mask), ("read", "target")
+        )
+        read, target = (
+            trial.tensor(part, name, (rows, n), dtype=torch.long)
+            for part, name in ((read, "read"), (target, "target"))
+        )
         t, c, k, o = (array(x) for x in (tokens, chosen, kind, other))
         asked = c & (t != 0)
         right = np.where(asked, t, 0)
         if trial.same(read, right) and not trial.same(target, right):
-            trial.fail("read and target are exchanged: read is what the model gets, target what it is to tell")
-        trial.close(target, right, "target", {
-            "target: words that were chosen and stay as they are are missing: every chosen word is asked for": np.where(_read(t, asked, k, o, mask) != t, t, 0),
-            "target: it holds every word; words that are not chosen are not asked for, and get 0": t,
-            "target: what is masked is asked for, but words that were chosen and replaced otherwise, or left, are asked for too":
-                np.where(asked & (k < 0.8), t, 0),
-            "target: it holds the words as the model reads them: expected the words that were there": np.where(asked, _read(t, asked, k, o, mask), 0),
-            "target: chosen and not chosen are exchanged": np.where(c | (t == 0), 0, t),
-            "target: it is 1 where a word is asked for: expected the word": asked.astype(t.dtype),
-            "target: where nothing is asked for it is the mask: expected 0": np.where(asked, t, mask),
-            "target: where nothing is asked for it is −1 or −100: expected 0, as padding": np.where(asked, t, -100),
-        })
-        trial.close(read, _read(t, asked, k, o, mask), "read", {
-            "read: padding is replaced; it is no word, also where chosen is True": _read(t, c, k, o, mask),
-            "read: every chosen word is masked: only those with kind below 0.8": np.where(asked, mask, t),
-            "read: words that are not chosen are replaced": _read(t, t != 0, k, o, mask),
-            "read: 0.8 and 0.9 are shares of all: below 0.8 masked, from 0.8 to 0.9 another word, from 0.9 on the word itself":
-                np.where(asked & (k < 0.8), mask, np.where(asked & (k >= 0.9), o, t)),
-            "read: from 0.8 on all are replaced by another word: from 0.9 on the word stays": np.where(asked & (k < 0.8), mask, np.where(asked, o, t)),
-            "read: below 0.8 there is another word, too: the second replacement overwrites the mask": np.where(asked & (k < 0.9), o, t),
-            "read: below 0.8 there is another word, and the mask above: it is the other way round":
-                np.where(asked & (k < 0.8), o, np.where(asked & (k < 0.9), mask, t)),
-            "read: the borders are off: 0.8 is not below 0.8, and 0.9 not below 0.9":
-                np.where(asked & (k <= 0.8), mask, np.where(asked & (k <= 0.9), o, t)),
-            "read: chosen and not chosen are exchanged": _read(t, ~c & (t != 0), k, o, mask),
-        })
+            trial.fail(
+                "read and target are exchanged: read is what the model gets, target what it is "
+                "to tell"
+            )
+        trial.close(
+            target,
+            right,
+            "target",
+            {
+                "target: words that were chosen and stay as they are are missing: every chosen "
+                "word is asked for": np.where(_read(t, asked, k, o, mask) != t, t, 0),
+                "target: it holds every word; words that are not chosen are not asked for, and "
+                "get 0": t,
+                "target: what is masked is asked for, but words that were chosen and replaced "
+                "otherwise, or left, are asked for too": np.where(asked & (k < 0.8), t, 0),
+                "target: it holds the words as the model reads them: expected the words that "
+                "were there": np.where(asked, _read(t, asked, k, o, mask), 0),
+                "target: chosen and not chosen are exchanged": np.where(c | (t == 0), 0, t),
+                "target: it is 1 where a word is asked for: expected the word": asked.astype(
+                    t.dtype
+                ),
+                "target: where nothing is asked for it is the mask: expected 0": np.where(
+                    asked, t, mask
+                ),
+                "target: where nothing is asked for it is −1 or −100: expected 0, as "
+                "padding": np.where(asked, t, -100),
+            },
+        )
+        trial.close(
+            read,
+            _read(t, asked, k, o, mask),
+            "read",
+            {
+                "read: padding is replaced; it is no word, also where chosen is True": _read(
+                    t, c, k, o, mask
+                ),
+                "read: every chosen word is masked: only those with kind below 0.8": np.where(
+                    asked, mask, t
+                ),
+                "read: words that are not chosen are replaced": _read(t, t != 0, k, o, mask),
+                "read: 0.8 and 0.9 are shares of all: below 0.8 masked, from 0.8 to 0.9 another "
+                "word, from 0.9 on the word itself": np.where(
+                    asked & (k < 0.8), mask, np.where(asked & (k >= 0.9), o, t)
+                ),
+                "read: from 0.8 on all are replaced by another word: from 0.9 on the word "
+                "stays": np.where(asked & (k < 0.8), mask, np.where(asked, o, t)),
+                "read: below 0.8 there is another word, too: the second replacement overwrites "
+                "the mask": np.where(asked & (k < 0.9), o, t),
+                "read: below 0.8 there is another word, and the mask above: it is the other way "
+                "round": np.where(asked & (k < 0.8), o, np.where(asked & (k < 0.9), mask, t)),
+                "read: the borders are off: 0.8 is not below 0.8, and 0.9 not below 0.9": np.where(
+                    asked & (k <= 0.8), mask, np.where(asked & (k <= 0.9), o, t)
+                ),
+                "read: chosen and not chosen are exchanged": _read(t, ~c & (t != 0), k, o, mask),
+            },
+        )
 
 
 def _read(tokens, asked, kind, other, mask):
@@ -62,10 +105,17 @@ def _read(tokens, asked, kind, other, mask):
 def next_word_loss(answer, trial):
     for rows, n, size in ((3, 6, 5), (1, 4, 7), (2, 9, 4)):
         lengths = torch.tensor([n, 2, n - 2][:rows])
-        tokens = trial.integers(1, size, rows, n).masked_fill(torch.arange(n) >= lengths[:, None], 0)
+        tokens = trial.integers(1, size, rows, n).masked_fill(
+            torch.arange(n) >= lengths[:, None], 0
+        )
         logits = 2 * trial.normal(rows, n, size)
-        got = trial.tensor(trial.call(answer, logits, tokens), "the loss", (), mention="one number for the whole batch",
-                           nan="is a probability of 0 multiplied by the logarithm of it?")
+        got = trial.tensor(
+            trial.call(answer, logits, tokens),
+            "the loss",
+            (),
+            mention="one number for the whole batch",
+            nan="is a probability of 0 multiplied by the logarithm of it?",
+        )
         z, t = array(logits), array(tokens)
         trial.close(got, _loss(z, t), "the loss", _slips(z, t))
         check_slopes(trial, answer, (logits, tokens), {0: "logits"}, lambda now: _loss(now, t))
@@ -91,25 +141,43 @@ def _slips(z, tokens):
 
     each = [ratio(_terms(z[b : b + 1, :-1], tokens[b : b + 1, 1:])) for b in range(rows)]
     return {
-        "row t is compared with word t, which it has just read: it scores word t + 1": ratio(_terms(z, tokens)),
-        "row t is compared with word t − 1: it scores word t + 1": ratio(_terms(z[:, 1:], tokens[:, :-1])),
-        "row t is compared with word t + 2": ratio(_terms(z[:, :-2], tokens[:, 2:])) if z.shape[1] > 2 and (tokens[:, 2:] != 0).any() else np.nan,
-        "the row after the last word is compared with the first one: roll goes round, cut instead":
-            ratio(_terms(z, np.roll(tokens, -1, 1))),
-        "padding counts: words with id 0 are none": ratio(_terms(z[:, :-1], tokens[:, 1:], padding=True)),
-        "the sum is divided by the number of all places: count the words that are told": right[0] / tokens[:, 1:].size,
-        "the sum is divided by the number of all words: the first one is never told": right[0] / (tokens != 0).sum(),
+        "row t is compared with word t, which it has just read: it scores word t + 1": ratio(
+            _terms(z, tokens)
+        ),
+        "row t is compared with word t − 1: it scores word t + 1": ratio(
+            _terms(z[:, 1:], tokens[:, :-1])
+        ),
+        "row t is compared with word t + 2": ratio(_terms(z[:, :-2], tokens[:, 2:]))
+        if z.shape[1] > 2 and (tokens[:, 2:] != 0).any()
+        else np.nan,
+        "the row after the last word is compared with the first one: roll goes round, cut "
+        "instead": ratio(_terms(z, np.roll(tokens, -1, 1))),
+        "padding counts: words with id 0 are none": ratio(
+            _terms(z[:, :-1], tokens[:, 1:], padding=True)
+        ),
+        "the sum is divided by the number of all places: count the words that are told": right[0]
+        / tokens[:, 1:].size,
+        "the sum is divided by the number of all words: the first one is never told": right[0]
+        / (tokens != 0).sum(),
         "it is a sum: divide by the number of words that are told": right[0],
-        "the sum is divided by the number of texts: divide by the number of words that are told": right[0] / rows,
-        "it is the mean of the means of the texts: a word of a short text must not weigh more": np.mean(each),
-        "what follows the last word of a text is counted: the word to tell is padding there":
-            ratio(_terms(z[:, :-1], tokens[:, 1:], padding=tokens[:, :-1] != 0)),
-        "the classes and the places are mixed up: cross_entropy wants (places, V), or the classes in axis 1":
-            ratio(_terms(z[:, :-1].swapaxes(1, 2), tokens[:, 1:])) if z.shape[1] - 1 == z.shape[2] else np.nan,
+        "the sum is divided by the number of texts: divide by the number of words that are "
+        "told": right[0] / rows,
+        "it is the mean of the means of the texts: a word of a short text must not weigh "
+        "more": np.mean(each),
+        "what follows the last word of a text is counted: the word to tell is padding there": ratio(
+            _terms(z[:, :-1], tokens[:, 1:], padding=tokens[:, :-1] != 0)
+        ),
+        "the classes and the places are mixed up: cross_entropy wants (places, V), or the "
+        "classes in axis 1": ratio(_terms(z[:, :-1].swapaxes(1, 2), tokens[:, 1:]))
+        if z.shape[1] - 1 == z.shape[2]
+        else np.nan,
         "the sign is wrong: the loss is minus the logarithm": -ratio(right),
         "it is in bits: use the natural logarithm": ratio(right) / np.log(2),
-        "the softmax is taken twice: cross_entropy takes logits": ratio(_terms(z[:, :-1], tokens[:, 1:], power=2)),
+        "the softmax is taken twice: cross_entropy takes logits": ratio(
+            _terms(z[:, :-1], tokens[:, 1:], power=2)
+        ),
         "it is the perplexity: leave the exponential out": np.exp(ratio(right)),
-        "the logits themselves are summed: take their log-softmax first":
-            -np.take_along_axis(z[:, :-1], tokens[:, 1:, None], -1)[..., 0][tokens[:, 1:] != 0].mean(),
+        "the logits themselves are summed: take their log-softmax first": -np.take_along_axis(
+            z[:, :-1], tokens[:, 1:, None], -1
+        )[..., 0][tokens[:, 1:] != 0].mean(),
     }

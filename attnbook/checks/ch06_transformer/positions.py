@@ -1,15 +1,25 @@
-"""Checks of the section on positions: sinusoids of any places, relative scores without a vector for each pair, distances in a tree."""
+"""Checks of the section on positions: sinusoids of any places, relative scores without a vector
+for each pair, distances in a tree.
+"""
 
 import numpy as np
 import torch
 
 from ...sandbox.effort import largest
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
-def _waves(places, d, base=10_000.0, power=lambda k, d: 2 * k / d, first=np.sin, second=np.cos, angle=lambda p, w: p * w):
+def _waves(
+    places,
+    d,
+    base=10_000.0,
+    power=lambda k, d: 2 * k / d,
+    first=np.sin,
+    second=np.cos,
+    angle=lambda p, w: p * w,
+):
     frequencies = base ** -np.array([power(k, d) for k in range(d // 2)])
     angles = angle(places[:, None], frequencies)
     return np.stack((first(angles), second(angles)), -1).reshape(len(places), d)
@@ -20,74 +30,151 @@ def sinusoid_rows(answer, trial):
     for d in (2 * trial.integers(3, 6), 2):
         places = torch.cat((torch.tensor([0.0, 1.0]), 30 * trial.normal(5)))
         got = trial.call(answer, places, d)
-        if type(got) is torch.Tensor and got.dtype == torch.float64:  # computed in more digits: as good
+        # computed in more digits: as good
+        if type(got) is torch.Tensor and got.dtype == torch.float64:
             got = got.float()
         got = trial.tensor(got, "the rows", (7, d), mention="one row a place, d columns")
         p = array(places)
         expected = _waves(p, d)
         wrong = {
-            "the sines stand in the first half of the columns, the cosines in the second: expected them in turn": np.concatenate(
-                (expected[:, 0::2], expected[:, 1::2]), 1),
-            "sines and cosines have changed places: a sine stands in column 0": _waves(p, d, first=np.cos, second=np.sin),
-            "the frequencies are counted from k = 1: the fastest hand has ω_0 = 1": _waves(p, d, power=lambda k, d: 2 * (k + 1) / d),
-            "the exponent is k/d: expected 2k/d, where k counts the pairs": _waves(p, d, power=lambda k, d: k / d),
-            "the exponent is 4k/d: the columns are counted twice; 2k is the column already": _waves(p, d, power=lambda k, d: 4 * k / d),
+            "the sines stand in the first half of the columns, the cosines in the second: "
+            "expected them in turn": np.concatenate((expected[:, 0::2], expected[:, 1::2]), 1),
+            "sines and cosines have changed places: a sine stands in column 0": _waves(
+                p, d, first=np.cos, second=np.sin
+            ),
+            "the frequencies are counted from k = 1: the fastest hand has ω_0 = 1": _waves(
+                p, d, power=lambda k, d: 2 * (k + 1) / d
+            ),
+            "the exponent is k/d: expected 2k/d, where k counts the pairs": _waves(
+                p, d, power=lambda k, d: k / d
+            ),
+            "the exponent is 4k/d: the columns are counted twice; 2k is the column already": _waves(
+                p, d, power=lambda k, d: 4 * k / d
+            ),
             "all columns are sines: expected a cosine in each odd one": _waves(p, d, second=np.sin),
-            "the places are rounded to whole numbers: they need not be whole": _waves(np.trunc(p), d),
-            "the rows are those of places 0, 1, 2, …: expected those that were given": _waves(np.arange(7.0), d),
+            "the places are rounded to whole numbers: they need not be whole": _waves(
+                np.trunc(p), d
+            ),
+            "the rows are those of places 0, 1, 2, …: expected those that were given": _waves(
+                np.arange(7.0), d
+            ),
             "the base is 1000: expected 10000": _waves(p, d, base=1000.0),
             "the exponent of column c is c/d for odd c too: a pair shares its frequency": np.where(
-                np.arange(d) % 2 == 0, np.sin(p[:, None] * 1e4 ** (-np.arange(d) / d)), np.cos(p[:, None] * 1e4 ** (-np.arange(d) / d))),
+                np.arange(d) % 2 == 0,
+                np.sin(p[:, None] * 1e4 ** (-np.arange(d) / d)),
+                np.cos(p[:, None] * 1e4 ** (-np.arange(d) / d)),
+            ),
         }
-        divided = _waves(p, d, angle=lambda p, w: p / w)  # angles so large that float32 keeps two digits of them
+        # angles so large that float32 keeps two digits of them
+        divided = _waves(p, d, angle=lambda p, w: p / w)
         if not trial.same(got, expected) and np.allclose(array(got), divided, atol=0.1):
             trial.fail("the place is divided by ω: expected multiplied, ω = 10000^(−2k/d) is small")
         trial.close(got, expected, "the rows", wrong)
 
 
-def _relative(q, k, a, clip, *, sign=1, scale=None, key_side=False, own_key=False, only_keys=False, shift=0, parts=(1.0, 1.0), wrap=False, absolute=False):
+def _relative(
+    q,
+    k,
+    a,
+    clip,
+    *,
+    sign=1,
+    scale=None,
+    key_side=False,
+    own_key=False,
+    only_keys=False,
+    shift=0,
+    parts=(1.0, 1.0),
+    wrap=False,
+    absolute=False,
+):
     n, d = q.shape[-2:]
     distance = sign * (np.arange(n)[None] - np.arange(n)[:, None])
     distance = np.abs(distance) if absolute else distance
-    index = (distance + clip + shift) % (2 * clip + 1) if wrap else np.clip(distance, -clip, clip) + clip + shift
+    index = (
+        (distance + clip + shift) % (2 * clip + 1)
+        if wrap
+        else np.clip(distance, -clip, clip) + clip + shift
+    )
     index = np.clip(index, 0, 2 * clip)
     vectors = a[index]  # (n, n, d)
     first = q @ np.swapaxes(k, -1, -2)
-    second = np.einsum("bjd,ijd->bij", k, vectors) if key_side else np.einsum("bid,ijd->bij", k if own_key else q, vectors)
+    second = (
+        np.einsum("bjd,ijd->bij", k, vectors)
+        if key_side
+        else np.einsum("bid,ijd->bij", k if own_key else q, vectors)
+    )
     scale = np.sqrt(d) if scale is None else scale
     return (parts[0] * first + (0 if only_keys else parts[1]) * second) / scale
 
 
-@exercise("06.relative_scores", title="Relative scores without a vector for each pair", difficulty=3, minutes=25)
+@exercise(
+    "06.relative_scores",
+    title="Relative scores without a vector for each pair",
+    difficulty=3,
+    minutes=25,
+)
 def relative_scores(answer, trial):
     for n, clip in ((trial.integers(6, 9), 2), (4, 6), (1, 3)):
         batch, d = 2, 5
-        q, k, table = trial.normal(batch, n, d), trial.normal(batch, n, d), trial.normal(2 * clip + 1, d)
-        got = trial.tensor(trial.call(answer, q, k, table), "the scores", (batch, n, n), mention="one row a query, one column a key")
+        q, k, table = (
+            trial.normal(batch, n, d),
+            trial.normal(batch, n, d),
+            trial.normal(2 * clip + 1, d),
+        )
+        got = trial.tensor(
+            trial.call(answer, q, k, table),
+            "the scores",
+            (batch, n, n),
+            mention="one row a query, one column a key",
+        )
         given = [array(value) for value in (q, k, table)]
         expected = _relative(*given, clip)
         wrong = {
-            "the distance is i − j: expected j − i, key minus query": _relative(*given, clip, sign=-1),
-            "the distance has lost its sign: before and behind have vectors of their own": _relative(*given, clip, absolute=True),
-            "the vectors meet the keys: expected the queries, q_i·(k_j + a)": _relative(*given, clip, key_side=True),
+            "the distance is i − j: expected j − i, key minus query": _relative(
+                *given, clip, sign=-1
+            ),
+            "the distance has lost its sign: before and behind have vectors of their "
+            "own": _relative(*given, clip, absolute=True),
+            "the vectors meet the keys: expected the queries, q_i·(k_j + a)": _relative(
+                *given, clip, key_side=True
+            ),
             "the scores are not divided by the root of d": _relative(*given, clip, scale=1.0),
             "the scores are divided by d: expected its root": _relative(*given, clip, scale=d),
-            "only the products with the keys are divided by the root of d: expected both": _relative(*given, clip, parts=(1.0, np.sqrt(d))),
-            "only the products with the vectors are divided by the root of d: expected both": _relative(*given, clip, parts=(np.sqrt(d), 1.0)),
-            "the table is not used: these are plain scaled scores": _relative(*given, clip, only_keys=True),
-            "the products with the keys are missing: expected q_i·k_j beside q_i·a": _relative(*given, clip, parts=(0.0, 1.0)),
-            "distances beyond K wrap round to the other end of the table: expected the last vector on that side": _relative(*given, clip, wrap=True),
-            "the clipped distance is one row off: distance 0 is row K": _relative(*given, clip, shift=1),
-            "the clipped distance is a row too low: distance 0 is row K": _relative(*given, clip, shift=-1),
-            "K is not added to the clipped distance: distance 0 is row K, and a negative index counts from the end": _relative(
-                given[0], given[1], np.roll(given[2], clip, 0), clip),
-            "the vectors meet the keys, and those at i: expected the queries, q_i·(k_j + a)": _relative(*given, clip, own_key=True),
+            "only the products with the keys are divided by the root of d: expected "
+            "both": _relative(*given, clip, parts=(1.0, np.sqrt(d))),
+            "only the products with the vectors are divided by the root of d: expected "
+            "both": _relative(*given, clip, parts=(np.sqrt(d), 1.0)),
+            "the table is not used: these are plain scaled scores": _relative(
+                *given, clip, only_keys=True
+            ),
+            "the products with the keys are missing: expected q_i·k_j beside q_i·a": _relative(
+                *given, clip, parts=(0.0, 1.0)
+            ),
+            "distances beyond K wrap round to the other end of the table: expected the last "
+            "vector on that side": _relative(*given, clip, wrap=True),
+            "the clipped distance is one row off: distance 0 is row K": _relative(
+                *given, clip, shift=1
+            ),
+            "the clipped distance is a row too low: distance 0 is row K": _relative(
+                *given, clip, shift=-1
+            ),
+            "K is not added to the clipped distance: distance 0 is row K, and a negative index "
+            "counts from the end": _relative(given[0], given[1], np.roll(given[2], clip, 0), clip),
+            "the vectors meet the keys, and those at i: expected the queries, q_i·(k_j + "
+            "a)": _relative(*given, clip, own_key=True),
         }
         if n > 1:
             trial.close(got, expected, "the scores", wrong)
         trial.close(got, expected, "the scores")
         if n > 4:
-            check_slopes(trial, answer, (q, k, table), {0: "q", 1: "k", 2: "table"}, lambda q, k, a: _relative(q, k, a, clip))
+            check_slopes(
+                trial,
+                answer,
+                (q, k, table),
+                {0: "q", 1: "k", 2: "table"},
+                lambda q, k, a: _relative(q, k, a, clip),
+            )
     n, d, clip = 48, 32, 3
     watch = largest()
 
@@ -97,17 +184,25 @@ def relative_scores(answer, trial):
 
     trial.call(watched, trial.normal(1, n, d), trial.normal(1, n, d), trial.normal(2 * clip + 1, d))
     if watch.count >= 4 * n * n * d:
-        trial.fail("the scores are right, but a tensor of n·n·d numbers is made: first the products of every query with the 2K + 1 vectors, "
-                   "then pick from them")
+        trial.fail(
+            "the scores are right, but a tensor of n·n·d numbers is made: first the products of "
+            "every query with the 2K + 1 vectors, "
+            "then pick from them"
+        )
 
-    # The same from outside, where no answer can change the count: of this text n·n·d numbers are 4 GB, which a sandbox does not have.
+    # The same from outside, where no answer can change the count: of this text n·n·d numbers are 4
+    # GB, which a sandbox does not have.
     n, d = 2048, 256
     q, k, table = trial.normal(1, n, d), trial.normal(1, n, d), trial.normal(2 * clip + 1, d)
     got = trial.tensor(trial.call(answer, q, k, table), "the scores of a long text", (1, n, n))
     rows = trial.integers(0, n, 8)
     index = np.clip(np.arange(n)[None] - array(rows)[:, None], -clip, clip) + clip
     q, k, table = array(q)[0, rows], array(k)[0], array(table)
-    trial.close(got[0, rows], (q @ k.T + np.take_along_axis(q @ table.T, index, -1)) / np.sqrt(d), "the scores of eight rows of a long text")
+    trial.close(
+        got[0, rows],
+        (q @ k.T + np.take_along_axis(q @ table.T, index, -1)) / np.sqrt(d),
+        "the scores of eight rows of a long text",
+    )
 
 
 def _tree(heads):
@@ -133,27 +228,44 @@ def _without_itself(depth, above):
 def tree_distance(answer, trial):
     for n in (trial.integers(9, 13), 6, 2, 1):
         order, heads = trial.order(n), [-1] * n
-        for k in range(1, n):  # the first word of the order is the root, a chain of three hangs on it, the rest anywhere
+        # the first word of the order is the root, a chain of three hangs on it, the rest anywhere
+        for k in range(1, n):
             heads[order[k]] = order[k - 1 if k < 4 else trial.integers(0, k)]
         root, distance = heads.index(-1), _tree(heads)
         got = trial.call(answer, torch.tensor(heads))
-        got = trial.tensor(got, "the distances", (n, n), dtype=torch.long, mention="one row and one column a word")
+        got = trial.tensor(
+            got, "the distances", (n, n), dtype=torch.long, mention="one row and one column a word"
+        )
         depth, place = distance[root], np.arange(n)
         common = (depth[:, None] + depth - distance) // 2  # depth of the lowest common ancestor
         above = common == depth[None]  # j is i or above i
         wrong = {
-            "these are differences of depths: words on different branches can have one depth": np.abs(depth[:, None] - depth),
+            "these are differences of depths: words on different branches can have one "
+            "depth": np.abs(depth[:, None] - depth),
             "these are sums of depths: the way need not lead over the root": depth[:, None] + depth,
-            "the way leads over the root for all words that differ: it turns at the lowest common ancestor": (depth[:, None] + depth) * (1 - np.eye(n, dtype=int)),
+            "the way leads over the root for all words that differ: it turns at the lowest "
+            "common ancestor": (depth[:, None] + depth) * (1 - np.eye(n, dtype=int)),
             "these are distances in the sentence": np.abs(place[:, None] - place),
-            "the depth of the common ancestor is taken off once: it is on both ways, so twice": depth[:, None] + depth - common,
+            "the depth of the common ancestor is taken off once: it is on both ways, so "
+            "twice": depth[:, None] + depth - common,
             "each distance is one too large: words are counted, expected branches": distance + 1,
-            "each distance but 0 is one too large: words are counted, expected branches": distance + 1 - np.eye(n, dtype=int),
-            "only ways straight up are counted, others are 0: expected all pairs": np.where(above, distance, 0),
-            "only ways straight up and down are counted, others are 0: expected all pairs": np.where(above | above.T, distance, 0),
-            "the root's head -1 is taken for the last word: it says that there is none": _tree([head % n for head in heads]),
-            "a word does not count as above itself: its way up begins with the word": _without_itself(depth, above),
-            "only neighbours are joined: expected the length of the way for all pairs": np.minimum(distance, 1) * (distance <= 1),
+            "each distance but 0 is one too large: words are counted, expected branches": distance
+            + 1
+            - np.eye(n, dtype=int),
+            "only ways straight up are counted, others are 0: expected all pairs": np.where(
+                above, distance, 0
+            ),
+            "only ways straight up and down are counted, others are 0: expected all "
+            "pairs": np.where(above | above.T, distance, 0),
+            "the root's head -1 is taken for the last word: it says that there is none": _tree(
+                [head % n for head in heads]
+            ),
+            "a word does not count as above itself: its way up begins with the "
+            "word": _without_itself(depth, above),
+            "only neighbours are joined: expected the length of the way for all pairs": np.minimum(
+                distance, 1
+            )
+            * (distance <= 1),
         }
         trial.recognize(got, distance, wrong)
         trial.close(got, distance, "the distances")

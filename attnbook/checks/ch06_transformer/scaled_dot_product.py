@@ -1,20 +1,29 @@
-"""Checks of the section on scaled dot-product attention: a mask of two conditions, rows that see nothing, a search for leaks."""
+"""Checks of the section on scaled dot-product attention: a mask of two conditions, rows that see
+nothing, a search for leaks.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, shape_of, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
-@exercise("06.left_padded_mask", title="A mask for texts padded on the left", difficulty=2, minutes=10)
+@exercise(
+    "06.left_padded_mask", title="A mask for texts padded on the left", difficulty=2, minutes=10
+)
 def left_padded_mask(answer, trial):
     for n in (trial.integers(5, 8), 3):
-        lengths = torch.tensor([n, 2, 1, n - 1, *trial.integers(1, n + 1, 2).tolist()])[trial.order(6)]
+        lengths = torch.tensor([n, 2, 1, n - 1, *trial.integers(1, n + 1, 2).tolist()])[
+            trial.order(6)
+        ]
         got = trial.call(answer, lengths, n)
         if type(got) is torch.Tensor and got.dtype != torch.bool:
-            trial.fail(f"the mask: the dtype is {str(got.dtype).removeprefix('torch.')}: a mask of the book is boolean, True = may attend")
+            trial.fail(
+                f"the mask: the dtype is {str(got.dtype).removeprefix('torch.')}: a mask of the "
+                f"book is boolean, True = may attend"
+            )
         mention = "one matrix of queries and keys for each text"
         got = array(trial.tensor(got, "the mask", (6, n, n), dtype=torch.bool, mention=mention))
         causal, strict = np.tri(n, dtype=bool)[None], np.tri(n, k=-1, dtype=bool)[None]
@@ -23,18 +32,30 @@ def left_padded_mask(answer, trial):
         expected = causal & left
         wrong = {
             "the mask is upside down: True means may attend": ~expected,
-            "the padding is taken to stand on the right: the tokens of a text are its last positions": causal & right,
-            "there is no causal mask: a position sees the ones after it": np.broadcast_to(left, expected.shape),
-            "the padding is not masked: a position sees the ones on the left that hold no token": np.broadcast_to(causal, expected.shape),
+            "the padding is taken to stand on the right: the tokens of a text are its last "
+            "positions": causal & right,
+            "there is no causal mask: a position sees the ones after it": np.broadcast_to(
+                left, expected.shape
+            ),
+            "the padding is not masked: a position sees the ones on the left that hold no "
+            "token": np.broadcast_to(causal, expected.shape),
             "the two masks are joined with or: a pair must be allowed by both": causal | left,
             "a position does not see itself: expected j ≤ t": strict & left,
-            "a position sees the one after it: expected j ≤ t": np.tri(n, k=1, dtype=bool)[None] & left,
-            "the causal mask is turned round: a position sees the ones after it and not those before": causal.swapaxes(1, 2) & left,
-            "rows and columns are swapped: rows are queries, columns are keys": expected.swapaxes(1, 2),
-            "the padding masks queries (rows): expected keys (columns)": causal & left.swapaxes(1, 2),
-            "one position too many counts as a token: the first one is n - length": causal & (place >= n - count - 1),
-            "one position too few counts as a token: the first one is n - length": causal & (place > n - count),
-            "a padded position sees itself: there is no token at it": expected | (np.eye(n, dtype=bool)[None] & ~left),
+            "a position sees the one after it: expected j ≤ t": np.tri(n, k=1, dtype=bool)[None]
+            & left,
+            "the causal mask is turned round: a position sees the ones after it and not those "
+            "before": causal.swapaxes(1, 2) & left,
+            "rows and columns are swapped: rows are queries, columns are keys": expected.swapaxes(
+                1, 2
+            ),
+            "the padding masks queries (rows): expected keys (columns)": causal
+            & left.swapaxes(1, 2),
+            "one position too many counts as a token: the first one is n - length": causal
+            & (place >= n - count - 1),
+            "one position too few counts as a token: the first one is n - length": causal
+            & (place > n - count),
+            "a padded position sees itself: there is no token at it": expected
+            | (np.eye(n, dtype=bool)[None] & ~left),
         }
         trial.close(got, expected, "the mask", wrong)
 
@@ -57,7 +78,10 @@ def empty_rows(answer, trial):
         return _weights(q @ k.swapaxes(1, 2) / np.sqrt(d), mask.numpy()) @ v
 
     at = dict(enumerate(("query", "key", "value")))
-    nan = "a row without any key leaves NaN behind: 0 times NaN is NaN, so do not make one, not even where it is replaced later"
+    nan = (
+        "a row without any key leaves NaN behind: 0 times NaN is NaN, so do not make one, not "
+        "even where it is replaced later"
+    )
     check_slopes(trial, answer, (*given, mask), at, oracle, part=0, nan=nan)
 
 
@@ -71,46 +95,86 @@ def _attends(answer, trial, given, mask, empty):
     scores, allowed = q @ k.swapaxes(1, 2) / np.sqrt(d), mask.numpy()
     got_context, got = trial.parts(trial.call(answer, *given, mask), ("context", "weights"))
     if [shape_of(part) for part in (got_context, got)] == [(batch, m, n), (batch, m, d_v)]:
-        trial.fail("your function returns (weights, context): expected (context, weights), the context first")
-    whole = type(got) is torch.Tensor and got.shape == (batch, m, n) and bool(torch.isfinite(got[mask.any(-1)]).all())
+        trial.fail(
+            "your function returns (weights, context): expected (context, weights), the context "
+            "first"
+        )
+    whole = (
+        type(got) is torch.Tensor
+        and got.shape == (batch, m, n)
+        and bool(torch.isfinite(got[mask.any(-1)]).all())
+    )
     if np.abs(scores).max() > 60 and not whole:
-        trial.fail("scores of a few hundred give weights that are not finite: exp overflows, or leaves 0/0. Subtract the largest allowed score "
-                   "of a row first; torch.softmax does, if the mask comes before it")
-    nan = "row {} may attend to nothing, and a softmax over nothing but -inf is 0/0".format(list(empty[0])) if whole else \
-        "rows that may attend to something must not hold it"
-    got_context = trial.tensor(got_context, "context", (batch, m, d_v), nan=nan, mention="one row a query, as wide as the values")
-    got = trial.tensor(got, "weights", (batch, m, n), nan=nan, mention="one row a query, one column a key")
+        trial.fail(
+            "scores of a few hundred give weights that are not finite: exp overflows, or leaves "
+            "0/0. Subtract the largest allowed score "
+            "of a row first; torch.softmax does, if the mask comes before it"
+        )
+    nan = (
+        f"row {list(empty[0])} may attend to nothing, and a softmax over nothing but -inf is 0/0"
+        if whole
+        else "rows that may attend to something must not hold it"
+    )
+    got_context = trial.tensor(
+        got_context,
+        "context",
+        (batch, m, d_v),
+        nan=nan,
+        mention="one row a query, as wide as the values",
+    )
+    got = trial.tensor(
+        got, "weights", (batch, m, n), nan=nan, mention="one row a query, one column a key"
+    )
     expected = _weights(scores, allowed)
     lost = np.argwhere((array(got).sum(-1) < 0.5) & allowed.any(-1))
     if np.abs(scores).max() > 60 and len(lost):  # smaller scores were weighted rightly
-        trial.fail(f"scores of a few hundred leave row {lost[0].tolist()} without its weight: exp underflows where a forbidden score is the "
-                   "largest by far. Subtract the largest allowed score of a row")
+        trial.fail(
+            f"scores of a few hundred leave row {lost[0].tolist()} without its weight: exp "
+            f"underflows where a forbidden score is the "
+            "largest by far. Subtract the largest allowed score of a row"
+        )
     flat, unmasked = expected.copy(), softmax(scores)
     bare = expected.copy()
     for row in empty:
         flat[row], bare[row] = 1 / n, unmasked[row]
     wrong = {
-        "a row that may attend to nothing spreads its weight over all keys, forbidden ones too: expected zeros": flat,
+        "a row that may attend to nothing spreads its weight over all keys, forbidden ones too: "
+        "expected zeros": flat,
         "a row that may attend to nothing ignores its mask: expected zeros": bare,
         "the mask is not used": unmasked,
         "the mask is upside down: True means may attend": _weights(scores, ~allowed),
-        "the mask comes after the softmax: the weights of a row no longer add up to 1": unmasked * allowed,
-        "the mask is multiplied into the scores: a score of 0 still gets weight, since exp(0) is 1": softmax(scores * allowed),
-        "the mask is multiplied into the scores: forbidden keys take their share of the sum, since exp(0) is 1":
-            softmax(scores * allowed) * allowed,
-        "the mask is added to the scores as 0 and 1: a forbidden pair has a score of -inf": softmax(scores + allowed),
-        "the softmax runs over the queries (dim=-2): expected over the keys": _weights(scores, allowed, -2),
-        "the softmax runs over the batch (dim=0): expected over the keys": _weights(scores, allowed, 0),
-        "the scores are not divided by the root of the width of the keys": _weights(scores * np.sqrt(d), allowed),
-        "the scores are divided by the width of the keys: expected its root": _weights(scores / np.sqrt(d), allowed),
-        "the scores are divided by the root of the width of the values: expected that of the keys":
-            _weights(scores * np.sqrt(d / d_v), allowed),
-        "the scores are divided by the root of the number of keys: expected that of their width": _weights(scores * np.sqrt(d / n), allowed),
+        "the mask comes after the softmax: the weights of a row no longer add up to 1": unmasked
+        * allowed,
+        "the mask is multiplied into the scores: a score of 0 still gets weight, since exp(0) "
+        "is 1": softmax(scores * allowed),
+        "the mask is multiplied into the scores: forbidden keys take their share of the sum, "
+        "since exp(0) is 1": softmax(scores * allowed) * allowed,
+        "the mask is added to the scores as 0 and 1: a forbidden pair has a score of -inf": softmax(
+            scores + allowed
+        ),
+        "the softmax runs over the queries (dim=-2): expected over the keys": _weights(
+            scores, allowed, -2
+        ),
+        "the softmax runs over the batch (dim=0): expected over the keys": _weights(
+            scores, allowed, 0
+        ),
+        "the scores are not divided by the root of the width of the keys": _weights(
+            scores * np.sqrt(d), allowed
+        ),
+        "the scores are divided by the width of the keys: expected its root": _weights(
+            scores / np.sqrt(d), allowed
+        ),
+        "the scores are divided by the root of the width of the values: expected that of the "
+        "keys": _weights(scores * np.sqrt(d / d_v), allowed),
+        "the scores are divided by the root of the number of keys: expected that of their "
+        "width": _weights(scores * np.sqrt(d / n), allowed),
     }
     trial.close(got, expected, "weights", wrong)
     wrong = {
-        "the context of a row without any key is not 0: the weights are, but the context was made before": flat @ v,
-        "the context of a row without any key is not 0: it was made with weights that do not know the mask": bare @ v,
+        "the context of a row without any key is not 0: the weights are, but the context was "
+        "made before": flat @ v,
+        "the context of a row without any key is not 0: it was made with weights that do not "
+        "know the mask": bare @ v,
         "the context is made with weights that do not know the mask": unmasked @ v,
     }
     trial.close(got_context, expected @ v, "context", wrong)
@@ -119,33 +183,58 @@ def _attends(answer, trial, given, mask, empty):
 @exercise("06.leaks", title="A detector of leaks", difficulty=3, minutes=25)
 def leaks(answer, trial):
     n, d = trial.integers(5, 8), 6
-    x = 0.4 * trial.normal(n, d)  # small: with scores far apart a weight, and with it a leak, would be lost in rounding
+    # small: with scores far apart a weight, and with it a leak, would be lost in rounding
+    x = 0.4 * trial.normal(n, d)
     matrices = [trial.normal(d, d) / d**0.5 for _ in range(3)]
     for layer, expected, what in _layers(n, d, matrices, trial):
         got = trial.call(answer, layer, x)
         if type(got) is torch.Tensor and got.dtype != torch.bool:
-            trial.fail(f"the leaks: the dtype is {str(got.dtype).removeprefix('torch.')}, expected bool: True where there is a leak")
-        got = array(trial.tensor(got, "the leaks", (n, n), dtype=torch.bool, mention="row t, column j"))
+            trial.fail(
+                f"the leaks: the dtype is {str(got.dtype).removeprefix('torch.')}, expected "
+                f"bool: True where there is a leak"
+            )
+        got = array(
+            trial.tensor(got, "the leaks", (n, n), dtype=torch.bool, mention="row t, column j")
+        )
         later = ~np.tri(n, dtype=bool)
         if (got == expected).all():
             continue
         if (got == expected.T).all():
-            trial.fail("the matrix is transposed: [t, j] says that result t depends on row j, and a leak lies above the diagonal")
+            trial.fail(
+                "the matrix is transposed: [t, j] says that result t depends on row j, and a "
+                "leak lies above the diagonal"
+            )
         if (got & ~later).any():
             t, j = np.argwhere(got & ~later)[0]
-            trial.fail(f"[{t}, {j}] is no leak: result {t} may depend on row {j}, which is not after it. Leaks lie above the diagonal")
+            trial.fail(
+                f"[{t}, {j}] is no leak: result {t} may depend on row {j}, which is not after "
+                f"it. Leaks lie above the diagonal"
+            )
         t, j = np.argwhere(got != expected)[0]
         if expected[t, j]:
-            trial.fail(f"{what}, result {t} depends on row {j}, and you say it does not{_why(got, expected, what)}")
-        trial.fail(f"{what}, result {t} does not depend on row {j}, and you say it does: are differences that are only rounding counted, is "
-                   "the result compared with something else than that of x, or are rows and columns swapped?")
+            trial.fail(
+                f"{what}, result {t} depends on row {j}, and you say it does "
+                f"not{_why(got, expected, what)}"
+            )
+        trial.fail(
+            f"{what}, result {t} does not depend on row {j}, and you say it does: are "
+            f"differences that are only rounding counted, is "
+            "the result compared with something else than that of x, or are rows and columns "
+            "swapped?"
+        )
 
 
 def _why(got, expected, what):
     if "has mean 0" in what and not got.any():
-        return ": the entries of each row of the result add up to 0, whatever x is, so look at the entries and not at their sum"
+        return (
+            ": the entries of each row of the result add up to 0, whatever x is, so look at "
+            "the entries and not at their sum"
+        )
     if "before" in what and not got.any():
-        return ": adding one number to a whole row is taken out again by the norm, so change its entries by different numbers"
+        return (
+            ": adding one number to a whole row is taken out again by the norm, so change its "
+            "entries by different numbers"
+        )
     near = np.eye(len(got), k=1, dtype=bool)
     if (got == (expected & near)).all():
         return ": look at all later rows, not only at the next one"
@@ -158,7 +247,8 @@ def _layers(n, d, matrices, trial):
     """Self-attentions (…, n, d) -> (…, n, d), where they leak, and what to call them."""
     w_q, w_k, w_v = matrices
     causal = torch.ones(n, n, dtype=torch.bool).tril()
-    leaky = torch.tensor(trial.order(n - 2)[: trial.integers(1, n - 2)])  # not every place, so that no fixed matrix is right
+    # not every place, so that no fixed matrix is right
+    leaky = torch.tensor(trial.order(n - 2)[: trial.integers(1, n - 2)])
     ahead = causal.clone()
     ahead[leaky, leaky + 2] = True
     triangle, none = ~np.tri(n, dtype=bool), np.zeros((n, n), dtype=bool)
@@ -170,12 +260,16 @@ def _layers(n, d, matrices, trial):
     def layer(weigh, norm_in=False, norm_out=False):
         def run(x):
             if type(x) is not torch.Tensor or x.shape[-2:] != (n, d):
-                trial.fail(f"layer was called with {'shape ' + str(tuple(x.shape)) if isinstance(x, torch.Tensor) else type(x).__name__}: "
-                           f"it takes a whole text, ({n}, {d})")
+                trial.fail(
+                    f"layer was called with "
+                    f"{'shape ' + str(tuple(x.shape)) if isinstance(x, torch.Tensor) else type(x).__name__}: "
+                    f"it takes a whole text, ({n}, {d})"
+                )
             if norm_in:
                 x = torch.nn.functional.layer_norm(x, (d,))
             out = weigh(scores(x)) @ (x @ w_v.to(x))
             return torch.nn.functional.layer_norm(out, (d,)) if norm_out else out
+
         return run
 
     def before(mask):
@@ -185,8 +279,20 @@ def _layers(n, d, matrices, trial):
         (layer(before(causal)), none, "in a layer with the right mask"),
         (layer(before(torch.ones_like(causal))), triangle, "in a layer without a mask"),
         (layer(before(ahead)), skipped, "in a layer that sees two words ahead in some places"),
-        (layer(lambda e: e.softmax(-1) * causal), triangle, "in a layer that masks after the softmax"),
+        (
+            layer(lambda e: e.softmax(-1) * causal),
+            triangle,
+            "in a layer that masks after the softmax",
+        ),
         (layer(before(ahead), norm_out=True), skipped, "in a layer whose result has mean 0"),
-        (layer(before(ahead), norm_in=True), skipped, "in a layer with a norm before the attention"),
-        (layer(lambda e: e.masked_fill(~causal, float("-inf")).softmax(-2)), triangle, "in a layer with the softmax over the queries"),
+        (
+            layer(before(ahead), norm_in=True),
+            skipped,
+            "in a layer with a norm before the attention",
+        ),
+        (
+            layer(lambda e: e.masked_fill(~causal, float("-inf")).softmax(-2)),
+            triangle,
+            "in a layer with the softmax over the queries",
+        ),
     )

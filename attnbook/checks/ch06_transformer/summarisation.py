@@ -1,33 +1,56 @@
-"""Checks of the section on summaries of long texts: who sees which stretch, gates of the k best experts."""
+"""Checks of the section on summaries of long texts: who sees which stretch, gates of the k best
+experts.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("06.stretch_mask", title="Who may see which stretch", difficulty=2, minutes=12)
 def stretch_mask(answer, trial):
     long, plain = trial.integers(3, 6), trial.integers(5, 9)
     half = 2 * long - trial.integers(1, 3)  # one whole stretch, and a part of a second
-    for n, width, stride in ((trial.integers(10, 14), 3, 3), (trial.integers(9, 14), 4, 2), (plain, 1, 1), (half, long, long), (6, 6, 2)):
+    for n, width, stride in (
+        (trial.integers(10, 14), 3, 3),
+        (trial.integers(9, 14), 4, 2),
+        (plain, 1, 1),
+        (half, long, long),
+        (6, 6, 2),
+    ):
         got = trial.call(answer, n, width, stride)
         count = (n - width) // stride + 1
-        got = trial.tensor(got, "the mask", (n, count), dtype=torch.bool,
-                           mention=f"n = {n}, width {width}, stride {stride}: a row a query, a column for each of the {count} whole stretches").numpy()
+        got = trial.tensor(
+            got,
+            "the mask",
+            (n, count),
+            dtype=torch.bool,
+            mention=f"n = {n}, width {width}, stride {stride}: a row a query, a column for each "
+            f"of the {count} whole stretches",
+        ).numpy()
         t, start = np.arange(n)[:, None], stride * np.arange(count)
         right = start + width - 1 <= t
         wrong = {
-            "a query may see a stretch that has only begun: its last position must not lie behind the query": start <= t,
+            "a query may see a stretch that has only begun: its last position must not lie "
+            "behind the query": start <= t,
             "the mask is upside down: True means may attend": ~right,
-            "the newest stretch is hidden from the query at its end: a stretch that ends at t may be seen by t": start + width - 1 < t,
-            "a query sees one position too far: the last position of stretch c is c·stride + width - 1": start + width - 2 <= t,
-            "the stretches are counted by the width: stretch c begins at c·stride": width * np.arange(count) + width - 1 <= t,
-            "the end of stretch c is taken for the place before stretch c + 1: its last position is c·stride + width - 1": start + stride - 1 <= t,
+            "the newest stretch is hidden from the query at its end: a stretch that ends at t "
+            "may be seen by t": start + width - 1 < t,
+            "a query sees one position too far: the last position of stretch c is c·stride + "
+            "width - 1": start + width - 2 <= t,
+            "the stretches are counted by the width: stretch c begins at c·stride": width
+            * np.arange(count)
+            + width
+            - 1
+            <= t,
+            "the end of stretch c is taken for the place before stretch c + 1: its last position "
+            "is c·stride + width - 1": start + stride - 1 <= t,
             "every query may see every stretch: the future is in the keys": np.ones_like(right),
-            "a query sees the newest stretch alone, not those before it": right & ~(start + stride + width - 1 <= t),
+            "a query sees the newest stretch alone, not those before it": right
+            & ~(start + stride + width - 1 <= t),
         }
         trial.recognize(got, right, wrong)
         trial.close(got, right, "the mask")
@@ -37,7 +60,12 @@ def stretch_mask(answer, trial):
 def top_k_gates(answer, trial):
     for count, experts, k in ((5, 6, 2), (4, 5, 3), (3, 4, 1), (4, 3, 3)):
         scores = trial.normal(count, experts)
-        got = trial.tensor(trial.call(answer, scores, k), "the gates", (count, experts), mention="a row a position, a column an expert")
+        got = trial.tensor(
+            trial.call(answer, scores, k),
+            "the gates",
+            (count, experts),
+            mention="a row a position, a column an expert",
+        )
         e = array(scores)
 
         def gates(e, best=None, *, axis=-1):
@@ -45,21 +73,39 @@ def top_k_gates(answer, trial):
             return softmax(np.where(best, e, -np.inf), axis)
 
         by_rows = np.sort(e, -1)
-        along = np.sort(e, 0)[-min(k, count):].min(0, keepdims=True) <= e
+        along = np.sort(e, 0)[-min(k, count) :].min(0, keepdims=True) <= e
         best = by_rows[:, -k][:, None] <= e
         fewer = best & (e > by_rows[:, -k][:, None])
         wrong = {
-            "the softmax runs over all experts and the rest is cut off: the gates of a position no longer add up to 1": softmax(e) * best,
-            "all experts have a gate: those that are not among the k best get exactly 0": softmax(e),
+            "the softmax runs over all experts and the rest is cut off: the gates of a position "
+            "no longer add up to 1": softmax(e) * best,
+            "all experts have a gate: those that are not among the k best get exactly 0": softmax(
+                e
+            ),
             "the k worst experts are chosen": gates(e, by_rows[:, k - 1][:, None] >= e),
-            "the best are chosen along the positions: every position chooses among its experts (dim=-1)": gates(e, along),
-            "best and softmax are those along the positions: every position chooses among its experts (dim=-1)": gates(e, along, axis=0),
-            "only k - 1 experts are chosen: the k-th largest score belongs to them": gates(e, fewer),
-            "the softmax runs over the positions: expected over the experts (dim=-1)": gates(e, best, axis=0),
-            "every chosen expert has the same gate: the softmax of the scores weighs them": best / k,
-            "the scores of the others are set to 0, which is a score like any other: set them to -inf": softmax(np.where(best, e, 0.0)),
+            "the best are chosen along the positions: every position chooses among its experts "
+            "(dim=-1)": gates(e, along),
+            "best and softmax are those along the positions: every position chooses among its "
+            "experts (dim=-1)": gates(e, along, axis=0),
+            "only k - 1 experts are chosen: the k-th largest score belongs to them": gates(
+                e, fewer
+            ),
+            "the softmax runs over the positions: expected over the experts (dim=-1)": gates(
+                e, best, axis=0
+            ),
+            "every chosen expert has the same gate: the softmax of the scores weighs them": best
+            / k,
+            "the scores of the others are set to 0, which is a score like any other: set them to "
+            "-inf": softmax(np.where(best, e, 0.0)),
             "these are the scores of the best: the gates are their softmax": np.where(best, e, 0.0),
         }
         trial.close(got, gates(e), "the gates", wrong)
         fixed = best
-        check_slopes(trial, answer, (scores, k), {0: "scores"}, lambda e, fixed=fixed: gates(e, fixed), step=1e-6)
+        check_slopes(
+            trial,
+            answer,
+            (scores, k),
+            {0: "scores"},
+            lambda e, fixed=fixed: gates(e, fixed),
+            step=1e-6,
+        )

@@ -4,27 +4,43 @@ import numpy as np
 import torch
 
 from ...sandbox.arguments import PLAIN_TENSORS
-from ..registry import exercise
 from ..context import a, array
+from ..registry import exercise
 
 
 @exercise("06.average_weights", title="The mean of some checkpoints", difficulty=2, minutes=12)
 def average_weights(answer, trial):
     for number in (3, 1, 5):
         d = trial.integers(2, 5)
-        large = torch.rand(d, generator=trial.generator) * 9_000 + 51_000  # two of them are more than float16 holds
-        states = [{"embedding.weight": trial.normal(d, 3), "norm.bias": trial.normal(d), "scale": trial.normal(1)[0],
-                   "half": (large + 100 * trial.normal(d)).half(), "wide": trial.normal(2).double(),
-                   "steps": torch.tensor(int(100 * (i + 1)) + trial.integers(0, 50)), "seen": trial.integers(0, 9, 4)}
-                  for i in range(number)]
+        # two of them are more than float16 holds
+        large = torch.rand(d, generator=trial.generator) * 9_000 + 51_000
+        states = [
+            {
+                "embedding.weight": trial.normal(d, 3),
+                "norm.bias": trial.normal(d),
+                "scale": trial.normal(1)[0],
+                "half": (large + 100 * trial.normal(d)).half(),
+                "wide": trial.normal(2).double(),
+                "steps": torch.tensor(int(100 * (i + 1)) + trial.integers(0, 50)),
+                "seen": trial.integers(0, 9, 4),
+            }
+            for i in range(number)
+        ]
         got = trial.call(answer, states)
         if got is None:
             trial.fail("None came back. Does your function return the dict?")
         if not isinstance(got, dict):
             trial.fail(f"{a(got)} came back, expected one dict name -> tensor")
-        missing, more = [k for k in states[0] if k not in got], [k for k in got if k not in states[0]]
+        missing, more = (
+            [k for k in states[0] if k not in got],
+            [k for k in got if k not in states[0]],
+        )
         if missing or more:
-            trial.fail(f"the dict lacks {missing[0]!r}: every name has to be in it" if missing else f"the dict has a name that no checkpoint has: {more[0]!r}")
+            trial.fail(
+                f"the dict lacks {missing[0]!r}: every name has to be in it"
+                if missing
+                else f"the dict has a name that no checkpoint has: {more[0]!r}"
+            )
         for name in states[0]:
             _look_at(trial, name, got[name], [state[name] for state in states])
 
@@ -33,38 +49,63 @@ def _look_at(trial, name, value, given):
     """One tensor of the answer, beside those of the checkpoints."""
     what, newest = f"[{name!r}]", given[-1]
     if type(value) in PLAIN_TENSORS and value.is_floating_point() != newest.is_floating_point():
-        trial.fail(f"{what} holds whole numbers: expected that of the last checkpoint, not a mean"
-                   if value.is_floating_point() else f"{what} holds floats: expected their mean, as floats")
-    if newest.dtype == torch.float16 and type(value) in PLAIN_TENSORS and not torch.isfinite(value).all():
-        trial.fail(f"{what} is not finite: the sum was taken in half precision, which ends at 65,504; add in float64")
+        trial.fail(
+            f"{what} holds whole numbers: expected that of the last checkpoint, not a mean"
+            if value.is_floating_point()
+            else f"{what} holds floats: expected their mean, as floats"
+        )
+    if (
+        newest.dtype == torch.float16
+        and type(value) in PLAIN_TENSORS
+        and not torch.isfinite(value).all()
+    ):
+        trial.fail(
+            f"{what} is not finite: the sum was taken in half precision, which ends at 65,504; "
+            f"add in float64"
+        )
     value = trial.tensor(value, what, newest.shape, dtype=newest.dtype)
     stack = np.stack([array(tensor) for tensor in given])
     if not newest.is_floating_point():
         if not torch.equal(value, newest):
             oldest = torch.equal(value, given[0])
-            trial.fail(f"{what} holds whole numbers: expected that of the last checkpoint" + (", got that of the first" if oldest else ""))
+            trial.fail(
+                f"{what} holds whole numbers: expected that of the last checkpoint"
+                + (", got that of the first" if oldest else "")
+            )
         return
     wide = stack.astype(np.float64)
     right = wide.mean(0).astype(np.float16) if newest.dtype == torch.float16 else wide.mean(0)
     if newest.dtype == torch.float16:  # neighbours in half precision lie 32 apart here
         if np.abs(array(value) - right).max() > 33:
-            trial.fail(f"{what} is {array(value)[0]:.0f}, expected {right[0]:.0f}: the numbers are half precision; add in float64, then go back")
+            trial.fail(
+                f"{what} is {array(value)[0]:.0f}, expected {right[0]:.0f}: the numbers are half "
+                f"precision; add in float64, then go back"
+            )
         return
     running = wide[0]
     for one in wide[1:]:
         running = (running + one) / 2
-    trial.close(array(value), right, what, {
-        "that is the sum of the checkpoints: divide it by their number": wide.sum(0),
-        "that is the last checkpoint alone: expected the mean of all": wide[-1],
-        "that is the first checkpoint alone: expected the mean of all": wide[0],
-        "each new checkpoint counts half, so that the first ones fade: expected the same share for all": running,
-        "the sum is divided by one less than the number of checkpoints": wide.sum(0) / max(1, len(wide) - 1),
-        "the sum is divided by one more than the number of checkpoints": wide.sum(0) / (len(wide) + 1),
-        "that is the median: expected the mean": np.median(wide, 0),
-        "that is the mean over all entries as well: average over the checkpoints alone": np.broadcast_to(wide.mean(), wide[0].shape),
-        "the first checkpoint is left out": wide[1:].mean(0) if len(wide) > 1 else wide[0],
-        "the last checkpoint is left out": wide[:-1].mean(0) if len(wide) > 1 else wide[0],
-    })
+    trial.close(
+        array(value),
+        right,
+        what,
+        {
+            "that is the sum of the checkpoints: divide it by their number": wide.sum(0),
+            "that is the last checkpoint alone: expected the mean of all": wide[-1],
+            "that is the first checkpoint alone: expected the mean of all": wide[0],
+            "each new checkpoint counts half, so that the first ones fade: expected the same "
+            "share for all": running,
+            "the sum is divided by one less than the number of checkpoints": wide.sum(0)
+            / max(1, len(wide) - 1),
+            "the sum is divided by one more than the number of checkpoints": wide.sum(0)
+            / (len(wide) + 1),
+            "that is the median: expected the mean": np.median(wide, 0),
+            "that is the mean over all entries as well: average over the checkpoints "
+            "alone": np.broadcast_to(wide.mean(), wide[0].shape),
+            "the first checkpoint is left out": wide[1:].mean(0) if len(wide) > 1 else wide[0],
+            "the last checkpoint is left out": wide[:-1].mean(0) if len(wide) > 1 else wide[0],
+        },
+    )
 
 
 def _cut(order, lengths, budget, size):
@@ -94,38 +135,80 @@ def token_batches(answer, trial):
         order = sorted(range(number), key=lambda i: lengths[i])
         right = _cut(order, lengths, budget, _padded)
         known = {
-            "the sentences come in the order in which they are given: expected short ones first": _cut(range(number), lengths, budget, _padded),
-            "the longest sentences come first: expected the shortest": _cut(sorted(range(number), key=lambda i: -lengths[i]), lengths, budget, _padded),
-            "equal lengths come in the wrong order: expected the order in which they are given":
-                _cut(sorted(range(number), key=lambda i: (lengths[i], -i)), lengths, budget, _padded),
-            "the lengths of a batch are added up without its padding: a batch costs its number of sentences × its longest":
-                _cut(order, lengths, budget, _without_padding),
+            "the sentences come in the order in which they are given: expected short ones "
+            "first": _cut(range(number), lengths, budget, _padded),
+            "the longest sentences come first: expected the shortest": _cut(
+                sorted(range(number), key=lambda i: -lengths[i]), lengths, budget, _padded
+            ),
+            "equal lengths come in the wrong order: expected the order in which they are "
+            "given": _cut(
+                sorted(range(number), key=lambda i: (lengths[i], -i)), lengths, budget, _padded
+            ),
+            "the lengths of a batch are added up without its padding: a batch costs its number "
+            "of sentences × its longest": _cut(order, lengths, budget, _without_padding),
             "the last batch is missing: put it away too": right[:-1],
-            "a batch stays below the budget where it could reach it: exactly the budget is allowed":
-                _cut(order, lengths, budget - 1, _padded),
-            "a batch is closed after it has become too large: look before a sentence is added": _too_late(order, lengths, budget),
-            "a batch counts sentences, not tokens": [order[k:k + budget] for k in range(0, number, budget)],
-            "the sentence that does not fit is lost: the next batch has to begin with it": _lossy(order, lengths, budget),
-            "a batch counts the length of its first sentence, the shortest: it is padded to the longest":
-                _cut(order, lengths, budget, lambda batch, lengths: len(batch) * lengths[batch[0]]),
+            "a batch stays below the budget where it could reach it: exactly the budget is "
+            "allowed": _cut(order, lengths, budget - 1, _padded),
+            "a batch is closed after it has become too large: look before a sentence is "
+            "added": _too_late(order, lengths, budget),
+            "a batch counts sentences, not tokens": [
+                order[k : k + budget] for k in range(0, number, budget)
+            ],
+            "the sentence that does not fit is lost: the next batch has to begin with it": _lossy(
+                order, lengths, budget
+            ),
+            "a batch counts the length of its first sentence, the shortest: it is padded to the "
+            "longest": _cut(
+                order, lengths, budget, lambda batch, lengths: len(batch) * lengths[batch[0]]
+            ),
         }
         exactly = any(_padded(batch, lengths) == budget for batch in right)
-        if exactly and len(right) > 3 and len({str(batches) for batches in (right, *known.values())}) == len(known) + 1:
+        if (
+            exactly
+            and len(right) > 3
+            and len({str(batches) for batches in (right, *known.values())}) == len(known) + 1
+        ):
             break
     _compare(trial, trial.call(answer, lengths, budget), right, lengths, budget, known)
 
     long = [5, 40, 5, 60, 2]  # two of them longer than the budget
     got = trial.call(answer, long, 20)
-    _compare(trial, got, [[4, 0, 2], [1], [3]], long, 20, {
-        "a sentence longer than the budget is left out: expected a batch of its own": [[4, 0, 2]],
-        "the sentences longer than the budget share a batch: expected one for each": [[4, 0, 2], [1, 3]],
-        "an empty batch stands before a sentence that is longer than the budget": [[4, 0, 2], [], [1], [], [3]],
-    })
+    _compare(
+        trial,
+        got,
+        [[4, 0, 2], [1], [3]],
+        long,
+        20,
+        {
+            "a sentence longer than the budget is left out: expected a batch of its own": [
+                [4, 0, 2]
+            ],
+            "the sentences longer than the budget share a batch: expected one for each": [
+                [4, 0, 2],
+                [1, 3],
+            ],
+            "an empty batch stands before a sentence that is longer than the budget": [
+                [4, 0, 2],
+                [],
+                [1],
+                [],
+                [3],
+            ],
+        },
+    )
     _compare(trial, trial.call(answer, [30, 3, 3], 20), [[1, 2], [0]], [30, 3, 3], 20, {})
     first_too_long = trial.call(answer, [50], 20)
-    _compare(trial, first_too_long, [[0]], [50], 20, {
-        "an empty batch stands before a sentence that is longer than the budget": [[], [0]],
-        "a sentence longer than the budget is left out: expected a batch of its own": []})
+    _compare(
+        trial,
+        first_too_long,
+        [[0]],
+        [50],
+        20,
+        {
+            "an empty batch stands before a sentence that is longer than the budget": [[], [0]],
+            "a sentence longer than the budget is left out: expected a batch of its own": [],
+        },
+    )
 
 
 def _too_late(order, lengths, budget):
@@ -155,7 +238,9 @@ def _compare(trial, got, right, lengths, budget, known):
     if type(got) not in (list, tuple):
         trial.fail(f"{a(got)} came back, expected a list of batches")
     if got and all(isinstance(entry, (int, np.integer)) for entry in got):
-        trial.fail("one list of positions came back: expected a list of batches, each a list of positions")
+        trial.fail(
+            "one list of positions came back: expected a list of batches, each a list of positions"
+        )
     got = [trial.ids(batch, f"batch {k}") for k, batch in enumerate(got)]
     if got == right:
         return
@@ -163,24 +248,42 @@ def _compare(trial, got, right, lengths, budget, known):
         if got == other:
             trial.fail(message)
     if [[lengths[i] for i in batch] for batch in right] == got and sum(right, []) != sum(got, []):
-        trial.fail("the batches hold the lengths: expected the positions of the sentences in the list")
+        trial.fail(
+            "the batches hold the lengths: expected the positions of the sentences in the list"
+        )
     flat = [i for batch in got for i in batch]
     if any(i < 0 or i >= len(lengths) for i in flat):
-        trial.fail(f"there is no sentence {max(flat)} in a list of {len(lengths)}: positions count from 0")
+        trial.fail(
+            f"there is no sentence {max(flat)} in a list of {len(lengths)}: positions count from 0"
+        )
     if len(set(flat)) < len(flat):
-        trial.fail(f"the sentence {next(i for i in flat if flat.count(i) > 1)} is in two places: expected each once")
+        trial.fail(
+            f"the sentence {next(i for i in flat if flat.count(i) > 1)} is in two places: "
+            f"expected each once"
+        )
     if len(flat) < len(lengths):
         lost = min(set(range(len(lengths))) - set(flat))
-        trial.fail(f"the sentence {lost}, of length {lengths[lost]}, is in no batch: expected each once")
+        trial.fail(
+            f"the sentence {lost}, of length {lengths[lost]}, is in no batch: expected each once"
+        )
     if any(not batch for batch in got):
         trial.fail("there is an empty batch")
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
     if flat != order:
         place = next(k for k, (one, other) in enumerate(zip(flat, order)) if one != other)
-        trial.fail(f"the sentence {flat[place]} comes at place {place}, expected {order[place]}: by length, equal ones as they are given")
+        trial.fail(
+            f"the sentence {flat[place]} comes at place {place}, expected {order[place]}: by "
+            f"length, equal ones as they are given"
+        )
     for k, batch in enumerate(got):
         if len(batch) > 1 and _padded(batch, lengths) > budget:
-            trial.fail(f"batch {k} holds {len(batch)} sentences of up to {max(lengths[i] for i in batch)} words: "
-                       f"{_padded(batch, lengths)} tokens with padding, more than {budget}")
+            trial.fail(
+                f"batch {k} holds {len(batch)} sentences of up to "
+                f"{max(lengths[i] for i in batch)} words: "
+                f"{_padded(batch, lengths)} tokens with padding, more than {budget}"
+            )
     place = next(k for k, (one, other) in enumerate(zip(got, right)) if one != other)
-    trial.fail(f"batch {place} is {got[place]}, expected {right[place]}: a batch takes the next sentence whenever it can")
+    trial.fail(
+        f"batch {place} is {got[place]}, expected {right[place]}: a batch takes the next "
+        f"sentence whenever it can"
+    )

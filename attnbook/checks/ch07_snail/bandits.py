@@ -1,26 +1,37 @@
-"""Checks of the section on bandits: the arm that optimism pulls, and the loss of an agent that learns from its rewards."""
+"""Checks of the section on bandits: the arm that optimism pulls, and the loss of an agent that
+learns from its rewards.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
 from ..context import array, softmax
+from ..registry import exercise
 
 
 def _histories(trial, rows, arms):
-    """Counts of many worlds: some with arms that were never pulled, none with two different arms that are nearly as good."""
+    """Counts of many worlds: some with arms that were never pulled, none with two different arms
+    that are nearly as good.
+    """
     kept = []
     while sum(map(len, kept)) < rows:
         pulls = trial.integers(1, 9, 4 * rows, arms)
-        pulls[1::4] *= trial.integers(10, 60, rows, 1)  # long lives too, where the means tell more than the widths
+        # long lives too, where the means tell more than the widths
+        pulls[1::4] *= trial.integers(10, 60, rows, 1)
         untried = torch.rand(pulls.shape, generator=trial.generator) < 0.25
         untried[::2] = False
         pulls = pulls.masked_fill(untried, 0).float()
-        wins = (torch.rand(pulls.shape, generator=trial.generator) * (pulls + 1)).floor().clamp(max=pulls)
+        wins = (
+            (torch.rand(pulls.shape, generator=trial.generator) * (pulls + 1))
+            .floor()
+            .clamp(max=pulls)
+        )
         w, n = array(wins), array(pulls)
         top = np.sort(_bounds(w, n, untried=9.0), axis=1)
         clear = (top[:, -1] - top[:, -2] > 1e-3) | (n == 0).any(1)
-        kept.append(torch.stack([wins, pulls])[:, torch.from_numpy(clear & (n.sum(1) > 0))].transpose(0, 1))
+        kept.append(
+            torch.stack([wins, pulls])[:, torch.from_numpy(clear & (n.sum(1) > 0))].transpose(0, 1)
+        )
     return torch.cat(kept)[:rows].unbind(1)
 
 
@@ -36,37 +47,70 @@ def ucb_choice(answer, trial):
     wins, pulls = _histories(trial, 300, trial.integers(4, 6))
     got = trial.call(answer, wins, pulls)
     if isinstance(got, torch.Tensor) and got.shape == wins.shape:
-        trial.fail("one number an arm came back: expected one arm a world, the one with the highest bound")
-    got = array(trial.tensor(got, "the arms", (len(wins),), dtype=torch.long, mention="one arm a world"))
+        trial.fail(
+            "one number an arm came back: expected one arm a world, the one with the highest bound"
+        )
+    got = array(
+        trial.tensor(got, "the arms", (len(wins),), dtype=torch.long, mention="one arm a world")
+    )
     w, n = array(wins), array(pulls)
     right = _bounds(w, n).argmax(1)
-    lower = np.where(n == 0, np.inf, w / np.maximum(n, 1) - np.sqrt(2 * np.log(np.maximum(n.sum(1, keepdims=True), 1)) / np.maximum(n, 1)))
+    lower = np.where(
+        n == 0,
+        np.inf,
+        w / np.maximum(n, 1)
+        - np.sqrt(2 * np.log(np.maximum(n.sum(1, keepdims=True), 1)) / np.maximum(n, 1)),
+    )
     wrong = {
-        "an arm that was never pulled is not pulled now: 0 pulls have to give the highest bound of all": _bounds(w, n, untried=-np.inf).argmax(1),
-        "an arm that was never pulled is not pulled now, its bound is 0: 0 pulls have to give the highest bound of all":
-            _bounds(w, n, untried=0.0).argmax(1),
-        "an arm that was never pulled counts as pulled once: 0 pulls have to give the highest bound of all": (
-            w / np.maximum(n, 1) + np.sqrt(2 * np.log(np.maximum(n.sum(1, keepdims=True), 1)) / np.maximum(n, 1))).argmax(1),
-        "of several arms that were never pulled the last is taken: expected the one with the lowest number": (
-            n.shape[1] - 1 - _bounds(w, n)[:, ::-1].argmax(1)),
+        "an arm that was never pulled is not pulled now: 0 pulls have to give the highest bound "
+        "of all": _bounds(w, n, untried=-np.inf).argmax(1),
+        "an arm that was never pulled is not pulled now, its bound is 0: 0 pulls have to give "
+        "the highest bound of all": _bounds(w, n, untried=0.0).argmax(1),
+        "an arm that was never pulled counts as pulled once: 0 pulls have to give the highest "
+        "bound of all": (
+            w / np.maximum(n, 1)
+            + np.sqrt(2 * np.log(np.maximum(n.sum(1, keepdims=True), 1)) / np.maximum(n, 1))
+        ).argmax(1),
+        "of several arms that were never pulled the last is taken: expected the one with the "
+        "lowest number": (n.shape[1] - 1 - _bounds(w, n)[:, ::-1].argmax(1)),
         "the arm of the lowest bound is pulled: expected the highest": _bounds(w, n).argmin(1),
         "the width is taken off the mean: that is caution. Add it": lower.argmax(1),
-        "the width is missing: the arm of the highest mean is pulled": np.where(n == 0, np.inf, w / np.maximum(n, 1)).argmax(1),
-        "the mean is missing: only the width counts, and that pulls all arms alike": _bounds(0 * w, n).argmax(1),
-        "wins stand where the mean should: divide by the pulls of the arm": (_bounds(0 * w, n) + w).argmax(1),
+        "the width is missing: the arm of the highest mean is pulled": np.where(
+            n == 0, np.inf, w / np.maximum(n, 1)
+        ).argmax(1),
+        "the mean is missing: only the width counts, and that pulls all arms alike": _bounds(
+            0 * w, n
+        ).argmax(1),
+        "wins stand where the mean should: divide by the pulls of the arm": (
+            _bounds(0 * w, n) + w
+        ).argmax(1),
         "the 2 under the root is missing": _bounds(w, n, factor=1.0).argmax(1),
         "the root is missing": _bounds(w, n, root=lambda x: x).argmax(1),
         "the logarithm is missing": _bounds(w, n, log=lambda x: x).argmax(1),
-        "the logarithm has base 10: expected the natural one": _bounds(w, n, log=np.log10).argmax(1),
+        "the logarithm has base 10: expected the natural one": _bounds(w, n, log=np.log10).argmax(
+            1
+        ),
         "the logarithm has base 2: expected the natural one": _bounds(w, n, log=np.log2).argmax(1),
-        "t is the number of pulls of all worlds together: expected that of each world": _bounds(w, n, total=n.sum()).argmax(1),
-        "t is the number of pulls of the arm: expected that of all arms of the world": _bounds(w, n, total=n).argmax(1),
-        "t is the number of worlds or of arms: expected the pulls of all arms of the world": _bounds(w, n, total=np.full((len(n), 1), n.shape[1])).argmax(1),
+        "t is the number of pulls of all worlds together: expected that of each world": _bounds(
+            w, n, total=n.sum()
+        ).argmax(1),
+        "t is the number of pulls of the arm: expected that of all arms of the world": _bounds(
+            w, n, total=n
+        ).argmax(1),
+        "t is the number of worlds or of arms: expected the pulls of all arms of the "
+        "world": _bounds(w, n, total=np.full((len(n), 1), n.shape[1])).argmax(1),
         "the pulls of the arm stand outside the root: they belong under it": np.where(
-            n == 0, np.inf, w / np.maximum(n, 1) + np.sqrt(2 * np.log(np.maximum(n.sum(1, keepdims=True), 1))) / np.maximum(n, 1)).argmax(1),
-        "the 2 stands outside the root": (_bounds(w, n, root=lambda x: 2 * np.sqrt(x / 2))).argmax(1),
+            n == 0,
+            np.inf,
+            w / np.maximum(n, 1)
+            + np.sqrt(2 * np.log(np.maximum(n.sum(1, keepdims=True), 1))) / np.maximum(n, 1),
+        ).argmax(1),
+        "the 2 stands outside the root": (_bounds(w, n, root=lambda x: 2 * np.sqrt(x / 2))).argmax(
+            1
+        ),
         "the mean is (wins + 1)/(pulls + 2): UCB1 takes wins/pulls": np.where(
-            n == 0, np.inf, (w + 1) / (n + 2) + _bounds(0 * w, n, untried=0.0)).argmax(1),
+            n == 0, np.inf, (w + 1) / (n + 2) + _bounds(0 * w, n, untried=0.0)
+        ).argmax(1),
     }
     trial.close(got, right, "the arms", wrong)
 
@@ -92,7 +136,10 @@ def policy_loss(answer, trial):
     value = trial.call(graded, logits, values, chosen, rewards)
     value = trial.tensor(value, "the loss", (), mention="one number: the mean over the worlds")
     if not kept:
-        trial.fail("no gradient can be taken of your loss: it must stay a tensor that depends on logits and values")
+        trial.fail(
+            "no gradient can be taken of your loss: it must stay a tensor that depends on logits "
+            "and values"
+        )
     if kept["logits"] is None:
         trial.fail("no gradient reaches the logits: detach the advantage alone, not log π")
     z, v, r = array(logits), array(values), array(rewards)
@@ -108,39 +155,76 @@ def policy_loss(answer, trial):
     whole = np.repeat(returns[:, :1], steps, 1)
     flat = r.ravel()[::-1].cumsum()[::-1].reshape(r.shape)
     right = slope(gains)
-    trial.close(kept["logits"], right, "the gradient at the logits", {
-        "the loss pushes the wrong way: an action that did better than expected must get more probable, a minus belongs before A log π": slope(-gains),
-        "the baseline is not used: the advantage is the return minus the value": slope(returns),
-        "the value is added to the return: the advantage is the return minus the value": slope(returns + v),
-        "the reward of the step alone stands where the return should: add up all rewards from the step on": slope(r - v),
-        "the return leaves out the reward of the step itself": slope(after - v),
-        "the return is the total of the whole life at every step: rewards before an action are no merit of it": slope(whole - v),
-        "rewards are added up from the start to the step: expected from the step to the end": slope(np.cumsum(r, 1) - v),
-        "rewards are added up over the end of a world into the next one": slope(flat - v),
-        "rewards are added up over the worlds: expected over the steps of each world": slope(np.cumsum(r[::-1], 0)[::-1] - v),
-        "the log-probability is that of the most probable action: expected that of the action taken": slope(gains, np.eye(actions)[z.argmax(-1)]),
-        "the logits of the actions taken stand where log π should: a log_softmax is missing": -gains[..., None] * picked / worlds,
-        "the advantages are normalised: expected R − V as it is": slope((gains - gains.mean()) / gains.std(ddof=1)),
-        "the mean advantage is taken off: expected R − V as it is": slope(gains - gains.mean()),
-        "π stands where log π should": slope(gains * (p * picked).sum(-1)),
-        "the loss is summed over the worlds: expected the mean over the worlds": right * worlds,
-        "the loss is the mean over the steps too: add up the steps of a world": right / steps,
-        "the softmax runs over the steps (dim=1): expected over the actions": -gains[..., None] * picked / worlds
+    trial.close(
+        kept["logits"],
+        right,
+        "the gradient at the logits",
+        {
+            "the loss pushes the wrong way: an action that did better than expected must get "
+            "more probable, a minus belongs before A log π": slope(-gains),
+            "the baseline is not used: the advantage is the return minus the value": slope(returns),
+            "the value is added to the return: the advantage is the return minus the value": slope(
+                returns + v
+            ),
+            "the reward of the step alone stands where the return should: add up all rewards "
+            "from the step on": slope(r - v),
+            "the return leaves out the reward of the step itself": slope(after - v),
+            "the return is the total of the whole life at every step: rewards before an action "
+            "are no merit of it": slope(whole - v),
+            "rewards are added up from the start to the step: expected from the step to the "
+            "end": slope(np.cumsum(r, 1) - v),
+            "rewards are added up over the end of a world into the next one": slope(flat - v),
+            "rewards are added up over the worlds: expected over the steps of each world": slope(
+                np.cumsum(r[::-1], 0)[::-1] - v
+            ),
+            "the log-probability is that of the most probable action: expected that of the "
+            "action taken": slope(gains, np.eye(actions)[z.argmax(-1)]),
+            "the logits of the actions taken stand where log π should: a log_softmax is "
+            "missing": -gains[..., None] * picked / worlds,
+            "the advantages are normalised: expected R − V as it is": slope(
+                (gains - gains.mean()) / gains.std(ddof=1)
+            ),
+            "the mean advantage is taken off: expected R − V as it is": slope(gains - gains.mean()),
+            "π stands where log π should": slope(gains * (p * picked).sum(-1)),
+            "the loss is summed over the worlds: expected the mean over the worlds": right * worlds,
+            "the loss is the mean over the steps too: add up the steps of a world": right / steps,
+            "the softmax runs over the steps (dim=1): expected over the actions": -gains[..., None]
+            * picked
+            / worlds
             + (gains[..., None] * picked).sum(1, keepdims=True) * softmax(z, 1) / worlds,
-        "every action is made more probable alike: the advantage is left out": slope(np.ones_like(gains)),
-    })
+            "every action is made more probable alike: the advantage is left out": slope(
+                np.ones_like(gains)
+            ),
+        },
+    )
     if kept["values"] is None:
-        trial.fail("no gradient reaches the values: the term ½ (V − R)² is missing, or its values are detached")
+        trial.fail(
+            "no gradient reaches the values: the term ½ (V − R)² is missing, or its values are "
+            "detached"
+        )
     log_p = (np.log(p) * picked).sum(-1)
-    trial.close(kept["values"], (v - returns) / worlds, "the gradient at the values", {
-        "the advantage carries a gradient to the values: detach it in the term of the policy": (v - returns + log_p) / worlds,
-        "the advantage carries a gradient to the values, and their own term is missing: detach it, and add ½ (V − R)²": log_p / worlds,
-        "the term of the values is missing or detached: ½ (V − R)²": np.zeros_like(v),
-        "the ½ before (V − R)² is missing": 2 * (v - returns) / worlds,
-        "the values learn the reward of the step: expected the return": (v - r) / worlds,
-        "the values learn the wrong way: (V − R)² has a plus": (returns - v) / worlds,
-        "the term of the values is a sum over the worlds: expected the mean": v - returns,
-        "the term of the values is the mean over the steps: add up the steps of a world": (v - returns) / worlds / steps,
-    })
+    trial.close(
+        kept["values"],
+        (v - returns) / worlds,
+        "the gradient at the values",
+        {
+            "the advantage carries a gradient to the values: detach it in the term of the policy": (
+                v - returns + log_p
+            )
+            / worlds,
+            "the advantage carries a gradient to the values, and their own term is missing: "
+            "detach it, and add ½ (V − R)²": log_p / worlds,
+            "the term of the values is missing or detached: ½ (V − R)²": np.zeros_like(v),
+            "the ½ before (V − R)² is missing": 2 * (v - returns) / worlds,
+            "the values learn the reward of the step: expected the return": (v - r) / worlds,
+            "the values learn the wrong way: (V − R)² has a plus": (returns - v) / worlds,
+            "the term of the values is a sum over the worlds: expected the mean": v - returns,
+            "the term of the values is the mean over the steps: add up the steps of a world": (
+                v - returns
+            )
+            / worlds
+            / steps,
+        },
+    )
     expected = (-(gains * log_p) + 0.5 * gains**2).sum(1).mean()
     trial.close(value, expected, "the loss")

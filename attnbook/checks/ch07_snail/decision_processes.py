@@ -1,11 +1,13 @@
-"""Checks of the section on decision processes: returns over episodes and worlds, planning in a known world, blocks that look back."""
+"""Checks of the section on decision processes: returns over episodes and worlds, planning in a
+known world, blocks that look back.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 def _sums(rewards, cut):
@@ -27,9 +29,12 @@ def returns(answer, trial):
     first[:, 0] = True
     for row, episodes in enumerate(([2], [1, 4], [trial.integers(2, 5)])):
         first[row, [horizon * e for e in episodes]] = True
-    got = trial.tensor(trial.call(answer, rewards, done, first), "the returns", (rows, steps), mention="one a step")
+    got = trial.tensor(
+        trial.call(answer, rewards, done, first), "the returns", (rows, steps), mention="one a step"
+    )
     r, d, f = array(rewards), array(done), array(first)
-    last = np.concatenate([f[:, 1:], np.ones((rows, 1), dtype=bool)], 1)  # the step before a new world
+    # the step before a new world
+    last = np.concatenate([f[:, 1:], np.ones((rows, 1), dtype=bool)], 1)
     right = _sums(r, last)
     none = np.zeros_like(d)
     forwards = np.zeros_like(r)
@@ -40,16 +45,26 @@ def returns(answer, trial):
         starts = [*np.flatnonzero(f[b]), steps]
         for i, j in zip(starts, starts[1:]):
             total[b, i:j] = r[b, i:j].sum()
-    trial.close(got, right, "the returns", {
-        "the sum is cut where an episode ends: what was learned there pays in the next episode of the same world, go on": _sums(r, last | d),
-        "the sum runs on into the next world: cut it where a new world begins": _sums(r, none),
-        "the sum is cut one step late, behind the first step of the new world: that step belongs to the new world": _sums(r, f),
-        "the rewards are added up from the start of the world to the step: expected from the step to the end": forwards,
-        "it is the total of the world at every step: rewards before an action are no merit of it": total,
-        "the reward of the step itself is left out": right - r,
-        "the reward alone came back: add up what follows": r,
-        "it is the mean of the rewards to come: expected their sum": right / np.maximum(_sums(np.ones_like(r), last), 1),
-    })
+    trial.close(
+        got,
+        right,
+        "the returns",
+        {
+            "the sum is cut where an episode ends: what was learned there pays in the next "
+            "episode of the same world, go on": _sums(r, last | d),
+            "the sum runs on into the next world: cut it where a new world begins": _sums(r, none),
+            "the sum is cut one step late, behind the first step of the new world: that step "
+            "belongs to the new world": _sums(r, f),
+            "the rewards are added up from the start of the world to the step: expected from the "
+            "step to the end": forwards,
+            "it is the total of the world at every step: rewards before an action are no merit "
+            "of it": total,
+            "the reward of the step itself is left out": right - r,
+            "the reward alone came back: add up what follows": r,
+            "it is the mean of the rewards to come: expected their sum": right
+            / np.maximum(_sums(np.ones_like(r), last), 1),
+        },
+    )
 
 
 @exercise("07.value_iteration", title="A plan from the end", difficulty=3, minutes=20)
@@ -61,33 +76,65 @@ def value_iteration(answer, trial):
             values, plan, gap = _plan(p, m, horizon)
             if gap > 0.01 and (horizon == 1 or (plan[0] != plan[-1]).any()):
                 break
-            transitions, means = trial.weights(states, actions, states), trial.normal(states, actions)
+            transitions, means = (
+                trial.weights(states, actions, states),
+                trial.normal(states, actions),
+            )
         got = trial.parts(trial.call(answer, transitions, means, horizon), ("values", "actions"))
         shape = (horizon, states)
         v = array(trial.tensor(got[0], "values", shape, mention="row h − 1 for h steps left"))
-        a = array(trial.tensor(got[1], "actions", shape, dtype=torch.long, mention="row h − 1 for h steps left"))
-        trial.close(v, values, "values", {
-            "values: the rows are in the order of time; row h − 1 is for h steps left, so the first row is for the last step": values[::-1],
-            "values: the worst action is taken, expected the best": _plan(p, m, horizon, best=lambda q: q.min(1))[0],
-            "values: the actions are averaged: expected the best": _plan(p, m, horizon, best=lambda q: q.mean(1))[0],
-            "values: what comes after the step is left out": np.repeat(m.max(1)[None], horizon, 0),
-            "values: the transitions are used the wrong way round: P[s, a, s'] leads from s to s'": (
-                _plan(p.transpose(2, 1, 0), m, horizon)[0]),
-            "values: the reward is counted at the next state: μ[s, a] belongs to the state you leave": _plan(p, m, horizon, late=True)[0],
-            "values: the next value is that of the most probable next state: expected the mean over the next states": (
-                _plan(np.eye(states)[p.argmax(-1)], m, horizon)[0]),
-            "values: they are means a step: expected sums over the steps that are left": values / np.arange(1, horizon + 1)[:, None],
-            "values: they begin with the reward of the best action as value of no steps: with no steps left the value is 0": (
-                _plan(p, m, horizon, start=m.max(1))[0]),
-            "values: later rewards are discounted by 0.9: expected all of them with weight 1": _plan(p, m, horizon, discount=0.9)[0],
-            "values: later rewards are discounted by 0.99: expected all of them with weight 1": _plan(p, m, horizon, discount=0.99)[0],
-        })
-        trial.close(a, plan, "actions", {
-            "actions: the rows are in the order of time; row h − 1 is for h steps left": plan[::-1],
-            "actions: each row is the action of the highest reward now: what comes after counts too": np.repeat(m.argmax(1)[None], horizon, 0),
-            "actions: the plan for the most steps stands in each row: with fewer steps left another action may be best": np.repeat(plan[-1:], horizon, 0),
-            "actions: they are counted from 1: expected from 0": plan + 1,
-        })
+        a = array(
+            trial.tensor(
+                got[1], "actions", shape, dtype=torch.long, mention="row h − 1 for h steps left"
+            )
+        )
+        trial.close(
+            v,
+            values,
+            "values",
+            {
+                "values: the rows are in the order of time; row h − 1 is for h steps left, so "
+                "the first row is for the last step": values[::-1],
+                "values: the worst action is taken, expected the best": _plan(
+                    p, m, horizon, best=lambda q: q.min(1)
+                )[0],
+                "values: the actions are averaged: expected the best": _plan(
+                    p, m, horizon, best=lambda q: q.mean(1)
+                )[0],
+                "values: what comes after the step is left out": np.repeat(
+                    m.max(1)[None], horizon, 0
+                ),
+                "values: the transitions are used the wrong way round: P[s, a, s'] leads from s "
+                "to s'": (_plan(p.transpose(2, 1, 0), m, horizon)[0]),
+                "values: the reward is counted at the next state: μ[s, a] belongs to the state "
+                "you leave": _plan(p, m, horizon, late=True)[0],
+                "values: the next value is that of the most probable next state: expected the "
+                "mean over the next states": (_plan(np.eye(states)[p.argmax(-1)], m, horizon)[0]),
+                "values: they are means a step: expected sums over the steps that are left": values
+                / np.arange(1, horizon + 1)[:, None],
+                "values: they begin with the reward of the best action as value of no steps: "
+                "with no steps left the value is 0": (_plan(p, m, horizon, start=m.max(1))[0]),
+                "values: later rewards are discounted by 0.9: expected all of them with "
+                "weight 1": _plan(p, m, horizon, discount=0.9)[0],
+                "values: later rewards are discounted by 0.99: expected all of them with "
+                "weight 1": _plan(p, m, horizon, discount=0.99)[0],
+            },
+        )
+        trial.close(
+            a,
+            plan,
+            "actions",
+            {
+                "actions: the rows are in the order of time; row h − 1 is for h steps left": plan[
+                    ::-1
+                ],
+                "actions: each row is the action of the highest reward now: what comes after "
+                "counts too": np.repeat(m.argmax(1)[None], horizon, 0),
+                "actions: the plan for the most steps stands in each row: with fewer steps left "
+                "another action may be best": np.repeat(plan[-1:], horizon, 0),
+                "actions: they are counted from 1: expected from 0": plan + 1,
+            },
+        )
 
 
 def _plan(p, m, horizon, best=lambda q: q.max(1), start=None, discount=1.0, late=False):
@@ -109,32 +156,82 @@ def near_and_far(answer, trial):
     for n in (trial.integers(11, 14), 5):  # the second is shorter than the reach
         x = trial.normal(batch, n, d)
         sizes = [(2 * (d + level * width), width) for level in range(levels)]
-        filters, gates = [0.7 * trial.normal(*size) for size in sizes], [0.7 * trial.normal(*size) for size in sizes]
-        got = trial.tensor(trial.call(answer, x, filters, gates), "the result", (batch, n, d + levels * width), mention="one row a step")
+        filters, gates = (
+            [0.7 * trial.normal(*size) for size in sizes],
+            [0.7 * trial.normal(*size) for size in sizes],
+        )
+        got = trial.tensor(
+            trial.call(answer, x, filters, gates),
+            "the result",
+            (batch, n, d + levels * width),
+            mention="one row a step",
+        )
         given = array(x), *(array(w) for w in (*filters, *gates))
-        trial.close(got, _behind_one_another(*given), "the result", {message: _behind_one_another(*given, **slip) for message, slip in {
-            "the step before is never seen: the distances are 2, 4, 8, and no sum of them is odd. The first block looks one step back, 2 to the 0":
-                dict(back=lambda level: 2 ** (level + 1)),
-            "all blocks look one step back: the distance doubles from block to block": dict(back=lambda level: 1),
-            "the distances grow by one from block to block: they double": dict(back=lambda level: level + 1),
-            "the distances are doubled for you from 0: block l looks 2 to the l steps back": dict(back=lambda level: 2 * level),
-            "the largest distance comes first: they begin with 1": dict(back=lambda level: 2 ** (levels - 1 - level)),
-            "the rows come round from the end: before the beginning there are zeros, roll brings later steps": dict(around=True),
-            "a row is paired with a later one: it looks back": dict(back=lambda level: -(2**level)),
-            "the pair is turned round: the earlier row stands first": dict(turned=True),
-            "filter and gate are exchanged: tanh belongs to the filter, the sigmoid to the gate": dict(exchanged=True),
-            "the gate is not used": dict(gated=False),
-            "the new columns stand in front: expected behind the row": dict(front=True),
-        }.items()})
+        trial.close(
+            got,
+            _behind_one_another(*given),
+            "the result",
+            {
+                message: _behind_one_another(*given, **slip)
+                for message, slip in {
+                    "the step before is never seen: the distances are 2, 4, 8, and no sum of "
+                    "them is odd. The first block looks one step back, 2 to the 0": dict(
+                        back=lambda level: 2 ** (level + 1)
+                    ),
+                    "all blocks look one step back: the distance doubles from block to block": dict(
+                        back=lambda level: 1
+                    ),
+                    "the distances grow by one from block to block: they double": dict(
+                        back=lambda level: level + 1
+                    ),
+                    "the distances are doubled for you from 0: block l looks 2 to the l steps "
+                    "back": dict(back=lambda level: 2 * level),
+                    "the largest distance comes first: they begin with 1": dict(
+                        back=lambda level: 2 ** (levels - 1 - level)
+                    ),
+                    "the rows come round from the end: before the beginning there are zeros, "
+                    "roll brings later steps": dict(around=True),
+                    "a row is paired with a later one: it looks back": dict(
+                        back=lambda level: -(2**level)
+                    ),
+                    "the pair is turned round: the earlier row stands first": dict(turned=True),
+                    "filter and gate are exchanged: tanh belongs to the filter, the sigmoid to "
+                    "the gate": dict(exchanged=True),
+                    "the gate is not used": dict(gated=False),
+                    "the new columns stand in front: expected behind the row": dict(front=True),
+                }.items()
+            },
+        )
 
         def oracle(*now):
             return _behind_one_another(*now)
 
-    at = {0: "x", **{1 + k: f"{name} {k % levels}" for k, name in enumerate(["filter"] * levels + ["gate"] * levels)}}
-    check_slopes(trial, lambda x, *now: answer(x, list(now[:levels]), list(now[levels:])), [x, *filters, *gates], at, oracle)
+    at = {
+        0: "x",
+        **{
+            1 + k: f"{name} {k % levels}"
+            for k, name in enumerate(["filter"] * levels + ["gate"] * levels)
+        },
+    }
+    check_slopes(
+        trial,
+        lambda x, *now: answer(x, list(now[:levels]), list(now[levels:])),
+        [x, *filters, *gates],
+        at,
+        oracle,
+    )
 
 
-def _behind_one_another(x, *both, back=lambda level: 2**level, around=False, turned=False, exchanged=False, gated=True, front=False):
+def _behind_one_another(
+    x,
+    *both,
+    back=lambda level: 2**level,
+    around=False,
+    turned=False,
+    exchanged=False,
+    gated=True,
+    front=False,
+):
     """Dense blocks with the distances `back`, with one thing wrong if asked for."""
     n, levels, h = x.shape[1], len(both) // 2, x
     for level, (w_f, w_g) in enumerate(zip(both[:levels], both[levels:])):

@@ -1,11 +1,13 @@
-"""Checks of the section on classes from one example: an interval over episodes, and the sequences that a network reads."""
+"""Checks of the section on classes from one example: an interval over episodes, and the
+sequences that a network reads.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, shape_of
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("07.interval", title="How sure is a mean", difficulty=1, minutes=10)
@@ -21,30 +23,49 @@ def interval(answer, trial):
         if trial.same(got[0], half) and trial.same(got[1], mean):
             trial.fail(f"your function returns (half, mean): expected the mean first {said}")
         if trial.same(got[0], mean - half) and trial.same(got[1], mean + half):
-            trial.fail(f"those are the two ends of the interval: expected the mean and half the width {said}")
-        trial.recognize(got[0], mean, {f"the mean is in percent: expected a share {said}": 100 * mean, f"that is the median, expected the mean {said}": np.median(x),
-                                       f"that is the sum, expected the mean {said}": x.sum()})
+            trial.fail(
+                f"those are the two ends of the interval: expected the mean and half the width "
+                f"{said}"
+            )
+        trial.recognize(
+            got[0],
+            mean,
+            {
+                f"the mean is in percent: expected a share {said}": 100 * mean,
+                f"that is the median, expected the mean {said}": np.median(x),
+                f"that is the sum, expected the mean {said}": x.sum(),
+            },
+        )
         trial.close(got[0], mean, f"the mean {said}")
         answers = 5 * n
         wrong = {
-            f"that is how far single episodes spread: the mean of n spreads √n times less {said}": 1.96 * s,
+            f"that is how far single episodes spread: the mean of n spreads √n times less "
+            f"{said}": 1.96 * s,
             f"that is the standard deviation: expected 1.96 · s / √n {said}": s,
             f"that is the standard error: a 95 % interval is 1.96 of it {said}": s / np.sqrt(n),
             f"divided by n: expected by its root {said}": 1.96 * s / n,
-            f"s is that of the n numbers themselves (division by n): expected by n − 1 {said}": 1.96 * x.std() / np.sqrt(n),
-            f"divided by √(n − 1), with an s that is divided by n − 1 already {said}": 1.96 * s / np.sqrt(n - 1),
+            f"s is that of the n numbers themselves (division by n): expected by n − 1 {said}": 1.96
+            * x.std()
+            / np.sqrt(n),
+            f"divided by √(n − 1), with an s that is divided by n − 1 already {said}": 1.96
+            * s
+            / np.sqrt(n - 1),
             f"that is the whole width of the interval: expected half of it {said}": 2 * half,
             f"the variance is used where its root belongs {said}": 1.96 * s**2 / np.sqrt(n),
             f"the variance is used, divided by n: take the root of both {said}": 1.96 * s**2 / n,
-            f"the answers are taken for single yes-or-no trials, n of them: the numbers are shares of an episode {said}": 1.96 * np.sqrt(mean * (1 - mean) / n),
-            f"all answers are taken for independent, but those of one episode share its classes {said}": 1.96 * np.sqrt(mean * (1 - mean) / answers),
+            f"the answers are taken for single yes-or-no trials, n of them: the numbers are "
+            f"shares of an episode {said}": 1.96 * np.sqrt(mean * (1 - mean) / n),
+            f"all answers are taken for independent, but those of one episode share its classes "
+            f"{said}": 1.96 * np.sqrt(mean * (1 - mean) / answers),
             f"1.645 instead of 1.96: that is the interval of 90 % {said}": 1.645 * s / np.sqrt(n),
             f"2 instead of 1.96 {said}": 2 * s / np.sqrt(n),
             f"half is in percent: expected a share {said}": 100 * half,
         }
         trial.recognize(got[1], half, wrong)
         if trial.same(got[1], mean - half) or trial.same(got[1], mean + half):
-            trial.fail(f"that is an end of the interval: expected how far it lies from the mean {said}")
+            trial.fail(
+                f"that is an end of the interval: expected how far it lies from the mean {said}"
+            )
         trial.close(got[1], half, f"half {said}")
 
 
@@ -56,17 +77,37 @@ def sequences(answer, trial):
         support, query = trial.normal(batch, examples, d), trial.normal(batch, queries, d)
         labels = torch.tensor([[k % ways for k in trial.order(examples)] for _ in range(batch)])
         given = (support, labels, query, ways)
-        said = f"{ways} classes, {examples} examples, {queries} quer{'y' if queries == 1 else 'ies'}"
+        said = (
+            f"{ways} classes, {examples} examples, {queries} quer{'y' if queries == 1 else 'ies'}"
+        )
         raw = trial.call(answer, *given)
         expected_shape, shape = (batch, queries, examples + 1, d + ways), shape_of(raw)
-        hints = {(batch, examples + queries, d + ways): "the queries stand in one sequence: each would see those before it. One sequence a query",
-                 (batch, queries, examples + 1, d): "the labels are missing",
-                 (batch, queries, examples + 1, d + 1): "the label is one number: expected a one-hot vector, since classes have no order",
-                 (batch, queries, examples, d + ways): "the query is missing, or an example",
-                 (batch * queries, examples + 1, d + ways): "batch and queries are one dimension: expected two",
-                 (queries, batch, examples + 1, d + ways): "batch and queries change places",
-                 (batch, examples + 1, d + ways): "there is no dimension for the queries"}
-        got = array(trial.tensor(raw, f"the sequences ({said})", expected_shape, mention=hints.get(shape)))
+        hints = {
+            (
+                batch,
+                examples + queries,
+                d + ways,
+            ): "the queries stand in one sequence: each would see those before it. One sequence "
+            "a query",
+            (batch, queries, examples + 1, d): "the labels are missing",
+            (
+                batch,
+                queries,
+                examples + 1,
+                d + 1,
+            ): "the label is one number: expected a one-hot vector, since classes have no order",
+            (batch, queries, examples, d + ways): "the query is missing, or an example",
+            (
+                batch * queries,
+                examples + 1,
+                d + ways,
+            ): "batch and queries are one dimension: expected two",
+            (queries, batch, examples + 1, d + ways): "batch and queries change places",
+            (batch, examples + 1, d + ways): "there is no dimension for the queries",
+        }
+        got = array(
+            trial.tensor(raw, f"the sequences ({said})", expected_shape, mention=hints.get(shape))
+        )
         arrays = (array(support), array(query))
         hot = np.eye(ways)[labels.numpy()]
 
@@ -77,23 +118,41 @@ def sequences(answer, trial):
                 order = np.tile(np.arange(batch), queries).reshape(batch, queries)
                 examples_in, known = support[order], hot[order]
             own = np.broadcast_to(np.asarray(of_query), (batch, queries, 1, ways))
-            rows = [np.concatenate((examples_in, query[:, :, None]), 2), np.concatenate((known, own), 2)]
+            rows = [
+                np.concatenate((examples_in, query[:, :, None]), 2),
+                np.concatenate((known, own), 2),
+            ]
             made = np.concatenate(rows[::-1] if front else rows, -1)
             return np.concatenate((made[:, :, -1:], made[:, :, :-1]), 2) if first else made
 
         zero = np.eye(ways)[0]
         wrong = {
-            f"the query carries the label 0: one_hot(0) is a label. Expected zeros ({said})": build(*arrays, of_query=zero),
-            f"the query carries 1/N for each class: expected zeros ({said})": build(*arrays, of_query=1 / ways),
-            f"the query carries a 1 for each class: expected zeros ({said})": build(*arrays, of_query=1.0),
-            f"the query carries the label of the last example ({said})": build(*arrays, of_query=hot[:, None, -1:]),
-            f"the labels stand in front of the vectors: expected behind them ({said})": build(*arrays, front=True),
-            f"the query comes first: then it sees none of the examples. Expected last ({said})": build(*arrays, first=True),
-            f"episodes are mixed up: the examples of one stand before a query of another (repeat lays out in another order than view reads) ({said})":
-                build(*arrays, mixed=True),
-            f"the labels are those of the first episode for all ({said})": build(*arrays, hot=np.broadcast_to(hot[:1], hot.shape)),
+            f"the query carries the label 0: one_hot(0) is a label. Expected zeros ({said})": build(
+                *arrays, of_query=zero
+            ),
+            f"the query carries 1/N for each class: expected zeros ({said})": build(
+                *arrays, of_query=1 / ways
+            ),
+            f"the query carries a 1 for each class: expected zeros ({said})": build(
+                *arrays, of_query=1.0
+            ),
+            f"the query carries the label of the last example ({said})": build(
+                *arrays, of_query=hot[:, None, -1:]
+            ),
+            f"the labels stand in front of the vectors: expected behind them ({said})": build(
+                *arrays, front=True
+            ),
+            f"the query comes first: then it sees none of the examples. Expected last "
+            f"({said})": build(*arrays, first=True),
+            f"episodes are mixed up: the examples of one stand before a query of another (repeat "
+            f"lays out in another order than view reads) ({said})": build(*arrays, mixed=True),
+            f"the labels are those of the first episode for all ({said})": build(
+                *arrays, hot=np.broadcast_to(hot[:1], hot.shape)
+            ),
             f"the examples carry no labels ({said})": build(*arrays, hot=0 * hot),
-            f"all queries are the first one ({said})": build(arrays[0], np.broadcast_to(arrays[1][:, :1], arrays[1].shape)),
+            f"all queries are the first one ({said})": build(
+                arrays[0], np.broadcast_to(arrays[1][:, :1], arrays[1].shape)
+            ),
         }
         trial.close(got, build(*arrays), f"the sequences ({said})", wrong)
         if queries == 3:

@@ -1,12 +1,14 @@
-"""Checks of the section on looking back: how many convolutions, what they reach, and a dense block."""
+"""Checks of the section on looking back: how many convolutions, what they reach, and a dense
+block.
+"""
 
 import math
 
 import numpy as np
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, shape_of
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("07.dilations", title="How many convolutions", difficulty=1, minutes=8)
@@ -18,19 +20,27 @@ def dilations(answer, trial):
             continue
         said = f"(for {length} positions: {got}, expected {expected})"
         if length == 1:
-            trial.fail(f"one position has nothing to look back to, so there is no layer: expected an empty list, got {got}")
+            trial.fail(
+                f"one position has nothing to look back to, so there is no layer: expected an "
+                f"empty list, got {got}"
+            )
         count, natural, exact = len(expected), math.ceil(math.log(length)), math.log2(length)
         wrong = {
-            "the list of the paper, which begins with 2: no odd number of steps back is ever read": [2 * d for d in expected],
-            "that many layers come from the natural logarithm: each layer doubles the reach, so it is log2": [2**i for i in range(natural)],
-            "one layer too few: the logarithm is rounded down, and the first position is out of reach": [2**i for i in range(math.floor(exact))],
+            "the list of the paper, which begins with 2: no odd number of steps back is ever "
+            "read": [2 * d for d in expected],
+            "that many layers come from the natural logarithm: each layer doubles the reach, so "
+            "it is log2": [2**i for i in range(natural)],
+            "one layer too few: the logarithm is rounded down, and the first position is out of "
+            "reach": [2**i for i in range(math.floor(exact))],
             "one layer too many": [2**i for i in range(count + 1)],
             "all dilations are 1: they double from layer to layer": [1] * count,
             "these are the dilations turned round: the smallest comes first": expected[::-1],
             "the dilations grow by 1: they double": list(range(1, count + 1)),
             "these are the exponents: the dilation is 2 to their power": list(range(count)),
             "the dilations are squares: they double": [i * i for i in range(1, count + 1)],
-            "a layer for every position: the reach doubles with each layer": [2**i for i in range(length - 1)],
+            "a layer for every position: the reach doubles with each layer": [
+                2**i for i in range(length - 1)
+            ],
         }
         for message, other in wrong.items():
             if got == other:
@@ -44,7 +54,9 @@ def dilations(answer, trial):
 def steps_back(answer, trial):
     drawn = sorted({trial.integers(1, 4), trial.integers(4, 9), trial.integers(9, 20)})
     for given in ([1, 2, 4], [2, 4, 8], [3], [1, 1, 2], [1, 2, 1, 2], [4, 2, 1], drawn, []):
-        got = trial.ids(_listed(trial.call(answer, list(given))), f"the steps back for the dilations {given}")
+        got = trial.ids(
+            _listed(trial.call(answer, list(given))), f"the steps back for the dilations {given}"
+        )
         expected = {0}
         for d in given:
             expected |= {step + d for step in expected}
@@ -59,15 +71,20 @@ def steps_back(answer, trial):
             every = every + [step + d for step in every]
         wrong = {
             "the own position is missing: each layer also reads where it stands": expected[1:],
-            "each layer is looked at alone: what one layer reads has itself read something": sorted({0, *given}),
+            "each layer is looked at alone: what one layer reads has itself read something": sorted(
+                {0, *given}
+            ),
             "each layer is looked at alone, and the own position is missing": sorted(set(given)),
             "that is how far it reaches, not what it reads": list(range(sum(given) + 1)),
             "only the farthest": [sum(given)],
             "a step that two ways lead to is listed twice": sorted(every),
             "the steps are not in ascending order, or one is listed twice": every,
-            "each layer adds its dilation, and none stays where it is": list(np.cumsum([0, *given])),
+            "each layer adds its dilation, and none stays where it is": list(
+                np.cumsum([0, *given])
+            ),
             "steps back are counted upwards from 0: no minus": [-step for step in expected[::-1]],
-            "it goes back from the own position to the farthest: ascending order was asked for": expected[::-1],
+            "it goes back from the own position to the farthest: ascending order was asked "
+            "for": expected[::-1],
         }
         for message, other in wrong.items():
             if got == [int(x) for x in other]:
@@ -78,7 +95,9 @@ def steps_back(answer, trial):
 
 
 def _listed(value):
-    """A set, a range or other keys as a list in the order in which they come; a set has none, so sorted."""
+    """A set, a range or other keys as a list in the order in which they come; a set has none, so
+    sorted.
+    """
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     return list(value) if isinstance(value, (range, type({}.keys()))) else value
@@ -98,20 +117,45 @@ def _back(x, steps):
 def dense_block(answer, trial):
     batch, d, filters = 2, 3, 4
     for n, dilation in ((6, 2), (5, 1), (trial.integers(5, 9), 3), (3, 5)):
-        x, far, near = trial.normal(batch, n, d), trial.normal(d, 2 * filters), trial.normal(d, 2 * filters)
+        x, far, near = (
+            trial.normal(batch, n, d),
+            trial.normal(d, 2 * filters),
+            trial.normal(d, 2 * filters),
+        )
         bias = trial.normal(2 * filters)
         raw = trial.call(answer, x, far, near, bias, dilation)
         shape, name = shape_of(raw), f"the output for {n} positions and dilation {dilation}"
-        hints = {(batch, n, filters): "the input is missing: what the layer found is put beside it",
-                 (batch, n, 2 * filters): "there is no gate: f and g are D numbers each",
-                 (batch, n, d + 2 * filters): "f and g were not joined to D numbers",
-                 (batch, n - dilation, d + filters): "the first positions are missing: before the sequence there are zeros"}
+        hints = {
+            (batch, n, filters): "the input is missing: what the layer found is put beside it",
+            (batch, n, 2 * filters): "there is no gate: f and g are D numbers each",
+            (batch, n, d + 2 * filters): "f and g were not joined to D numbers",
+            (
+                batch,
+                n - dilation,
+                d + filters,
+            ): "the first positions are missing: before the sequence there are zeros",
+        }
         got = array(trial.tensor(raw, name, (batch, n, d + filters), mention=hints.get(shape)))
         arrays = [array(a) for a in (x, far, near, bias)]
 
-        def oracle(x, far, near, bias, *, back=_back, squash=np.tanh, gate=_sigmoid, swapped=False, join=None):
+        def oracle(
+            x,
+            far,
+            near,
+            bias,
+            *,
+            back=_back,
+            squash=np.tanh,
+            gate=_sigmoid,
+            swapped=False,
+            join=None,
+        ):
             y = back(x, dilation) @ far + x @ near + bias
-            f, g = (y[..., filters:], y[..., :filters]) if swapped else (y[..., :filters], y[..., filters:])
+            f, g = (
+                (y[..., filters:], y[..., :filters])
+                if swapped
+                else (y[..., :filters], y[..., filters:])
+            )
             found = squash(f) * gate(g)
             return np.concatenate([x, found], -1) if join is None else join(x, found)
 
@@ -130,27 +174,55 @@ def dense_block(answer, trial):
 
         wrong = {
             "it reads later positions: x at t + R instead of t − R": oracle(*arrays, back=ahead),
-            "what leaves the sequence at its end comes in at its beginning: before the sequence there are zeros": oracle(*arrays, back=within),
-            "before the sequence the first position is repeated: expected zeros": oracle(*arrays, back=held),
-            "the dilation is not used: it reads the position before": oracle(*arrays, back=lambda x, steps: _back(x, 1)),
+            "what leaves the sequence at its end comes in at its beginning: before the sequence "
+            "there are zeros": oracle(*arrays, back=within),
+            "before the sequence the first position is repeated: expected zeros": oracle(
+                *arrays, back=held
+            ),
+            "the dilation is not used: it reads the position before": oracle(
+                *arrays, back=lambda x, steps: _back(x, 1)
+            ),
             "it reads R − 1 steps back": oracle(*arrays, back=lambda x, steps: _back(x, steps - 1)),
             "it reads R + 1 steps back": oracle(*arrays, back=lambda x, steps: _back(x, steps + 1)),
             "W_far and W_near change places": oracle(arrays[0], arrays[2], arrays[1], arrays[3]),
             "the bias is missing": oracle(*arrays[:3], 0 * arrays[3]),
-            "f and g change places: the first D columns go through the tanh": oracle(*arrays, swapped=True),
+            "f and g change places: the first D columns go through the tanh": oracle(
+                *arrays, swapped=True
+            ),
             "f and g are read in turns: the first D columns are f, the others g": interleaved(),
             "there is no gate: tanh(f) alone": oracle(*arrays, gate=np.ones_like),
-            "the tanh is taken of f · σ(g): it belongs to f alone": oracle(*arrays, squash=lambda f: f, join=lambda x, a: np.concatenate([x, np.tanh(a)], -1)),
-            "the first R positions find nothing: what lies before the sequence is zero, but the position itself is read": oracle(
-                *arrays, join=lambda x, a: np.concatenate([x, a * (np.arange(n) >= dilation)[:, None]], -1)),
+            "the tanh is taken of f · σ(g): it belongs to f alone": oracle(
+                *arrays, squash=lambda f: f, join=lambda x, a: np.concatenate([x, np.tanh(a)], -1)
+            ),
+            "the first R positions find nothing: what lies before the sequence is zero, but the "
+            "position itself is read": oracle(
+                *arrays,
+                join=lambda x, a: np.concatenate([x, a * (np.arange(n) >= dilation)[:, None]], -1),
+            ),
             "there is no tanh": oracle(*arrays, squash=lambda f: f),
-            "the gate is a tanh: expected a sigmoid, which lies between 0 and 1": oracle(*arrays, gate=np.tanh),
+            "the gate is a tanh: expected a sigmoid, which lies between 0 and 1": oracle(
+                *arrays, gate=np.tanh
+            ),
             "tanh and sigmoid change places": oracle(*arrays, squash=_sigmoid, gate=np.tanh),
             "tanh(f) and σ(g) are added: expected their product": np.concatenate(
-                [arrays[0], (lambda y: np.tanh(y[..., :filters]) + _sigmoid(y[..., filters:]))(
-                    _back(arrays[0], dilation) @ arrays[1] + arrays[0] @ arrays[2] + arrays[3])], -1),
-            "what was found stands in front of the input: expected behind it": oracle(*arrays, join=lambda x, a: np.concatenate([a, x], -1)),
+                [
+                    arrays[0],
+                    (lambda y: np.tanh(y[..., :filters]) + _sigmoid(y[..., filters:]))(
+                        _back(arrays[0], dilation) @ arrays[1] + arrays[0] @ arrays[2] + arrays[3]
+                    ),
+                ],
+                -1,
+            ),
+            "what was found stands in front of the input: expected behind it": oracle(
+                *arrays, join=lambda x, a: np.concatenate([a, x], -1)
+            ),
         }
         trial.close(got, oracle(*arrays), name, wrong)
         if dilation == 2:
-            check_slopes(trial, answer, (x, far, near, bias, dilation), {0: "x", 1: "W_far", 2: "W_near", 3: "b"}, oracle)
+            check_slopes(
+                trial,
+                answer,
+                (x, far, near, bias, dilation),
+                {0: "x", 1: "W_far", 2: "W_near", 3: "b"},
+                oracle,
+            )

@@ -1,17 +1,27 @@
-"""Checks of the section on attention in pictures: the reach of a stack, the cost of the layer, where one place looks."""
+"""Checks of the section on attention in pictures: the reach of a stack, the cost of the layer,
+where one place looks.
+"""
 
 import numpy as np
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("08.reach", title="How far a stack sees", difficulty=1, minutes=15)
 def reach(answer, trial):
     drawn = [(trial.integers(2, 6), trial.integers(1, 4), trial.integers(1, 4)) for _ in range(4)]
-    stacks = ([(3, 2, 1), (5, 1, 2), (3, 2, 3), (4, 3, 1)],  # this one tells most mistakes apart
-              [(3, 1, 1)] * 4, [(3, 2, 1), (3, 1, 1)], [(3, 1, 1), (3, 1, 2), (3, 1, 4)], [(1, 2, 1), (3, 1, 1)], [(7, 3, 2)], [], drawn)
+    stacks = (
+        [(3, 2, 1), (5, 1, 2), (3, 2, 3), (4, 3, 1)],  # this one tells most mistakes apart
+        [(3, 1, 1)] * 4,
+        [(3, 2, 1), (3, 1, 1)],
+        [(3, 1, 1), (3, 1, 2), (3, 1, 4)],
+        [(1, 2, 1), (3, 1, 1)],
+        [(7, 3, 2)],
+        [],
+        drawn,
+    )
     for layers in stacks:
         got = trial.number(trial.call(answer, list(layers)), "the reach")
         places = {0}  # of the input, for place 0 of the output: followed back layer by layer
@@ -22,27 +32,44 @@ def reach(answer, trial):
             continue
         said = f"(kernel, stride, dilation of the layers: {layers})"
         wrong = {
-            "kernels are added up: a layer of k places adds k − 1 to the reach, one of them was seen already":
-                _forward(layers, lambda k, s, d, apart: k * d * apart, start=0),
-            "the whole span of a kernel is added: one of its places was seen already": _forward(layers, lambda k, s, d, apart: ((k - 1) * d + 1) * apart),
-            "the reach starts at 0: without any layer a place depends on itself, that is 1": expected - 1,
+            "kernels are added up: a layer of k places adds k − 1 to the reach, one of them was "
+            "seen already": _forward(layers, lambda k, s, d, apart: k * d * apart, start=0),
+            "the whole span of a kernel is added: one of its places was seen already": _forward(
+                layers, lambda k, s, d, apart: ((k - 1) * d + 1) * apart
+            ),
+            "the reach starts at 0: without any layer a place depends on itself, that "
+            "is 1": expected - 1,
             "the dilation is ignored": _forward(layers, lambda k, s, d, apart: (k - 1) * apart),
-            "the stride is ignored: behind a stride of s neighbours stand s places apart, and each later layer reaches that much further":
-                _forward(layers, lambda k, s, d, apart: (k - 1) * d),
-            "the stride of a layer widens its own kernel: it moves its neighbours apart for the layers behind it only":
-                _forward(layers, lambda k, s, d, apart: (k - 1) * d * apart * s),
-            "a dilation moves the neighbours of later layers apart: a stride does, a dilation only widens its own kernel":
-                _forward(layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=None),
+            "the stride is ignored: behind a stride of s neighbours stand s places apart, and "
+            "each later layer reaches that much further": _forward(
+                layers, lambda k, s, d, apart: (k - 1) * d
+            ),
+            "the stride of a layer widens its own kernel: it moves its neighbours apart for the "
+            "layers behind it only": _forward(
+                layers, lambda k, s, d, apart: (k - 1) * d * apart * s
+            ),
+            "a dilation moves the neighbours of later layers apart: a stride does, a dilation "
+            "only widens its own kernel": _forward(
+                layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=None
+            ),
             "w places that stand s apart span (w − 1) · s + 1 places, not w · s": _backward(layers),
-            "strides are added: they multiply": _forward(layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: apart + s - 1),
-            "a layer counts its own stride alone: all strides before it multiply":
-                _forward(layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: s),
-            "layers are taken from the output to the input: the list begins at the input":
-                _forward(layers[::-1], lambda k, s, d, apart: (k - 1) * d * apart),
-            "this is the reach to one side: count from the first to the last place": (expected - 1) // 2,
+            "strides are added: they multiply": _forward(
+                layers,
+                lambda k, s, d, apart: (k - 1) * d * apart,
+                grow=lambda apart, s: apart + s - 1,
+            ),
+            "a layer counts its own stride alone: all strides before it multiply": _forward(
+                layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: s
+            ),
+            "layers are taken from the output to the input: the list begins at the input": _forward(
+                layers[::-1], lambda k, s, d, apart: (k - 1) * d * apart
+            ),
+            "this is the reach to one side: count from the first to the last place": (expected - 1)
+            // 2,
             "that is a square: the reach along one side was asked for": expected**2,
-            "a dilation of d puts d − 1 places between neighbours of the kernel, not d":
-                _forward(layers, lambda k, s, d, apart: (k - 1) * (d + 1) * apart),
+            "a dilation of d puts d − 1 places between neighbours of the kernel, not d": _forward(
+                layers, lambda k, s, d, apart: (k - 1) * (d + 1) * apart
+            ),
         }
         for message, other in wrong.items():
             if got == other:
@@ -68,37 +95,70 @@ def _backward(layers):
 
 @exercise("08.multiplications", title="Count the multiplications", difficulty=2, minutes=15)
 def multiplications(answer, trial):
-    drawn = 8 * trial.integers(3, 9), 2 * trial.integers(2, 6), 2 * trial.integers(6, 9), trial.integers(2, 6), trial.integers(7, 12)
-    for C, height, width, key, value in ((48, 6, 10, 5, 11), drawn, (64, 32, 32, 8, 8), (16, 4, 4, 2, 8)):
+    drawn = (
+        8 * trial.integers(3, 9),
+        2 * trial.integers(2, 6),
+        2 * trial.integers(6, 9),
+        trial.integers(2, 6),
+        trial.integers(7, 12),
+    )
+    for C, height, width, key, value in (
+        (48, 6, 10, 5, 11),
+        drawn,
+        (64, 32, 32, 8, 8),
+        (16, 4, 4, 2, 8),
+    ):
         N = height * width
         convolutions = 2 * C * key * N + 2 * C * value * N
         for pooled in (False, True):
             n = N // 4 if pooled else N
-            got = trial.number(trial.call(answer, C, height, width, key, value, pooled), "the number of multiplications")
+            got = trial.number(
+                trial.call(answer, C, height, width, key, value, pooled),
+                "the number of multiplications",
+            )
             expected = convolutions + N * n * (key + value)
             if got == expected:
                 continue
-            said = f"(C = {C}, {height}×{width}, d_key {key}, d_value {value}, {'pooled' if pooled else 'not pooled'})"
+            said = (
+                f"(C = {C}, {height}×{width}, d_key {key}, d_value {value}, "
+                f"{'pooled' if pooled else 'not pooled'})"
+            )
             wrong = {
                 "the 1×1 convolutions are missing": N * n * (key + value),
                 "the products over pairs are missing": convolutions,
-                "v is missing: the fourth convolution goes from d_value back to C": expected - C * value * N,
-                "only the scores are counted: each weight meets a value as well": convolutions + N * n * key,
-                "only the sums of values are counted: each score is an inner product of d_key numbers": convolutions + N * n * value,
+                "v is missing: the fourth convolution goes from d_value back to C": expected
+                - C * value * N,
+                "only the scores are counted: each weight meets a value as well": convolutions
+                + N * n * key,
+                "only the sums of values are counted: each score is an inner product of d_key "
+                "numbers": convolutions + N * n * value,
                 "there are N × N pairs of places, not N": convolutions + N * (key + value),
-                "v goes from d_value to C channels, not from C to C": expected - C * value * N + C * C * N,
-                "a pair takes d_key multiplications for its score and d_value for its sum: they add up": convolutions + N * n * key * value,
+                "v goes from d_value to C channels, not from C to C": expected
+                - C * value * N
+                + C * C * N,
+                "a pair takes d_key multiplications for its score and d_value for its sum: they "
+                "add up": convolutions + N * n * key * value,
                 "sums are counted too: multiplications only": 2 * expected,
-                "values are as wide as keys here: h has d_value channels": 4 * C * key * N + 2 * N * n * key,
-                "the sums of values take d_value multiplications a pair, not C": convolutions + N * n * (key + C),
+                "values are as wide as keys here: h has d_value channels": 4 * C * key * N
+                + 2 * N * n * key,
+                "the sums of values take d_value multiplications a pair, not C": convolutions
+                + N * n * (key + C),
             }
             if pooled:
                 wrong |= {
-                    "pooling is ignored: a place asks a quarter of the places": convolutions + N * N * (key + value),
-                    "queries are pooled as well: every place asks": convolutions + n * n * (key + value),
-                    "v is counted for the pooled places alone: every place has an output": expected - C * value * (N - n),
-                    "pooling over 2×2 leaves a quarter of the places, not half of them": convolutions + N * (N // 2) * (key + value),
-                    "keys and values are pooled before their convolutions: they are pooled after": C * key * (N + n) + C * value * (N + n) + N * n * (key + value),
+                    "pooling is ignored: a place asks a quarter of the places": convolutions
+                    + N * N * (key + value),
+                    "queries are pooled as well: every place asks": convolutions
+                    + n * n * (key + value),
+                    "v is counted for the pooled places alone: every place has an output": expected
+                    - C * value * (N - n),
+                    "pooling over 2×2 leaves a quarter of the places, not half of "
+                    "them": convolutions + N * (N // 2) * (key + value),
+                    "keys and values are pooled before their convolutions: they are pooled after": C
+                    * key
+                    * (N + n)
+                    + C * value * (N + n)
+                    + N * n * (key + value),
                 }
             else:
                 wrong["it was not asked to pool"] = convolutions + N * (N // 4) * (key + value)
@@ -110,62 +170,127 @@ def multiplications(answer, trial):
 
 @exercise("08.map_of_a_query", title="Where one place looks", difficulty=3, minutes=25)
 def map_of_a_query(answer, trial):
-    for C, d, height, width, row, column, pooled in ((6, 3, 4, 6, 1, 4, False), (5, 2, 6, 4, 4, 1, True), (4, 3, 4, 4, 0, 3, True),
-                                                     (4, 1, 3, 5, 2, 0, False), (3, 2, 2, 2, 1, 0, True)):
-        arguments = trial.normal(C, height, width), trial.normal(d, C), trial.normal(d, C), row, column, pooled
+    for C, d, height, width, row, column, pooled in (
+        (6, 3, 4, 6, 1, 4, False),
+        (5, 2, 6, 4, 4, 1, True),
+        (4, 3, 4, 4, 0, 3, True),
+        (4, 1, 3, 5, 2, 0, False),
+        (3, 2, 2, 2, 1, 0, True),
+    ):
+        arguments = (
+            trial.normal(C, height, width),
+            trial.normal(d, C),
+            trial.normal(d, C),
+            row,
+            column,
+            pooled,
+        )
         x, W_f, W_g = (array(t) for t in arguments[:3])
         shape = (height // 2, width // 2) if pooled else (height, width)
         got = trial.call(answer, *arguments)
-        mention = "keys are pooled over squares of 2×2: one weight for each" if pooled else "one weight for each place"
+        mention = (
+            "keys are pooled over squares of 2×2: one weight for each"
+            if pooled
+            else "one weight for each place"
+        )
         if getattr(got, "shape", None) == (shape[0] * shape[1],):
             trial.fail(f"a vector came back: bring it to a map of {shape[0]} by {shape[1]}")
         got = trial.tensor(got, "the map", shape, mention=mention)
         right = _map(x, W_f, W_g, row, column, pooled)
         wrong = {
-            "the softmax is missing: these are the scores": _map(x, W_f, W_g, row, column, pooled, last=lambda s: s),
-            "the softmax runs over each row of the map: over all places at once": _map(x, W_f, W_g, row, column, pooled, last=lambda s: softmax(s, 1)),
-            "the softmax runs over each column of the map: over all places at once": _map(x, W_f, W_g, row, column, pooled, last=lambda s: softmax(s, 0)),
-            "there are two softmaxes, one along each side of the map: one, over all places at once":
-                _map(x, W_f, W_g, row, column, pooled, last=lambda s: softmax(softmax(s, 0), 1)),
-            "there are two softmaxes, one along each side of the map: a single one, over all places at once":
-                _map(x, W_f, W_g, row, column, pooled, last=lambda s: softmax(softmax(s, 1), 0)),
-            "f and g have changed places: W_g makes the query of the one place, W_f the keys": _map(x, W_g, W_f, row, column, pooled),
+            "the softmax is missing: these are the scores": _map(
+                x, W_f, W_g, row, column, pooled, last=lambda s: s
+            ),
+            "the softmax runs over each row of the map: over all places at once": _map(
+                x, W_f, W_g, row, column, pooled, last=lambda s: softmax(s, 1)
+            ),
+            "the softmax runs over each column of the map: over all places at once": _map(
+                x, W_f, W_g, row, column, pooled, last=lambda s: softmax(s, 0)
+            ),
+            "there are two softmaxes, one along each side of the map: one, over all places at "
+            "once": _map(
+                x, W_f, W_g, row, column, pooled, last=lambda s: softmax(softmax(s, 0), 1)
+            ),
+            "there are two softmaxes, one along each side of the map: a single one, over all "
+            "places at once": _map(
+                x, W_f, W_g, row, column, pooled, last=lambda s: softmax(softmax(s, 1), 0)
+            ),
+            "f and g have changed places: W_g makes the query of the one place, W_f the keys": _map(
+                x, W_g, W_f, row, column, pooled
+            ),
             "W_f makes the query and the keys": _map(x, W_f, W_f, row, column, pooled),
             "W_g makes the query and the keys": _map(x, W_g, W_g, row, column, pooled),
             "there is no 1/√d in this layer": _map(x, W_f / np.sqrt(d), W_g, row, column, pooled),
-            "this is the column of the weights: it says how much each place looks at the one, not where the one looks":
-                _column(x, W_f, W_g, row, column, pooled),
+            "this is the column of the weights: it says how much each place looks at the one, "
+            "not where the one looks": _column(x, W_f, W_g, row, column, pooled),
         }
         if row < width and column < height:
             wrong["row and column have changed places"] = _map(x, W_f, W_g, column, row, pooled)
         if pooled:
             halves = row // 2, column // 2
             wrong |= {
-                "queries are pooled as well: the one place asks for itself": _map(x, W_f, W_g, row, column, True, query=_squares(
-                    np.einsum("dc,chw->dhw", W_g, x), np.max)[(slice(None), *halves)]),
-                "x is pooled before W_g: the one place asks for itself": _map(x, W_f, W_g, row, column, True, query=W_g @ _squares(x, np.max)[(slice(None), *halves)]),
-                "the mean of each square was taken: it is its maximum": _map(x, W_f, W_g, row, column, True, pool=np.mean),
-                "x was pooled before its matrix: keys are pooled, channel by channel":
-                    _map(x, W_f, W_g, row, column, True, early=True),
-                "scores were pooled: keys are, channel by channel, before they meet the query": _map(x, W_f, W_g, row, column, True, late=True),
-                "weights were pooled after the softmax: keys are pooled, before they meet the query":
-                    _squares(_map(x, W_f, W_g, row, column, False)[None], np.max)[0],
-                "weights were added up in squares after the softmax: keys are pooled, before they meet the query":
-                    _squares(_map(x, W_f, W_g, row, column, False)[None], np.sum)[0],
-                "every second place was taken: the maximum over squares of 2×2 was asked for": _map(x, W_f, W_g, row, column, True, pool=lambda s, axis: s[..., 0]),
+                "queries are pooled as well: the one place asks for itself": _map(
+                    x,
+                    W_f,
+                    W_g,
+                    row,
+                    column,
+                    True,
+                    query=_squares(np.einsum("dc,chw->dhw", W_g, x), np.max)[
+                        (slice(None), *halves)
+                    ],
+                ),
+                "x is pooled before W_g: the one place asks for itself": _map(
+                    x,
+                    W_f,
+                    W_g,
+                    row,
+                    column,
+                    True,
+                    query=W_g @ _squares(x, np.max)[(slice(None), *halves)],
+                ),
+                "the mean of each square was taken: it is its maximum": _map(
+                    x, W_f, W_g, row, column, True, pool=np.mean
+                ),
+                "x was pooled before its matrix: keys are pooled, channel by channel": _map(
+                    x, W_f, W_g, row, column, True, early=True
+                ),
+                "scores were pooled: keys are, channel by channel, before they meet the "
+                "query": _map(x, W_f, W_g, row, column, True, late=True),
+                "weights were pooled after the softmax: keys are pooled, before they meet the "
+                "query": _squares(_map(x, W_f, W_g, row, column, False)[None], np.max)[0],
+                "weights were added up in squares after the softmax: keys are pooled, before "
+                "they meet the query": _squares(
+                    _map(x, W_f, W_g, row, column, False)[None], np.sum
+                )[0],
+                "every second place was taken: the maximum over squares of 2×2 was asked for": _map(
+                    x, W_f, W_g, row, column, True, pool=lambda s, axis: s[..., 0]
+                ),
             }
         trial.close(got, right, "the map", wrong)
-        check_slopes(trial, answer, arguments, {0: "x", 1: "W_f", 2: "W_g"}, lambda x, f, g: _map(x, f, g, row, column, pooled))
+        check_slopes(
+            trial,
+            answer,
+            arguments,
+            {0: "x", 1: "W_f", 2: "W_g"},
+            lambda x, f, g: _map(x, f, g, row, column, pooled),
+        )
 
 
 def _squares(grid, pool):
     """(d, height, width) → half of both, by a function over the four of a square."""
     d, height, width = grid.shape
-    four = grid.reshape(d, height // 2, 2, width // 2, 2).transpose(0, 1, 3, 2, 4).reshape(d, height // 2, width // 2, 4)
+    four = (
+        grid.reshape(d, height // 2, 2, width // 2, 2)
+        .transpose(0, 1, 3, 2, 4)
+        .reshape(d, height // 2, width // 2, 4)
+    )
     return pool(four, axis=-1)
 
 
-def _map(x, W_f, W_g, row, column, pooled, last=None, pool=np.max, early=False, late=False, query=None):
+def _map(
+    x, W_f, W_g, row, column, pooled, last=None, pool=np.max, early=False, late=False, query=None
+):
     query = W_g @ x[:, row, column] if query is None else query
     keys = np.einsum("dc,chw->dhw", W_f, _squares(x, pool) if early else x)
     if pooled and not early and not late:
@@ -176,7 +301,9 @@ def _map(x, W_f, W_g, row, column, pooled, last=None, pool=np.max, early=False, 
 
 
 def _column(x, W_f, W_g, row, column, pooled):
-    """How much each place looks at the one (or at the square it lies in); zeros, which nobody gives, where shapes do not fit."""
+    """How much each place looks at the one (or at the square it lies in); zeros, which nobody
+    gives, where shapes do not fit.
+    """
     height, width = x.shape[1:]
     if pooled:
         return np.zeros((height // 2, width // 2))

@@ -1,11 +1,13 @@
-"""Checks of the section on parts that must agree: what an exchange changes, agreement above chance, attention over places."""
+"""Checks of the section on parts that must agree: what an exchange changes, agreement above
+chance, attention over places.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 
 
 @exercise("08.exchange_gap", title="What an exchange changes", difficulty=2, minutes=15)
@@ -16,22 +18,38 @@ def exchange_gap(answer, trial):
 
     def of(x):
         """A score that depends on left and right together: a product of two sums."""
-        return np.tanh((array(one) * x).sum((1, 2, 3))) + (array(two) * x)[..., : w // 2].sum((1, 2, 3)) * x[..., w // 2:].sum((1, 2, 3))
+        return np.tanh((array(one) * x).sum((1, 2, 3))) + (array(two) * x)[..., : w // 2].sum(
+            (1, 2, 3)
+        ) * x[..., w // 2 :].sum((1, 2, 3))
 
     def score(x):
         if not isinstance(x, torch.Tensor) or x.dim() != 4 or tuple(x.shape[1:]) != (c, h, w):
-            trial.fail(f"score was called with {tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__}, "
-                       f"expected pictures (n, {c}, {h}, {w})")
-        return torch.tanh((one * x).sum((1, 2, 3))) + (two * x)[..., : w // 2].sum((1, 2, 3)) * x[..., w // 2:].sum((1, 2, 3))
+            trial.fail(
+                f"score was called with "
+                f"{tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__}, "
+                f"expected pictures (n, {c}, {h}, {w})"
+            )
+        return torch.tanh((one * x).sum((1, 2, 3))) + (two * x)[..., : w // 2].sum((1, 2, 3)) * x[
+            ..., w // 2 :
+        ].sum((1, 2, 3))
 
     m = w // 2
-    turned = [torch.cat([p[:1], q[1:]]) for p, q in ((a, torch.cat([a[..., :m], b[..., m:]], -1)), (b, torch.cat([b[..., :m], a[..., m:]], -1)))]
-    for first, second in ((a, b), turned):  # the gaps of pictures that were exchanged before have the other sign
+    turned = [
+        torch.cat([p[:1], q[1:]])
+        for p, q in (
+            (a, torch.cat([a[..., :m], b[..., m:]], -1)),
+            (b, torch.cat([b[..., :m], a[..., m:]], -1)),
+        )
+    ]
+    # the gaps of pictures that were exchanged before have the other sign
+    for first, second in ((a, b), turned):
         _look_at_gap(trial, answer, score, of, first, second, n, h, m)
 
 
 def _look_at_gap(trial, answer, score, of, a, b, n, h, m):
-    got = trial.tensor(trial.call(answer, score, a, b), "the gap", (n,), mention="one number a pair of pictures")
+    got = trial.tensor(
+        trial.call(answer, score, a, b), "the gap", (n,), mention="one number a pair of pictures"
+    )
     x, y = array(a), array(b)
 
     def join(left, right, axis=-1, at=m):
@@ -41,26 +59,42 @@ def _look_at_gap(trial, answer, score, of, a, b, n, h, m):
     kept, mixed = of(x) + of(y), of(join(x, y)) + of(join(y, x))
     right = kept - mixed
     lower = of(join(x, y, 2, h // 2)) + of(join(y, x, 2, h // 2))
-    trial.close(got, right, "the gap", {
-        "the sign is wrong: the scores as they are come first": -right,
-        "only one of the two new pictures is scored: an exchange makes two": kept - of(join(x, y)),
-        "only the other one of the two new pictures is scored: an exchange makes two": kept - of(join(y, x)),
-        "both new pictures have the left half of a: the second one has the left half of b": kept - 2 * of(join(x, y)),
-        "both new pictures have the left half of b: the first one has the left half of a": kept - 2 * of(join(y, x)),
-        "nothing is exchanged: each picture is put together from its own halves": np.zeros_like(right),
-        "the lower halves are exchanged: the width is the last dimension": kept - lower,
-        "the scores of the new pictures are not subtracted": kept,
-        "the scores of the pictures as they are are missing": mixed,
-        "the scores are added up: subtract those of the new pictures": kept + mixed,
-        "the change of the first picture is all that counts: the second one changes too, with the right half that a had": of(x) - of(join(x, y)),
-        "the change of the second picture is all that counts: the first one changes too": of(y) - of(join(y, x)),
-        "the halves of one picture are exchanged: each gives its right half to the other picture":
-            kept - of(np.concatenate([x[..., m:], x[..., :m]], -1)) - of(np.concatenate([y[..., m:], y[..., :m]], -1)),
-        "the absolute value is taken: the sign counts": np.abs(right),
-        "it is a mean of the scores: expected their sum": right / 2,
-        "the halves stand in the wrong places: left halves stay left":
-            kept - of(np.concatenate([y[..., m:], x[..., :m]], -1)) - of(np.concatenate([x[..., m:], y[..., :m]], -1)),
-    })
+    trial.close(
+        got,
+        right,
+        "the gap",
+        {
+            "the sign is wrong: the scores as they are come first": -right,
+            "only one of the two new pictures is scored: an exchange makes two": kept
+            - of(join(x, y)),
+            "only the other one of the two new pictures is scored: an exchange makes two": kept
+            - of(join(y, x)),
+            "both new pictures have the left half of a: the second one has the left half of b": kept
+            - 2 * of(join(x, y)),
+            "both new pictures have the left half of b: the first one has the left half of a": kept
+            - 2 * of(join(y, x)),
+            "nothing is exchanged: each picture is put together from its own halves": np.zeros_like(
+                right
+            ),
+            "the lower halves are exchanged: the width is the last dimension": kept - lower,
+            "the scores of the new pictures are not subtracted": kept,
+            "the scores of the pictures as they are are missing": mixed,
+            "the scores are added up: subtract those of the new pictures": kept + mixed,
+            "the change of the first picture is all that counts: the second one changes too, "
+            "with the right half that a had": of(x) - of(join(x, y)),
+            "the change of the second picture is all that counts: the first one changes too": of(y)
+            - of(join(y, x)),
+            "the halves of one picture are exchanged: each gives its right half to the other "
+            "picture": kept
+            - of(np.concatenate([x[..., m:], x[..., :m]], -1))
+            - of(np.concatenate([y[..., m:], y[..., :m]], -1)),
+            "the absolute value is taken: the sign counts": np.abs(right),
+            "it is a mean of the scores: expected their sum": right / 2,
+            "the halves stand in the wrong places: left halves stay left": kept
+            - of(np.concatenate([y[..., m:], x[..., :m]], -1))
+            - of(np.concatenate([x[..., m:], y[..., :m]], -1)),
+        },
+    )
 
 
 @exercise("08.above_chance", title="Agreement above chance", difficulty=3, minutes=20)
@@ -72,19 +106,33 @@ def above_chance(answer, trial):
     right[5:9] = (left[5:9] + 1) % colours
     found = torch.arange(n) >= 5
     apart = left[found], (left[found] + (torch.arange(n - 5) > 0)) % colours
-    for l, r in ((left, right), (left[found], right[found]), (right, left), apart):  # the last ones agree in one picture only
+    # the last ones agree in one picture only
+    for l, r in ((left, right), (left[found], right[found]), (right, left), apart):
         got = trial.number(trial.call(answer, l, r), "the agreement above chance")
         x, y = array(l), array(r)
         trial.close(got, _kappa(x, y), "the agreement above chance", _kappa_slips(x, y, colours))
     same = torch.full((6,), 2)
     got = trial.call(answer, same, same)
-    value = float(got) if isinstance(got, (int, float)) or (isinstance(got, torch.Tensor) and got.numel() == 1) else 0.0
+    value = (
+        float(got)
+        if isinstance(got, (int, float)) or (isinstance(got, torch.Tensor) and got.numel() == 1)
+        else 0.0
+    )
     if not np.isfinite(value):
-        trial.fail("where all figures have one colour, chance is 1 and the division is by 0: expected 0")
-    trial.close(trial.number(got, "the agreement where all figures have one colour"), 0.0, "the agreement where all figures have one colour")
+        trial.fail(
+            "where all figures have one colour, chance is 1 and the division is by 0: expected 0"
+        )
+    trial.close(
+        trial.number(got, "the agreement where all figures have one colour"),
+        0.0,
+        "the agreement where all figures have one colour",
+    )
     none = torch.tensor([-1, 2, -1]), torch.tensor([1, -1, -1])
-    trial.close(trial.number(trial.call(answer, *none), "the agreement where no picture has both figures"), 0.0,
-                "the agreement where no picture has both figures")
+    trial.close(
+        trial.number(trial.call(answer, *none), "the agreement where no picture has both figures"),
+        0.0,
+        "the agreement where no picture has both figures",
+    )
 
 
 def _parts(x, y):
@@ -110,21 +158,38 @@ def _kappa_slips(x, y, colours):
     counted = [np.bincount(side[side >= 0], minlength=colours) / len(x) for side in (x, y)]
     return {
         "two missing figures count as agreement: −1 is no colour": _kappa(x, y, a=(x == y).mean()),
-        "pictures without both figures are left out of a: it is a share of all pictures": _kappa(x, y, a=(l == r).mean()),
+        "pictures without both figures are left out of a: it is a share of all pictures": _kappa(
+            x, y, a=(l == r).mean()
+        ),
         "this is the agreement itself: chance has to be taken off": a,
         "it is not divided by 1 − e": a - e,
         "it is divided by e: expected 1 − e": (a - e) / e,
-        "chance is taken to be 1 over the number of colours: frequent colours meet more often": _kappa(x, y, e=1 / len(p)),
-        "chance is the sum of the squares of the left side alone: multiply left by right": _kappa(x, y, e=(p * p).sum()),
-        "chance is the sum of the squares of the right side alone: multiply left by right": _kappa(x, y, e=(q * q).sum()),
-        "chance is taken from both sides thrown together: multiply the shares of left by those of right": _kappa(x, y, e=(share**2).sum()),
-        "chance is made from pictures with one figure too: only where both were found": _kappa(x, y, e=(every[0] * every[1]).sum()),
-        "the shares of the colours are shares of all pictures: only those count in which both were found":
-            _kappa(x, y, e=(counted[0] * counted[1]).sum()),
-        "chance is taken from pictures in which both were found, but as shares of all n: divide by their number": _kappa(x, y, e=e * (len(l) / len(x)) ** 2),
-        "chance is taken to be 1/8: it depends on how often each colour comes": _kappa(x, y, e=1 / 8),
-        "what is below 0 is cut off: figures may agree less than by chance": max(0.0, (a - e) / (1 - e)),
-        "chance is the largest share: expected the sum over the colours of the products": _kappa(x, y, e=(p * q).max()),
+        "chance is taken to be 1 over the number of colours: frequent colours meet more "
+        "often": _kappa(x, y, e=1 / len(p)),
+        "chance is the sum of the squares of the left side alone: multiply left by right": _kappa(
+            x, y, e=(p * p).sum()
+        ),
+        "chance is the sum of the squares of the right side alone: multiply left by right": _kappa(
+            x, y, e=(q * q).sum()
+        ),
+        "chance is taken from both sides thrown together: multiply the shares of left by those "
+        "of right": _kappa(x, y, e=(share**2).sum()),
+        "chance is made from pictures with one figure too: only where both were found": _kappa(
+            x, y, e=(every[0] * every[1]).sum()
+        ),
+        "the shares of the colours are shares of all pictures: only those count in which both "
+        "were found": _kappa(x, y, e=(counted[0] * counted[1]).sum()),
+        "chance is taken from pictures in which both were found, but as shares of all n: divide "
+        "by their number": _kappa(x, y, e=e * (len(l) / len(x)) ** 2),
+        "chance is taken to be 1/8: it depends on how often each colour comes": _kappa(
+            x, y, e=1 / 8
+        ),
+        "what is below 0 is cut off: figures may agree less than by chance": max(
+            0.0, (a - e) / (1 - e)
+        ),
+        "chance is the largest share: expected the sum over the colours of the products": _kappa(
+            x, y, e=(p * q).max()
+        ),
     }
 
 
@@ -132,34 +197,73 @@ def _kappa_slips(x, y, colours):
 def who_looks_at_whom(answer, trial):
     batch, c, height, width, d, d_h = 2, 4, 2, trial.integers(3, 5), 3, 2
     x, gamma = trial.normal(batch, c, height, width), 0.5 + trial.normal(1)[0].abs()
-    w_f, w_g, w_h, w_v = 0.6 * trial.normal(d, c), 0.6 * trial.normal(d, c), trial.normal(d_h, c), trial.normal(c, d_h)
+    w_f, w_g, w_h, w_v = (
+        0.6 * trial.normal(d, c),
+        0.6 * trial.normal(d, c),
+        trial.normal(d_h, c),
+        trial.normal(c, d_h),
+    )
     given = x, w_f, w_g, w_h, w_v, gamma
-    arrays = [array(part) for part in given]
     for factor in (gamma, torch.zeros(())):
         now = *given[:5], factor
-        got = trial.tensor(trial.call(answer, *now), "the result", (batch, c, height, width), mention="as large as x")
+        got = trial.tensor(
+            trial.call(answer, *now),
+            "the result",
+            (batch, c, height, width),
+            mention="as large as x",
+        )
         values = [array(part) for part in now]
-        trial.close(got, _places(*values), "the result", {message: _places(*values, **slip) for message, slip in {
-            "the weights are used the wrong way round: row j says where place j looks, so o_j sums over the columns i of row j. Here the sum runs "
-            "over the places that look, and its weights do not add up to 1": dict(flip=True),
-            "f and g are exchanged: the place that looks has the query g(x_j), and the one it looks at has the key f(x_i)": dict(exchanged=True),
-            "the softmax runs over the places that look: expected over those they look at": dict(axis=1),
-            "the softmax runs over the batch": dict(axis=0),
-            "gamma multiplies x: it belongs to what was read": dict(scaled="x"),
-            "gamma multiplies both: x stays as it is": dict(scaled="both"),
-            "gamma is not used": dict(scaled="none"),
-            "x is not added": dict(scaled="alone"),
-            "x and gamma · o take shares of 1 − gamma and gamma: expected x + gamma · o": dict(scaled="shares"),
-            "the scores are divided by the root of their width: this layer does not scale": dict(scale=d**-0.5),
-            "the places come back in another order: height and width are exchanged when o gets its sides again": dict(turned=True),
-            "all places read the mean: the scores are not used": dict(scale=0.0),
-        }.items()})
+        trial.close(
+            got,
+            _places(*values),
+            "the result",
+            {
+                message: _places(*values, **slip)
+                for message, slip in {
+                    "the weights are used the wrong way round: row j says where place j looks, "
+                    "so o_j sums over the columns i of row j. Here the sum runs "
+                    "over the places that look, and its weights do not add up to 1": dict(
+                        flip=True
+                    ),
+                    "f and g are exchanged: the place that looks has the query g(x_j), and the "
+                    "one it looks at has the key f(x_i)": dict(exchanged=True),
+                    "the softmax runs over the places that look: expected over those they look "
+                    "at": dict(axis=1),
+                    "the softmax runs over the batch": dict(axis=0),
+                    "gamma multiplies x: it belongs to what was read": dict(scaled="x"),
+                    "gamma multiplies both: x stays as it is": dict(scaled="both"),
+                    "gamma is not used": dict(scaled="none"),
+                    "x is not added": dict(scaled="alone"),
+                    "x and gamma · o take shares of 1 − gamma and gamma: expected x + gamma "
+                    "· o": dict(scaled="shares"),
+                    "the scores are divided by the root of their width: this layer does not "
+                    "scale": dict(scale=d**-0.5),
+                    "the places come back in another order: height and width are exchanged when "
+                    "o gets its sides again": dict(turned=True),
+                    "all places read the mean: the scores are not used": dict(scale=0.0),
+                }.items()
+            },
+        )
 
     names = dict(enumerate(("x", "W_f", "W_g", "W_h", "W_v", "gamma")))
     check_slopes(trial, answer, given, names, _places)
 
 
-def _places(x, w_f, w_g, w_h, w_v, gamma, *, flip=False, exchanged=False, axis=-1, scaled="o", scale=1.0, turned=False):
+def _places(
+    x,
+    w_f,
+    w_g,
+    w_h,
+    w_v,
+    gamma,
+    *,
+    flip=False,
+    exchanged=False,
+    axis=-1,
+    scaled="o",
+    scale=1.0,
+    turned=False,
+):
     """x + γ o over the places of feature maps, with one thing wrong if asked for."""
     batch, c, height, width = x.shape
     flat = x.reshape(batch, c, -1)
@@ -168,5 +272,16 @@ def _places(x, w_f, w_g, w_h, w_v, gamma, *, flip=False, exchanged=False, axis=-
         keys, queries = queries, keys
     weights = softmax(scale * queries.swapaxes(1, 2) @ keys, axis)
     read = np.einsum("bdj,bji->bdi" if flip else "bdi,bji->bdj", values, weights)
-    o = (w_v @ read).reshape(batch, c, width, height).swapaxes(2, 3) if turned else (w_v @ read).reshape(x.shape)
-    return {"o": x + gamma * o, "x": gamma * x + o, "both": gamma * (x + o), "none": x + o, "alone": gamma * o, "shares": (1 - gamma) * x + gamma * o}[scaled]
+    o = (
+        (w_v @ read).reshape(batch, c, width, height).swapaxes(2, 3)
+        if turned
+        else (w_v @ read).reshape(x.shape)
+    )
+    return {
+        "o": x + gamma * o,
+        "x": gamma * x + o,
+        "both": gamma * (x + o),
+        "none": x + o,
+        "alone": gamma * o,
+        "shares": (1 - gamma) * x + gamma * o,
+    }[scaled]

@@ -1,10 +1,12 @@
-"""Checks of the section on scores for samples: the inception-style score, and the distance of two clouds of features."""
+"""Checks of the section on scores for samples: the inception-style score, and the distance of
+two clouds of features.
+"""
 
 import numpy as np
 import torch
 
-from ..registry import exercise
 from ..context import array, softmax
+from ..registry import exercise
 from ..verdict import Mistake
 
 
@@ -21,8 +23,15 @@ def sure_and_varied(answer, trial):
     got = trial.call(answer, far)
     value = got.detach() if isinstance(got, torch.Tensor) else torch.tensor(float(got))
     if not bool(torch.isfinite(value).all()):
-        trial.fail("a probability that rounds to 0 gives NaN or inf: take log_softmax, and keep the logarithm of the mean finite")
-    trial.close(trial.number(got, "the score of logits that are far apart"), _score(array(far)), "the score of logits that are far apart")
+        trial.fail(
+            "a probability that rounds to 0 gives NaN or inf: take log_softmax, and keep the "
+            "logarithm of the mean finite"
+        )
+    trial.close(
+        trial.number(got, "the score of logits that are far apart"),
+        _score(array(far)),
+        "the score of logits that are far apart",
+    )
 
 
 def _terms(p, q):
@@ -49,22 +58,36 @@ def _score_slips(z):
     of_mean = -(q * np.log(q)).sum()
     return {
         "the exponential is missing": _terms(p, q).mean(),
-        "the divergence is the other way round: p(y | x) stands before the logarithm and above the line":
-            np.exp((tied * (np.log(tied) - np.log(p))).sum(1).mean()),
-        "the mean is taken of the logits: average the probabilities": np.exp(_terms(p, softmax(z.mean(0))).mean()),
-        "the exponential is taken of every picture: first the mean, then exp": np.exp(_terms(p, q)).mean(),
-        "the softmax runs over the pictures: expected over the classes (dim=1)": np.exp(_terms(across, across.mean(0)).mean()),
+        "the divergence is the other way round: p(y | x) stands before the logarithm and above "
+        "the line": np.exp((tied * (np.log(tied) - np.log(p))).sum(1).mean()),
+        "the mean is taken of the logits: average the probabilities": np.exp(
+            _terms(p, softmax(z.mean(0))).mean()
+        ),
+        "the exponential is taken of every picture: first the mean, then exp": np.exp(
+            _terms(p, q)
+        ).mean(),
+        "the softmax runs over the pictures: expected over the classes (dim=1)": np.exp(
+            _terms(across, across.mean(0)).mean()
+        ),
         "it is a sum over the pictures: expected the mean": np.exp(_terms(p, q).sum()),
-        "the sum over the classes is a mean: expected a sum": np.exp((_terms(p, q) / p.shape[1]).mean()),
-        "this is how sure the classifier is, and not how varied the pictures are: p(y) is missing": np.exp(-entropy.mean()),
-        "this is how unsure the classifier is, and not how varied the pictures are: p(y) is missing": np.exp(entropy.mean()),
-        "the mean is taken of log p(y | x): average the probabilities, then take the logarithm":
-            np.exp((p * (np.log(p) - np.log(p).mean(0))).sum(1).mean()),
+        "the sum over the classes is a mean: expected a sum": np.exp(
+            (_terms(p, q) / p.shape[1]).mean()
+        ),
+        "this is how sure the classifier is, and not how varied the pictures are: p(y) is "
+        "missing": np.exp(-entropy.mean()),
+        "this is how unsure the classifier is, and not how varied the pictures are: p(y) is "
+        "missing": np.exp(entropy.mean()),
+        "the mean is taken of log p(y | x): average the probabilities, then take the "
+        "logarithm": np.exp((p * (np.log(p) - np.log(p).mean(0))).sum(1).mean()),
         "only the likeliest class of each picture counts: all probabilities do": _hard(p),
-        "this is how varied the pictures are, and not how sure the classifier is: the entropy of each picture has to be subtracted":
-            np.exp(of_mean),
-        "the logarithm is to base 2, but exp undoes the natural one": np.exp(_terms(p, q).mean() / np.log(2)),
-        "p(y) is taken to be the same for all classes: it is the mean over the pictures": np.exp(_terms(p, np.full_like(q, 1 / len(q))).mean()),
+        "this is how varied the pictures are, and not how sure the classifier is: the entropy of "
+        "each picture has to be subtracted": np.exp(of_mean),
+        "the logarithm is to base 2, but exp undoes the natural one": np.exp(
+            _terms(p, q).mean() / np.log(2)
+        ),
+        "p(y) is taken to be the same for all classes: it is the mean over the pictures": np.exp(
+            _terms(p, np.full_like(q, 1 / len(q))).mean()
+        ),
     }
 
 
@@ -76,18 +99,31 @@ def two_clouds(answer, trial):
         y = 1.5 * trial.normal(m, d) @ trial.normal(d, d) - 0.7
         result = trial.call(answer, x, y)
         if type(result) is torch.Tensor and result.is_complex():
-            trial.fail("the distance: a complex number came back. The eigenvalues of a product of covariances are real: take .real")
+            trial.fail(
+                "the distance: a complex number came back. The eigenvalues of a product of "
+                "covariances are real: take .real"
+            )
         try:
             got = trial.number(result, "the distance")
         except Mistake as mistake:
             if " NaN" not in str(mistake):
                 raise
-            trial.fail("the distance is NaN: an eigenvalue that should be 0 comes out a little below it. Put it to 0 before the root")
-        right, scale = _distance(array(x), array(y)), float(array(x).var(0).sum() + array(y).var(0).sum())
+            trial.fail(
+                "the distance is NaN: an eigenvalue that should be 0 comes out a little below "
+                "it. Put it to 0 before the root"
+            )
+        right, scale = (
+            _distance(array(x), array(y)),
+            float(array(x).var(0).sum() + array(y).var(0).sum()),
+        )
         if abs(got - right) <= 1e-4 * right + 2e-5 * scale:
             continue
-        if n <= d and abs(got - right) < 2e-3 * (right + scale):  # what is wrong in kind was seen in the first, larger sets
-            trial.fail("with fewer rows than columns the distance is off by rounding: bring both sets to float64 first")
+        # what is wrong in kind was seen in the first, larger sets
+        if n <= d and abs(got - right) < 2e-3 * (right + scale):
+            trial.fail(
+                "with fewer rows than columns the distance is off by rounding: bring both sets "
+                "to float64 first"
+            )
         trial.close(got, right, "the distance", _distance_slips(array(x), array(y)))
 
 
@@ -117,28 +153,50 @@ def _distance_slips(x, y):
     a, b = _cov(x), _cov(y)
     right, gap = _distance(x, y), x.mean(0) - y.mean(0)
     return {
-        "the root is missing: the roots of the eigenvalues of the product are summed": _distance(x, y, roots=lambda a, b: np.trace(a @ b)),
-        "the root is taken of every entry of the product: what is meant is a matrix whose square is the product":
-            _distance(x, y, roots=lambda a, b: np.sqrt(np.maximum(np.diag(a @ b), 0)).sum()),
-        "each covariance has its root taken first: only where they commute is that the root of the product":
-            _distance(x, y, roots=lambda a, b: np.trace(_sqrt(a) @ _sqrt(b))),
-        "the product of two covariances is not symmetric: eigvalsh is for symmetric matrices, take eigvals":
-            _distance(x, y, roots=lambda a, b: np.sqrt(np.maximum(np.linalg.eigvalsh(a @ b), 0)).sum()),
-        "the singular values of the product are not its eigenvalues": _distance(x, y, roots=lambda a, b: np.sqrt(np.linalg.svd(a @ b, compute_uv=False)).sum()),
-        "the covariances are compared entry by entry: expected their traces and the roots of the eigenvalues of the product": (gap**2).sum() + ((a - b) ** 2).sum(),
-        "only the variances are used, or the product is taken entry by entry: expected whole covariances, multiplied by @":
-            _distance(x, y, roots=lambda a, b: np.sqrt(np.diag(a) * np.diag(b)).sum()),
+        "the root is missing: the roots of the eigenvalues of the product are summed": _distance(
+            x, y, roots=lambda a, b: np.trace(a @ b)
+        ),
+        "the root is taken of every entry of the product: what is meant is a matrix whose square "
+        "is the product": _distance(
+            x, y, roots=lambda a, b: np.sqrt(np.maximum(np.diag(a @ b), 0)).sum()
+        ),
+        "each covariance has its root taken first: only where they commute is that the root of "
+        "the product": _distance(x, y, roots=lambda a, b: np.trace(_sqrt(a) @ _sqrt(b))),
+        "the product of two covariances is not symmetric: eigvalsh is for symmetric matrices, "
+        "take eigvals": _distance(
+            x, y, roots=lambda a, b: np.sqrt(np.maximum(np.linalg.eigvalsh(a @ b), 0)).sum()
+        ),
+        "the singular values of the product are not its eigenvalues": _distance(
+            x, y, roots=lambda a, b: np.sqrt(np.linalg.svd(a @ b, compute_uv=False)).sum()
+        ),
+        "the covariances are compared entry by entry: expected their traces and the roots of the "
+        "eigenvalues of the product": (gap**2).sum() + ((a - b) ** 2).sum(),
+        "only the variances are used, or the product is taken entry by entry: expected whole "
+        "covariances, multiplied by @": _distance(
+            x, y, roots=lambda a, b: np.sqrt(np.diag(a) * np.diag(b)).sum()
+        ),
         "the means are left out": right - (gap**2).sum(),
-        "the distance of the means is not squared": right - (gap**2).sum() + np.sqrt((gap**2).sum()),
-        "the differences of the means are averaged: expected their sum": right - (gap**2).sum() + (gap**2).mean(),
+        "the distance of the means is not squared": right
+        - (gap**2).sum()
+        + np.sqrt((gap**2).sum()),
+        "the differences of the means are averaged: expected their sum": right
+        - (gap**2).sum()
+        + (gap**2).mean(),
         "the root stands once: it is subtracted twice": _distance(x, y, factor=1),
         "the root is added: it is subtracted": _distance(x, y, factor=-2),
         "the covariances are left out": (gap**2).sum(),
-        "the covariances are divided by n: expected n − 1": _distance(x, y, cov=lambda z: _cov(z, 0)),
-        "the covariances are not divided by n − 1": _distance(x, y, cov=lambda z: _cov(z) * (len(z) - 1)),
-        "the covariances are not centred: subtract the mean of each column first":
-            _distance(x, y, cov=lambda z: z.T @ z / (len(z) - 1)),
+        "the covariances are divided by n: expected n − 1": _distance(
+            x, y, cov=lambda z: _cov(z, 0)
+        ),
+        "the covariances are not divided by n − 1": _distance(
+            x, y, cov=lambda z: _cov(z) * (len(z) - 1)
+        ),
+        "the covariances are not centred: subtract the mean of each column first": _distance(
+            x, y, cov=lambda z: z.T @ z / (len(z) - 1)
+        ),
         "the root of the whole is taken: FID is the squared distance": np.sqrt(right),
         "it is divided by the number of features": right / x.shape[1],
-        "the trace of the difference of the covariances is all that is compared": (gap**2).sum() + np.trace(a) - np.trace(b),
+        "the trace of the difference of the covariances is all that is compared": (gap**2).sum()
+        + np.trace(a)
+        - np.trace(b),
     }

@@ -1,10 +1,12 @@
-"""Checks of the section on keeping two networks in balance: hinge losses, a projection on the class, the spectral norm of a convolution."""
+"""Checks of the section on keeping two networks in balance: hinge losses, a projection on the
+class, the spectral norm of a convolution.
+"""
 
 import numpy as np
 
-from ..registry import exercise
-from ..gradient_check import check_slopes
 from ..context import array, softmax
+from ..gradient_check import check_slopes
+from ..registry import exercise
 from ..verdict import Mistake
 
 
@@ -12,27 +14,51 @@ from ..verdict import Mistake
 def hinge_losses(answer, trial):
     for n, m, size in ((7, 5, 1.5), (6, 6, 3.0), (1, 4, 0.3)):
         arguments = size * trial.normal(n), size * trial.normal(m)
-        if n == 7:  # a mean beyond the margin, with scores on both sides of it: tells most mistakes apart
+        # a mean beyond the margin, with scores on both sides of it: tells most mistakes apart
+        if n == 7:
             arguments = arguments[0] - arguments[0].mean() + 1.3, arguments[1]
         real, fake = (array(t) for t in arguments)
-        got = trial.parts(trial.call(answer, *arguments), ("loss of the discriminator", "loss of the generator"))
-        got = [trial.tensor(value, name, ()) for value, name in zip(got, ("the loss of the discriminator", "the loss of the generator"))]
+        got = trial.parts(
+            trial.call(answer, *arguments), ("loss of the discriminator", "loss of the generator")
+        )
+        got = [
+            trial.tensor(value, name, ())
+            for value, name in zip(
+                got, ("the loss of the discriminator", "the loss of the generator")
+            )
+        ]
         below = lambda s, margin=1.0: np.maximum(0, margin - s)  # noqa: E731
         right = below(real).mean() + below(-fake).mean()
         wrong = {
-            "the signs of real and fake have changed places: the discriminator wants real scores above 1 and fake ones below −1": below(-real).mean() + below(fake).mean(),
-            "the part of the fakes has the sign of that of the real ones: fakes should be below −1": below(real).mean() + below(fake).mean(),
-            "the real ones pay above 1: a real score costs below 1, max(0, 1 − s)": below(-real, -1.0).mean() + below(-fake).mean(),
-            "the margin lies on the wrong side: a real score costs below 1, a fake one above −1": below(real, -1.0).mean() + below(-fake, -1.0).mean(),
+            "the signs of real and fake have changed places: the discriminator wants real scores "
+            "above 1 and fake ones below −1": below(-real).mean() + below(fake).mean(),
+            "the part of the fakes has the sign of that of the real ones: fakes should be below "
+            "−1": below(real).mean() + below(fake).mean(),
+            "the real ones pay above 1: a real score costs below 1, max(0, 1 − s)": below(
+                -real, -1.0
+            ).mean()
+            + below(-fake).mean(),
+            "the margin lies on the wrong side: a real score costs below 1, a fake one above "
+            "−1": below(real, -1.0).mean() + below(-fake, -1.0).mean(),
             "the part of the fakes is missing": below(real).mean(),
             "the part of the real ones is missing": below(-fake).mean(),
-            "the maximum is taken of the mean: it belongs to each score": max(0, 1 - real.mean()) + max(0, 1 + fake.mean()),
+            "the maximum is taken of the mean: it belongs to each score": max(0, 1 - real.mean())
+            + max(0, 1 + fake.mean()),
             "these are sums: means over the batch": below(real).sum() + below(-fake).sum(),
-            "one mean over both: add the mean over the real ones and that over the fakes": (below(real).sum() + below(-fake).sum()) / (n + m),
+            "one mean over both: add the mean over the real ones and that over the fakes": (
+                below(real).sum() + below(-fake).sum()
+            )
+            / (n + m),
             "the sum of both parts is divided by 2": right / 2,
             "the margin is 0: it is 1": below(real, 0).mean() + below(-fake, 0).mean(),
-            "the maximum with 0 is missing: beyond the margin a score costs nothing": (1 - real).mean() + (1 + fake).mean(),
-            "this is the logistic loss, softplus: the hinge is max(0, 1 − s)": np.logaddexp(0, -real).mean() + np.logaddexp(0, fake).mean(),
+            "the maximum with 0 is missing: beyond the margin a score costs nothing": (
+                1 - real
+            ).mean()
+            + (1 + fake).mean(),
+            "this is the logistic loss, softplus: the hinge is max(0, 1 − s)": np.logaddexp(
+                0, -real
+            ).mean()
+            + np.logaddexp(0, fake).mean(),
             "the sign is wrong: a loss falls when the discriminator gets better": -right,
         }
         trial.close(got[0], right, "the loss of the discriminator", wrong)
@@ -41,11 +67,19 @@ def hinge_losses(answer, trial):
             "the sign is wrong: the generator wants its scores up": fake.mean(),
             "the loss of the generator is a sum: a mean": -fake.sum(),
             "the generator looks at the real scores: only its own count": -real.mean(),
-            "the real scores are in the loss of the generator: it cannot change them": real.mean() - fake.mean(),
+            "the real scores are in the loss of the generator: it cannot change them": real.mean()
+            - fake.mean(),
             "this is the logistic loss of the generator": np.logaddexp(0, -fake).mean(),
         }
         trial.close(got[1], -fake.mean(), "the loss of the generator", wrong)
-        check_slopes(trial, answer, arguments, {0: "real", 1: "fake"}, lambda r, f: np.maximum(0, 1 - r).mean() + np.maximum(0, 1 + f).mean(), part=0)
+        check_slopes(
+            trial,
+            answer,
+            arguments,
+            {0: "real", 1: "fake"},
+            lambda r, f: np.maximum(0, 1 - r).mean() + np.maximum(0, 1 + f).mean(),
+            part=0,
+        )
         check_slopes(trial, answer, arguments, {1: "fake"}, lambda f: -f.mean(), part=1)
 
 
@@ -55,12 +89,21 @@ def class_scores(answer, trial):
         labels = trial.integers(0, classes, batch)
         if batch == 5:
             labels[:3] = labels.new_tensor([2, 0, 1])
-        arguments = trial.normal(batch, width), trial.normal(width), trial.normal(1)[0], trial.normal(classes, width), labels
+        arguments = (
+            trial.normal(batch, width),
+            trial.normal(width),
+            trial.normal(1)[0],
+            trial.normal(classes, width),
+            labels,
+        )
         h, w, b, E = (array(t) for t in arguments[:4])
         rows = array(labels)
         got = trial.call(answer, *arguments)
         if getattr(got, "shape", None) == (batch, batch) and batch > 1:
-            trial.fail("the shape is (batch, batch): each picture is projected on the vector of its own class, not on those of all pictures")
+            trial.fail(
+                "the shape is (batch, batch): each picture is projected on the vector of its own "
+                "class, not on those of all pictures"
+            )
         if getattr(got, "shape", None) == (batch, classes) != (batch,):
             trial.fail("the shape is (batch, classes): only the class of the picture counts")
         got = trial.tensor(got, "the scores", (batch,), mention="one score for each picture")
@@ -68,19 +111,30 @@ def class_scores(answer, trial):
         right = plain + (E[rows] * h).sum(-1)
         wrong = {
             "the projection is missing: the class does not count": plain,
-            "w·h + b is missing: there is a part that asks for any real picture": (E[rows] * h).sum(-1),
+            "w·h + b is missing: there is a part that asks for any real picture": (E[rows] * h).sum(
+                -1
+            ),
             "b is missing": right - b,
             "b is added twice": right + b,
-            "all classes are added up: only the vector of the picture's own class": plain + h @ E.sum(0),
-            "the largest projection is added: that of the picture's own class was asked for": plain + (h @ E.T).max(1),
+            "all classes are added up: only the vector of the picture's own class": plain
+            + h @ E.sum(0),
+            "the largest projection is added: that of the picture's own class was asked for": plain
+            + (h @ E.T).max(1),
             "the vector of the class is summed, not multiplied with h": plain + E[rows].sum(-1),
             "the label is added, not looked up": plain + rows,
-            "the vector of the class is added to h before w: this is no projection of h on it": (h + E[rows]) @ w + b,
+            "the vector of the class is added to h before w: this is no projection of h on it": (
+                h + E[rows]
+            )
+            @ w
+            + b,
             "the sum over the features is a mean": plain + (E[rows] * h).mean(-1),
             "labels are counted from 0": plain + (E[(rows - 1) % classes] * h).sum(-1),
-            "labels are counted from 0: row label + 1 was taken": plain + (E[(rows + 1) % classes] * h).sum(-1),
-            "this is the probability of the class among all: a projection has no softmax": plain + softmax(h @ E.T)[np.arange(batch), rows],
-            "the class has no w·h: w is multiplied with its vector": plain + (E[rows] * h * w).sum(-1),
+            "labels are counted from 0: row label + 1 was taken": plain
+            + (E[(rows + 1) % classes] * h).sum(-1),
+            "this is the probability of the class among all: a projection has no softmax": plain
+            + softmax(h @ E.T)[np.arange(batch), rows],
+            "the class has no w·h: w is multiplied with its vector": plain
+            + (E[rows] * h * w).sum(-1),
         }
         trial.close(got, right, "the scores", wrong)
 
@@ -92,7 +146,12 @@ def class_scores(answer, trial):
 
 @exercise("08.normalised", title="The norm of a convolution", difficulty=3, minutes=25)
 def normalised(answer, trial):
-    for shape, transposed, steps in (((3, 5, 2, 3), True, 2), ((4, 3, 3, 3), False, 1), ((2, 4, 1, 1), True, 1), ((6, 2, 2, 2), False, 3)):
+    for shape, transposed, steps in (
+        ((3, 5, 2, 3), True, 2),
+        ((4, 3, 3, 3), False, 1),
+        ((2, 4, 1, 1), True, 1),
+        ((6, 2, 2, 2), False, 3),
+    ):
         weight, outputs = trial.normal(*shape), shape[int(transposed)]
         u = trial.normal(outputs)
         u = u / u.norm()
@@ -102,15 +161,25 @@ def normalised(answer, trial):
         left, right = _power(_matrix(W0, transposed), u0, steps)
         arguments = (weight, u, steps, transposed), {0: "weight"}
         try:
-            check_slopes(trial, answer, *arguments, lambda w: w / (left @ _matrix(w, transposed) @ right), part=0)
+            check_slopes(
+                trial,
+                answer,
+                *arguments,
+                lambda w: w / (left @ _matrix(w, transposed) @ right),
+                part=0,
+            )
         except Mistake as mistake:
             if "gradient at weight is not:" not in str(mistake):
                 raise
             slips = {
-                "the values are right, but σ is a constant in the gradient: only u and v are, σ = uᵀWv is made outside of no_grad":
-                    lambda w: w / (left @ _matrix(W0, transposed) @ right),
-                "the values are right, but the gradient runs through u and v: they count as constants, so the rounds stand under no_grad":
-                    lambda w: w / _sigma(_matrix(w, transposed), u0, steps),
+                "the values are right, but σ is a constant in the gradient: only u and v are, σ "
+                "= uᵀWv is made outside of no_grad": lambda w: (
+                    w / (left @ _matrix(W0, transposed) @ right)
+                ),
+                "the values are right, but the gradient runs through u and v: they count as "
+                "constants, so the rounds stand under no_grad": lambda w: (
+                    w / _sigma(_matrix(w, transposed), u0, steps)
+                ),
             }
             for message, oracle in slips.items():
                 try:
@@ -122,49 +191,75 @@ def normalised(answer, trial):
 
 
 def _compare(trial, got, W0, u0, steps, transposed):
-    said = f"({'transposed ' if transposed else ''}convolution {W0.shape}, {steps} step{'s' * (steps > 1)})"
+    said = (
+        f"({'transposed ' if transposed else ''}convolution {W0.shape}, {steps} "
+        f"step{'s' * (steps > 1)})"
+    )
     matrix = _matrix(W0, transposed)
     left, right = _power(matrix, u0, steps)
     sigma = left @ matrix @ right
     new = trial.tensor(got[0], "the weight", W0.shape, mention="the weight keeps its shape")
     later = getattr(got[1], "shape", None)
     if later == (matrix.shape[1],) != (matrix.shape[0],):
-        trial.fail(f"u has {matrix.shape[1]} entries: v came back instead of u, which has one for each output")
+        trial.fail(
+            f"u has {matrix.shape[1]} entries: v came back instead of u, which has one for each "
+            f"output"
+        )
     scales = {
         "divided by the Frobenius norm: σ is the largest singular value": np.linalg.norm(matrix),
-        "divided by σ²: one of the two norms is left out of the steps, or the product is squared": sigma**2,
+        "divided by σ²: one of the two norms is left out of the steps, or the product is "
+        "squared": sigma**2,
         "divided by the root of σ": np.sqrt(sigma),
         "multiplied by σ: it is divided by it": 1 / sigma,
         "weight came back as it was": 1.0,
-        "divided by the exact σ: it is followed by the power method, with the steps that were asked for": np.linalg.svd(matrix, compute_uv=False)[0],
+        "divided by the exact σ: it is followed by the power method, with the steps that were "
+        "asked for": np.linalg.svd(matrix, compute_uv=False)[0],
         "divided with one step of the power method too many": _sigma(matrix, u0, steps + 1),
         "divided by the largest entry": np.abs(matrix).max(),
     }
     if steps > 1:
-        scales["divided with one step of the power method, whatever `iterations` says"] = _sigma(matrix, u0, 1)
+        scales["divided with one step of the power method, whatever `iterations` says"] = _sigma(
+            matrix, u0, 1
+        )
     other = matrix.shape[0] != W0.shape[0] if transposed else False
     wrong = {f"the weight is {message} {said}": W0 / value for message, value in scales.items()}
-    wrong[f"u is what it was before: σ needs the new one, u ← W v / ‖W v‖ {said}"] = W0 / (u0 @ matrix @ right)
-    wrong[f"v is made of the new u: in each round v ← Wᵀ u / ‖Wᵀ u‖ comes first, then u {said}"] = W0 / np.linalg.norm(matrix.T @ left)
+    wrong[f"u is what it was before: σ needs the new one, u ← W v / ‖W v‖ {said}"] = W0 / (
+        u0 @ matrix @ right
+    )
+    wrong[f"v is made of the new u: in each round v ← Wᵀ u / ‖Wᵀ u‖ comes first, then u {said}"] = (
+        W0 / np.linalg.norm(matrix.T @ left)
+    )
     if transposed:
-        wrong[f"the dimensions are renamed by reshape: exchange the first two with transpose, then flatten {said}"] = \
-            W0 / _sigma(W0.reshape(matrix.shape), u0, steps)
+        wrong[
+            f"the dimensions are renamed by reshape: exchange the first two with transpose, then "
+            f"flatten {said}"
+        ] = W0 / _sigma(W0.reshape(matrix.shape), u0, steps)
         flat = W0.reshape(len(W0), -1)
-        message = "the outputs of a transposed convolution stand in dimension 1: the matrix is (outputs, everything else)"
+        message = (
+            "the outputs of a transposed convolution stand in dimension 1: the matrix is "
+            "(outputs, everything else)"
+        )
         wrong[f"{message} {said}"] = W0 / np.linalg.svd(flat, compute_uv=False)[0]
         if flat.shape[0] == len(u0):
             wrong[f"{message} {said} "] = W0 / _sigma(flat, u0, steps)
         if other:
             start = np.resize(u0, len(W0))
             wrong[f"{message} {said}  "] = W0 / _sigma(flat, start / np.linalg.norm(start), steps)
-    wrong[f"the matrix has outputs · inputs rows: it is (outputs, everything else) {said}"] = \
+    wrong[f"the matrix has outputs · inputs rows: it is (outputs, everything else) {said}"] = (
         W0 / np.linalg.svd(W0.reshape(W0.shape[0] * W0.shape[1], -1), compute_uv=False)[0]
+    )
     trial.close(new, W0 / sigma, "the weight", wrong)
-    trial.close(trial.tensor(got[1], "u", u0.shape), left, "u", {
-        f"u came back as it was: the next step of the training goes on from where this one ended {said}": u0,
-        f"u is not of length 1: u ← W v / ‖W v‖ {said}": left * np.linalg.norm(matrix @ right),
-        f"u has the wrong sign {said}": -left,
-    })
+    trial.close(
+        trial.tensor(got[1], "u", u0.shape),
+        left,
+        "u",
+        {
+            f"u came back as it was: the next step of the training goes on from where this one "
+            f"ended {said}": u0,
+            f"u is not of length 1: u ← W v / ‖W v‖ {said}": left * np.linalg.norm(matrix @ right),
+            f"u has the wrong sign {said}": -left,
+        },
+    )
 
 
 def _matrix(weight, transposed):

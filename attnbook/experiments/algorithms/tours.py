@@ -1,4 +1,6 @@
-"""Pointer networks that tour: trained on shortest tours or on those of a heuristic, beside fixed dictionaries and heuristics."""
+"""Pointer networks that tour: trained on shortest tours or on those of a heuristic, beside fixed
+dictionaries and heuristics.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,40 @@ from ...tasks.geometry import tours as routes
 from ...tasks.geometry.points import PointBatch, draw_tours
 from ...training import cosine_decay, fit, load_model_weights, point_beam, pointing_loss, save_model
 from ...training.decoding.pointing import permutation
-from .sorting import start_as_the_paper
 from .hulls_and_triangulations import Repeated, decoded
+from .sorting import start_as_the_paper
 
-__all__ = ["AnyForm", "EXACT", "MODELS", "TourBatches", "beam_tours", "by_size", "cities", "compared", "in_form", "make_tourist", "tour_rows",
-           "tours", "valid_share"]
+__all__ = [
+    "AnyForm",
+    "EXACT",
+    "MODELS",
+    "TourBatches",
+    "beam_tours",
+    "by_size",
+    "cities",
+    "compared",
+    "in_form",
+    "make_tourist",
+    "tour_rows",
+    "tours",
+    "valid_share",
+]
 
-MODELS = {"pointer": dict(repeats=False), "pointer, no mask": dict(repeats=True), "LSTM + attention": dict(attention=True),
-          "LSTM": dict(attention=False)}
-"""What learns to tour. "No mask" may point at a city again, as the paper's network; the baselines mask used positions."""
+MODELS = {
+    "pointer": dict(repeats=False),
+    "pointer, no mask": dict(repeats=True),
+    "LSTM + attention": dict(attention=True),
+    "LSTM": dict(attention=False),
+}
+"""What learns to tour.
+
+"No mask" may point at a city again, as the paper's network; the baselines mask used positions.
+"""
 
 EXACT = 13
-"""Test sets of more cities than this stand beside the best of many runs of 2-opt, not beside the shortest tours."""
+"""Test sets of more cities than this stand beside the best of many runs of 2-opt, not beside the
+shortest tours.
+"""
 
 
 def make_tourist(name: str, *, most: int, hidden_size: int = 128):
@@ -31,28 +55,48 @@ def make_tourist(name: str, *, most: int, hidden_size: int = 128):
     if name not in MODELS:
         raise ValueError(f"name must be one of {', '.join(MODELS)}, got {name!r}")
     options = dict(hidden_size=hidden_size, ends=False, **MODELS[name])
-    return PointerNetwork(2, **options) if name.startswith("pointer") else FixedDictionary(2, most, **options)
+    return (
+        PointerNetwork(2, **options)
+        if name.startswith("pointer")
+        else FixedDictionary(2, most, **options)
+    )
 
 
 class TourBatches:
-    """Endless sets of cities with the tours of a teacher; all sets of a batch have one size, so nothing is padded.
+    """Endless sets of cities with the tours of a teacher; all sets of a batch have one size, so
+    nothing is padded.
 
     n        how many cities, or (least, most): each batch draws its size
     teacher  see `tasks.tours.TEACHERS`
-    warm_up  (first, steps): for so many steps the largest size grows, evenly, from ``first`` to what it is to be
+    warm_up  (first, steps): for so many steps the largest size grows, evenly, from ``first`` to
+             what it is to be
     """
 
-    def __init__(self, n: int | tuple[int, int], batch_size: int = 128, seed: int = 0, teacher: str = "exact",
-                 warm_up: tuple[int, int] | None = None):
+    def __init__(
+        self,
+        n: int | tuple[int, int],
+        batch_size: int = 128,
+        seed: int = 0,
+        teacher: str = "exact",
+        warm_up: tuple[int, int] | None = None,
+    ):
         draw_tours(n, 0, torch.Generator(), teacher)  # names what is wrong
-        self.n, self.batch_size, self.seed, self.teacher, self.warm_up = n, batch_size, seed, teacher, warm_up
+        self.n, self.batch_size, self.seed, self.teacher, self.warm_up = (
+            n,
+            batch_size,
+            seed,
+            teacher,
+            warm_up,
+        )
 
     def size(self, step: int, generator: torch.Generator) -> int:
         least, most = (None, self.n) if isinstance(self.n, int) else self.n
         if self.warm_up and step < self.warm_up[1]:
             first, steps = self.warm_up
             most = first + (most - first) * step // steps
-        return most if least is None else int(torch.randint(least, most + 1, (), generator=generator))
+        return (
+            most if least is None else int(torch.randint(least, most + 1, (), generator=generator))
+        )
 
     def batch(self, step: int) -> PointBatch:
         """The batch of a step, counted from 0."""
@@ -61,7 +105,9 @@ class TourBatches:
 
 
 class AnyForm:
-    """Tours that start at a city drawn at random and run in a direction drawn at random: 2n targets for one tour."""
+    """Tours that start at a city drawn at random and run in a direction drawn at random: 2n
+    targets for one tour.
+    """
 
     def __init__(self, batches):
         self.batches, self.batch_size = batches, batches.batch_size
@@ -85,32 +131,49 @@ def in_form(batches: TourBatches, form: str):
 
 
 def cities(n: int, count: int) -> PointBatch:
-    """``count`` sets of n cities that no training sees. Their targets are the shortest tours where n is at most EXACT."""
-    return draw_tours(n, count, torch.Generator().manual_seed(2_000_000_011 + n), "exact" if n <= EXACT else "2-opt")
+    """``count`` sets of n cities that no training sees.
+
+    Their targets are the shortest tours where n is at most EXACT.
+    """
+    return draw_tours(
+        n,
+        count,
+        torch.Generator().manual_seed(2_000_000_011 + n),
+        "exact" if n <= EXACT else "2-opt",
+    )
 
 
 def beam_tours(model, batch: PointBatch, beam_size: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Of a beam of valid tours the most probable (B, n), and the shortest (B, n)."""
     probable, short = [], []
     for inputs, lengths in zip(batch.inputs.split(256), batch.lengths.split(256)):
-        found = [[answer.positions for answer in row] for row in point_beam(model, inputs, lengths, beam_size=beam_size, rule=permutation)]
+        found = [
+            [answer.positions for answer in row]
+            for row in point_beam(model, inputs, lengths, beam_size=beam_size, rule=permutation)
+        ]
         for matrix, walks in zip(routes.distances(inputs), found):
             walks = torch.tensor(walks)
             probable.append(walks[0])
-            short.append(walks[routes.tour_length(matrix.expand(len(walks), -1, -1), walks).argmin()])
+            short.append(
+                walks[routes.tour_length(matrix.expand(len(walks), -1, -1), walks).argmin()]
+            )
     return torch.stack(probable), torch.stack(short)
 
 
 def valid_share(model, batch: PointBatch, *, beam_size: int = 1) -> float:
     """The share of tours among the answers of a network that nothing restricts."""
     said = decoded(model, batch, rule=None, beam_size=beam_size)
-    return round(sum(routes.is_tour(walk, int(n)) for walk, n in zip(said, batch.lengths)) / len(said), 4)
+    return round(
+        sum(routes.is_tour(walk, int(n)) for walk, n in zip(said, batch.lengths)) / len(said), 4
+    )
 
 
 def tour_rows(model, sizes, *, count: int = 1000, beams=(1, 10), free: bool = False) -> list[dict]:
-    """For each size the mean length of the tours of each beam, of the heuristics of `tasks.tours`, and of random tours.
+    """For each size the mean length of the tours of each beam, of the heuristics of `tasks.tours`,
+    and of random tours.
 
-    ``reference`` says what ``above`` is measured from: "shortest", or for more than EXACT cities "best 2-opt".
+    ``reference`` says what ``above`` is measured from: "shortest", or for more than EXACT cities
+    "best 2-opt".
 
     free  also count the valid answers of a network that nothing restricts
     """
@@ -125,28 +188,61 @@ def tour_rows(model, sizes, *, count: int = 1000, beams=(1, 10), free: bool = Fa
             else:
                 found[f"beam {k}"], found[f"shortest of beam {k}"] = beam_tours(model, batch, k)
         near = routes.nearest_neighbour(matrix)
-        found |= {"nearest neighbour": near, "farthest insertion": routes.farthest_insertion(matrix), "2-opt": routes.two_opt(matrix, near),
-                  "best 2-opt": routes.two_opt_best(matrix, 10), "random": torch.arange(n).expand(count, n)}
+        found |= {
+            "nearest neighbour": near,
+            "farthest insertion": routes.farthest_insertion(matrix),
+            "2-opt": routes.two_opt(matrix, near),
+            "best 2-opt": routes.two_opt_best(matrix, 10),
+            "random": torch.arange(n).expand(count, n),
+        }
         reference = "shortest" if n <= EXACT else "best 2-opt"
         each = {name: routes.tour_length(matrix, walk) for name, walk in found.items()}
         if n <= EXACT:
             each["shortest"] = routes.tour_length(matrix, batch.targets)
         lengths = {name: float(value.mean()) for name, value in each.items()}
-        row = {"n": n, "reference": reference, "length": {name: round(value, 4) for name, value in lengths.items()},
-               "above": {name: round(value / lengths[reference] - 1, 4) for name, value in lengths.items()}}
+        row = {
+            "n": n,
+            "reference": reference,
+            "length": {name: round(value, 4) for name, value in lengths.items()},
+            "above": {
+                name: round(value / lengths[reference] - 1, 4) for name, value in lengths.items()
+            },
+        }
         if n <= EXACT:
-            row["shortest_found"] = {name: round(float((value <= each["shortest"] + 1e-9).double().mean()), 4)
-                                     for name, value in each.items()}
+            row["shortest_found"] = {
+                name: round(float((value <= each["shortest"] + 1e-9).double().mean()), 4)
+                for name, value in each.items()
+            }
         if free:
             row["valid_free"] = valid_share(model, batch)
         rows.append(row)
     return rows
 
 
-def tours(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "pointer",
-          n: int | tuple[int, int] = 10, test=(5, 8, 10, 12), hidden_size: int = 128, steps: int = 6000, batch_size: int = 128,
-          teacher: str = "exact", form: str = "canonical", warm_up: tuple[int, int] | None = None, optimizer: str = "adam",
-          learning_rate: float = 2e-3, clip_norm: float = 2.0, decay: bool = True, paper_start: bool = False, pairs: int | None = None, count: int = 1000, beams=(1, 3, 10), checkpoint: str = "") -> dict:
+def tours(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    model: str = "pointer",
+    n: int | tuple[int, int] = 10,
+    test=(5, 8, 10, 12),
+    hidden_size: int = 128,
+    steps: int = 6000,
+    batch_size: int = 128,
+    teacher: str = "exact",
+    form: str = "canonical",
+    warm_up: tuple[int, int] | None = None,
+    optimizer: str = "adam",
+    learning_rate: float = 2e-3,
+    clip_norm: float = 2.0,
+    decay: bool = True,
+    paper_start: bool = False,
+    pairs: int | None = None,
+    count: int = 1000,
+    beams=(1, 3, 10),
+    checkpoint: str = "",
+) -> dict:
     """A network trained on tours; mean lengths beside the shortest ones and the heuristics.
 
     model    one of MODELS
@@ -154,7 +250,8 @@ def tours(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"),
     teacher  what gives the targets, one of `tasks.tours.TEACHERS`
     form     "canonical", or "any": a start and a direction drawn at random, see `AnyForm`
     warm_up  see `TourBatches`
-    pairs    how many different sets of cities training sees, over and over; None: each step's are new
+    pairs    how many different sets of cities training sees, over and over; None: each step's are
+             new
     """
     n = tuple(n) if isinstance(n, (list, tuple)) else n
     most = n if isinstance(n, int) else n[1]
@@ -163,44 +260,119 @@ def tours(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"),
     if paper_start:
         start_as_the_paper(network, seed)
     batches = in_form(TourBatches(n, batch_size, seed, teacher, warm_up), form)
-    history = fit(network, Repeated(batches, pairs) if pairs else batches, pointing_loss, steps=steps, optimizer=optimizer,
-                  learning_rate=learning_rate, schedule=cosine_decay(steps, min(100, steps // 10)) if decay else None,
-                  clip_norm=clip_norm, seed=seed, device=device)
+    history = fit(
+        network,
+        Repeated(batches, pairs) if pairs else batches,
+        pointing_loss,
+        steps=steps,
+        optimizer=optimizer,
+        learning_rate=learning_rate,
+        schedule=cosine_decay(steps, min(100, steps // 10)) if decay else None,
+        clip_norm=clip_norm,
+        seed=seed,
+        device=device,
+    )
     if checkpoint:
-        save_model(network, Path(folder) / f"{checkpoint}.seed{seed}.safetensors", half=True, hidden_size=str(hidden_size))
+        save_model(
+            network,
+            Path(folder) / f"{checkpoint}.seed{seed}.safetensors",
+            half=True,
+            hidden_size=str(hidden_size),
+        )
     size = max(1, steps // 40)
     sizes = [k for k in test if model.startswith("pointer") or k <= most]
-    return {"parameters": sum(p.numel() for p in network.parameters()), "sequences": steps * batch_size,
-            "rows": tour_rows(network, sizes, count=count, beams=tuple(beams), free=True),
-            "training_seconds": round(history.seconds, 1),
-            "losses": [round(sum(part) / len(part), 4) for k in range(0, steps, size) if (part := history.losses[k:k + size])]}
+    return {
+        "parameters": sum(p.numel() for p in network.parameters()),
+        "sequences": steps * batch_size,
+        "rows": tour_rows(network, sizes, count=count, beams=tuple(beams), free=True),
+        "training_seconds": round(history.seconds, 1),
+        "losses": [
+            round(sum(part) / len(part), 4)
+            for k in range(0, steps, size)
+            if (part := history.losses[k : k + size])
+        ],
+    }
 
 
-def compared(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), n: int = 10, test=(5, 8, 10), beyond=(12, 15, 20),
-             models=(*((name, "any") for name in MODELS), ("pointer", "canonical"), ("LSTM + attention", "canonical"), ("LSTM", "canonical")),
-             hidden_size: int = 128, steps: int = 800, batch_size: int = 128, learning_rate: float = 2e-3, clip_norm: float = 2.0,
-             count: int = 1000, beams=(1, 10)) -> dict:
-    """Every model on the same cities for as many steps, with tours in one form or in any; what a pointer does beyond n."""
+def compared(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    n: int = 10,
+    test=(5, 8, 10),
+    beyond=(12, 15, 20),
+    models=(
+        *((name, "any") for name in MODELS),
+        ("pointer", "canonical"),
+        ("LSTM + attention", "canonical"),
+        ("LSTM", "canonical"),
+    ),
+    hidden_size: int = 128,
+    steps: int = 800,
+    batch_size: int = 128,
+    learning_rate: float = 2e-3,
+    clip_norm: float = 2.0,
+    count: int = 1000,
+    beams=(1, 10),
+) -> dict:
+    """Every model on the same cities for as many steps, with tours in one form or in any; what a
+    pointer does beyond n.
+    """
     rows = []
     for name, form in models:
         torch.manual_seed(seed)
         network = make_tourist(name, most=n, hidden_size=hidden_size)
-        history = fit(network, in_form(TourBatches(n, batch_size, seed), form), pointing_loss, steps=steps, learning_rate=learning_rate,
-                      schedule=cosine_decay(steps, min(100, steps // 10)), clip_norm=clip_norm, seed=seed, device=device)
+        history = fit(
+            network,
+            in_form(TourBatches(n, batch_size, seed), form),
+            pointing_loss,
+            steps=steps,
+            learning_rate=learning_rate,
+            schedule=cosine_decay(steps, min(100, steps // 10)),
+            clip_norm=clip_norm,
+            seed=seed,
+            device=device,
+        )
         sizes = (*test, *beyond) if name.startswith("pointer") else test
-        rows.append({"model": name, "form": form, "parameters": sum(p.numel() for p in network.parameters()),
-                     "rows": tour_rows(network, sizes, count=count, beams=tuple(beams), free=True),
-                     "training_seconds": round(history.seconds, 1)})
+        rows.append(
+            {
+                "model": name,
+                "form": form,
+                "parameters": sum(p.numel() for p in network.parameters()),
+                "rows": tour_rows(network, sizes, count=count, beams=tuple(beams), free=True),
+                "training_seconds": round(history.seconds, 1),
+            }
+        )
     return {"sequences": steps * batch_size, "models": rows}
 
 
-def by_size(*, seed: int = 0, folder: Path = Path("results"), hidden_size: int = 128, count: int = 500,
-            networks=(("10", "pointer-tours-10"), ("5 to 20", "pointer-tours-5-20"), ("50", "pointer-tours-50")),
-            test=(5, 10, 15, 20, 25, 30, 40, 50), beams=(1, 3)) -> dict:
-    """The networks of the book on every size, most of which they never saw; networks: trained on, name of its checkpoint."""
+def by_size(
+    *,
+    seed: int = 0,
+    folder: Path = Path("results"),
+    hidden_size: int = 128,
+    count: int = 500,
+    networks=(
+        ("10", "pointer-tours-10"),
+        ("5 to 20", "pointer-tours-5-20"),
+        ("50", "pointer-tours-50"),
+    ),
+    test=(5, 10, 15, 20, 25, 30, 40, 50),
+    beams=(1, 3),
+) -> dict:
+    """The networks of the book on every size, most of which they never saw; networks: trained
+    on, name of its checkpoint.
+    """
     rows = []
     for trained, checkpoint in networks:
         model = PointerNetwork(2, hidden_size, ends=False)
         load_model_weights(model, resources.path(f"results/{checkpoint}.seed0.safetensors"))
-        rows.append({"trained_on": trained, "checkpoint": checkpoint, "rows": tour_rows(model, test, count=count, beams=tuple(beams))})
+        rows.append(
+            {
+                "trained_on": trained,
+                "checkpoint": checkpoint,
+                "rows": tour_rows(model, test, count=count, beams=tuple(beams)),
+            }
+        )
     return {"count": count, "networks": rows}

@@ -1,4 +1,6 @@
-"""Real maps of TSPLIB: the book's pointer networks walk them, beside heuristics and the optimal tours."""
+"""Real maps of TSPLIB: the book's pointer networks walk them, beside heuristics and the optimal
+tours.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,16 @@ from .tours import beam_tours
 __all__ = ["maps", "views", "walks"]
 
 
-def views(points: torch.Tensor, orders: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same cities seen in other ways: 8 symmetries of the square times ``orders`` orders of the input.
+def views(
+    points: torch.Tensor, orders: int, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same cities seen in other ways: 8 symmetries of the square times ``orders`` orders of the
+    input.
 
     points  (n, 2) in the unit square
 
-    Returns the views (8 · orders, n, 2), and for each (8 · orders, n) which city stands at each place of its input. The
-    first view is the one that was given.
-    """
+    Returns the views (8 · orders, n, 2), and for each (8 · orders, n) which city stands at each
+    place of its input. The first view is the one that was given."""
     turned = []
     for flip in (False, True):
         for quarter in range(4):
@@ -33,32 +37,54 @@ def views(points: torch.Tensor, orders: int, generator: torch.Generator) -> tupl
             for _ in range(quarter):
                 xy = torch.stack([-xy[:, 1], xy[:, 0]], 1)
             turned.append(xy + 0.5)
-    order = torch.stack([torch.arange(len(points)), *(torch.randperm(len(points), generator=generator) for _ in range(orders - 1))])
+    order = torch.stack(
+        [
+            torch.arange(len(points)),
+            *(torch.randperm(len(points), generator=generator) for _ in range(orders - 1)),
+        ]
+    )
     every = torch.stack(turned)[:, order].transpose(0, 1).flatten(0, 1)  # (orders · 8, n, 2)
     return every, order.repeat_interleave(8, 0)
 
 
-def walks(model, points: torch.Tensor, matrix: torch.Tensor, *, beam_size: int, orders: int, seed: int = 0) -> dict[str, list[int]]:
-    """The tours that a network finds: by a beam from the input as it is; and the shortest of the beams of many views."""
+def walks(
+    model, points: torch.Tensor, matrix: torch.Tensor, *, beam_size: int, orders: int, seed: int = 0
+) -> dict[str, list[int]]:
+    """The tours that a network finds: by a beam from the input as it is; and the shortest of the
+    beams of many views.
+    """
     seen, order = views(points, orders, torch.Generator().manual_seed(seed))
     n = len(points)
-    probable, short = beam_tours(model, PointBatch(seen, torch.full((len(seen),), n), order), beam_size)
+    probable, short = beam_tours(
+        model, PointBatch(seen, torch.full((len(seen),), n), order), beam_size
+    )
     short = order.gather(1, short)  # places of the input back to cities
     lengths = routes.tour_length(matrix[None].expand(len(short), -1, -1), short)
     return {"beam": probable[0].tolist(), "shortest of views": short[lengths.argmin()].tolist()}
 
 
-def maps(*, seed: int = 0, folder: Path = Path("results"), names=("eil51", "berlin52", "eil76"),
-         networks=(("5 to 20", "pointer-tours-5-20"), ("50", "pointer-tours-50")), hidden_size: int = 128, beam_size: int = 10,
-         orders: int = 8, drawn=("eil51", "berlin52", "eil76"), picture: str = "tsplib-tours") -> dict:
-    """Tours of real maps by networks that saw random cities alone, in the rounded distances of TSPLIB.
+def maps(
+    *,
+    seed: int = 0,
+    folder: Path = Path("results"),
+    names=("eil51", "berlin52", "eil76"),
+    networks=(("5 to 20", "pointer-tours-5-20"), ("50", "pointer-tours-50")),
+    hidden_size: int = 128,
+    beam_size: int = 10,
+    orders: int = 8,
+    drawn=("eil51", "berlin52", "eil76"),
+    picture: str = "tsplib-tours",
+) -> dict:
+    """Tours of real maps by networks that saw random cities alone, in the rounded distances of
+    TSPLIB.
 
     networks  what each was trained on, and the name of its checkpoint in ``results/``
-    drawn     the maps whose tours are drawn, over the optimal ones, into ``FOLDER/PICTURE.seedN.png``
+    drawn     the maps whose tours are drawn, over the optimal ones, into
+              ``FOLDER/PICTURE.seedN.png``
 
-    Where an optimal tour is known, "along" has each network's tour once more, as places on the optimal one: city number k of the
-    tour stands at place ``along[k]`` of it. So the two can be laid over each other without the map.
-    """
+    Where an optimal tour is known, "along" has each network's tour once more, as places on the
+    optimal one: city number k of the tour stands at place ``along[k]`` of it. So the two can be
+    laid over each other without the map."""
     rows, figures = [], []
     for name in names:
         found = tsplib.load(name)
@@ -66,22 +92,41 @@ def maps(*, seed: int = 0, folder: Path = Path("results"), names=("eil51", "berl
         points = tsplib.unit_square(found.points, found.kind)
         real = matrix[None].double()
         near = routes.nearest_neighbour(real)
-        tours = {"nearest neighbour": near, "farthest insertion": routes.farthest_insertion(real), "2-opt": routes.two_opt(real, near),
-                 "best 2-opt": routes.two_opt_best(real)}
+        tours = {
+            "nearest neighbour": near,
+            "farthest insertion": routes.farthest_insertion(real),
+            "2-opt": routes.two_opt(real, near),
+            "best 2-opt": routes.two_opt_best(real),
+        }
         tours = {rule: walk[0].tolist() for rule, walk in tours.items()}
         for trained, checkpoint in networks:
             model = PointerNetwork(2, hidden_size, ends=False)
             load_model_weights(model, resources.path(f"results/{checkpoint}.seed0.safetensors"))
-            for way, walk in walks(model, points, matrix, beam_size=beam_size, orders=orders, seed=seed).items():
+            for way, walk in walks(
+                model, points, matrix, beam_size=beam_size, orders=orders, seed=seed
+            ).items():
                 tours[f"trained on {trained}, {way}"] = walk
         assert all(routes.is_tour(walk, len(points)) for walk in tours.values())
-        length = {way: int(routes.tour_length(matrix[None], torch.tensor([walk]))) for way, walk in tours.items()}
-        rows.append({"name": name, "n": len(points), "distance": found.kind, "best": found.best, "length": length,
-                     "above": {way: round(value / found.best - 1, 4) for way, value in length.items()},
-                     "walks": {way: walk for way, walk in tours.items() if way.startswith("trained")}})
+        length = {
+            way: int(routes.tour_length(matrix[None], torch.tensor([walk])))
+            for way, walk in tours.items()
+        }
+        rows.append(
+            {
+                "name": name,
+                "n": len(points),
+                "distance": found.kind,
+                "best": found.best,
+                "length": length,
+                "above": {way: round(value / found.best - 1, 4) for way, value in length.items()},
+                "walks": {way: walk for way, walk in tours.items() if way.startswith("trained")},
+            }
+        )
         if found.tour is not None:
             place = found.tour.argsort()
-            rows[-1]["along"] = {way: place[walk].tolist() for way, walk in rows[-1]["walks"].items()}
+            rows[-1]["along"] = {
+                way: place[walk].tolist() for way, walk in rows[-1]["walks"].items()
+            }
         if name in drawn and found.tour is not None:
             figures.append((name, points, found.tour.tolist(), rows[-1]))
     if figures and picture:
@@ -94,12 +139,26 @@ def _draw(found, path: Path) -> None:
 
     from ...figures import COLORS, legend, plane_walk
 
-    fig, axes = plt.subplots(1, len(found), figsize=(3.1 * len(found), 3.5), layout="constrained", squeeze=False)
+    fig, axes = plt.subplots(
+        1, len(found), figsize=(3.1 * len(found), 3.5), layout="constrained", squeeze=False
+    )
     for ax, (name, points, optimal, row) in zip(axes[0], found):
         best = min(row["walks"], key=lambda way: row["length"][way])
-        plane_walk(points, row["walks"][best], truth=optimal, numbers=False, ax=ax,
-                   title=f"{name}: {row['length'][best]}, optimal {row['best']}")
-    legend(fig, {"the shortest tour by a pointer network": ("line", COLORS[1]), "the optimal tour": ("field", "#c9c9c9")})
+        plane_walk(
+            points,
+            row["walks"][best],
+            truth=optimal,
+            numbers=False,
+            ax=ax,
+            title=f"{name}: {row['length'][best]}, optimal {row['best']}",
+        )
+    legend(
+        fig,
+        {
+            "the shortest tour by a pointer network": ("line", COLORS[1]),
+            "the optimal tour": ("field", "#c9c9c9"),
+        },
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(path, dpi=110)
     plt.close(fig)

@@ -1,4 +1,6 @@
-"""What a layer of self-attention takes beside a recurrent one and beside Linformer: operations, time, numbers kept."""
+"""What a layer of self-attention takes beside a recurrent one and beside Linformer: operations,
+time, numbers kept.
+"""
 
 from __future__ import annotations
 
@@ -20,25 +22,46 @@ __all__ = ["KINDS", "TUNED", "best_milliseconds", "cost", "kept_numbers", "layer
 
 KINDS = ("attention, weights kept", "attention", "Linformer", "RNN")
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592", "OMP_NUM_THREADS": "1"}
-"""One thread, and an allocator (glibc's) that keeps large buffers instead of giving them back to the kernel after each use."""
+"""One thread, and an allocator (glibc's) that keeps large buffers instead of giving them back to
+the kernel after each use.
+"""
 
 
-def layers(length: int, width: int = 64, num_heads: int = 4, rank: int = 32,
-           device: str | torch.device = "cpu") -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
-    """The layers that are compared, by name: functions of ``(1, length, width)``. The RNN is the plain one, tanh of two products."""
+def layers(
+    length: int,
+    width: int = 64,
+    num_heads: int = 4,
+    rank: int = 32,
+    device: str | torch.device = "cpu",
+) -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
+    """The layers that are compared, by name: functions of ``(1, length, width)``.
+
+    The RNN is the plain one, tanh of two products.
+    """
     full = MultiHeadAttention(width, num_heads).to(device)
     mixed = LinformerAttention(width, num_heads, length=length, rank=min(rank, length)).to(device)
     rnn = nn.RNN(width, width, batch_first=True).to(device)
-    return dict(zip(KINDS, (lambda x: full(x).context, lambda x: full(x, need_weights=False).context,
-                            lambda x: mixed(x, need_weights=False).context, lambda x: rnn(x)[0])))
+    return dict(
+        zip(
+            KINDS,
+            (
+                lambda x: full(x).context,
+                lambda x: full(x, need_weights=False).context,
+                lambda x: mixed(x, need_weights=False).context,
+                lambda x: rnn(x)[0],
+            ),
+        )
+    )
 
 
-def best_milliseconds(calls: Mapping[str, Callable[[], object]], rounds: int = 7) -> dict[str, float]:
-    """The best processor time of each call. They take turns, so that all meet the same machine; the first round warms up.
+def best_milliseconds(
+    calls: Mapping[str, Callable[[], object]], rounds: int = 7
+) -> dict[str, float]:
+    """The best processor time of each call. They take turns, so that all meet the same machine; the
+    first round warms up.
 
-    The clock is that of this process, so that it matters less what else the machine does; with one thread it is the time of a
-    machine that does nothing else.
-    """
+    The clock is that of this process, so that it matters less what else the machine does; with one
+    thread it is the time of a machine that does nothing else."""
     found: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(rounds + 1):
         for name, call in calls.items():
@@ -50,13 +73,17 @@ def best_milliseconds(calls: Mapping[str, Callable[[], object]], rounds: int = 7
 
 
 def kept_numbers(call: Callable[[], object], parameters=()) -> int:
-    """How many numbers a forward pass keeps for the way back: each storage once, parameters left out."""
+    """How many numbers a forward pass keeps for the way back: each storage once, parameters left
+    out.
+    """
     own = {p.untyped_storage().data_ptr() for p in parameters}
     sizes: dict[int, int] = {}
     alive = []  # or a storage might be given back, and its place used again
 
     def keep(tensor):
-        sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() // tensor.element_size()
+        sizes[tensor.untyped_storage().data_ptr()] = (
+            tensor.untyped_storage().nbytes() // tensor.element_size()
+        )
         alive.append(tensor)
         return tensor
 
@@ -80,20 +107,38 @@ def _measure(lengths: list[int], width: int, rounds: int) -> dict:
     for length in lengths:
         x = torch.randn(1, length, width, requires_grad=True)
         made = layers(length, width)
-        times = best_milliseconds({kind: lambda layer=layer: layer(x).sum().backward() for kind, layer in made.items()}, rounds)
+        times = best_milliseconds(
+            {kind: lambda layer=layer: layer(x).sum().backward() for kind, layer in made.items()},
+            rounds,
+        )
         for kind, layer in made.items():
             rows["milliseconds"][kind].append(round(times[kind], 3))
             rows["kept"][kind].append(kept_numbers(lambda: layer(x)))
     return rows
 
 
-def cost(*, seed: int = 0, folder: Path = Path("results"), lengths: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048),
-         width: int = 64, rounds: int = 20) -> dict:
-    """Time of a forward and backward pass on the CPU, and numbers kept, over the length; in a process with :data:`TUNED`."""
-    code = ("import json, sys, torch; from attnbook.experiments.cost.attention_cost import _measure; "
-            "lengths, width, rounds, seed = json.loads(sys.argv[1]); torch.manual_seed(seed); print(json.dumps(_measure(lengths, width, rounds)))")
-    done = subprocess.run([sys.executable, "-c", code, json.dumps([list(lengths), width, rounds, seed])], env={**os.environ, **TUNED},
-                          stdout=subprocess.PIPE, text=True)
+def cost(
+    *,
+    seed: int = 0,
+    folder: Path = Path("results"),
+    lengths: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048),
+    width: int = 64,
+    rounds: int = 20,
+) -> dict:
+    """Time of a forward and backward pass on the CPU, and numbers kept, over the length; in a
+    process with :data:`TUNED`.
+    """
+    code = (
+        "import json, sys, torch; from attnbook.experiments.cost.attention_cost import _measure; "
+        "lengths, width, rounds, seed = json.loads(sys.argv[1]); torch.manual_seed(seed); "
+        "print(json.dumps(_measure(lengths, width, rounds)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps([list(lengths), width, rounds, seed])],
+        env={**os.environ, **TUNED},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     if done.returncode:
         raise RuntimeError(f"the process that measures ended with status {done.returncode}")
     return {"lengths": list(lengths), "width": width, "allocator": TUNED, **json.loads(done.stdout)}

@@ -1,4 +1,6 @@
-"""Stacks of blocks that sort digits, and the loss around their weights with and without residuals."""
+"""Stacks of blocks that sort digits, and the loss around their weights with and without
+residuals.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,16 @@ from ...training.evaluation.loss_landscape import curvatures, loss_surface, rand
 __all__ = ["DigitBatches", "around_minima", "smoothness", "sorting_loss", "sorting_stack"]
 
 DIGITS = 10
-WIRINGS: dict[str, type[Wiring]] = {"post-norm": PostNorm, "pre-norm": PreNorm, "no residual": NoResidual}
+WIRINGS: dict[str, type[Wiring]] = {
+    "post-norm": PostNorm,
+    "pre-norm": PreNorm,
+    "no residual": NoResidual,
+}
 
 
 class DigitBatches:
-    """Rows of random digits, coded 1 to 10, and the same in ascending order; batch k is a pure function of k and the seed.
+    """Rows of random digits, coded 1 to 10, and the same in ascending order; batch k is a pure
+    function of k and the seed.
 
     ``batch(step)`` → x ``(size, length)``, y of the same shape.
     """
@@ -34,14 +41,22 @@ class DigitBatches:
         return x, x.sort(dim=-1).values
 
 
-def sorting_loss(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, int]:
-    """The summed cross-entropy of the right digit at every position, in nats, and the number of positions."""
+def sorting_loss(
+    model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]
+) -> tuple[torch.Tensor, int]:
+    """The summed cross-entropy of the right digit at every position, in nats, and the number of
+    positions.
+    """
     x, y = batch
     return F.cross_entropy(model(x).logits.flatten(0, 1), y.flatten(), reduction="sum"), y.numel()
 
 
-def sorting_stack(wiring: str | type[Wiring], num_layers: int, *, d_model: int = 32, seed: int = 0) -> TransformerEncoderModel:
-    """An encoder-only model for digits: thin blocks, four heads, no dropout; weights from the seed, alike for every wiring."""
+def sorting_stack(
+    wiring: str | type[Wiring], num_layers: int, *, d_model: int = 32, seed: int = 0
+) -> TransformerEncoderModel:
+    """An encoder-only model for digits: thin blocks, four heads, no dropout; weights from the
+    seed, alike for every wiring.
+    """
     torch.manual_seed(seed)
     parts = paper_parts(d_model, 4, 2 * d_model, dropout=0.0, wiring=WIRINGS.get(wiring, wiring))
     return TransformerEncoderModel(DIGITS + 1, parts, num_layers=num_layers, tie=False)
@@ -52,8 +67,8 @@ def smoothness(surface: torch.Tensor, grid: torch.Tensor) -> dict[str, float]:
 
     bends_down  share of the inner points where it curves downwards in some direction
     minima      points inside the grid that lie below their eight neighbours, and not lowest of all
-    detours     over its rows and columns: how far the loss goes up and down beyond one descent and one climb, as a share of its
-                range in the whole plane; mean
+    detours     over its rows and columns: how far the loss goes up and down beyond one descent and
+                one climb, as a share of its range in the whole plane; mean
     """
     z = surface.double()
     bends = (curvatures(z, float(grid[1] - grid[0]))[..., 0] < 0).double().mean()
@@ -62,17 +77,34 @@ def smoothness(surface: torch.Tensor, grid: torch.Tensor) -> dict[str, float]:
     lines = torch.cat([z, z.T])
     needed = lines[:, 0] + lines[:, -1] - 2 * lines.amin(1)
     detours = (lines.diff(dim=1).abs().sum(1) - needed).clamp(min=0) / (z.max() - z.min())
-    return {"bends_down": float(bends), "minima": int(minima.sum()), "detours": float(detours.mean())}
+    return {
+        "bends_down": float(bends),
+        "minima": int(minima.sum()),
+        "detours": float(detours.mean()),
+    }
 
 
-def around_minima(*, seed: int = 0, device: torch.device | str = "cpu", folder: object = None, layers: tuple[int, ...] = (2, 4),
-                  wirings: tuple[str, ...] = tuple(WIRINGS), seeds: int = 3, planes: int = 2, steps: int = 600,
-                  learning_rate: float = 2e-3, points: int = 21, rows: int = 128) -> dict[str, Any]:
-    """Train stacks with and without residuals, the same budget and seeds, and take the loss in planes around them.
+def around_minima(
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    folder: object = None,
+    layers: tuple[int, ...] = (2, 4),
+    wirings: tuple[str, ...] = tuple(WIRINGS),
+    seeds: int = 3,
+    planes: int = 2,
+    steps: int = 600,
+    learning_rate: float = 2e-3,
+    points: int = 21,
+    rows: int = 128,
+) -> dict[str, Any]:
+    """Train stacks with and without residuals, the same budget and seeds, and take the loss in
+    planes around them.
 
     Returns:
-        ``runs``, a row a model and plane with the loss at its end, what :func:`smoothness` says of the plane, and under "near"
-        what it says of the inner half of it; and ``surfaces`` of the models of the first seed, by "wiring/layers/plane".
+        ``runs``, a row a model and plane with the loss at its end, what :func:`smoothness` says of
+        the plane, and under "near" what it says of the inner half of it; and ``surfaces`` of the
+        models of the first seed, by "wiring/layers/plane".
     """
     quarter = points // 4
     grid = torch.linspace(-1, 1, points)
@@ -87,14 +119,33 @@ def around_minima(*, seed: int = 0, device: torch.device | str = "cpu", folder: 
         for wiring in wirings:
             for start in range(seed, seed + seeds):
                 model = sorting_stack(wiring, depth, seed=start)
-                history = fit(model, DigitBatches(seed=start), sorting_loss, steps=steps, learning_rate=learning_rate, device=device,
-                              progress=False)
+                history = fit(
+                    model,
+                    DigitBatches(seed=start),
+                    sorting_loss,
+                    steps=steps,
+                    learning_rate=learning_rate,
+                    device=device,
+                    progress=False,
+                )
                 model.eval()
                 for plane in range(planes):
                     z = loss_surface(model, random_directions(model, plane), loss, grid.tolist())
-                    found.append({"wiring": wiring, "layers": depth, "seed": start, "plane": plane, "trained": history.losses[-1],
-                                  "loss": float(z[points // 2, points // 2]), "highest": float(z.max()), **smoothness(z, grid),
-                                  "near": smoothness(z[quarter:-quarter, quarter:-quarter], grid)})
+                    found.append(
+                        {
+                            "wiring": wiring,
+                            "layers": depth,
+                            "seed": start,
+                            "plane": plane,
+                            "trained": history.losses[-1],
+                            "loss": float(z[points // 2, points // 2]),
+                            "highest": float(z.max()),
+                            **smoothness(z, grid),
+                            "near": smoothness(z[quarter:-quarter, quarter:-quarter], grid),
+                        }
+                    )
                     if start == seed:
-                        surfaces[f"{wiring}/{depth}/{plane}"] = [[round(value, 4) for value in row] for row in z.tolist()]
+                        surfaces[f"{wiring}/{depth}/{plane}"] = [
+                            [round(value, 4) for value in row] for row in z.tolist()
+                        ]
     return {"runs": found, "surfaces": surfaces, "grid": grid.tolist()}

@@ -1,4 +1,6 @@
-"""What plain attention takes with the additive score and with the dot product: time, and the peak of memory."""
+"""What plain attention takes with the additive score and with the dot product: time, and the
+peak of memory.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ KINDS = ("additive", "dot")
 
 
 def plain_attention(kind, query, key, W_s, W_h, v):
-    """The context of attention as the formula stands, for one of the two scores; m×n×d tanh for the additive one."""
+    """The context of attention as the formula stands, for one of the two scores; m×n×d tanh for
+    the additive one.
+    """
     if kind == "additive":
         e = torch.tanh((query @ W_s)[:, None] + key @ W_h) @ v
     else:
@@ -25,8 +29,12 @@ def plain_attention(kind, query, key, W_s, W_h, v):
     return e.softmax(-1) @ key
 
 
-def milliseconds(length: int, width: int, device: str | torch.device = "cpu", repeats: int = 5) -> dict[str, float]:
-    """Best time of a forward and backward pass with m = n = ``length``; the two scores take turns on the same machine."""
+def milliseconds(
+    length: int, width: int, device: str | torch.device = "cpu", repeats: int = 5
+) -> dict[str, float]:
+    """Best time of a forward and backward pass with m = n = ``length``; the two scores take
+    turns on the same machine.
+    """
     shapes = (length, width), (length, width), (width, width), (width, width), (width,)
     inputs = [torch.randn(shape, device=device, requires_grad=True) for shape in shapes]
 
@@ -70,31 +78,52 @@ print(json.dumps([row - rows[0] for row in rows[1:]]))
 
 
 def peak_mb(sizes: list[tuple[int, int]]) -> dict[str, list[float]]:
-    """Peak memory on the CPU in MB above the start, for each (length, width) and score; a process of its own for each score.
+    """Peak memory on the CPU in MB above the start, for each (length, width) and score; a process
+    of its own for each score.
 
     ``sizes`` go from small to large, since a peak can only rise.
     """
     code = inspect.getsource(plain_attention) + _CHILD
-    children = {kind: subprocess.Popen([sys.executable, "-c", code, kind, json.dumps(sizes)], stdout=subprocess.PIPE, text=True)
-                for kind in KINDS}
+    children = {
+        kind: subprocess.Popen(
+            [sys.executable, "-c", code, kind, json.dumps(sizes)], stdout=subprocess.PIPE, text=True
+        )
+        for kind in KINDS
+    }
     found = {}
     for kind, child in children.items():
         said, _ = child.communicate()
         if child.returncode:
-            raise RuntimeError(f"the process that measures the memory of {kind!r} ended with status {child.returncode}")
+            raise RuntimeError(
+                f"the process that measures the memory of {kind!r} ended with status "
+                f"{child.returncode}"
+            )
         found[kind] = json.loads(said)
     return found
 
 
-def cost(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), lengths: tuple[int, ...] = (128, 256, 512),
-         widths: tuple[int, ...] = (16, 64, 256), width: int = 64, length: int = 256) -> dict:
-    """Time on ``device`` (forward and backward) and peak memory on the CPU: over the length, at ``width``, and over the width, at
-    ``length``."""
+def cost(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    lengths: tuple[int, ...] = (128, 256, 512),
+    widths: tuple[int, ...] = (16, 64, 256),
+    width: int = 64,
+    length: int = 256,
+) -> dict:
+    """Time on ``device`` (forward and backward) and peak memory on the CPU: over the length, at
+    ``width``, and over the width, at ``length``."""
     torch.manual_seed(seed)
     found = {}
-    for name, sizes in (("over_length", [(n, width) for n in lengths]), ("over_width", [(length, w) for w in widths])):
+    for name, sizes in (
+        ("over_length", [(n, width) for n in lengths]),
+        ("over_width", [(length, w) for w in widths]),
+    ):
         times, peaks = [milliseconds(*size, device) for size in sizes], peak_mb(sizes)
-        found[name] = {"sizes": [list(size) for size in sizes],
-                       "milliseconds": {kind: [round(row[kind], 3) for row in times] for kind in KINDS},
-                       "peak_mb": {kind: [round(value, 1) for value in peaks[kind]] for kind in KINDS}}
+        found[name] = {
+            "sizes": [list(size) for size in sizes],
+            "milliseconds": {kind: [round(row[kind], 3) for row in times] for kind in KINDS},
+            "peak_mb": {kind: [round(value, 1) for value in peaks[kind]] for kind in KINDS},
+        }
     return found

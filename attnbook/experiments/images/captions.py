@@ -1,4 +1,6 @@
-"""Captions of pictures with soft, hard and no attention: how good they are, and where the model looks."""
+"""Captions of pictures with soft, hard and no attention: how good they are, and where the model
+looks.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ import torch
 from ...models.captioner import Captioner, PictureEncoder, caption_loss
 from ...tasks import Vocabulary
 from ...tasks.images import nlvr, scenes
-from ...tasks.translation.alignments import alignment_accuracy
-from ...tasks.text.batches import collate
-from ...tasks.translation.pairs import Pair
 from ...tasks.images.captioned_pictures import Captioned, PictureBatches
+from ...tasks.text.batches import collate
+from ...tasks.translation.alignments import alignment_accuracy
+from ...tasks.translation.pairs import Pair
 from ...training import bleu, cider, cosine_decay, exact_match, fit, greedy, save_model
 from ...training.loop.accelerator import training_modes_kept
 
@@ -24,8 +26,8 @@ __all__ = ["Gallery", "describe", "drawn", "human", "look", "make_captioner", "p
 class Gallery(torch.nn.Module):
     """A captioner over fixed pictures, in the shape that `greedy` and `beam_search` ask for.
 
-    The source of picture k is its L regions, ``source[k] = (k, …, k)``; `encode` looks the pictures up.
-    """
+    The source of picture k is its L regions, ``source[k] = (k, …, k)``; `encode` looks the pictures
+    up."""
 
     def __init__(self, model: Captioner, pictures: torch.Tensor):
         super().__init__()
@@ -47,8 +49,16 @@ class Gallery(torch.nn.Module):
         return self.model.step(token, state, regions)
 
 
-def describe(model: Captioner, pictures: torch.Tensor, vocab: Vocabulary, max_length: int = 12, batch_size: int = 500):
-    """Greedy captions of pictures, each a list of words, and the weights of each, ``(words, L)`` on the CPU, or None."""
+def describe(
+    model: Captioner,
+    pictures: torch.Tensor,
+    vocab: Vocabulary,
+    max_length: int = 12,
+    batch_size: int = 500,
+):
+    """Greedy captions of pictures, each a list of words, and the weights of each, ``(words, L)``
+    on the CPU, or None.
+    """
     said, weights = [], []
     for part in pictures.split(batch_size):
         gallery = Gallery(model, part)
@@ -58,8 +68,12 @@ def describe(model: Captioner, pictures: torch.Tensor, vocab: Vocabulary, max_le
     return said, weights or None
 
 
-def look(model: Captioner, data: Captioned, vocab: Vocabulary, batch_size: int = 500) -> list[torch.Tensor]:
-    """The weights of each picture while the model reads its own caption: ``(words + 1, L)`` on the CPU, or more rows."""
+def look(
+    model: Captioner, data: Captioned, vocab: Vocabulary, batch_size: int = 500
+) -> list[torch.Tensor]:
+    """The weights of each picture while the model reads its own caption: ``(words + 1, L)`` on
+    the CPU, or more rows.
+    """
     device, found = next(model.parameters()).device, []
     with torch.no_grad(), training_modes_kept(model, False):
         for start in range(0, len(data), batch_size):
@@ -69,43 +83,91 @@ def look(model: Captioner, data: Captioned, vocab: Vocabulary, batch_size: int =
     return found
 
 
-def pointing(weights: list[torch.Tensor], data: Captioned, grid: tuple[int, int]) -> dict[str, float]:
-    """How often the largest weight at a word that names something lies in a region of what it names; and by chance."""
+def pointing(
+    weights: list[torch.Tensor], data: Captioned, grid: tuple[int, int]
+) -> dict[str, float]:
+    """How often the largest weight at a word that names something lies in a region of what it
+    names; and by chance.
+    """
     gold = data.alignment(grid)
     shares = [len(regions) / (grid[0] * grid[1]) for row in gold for regions in row if regions]
-    return {"pointing": round(alignment_accuracy(weights, gold), 4), "pointing_by_chance": round(sum(shares) / len(shares), 4)}
+    return {
+        "pointing": round(alignment_accuracy(weights, gold), 4),
+        "pointing_by_chance": round(sum(shares) / len(shares), 4),
+    }
 
 
-def make_captioner(attention: str, vocab: Vocabulary, grid: tuple[int, int], overlap: bool = False, *, d_feature: int = 64,
-                   hidden_size: int = 128) -> Captioner:
+def make_captioner(
+    attention: str,
+    vocab: Vocabulary,
+    grid: tuple[int, int],
+    overlap: bool = False,
+    *,
+    d_feature: int = 64,
+    hidden_size: int = 128,
+) -> Captioner:
     """The captioner of the recorded runs."""
     encoder = PictureEncoder(grid, d_feature, overlap)
     return Captioner(len(vocab), encoder, attention, d_feature=d_feature, hidden_size=hidden_size)
 
 
-def _figures(model: Captioner, data: Captioned, vocab: Vocabulary, references, max_length: int) -> dict:
-    """Scores of greedy captions; where the largest weight lies is measured along the given captions."""
+def _figures(
+    model: Captioner, data: Captioned, vocab: Vocabulary, references, max_length: int
+) -> dict:
+    """Scores of greedy captions; where the largest weight lies is measured along the given
+    captions.
+    """
     said, _ = describe(model, data.pictures, vocab, max_length)
     texts = [" ".join(words) for words in said]
     score = bleu(texts, references, tokenize="none")
-    figures = {"exact": round(exact_match(said, [list(c) for c in data.captions]), 4), "bleu": round(score.score, 2),
-               "bleu_signature": score.signature, "cider": round(cider(texts, references), 4)}
+    figures = {
+        "exact": round(exact_match(said, [list(c) for c in data.captions]), 4),
+        "bleu": round(score.score, 2),
+        "bleu_signature": score.signature,
+        "cider": round(cider(texts, references), 4),
+    }
     if model.attention.__class__.__name__ != "MeanContext":
         figures |= pointing(look(model, data, vocab), data, model.encoder.grid)
     return figures
 
 
-def _train(model, data, vocab, *, seed, device, batch_size, steps, learning_rate, evaluate, **options):
-    return fit(model, PictureBatches(data, vocab, batch_size, seed), partial(caption_loss, **options), steps=steps,
-               learning_rate=learning_rate, schedule=cosine_decay(steps, 50), seed=seed, device=device, evaluate=evaluate,
-               evaluate_every=max(1, steps // 12))
+def _train(
+    model, data, vocab, *, seed, device, batch_size, steps, learning_rate, evaluate, **options
+):
+    return fit(
+        model,
+        PictureBatches(data, vocab, batch_size, seed),
+        partial(caption_loss, **options),
+        steps=steps,
+        learning_rate=learning_rate,
+        schedule=cosine_decay(steps, 50),
+        seed=seed,
+        device=device,
+        evaluate=evaluate,
+        evaluate_every=max(1, steps // 12),
+    )
 
 
-def drawn(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), attention: str = "soft",
-          overlap: bool = False, train_pictures: int = 8000, test_pictures: int = 1000, batch_size: int = 64,
-          steps: int = 2000, learning_rate: float = 2e-3, coverage: float = 0.0, reward_weight: float = 0.3,
-          entropy_weight: float = 0.003, expected_share: float = 0.5) -> dict:
-    """Train on the book's own scenes, keep the weights, test on pairs of objects that were never named together."""
+def drawn(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    attention: str = "soft",
+    overlap: bool = False,
+    train_pictures: int = 8000,
+    test_pictures: int = 1000,
+    batch_size: int = 64,
+    steps: int = 2000,
+    learning_rate: float = 2e-3,
+    coverage: float = 0.0,
+    reward_weight: float = 0.3,
+    entropy_weight: float = 0.003,
+    expected_share: float = 0.5,
+) -> dict:
+    """Train on the book's own scenes, keep the weights, test on pairs of objects that were never
+    named together.
+    """
     vocab, train = scenes.vocabulary(), scenes.scenes(train_pictures, seed=seed)
     test = scenes.scenes(test_pictures, seed=seed + 1000, part="test")
     probe = scenes.scenes(min(200, test_pictures), seed=seed + 2000, part="test")
@@ -117,27 +179,58 @@ def drawn(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"),
         said, _ = describe(model, probe.pictures, vocab)
         return exact_match(said, [list(c) for c in probe.captions])
 
-    history = _train(model, train, vocab, seed=seed, device=device, batch_size=batch_size, steps=steps,
-                     learning_rate=learning_rate, evaluate=evaluate, coverage=coverage, reward_weight=reward_weight,
-                     entropy_weight=entropy_weight, expected_share=expected_share)
+    history = _train(
+        model,
+        train,
+        vocab,
+        seed=seed,
+        device=device,
+        batch_size=batch_size,
+        steps=steps,
+        learning_rate=learning_rate,
+        evaluate=evaluate,
+        coverage=coverage,
+        reward_weight=reward_weight,
+        entropy_weight=entropy_weight,
+        expected_share=expected_share,
+    )
     name = f"captions-{attention}{'-overlap' if overlap else ''}.seed{seed}.safetensors"
     save_model(model, folder / name, half=True, attention=attention)
-    return {"parameters": sum(p.numel() for p in model.parameters()), **_figures(model, test, vocab, references, 12),
-            "exact_while_training": [[step, round(value, 4)] for step, value in history.evaluations],
-            "last_losses": [round(x, 4) for x in history.losses[-5:]], "training_seconds": round(history.seconds, 1)}
+    return {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        **_figures(model, test, vocab, references, 12),
+        "exact_while_training": [[step, round(value, 4)] for step, value in history.evaluations],
+        "last_losses": [round(x, 4) for x in history.losses[-5:]],
+        "training_seconds": round(history.seconds, 1),
+    }
 
 
-def human(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), attention: str = "soft",
-          batch_size: int = 32, steps: int = 600, learning_rate: float = 2e-3, coverage: float = 0.0,
-          reward_weight: float = 0.3, entropy_weight: float = 0.003, expected_share: float = 0.5) -> dict:
+def human(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    attention: str = "soft",
+    batch_size: int = 32,
+    steps: int = 600,
+    learning_rate: float = 2e-3,
+    coverage: float = 0.0,
+    reward_weight: float = 0.3,
+    entropy_weight: float = 0.003,
+    expected_share: float = 0.5,
+) -> dict:
     """Train on the true sentences of NLVR; test on scenes and sentences of other people's prompts.
 
-    Each scene has one sentence as its reference. The scores of always saying one and the same training sentence, the best
-    of the fifty most frequent by BLEU, stand beside, as the least that a captioner should beat.
-    """
+    Each scene has one sentence as its reference. The scores of always saying one and the same
+    training sentence, the best of the fifty most frequent by BLEU, stand beside, as the least that
+    a captioner should beat."""
     statements = [s for file in nlvr.FILES for s in nlvr.read(file)]
     parts = nlvr.split(statements, seed=seed)
-    train, valid, test = nlvr.captioned(parts[0], permute=True), nlvr.captioned(parts[1]), nlvr.captioned(parts[2])
+    train, valid, test = (
+        nlvr.captioned(parts[0], permute=True),
+        nlvr.captioned(parts[1]),
+        nlvr.captioned(parts[2]),
+    )
     vocab = nlvr.vocabulary(train)
     torch.manual_seed(seed)
     model = make_captioner(attention, vocab, nlvr.GRID)
@@ -148,19 +241,39 @@ def human(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"),
         total, count = caption_loss(model, batch)
         return float(total) / float(count)
 
-    history = _train(model, train, vocab, seed=seed, device=device, batch_size=batch_size, steps=steps,
-                     learning_rate=learning_rate, evaluate=evaluate, coverage=coverage, reward_weight=reward_weight,
-                     entropy_weight=entropy_weight, expected_share=expected_share)
+    history = _train(
+        model,
+        train,
+        vocab,
+        seed=seed,
+        device=device,
+        batch_size=batch_size,
+        steps=steps,
+        learning_rate=learning_rate,
+        evaluate=evaluate,
+        coverage=coverage,
+        reward_weight=reward_weight,
+        entropy_weight=entropy_weight,
+        expected_share=expected_share,
+    )
     references = [" ".join(caption) for caption in test.captions]
-    common = [sentence for sentence, _ in Counter(" ".join(c) for c in train.captions).most_common(50)]
+    common = [
+        sentence for sentence, _ in Counter(" ".join(c) for c in train.captions).most_common(50)
+    ]
     scores = [(bleu([s] * len(references), references, tokenize="none").score, s) for s in common]
     best, sentence = max(scores)
     said, _ = describe(model, test.pictures, vocab, 30)
-    return {"parameters": sum(p.numel() for p in model.parameters()), "words": len(vocab),
-            "statements": [len(part) for part in parts],
-            **_figures(model, test, vocab, references, 30),
-            "bleu_of_one_sentence": round(best, 2), "one_sentence": sentence,
-            "cider_of_one_sentence": round(cider([sentence] * len(references), references), 4),
-            "different_captions": len({" ".join(words) for words in said}), "of_captions": len(said), "captions": [" ".join(w) for w in said[:12]],
-            "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
-            "training_seconds": round(history.seconds, 1)}
+    return {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "words": len(vocab),
+        "statements": [len(part) for part in parts],
+        **_figures(model, test, vocab, references, 30),
+        "bleu_of_one_sentence": round(best, 2),
+        "one_sentence": sentence,
+        "cider_of_one_sentence": round(cider([sentence] * len(references), references), 4),
+        "different_captions": len({" ".join(words) for words in said}),
+        "of_captions": len(said),
+        "captions": [" ".join(w) for w in said[:12]],
+        "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
+        "training_seconds": round(history.seconds, 1),
+    }

@@ -1,4 +1,6 @@
-"""Classes from one example or a few: SNAIL and its halves, prototypes, and the nearest picture; where the query looks."""
+"""Classes from one example or a few: SNAIL and its halves, prototypes, and the nearest picture;
+where the query looks.
+"""
 
 from __future__ import annotations
 
@@ -10,33 +12,63 @@ import torch
 from ...models.snail.few_shot import FewShotSNAIL, PictureEmbedding, Prototypes, few_shot_loss
 from ...models.snail.network import PAPER_PARTS, AttentionPart, TCPart
 from ...tasks.images import omniglot, strokes
-from ...tasks.images.few_shot_episodes import Classes, EpisodeBatches, draw_episodes, with_mirrors, with_rotations
+from ...tasks.images.few_shot_episodes import (
+    Classes,
+    EpisodeBatches,
+    draw_episodes,
+    with_mirrors,
+    with_rotations,
+)
 from ...training import constant, cosine_decay, fit, save_model
 from ...training.loop.accelerator import training_modes_kept
 
-__all__ = ["KINDS", "NETWORKS", "accuracy", "few_shot", "interval", "looks", "make_network", "named", "nearest_picture", "the_data"]
+__all__ = [
+    "KINDS",
+    "NETWORKS",
+    "accuracy",
+    "few_shot",
+    "interval",
+    "looks",
+    "make_network",
+    "named",
+    "nearest_picture",
+    "the_data",
+]
 
 ALIKE = 6.0
 
 
 def _alike(parts: tuple, factor: float | None) -> tuple:
-    return tuple(part._replace(alike=factor) if isinstance(part, AttentionPart) else part for part in parts)
+    return tuple(
+        part._replace(alike=factor) if isinstance(part, AttentionPart) else part for part in parts
+    )
 
 
-SMALL_PARTS = (AttentionPart(32, 32), TCPart(32), AttentionPart(64, 64), TCPart(32), AttentionPart(64, 64))
+SMALL_PARTS = (
+    AttentionPart(32, 32),
+    TCPart(32),
+    AttentionPart(64, 64),
+    TCPart(32),
+    AttentionPart(64, 64),
+)
 NETWORKS = {
     "paper": dict(filters=64, d_embed=64, parts=_alike(PAPER_PARTS, ALIKE)),
     "paper, plain start": dict(filters=64, d_embed=64, parts=PAPER_PARTS),
     "small": dict(filters=32, d_embed=64, parts=_alike(SMALL_PARTS, ALIKE)),
     "small, plain start": dict(filters=32, d_embed=64, parts=SMALL_PARTS),
 }
-"""Sizes by name: those of the paper, and ours for two cores. But for a plain start, queries and keys start alike, which is the book's addition."""
+"""Sizes by name: those of the paper, and ours for two cores.
+
+But for a plain start, queries and keys start alike, which is the book's addition.
+"""
 KINDS = ("snail", "no attention", "no TC", "prototypes")
 """SNAIL, its two halves, and a network that learns nothing but the embedding."""
 
 
 def make_network(kind: str, ways: int, shots: int, network: str = "small"):
-    """One of :data:`KINDS` with the sizes of one of :data:`NETWORKS`; its weights come from PyTorch's global generator."""
+    """One of :data:`KINDS` with the sizes of one of :data:`NETWORKS`; its weights come from
+    PyTorch's global generator.
+    """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     if network not in NETWORKS:
@@ -46,15 +78,20 @@ def make_network(kind: str, ways: int, shots: int, network: str = "small"):
     if kind == "prototypes":
         return Prototypes(embedding, ways)
     left_out = {"snail": (), "no attention": (AttentionPart,), "no TC": (TCPart,)}[kind]
-    return FewShotSNAIL(embedding, ways, shots, tuple(part for part in sizes["parts"] if not isinstance(part, left_out)))
+    return FewShotSNAIL(
+        embedding,
+        ways,
+        shots,
+        tuple(part for part in sizes["parts"] if not isinstance(part, left_out)),
+    )
 
 
 def the_data(data: str) -> tuple[Classes, Classes]:
     """Classes to learn from and classes of other alphabets for the test, by name.
 
     "strokes"         letters that the book draws: 8 alphabets of 25 letters, and 4 others
-    "omniglot-small"  the small sets of Omniglot: 136 characters and 106 others, all also turned by 90, 180 and 270 degrees
-    "omniglot"        the full sets: 964 and 659 characters, turned as well
+    "omniglot-small"  the small sets of Omniglot: 136 characters and 106 others, all also turned by
+    90, 180 and 270 degrees "omniglot"        the full sets: 964 and 659 characters, turned as well
     """
     if data == "strokes":
         return strokes.alphabets(8, 25, seed=0), strokes.alphabets(4, 25, seed=1)
@@ -66,7 +103,9 @@ def the_data(data: str) -> tuple[Classes, Classes]:
 
 def interval(shares: torch.Tensor) -> tuple[float, float]:
     """Mean of one number an episode, and half the width of its 95 % interval: ``1.96 s / √n``."""
-    return float(shares.double().mean()), 1.96 * float(shares.double().std()) / math.sqrt(len(shares))
+    return float(shares.double().mean()), 1.96 * float(shares.double().std()) / math.sqrt(
+        len(shares)
+    )
 
 
 def _parts(classes: Classes, ways: int, shots: int, queries: int, episodes: int, seed: int, device):
@@ -79,19 +118,45 @@ def _parts(classes: Classes, ways: int, shots: int, queries: int, episodes: int,
 
 
 @torch.no_grad()
-def named(model, classes: Classes, *, shots: int = 1, queries: int = 5, episodes: int = 1000, seed: int = 0) -> torch.Tensor:
-    """For each of ``episodes`` the share of its queries that a network names rightly, ``(episodes,)``; in evaluation mode."""
+def named(
+    model,
+    classes: Classes,
+    *,
+    shots: int = 1,
+    queries: int = 5,
+    episodes: int = 1000,
+    seed: int = 0,
+) -> torch.Tensor:
+    """For each of ``episodes`` the share of its queries that a network names rightly,
+    ``(episodes,)``; in evaluation mode.
+    """
     device, found = next(model.parameters()).device, []
     with training_modes_kept(model, False):
-        for support, labels, query, answers in _parts(classes, model.ways, shots, queries, episodes, seed, device):
-            found.append((model(support, labels, query).logits.argmax(-1) == answers).float().mean(1).cpu())
+        for support, labels, query, answers in _parts(
+            classes, model.ways, shots, queries, episodes, seed, device
+        ):
+            found.append(
+                (model(support, labels, query).logits.argmax(-1) == answers).float().mean(1).cpu()
+            )
     return torch.cat(found)
 
 
-def nearest_picture(classes: Classes, ways: int, *, shots: int = 1, queries: int = 5, episodes: int = 1000, seed: int = 0) -> torch.Tensor:
-    """The same for the rule that learns nothing: the class of the example whose pixels lie nearest."""
+def nearest_picture(
+    classes: Classes,
+    ways: int,
+    *,
+    shots: int = 1,
+    queries: int = 5,
+    episodes: int = 1000,
+    seed: int = 0,
+) -> torch.Tensor:
+    """The same for the rule that learns nothing: the class of the example whose pixels lie
+    nearest.
+    """
     found = []
-    for support, labels, query, answers in _parts(classes, ways, shots, queries, episodes, seed, "cpu"):
+    for support, labels, query, answers in _parts(
+        classes, ways, shots, queries, episodes, seed, "cpu"
+    ):
         near = torch.cdist(query.flatten(2).float(), support.flatten(2).float()).argmin(-1)
         found.append((labels.gather(1, near) == answers).float().mean(1))
     return torch.cat(found)
@@ -103,7 +168,9 @@ def accuracy(shares: torch.Tensor) -> list[float]:
 
 
 @torch.no_grad()
-def looks(model, classes: Classes, *, shots: int = 1, queries: int = 5, episodes: int = 200, seed: int = 0) -> list[dict]:
+def looks(
+    model, classes: Classes, *, shots: int = 1, queries: int = 5, episodes: int = 200, seed: int = 0
+) -> list[dict]:
     """For each attention block where a query looks, over many episodes.
 
     own        weight on the examples of its own class, all together
@@ -114,7 +181,9 @@ def looks(model, classes: Classes, *, shots: int = 1, queries: int = 5, episodes
     """
     device, parts = next(model.parameters()).device, {}
     with training_modes_kept(model, False):
-        for support, labels, query, answers in _parts(classes, model.ways, shots, queries, episodes, seed, device):
+        for support, labels, query, answers in _parts(
+            classes, model.ways, shots, queries, episodes, seed, device
+        ):
             found = model(support, labels, query, need_weights=True)
             of_class = labels[:, None] == answers[..., None]  # (B, Q, S)
             for k, weights in enumerate(found.weights):
@@ -122,50 +191,113 @@ def looks(model, classes: Classes, *, shots: int = 1, queries: int = 5, episodes
                     continue
                 examples = weights[..., :-1]
                 own = (examples * of_class).sum(-1)
-                rows = torch.stack([own, (examples.sum(-1) - own) / (model.ways - 1), weights[..., -1],
-                                    of_class.gather(-1, examples.argmax(-1, keepdim=True)).squeeze(-1).to(own.dtype)])
+                rows = torch.stack(
+                    [
+                        own,
+                        (examples.sum(-1) - own) / (model.ways - 1),
+                        weights[..., -1],
+                        of_class.gather(-1, examples.argmax(-1, keepdim=True))
+                        .squeeze(-1)
+                        .to(own.dtype),
+                    ]
+                )
                 parts.setdefault(k, []).append(rows.flatten(1).cpu())
     rows = []
     for k, pieces in parts.items():
         values = torch.cat(pieces, 1).double()
         own, other, itself, first = values.mean(1).tolist()
-        rows.append({"part": k, "own": round(own, 4), "other": round(other, 4), "itself": round(itself, 4), "first": round(first, 4),
-                     "chance": round(1 / model.ways, 4)})
+        rows.append(
+            {
+                "part": k,
+                "own": round(own, 4),
+                "other": round(other, 4),
+                "itself": round(itself, 4),
+                "first": round(first, 4),
+                "chance": round(1 / model.ways, 4),
+            }
+        )
     return rows
 
 
-def few_shot(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), data: str = "strokes", kind: str = "snail",
-             network: str = "small", ways: int = 5, shots: int = 1, shots_to_train: tuple[int, int] | int | None = None, queries: int = 5,
-             batch_size: int = 16, steps: int = 1500, learning_rate: float = 3e-3, decay: bool = True, bend: float = 0.0,
-             mirrored: bool = False, precision: str = "no", episodes: int = 1000, checkpoint: str = "") -> dict:
-    """Train on episodes of the training classes; the share of queries named rightly in ``episodes`` episodes of other alphabets.
+def few_shot(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    data: str = "strokes",
+    kind: str = "snail",
+    network: str = "small",
+    ways: int = 5,
+    shots: int = 1,
+    shots_to_train: tuple[int, int] | int | None = None,
+    queries: int = 5,
+    batch_size: int = 16,
+    steps: int = 1500,
+    learning_rate: float = 3e-3,
+    decay: bool = True,
+    bend: float = 0.0,
+    mirrored: bool = False,
+    precision: str = "no",
+    episodes: int = 1000,
+    checkpoint: str = "",
+) -> dict:
+    """Train on episodes of the training classes; the share of queries named rightly in ``episodes``
+    episodes of other alphabets.
 
-    shots           K of the test; ``shots_to_train`` is that of training, or (least, most), the same when not given
+    shots           K of the test; ``shots_to_train`` is that of training, or (least, most), the
+                    same when not given
     queries         pictures to name in each episode, of training and test; the paper has one
     bend            how far the pictures of training are bent, each by itself
-    mirrored        whether the classes of training count once more in the mirror; those of the test do not
+    mirrored        whether the classes of training count once more in the mirror; those of the test
+                    do not
     """
     train, test = the_data(data)
     torch.manual_seed(seed)
     model = make_network(kind, ways, shots, network)
     shown = with_mirrors(train) if mirrored else train
-    batches = EpisodeBatches(shown.to(device), ways, shots_to_train or shots, queries, batch_size, seed, bend)
-    history = fit(model, batches, few_shot_loss, steps=steps, learning_rate=learning_rate, seed=seed, device=device, precision=precision,
-                  schedule=cosine_decay(steps, min(100, steps)) if decay else constant(min(100, steps)),
-                  evaluate=lambda m: float(named(m, test, shots=shots, episodes=min(100, episodes)).mean()),
-                  evaluate_every=max(1, steps // 10))
+    batches = EpisodeBatches(
+        shown.to(device), ways, shots_to_train or shots, queries, batch_size, seed, bend
+    )
+    history = fit(
+        model,
+        batches,
+        few_shot_loss,
+        steps=steps,
+        learning_rate=learning_rate,
+        seed=seed,
+        device=device,
+        precision=precision,
+        schedule=cosine_decay(steps, min(100, steps)) if decay else constant(min(100, steps)),
+        evaluate=lambda m: float(named(m, test, shots=shots, episodes=min(100, episodes)).mean()),
+        evaluate_every=max(1, steps // 10),
+    )
     width = max(1, steps // 40)
-    record = {"parameters": sum(p.numel() for p in model.parameters()), "classes": [len(shown), len(test)],
-              "pictures": steps * batch_size * (ways * shots + queries),
-              "accuracy": accuracy(named(model, test, shots=shots, episodes=episodes)),
-              "accuracy_on_training_classes": accuracy(named(model, train, shots=shots, episodes=min(episodes, 200))),
-              "nearest_picture": accuracy(nearest_picture(test, ways, shots=shots, episodes=episodes)),
-              "course": [[step, round(value, 4)] for step, value in history.evaluations],
-              "losses": [round(sum(part) / len(part), 4) for part in (history.losses[k:k + width] for k in range(0, steps, width))],
-              "training_seconds": round(history.seconds, 1)}
+    record = {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "classes": [len(shown), len(test)],
+        "pictures": steps * batch_size * (ways * shots + queries),
+        "accuracy": accuracy(named(model, test, shots=shots, episodes=episodes)),
+        "accuracy_on_training_classes": accuracy(
+            named(model, train, shots=shots, episodes=min(episodes, 200))
+        ),
+        "nearest_picture": accuracy(nearest_picture(test, ways, shots=shots, episodes=episodes)),
+        "course": [[step, round(value, 4)] for step, value in history.evaluations],
+        "losses": [
+            round(sum(part) / len(part), 4)
+            for part in (history.losses[k : k + width] for k in range(0, steps, width))
+        ],
+        "training_seconds": round(history.seconds, 1),
+    }
     if kind in ("snail", "no TC"):
         record["looks"] = looks(model, test, shots=shots, episodes=min(episodes, 400))
     if checkpoint:
-        save_model(model, Path(folder) / f"{checkpoint}.seed{seed}.safetensors", half=True, kind=kind, network=network, ways=str(ways),
-                   shots=str(shots))
+        save_model(
+            model,
+            Path(folder) / f"{checkpoint}.seed{seed}.safetensors",
+            half=True,
+            kind=kind,
+            network=network,
+            ways=str(ways),
+            shots=str(shots),
+        )
     return record

@@ -1,4 +1,6 @@
-"""Adversarial networks for pictures: digits by class, far parts that must agree, photographs and emoji; and the networks that judge them."""
+"""Adversarial networks for pictures: digits by class, far parts that must agree, photographs and
+emoji; and the networks that judge them.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,53 @@ import torch
 
 from ... import resources
 from ...mechanisms import PictureAttention, PooledPictureAttention
-from ...models import DCGAN_BLOCKS, RESIDUAL_BLOCKS, PicturePair, ResidualInstead, attention_scales, dcgan_pair, sagan_pair
+from ...models import (
+    DCGAN_BLOCKS,
+    RESIDUAL_BLOCKS,
+    PicturePair,
+    ResidualInstead,
+    attention_scales,
+    dcgan_pair,
+    sagan_pair,
+)
 from ...models.gan.picture_classifier import PictureClassifier, classifier_loss
-from ...tasks.images import digits, far_parts, color_pictures
+from ...tasks.images import color_pictures, digits, far_parts
 from ...tasks.images.labelled import Labelled, LabelledBatches, to_floats, to_pixels
 from ...training import cosine_decay, fit, load_model_weights, read_metadata, save_model
-from ...training.adversarial import fit_adversarial, hinge_loss, sample_pictures, standing_statistics
-from ...training.loop.accelerator import training_modes_kept
+from ...training.adversarial import (
+    fit_adversarial,
+    hinge_loss,
+    sample_pictures,
+    standing_statistics,
+)
 from ...training.evaluation.sample_scores import fid, inception_score, intra_fid, statistics
+from ...training.loop.accelerator import training_modes_kept
 
-__all__ = ["JUDGES", "SETS", "VARIANTS", "Judge", "SideBySide", "adversarial", "discriminators_alone", "judge", "judge_of", "load_judge",
-           "load_pair", "make_pair", "noticed", "noticing_loss", "picture_set", "real_beside_real", "scores_of"]
+__all__ = [
+    "JUDGES",
+    "SETS",
+    "VARIANTS",
+    "Judge",
+    "SideBySide",
+    "adversarial",
+    "discriminators_alone",
+    "judge",
+    "judge_of",
+    "load_judge",
+    "load_pair",
+    "make_pair",
+    "noticed",
+    "noticing_loss",
+    "picture_set",
+    "real_beside_real",
+    "scores_of",
+]
 
 SIZE = 32
-JUDGE_SIZES = {"cifar-10": dict(channels=32, d_feature=128, steps=8000), "emoji": dict(channels=32, d_feature=128)}
+JUDGE_SIZES = {
+    "cifar-10": dict(channels=32, d_feature=128, steps=8000),
+    "emoji": dict(channels=32, d_feature=128),
+}
 """Where the classifier is not of the usual size."""
 
 
@@ -33,7 +68,9 @@ def _drawn(part: str) -> Labelled:
     """Far parts; the class is the shape and the colour, 32 in all, which a judge has to tell."""
     found = far_parts.far_parts(4000, seed={"train": 0, "test": 1}[part])
     labels = found.data.labels * len(far_parts.COLOURS) + found.colours[:, 0]
-    names = tuple(f"{shape} {k}" for shape in far_parts.SHAPES for k in range(len(far_parts.COLOURS)))
+    names = tuple(
+        f"{shape} {k}" for shape in far_parts.SHAPES for k in range(len(far_parts.COLOURS))
+    )
     return Labelled(found.data.pictures, labels, names)
 
 
@@ -50,8 +87,10 @@ JUDGES: dict[str, Callable[[str], Labelled]] = {**SETS, "far-parts": _drawn}
 """What the classifier of each set is trained to tell."""
 
 VARIANTS: dict[str, dict] = {
-    "attention": dict(insert=PictureAttention), "pooled attention": dict(insert=PooledPictureAttention),
-    "residual block": dict(insert=ResidualInstead), "scaled residual block": dict(insert=partial(ResidualInstead, scaled=True)),
+    "attention": dict(insert=PictureAttention),
+    "pooled attention": dict(insert=PooledPictureAttention),
+    "residual block": dict(insert=ResidualInstead),
+    "scaled residual block": dict(insert=partial(ResidualInstead, scaled=True)),
     "none": dict(attention_at=None),
 }
 """What stands at the place of attention, in both networks."""
@@ -71,7 +110,9 @@ def picture_set(name: str, part: str = "train") -> Labelled:
 
 
 class Judge(NamedTuple):
-    """A classifier trained on real pictures: features for FID, logits for the inception-style score and for classes."""
+    """A classifier trained on real pictures: features for FID, logits for the inception-style
+    score and for classes.
+    """
 
     model: PictureClassifier
     name: str
@@ -89,36 +130,50 @@ class Judge(NamedTuple):
     def _of(self, function: Callable, pictures: torch.Tensor) -> torch.Tensor:
         device = next(self.model.parameters()).device
         self.model.eval()
-        return torch.cat([function(to_floats(part.to(device))).cpu() for part in pictures.split(500)])
+        return torch.cat(
+            [function(to_floats(part.to(device))).cpu() for part in pictures.split(500)]
+        )
 
 
 def _judge_network(name: str, data: Labelled, d_feature: int, channels: int) -> PictureClassifier:
-    return PictureClassifier(SIZE, data.pictures.shape[1], len(data.classes), channels=channels, d_feature=d_feature)
+    return PictureClassifier(
+        SIZE, data.pictures.shape[1], len(data.classes), channels=channels, d_feature=d_feature
+    )
 
 
 def load_judge(name: str, *, folder: Path | None = None, seed: int = 0) -> Judge:
     """The recorded classifier of a set; `attnbook reproduce judge-NAME` makes it again.
 
-    Raises ValueError for a set without a judge, FileNotFoundError where the file does not come with this copy.
-    """
+    Raises ValueError for a set without a judge, FileNotFoundError where the file does not come with
+    this copy."""
     if name not in JUDGES:
         raise ValueError(f"name must be one of {', '.join(JUDGES)}, got {name!r}")
     file = f"judge-{name}.seed{seed}.safetensors"
     path = Path(folder) / file if folder is not None else resources.path(f"results/{file}")
     said = {key: int(value) for key, value in read_metadata(path).items()}
-    model = PictureClassifier(SIZE, said["colors"], said["classes"], channels=said["channels"], d_feature=said["d_feature"])
+    model = PictureClassifier(
+        SIZE,
+        said["colors"],
+        said["classes"],
+        channels=said["channels"],
+        d_feature=said["d_feature"],
+    )
     load_model_weights(model, path)
     return Judge(model.eval(), name)
 
 
 def real_beside_real(found: Judge, data: str, samples: int) -> dict:
-    """What real pictures that the judge never saw score against the training pictures: the same scores, for as many samples."""
+    """What real pictures that the judge never saw score against the training pictures: the same
+    scores, for as many samples.
+    """
     test, train = picture_set(data, "test").shuffled(0), picture_set(data, "train")
     return scores_of(test.pictures[:samples], test.labels[:samples], found, train)
 
 
 def judge_of(data: str, folder: Path, device: str) -> Judge:
-    """The judge of a set: the one in ``folder``, or the recorded one, or, where there is neither, one that is trained now."""
+    """The judge of a set: the one in ``folder``, or the recorded one, or, where there is
+    neither, one that is trained now.
+    """
     if not (folder / f"judge-{data}.seed0.safetensors").is_file():
         try:
             found = load_judge(data)
@@ -132,37 +187,75 @@ def judge_of(data: str, folder: Path, device: str) -> Judge:
     return found
 
 
-def judge(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), data: str = "digits", batch_size: int = 64,
-          learning_rate: float = 2e-3, steps: int | None = None, channels: int | None = None, d_feature: int | None = None) -> dict:
-    """Train the classifier of a set on its training pictures, keep it, and say how well it tells pictures it never saw.
+def judge(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    data: str = "digits",
+    batch_size: int = 64,
+    learning_rate: float = 2e-3,
+    steps: int | None = None,
+    channels: int | None = None,
+    d_feature: int | None = None,
+) -> dict:
+    """Train the classifier of a set on its training pictures, keep it, and say how well it tells
+    pictures it never saw.
 
     steps, channels, d_feature   1200, 16 and 64, or what JUDGE_SIZES says, when not given
     """
     usual = {"steps": 1200, "channels": 16, "d_feature": 64, **JUDGE_SIZES.get(data, {})}
-    steps, channels, d_feature = (usual[key] if value is None else value
-                                  for key, value in (("steps", steps), ("channels", channels), ("d_feature", d_feature)))
+    steps, channels, d_feature = (
+        usual[key] if value is None else value
+        for key, value in (("steps", steps), ("channels", channels), ("d_feature", d_feature))
+    )
     train, test = JUDGES[data]("train"), JUDGES[data]("test")
     torch.manual_seed(seed)
     model = _judge_network(data, train, d_feature, channels)
-    history = fit(model, LabelledBatches(train, batch_size, seed), classifier_loss, steps=steps, learning_rate=learning_rate,
-                  schedule=cosine_decay(steps, min(50, steps // 10)), seed=seed, device=device)
+    history = fit(
+        model,
+        LabelledBatches(train, batch_size, seed),
+        classifier_loss,
+        steps=steps,
+        learning_rate=learning_rate,
+        schedule=cosine_decay(steps, min(50, steps // 10)),
+        seed=seed,
+        device=device,
+    )
     _set_spread(model, Judge(model, data).features(train.pictures))
-    sizes = {"channels": channels, "d_feature": d_feature, "colors": train.pictures.shape[1], "classes": len(train.classes)}
-    save_model(model, folder / f"judge-{data}.seed{seed}.safetensors", half=True, **{key: str(value) for key, value in sizes.items()})
+    sizes = {
+        "channels": channels,
+        "d_feature": d_feature,
+        "colors": train.pictures.shape[1],
+        "classes": len(train.classes),
+    }
+    save_model(
+        model,
+        folder / f"judge-{data}.seed{seed}.safetensors",
+        half=True,
+        **{key: str(value) for key, value in sizes.items()},
+    )
     found = load_judge(data, folder=folder, seed=seed)  # as it is stored, at half precision
     found.model.to(device)
-    return {"parameters": sum(p.numel() for p in model.parameters()), "pictures": [len(train), len(test)], "steps": steps, **sizes,
-            "right": {part: _told(found, pictures) for part, pictures in (("train", train), ("test", test))},
-            "training_seconds": round(history.seconds, 1)}
+    return {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "pictures": [len(train), len(test)],
+        "steps": steps,
+        **sizes,
+        "right": {
+            part: _told(found, pictures) for part, pictures in (("train", train), ("test", test))
+        },
+        "training_seconds": round(history.seconds, 1),
+    }
 
 
 @torch.no_grad()
 def _set_spread(model: PictureClassifier, features: torch.Tensor, spread: float = 100.0) -> None:
-    """Give the features of the training pictures a total variance of ``spread``, and leave the logits as they are.
+    """Give the features of the training pictures a total variance of ``spread``, and leave the
+    logits as they are.
 
-    relu(s z) = s relu(z): what the features are multiplied by, the last layer is divided by. An FID of 100 is then as far as all real
-    pictures are spread.
-    """
+    relu(s z) = s relu(z): what the features are multiplied by, the last layer is divided by. An FID
+    of 100 is then as far as all real pictures are spread."""
     scale = (spread / statistics(features).covariance.trace()).sqrt()
     model.feature.weight.mul_(scale)
     model.feature.bias.mul_(scale)
@@ -174,14 +267,23 @@ def _told(found: Judge, data: Labelled) -> float:
     return round(float((found.logits(data.pictures).argmax(-1) == data.labels).double().mean()), 4)
 
 
-def make_pair(variant: str = "attention", *, baseline: bool = False, blocks: str = "residual", attention_at: int = 16, d_key: int | None = None,
-              d_value: int | None = None, **options) -> PicturePair:
+def make_pair(
+    variant: str = "attention",
+    *,
+    baseline: bool = False,
+    blocks: str = "residual",
+    attention_at: int = 16,
+    d_key: int | None = None,
+    d_value: int | None = None,
+    **options,
+) -> PicturePair:
     """Both networks with one of :data:`VARIANTS` in them.
 
-    baseline   DCGAN: plain convolutions, batch norm in both networks, no spectral norm, nothing inserted
+    baseline   DCGAN: plain convolutions, batch norm in both networks, no spectral norm, nothing
+               inserted
     blocks     "residual" or "convolution", the kind of :func:`attnbook.models.sagan_pair`
-    d_key, d_value   widths of the attention, and with them the size of the residual block in its place
-    options    of :func:`attnbook.models.sagan_pair`
+    d_key, d_value   widths of the attention, and with them the size of the residual block in its
+    place options    of :func:`attnbook.models.sagan_pair`
 
     Raises ValueError for another variant or kind of blocks.
     """
@@ -192,26 +294,51 @@ def make_pair(variant: str = "attention", *, baseline: bool = False, blocks: str
     if baseline:
         return dcgan_pair(SIZE, **options)
     chosen = {"attention_at": attention_at, **VARIANTS[variant]}
-    widths = {key: value for key, value in (("d_key", d_key), ("d_value", d_value)) if value is not None}
+    widths = {
+        key: value for key, value in (("d_key", d_key), ("d_value", d_value)) if value is not None
+    }
     if variant.endswith("residual block"):
         block = chosen["insert"]
-        chosen["insert"] = lambda channels: block(channels, sum(p.numel() for p in PictureAttention(channels, **widths).parameters()))
+        chosen["insert"] = lambda channels: block(
+            channels, sum(p.numel() for p in PictureAttention(channels, **widths).parameters())
+        )
     elif variant != "none":
         chosen["insert"] = partial(chosen["insert"], **widths)
-    return sagan_pair(SIZE, blocks=DCGAN_BLOCKS if blocks == "convolution" else RESIDUAL_BLOCKS, **chosen, **options)
+    return sagan_pair(
+        SIZE,
+        blocks=DCGAN_BLOCKS if blocks == "convolution" else RESIDUAL_BLOCKS,
+        **chosen,
+        **options,
+    )
 
 
 def load_pair(name: str, *, seed: int = 0, folder: Path | None = None) -> PicturePair:
-    """Both networks of a recorded run of :func:`adversarial` that kept them, in evaluation mode; `attnbook reproduce NAME` makes them again.
+    """Both networks of a recorded run of :func:`adversarial` that kept them, in evaluation mode;
+    `attnbook reproduce NAME` makes them again.
 
-    name: of the experiment; its settings are read from its JSON. Raises FileNotFoundError where a file does not come with this copy.
+    name: of the experiment; its settings are read from its JSON. Raises FileNotFoundError where a
+    file does not come with this copy.
     """
+
     def path(file: str) -> Path:
         return Path(folder) / file if folder is not None else resources.path(f"results/{file}")
 
     settings = json.loads(path(f"{name}.seed{seed}.json").read_text(encoding="utf-8"))["settings"]
-    given = {key: settings[key] for key in ("variant", "baseline", "blocks", "attention_at", "d_key", "d_value", "last_side", "channels",
-                                            "max_channels", "d_noise")}
+    given = {
+        key: settings[key]
+        for key in (
+            "variant",
+            "baseline",
+            "blocks",
+            "attention_at",
+            "d_key",
+            "d_value",
+            "last_side",
+            "channels",
+            "max_channels",
+            "d_noise",
+        )
+    }
     data = picture_set(settings["data"], "test")
     pair = make_pair(**given, colors=data.pictures.shape[1], num_classes=len(data.classes))
     for side, network in zip(pair._fields, pair):
@@ -220,118 +347,254 @@ def load_pair(name: str, *, seed: int = 0, folder: Path | None = None) -> Pictur
     return pair
 
 
-def scores_of(pictures: torch.Tensor, labels: torch.Tensor, found: Judge, real: Labelled, features: torch.Tensor | None = None) -> dict:
-    """What samples are worth: FID and intra-FID against ``real``, the inception-style score, the share of samples of the class that was
-    asked for, and for pictures of far parts their agreement.
+def scores_of(
+    pictures: torch.Tensor,
+    labels: torch.Tensor,
+    found: Judge,
+    real: Labelled,
+    features: torch.Tensor | None = None,
+) -> dict:
+    """What samples are worth: FID and intra-FID against ``real``, the inception-style score, the
+    share of samples of the class that was asked for, and for pictures of far parts their agreement.
 
-    Shapes: uint8 ``(n, C, 32, 32)`` and the classes that were asked for ``(n,)``. ``features`` are those of ``real`` if they are known.
+    Shapes: uint8 ``(n, C, 32, 32)`` and the classes that were asked for ``(n,)``. ``features`` are
+    those of ``real`` if they are known.
     """
     target = found.features(real.pictures) if features is None else features
     own, logits = found.features(pictures), found.logits(pictures)
     told = logits.argmax(-1)
     if found.name == "far-parts":
         told = told // len(far_parts.COLOURS)  # the judge tells shape and colour
-    figures = {"samples": len(pictures), "real_pictures": len(real), "fid": round(fid(own, target), 4),
-               "intra_fid": round(intra_fid(own, labels, target, real.labels), 4),
-               "inception_style": round(inception_score(logits), 4), "as_asked": round(float((told == labels).double().mean()), 4)}
+    figures = {
+        "samples": len(pictures),
+        "real_pictures": len(real),
+        "fid": round(fid(own, target), 4),
+        "intra_fid": round(intra_fid(own, labels, target, real.labels), 4),
+        "inception_style": round(inception_score(logits), 4),
+        "as_asked": round(float((told == labels).double().mean()), 4),
+    }
     if real.classes == far_parts.SHAPES:
-        figures |= {key: round(value, 4) for key, value in far_parts.agreement(pictures)._asdict().items()}
+        figures |= {
+            key: round(value, 4) for key, value in far_parts.agreement(pictures)._asdict().items()
+        }
     return figures
 
 
-def adversarial(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), data: str = "digits", variant: str = "attention",
-                baseline: bool = False, blocks: str = "convolution", attention_at: int = 8, d_key: int | None = None, d_value: int | None = None,
-                last_side: int = 4, channels: int = 16, max_channels: int = 64, d_noise: int = 32, steps: int = 3000, batch_size: int = 32,
-                generator_rate: float = 5e-4, discriminator_rate: float = 1e-3, betas=(0.0, 0.9), average: float | None = None,
-                precision: str = "no", samples: int = 1000, evaluations: int = 10, checkpoint: str = "") -> dict:
-    """Train a pair on a set of pictures and score what the generator draws, beside what real pictures score against one another.
+def adversarial(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    data: str = "digits",
+    variant: str = "attention",
+    baseline: bool = False,
+    blocks: str = "convolution",
+    attention_at: int = 8,
+    d_key: int | None = None,
+    d_value: int | None = None,
+    last_side: int = 4,
+    channels: int = 16,
+    max_channels: int = 64,
+    d_noise: int = 32,
+    steps: int = 3000,
+    batch_size: int = 32,
+    generator_rate: float = 5e-4,
+    discriminator_rate: float = 1e-3,
+    betas=(0.0, 0.9),
+    average: float | None = None,
+    precision: str = "no",
+    samples: int = 1000,
+    evaluations: int = 10,
+    checkpoint: str = "",
+) -> dict:
+    """Train a pair on a set of pictures and score what the generator draws, beside what real
+    pictures score against one another.
 
     data        one of SETS
-    average     decay of the averaged generator; the scores at the end are those of it where there is one
+    average     decay of the averaged generator; the scores at the end are those of it where there
+                is one
     samples     how many are scored at the end, of all classes alike often
     evaluations how often 500 samples are scored while training; γ is noted four times as often
     checkpoint  name of the files that the generator and the discriminator are kept in ("": none)
     """
     train, found = picture_set(data, "train"), judge_of(data, folder, device)
     torch.manual_seed(seed)
-    pair = make_pair(variant, baseline=baseline, blocks=blocks, attention_at=attention_at, d_key=d_key, d_value=d_value, last_side=last_side,
-                     channels=channels, max_channels=max_channels, d_noise=d_noise, colors=train.pictures.shape[1],
-                     num_classes=len(train.classes))
-    asked, known, called = torch.arange(samples) % len(train.classes), found.features(train.pictures), []
+    pair = make_pair(
+        variant,
+        baseline=baseline,
+        blocks=blocks,
+        attention_at=attention_at,
+        d_key=d_key,
+        d_value=d_value,
+        last_side=last_side,
+        channels=channels,
+        max_channels=max_channels,
+        d_noise=d_noise,
+        colors=train.pictures.shape[1],
+        num_classes=len(train.classes),
+    )
+    asked, known, called = (
+        torch.arange(samples) % len(train.classes),
+        found.features(train.pictures),
+        [],
+    )
 
     def draw(generator, count: int) -> torch.Tensor:
         return to_pixels(sample_pictures(generator, asked[:count], seed=seed + 1))
 
     def evaluate(generator, discriminator) -> dict:
         called.append(1)
-        scales = {side: list(attention_scales(network).values()) for side, network in (("generator", generator), ("discriminator", discriminator))}
+        scales = {
+            side: list(attention_scales(network).values())
+            for side, network in (("generator", generator), ("discriminator", discriminator))
+        }
         row = {f"gamma_{side}": round(values[0], 5) for side, values in scales.items() if values}
         if len(called) % 4 == 0:
             row |= scores_of(draw(generator, min(500, samples)), asked[:500], found, train, known)
         return row
 
-    history = fit_adversarial(*pair, LabelledBatches(train, batch_size, seed), steps=steps, generator_rate=generator_rate,
-                              discriminator_rate=discriminator_rate, betas=tuple(betas), average=average, seed=seed, precision=precision,
-                              device=device, evaluate=evaluate, evaluate_every=max(1, steps // (4 * evaluations)))
+    history = fit_adversarial(
+        *pair,
+        LabelledBatches(train, batch_size, seed),
+        steps=steps,
+        generator_rate=generator_rate,
+        discriminator_rate=discriminator_rate,
+        betas=tuple(betas),
+        average=average,
+        seed=seed,
+        precision=precision,
+        device=device,
+        evaluate=evaluate,
+        evaluate_every=max(1, steps // (4 * evaluations)),
+    )
     labels = torch.arange(len(train.classes), device=device)
-    generator = standing_statistics(history.averaged if history.averaged is not None else pair.generator, labels, seed=seed)
+    generator = standing_statistics(
+        history.averaged if history.averaged is not None else pair.generator, labels, seed=seed
+    )
     if checkpoint:
         for side, network in (("generator", generator), ("discriminator", pair.discriminator)):
             save_model(network, folder / f"{checkpoint}.{side}.seed{seed}.safetensors", half=True)
     size = max(1, steps // 60)
-    means = {side: [round(sum(part) / len(part), 4) for k in range(0, steps, size) if (part := losses[k:k + size])]
-             for side, losses in (("discriminator", history.discriminator_losses), ("generator", history.generator_losses))}
-    figures = {"parameters": {side: sum(p.numel() for p in network.parameters()) for side, network in zip(pair._fields, pair)},
-               "scores": scores_of(draw(generator, samples), asked, found, train, known), "losses": means,
-               "path": [{"step": step, **row} for step, row in history.evaluations]}
+    means = {
+        side: [
+            round(sum(part) / len(part), 4)
+            for k in range(0, steps, size)
+            if (part := losses[k : k + size])
+        ]
+        for side, losses in (
+            ("discriminator", history.discriminator_losses),
+            ("generator", history.generator_losses),
+        )
+    }
+    figures = {
+        "parameters": {
+            side: sum(p.numel() for p in network.parameters())
+            for side, network in zip(pair._fields, pair)
+        },
+        "scores": scores_of(draw(generator, samples), asked, found, train, known),
+        "losses": means,
+        "path": [{"step": step, **row} for step, row in history.evaluations],
+    }
     return {**figures, "real_beside_real": real_beside_real(found, data, samples)}
 
 
 class SideBySide:
-    """Endless batches of drawn pictures whose figures agree, and of others whose figures are coloured each by itself.
+    """Endless batches of drawn pictures whose figures agree, and of others whose figures are
+    coloured each by itself.
 
-    ``batch(step)`` is (real, classes, others, classes of the others), all with the rows first; it depends on the seed and the step.
-    """
+    ``batch(step)`` is (real, classes, others, classes of the others), all with the rows first; it
+    depends on the seed and the step."""
 
     def __init__(self, batch_size: int = 32, seed: int = 0, count: int = 4000):
-        self.sides = [LabelledBatches(far_parts.far_parts(count, seed=2 * seed + k, agree=agree).data, batch_size, seed)
-                      for k, agree in enumerate((True, False))]
+        self.sides = [
+            LabelledBatches(
+                far_parts.far_parts(count, seed=2 * seed + k, agree=agree).data, batch_size, seed
+            )
+            for k, agree in enumerate((True, False))
+        ]
 
     def batch(self, step: int) -> tuple[torch.Tensor, ...]:
         return tuple(part for side in self.sides for part in side.batch(step))
 
 
 def noticing_loss(model, batch) -> tuple[torch.Tensor, int]:
-    """The hinge loss of a discriminator on a batch of :class:`SideBySide`, summed, and the number of pairs: what ``fit`` asks for."""
+    """The hinge loss of a discriminator on a batch of :class:`SideBySide`, summed, and the
+    number of pairs: what ``fit`` asks for.
+    """
     real, classes, others, their_classes = batch
-    return hinge_loss.discriminator(model(real, classes), model(others, their_classes)) * len(real), len(real)
+    return hinge_loss.discriminator(model(real, classes), model(others, their_classes)) * len(
+        real
+    ), len(real)
 
 
 @torch.no_grad()
 def noticed(discriminator, *, count: int = 500, seed: int = 1000) -> float:
-    """How often a picture that agrees scores higher than one that does not, over all pairs of ``count`` new ones each: ½ is blind."""
+    """How often a picture that agrees scores higher than one that does not, over all pairs of
+    ``count`` new ones each: ½ is blind.
+    """
     device, scores = next(discriminator.parameters()).device, []
     with training_modes_kept(discriminator, False):
         for k, agree in enumerate((True, False)):
             data = far_parts.far_parts(count, seed=seed + k, agree=agree).data
-            scores.append(discriminator(to_floats(data.pictures).to(device), data.labels.to(device)))
+            scores.append(
+                discriminator(to_floats(data.pictures).to(device), data.labels.to(device))
+            )
     higher = scores[0][:, None] - scores[1]
     return float((higher > 0).double().mean() + (higher == 0).double().mean() / 2)
 
 
-def discriminators_alone(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), variants=("attention", "residual block", "none"),
-                         attention_at: int = 8, d_key: int = 16, d_value: int = 32, last_side: int = 8, channels: int = 16,
-                         steps: int = 1500, batch_size: int = 32, learning_rate: float = 3e-3) -> dict:
-    """Discriminators that are to tell drawn pictures whose figures agree from those whose figures do not: which can at all?"""
+def discriminators_alone(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    variants=("attention", "residual block", "none"),
+    attention_at: int = 8,
+    d_key: int = 16,
+    d_value: int = 32,
+    last_side: int = 8,
+    channels: int = 16,
+    steps: int = 1500,
+    batch_size: int = 32,
+    learning_rate: float = 3e-3,
+) -> dict:
+    """Discriminators that are to tell drawn pictures whose figures agree from those whose
+    figures do not: which can at all?
+    """
     rows = []
     for variant in variants:
         torch.manual_seed(seed)
-        model = make_pair(variant, blocks="convolution", attention_at=attention_at, d_key=d_key, d_value=d_value, last_side=last_side,
-                          channels=channels, num_classes=len(far_parts.SHAPES)).discriminator
-        history = fit(model, SideBySide(batch_size, seed), noticing_loss, steps=steps, learning_rate=learning_rate, clip_norm=None,
-                      optimizer=lambda parameters: torch.optim.Adam(parameters, lr=learning_rate, betas=(0.0, 0.9)), seed=seed, device=device,
-                      evaluate=noticed, evaluate_every=max(1, steps // 10))
-        rows.append({"variant": variant, "parameters": sum(p.numel() for p in model.parameters()),
-                     "noticed": [[step, round(value, 4)] for step, value in history.evaluations],
-                     "gamma": [round(value, 4) for value in attention_scales(model).values()]})
+        model = make_pair(
+            variant,
+            blocks="convolution",
+            attention_at=attention_at,
+            d_key=d_key,
+            d_value=d_value,
+            last_side=last_side,
+            channels=channels,
+            num_classes=len(far_parts.SHAPES),
+        ).discriminator
+        history = fit(
+            model,
+            SideBySide(batch_size, seed),
+            noticing_loss,
+            steps=steps,
+            learning_rate=learning_rate,
+            clip_norm=None,
+            optimizer=lambda parameters: torch.optim.Adam(
+                parameters, lr=learning_rate, betas=(0.0, 0.9)
+            ),
+            seed=seed,
+            device=device,
+            evaluate=noticed,
+            evaluate_every=max(1, steps // 10),
+        )
+        rows.append(
+            {
+                "variant": variant,
+                "parameters": sum(p.numel() for p in model.parameters()),
+                "noticed": [[step, round(value, 4)] for step, value in history.evaluations],
+                "gamma": [round(value, 4) for value in attention_scales(model).values()],
+            }
+        )
     return {"steps": steps, "discriminators": rows}

@@ -1,4 +1,6 @@
-"""Documents and memory: film reviews by hierarchical attention, long sums by feed-forward attention, questions by hops."""
+"""Documents and memory: film reviews by hierarchical attention, long sums by feed-forward
+attention, questions by hops.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,31 @@ from ...tasks.algorithms import adding_problem
 from ...tasks.text import questions, reviews
 from ...training import cosine_decay, fit
 
-__all__ = ["LastState", "agreement", "answer_loss", "class_accuracy", "class_loss", "answer_accuracy", "long_sums",
-           "naive_bayes", "pooled_film_reviews", "question_tasks", "share_solved", "squared_loss", "wilson"]
+__all__ = [
+    "LastState",
+    "agreement",
+    "answer_loss",
+    "class_accuracy",
+    "class_loss",
+    "answer_accuracy",
+    "long_sums",
+    "naive_bayes",
+    "pooled_film_reviews",
+    "question_tasks",
+    "share_solved",
+    "squared_loss",
+    "wilson",
+]
 
 
-# Long sums ---------------------------------------------------------------------------------------------------------------
+# Long sums
+# ---------------------------------------------------------------------------------------------------------------
 
 
 class LastState(nn.Module):
-    """An LSTM that reads the steps in order and answers from its last state: the recurrent baseline of the long sums."""
+    """An LSTM that reads the steps in order and answers from its last state: the recurrent
+    baseline of the long sums.
+    """
 
     def __init__(self, d_input: int = 2, hidden_size: int = 100) -> None:
         super().__init__()
@@ -41,8 +59,12 @@ class LastState(nn.Module):
 
 
 def squared_loss(model, batch):
-    """Squared error of the answers to a :class:`attnbook.tasks.algorithms.adding_problem.MarkedNumbers`, for ``fit``."""
-    return (model(batch.inputs, batch.lengths).output - batch.target).square().sum(), len(batch.target)
+    """Squared error of the answers to a
+    :class:`attnbook.tasks.algorithms.adding_problem.MarkedNumbers`, for ``fit``.
+    """
+    return (model(batch.inputs, batch.lengths).output - batch.target).square().sum(), len(
+        batch.target
+    )
 
 
 @torch.no_grad()
@@ -50,47 +72,87 @@ def share_solved(model, batch, rows: int = 100) -> float:
     """The share of sequences whose answer is off by less than 0.04."""
     device = next(model.parameters()).device
     parts = zip(*(part.split(rows) for part in (batch.inputs, batch.lengths, batch.target)))
-    right = sum(int(((model(x.to(device), n.to(device)).output - y.to(device)).abs() < adding_problem.TOLERANCE).sum())
-                for x, n, y in parts)
+    right = sum(
+        int(
+            (
+                (model(x.to(device), n.to(device)).output - y.to(device)).abs()
+                < adding_problem.TOLERANCE
+            ).sum()
+        )
+        for x, n, y in parts
+    )
     return right / len(batch.target)
 
 
-def long_sums(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), kind: str = "adding",
-              lengths: tuple[int, ...] = (100, 1000), poolings: tuple[str, ...] = ("attention", "mean"),
-              hidden_size: int = 100, batch_size: int = 100, steps: int = 1000, learning_rate: float = 0.01,
-              test: int = 1000, micro_batch: int | None = None) -> dict:
-    """Train feed-forward attention anew at each length; the share solved as training goes on, and the weight that the
-    two marked steps get. Length, batch and size are the paper's; steps and rate are ours, and fixed beforehand."""
+def long_sums(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    kind: str = "adding",
+    lengths: tuple[int, ...] = (100, 1000),
+    poolings: tuple[str, ...] = ("attention", "mean"),
+    hidden_size: int = 100,
+    batch_size: int = 100,
+    steps: int = 1000,
+    learning_rate: float = 0.01,
+    test: int = 1000,
+    micro_batch: int | None = None,
+) -> dict:
+    """Train feed-forward attention anew at each length; the share solved as training goes on, and
+    the weight that the two marked steps get. Length, batch and size are the paper's; steps and rate
+    are ours, and fixed beforehand."""
     rows, rows_at_once = [], micro_batch or 100
     for length in lengths:
         held = adding_problem.draw(kind, length, test, torch.Generator().manual_seed(10**6 + seed))
         for pooling in poolings:
             torch.manual_seed(seed)
             model = FeedForwardAttention(2, hidden_size, pooling=pooling)
-            history = fit(model, adding_problem.LongMemoryBatches(kind, length, batch_size, seed), squared_loss, steps=steps,
-                          learning_rate=learning_rate, schedule=cosine_decay(steps, 20), seed=seed, device=device,
-                          micro_batch=micro_batch, evaluate=lambda m: share_solved(m, held, rows_at_once),
-                          evaluate_every=max(1, steps // 10))
+            history = fit(
+                model,
+                adding_problem.LongMemoryBatches(kind, length, batch_size, seed),
+                squared_loss,
+                steps=steps,
+                learning_rate=learning_rate,
+                schedule=cosine_decay(steps, 20),
+                seed=seed,
+                device=device,
+                micro_batch=micro_batch,
+                evaluate=lambda m: share_solved(m, held, rows_at_once),
+                evaluate_every=max(1, steps // 10),
+            )
             with torch.no_grad():
                 some = [part[:100].to(device) for part in held]
                 weight = model(some[0], some[1]).weights.gather(1, some[3]).sum(1).mean()
-            rows.append({"length": length, "pooling": pooling, "solved": round(history.evaluations[-1][1], 4),
-                         "course": [[s, round(x, 4)] for s, x in history.evaluations],
-                         "weight_on_marked": round(float(weight), 5), "most_possible": round(most_weight(1.05 * length), 5),
-                         "training_seconds": round(history.seconds, 1)})
+            rows.append(
+                {
+                    "length": length,
+                    "pooling": pooling,
+                    "solved": round(history.evaluations[-1][1], 4),
+                    "course": [[s, round(x, 4)] for s, x in history.evaluations],
+                    "weight_on_marked": round(float(weight), 5),
+                    "most_possible": round(most_weight(1.05 * length), 5),
+                    "training_seconds": round(history.seconds, 1),
+                }
+            )
     return {"rows": rows, "tolerance": adding_problem.TOLERANCE, "test": test}
 
 
 def most_weight(length: float) -> float:
-    """The most that two steps of ``length`` can get when every score lies in [−1, 1]: 2e / (2e + (T − 2)/e)."""
+    """The most that two steps of ``length`` can get when every score lies in [−1, 1]: 2e / (2e +
+    (T − 2)/e).
+    """
     return 2 * math.e / (2 * math.e + (length - 2) / math.e)
 
 
-# Film reviews ------------------------------------------------------------------------------------------------------------
+# Film reviews
+# ------------------------------------------------------------------------------------------------------------
 
 
 def class_loss(model, batch):
-    """Cross-entropy of the classes of a :class:`attnbook.tasks.text.reviews.DocumentBatch`, for ``fit``."""
+    """Cross-entropy of the classes of a :class:`attnbook.tasks.text.reviews.DocumentBatch`, for
+    ``fit``.
+    """
     logits = model(batch.documents, batch.lengths).logits
     return F.cross_entropy(logits.float(), batch.label, reduction="sum"), len(batch.label)
 
@@ -109,66 +171,121 @@ def class_accuracy(model, batches) -> float:
 def wilson(share: float, count: int, z: float = 1.96) -> tuple[float, float]:
     """The 95 % interval of Wilson (1927) of a share that was found in ``count`` trials."""
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
+    half = (
+        z
+        * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+        / (1 + z * z / count)
+    )
     return middle - half, middle + half
 
 
 def naive_bayes(train, test) -> float:
-    """Accuracy of multinomial naive Bayes that counts each word once a document (Pang, Lee and Vaithyanathan 2002): a
-    baseline without order and without weights."""
+    """Accuracy of multinomial naive Bayes that counts each word once a document (Pang, Lee and
+    Vaithyanathan 2002): a baseline without order and without weights."""
     counts: list[Counter] = [Counter(), Counter()]
     for document in train:
         counts[document.label].update({w for row in document.sentences for w in row})
     words = {*counts[0], *counts[1]}
     total = [sum(c.values()) + len(words) for c in counts]
-    odds = {w: math.log((counts[1][w] + 1) / total[1]) - math.log((counts[0][w] + 1) / total[0]) for w in words}
-    right = sum(int(sum(odds.get(w, 0.0) for w in {w for row in d.sentences for w in row}) > 0) == d.label for d in test)
+    odds = {
+        w: math.log((counts[1][w] + 1) / total[1]) - math.log((counts[0][w] + 1) / total[0])
+        for w in words
+    }
+    right = sum(
+        int(sum(odds.get(w, 0.0) for w in {w for row in d.sentences for w in row}) > 0) == d.label
+        for d in test
+    )
     return right / len(test)
 
 
-def pooled_film_reviews(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), pooling: str = "attention",
-                        train: int = 1400, valid: int = 200, test: int = 400, min_count: int = 5, d_embed: int = 64,
-                        hidden_size: int = 50, dropout: float = 0.5, max_sentences: int = 40, max_words: int = 40,
-                        batch_size: int = 32, steps: int = 440, learning_rate: float = 3e-3) -> dict:
-    """Train :class:`attnbook.HierarchicalAttention` on real film reviews; accuracy with a 95 % interval on a split that
-    the seed 0 fixes. The weights with the best accuracy on the validation part count."""
+def pooled_film_reviews(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    pooling: str = "attention",
+    train: int = 1400,
+    valid: int = 200,
+    test: int = 400,
+    min_count: int = 5,
+    d_embed: int = 64,
+    hidden_size: int = 50,
+    dropout: float = 0.5,
+    max_sentences: int = 40,
+    max_words: int = 40,
+    batch_size: int = 32,
+    steps: int = 440,
+    learning_rate: float = 3e-3,
+) -> dict:
+    """Train :class:`attnbook.HierarchicalAttention` on real film reviews; accuracy with a 95 %
+    interval on a split that the seed 0 fixes. The weights with the best accuracy on the validation
+    part count."""
     parts = reviews.split(reviews.movie_reviews(), (train, valid, test), seed=0)
-    vocab = Vocabulary.from_sequences((row for d in parts[0] for row in d.sentences), min_count=min_count, unknown="unk")
+    vocab = Vocabulary.from_sequences(
+        (row for d in parts[0] for row in d.sentences), min_count=min_count, unknown="unk"
+    )
     cut = dict(max_sentences=max_sentences, max_words=max_words)
-    held = [[reviews.collate_documents(part[i:i + 50], vocab, **cut) for i in range(0, len(part), 50)] for part in parts[1:]]
+    held = [
+        [reviews.collate_documents(part[i : i + 50], vocab, **cut) for i in range(0, len(part), 50)]
+        for part in parts[1:]
+    ]
     torch.manual_seed(seed)
-    model = HierarchicalAttention(len(vocab), 2, d_embed=d_embed, hidden_size=hidden_size, pooling=pooling, dropout=dropout)
+    model = HierarchicalAttention(
+        len(vocab), 2, d_embed=d_embed, hidden_size=hidden_size, pooling=pooling, dropout=dropout
+    )
     best: dict = {"valid": -1.0}
 
     def evaluate(m):
         share = class_accuracy(m, held[0])
         if share > best["valid"]:
-            best.update(valid=share, weights={k: v.detach().clone() for k, v in m.state_dict().items()})
+            best.update(
+                valid=share, weights={k: v.detach().clone() for k, v in m.state_dict().items()}
+            )
         return share
 
     batches = reviews.DocumentBatches(parts[0], vocab, batch_size, seed, bucket=True, **cut)
-    history = fit(model, batches, class_loss, steps=steps, learning_rate=learning_rate, schedule=cosine_decay(steps, 20),
-                  seed=seed, device=device, evaluate=evaluate, evaluate_every=len(batches))
+    history = fit(
+        model,
+        batches,
+        class_loss,
+        steps=steps,
+        learning_rate=learning_rate,
+        schedule=cosine_decay(steps, 20),
+        seed=seed,
+        device=device,
+        evaluate=evaluate,
+        evaluate_every=len(batches),
+    )
     model.load_state_dict(best["weights"])
     model.eval()
     share = class_accuracy(model, held[1])
     low, high = wilson(share, test)
     bayes = naive_bayes(parts[0], parts[2])
-    return {"accuracy": round(share, 4), "interval": [round(low, 4), round(high, 4)], "test": test,
-            "valid": round(best["valid"], 4), "course": [[s, round(x, 4)] for s, x in history.evaluations],
-            "naive_bayes": round(bayes, 4), "naive_bayes_interval": [round(x, 4) for x in wilson(bayes, test)],
-            "vocabulary": len(vocab), "parameters": sum(p.numel() for p in model.parameters()),
-            "last_losses": [round(x, 4) for x in history.losses[-5:]], "training_seconds": round(history.seconds, 1),
-            **_shown(model, parts[2], vocab, cut)}
+    return {
+        "accuracy": round(share, 4),
+        "interval": [round(low, 4), round(high, 4)],
+        "test": test,
+        "valid": round(best["valid"], 4),
+        "course": [[s, round(x, 4)] for s, x in history.evaluations],
+        "naive_bayes": round(bayes, 4),
+        "naive_bayes_interval": [round(x, 4) for x in wilson(bayes, test)],
+        "vocabulary": len(vocab),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "last_losses": [round(x, 4) for x in history.losses[-5:]],
+        "training_seconds": round(history.seconds, 1),
+        **_shown(model, parts[2], vocab, cut),
+    }
 
 
 @torch.no_grad()
 def _shown(model, documents, vocab, cut) -> dict:
-    """How uneven the weights are, the words that are picked most, and the sentences of one document."""
+    """How uneven the weights are, the words that are picked most, and the sentences of one
+    document.
+    """
     device = next(model.parameters()).device
     words, evenness, picked = Counter(), [], None
     for start in range(0, len(documents), 50):
-        chosen = documents[start:start + 50]
+        chosen = documents[start : start + 50]
         batch = reviews.collate_documents(chosen, vocab, **cut)
         out = model(batch.documents.to(device), batch.lengths.to(device))
         weights, rows = out.word_weights.cpu(), out.sentence_weights.cpu()
@@ -178,21 +295,40 @@ def _shown(model, documents, vocab, cut) -> dict:
             evenness.append(float(rows[b].max()) * int((batch.lengths[b] > 0).sum()))
         if picked is None:
             order = rows[0].argsort(descending=True)[:3].sort().values.tolist()
-            picked = {"label": chosen[0].label, "predicted": int(out.logits[0].argmax()),
-                      "sentences": [{"place": i, "of": int((batch.lengths[0] > 0).sum()), "weight": round(float(rows[0, i]), 4),
-                                     "words": list(chosen[0].sentences[i][:int(batch.lengths[0, i])]),
-                                     "weights": [round(x, 4) for x in weights[0, i, :int(batch.lengths[0, i])].tolist()]}
-                                    for i in order]}
-    return {"most_picked_words": words.most_common(20), "example": picked,
-            "top_sentence_over_uniform": round(sum(evenness) / len(evenness), 2)}
+            picked = {
+                "label": chosen[0].label,
+                "predicted": int(out.logits[0].argmax()),
+                "sentences": [
+                    {
+                        "place": i,
+                        "of": int((batch.lengths[0] > 0).sum()),
+                        "weight": round(float(rows[0, i]), 4),
+                        "words": list(chosen[0].sentences[i][: int(batch.lengths[0, i])]),
+                        "weights": [
+                            round(x, 4) for x in weights[0, i, : int(batch.lengths[0, i])].tolist()
+                        ],
+                    }
+                    for i in order
+                ],
+            }
+    return {
+        "most_picked_words": words.most_common(20),
+        "example": picked,
+        "top_sentence_over_uniform": round(sum(evenness) / len(evenness), 2),
+    }
 
 
-# Questions ---------------------------------------------------------------------------------------------------------------
+# Questions
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def answer_loss(model, batch):
-    """Cross-entropy of the answers of a :class:`attnbook.tasks.text.questions.QuestionBatch`, for ``fit``."""
-    return F.cross_entropy(model(batch.story, batch.question).logits.float(), batch.answer, reduction="sum"), len(batch.answer)
+    """Cross-entropy of the answers of a :class:`attnbook.tasks.text.questions.QuestionBatch`,
+    for ``fit``.
+    """
+    return F.cross_entropy(
+        model(batch.story, batch.question).logits.float(), batch.answer, reduction="sum"
+    ), len(batch.answer)
 
 
 @torch.no_grad()
@@ -206,42 +342,98 @@ def answer_accuracy(model, batch) -> float:
 def agreement(weights: torch.Tensor, stories) -> list[list[float]]:
     """For each hop, how often its largest weight lies on the first, second, … supporting sentence.
 
-    weights ``(stories, hops, n)``; as many columns as the story with the most supporting sentences has.
-    """
+    weights ``(stories, hops, n)``; as many columns as the story with the most supporting sentences
+    has."""
     peaks = weights.argmax(-1)
     most = max(len(s.supporting) for s in stories)
-    return [[sum(j < len(s.supporting) and int(peaks[b, k]) == s.supporting[j] for b, s in enumerate(stories)) / len(stories)
-             for j in range(most)] for k in range(weights.shape[1])]
+    return [
+        [
+            sum(
+                j < len(s.supporting) and int(peaks[b, k]) == s.supporting[j]
+                for b, s in enumerate(stories)
+            )
+            / len(stories)
+            for j in range(most)
+        ]
+        for k in range(weights.shape[1])
+    ]
 
 
-def question_tasks(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"),
-                   kinds: tuple[str, ...] = questions.KINDS, hops: tuple[int, ...] = (1, 2, 3),
-                   encodings: tuple[str, ...] = ("position", "bag"), init_std: tuple[float, ...] = (0.4, 0.1),
-                   train: int = 10000, test: int = 1000, d_embed: int = 32, batch_size: int = 64, steps: int = 600,
-                   learning_rate: float = 5e-3) -> dict:
-    """Error rates of :class:`attnbook.MemoryNetwork` on every kind of question, by hops; the first encoding and start
-    for all hops, the others with the most hops only."""
+def question_tasks(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    kinds: tuple[str, ...] = questions.KINDS,
+    hops: tuple[int, ...] = (1, 2, 3),
+    encodings: tuple[str, ...] = ("position", "bag"),
+    init_std: tuple[float, ...] = (0.4, 0.1),
+    train: int = 10000,
+    test: int = 1000,
+    d_embed: int = 32,
+    batch_size: int = 64,
+    steps: int = 600,
+    learning_rate: float = 5e-3,
+) -> dict:
+    """Error rates of :class:`attnbook.MemoryNetwork` on every kind of question, by hops; the first
+    encoding and start for all hops, the others with the most hops only."""
     vocab, rows = questions.vocabulary(), []
     for kind in kinds:
         generator = random.Random(f"{seed}/{kind}")
-        told, held = ([questions.draw(kind, generator) for _ in range(count)] for count in (train, test))
-        batches, batch = questions.QuestionBatches(told, vocab, batch_size, seed), questions.collate_stories(held, vocab)
+        told, held = (
+            [questions.draw(kind, generator) for _ in range(count)] for count in (train, test)
+        )
+        batches, batch = (
+            questions.QuestionBatches(told, vocab, batch_size, seed),
+            questions.collate_stories(held, vocab),
+        )
         memories = max(len(one.sentences) for one in (*told, *held))
         plans = [(h, encodings[0], init_std[0]) for h in hops]
-        plans += [(hops[-1], e, init_std[0]) for e in encodings[1:]] + [(hops[-1], encodings[0], s) for s in init_std[1:]]
+        plans += [(hops[-1], e, init_std[0]) for e in encodings[1:]] + [
+            (hops[-1], encodings[0], s) for s in init_std[1:]
+        ]
         for count, encoding, std in plans:
             torch.manual_seed(seed)
-            model = MemoryNetwork(len(vocab), d_embed=d_embed, hops=count, max_memories=memories,
-                                  encoding=encoding, init_std=std)
-            fit(model, batches, answer_loss, steps=steps, learning_rate=learning_rate, schedule=cosine_decay(steps, 20),
-                seed=seed, device=device)
+            model = MemoryNetwork(
+                len(vocab),
+                d_embed=d_embed,
+                hops=count,
+                max_memories=memories,
+                encoding=encoding,
+                init_std=std,
+            )
+            fit(
+                model,
+                batches,
+                answer_loss,
+                steps=steps,
+                learning_rate=learning_rate,
+                schedule=cosine_decay(steps, 20),
+                seed=seed,
+                device=device,
+            )
             model.eval()
             with torch.no_grad():
                 weights = model(batch.story.to(device), batch.question.to(device)).weights.cpu()
-            rows.append({"kind": kind, "hops": count, "encoding": encoding, "init_std": std,
-                         "accuracy": round(answer_accuracy(model, batch), 4),
-                         "agreement": [[round(x, 4) for x in row] for row in agreement(weights, held)]})
+            rows.append(
+                {
+                    "kind": kind,
+                    "hops": count,
+                    "encoding": encoding,
+                    "init_std": std,
+                    "accuracy": round(answer_accuracy(model, batch), 4),
+                    "agreement": [[round(x, 4) for x in row] for row in agreement(weights, held)],
+                }
+            )
         commonest = Counter(s.answer for s in told).most_common(1)[0][0]
-        rows.append({"kind": kind, "hops": 0, "encoding": "the commonest answer", "init_std": 0.0,
-                     "accuracy": round(sum(s.answer == commonest for s in held) / test, 4), "agreement": []})
+        rows.append(
+            {
+                "kind": kind,
+                "hops": 0,
+                "encoding": "the commonest answer",
+                "init_std": 0.0,
+                "accuracy": round(sum(s.answer == commonest for s in held) / test, 4),
+                "agreement": [],
+            }
+        )
     return {"rows": rows}

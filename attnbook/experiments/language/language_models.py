@@ -1,4 +1,6 @@
-"""Language models with and without attention to their own past: perplexity, and the words that hang on a far one."""
+"""Language models with and without attention to their own past: perplexity, and the words that
+hang on a far one.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,15 @@ from ...models import LSTMN, LSTMLanguageModel
 from ...tasks.text import sentences
 from ...tasks.text.batches import SequenceBatches, collate
 from ...training import cosine_decay, fit, save_model
-from ...training.losses.language_model import language_loss, perplexity
 from ...training.loop.accelerator import training_modes_kept
+from ...training.losses.language_model import language_loss, perplexity
 
 __all__ = ["DISTANCES", "far_words", "grammar", "make_model", "parameters", "wikitext"]
 
 DISTANCES = ((2, 3), (4, 6), (7, 9), (10, 12), (13, 15), (16, 19), (20, 24))
-"""Distances in words between a word and the one that decides it, as they are grouped; a neighbour decides by itself."""
+"""Distances in words between a word and the one that decides it, as they are grouped; a
+neighbour decides by itself.
+"""
 
 MODELS: dict[str, Callable] = {"lstmn": LSTMN, "lstm": LSTMLanguageModel}
 
@@ -27,8 +31,12 @@ def parameters(model) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def make_model(name: str, vocabulary_size: int, *, d_embed: int, hidden_size: int, dropout: float = 0.0):
-    """``"lstmn"`` with ``hidden_size`` units, or ``"lstm"`` with as many as give it equally many parameters."""
+def make_model(
+    name: str, vocabulary_size: int, *, d_embed: int, hidden_size: int, dropout: float = 0.0
+):
+    """``"lstmn"`` with ``hidden_size`` units, or ``"lstm"`` with as many as give it equally many
+    parameters.
+    """
     if name not in MODELS:
         raise ValueError(f"model must be one of {sorted(MODELS)}, got {name!r}")
     options = dict(d_embed=d_embed, dropout=dropout)
@@ -39,27 +47,39 @@ def make_model(name: str, vocabulary_size: int, *, d_embed: int, hidden_size: in
         def size(h):  # embeddings, four gates with two biases each, output
             return vocabulary_size * d_embed + 4 * h * (d_embed + h + 2) + (h + 1) * vocabulary_size
 
-        hidden_size = min(range(hidden_size, 2 * hidden_size + 1), key=lambda h: abs(size(h) - wanted))
+        hidden_size = min(
+            range(hidden_size, 2 * hidden_size + 1), key=lambda h: abs(size(h) - wanted)
+        )
     return MODELS[name](vocabulary_size, hidden_size=hidden_size, **options)
 
 
-def far_words(model, pairs: Sequence, vocabulary, distances=DISTANCES, batch_size: int = 200) -> list[dict]:
+def far_words(
+    model, pairs: Sequence, vocabulary, distances=DISTANCES, batch_size: int = 200
+) -> list[dict]:
     """How often the words that hang on a far one come out right, by kind of sentence and distance.
 
-    A verb is right when it is more probable than the same verb in the other number; a name when it is the most probable
-    word of all. For a model with weights also how often the largest weight lies on the deciding word: at the step that
-    predicts (``peak_writing``), and one step later, when the word itself is read (``peak_reading``).
+    A verb is right when it is more probable than the same verb in the other number; a name when it
+    is the most probable word of all. For a model with weights also how often the largest weight
+    lies on the deciding word: at the step that predicts (``peak_writing``), and one step later,
+    when the word itself is read (``peak_reading``).
 
     Returns:
-        Rows of ``kind``, ``distance`` [low, high], ``words``, ``right`` and the two peaks, where there are weights.
+        Rows of ``kind``, ``distance`` [low, high], ``words``, ``right`` and the two peaks, where
+        there are weights.
     """
-    forms = {a: b for one in sentences.INTRANSITIVE + sentences.TRANSITIVE for a, b in (one, one[::-1])}
+    forms = {
+        a: b for one in sentences.INTRANSITIVE + sentences.TRANSITIVE for a, b in (one, one[::-1])
+    }
     device, attends, found = next(model.parameters()).device, isinstance(model, LSTMN), {}
     for start in range(0, len(pairs), batch_size):
-        some = pairs[start:start + batch_size]
+        some = pairs[start : start + batch_size]
         batch = collate(some, vocabulary, vocabulary)
         with torch.no_grad(), training_modes_kept(model, False):
-            out = model(batch.target_in.to(device), batch.lengths + 1, **({"need_weights": True} if attends else {}))
+            out = model(
+                batch.target_in.to(device),
+                batch.lengths + 1,
+                **({"need_weights": True} if attends else {}),
+            )
         logits, peaks = out.logits.cpu(), out.weights.argmax(-1).tolist() if attends else None
         for b, pair in enumerate(some):
             for t, (word, sources) in enumerate(zip(pair.source, pair.alignment)):
@@ -73,12 +93,20 @@ def far_words(model, pairs: Sequence, vocabulary, distances=DISTANCES, batch_siz
                     right = logits[b, t].argmax() == own
                 (j,) = sources  # column j + 1: the first column is the token of the beginning
                 looks = [peaks[b][t] == j + 1, peaks[b][t + 1] == j + 1] if attends else []
-                found.setdefault(("agreement" if word in forms else "name", group), []).append([bool(right), *looks])
+                found.setdefault(("agreement" if word in forms else "name", group), []).append(
+                    [bool(right), *looks]
+                )
     rows = []
     for (kind, group), answers in sorted(found.items()):
         shares = [round(sum(column) / len(answers), 4) for column in zip(*answers)]
-        rows.append({"kind": kind, "distance": list(group), "words": len(answers),
-                     **dict(zip(("right", "peak_writing", "peak_reading"), shares))})
+        rows.append(
+            {
+                "kind": kind,
+                "distance": list(group),
+                "words": len(answers),
+                **dict(zip(("right", "peak_writing", "peak_reading"), shares)),
+            }
+        )
     return rows
 
 
@@ -86,48 +114,113 @@ def _batches(pairs, vocabulary, batch_size, seed):
     return SequenceBatches(pairs, vocabulary, vocabulary, batch_size, seed=seed)
 
 
-def grammar(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "lstmn",
-            train_sentences: int = 20000, test_sentences: int = 1000, insertions: int = 3, longer: int = 5, d_embed: int = 32,
-            hidden_size: int = 64, batch_size: int = 64, steps: int = 2000, learning_rate: float = 8e-3,
-            checkpoint: bool = False) -> dict:
-    """Train on sentences with 0 to ``insertions`` phrases between; test on new ones, and on ones with up to ``longer``."""
-    task = sentences.language_task(train=train_sentences, valid=500, test=test_sentences, seed=0, insertions=(0, insertions))
+def grammar(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    model: str = "lstmn",
+    train_sentences: int = 20000,
+    test_sentences: int = 1000,
+    insertions: int = 3,
+    longer: int = 5,
+    d_embed: int = 32,
+    hidden_size: int = 64,
+    batch_size: int = 64,
+    steps: int = 2000,
+    learning_rate: float = 8e-3,
+    checkpoint: bool = False,
+) -> dict:
+    """Train on sentences with 0 to ``insertions`` phrases between; test on new ones, and on ones
+    with up to ``longer``.
+    """
+    task = sentences.language_task(
+        train=train_sentences, valid=500, test=test_sentences, seed=0, insertions=(0, insertions)
+    )
     vocabulary = task.source_vocab
     beyond = sentences.generate(test_sentences, seed=1, insertions=(insertions + 1, longer))
     torch.manual_seed(seed)
     net = make_model(model, len(vocabulary), d_embed=d_embed, hidden_size=hidden_size)
     test = _batches(task.test, vocabulary, 200, seed)
-    history = fit(net, _batches(task.train, vocabulary, batch_size, seed), language_loss, steps=steps,
-                  learning_rate=learning_rate, schedule=cosine_decay(steps, 20), seed=seed, device=device,
-                  evaluate=lambda m: perplexity(m, test), evaluate_every=max(1, steps // 20))
+    history = fit(
+        net,
+        _batches(task.train, vocabulary, batch_size, seed),
+        language_loss,
+        steps=steps,
+        learning_rate=learning_rate,
+        schedule=cosine_decay(steps, 20),
+        seed=seed,
+        device=device,
+        evaluate=lambda m: perplexity(m, test),
+        evaluate_every=max(1, steps // 20),
+    )
     if checkpoint:
-        save_model(net, folder / f"{model}-language.seed{seed}.safetensors",
-                   d_embed=str(d_embed), hidden_size=str(hidden_size))
-    return {"parameters": parameters(net), "perplexity": round(perplexity(net, test), 4),
-            "perplexity_longer": round(perplexity(net, _batches(beyond, vocabulary, 200, seed)), 4),
-            "curve": [[step, round(value, 4)] for step, value in history.evaluations],
-            "far_words": far_words(net, task.test, vocabulary), "far_words_longer": far_words(net, beyond, vocabulary),
-            "training_seconds": round(history.seconds, 1)}
+        save_model(
+            net,
+            folder / f"{model}-language.seed{seed}.safetensors",
+            d_embed=str(d_embed),
+            hidden_size=str(hidden_size),
+        )
+    return {
+        "parameters": parameters(net),
+        "perplexity": round(perplexity(net, test), 4),
+        "perplexity_longer": round(perplexity(net, _batches(beyond, vocabulary, 200, seed)), 4),
+        "curve": [[step, round(value, 4)] for step, value in history.evaluations],
+        "far_words": far_words(net, task.test, vocabulary),
+        "far_words_longer": far_words(net, beyond, vocabulary),
+        "training_seconds": round(history.seconds, 1),
+    }
 
 
-def wikitext(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "lstmn", max_words: int = 30,
-             min_count: int = 3, d_embed: int = 64, hidden_size: int = 96, dropout: float = 0.3, batch_size: int = 64,
-             steps: int = 400, learning_rate: float = 5e-3) -> dict:
-    """Train on the sentences of WikiText-2's validation file, as the small set at hand; perplexity on its test file."""
+def wikitext(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    model: str = "lstmn",
+    max_words: int = 30,
+    min_count: int = 3,
+    d_embed: int = 64,
+    hidden_size: int = 96,
+    dropout: float = 0.3,
+    batch_size: int = 64,
+    steps: int = 400,
+    learning_rate: float = 5e-3,
+) -> dict:
+    """Train on the sentences of WikiText-2's validation file, as the small set at hand;
+    perplexity on its test file.
+    """
     task = sentences.wikitext(max_words=max_words, min_count=min_count)
     vocabulary = task.source_vocab
     torch.manual_seed(seed)
-    net = make_model(model, len(vocabulary), d_embed=d_embed, hidden_size=hidden_size, dropout=dropout)
+    net = make_model(
+        model, len(vocabulary), d_embed=d_embed, hidden_size=hidden_size, dropout=dropout
+    )
     valid = _batches(task.valid, vocabulary, 100, seed)
-    history = fit(net, _batches(task.train, vocabulary, batch_size, seed), language_loss, steps=steps,
-                  learning_rate=learning_rate, schedule=cosine_decay(steps, 20), seed=seed, device=device,
-                  evaluate=lambda m: perplexity(m, valid), evaluate_every=max(1, steps // 4))
+    history = fit(
+        net,
+        _batches(task.train, vocabulary, batch_size, seed),
+        language_loss,
+        steps=steps,
+        learning_rate=learning_rate,
+        schedule=cosine_decay(steps, 20),
+        seed=seed,
+        device=device,
+        evaluate=lambda m: perplexity(m, valid),
+        evaluate_every=max(1, steps // 4),
+    )
     test = _batches(task.test, vocabulary, 100, seed)
-    return {"parameters": parameters(net), "vocabulary": len(vocabulary), "train_sentences": len(task.train),
-            "train_words": sum(len(pair.source) + 1 for pair in task.train), "test_sentences": len(task.test),
-            "unknown_share_of_test": round(_unknown(task.test, vocabulary), 4),
-            "validation": [[step, round(value, 2)] for step, value in history.evaluations],
-            "perplexity": round(perplexity(net, test), 2), "training_seconds": round(history.seconds, 1)}
+    return {
+        "parameters": parameters(net),
+        "vocabulary": len(vocabulary),
+        "train_sentences": len(task.train),
+        "train_words": sum(len(pair.source) + 1 for pair in task.train),
+        "test_sentences": len(task.test),
+        "unknown_share_of_test": round(_unknown(task.test, vocabulary), 4),
+        "validation": [[step, round(value, 2)] for step, value in history.evaluations],
+        "perplexity": round(perplexity(net, test), 2),
+        "training_seconds": round(history.seconds, 1),
+    }
 
 
 def _unknown(pairs, vocabulary) -> float:

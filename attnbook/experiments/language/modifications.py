@@ -1,4 +1,7 @@
-"""Modifications of the Transformer under one budget: the comparison of Narang et al. 2021, small."""
+"""Modifications of the Transformer under one budget: the comparison of Narang et al.
+
+2021, small.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,37 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ... import models
-from ...mechanisms import FeedForward, GatedFeedForward, LayerNorm, MultiHeadAttention, PreNorm, ReZero, RMSNorm
+from ...mechanisms import (
+    FeedForward,
+    GatedFeedForward,
+    LayerNorm,
+    MultiHeadAttention,
+    PreNorm,
+    ReZero,
+    RMSNorm,
+)
+from ...mechanisms.attention.synthesizer import SynthesizerAttention
 from ...mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
-from ...mechanisms.layers.embeddings import (AdaptiveEmbedding, AdaptiveOutput, FactorisedEmbedding, FactorisedOutput,
-                                     MixtureOfSoftmaxes)
-from ...mechanisms.layers.mixture_of_experts import MixtureOfExperts, Switch, balance_loss
+from ...mechanisms.layers.embeddings import (
+    AdaptiveEmbedding,
+    AdaptiveOutput,
+    FactorisedEmbedding,
+    FactorisedOutput,
+    MixtureOfSoftmaxes,
+)
 from ...mechanisms.layers.feed_forward import ACTIVATIONS, GATES
 from ...mechanisms.layers.fixup import Fixup, fixup_start
+from ...mechanisms.layers.mixture_of_experts import MixtureOfExperts, Switch, balance_loss
 from ...mechanisms.layers.product_keys import ProductKeyMemory
-from ...mechanisms.attention.synthesizer import SynthesizerAttention
 from ...models.transformer.evolved import evolved
 from ...models.transformer.parts import Parts, paper_parts
-from ...models.transformer.stacks import FunnelEncoder, TransparentDecoder, TransparentEncoder, shared, universal
+from ...models.transformer.stacks import (
+    FunnelEncoder,
+    TransparentDecoder,
+    TransparentEncoder,
+    shared,
+    universal,
+)
 from ...models.transformer.weighted import WeightedDecoderLayer, WeightedEncoderLayer
 from ...tasks.text.denoising import DenoisingBatches, gaps_in, numbered_vocabulary, segments
 from ...tasks.text.sentences import generate, wikitext
@@ -55,17 +77,23 @@ Model = models.Transformer
 Build = Callable[[int, Sizes], Model]
 
 
-def _model(parts: Parts, size: int, s: Sizes, tie: str = "all", num_layers: int | None = None) -> Model:
+def _model(
+    parts: Parts, size: int, s: Sizes, tie: str = "all", num_layers: int | None = None
+) -> Model:
     return models.Transformer(size, size, parts, num_layers=num_layers or s.num_layers, tie=tie)
 
 
 def _parts(s: Sizes, **options) -> Parts:
-    return paper_parts(s.d_model, s.num_heads, s.d_feed_forward, **{"dropout": 0.0, "wiring": PreNorm, **options})
+    return paper_parts(
+        s.d_model, s.num_heads, s.d_feed_forward, **{"dropout": 0.0, "wiring": PreNorm, **options}
+    )
 
 
 def _with(**changes: Callable[[Sizes], object]) -> Build:
     """A model with other parts, each made from the sizes."""
-    return lambda size, s: _model(replace(_parts(s), **{name: make(s) for name, make in changes.items()}), size, s)
+    return lambda size, s: _model(
+        replace(_parts(s), **{name: make(s) for name, make in changes.items()}), size, s
+    )
 
 
 def _options(**options) -> Build:
@@ -74,15 +102,26 @@ def _options(**options) -> Build:
 
 def _gated(gate: str) -> Build:
     # Three matrices instead of two: two thirds of the hidden width keep the number of parameters.
-    return _with(feed_forward=lambda s: partial(GatedFeedForward, s.d_model, round(s.d_feed_forward * 2 / 3), gate))
+    return _with(
+        feed_forward=lambda s: partial(
+            GatedFeedForward, s.d_model, round(s.d_feed_forward * 2 / 3), gate
+        )
+    )
 
 
 def _shape(depth: float, width: float, heads: float) -> Build:
     """Depth against width at equal parameters: the width of the heads stays."""
+
     def make(size: int, s: Sizes) -> Model:
-        attention = partial(MultiHeadAttention, s.d_model, max(1, round(s.num_heads * heads)), d_head=s.d_head)
-        parts = replace(_parts(s), attention=attention, cross_attention=attention,
-                        feed_forward=partial(FeedForward, s.d_model, round(s.d_feed_forward * width)))
+        attention = partial(
+            MultiHeadAttention, s.d_model, max(1, round(s.num_heads * heads)), d_head=s.d_head
+        )
+        parts = replace(
+            _parts(s),
+            attention=attention,
+            cross_attention=attention,
+            feed_forward=partial(FeedForward, s.d_model, round(s.d_feed_forward * width)),
+        )
         return _model(parts, size, s, num_layers=round(s.num_layers * depth))
 
     return make
@@ -115,17 +154,26 @@ def _cutoffs(size: int) -> list[int]:
 
 
 def _adaptive_inputs(size: int, s: Sizes) -> Model:
-    parts = replace(_parts(s), embedding=lambda n: AdaptiveEmbedding(n, s.d_model, _cutoffs(n), 4.0))
+    parts = replace(
+        _parts(s), embedding=lambda n: AdaptiveEmbedding(n, s.d_model, _cutoffs(n), 4.0)
+    )
     return _model(_one_embedding(parts), size, s, "none")
 
 
 def _adaptive_softmax(factor: float) -> Build:
-    return lambda size, s: _model(_one_embedding(replace(
-        _parts(s), output=lambda n: AdaptiveOutput(s.d_model, n, _cutoffs(n), factor))), size, s, "none")
+    return lambda size, s: _model(
+        _one_embedding(
+            replace(_parts(s), output=lambda n: AdaptiveOutput(s.d_model, n, _cutoffs(n), factor))
+        ),
+        size,
+        s,
+        "none",
+    )
 
 
 def _half_shared(encoder: bool) -> Build:
     """One block for all of the encoder, or for all of the decoder."""
+
     def make(size: int, s: Sizes) -> Model:
         own, one = _parts(s), replace(_parts(s), stack=shared)
         model = _model(own, size, s)
@@ -139,16 +187,26 @@ def _half_shared(encoder: bool) -> Build:
 
 
 def _synthesizer(kind: str, mix: str | None = None) -> Build:
-    return _with(attention=lambda s: partial(SynthesizerAttention, s.d_model, s.num_heads, length=s.length, kind=kind, mix=mix))
+    return _with(
+        attention=lambda s: partial(
+            SynthesizerAttention, s.d_model, s.num_heads, length=s.length, kind=kind, mix=mix
+        )
+    )
 
 
 def _convolution(kind: type) -> Build:
-    return _with(attention=lambda s: partial(kind, s.d_model, s.num_heads, 7),
-                 causal_attention=lambda s: partial(kind, s.d_model, s.num_heads, 7, causal=True))
+    return _with(
+        attention=lambda s: partial(kind, s.d_model, s.num_heads, 7),
+        causal_attention=lambda s: partial(kind, s.d_model, s.num_heads, 7, causal=True),
+    )
 
 
 def _experts(kind: type) -> Build:
-    return _with(feed_forward=lambda s: partial(kind, s.d_model, 4, partial(FeedForward, s.d_model, s.d_feed_forward)))
+    return _with(
+        feed_forward=lambda s: partial(
+            kind, s.d_model, 4, partial(FeedForward, s.d_model, s.d_feed_forward)
+        )
+    )
 
 
 MODIFICATIONS: dict[str, Build] = {
@@ -160,34 +218,59 @@ MODIFICATIONS: dict[str, Build] = {
     "rezero-layer-norm": _options(wiring=ReZero, norm=LayerNorm),
     "rezero-rms-norm": _options(wiring=ReZero, norm=RMSNorm),
     "fixup": lambda size, s: fixup_start(_model(_parts(s, wiring=Fixup), size, s)),
-    # The paper has 24, 18, 8 and 6 layers instead of 12; of four, two thirds cannot be had, so the third has three quarters.
-    "deepest": _shape(2, 1 / 2, 1 / 2), "deeper": _shape(3 / 2, 2 / 3, 2 / 3),
-    "wider": _shape(3 / 4, 4 / 3, 4 / 3), "widest": _shape(1 / 2, 2, 2),
+    # The paper has 24, 18, 8 and 6 layers instead of 12; of four, two thirds cannot be had, so the
+    # third has three quarters.
+    "deepest": _shape(2, 1 / 2, 1 / 2),
+    "deeper": _shape(3 / 2, 2 / 3, 2 / 3),
+    "wider": _shape(3 / 4, 4 / 3, 4 / 3),
+    "widest": _shape(1 / 2, 2, 2),
     "block-sharing": _with(stack=lambda s: shared),
-    "block-sharing-factorised": _factorised(False, stack=True), "block-sharing-factorised-shared": _factorised(True, stack=True),
-    "encoder-sharing": _half_shared(True), "decoder-sharing": _half_shared(False),
-    "factorised": _factorised(False), "factorised-shared": _factorised(True),
+    "block-sharing-factorised": _factorised(False, stack=True),
+    "block-sharing-factorised-shared": _factorised(True, stack=True),
+    "encoder-sharing": _half_shared(True),
+    "decoder-sharing": _half_shared(False),
+    "factorised": _factorised(False),
+    "factorised-shared": _factorised(True),
     "tied-inputs": lambda size, s: _model(_one_embedding(_parts(s)), size, s, "none"),
     "tied-decoder": lambda size, s: _model(_parts(s), size, s, "output"),
     "untied": lambda size, s: _model(_parts(s), size, s, "none"),
     "adaptive-inputs": _adaptive_inputs,
-    "adaptive-softmax": _adaptive_softmax(4.0), "adaptive-softmax-wide": _adaptive_softmax(1.0),
+    "adaptive-softmax": _adaptive_softmax(4.0),
+    "adaptive-softmax-wide": _adaptive_softmax(1.0),
     "mixture-of-softmaxes": _with(output=lambda s: lambda n: MixtureOfSoftmaxes(s.d_model, n, 8)),
-    "transparent": _with(encoder=lambda s: TransparentEncoder, decoder=lambda s: TransparentDecoder),
-    "dynamic-convolution": _convolution(DynamicConvolution), "lightweight-convolution": _convolution(LightweightConvolution),
+    "transparent": _with(
+        encoder=lambda s: TransparentEncoder, decoder=lambda s: TransparentDecoder
+    ),
+    "dynamic-convolution": _convolution(DynamicConvolution),
+    "lightweight-convolution": _convolution(LightweightConvolution),
     # An evolved block is as large as two others.
-    "evolved": lambda size, s: _model(evolved(_parts(s), s.num_heads, s.d_feed_forward), size, s, num_layers=max(1, s.num_layers // 2)),
-    "synthesizer-dense": _synthesizer("dense"), "synthesizer-dense-plus": _synthesizer("dense", "plus"),
-    "synthesizer-dense-alpha": _synthesizer("dense", "alpha"), "synthesizer-factorised": _synthesizer("factorised-dense"),
-    "synthesizer-random": _synthesizer("random"), "synthesizer-random-plus": _synthesizer("random", "plus"),
+    "evolved": lambda size, s: _model(
+        evolved(_parts(s), s.num_heads, s.d_feed_forward),
+        size,
+        s,
+        num_layers=max(1, s.num_layers // 2),
+    ),
+    "synthesizer-dense": _synthesizer("dense"),
+    "synthesizer-dense-plus": _synthesizer("dense", "plus"),
+    "synthesizer-dense-alpha": _synthesizer("dense", "alpha"),
+    "synthesizer-factorised": _synthesizer("factorised-dense"),
+    "synthesizer-random": _synthesizer("random"),
+    "synthesizer-random-plus": _synthesizer("random", "plus"),
     "synthesizer-random-alpha": _synthesizer("random", "alpha"),
     "universal": _with(stack=lambda s: universal(s.d_model)),
-    "mixture-of-experts": _experts(MixtureOfExperts), "switch": _experts(Switch),
+    "mixture-of-experts": _experts(MixtureOfExperts),
+    "switch": _experts(Switch),
     "funnel": _with(encoder=lambda s: FunnelEncoder),
-    "weighted": _with(encoder_layer=lambda s: WeightedEncoderLayer, decoder_layer=lambda s: WeightedDecoderLayer),
-    "product-keys": _with(feed_forward=lambda s: partial(ProductKeyMemory, s.d_model, 40, 4, 8, 32)),
+    "weighted": _with(
+        encoder_layer=lambda s: WeightedEncoderLayer, decoder_layer=lambda s: WeightedDecoderLayer
+    ),
+    "product-keys": _with(
+        feed_forward=lambda s: partial(ProductKeyMemory, s.d_model, 40, 4, 8, 32)
+    ),
 }
-"""Name → how the model is made for a vocabulary and sizes; the names are those of :data:`~attnbook.experiments.language.narang.TABLE`."""
+"""Name → how the model is made for a vocabulary and sizes; the names are those of
+:data:`~attnbook.experiments.language.narang.TABLE`.
+"""
 
 
 def build(name: str, vocabulary_size: int, sizes: Sizes | None = None) -> Model:
@@ -226,7 +309,9 @@ def _texts(data: str, length: int, min_count: int):
         task = wikitext(max_words=10**6, min_count=min_count)
         kept, held = [p.source for p in task.train], [p.source for p in task.test]
     elif data == "grammar":
-        kept, held = ([p.source for p in generate(number, seed=k)] for k, number in enumerate((4000, 1000)))
+        kept, held = (
+            [p.source for p in generate(number, seed=k)] for k, number in enumerate((4000, 1000))
+        )
     else:
         raise ValueError(f"data must be 'wikitext-2' or 'grammar', got {data!r}")
     vocabulary = numbered_vocabulary(kept, gaps, min_count=min_count)
@@ -234,18 +319,34 @@ def _texts(data: str, length: int, min_count: int):
     return segments(kept, vocabulary, length), segments(held, vocabulary, length), vocabulary, marks
 
 
-def compare(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), modification: str = "vanilla", data: str = "wikitext-2",
-            seeds: int = 3, min_count: int = 4, length: int = 64, d_model: int = 64, num_heads: int = 4, d_feed_forward: int = 256,
-            num_layers: int = 4, batch_size: int = 16, steps: int = 500, learning_rate: float = 8e-3, warmup: int = 100,
-            held_batches: int = 30) -> dict:
+def compare(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    modification: str = "vanilla",
+    data: str = "wikitext-2",
+    seeds: int = 3,
+    min_count: int = 4,
+    length: int = 64,
+    d_model: int = 64,
+    num_heads: int = 4,
+    d_feed_forward: int = 256,
+    num_layers: int = 4,
+    batch_size: int = 16,
+    steps: int = 500,
+    learning_rate: float = 8e-3,
+    warmup: int = 100,
+    held_batches: int = 30,
+) -> dict:
     """Train a modification to denoise text, once a seed, and measure the loss on held-out text.
 
-    Everything but the model is the same for all: the texts, their gaps, the number of steps, the optimizer and its rate, the best
-    of 0.002, 0.004, 0.008 and 0.016 for the vanilla model.
+    Everything but the model is the same for all: the texts, their gaps, the number of steps, the
+    optimizer and its rate, the best of 0.002, 0.004, 0.008 and 0.016 for the vanilla model.
 
     Returns:
-        ``early``, ``final``: the loss after an eighth of the steps and at the end, a number a seed; ``parameters``; ``operations``,
-        multiply-adds of a forward pass over a batch.
+        ``early``, ``final``: the loss after an eighth of the steps and at the end, a number a seed;
+        ``parameters``; ``operations``, multiply-adds of a forward pass over a batch.
     """
     kept, held, vocabulary, marks = _texts(data, length, min_count)
     sizes = Sizes(d_model, num_heads, d_feed_forward, num_layers, length)
@@ -254,16 +355,34 @@ def compare(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"
     for run in range(seed, seed + seeds):
         torch.manual_seed(run)
         model = build(modification, len(vocabulary), sizes)
-        history = fit(model, DenoisingBatches(kept, batch_size, marks, seed=run), _loss, steps=steps, learning_rate=learning_rate,
-                      schedule=inverse_sqrt(warmup), seed=run, device=device, evaluate_every=max(1, steps // 8),
-                      evaluate=lambda m: _held_out(m, test, held_batches))
+        history = fit(
+            model,
+            DenoisingBatches(kept, batch_size, marks, seed=run),
+            _loss,
+            steps=steps,
+            learning_rate=learning_rate,
+            schedule=inverse_sqrt(warmup),
+            seed=run,
+            device=device,
+            evaluate_every=max(1, steps // 8),
+            evaluate=lambda m: _held_out(m, test, held_batches),
+        )
         curve = dict(history.evaluations)
         early.append(round(curve[max(1, steps // 8)], 4))
         final.append(round(curve[steps], 4))
         seconds.append(round(history.seconds, 1))
     model.cpu().eval()
     row = TABLE[modification]
-    return {"label": row.label, "early": early, "final": final, "mean": round(mean(final), 4),
-            "spread": round(stdev(final), 4) if seeds > 1 else None, "parameters": parameters(model),
-            "operations": _operations(model, test.batch(0)), "training_seconds": seconds, "vocabulary": len(vocabulary),
-            "train_words": kept.numel(), "paper": {"early": row.early, "final": row.final}}
+    return {
+        "label": row.label,
+        "early": early,
+        "final": final,
+        "mean": round(mean(final), 4),
+        "spread": round(stdev(final), 4) if seeds > 1 else None,
+        "parameters": parameters(model),
+        "operations": _operations(model, test.batch(0)),
+        "training_seconds": seconds,
+        "vocabulary": len(vocabulary),
+        "train_words": kept.numel(),
+        "paper": {"early": row.early, "final": row.final},
+    }

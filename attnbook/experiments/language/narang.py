@@ -1,4 +1,7 @@
-"""The table of Narang et al. 2021: modifications of the Transformer under one budget, as the paper has them."""
+"""The table of Narang et al.
+
+2021: modifications of the Transformer under one budget, as the paper has them.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ __all__ = ["FAMILIES", "TABLE", "Row"]
 class Row(NamedTuple):
     """A row of the table.
 
-    parameters in millions, operations in 10¹² a step, steps a second; early: loss on held-out text (nats a token) after an
-    eighth of the training, mean and standard deviation over runs; final: loss at the end, of one run.
-    """
+    parameters in millions, operations in 10¹² a step, steps a second; early: loss on held-out text
+    (nats a token) after an eighth of the training, mean and standard deviation over runs; final:
+    loss at the end, of one run."""
 
     label: str
     parameters: int
@@ -46,18 +49,28 @@ TABLE: dict[str, Row] = {
     "wider": Row("8 layers, d_ff = 4608, H = 18", 223, 11.1, 3.69, 2.19, 0.005, 1.847),
     "widest": Row("6 layers, d_ff = 6144, H = 24", 223, 11.1, 3.7, 2.201, 0.01, 1.857),
     "block-sharing": Row("Block sharing", 65, 11.1, 3.91, 2.497, 0.037, 2.164),
-    "block-sharing-factorised": Row("block sharing, factorised embeddings", 45, 9.4, 4.21, 2.631, 0.305, 2.183),
-    "block-sharing-factorised-shared": Row("block sharing, factorised & shared embeddings", 20, 9.1, 4.37, 2.907, 0.313, 2.385),
+    "block-sharing-factorised": Row(
+        "block sharing, factorised embeddings", 45, 9.4, 4.21, 2.631, 0.305, 2.183
+    ),
+    "block-sharing-factorised-shared": Row(
+        "block sharing, factorised & shared embeddings", 20, 9.1, 4.37, 2.907, 0.313, 2.385
+    ),
     "encoder-sharing": Row("Encoder only block sharing", 170, 11.1, 3.68, 2.298, 0.023, 1.929),
     "decoder-sharing": Row("Decoder only block sharing", 144, 11.1, 3.7, 2.352, 0.029, 2.082),
     "factorised": Row("factorised Embedding", 227, 9.4, 3.8, 2.208, 0.006, 1.855),
     "factorised-shared": Row("factorised & shared embeddings", 202, 9.1, 3.92, 2.32, 0.01, 1.952),
-    "tied-inputs": Row("Tied encoder/decoder input embeddings", 248, 11.1, 3.55, 2.192, 0.002, 1.84),
-    "tied-decoder": Row("Tied decoder input and output embeddings", 248, 11.1, 3.57, 2.187, 0.007, 1.827),
+    "tied-inputs": Row(
+        "Tied encoder/decoder input embeddings", 248, 11.1, 3.55, 2.192, 0.002, 1.84
+    ),
+    "tied-decoder": Row(
+        "Tied decoder input and output embeddings", 248, 11.1, 3.57, 2.187, 0.007, 1.827
+    ),
     "untied": Row("Untied embeddings", 273, 11.1, 3.53, 2.195, 0.005, 1.834),
     "adaptive-inputs": Row("Adaptive input embeddings", 204, 9.2, 3.55, 2.25, 0.002, 1.899),
     "adaptive-softmax": Row("Adaptive softmax", 204, 9.2, 3.6, 2.364, 0.005, 1.982),
-    "adaptive-softmax-wide": Row("Adaptive softmax without projection", 223, 10.8, 3.43, 2.229, 0.009, 1.914),
+    "adaptive-softmax-wide": Row(
+        "Adaptive softmax without projection", 223, 10.8, 3.43, 2.229, 0.009, 1.914
+    ),
     "mixture-of-softmaxes": Row("Mixture of softmaxes", 232, 16.3, 2.24, 2.227, 0.017, 1.821),
     "transparent": Row("Transparent attention", 223, 11.1, 3.33, 2.181, 0.014, 1.874),
     "dynamic-convolution": Row("Dynamic convolution", 257, 11.8, 2.65, 2.403, 0.009, 2.047),
@@ -65,11 +78,15 @@ TABLE: dict[str, Row] = {
     "evolved": Row("Evolved Transformer", 217, 9.9, 3.09, 2.22, 0.003, 1.863),
     "synthesizer-dense": Row("Synthesizer (dense)", 224, 11.4, 3.47, 2.334, 0.021, 1.962),
     "synthesizer-dense-plus": Row("Synthesizer (dense plus)", 243, 12.6, 3.22, 2.191, 0.01, 1.84),
-    "synthesizer-dense-alpha": Row("Synthesizer (dense plus alpha)", 243, 12.6, 3.01, 2.18, 0.007, 1.828),
+    "synthesizer-dense-alpha": Row(
+        "Synthesizer (dense plus alpha)", 243, 12.6, 3.01, 2.18, 0.007, 1.828
+    ),
     "synthesizer-factorised": Row("Synthesizer (factorised)", 207, 10.1, 3.94, 2.341, 0.017, 1.968),
     "synthesizer-random": Row("Synthesizer (random)", 254, 10.1, 4.08, 2.326, 0.012, 2.009),
     "synthesizer-random-plus": Row("Synthesizer (random plus)", 292, 12, 3.63, 2.189, 0.004, 1.842),
-    "synthesizer-random-alpha": Row("Synthesizer (random plus alpha)", 292, 12, 3.42, 2.186, 0.007, 1.828),
+    "synthesizer-random-alpha": Row(
+        "Synthesizer (random plus alpha)", 292, 12, 3.42, 2.186, 0.007, 1.828
+    ),
     "universal": Row("Universal Transformer", 84, 40, 0.88, 2.406, 0.036, 2.053),
     "mixture-of-experts": Row("Mixture of experts", 648, 11.7, 3.2, 2.148, 0.006, 1.785),
     "switch": Row("Switch Transformer", 1100, 11.7, 3.18, 2.135, 0.007, 1.758),
@@ -84,12 +101,32 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "gate": ("glu", "geglu", "reglu", "swiglu", "liglu"),
     "norm and residual": ("rms-norm", "rezero", "rezero-layer-norm", "rezero-rms-norm", "fixup"),
     "depth or width": ("deepest", "deeper", "wider", "widest"),
-    "shared blocks": ("block-sharing", "block-sharing-factorised", "block-sharing-factorised-shared", "encoder-sharing", "decoder-sharing"),
-    "embedding": ("factorised", "factorised-shared", "tied-inputs", "tied-decoder", "untied", "adaptive-inputs"),
+    "shared blocks": (
+        "block-sharing",
+        "block-sharing-factorised",
+        "block-sharing-factorised-shared",
+        "encoder-sharing",
+        "decoder-sharing",
+    ),
+    "embedding": (
+        "factorised",
+        "factorised-shared",
+        "tied-inputs",
+        "tied-decoder",
+        "untied",
+        "adaptive-inputs",
+    ),
     "softmax": ("adaptive-softmax", "adaptive-softmax-wide", "mixture-of-softmaxes"),
     "convolution": ("dynamic-convolution", "lightweight-convolution", "evolved"),
-    "synthesizer": ("synthesizer-dense", "synthesizer-dense-plus", "synthesizer-dense-alpha", "synthesizer-factorised",
-                    "synthesizer-random", "synthesizer-random-plus", "synthesizer-random-alpha"),
+    "synthesizer": (
+        "synthesizer-dense",
+        "synthesizer-dense-plus",
+        "synthesizer-dense-alpha",
+        "synthesizer-factorised",
+        "synthesizer-random",
+        "synthesizer-random-plus",
+        "synthesizer-random-alpha",
+    ),
     "more parameters": ("mixture-of-experts", "switch", "product-keys"),
     "other": ("transparent", "universal", "funnel", "weighted"),
 }

@@ -1,4 +1,6 @@
-"""Exact answers against the length of the source: what a fixed vector forgets and attention keeps."""
+"""Exact answers against the length of the source: what a fixed vector forgets and attention
+keeps.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def make_model(name: str, task, *, d_embed: int, hidden_size: int):
     if name == "bahdanau":
         return Bahdanau(*sizes, **options)
     if name in ("seq2seq", "seq2seq-reversed"):
-        return Seq2Seq(*sizes, **options, context_every_step=True, reverse_source=name == "seq2seq-reversed")
+        return Seq2Seq(
+            *sizes, **options, context_every_step=True, reverse_source=name == "seq2seq-reversed"
+        )
     raise ValueError(f"model must be 'bahdanau', 'seq2seq' or 'seq2seq-reversed', got {name!r}")
 
 
@@ -39,24 +43,63 @@ def curve_of(model, pairs, task, edges=EDGES) -> list[dict]:
         longest = batch.target_out.shape[1] + 2
         found = greedy(model, batch.source, batch.lengths, longest).tokens
         wanted = [task.target_vocab.encode(pair.target) for pair in chosen]
-        rows.append({"words": [low, high], "sentences": len(chosen), "exact": round(exact_match(found, wanted), 4),
-                     "token": round(token_accuracy(found, wanted), 4)})
+        rows.append(
+            {
+                "words": [low, high],
+                "sentences": len(chosen),
+                "exact": round(exact_match(found, wanted), 4),
+                "token": round(token_accuracy(found, wanted), 4),
+            }
+        )
     return rows
 
 
-def by_length(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), model: str = "bahdanau",
-              train_pairs: int = 30000, test_pairs: int = 2000, train_phrases: int = 4, test_phrases: int = 8,
-              d_embed: int = 48, hidden_size: int = 96, batch_size: int = 64, steps: int = 2000, learning_rate: float = 4e-3) -> dict:
-    """Train on 1 to ``train_phrases`` noun phrases, test on sources up to ``test_phrases``, by length in words."""
-    task = make_task("phrases", train=train_pairs, valid=500, test=1000, seed=0, phrases=(1, train_phrases))
+def by_length(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    model: str = "bahdanau",
+    train_pairs: int = 30000,
+    test_pairs: int = 2000,
+    train_phrases: int = 4,
+    test_phrases: int = 8,
+    d_embed: int = 48,
+    hidden_size: int = 96,
+    batch_size: int = 64,
+    steps: int = 2000,
+    learning_rate: float = 4e-3,
+) -> dict:
+    """Train on 1 to ``train_phrases`` noun phrases, test on sources up to ``test_phrases``, by
+    length in words.
+    """
+    task = make_task(
+        "phrases", train=train_pairs, valid=500, test=1000, seed=0, phrases=(1, train_phrases)
+    )
     longer = task.unseen(test_pairs, seed=1, phrases=(1, test_phrases))
     torch.manual_seed(seed)
     net = make_model(model, task, d_embed=d_embed, hidden_size=hidden_size)
-    batches = SequenceBatches(task.train, task.source_vocab, task.target_vocab, batch_size, seed=seed)
-    history = fit(net, batches, token_loss, steps=steps, learning_rate=learning_rate,
-                  schedule=cosine_decay(steps, 20), seed=seed, device=device)
+    batches = SequenceBatches(
+        task.train, task.source_vocab, task.target_vocab, batch_size, seed=seed
+    )
+    history = fit(
+        net,
+        batches,
+        token_loss,
+        steps=steps,
+        learning_rate=learning_rate,
+        schedule=cosine_decay(steps, 20),
+        seed=seed,
+        device=device,
+    )
     trained_to = max(len(pair.source) for pair in task.train)
     overall = curve_of(net, task.test, task, [(1, 10**6)])[0]
-    return {"parameters": sum(p.numel() for p in net.parameters()), "trained_to_words": trained_to,
-            "exact": overall["exact"], "token": overall["token"], "curve": curve_of(net, longer, task),
-            "last_losses": [round(x, 4) for x in history.losses[-5:]], "training_seconds": round(history.seconds, 1)}
+    return {
+        "parameters": sum(p.numel() for p in net.parameters()),
+        "trained_to_words": trained_to,
+        "exact": overall["exact"],
+        "token": overall["token"],
+        "curve": curve_of(net, longer, task),
+        "last_losses": [round(x, 4) for x in history.losses[-5:]],
+        "training_seconds": round(history.seconds, 1),
+    }

@@ -1,4 +1,6 @@
-"""What becomes of each kind of positions beyond the lengths of the training, and what trees add to them."""
+"""What becomes of each kind of positions beyond the lengths of the training, and what trees add
+to them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...mechanisms import LearnedPositions, NoPositions, RelativeMultiHeadAttention, SinusoidalPositions
+from ...mechanisms import (
+    LearnedPositions,
+    NoPositions,
+    RelativeMultiHeadAttention,
+    SinusoidalPositions,
+)
 from ...models import TransformerEncoderModel, paper_parts
 from ...models.transformer.syntactic import SyntacticEncoderModel
 from ...tasks import Vocabulary
@@ -19,15 +26,33 @@ from ...tasks.text.treebank import Tree, TreeBatch, TreeBatches, collate_trees, 
 from ...training import cosine_decay, fit
 from ...training.loop.accelerator import training_modes_kept
 
-__all__ = ["KINDS", "SYNTAX", "RandomStart", "agreement", "answer_loss", "extrapolation", "order_model", "order_scores", "tree_model",
-           "tree_scores"]
+__all__ = [
+    "KINDS",
+    "SYNTAX",
+    "RandomStart",
+    "agreement",
+    "answer_loss",
+    "extrapolation",
+    "order_model",
+    "order_scores",
+    "tree_model",
+    "tree_scores",
+]
 
 KINDS = ("none", "sinusoidal", "learned", "relative")
-SYNTAX = ("sinusoidal", "relative", "sinusoidal and depth", "relative and tree", "relative and chain")
+SYNTAX = (
+    "sinusoidal",
+    "relative",
+    "sinusoidal and depth",
+    "relative and tree",
+    "relative and chain",
+)
 
 
 class RandomStart(nn.Module):
-    """Absolute positions that begin anywhere while training, so that all rows up to ``longest`` are met; at 0 afterwards."""
+    """Absolute positions that begin anywhere while training, so that all rows up to ``longest``
+    are met; at 0 afterwards.
+    """
 
     def __init__(self, positions: nn.Module, longest: int) -> None:
         super().__init__()
@@ -35,12 +60,22 @@ class RandomStart(nn.Module):
 
     def forward(self, x: torch.Tensor, offset: int | torch.Tensor = 0) -> torch.Tensor:
         if self.training:
-            offset = torch.randint(0, self.longest - x.shape[-2] + 1, (x.shape[0],), device=x.device)
+            offset = torch.randint(
+                0, self.longest - x.shape[-2] + 1, (x.shape[0],), device=x.device
+            )
         return self.positions(x, offset)
 
 
-def order_model(kind: str, *, letters: int = 10, longest: int = 64, d_model: int = 32, num_heads: int = 4, num_layers: int = 2,
-                max_distance: int = 8) -> TransformerEncoderModel:
+def order_model(
+    kind: str,
+    *,
+    letters: int = 10,
+    longest: int = 64,
+    d_model: int = 32,
+    num_heads: int = 4,
+    num_layers: int = 2,
+    max_distance: int = 8,
+) -> TransformerEncoderModel:
     """A small encoder-only Transformer that differs in its positions alone.
 
     kind  one of `KINDS`, or "sinusoidal" or "learned" with ", random start"
@@ -50,24 +85,44 @@ def order_model(kind: str, *, letters: int = 10, longest: int = 64, d_model: int
 
     def learned() -> LearnedPositions:
         positions = LearnedPositions(longest, d_model)
-        nn.init.normal_(positions.weight, std=0.5**0.5)  # as large as sinusoids: the module's own start is small, and slow here
+        # as large as sinusoids: the module's own start is small, and slow here
+        nn.init.normal_(positions.weight, std=0.5**0.5)
         return positions
 
-    makers = {"none": NoPositions, "relative": NoPositions, "sinusoidal": partial(SinusoidalPositions, d_model),
-              "learned": learned}
+    makers = {
+        "none": NoPositions,
+        "relative": NoPositions,
+        "sinusoidal": partial(SinusoidalPositions, d_model),
+        "learned": learned,
+    }
     if name not in makers or (shifted and makers[name] is NoPositions):
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, or an absolute one with ', random start', got {kind!r}")
+        raise ValueError(
+            f"kind must be one of {', '.join(KINDS)}, or an absolute one with ', random start', "
+            f"got {kind!r}"
+        )
     make = (lambda: RandomStart(makers[name](), longest)) if shifted else makers[name]
     parts = dataclasses.replace(parts, positions=make)
     if name == "relative":
-        parts = dataclasses.replace(parts, attention=partial(RelativeMultiHeadAttention, d_model, num_heads, max_distance=max_distance))
+        parts = dataclasses.replace(
+            parts,
+            attention=partial(
+                RelativeMultiHeadAttention, d_model, num_heads, max_distance=max_distance
+            ),
+        )
     return TransformerEncoderModel(letters + 1, parts, num_layers=num_layers)
 
 
 def answer_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cross-entropy of the answers of a batch (``tokens``, ``target``, PAD where there is none), and their number."""
+    """Cross-entropy of the answers of a batch (``tokens``, ``target``, PAD where there is none),
+    and their number.
+    """
     logits = _logits(model, batch)
-    return F.cross_entropy(logits.flatten(0, 1), batch.target.to(logits.device).flatten(), ignore_index=0, reduction="sum"), (batch.target != 0).sum()
+    return F.cross_entropy(
+        logits.flatten(0, 1),
+        batch.target.to(logits.device).flatten(),
+        ignore_index=0,
+        reduction="sum",
+    ), (batch.target != 0).sum()
 
 
 def _logits(model: nn.Module, batch) -> torch.Tensor:
@@ -85,7 +140,15 @@ def _right(model: nn.Module, batch) -> torch.Tensor:
         return _logits(model, batch).argmax(-1).cpu() == batch.target
 
 
-def order_scores(model: nn.Module, order: str, lengths, *, letters: int = 10, texts: int = 200, seed: int = 10_000) -> list[float]:
+def order_scores(
+    model: nn.Module,
+    order: str,
+    lengths,
+    *,
+    letters: int = 10,
+    texts: int = 200,
+    seed: int = 10_000,
+) -> list[float]:
     """The share of right answers at each length, on letters that the training does not draw."""
     scores = []
     for n in lengths:
@@ -94,35 +157,85 @@ def order_scores(model: nn.Module, order: str, lengths, *, letters: int = 10, te
     return scores
 
 
-def extrapolation(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), order: str = "before",
-                  kinds=KINDS, length=(4, 16), lengths=(8, 12, 16, 20, 24, 32, 48, 64), batch_size: int = 64, steps: int = 1800,
-                  learning_rate: float = 3e-3) -> dict:
-    """Train one model a kind on short texts, test on longer ones; the share of right answers by length."""
+def extrapolation(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    order: str = "before",
+    kinds=KINDS,
+    length=(4, 16),
+    lengths=(8, 12, 16, 20, 24, 32, 48, 64),
+    batch_size: int = 64,
+    steps: int = 1800,
+    learning_rate: float = 3e-3,
+) -> dict:
+    """Train one model a kind on short texts, test on longer ones; the share of right answers by
+    length.
+    """
     rows = {}
     for kind in kinds:
         torch.manual_seed(seed)
         model = order_model(kind, longest=max(lengths))
-        history = fit(model, OrderBatches(order, tuple(length), batch_size, seed=seed), answer_loss, steps=steps, seed=seed,
-                      learning_rate=learning_rate, schedule=cosine_decay(steps, 50), device=device)
-        rows[kind] = {"right": order_scores(model, order, lengths), "loss": round(sum(history.losses[-20:]) / 20, 4),
-                      "parameters": sum(p.numel() for p in model.parameters()), "seconds": round(history.seconds, 1)}
+        history = fit(
+            model,
+            OrderBatches(order, tuple(length), batch_size, seed=seed),
+            answer_loss,
+            steps=steps,
+            seed=seed,
+            learning_rate=learning_rate,
+            schedule=cosine_decay(steps, 50),
+            device=device,
+        )
+        rows[kind] = {
+            "right": order_scores(model, order, lengths),
+            "loss": round(sum(history.losses[-20:]) / 20, 4),
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "seconds": round(history.seconds, 1),
+        }
     return {"lengths": list(lengths), "kinds": rows}
 
 
-def tree_model(kind: str, vocabulary_size: int, *, d_model: int = 48, num_heads: int = 4, num_layers: int = 2,
-               max_distance: int = 8, max_tree_distance: int = 4) -> nn.Module:
+def tree_model(
+    kind: str,
+    vocabulary_size: int,
+    *,
+    d_model: int = 48,
+    num_heads: int = 4,
+    num_layers: int = 2,
+    max_distance: int = 8,
+    max_tree_distance: int = 4,
+) -> nn.Module:
     """A small encoder that inflects verbs, without trees or with them; kind is one of `SYNTAX`."""
     if kind not in SYNTAX:
         raise ValueError(f"kind must be one of {', '.join(SYNTAX)}, got {kind!r}")
     absolute = paper_parts(d_model, num_heads, 2 * d_model, dropout=0.0)
-    relative = dataclasses.replace(absolute, positions=NoPositions,
-                                   attention=partial(RelativeMultiHeadAttention, d_model, num_heads, max_distance=max_distance))
+    relative = dataclasses.replace(
+        absolute,
+        positions=NoPositions,
+        attention=partial(
+            RelativeMultiHeadAttention, d_model, num_heads, max_distance=max_distance
+        ),
+    )
     if kind in ("sinusoidal", "relative"):
-        return TransformerEncoderModel(vocabulary_size, absolute if kind == "sinusoidal" else relative, num_layers=num_layers, tie=False)
+        return TransformerEncoderModel(
+            vocabulary_size,
+            absolute if kind == "sinusoidal" else relative,
+            num_layers=num_layers,
+            tie=False,
+        )
     if kind == "sinusoidal and depth":
-        return SyntacticEncoderModel(vocabulary_size, absolute, num_layers=num_layers, max_tree_distance=None)
-    return SyntacticEncoderModel(vocabulary_size, relative, num_layers=num_layers, depth=False,
-                                 max_distance=max_distance, max_tree_distance=max_tree_distance)
+        return SyntacticEncoderModel(
+            vocabulary_size, absolute, num_layers=num_layers, max_tree_distance=None
+        )
+    return SyntacticEncoderModel(
+        vocabulary_size,
+        relative,
+        num_layers=num_layers,
+        depth=False,
+        max_distance=max_distance,
+        max_tree_distance=max_tree_distance,
+    )
 
 
 class _ChainBatches(TreeBatches):
@@ -136,31 +249,68 @@ def _chained(batch: TreeBatch) -> TreeBatch:
     return batch._replace(heads=(torch.arange(batch.tokens.shape[1]) - 1).expand_as(batch.heads))
 
 
-def tree_scores(model: nn.Module, vocabulary: Vocabulary, trees: list[Tree], *, chain: bool = False) -> dict:
-    """The share of right forms of the main verbs, and of the verbs inside of insertions (None where there are none)."""
+def tree_scores(
+    model: nn.Module, vocabulary: Vocabulary, trees: list[Tree], *, chain: bool = False
+) -> dict:
+    """The share of right forms of the main verbs, and of the verbs inside of insertions (None
+    where there are none).
+    """
     batch = collate_trees(trees, vocabulary)
     right = _right(model, _chained(batch) if chain else batch)
     inner = batch.target != 0
     rows, main = torch.arange(len(trees)), torch.tensor([tree.main_verb for tree in trees])
     inner[rows, main] = False
-    return {"main": round(float(right[rows, main].float().mean()), 4),
-            "inner": round(float(right[inner].float().mean()), 4) if inner.any() else None}
+    return {
+        "main": round(float(right[rows, main].float().mean()), 4),
+        "inner": round(float(right[inner].float().mean()), 4) if inner.any() else None,
+    }
 
 
-def agreement(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), kinds=SYNTAX, insertions=(0, 2),
-              tests=(0, 1, 2, 3, 4, 6, 8), sentences: int = 300, batch_size: int = 32, steps: int = 800,
-              learning_rate: float = 3e-3) -> dict:
-    """Train on sentences with few insertions, test on more: verbs that agree with their subjects, without and with trees."""
+def agreement(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    kinds=SYNTAX,
+    insertions=(0, 2),
+    tests=(0, 1, 2, 3, 4, 6, 8),
+    sentences: int = 300,
+    batch_size: int = 32,
+    steps: int = 800,
+    learning_rate: float = 3e-3,
+) -> dict:
+    """Train on sentences with few insertions, test on more: verbs that agree with their
+    subjects, without and with trees.
+    """
     vocabulary = Vocabulary(tokens())
     rows = {}
     for kind in kinds:
         torch.manual_seed(seed)
         model, chain = tree_model(kind, len(vocabulary)), kind.endswith("chain")
-        batches = (_ChainBatches if chain else TreeBatches)(vocabulary, batch_size, seed, insertions=tuple(insertions))
-        history = fit(model, batches, answer_loss, steps=steps, learning_rate=learning_rate, schedule=cosine_decay(steps, 50),
-                      seed=seed, device=device)
-        found = [tree_scores(model, vocabulary, treebank(sentences, seed=20_000 + k, insertions=k), chain=chain) for k in tests]
-        rows[kind] = {"main": [row["main"] for row in found], "inner": [row["inner"] for row in found],
-                      "loss": round(sum(history.losses[-20:]) / 20, 4),
-                      "parameters": sum(p.numel() for p in model.parameters()), "seconds": round(history.seconds, 1)}
+        batches = (_ChainBatches if chain else TreeBatches)(
+            vocabulary, batch_size, seed, insertions=tuple(insertions)
+        )
+        history = fit(
+            model,
+            batches,
+            answer_loss,
+            steps=steps,
+            learning_rate=learning_rate,
+            schedule=cosine_decay(steps, 50),
+            seed=seed,
+            device=device,
+        )
+        found = [
+            tree_scores(
+                model, vocabulary, treebank(sentences, seed=20_000 + k, insertions=k), chain=chain
+            )
+            for k in tests
+        ]
+        rows[kind] = {
+            "main": [row["main"] for row in found],
+            "inner": [row["inner"] for row in found],
+            "loss": round(sum(history.losses[-20:]) / 20, 4),
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "seconds": round(history.seconds, 1),
+        }
     return {"insertions": list(tests), "kinds": rows}

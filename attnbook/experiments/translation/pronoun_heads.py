@@ -1,4 +1,6 @@
-"""A small Transformer that has to translate it and they: which heads look at the antecedent, and which the gender needs."""
+"""A small Transformer that has to translate it and they: which heads look at the antecedent, and
+which the gender needs.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,30 @@ import torch
 from ...mechanisms.layers.residual import PreNorm
 from ...models.transformer.encoder_decoder import HeadWeights, Transformer
 from ...models.transformer.parts import paper_parts
-from ...tasks.translation import pronouns
 from ...tasks.text.batches import Batch, SequenceBatches, collate
 from ...tasks.text.vocabulary import PAD
+from ...tasks.translation import pronouns
 from ...training import cosine_decay, fit, token_loss
 
-__all__ = ["HIDINGS", "KINDS", "Asked", "ask", "attentions", "follows", "hiding", "make_model", "measure", "pronoun_heads",
-           "right_genders", "without_head"]
+__all__ = [
+    "HIDINGS",
+    "KINDS",
+    "Asked",
+    "ask",
+    "attentions",
+    "follows",
+    "hiding",
+    "make_model",
+    "measure",
+    "pronoun_heads",
+    "right_genders",
+    "without_head",
+]
 
 KINDS = ("encoder", "decoder", "cross")
-"""The three attentions of the model: within the source, within the target, from target to source."""
+"""The three attentions of the model: within the source, within the target, from target to
+source.
+"""
 
 
 def make_model(task, *, d_model: int = 64, num_heads: int = 4, num_layers: int = 2) -> Transformer:
@@ -34,11 +50,9 @@ class Asked(NamedTuple):
     """Sentences as one batch, and where to look in them; all but ``batch`` are ``(sentences,)``.
 
     batch       as :func:`attnbook.tasks.collate` makes it
-    looks, antecedent, other  by kind of attention: the position that looks, and those of the two nouns that it may look at
-    decides     position of the English adjective
-    written     step that writes the pronoun
-    own, wrong  ids of the right pronoun and of the one of the other gender
-    """
+    looks, antecedent, other  by kind of attention: the position that looks, and those of the two
+    nouns that it may look at decides     position of the English adjective written     step that
+    writes the pronoun own, wrong  ids of the right pronoun and of the one of the other gender"""
 
     batch: Batch
     looks: dict[str, torch.Tensor]
@@ -51,9 +65,15 @@ class Asked(NamedTuple):
 
 
 def ask(task, referring: Sequence[pronouns.Referring], device="cpu") -> Asked:
-    """A batch of sentences. In the encoder *it* looks, in the decoder the step that writes the French pronoun; the target that it
-    looks at begins with BOS, so a French noun stands one place further there."""
-    batch = Batch(*(part.to(device) for part in collate([r.pair for r in referring], task.source_vocab, task.target_vocab)))
+    """A batch of sentences. In the encoder *it* looks, in the decoder the step that writes the
+    French pronoun; the target that it looks at begins with BOS, so a French noun stands one place
+    further there."""
+    batch = Batch(
+        *(
+            part.to(device)
+            for part in collate([r.pair for r in referring], task.source_vocab, task.target_vocab)
+        )
+    )
 
     def numbers(values):
         return torch.tensor(list(values), device=device)
@@ -65,18 +85,27 @@ def ask(task, referring: Sequence[pronouns.Referring], device="cpu") -> Asked:
     said = [r.pair.target[r.written] for r in referring]
     written = numbers(r.written for r in referring)
     nouns = {name: numbers(getattr(r, name) for r in referring) for name in ("antecedent", "other")}
-    in_french = {name: numbers(french(getattr(r, name), r.pair) for r in referring) for name in nouns}
+    in_french = {
+        name: numbers(french(getattr(r, name), r.pair) for r in referring) for name in nouns
+    }
     return Asked(
-        batch, {"encoder": numbers(r.pronoun for r in referring), "decoder": written, "cross": written},
-        *({"encoder": nouns[name], "decoder": in_french[name], "cross": nouns[name]} for name in nouns),
-        numbers(r.decides for r in referring), written, numbers(task.target_vocab.encode(said)),
-        numbers(task.target_vocab.encode([turned[word] for word in said])))
+        batch,
+        {"encoder": numbers(r.pronoun for r in referring), "decoder": written, "cross": written},
+        *(
+            {"encoder": nouns[name], "decoder": in_french[name], "cross": nouns[name]}
+            for name in nouns
+        ),
+        numbers(r.decides for r in referring),
+        written,
+        numbers(task.target_vocab.encode(said)),
+        numbers(task.target_vocab.encode([turned[word] for word in said])),
+    )
 
 
 @torch.no_grad()
 def right_genders(model: Transformer, asked: Asked) -> tuple[torch.Tensor, float]:
-    """Under teacher forcing: where the right pronoun beats the one of the other gender ``(sentences,)``, and the share of all other
-    tokens that are told."""
+    """Under teacher forcing: where the right pronoun beats the one of the other gender
+    ``(sentences,)``, and the share of all other tokens that are told."""
     logits = model(*asked.batch[:3]).logits
     at = torch.arange(len(asked.own), device=logits.device)
     rows = logits[at, asked.written]
@@ -97,35 +126,47 @@ def read(model: Transformer, asked: Asked) -> HeadWeights:
     return model(*asked.batch[:3], need_weights=True).weights
 
 
-def follows(weights: torch.Tensor, looks: torch.Tensor, antecedent: torch.Tensor, other: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What one layer's heads do, ``(h,)`` each, for weights ``(batch, h, m, n)`` and positions ``(batch,)``.
+def follows(
+    weights: torch.Tensor, looks: torch.Tensor, antecedent: torch.Tensor, other: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """What one layer's heads do, ``(h,)`` each, for weights ``(batch, h, m, n)`` and positions
+    ``(batch,)``.
 
-    largest: share of sentences whose largest weight lies on the antecedent;  other: on the other noun;
-    more: share with more weight on the antecedent than on the other noun;  pairs: share of pairs with both so.
+    largest: share of sentences whose largest weight lies on the antecedent;  other: on the other
+    noun;
+    more: share with more weight on the antecedent than on the other noun;  pairs: share of pairs
+    with both so.
     """
     at = torch.arange(len(looks), device=weights.device)
     rows = weights[at, :, looks]  # (batch, h, n)
     more = rows[at, :, antecedent] > rows[at, :, other]
-    return {"largest": (rows.argmax(-1) == antecedent[:, None]).float().mean(0),
-            "other": (rows.argmax(-1) == other[:, None]).float().mean(0),
-            "more": more.float().mean(0), "pairs": more.unflatten(0, (-1, 2)).all(1).float().mean(0)}
+    return {
+        "largest": (rows.argmax(-1) == antecedent[:, None]).float().mean(0),
+        "other": (rows.argmax(-1) == other[:, None]).float().mean(0),
+        "more": more.float().mean(0),
+        "pairs": more.unflatten(0, (-1, 2)).all(1).float().mean(0),
+    }
 
 
 def attentions(model: Transformer) -> dict[str, list]:
     """The attention modules by kind, first layer to last."""
-    return {"encoder": [layer.attention for layer in model.encoder.layers],
-            "decoder": [layer.attention for layer in model.decoder.layers],
-            "cross": [layer.cross_attention for layer in model.decoder.layers]}
+    return {
+        "encoder": [layer.attention for layer in model.encoder.layers],
+        "decoder": [layer.attention for layer in model.decoder.layers],
+        "cross": [layer.cross_attention for layer in model.decoder.layers],
+    }
 
 
 @contextmanager
 def without_head(attention, head: int) -> Iterator[None]:
-    """Inside, this head's context is 0 at every position; the others, and the bias, stay as they are."""
+    """Inside, this head's context is 0 at every position; the others, and the bias, stay as they
+    are.
+    """
     low = head * attention.d_head_value
 
     def blank(module, given):
         heads = given[0].clone()
-        heads[..., low:low + attention.d_head_value] = 0.0
+        heads[..., low : low + attention.d_head_value] = 0.0
         return (heads,)
 
     hook = attention.output_projection.register_forward_pre_hook(blank)
@@ -136,17 +177,21 @@ def without_head(attention, head: int) -> Iterator[None]:
 
 
 @contextmanager
-def hiding(model: Transformer, kind: str, rows: torch.Tensor, columns: torch.Tensor) -> Iterator[None]:
-    """Inside, in all layers and heads of one kind of attention, position ``rows[b]`` of sentence b may not look at ``columns[b]``.
+def hiding(
+    model: Transformer, kind: str, rows: torch.Tensor, columns: torch.Tensor
+) -> Iterator[None]:
+    """Inside, in all layers and heads of one kind of attention, position ``rows[b]`` of sentence b
+    may not look at ``columns[b]``.
 
-    Rows and columns are ``(batch,)``; −1 in rows stands for every position but the hidden one itself.
-    """
+    Rows and columns are ``(batch,)``; −1 in rows stands for every position but the hidden one
+    itself."""
 
     def narrowed(module, args, kwargs):
         query, mask = args[0], kwargs["mask"]
         m, n = query.shape[1], kwargs["projected"].key.shape[-2]
         at, to = torch.arange(m, device=query.device), torch.arange(n, device=query.device)
-        row = torch.where(rows[:, None] < 0, at != columns[:, None], at == rows[:, None])  # (batch, m)
+        # (batch, m)
+        row = torch.where(rows[:, None] < 0, at != columns[:, None], at == rows[:, None])
         cut = row[:, :, None] & (to == columns[:, None])[:, None]
         return args, {**kwargs, "mask": ~cut if mask is None else mask & ~cut}
 
@@ -158,29 +203,50 @@ def hiding(model: Transformer, kind: str, rows: torch.Tensor, columns: torch.Ten
 
 Edge = tuple[str, Callable[[Asked], torch.Tensor], Callable[[Asked], torch.Tensor]]
 HIDINGS: dict[str, tuple[Edge, ...]] = {
-    "it → antecedent, in the encoder": (("encoder", lambda a: a.looks["encoder"], lambda a: a.antecedent["encoder"]),),
-    "step that writes → antecedent, in the source": (("cross", lambda a: a.written, lambda a: a.antecedent["cross"]),),
-    "step that writes → antecedent, in the target": (("decoder", lambda a: a.written, lambda a: a.antecedent["decoder"]),),
-    "all three": (("encoder", lambda a: a.looks["encoder"], lambda a: a.antecedent["encoder"]),
-                  ("cross", lambda a: a.written, lambda a: a.antecedent["cross"]),
-                  ("decoder", lambda a: a.written, lambda a: a.antecedent["decoder"])),
-    "anything else → adjective, in the encoder": (("encoder", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides),),
-    "any step → adjective": (("cross", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides),),
-    "the adjective from everything": (("encoder", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides),
-                                      ("cross", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides)),
+    "it → antecedent, in the encoder": (
+        ("encoder", lambda a: a.looks["encoder"], lambda a: a.antecedent["encoder"]),
+    ),
+    "step that writes → antecedent, in the source": (
+        ("cross", lambda a: a.written, lambda a: a.antecedent["cross"]),
+    ),
+    "step that writes → antecedent, in the target": (
+        ("decoder", lambda a: a.written, lambda a: a.antecedent["decoder"]),
+    ),
+    "all three": (
+        ("encoder", lambda a: a.looks["encoder"], lambda a: a.antecedent["encoder"]),
+        ("cross", lambda a: a.written, lambda a: a.antecedent["cross"]),
+        ("decoder", lambda a: a.written, lambda a: a.antecedent["decoder"]),
+    ),
+    "anything else → adjective, in the encoder": (
+        ("encoder", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides),
+    ),
+    "any step → adjective": (
+        ("cross", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides),
+    ),
+    "the adjective from everything": (
+        ("encoder", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides),
+        ("cross", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides),
+    ),
 }
 """What is hidden → edges (kind of attention, who looks, at what)."""
 
 
 def measure(model: Transformer, asked: Asked) -> dict:
-    """All that a model is asked: genders right, what every head looks at, what is left without it, and without edges."""
+    """All that a model is asked: genders right, what every head looks at, what is left without
+    it, and without edges.
+    """
     model.eval()
     right, told = right_genders(model, asked)
     weights, heads = read(model, asked)._asdict(), {}
     for kind in KINDS:
         tables: dict[str, list] = {}
         for layer, attention in zip(weights[kind], attentions(model)[kind]):
-            found = {k: _rounded(v) for k, v in follows(layer, asked.looks[kind], asked.antecedent[kind], asked.other[kind]).items()}
+            found = {
+                k: _rounded(v)
+                for k, v in follows(
+                    layer, asked.looks[kind], asked.antecedent[kind], asked.other[kind]
+                ).items()
+            }
             left = []
             for head in range(attention.num_heads):
                 with without_head(attention, head):
@@ -197,26 +263,58 @@ def measure(model: Transformer, asked: Asked) -> dict:
                 stack.enter_context(hiding(model, kind, rows(asked), columns(asked)))
             without, rest = right_genders(model, asked)
         hidden[name] = {"right": round(float(without.float().mean()), 4), "told": round(rest, 4)}
-    return {"right": round(float(right.float().mean()), 4), "pairs": round(both(right), 4), "told": round(told, 4), "heads": heads,
-            "hidden": hidden}
+    return {
+        "right": round(float(right.float().mean()), 4),
+        "pairs": round(both(right), 4),
+        "told": round(told, 4),
+        "heads": heads,
+        "hidden": hidden,
+    }
 
 
 def _rounded(values: torch.Tensor) -> list[float]:
     return [round(value, 4) for value in values.tolist()]
 
 
-def pronoun_heads(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), train: int = 20_000, test_pairs: int = 500,
-                  d_model: int = 64, num_heads: int = 4, num_layers: int = 2, batch_size: int = 64, steps: int = 500,
-                  learning_rate: float = 3e-3) -> dict:
-    """Train on sentences whose pronoun needs its antecedent; measure on minimal pairs, before and after."""
+def pronoun_heads(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    train: int = 20_000,
+    test_pairs: int = 500,
+    d_model: int = 64,
+    num_heads: int = 4,
+    num_layers: int = 2,
+    batch_size: int = 64,
+    steps: int = 500,
+    learning_rate: float = 3e-3,
+) -> dict:
+    """Train on sentences whose pronoun needs its antecedent; measure on minimal pairs, before
+    and after.
+    """
     task = pronouns.pronoun_task(train=train, valid=0, test=0, seed=0)
     pairs = pronouns.minimal_pairs(test_pairs, seed=1, without={pair.source for pair in task.train})
     asked = ask(task, [one for two in pairs for one in two], device)
     torch.manual_seed(seed)
     model = make_model(task, d_model=d_model, num_heads=num_heads, num_layers=num_layers).to(device)
     before = measure(model, asked)
-    history = fit(model, SequenceBatches(task.train, task.source_vocab, task.target_vocab, batch_size, seed=seed), token_loss,
-                  steps=steps, learning_rate=learning_rate, schedule=cosine_decay(steps, 50), seed=seed, device=device,
-                  evaluate=lambda m: float(right_genders(m, asked)[0].float().mean()), evaluate_every=max(1, steps // 15))
-    return {"parameters": sum(p.numel() for p in model.parameters()), "untrained": before, "trained": measure(model, asked),
-            "curve": [[step, round(value, 4)] for step, value in history.evaluations], "training_seconds": round(history.seconds, 1)}
+    history = fit(
+        model,
+        SequenceBatches(task.train, task.source_vocab, task.target_vocab, batch_size, seed=seed),
+        token_loss,
+        steps=steps,
+        learning_rate=learning_rate,
+        schedule=cosine_decay(steps, 50),
+        seed=seed,
+        device=device,
+        evaluate=lambda m: float(right_genders(m, asked)[0].float().mean()),
+        evaluate_every=max(1, steps // 15),
+    )
+    return {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "untrained": before,
+        "trained": measure(model, asked),
+        "curve": [[step, round(value, 4)] for step, value in history.evaluations],
+        "training_seconds": round(history.seconds, 1),
+    }

@@ -1,4 +1,6 @@
-"""Translation of real sentences: Multi30k with BLEU, Tatoeba with a small checkpoint, alignment error rate on Alibi."""
+"""Translation of real sentences: Multi30k with BLEU, Tatoeba with a small checkpoint, alignment
+error rate on Alibi.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +11,58 @@ import torch
 from ... import resources
 from ...models import Bahdanau, Seq2Seq
 from ...tasks.text import subwords
+from ...tasks.text.batches import SequenceBatches, collate
 from ...tasks.translation import corpora
 from ...tasks.translation.alignments import alignment_error_rate, links_from_weights, word_weights
-from ...tasks.text.batches import SequenceBatches, collate
 from ...tasks.translation.pairs import Pair
-from ...training import (beam_search, bleu, cosine_decay, fit, greedy, load_model_weights, read_metadata, save_model,
-                        token_loss)
+from ...training import (
+    beam_search,
+    bleu,
+    cosine_decay,
+    fit,
+    greedy,
+    load_model_weights,
+    read_metadata,
+    save_model,
+    token_loss,
+)
 
 __all__ = ["alibi", "align", "multi30k", "tatoeba", "translate"]
 
 
-def translate(model, sentences, pieces_in, pieces_out, *, beam_size: int = 1, batch_size: int = 256,
-              max_length: int = 80) -> list[str]:
+def translate(
+    model,
+    sentences,
+    pieces_in,
+    pieces_out,
+    *,
+    beam_size: int = 1,
+    batch_size: int = 256,
+    max_length: int = 80,
+) -> list[str]:
     """Translate sentences, greedily or with a beam (scores divided by the length), in order."""
     device = next(model.parameters()).device
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
     found: list[str] = [""] * len(sentences)
     for start in range(0, len(order), batch_size):
-        chosen = order[start:start + batch_size]
-        batch = collate([Pair(pieces_in.split(sentences[i]), ()) for i in chosen], pieces_in.vocab, pieces_out.vocab)
+        chosen = order[start : start + batch_size]
+        batch = collate(
+            [Pair(pieces_in.split(sentences[i]), ()) for i in chosen],
+            pieces_in.vocab,
+            pieces_out.vocab,
+        )
         source, lengths = batch.source.to(device), batch.lengths
         if beam_size == 1:
             tokens = greedy(model, source, lengths, max_length).tokens
         else:
-            beams = beam_search(model, source, lengths, beam_size=beam_size, max_length=max_length, length_penalty=1.0)
+            beams = beam_search(
+                model,
+                source,
+                lengths,
+                beam_size=beam_size,
+                max_length=max_length,
+                length_penalty=1.0,
+            )
             tokens = [hypotheses[0].tokens for hypotheses in beams]
         for i, ids in zip(chosen, tokens):
             found[i] = pieces_out.decode(ids)
@@ -46,34 +76,60 @@ def align(model, source_words, target_words, pieces_in, pieces_out):
     target, target_owner = pieces_out.split_words(target_words)
     batch = collate([Pair(source, target)], pieces_in.vocab, pieces_out.vocab)
     with torch.no_grad():
-        out = model(batch.source.to(device), batch.lengths, batch.target_in.to(device), need_weights=True)
+        out = model(
+            batch.source.to(device), batch.lengths, batch.target_in.to(device), need_weights=True
+        )
     return word_weights(out.weights[0], source_owner, target_owner)
 
 
 def _aer(model, pieces_in, pieces_out) -> dict[str, float]:
     figures = _aer_of(corpora.alibi("en", "fr"), model, pieces_in, pieces_out)
-    return {"aer_alibi": figures["attention"], "aer_alibi_diagonal": figures["diagonal"],
-            "sentences": figures["sentences"]}
+    return {
+        "aer_alibi": figures["attention"],
+        "aer_alibi_diagonal": figures["diagonal"],
+        "sentences": figures["sentences"],
+    }
 
 
 def _aer_of(gold, model, pieces_in, pieces_out) -> dict:
-    """Alignment error rate of the model's largest weights, and of the plain diagonal, which knows two lengths only."""
+    """Alignment error rate of the model's largest weights, and of the plain diagonal, which
+    knows two lengths only.
+    """
     model.eval()
-    predicted = [links_from_weights(align(model, pair.source, pair.target, pieces_in, pieces_out)) for pair in gold]
-    diagonal = [{(round(j * (len(p.source) - 1) / max(1, len(p.target) - 1)), j) for j in range(len(p.target))}
-                for p in gold]
+    predicted = [
+        links_from_weights(align(model, pair.source, pair.target, pieces_in, pieces_out))
+        for pair in gold
+    ]
+    diagonal = [
+        {
+            (round(j * (len(p.source) - 1) / max(1, len(p.target) - 1)), j)
+            for j in range(len(p.target))
+        }
+        for p in gold
+    ]
     sure, possible = [p.sure for p in gold], [p.possible for p in gold]
-    return {"attention": round(alignment_error_rate(predicted, sure, possible), 4),
-            "diagonal": round(alignment_error_rate(diagonal, sure, possible), 4), "sentences": len(gold)}
+    return {
+        "attention": round(alignment_error_rate(predicted, sure, possible), 4),
+        "diagonal": round(alignment_error_rate(diagonal, sure, possible), 4),
+        "sentences": len(gold),
+    }
 
 
 def alibi(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results")) -> dict:
-    """Alignment error rate of the recorded ``tatoeba-en-fr`` model by length of the English sentence."""
+    """Alignment error rate of the recorded ``tatoeba-en-fr`` model by length of the English
+    sentence.
+    """
     name = f"results/tatoeba-en-fr.seed{seed}"
-    pieces_in, pieces_out = (subwords.Subwords.load(resources.path(f"{name}.{side}.json")) for side in ("en", "fr"))
+    pieces_in, pieces_out = (
+        subwords.Subwords.load(resources.path(f"{name}.{side}.json")) for side in ("en", "fr")
+    )
     metadata = read_metadata(resources.path(f"{name}.safetensors"))
-    model = Bahdanau(len(pieces_in), len(pieces_out), d_embed=int(metadata["d_embed"]),
-                     hidden_size=int(metadata["hidden_size"]))
+    model = Bahdanau(
+        len(pieces_in),
+        len(pieces_out),
+        d_embed=int(metadata["d_embed"]),
+        hidden_size=int(metadata["hidden_size"]),
+    )
     load_model_weights(model, resources.path(f"{name}.safetensors"))
     model.to(device)
     gold, rows = corpora.alibi("en", "fr"), []
@@ -100,48 +156,105 @@ def validation_loss(pairs, pieces_in, pieces_out):
     return evaluate
 
 
-def multi30k(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), target: str = "de",
-             model: str = "bahdanau", pieces: int = 6000, d_embed: int = 256, hidden_size: int = 512,
-             dropout: float = 0.4, label_smoothing: float = 0.1, batch_size: int = 128, steps: int = 6000,
-             learning_rate: float = 1e-3, precision: str = "no") -> dict:
+def multi30k(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    target: str = "de",
+    model: str = "bahdanau",
+    pieces: int = 6000,
+    d_embed: int = 256,
+    hidden_size: int = 512,
+    dropout: float = 0.4,
+    label_smoothing: float = 0.1,
+    batch_size: int = 128,
+    steps: int = 6000,
+    learning_rate: float = 1e-3,
+    precision: str = "no",
+) -> dict:
     """Train on Multi30k English to ``target``; BLEU of greedy and of beam 5 on the test of 2016."""
     sizes = dict(d_embed=d_embed, hidden_size=hidden_size, dropout=dropout)
 
     def make(source_size, target_size):
         if model == "bahdanau":
             return Bahdanau(source_size, target_size, **sizes)
-        # the fixed vector gets the help it has in the literature: the context at every step, the source reversed
-        return Seq2Seq(source_size, target_size, context_every_step=True, reverse_source=True, **sizes)
+        # the fixed vector gets the help it has in the literature: the context at every step, the
+        # source reversed
+        return Seq2Seq(
+            source_size, target_size, context_every_step=True, reverse_source=True, **sizes
+        )
 
     figures, net, pieces_in, pieces_out = train_on_multi30k(
-        make, seed=seed, device=device, target=target, pieces=pieces, label_smoothing=label_smoothing,
-        batch_size=batch_size, steps=steps, learning_rate=learning_rate, precision=precision)
+        make,
+        seed=seed,
+        device=device,
+        target=target,
+        pieces=pieces,
+        label_smoothing=label_smoothing,
+        batch_size=batch_size,
+        steps=steps,
+        learning_rate=learning_rate,
+        precision=precision,
+    )
     if model == "bahdanau" and target == "fr":
         figures.update(_aer(net, pieces_in, pieces_out))
     return figures
 
 
-def train_on_multi30k(make, *, seed: int, device: str, target: str, pieces: int, label_smoothing: float, batch_size: int,
-                      steps: int, learning_rate: float, precision: str):
-    """Train ``make(source_size, target_size)`` on Multi30k; the figures, the model and the pieces of both sides."""
+def train_on_multi30k(
+    make,
+    *,
+    seed: int,
+    device: str,
+    target: str,
+    pieces: int,
+    label_smoothing: float,
+    batch_size: int,
+    steps: int,
+    learning_rate: float,
+    precision: str,
+):
+    """Train ``make(source_size, target_size)`` on Multi30k; the figures, the model and the
+    pieces of both sides.
+    """
     parts, pieces_in, pieces_out = read_multi30k(target, pieces)
     train = subwords.to_pairs(parts["train"], pieces_in, pieces_out, 80)
     batches = SequenceBatches(train, pieces_in.vocab, pieces_out.vocab, batch_size, seed=seed)
     torch.manual_seed(seed)
     net = make(len(pieces_in), len(pieces_out))
-    evaluate = validation_loss(subwords.to_pairs(parts["valid"], pieces_in, pieces_out), pieces_in, pieces_out)
-    history = fit(net, batches, lambda m, b: token_loss(m, b, label_smoothing=label_smoothing), steps=steps,
-                  learning_rate=learning_rate, schedule=cosine_decay(steps, 200), seed=seed, device=device,
-                  precision=precision, evaluate=evaluate, evaluate_every=max(1, steps // 12))
-    figures = {"parameters": sum(p.numel() for p in net.parameters()),
-               "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
-               "training_seconds": round(history.seconds, 1), **bleu_figures(net, parts["test2016"], pieces_in, pieces_out)}
+    evaluate = validation_loss(
+        subwords.to_pairs(parts["valid"], pieces_in, pieces_out), pieces_in, pieces_out
+    )
+    history = fit(
+        net,
+        batches,
+        lambda m, b: token_loss(m, b, label_smoothing=label_smoothing),
+        steps=steps,
+        learning_rate=learning_rate,
+        schedule=cosine_decay(steps, 200),
+        seed=seed,
+        device=device,
+        precision=precision,
+        evaluate=evaluate,
+        evaluate_every=max(1, steps // 12),
+    )
+    figures = {
+        "parameters": sum(p.numel() for p in net.parameters()),
+        "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
+        "training_seconds": round(history.seconds, 1),
+        **bleu_figures(net, parts["test2016"], pieces_in, pieces_out),
+    }
     return figures, net, pieces_in, pieces_out
 
 
 def read_multi30k(target: str, pieces: int, joint: bool = False):
-    """The three parts of Multi30k English to ``target``, and the pieces of both sides; ``joint``: one set learned from both."""
-    parts = {split: corpora.multi30k("en", target, split) for split in ("train", "valid", "test2016")}
+    """The three parts of Multi30k English to ``target``, and the pieces of both sides;
+    ``joint``: one set learned from both.
+    """
+    parts = {
+        split: corpora.multi30k("en", target, split) for split in ("train", "valid", "test2016")
+    }
     sides = [[pair.source for pair in parts["train"]], [pair.target for pair in parts["train"]]]
     if joint:
         both = subwords.Subwords.train(sides[0] + sides[1], pieces)
@@ -173,10 +286,22 @@ def _bleu_by_length(sources, found, references) -> list[dict]:
     return rows
 
 
-def tatoeba(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), pieces: int = 1600,
-            d_embed: int = 64, hidden_size: int = 128, dropout: float = 0.1, label_smoothing: float = 0.1,
-            batch_size: int = 128, steps: int = 11000, learning_rate: float = 2e-3) -> dict:
-    """Train a small attention model on Tatoeba English to French, keep it (under 2 MB), measure BLEU and AER.
+def tatoeba(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    pieces: int = 1600,
+    d_embed: int = 64,
+    hidden_size: int = 128,
+    dropout: float = 0.1,
+    label_smoothing: float = 0.1,
+    batch_size: int = 128,
+    steps: int = 11000,
+    learning_rate: float = 2e-3,
+) -> dict:
+    """Train a small attention model on Tatoeba English to French, keep it (under 2 MB), measure
+    BLEU and AER.
 
     The split goes by English sentence, so that no test sentence was seen with another translation.
     """
@@ -191,25 +316,55 @@ def tatoeba(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"
     valid = [groups[keys[i]][0] for i in order[1000:2000]]
     pieces_in = subwords.Subwords.train((s.source for s in train_text), pieces)
     pieces_out = subwords.Subwords.train((s.target for s in train_text), pieces)
-    batches = SequenceBatches(subwords.to_pairs(train_text, pieces_in, pieces_out, 60), pieces_in.vocab,
-                              pieces_out.vocab, batch_size, seed=seed)
+    batches = SequenceBatches(
+        subwords.to_pairs(train_text, pieces_in, pieces_out, 60),
+        pieces_in.vocab,
+        pieces_out.vocab,
+        batch_size,
+        seed=seed,
+    )
     torch.manual_seed(seed)
-    net = Bahdanau(len(pieces_in), len(pieces_out), d_embed=d_embed, hidden_size=hidden_size, dropout=dropout)
-    evaluate = validation_loss(subwords.to_pairs(valid, pieces_in, pieces_out), pieces_in, pieces_out)
-    history = fit(net, batches, lambda m, b: token_loss(m, b, label_smoothing=label_smoothing), steps=steps,
-                  learning_rate=learning_rate, schedule=cosine_decay(steps, 500), seed=seed, device=device,
-                  evaluate=evaluate, evaluate_every=max(1, steps // 12))
+    net = Bahdanau(
+        len(pieces_in), len(pieces_out), d_embed=d_embed, hidden_size=hidden_size, dropout=dropout
+    )
+    evaluate = validation_loss(
+        subwords.to_pairs(valid, pieces_in, pieces_out), pieces_in, pieces_out
+    )
+    history = fit(
+        net,
+        batches,
+        lambda m, b: token_loss(m, b, label_smoothing=label_smoothing),
+        steps=steps,
+        learning_rate=learning_rate,
+        schedule=cosine_decay(steps, 500),
+        seed=seed,
+        device=device,
+        evaluate=evaluate,
+        evaluate_every=max(1, steps // 12),
+    )
     sources = [group[0].source for group in test]
-    # sacrebleu wants as many references for every sentence: the first stands in where a sentence has fewer
+    # sacrebleu wants as many references for every sentence: the first stands in where a sentence
+    # has fewer
     several = [[group[k if k < len(group) else 0].target for k in range(4)] for group in test]
     found = translate(net, sources, pieces_in, pieces_out)
-    save_model(net, folder / f"tatoeba-en-fr.seed{seed}.safetensors", half=True, d_embed=str(d_embed),
-               hidden_size=str(hidden_size), data="Tatoeba (CC BY 2.0), sentences of tatoeba.org")
+    save_model(
+        net,
+        folder / f"tatoeba-en-fr.seed{seed}.safetensors",
+        half=True,
+        d_embed=str(d_embed),
+        hidden_size=str(hidden_size),
+        data="Tatoeba (CC BY 2.0), sentences of tatoeba.org",
+    )
     for name, made in (("en", pieces_in), ("fr", pieces_out)):
         made.save(folder / f"tatoeba-en-fr.seed{seed}.{name}.json")
     one, four = bleu(found, [references[0] for references in several]), bleu(found, several)
-    return {"parameters": sum(p.numel() for p in net.parameters()), "train_pairs": len(train_text),
-            "bleu_greedy_one_reference": round(one.score, 2), "bleu_greedy_up_to_four_references": round(four.score, 2),
-            "bleu_signature": four.signature, "training_seconds": round(history.seconds, 1),
-            "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
-            **_aer(net, pieces_in, pieces_out)}
+    return {
+        "parameters": sum(p.numel() for p in net.parameters()),
+        "train_pairs": len(train_text),
+        "bleu_greedy_one_reference": round(one.score, 2),
+        "bleu_greedy_up_to_four_references": round(four.score, 2),
+        "bleu_signature": four.signature,
+        "training_seconds": round(history.seconds, 1),
+        "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
+        **_aer(net, pieces_in, pieces_out),
+    }

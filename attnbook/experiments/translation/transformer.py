@@ -1,4 +1,6 @@
-"""The Transformer on Multi30k: as in the paper on a GPU, and small, in the time of chapter 2's model, on one CPU core."""
+"""The Transformer on Multi30k: as in the paper on a GPU, and small, in the time of chapter 2's
+model, on one CPU core.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +24,51 @@ __all__ = ["alternating", "multi30k", "paper_adam"]
 
 
 def paper_adam(learning_rate: float):
-    """The optimizer of the paper as :func:`fit` wants it: Adam with β₁ 0.9, β₂ 0.98, ε 10⁻⁹ (section 5.3)."""
-    return lambda parameters: torch.optim.Adam(parameters, lr=learning_rate, betas=(0.9, 0.98), eps=1e-9)
+    """The optimizer of the paper as :func:`fit` wants it: Adam with β₁ 0.9, β₂ 0.98, ε 10⁻⁹
+    (section 5.3).
+    """
+    return lambda parameters: torch.optim.Adam(
+        parameters, lr=learning_rate, betas=(0.9, 0.98), eps=1e-9
+    )
 
 
-def multi30k(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"), target: str = "de", pieces: int = 10_000,
-             joint: bool = True, d_model: int = 256, num_heads: int = 4, d_feed_forward: int = 1024, num_layers: int = 4,
-             pre_norm: bool = False, dropout: float = 0.3, label_smoothing: float = 0.1, batch_size: int = 256, steps: int = 10_000,
-             learning_rate: float = 1e-3, warmup: int = 2000, averaged: int = 5, save_every: int = 250, precision: str = "no",
-             rival: dict | None = None, checkpoint: str = "") -> dict:
-    """Train a Transformer on Multi30k English to ``target``; BLEU on the test of 2016 of the mean of its last checkpoints.
+def multi30k(
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
+    target: str = "de",
+    pieces: int = 10_000,
+    joint: bool = True,
+    d_model: int = 256,
+    num_heads: int = 4,
+    d_feed_forward: int = 1024,
+    num_layers: int = 4,
+    pre_norm: bool = False,
+    dropout: float = 0.3,
+    label_smoothing: float = 0.1,
+    batch_size: int = 256,
+    steps: int = 10_000,
+    learning_rate: float = 1e-3,
+    warmup: int = 2000,
+    averaged: int = 5,
+    save_every: int = 250,
+    precision: str = "no",
+    rival: dict | None = None,
+    checkpoint: str = "",
+) -> dict:
+    """Train a Transformer on Multi30k English to ``target``; BLEU on the test of 2016 of the mean
+    of its last checkpoints.
 
     Args:
-        joint: one set of pieces for both languages, and one matrix for both embeddings and the output, as in the paper.
-        learning_rate: the largest, at step ``warmup``; after it the rate falls with the root of the step.
+        joint: one set of pieces for both languages, and one matrix for both embeddings and the
+            output, as in the paper.
+        learning_rate: the largest, at step ``warmup``; after it the rate falls with the root of the
+            step.
         averaged, save_every: how many checkpoints are averaged, and the steps between them.
-        rival: ``steps``, ``batch_size``, ``pieces``, ``d_embed``, ``hidden_size``, ``dropout`` of a run of chapter 2's model;
-            before training both are timed in alternating blocks, on the same sentences.
+        rival: ``steps``, ``batch_size``, ``pieces``, ``d_embed``, ``hidden_size``, ``dropout`` of a
+            run of chapter 2's model; before training both are timed in alternating blocks, on the
+            same sentences.
         checkpoint: name of the stored weights; none are stored when empty.
     """
     parts, pieces_in, pieces_out = read_multi30k(target, pieces, joint)
@@ -47,36 +77,84 @@ def multi30k(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results
 
     def make() -> Transformer:
         torch.manual_seed(seed)
-        made = paper_parts(d_model, num_heads, d_feed_forward, dropout=dropout, wiring=PreNorm if pre_norm else PostNorm)
-        return Transformer(len(pieces_in), len(pieces_out), made, num_layers=num_layers, tie="all" if joint else "output")
+        made = paper_parts(
+            d_model,
+            num_heads,
+            d_feed_forward,
+            dropout=dropout,
+            wiring=PreNorm if pre_norm else PostNorm,
+        )
+        return Transformer(
+            len(pieces_in),
+            len(pieces_out),
+            made,
+            num_layers=num_layers,
+            tie="all" if joint else "output",
+        )
 
     def loss(model, batch):
         return token_loss(model, batch, label_smoothing=label_smoothing)
 
     figures = {}
     if rival is not None:
-        figures["equal_time"] = _equal_time(make(), rival, parts["train"], target, batch_size, pieces_in, pieces_out, loss, steps, seed)
+        figures["equal_time"] = _equal_time(
+            make(),
+            rival,
+            parts["train"],
+            target,
+            batch_size,
+            pieces_in,
+            pieces_out,
+            loss,
+            steps,
+            seed,
+        )
     net = make()
-    evaluate = validation_loss(subwords.to_pairs(parts["valid"], pieces_in, pieces_out), pieces_in, pieces_out)
+    evaluate = validation_loss(
+        subwords.to_pairs(parts["valid"], pieces_in, pieces_out), pieces_in, pieces_out
+    )
     with tempfile.TemporaryDirectory() as kept:
         began = time.process_time()
-        history = fit(net, batches, loss, steps=steps, learning_rate=learning_rate, optimizer=paper_adam(learning_rate),
-                      schedule=inverse_sqrt(warmup), seed=seed, device=device, precision=precision, evaluate=evaluate,
-                      evaluate_every=max(1, steps // 12), checkpoint_dir=kept, save_every=save_every, keep_checkpoints=averaged)
+        history = fit(
+            net,
+            batches,
+            loss,
+            steps=steps,
+            learning_rate=learning_rate,
+            optimizer=paper_adam(learning_rate),
+            schedule=inverse_sqrt(warmup),
+            seed=seed,
+            device=device,
+            precision=precision,
+            evaluate=evaluate,
+            evaluate_every=max(1, steps // 12),
+            checkpoint_dir=kept,
+            save_every=save_every,
+            keep_checkpoints=averaged,
+        )
         cpu_seconds = time.process_time() - began
         average_checkpoints(net, kept)
     net.eval()
     if checkpoint:  # what is measured is what is stored
-        path = save_model(net, folder / f"{checkpoint}.seed{seed}.safetensors", half=True, data="Multi30k, task 1")
+        path = save_model(
+            net, folder / f"{checkpoint}.seed{seed}.safetensors", half=True, data="Multi30k, task 1"
+        )
         from ...training import load_model_weights
 
         load_model_weights(net, path)
-        for name, made in (("joint", pieces_in),) if joint else (("en", pieces_in), (target, pieces_out)):
+        for name, made in (
+            (("joint", pieces_in),) if joint else (("en", pieces_in), (target, pieces_out))
+        ):
             made.save(folder / f"{checkpoint}.seed{seed}.{name}.json")
-    return {**figures, "parameters": sum(p.numel() for p in net.parameters()),
-            "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
-            "validation_loss_averaged": round(evaluate(net), 4), "training_seconds": round(history.seconds, 1),
-            "training_cpu_seconds": round(cpu_seconds, 1), **bleu_figures(net, parts["test2016"], pieces_in, pieces_out)}
+    return {
+        **figures,
+        "parameters": sum(p.numel() for p in net.parameters()),
+        "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
+        "validation_loss_averaged": round(evaluate(net), 4),
+        "training_seconds": round(history.seconds, 1),
+        "training_cpu_seconds": round(cpu_seconds, 1),
+        **bleu_figures(net, parts["test2016"], pieces_in, pieces_out),
+    }
 
 
 def alternating(models: dict, rounds: list[dict], loss) -> dict[str, list[float]]:
@@ -84,11 +162,14 @@ def alternating(models: dict, rounds: list[dict], loss) -> dict[str, list[float]
 
     Args:
         models: name → model.
-        rounds: for each round name → the batches that the model of this name trains on, as many for each.
+        rounds: for each round name → the batches that the model of this name trains on, as many for
+            each.
 
-    Whatever else the machine does meets all models alike. The weights move; give models that nobody needs any more.
-    """
-    optimizers = {name: torch.optim.Adam(model.parameters(), lr=1e-4) for name, model in models.items()}
+    Whatever else the machine does meets all models alike. The weights move; give models that nobody
+    needs any more."""
+    optimizers = {
+        name: torch.optim.Adam(model.parameters(), lr=1e-4) for name, model in models.items()
+    }
     spent: dict[str, list[float]] = {name: [] for name in models}
     for batches in rounds:
         for name, model in models.items():
@@ -104,27 +185,63 @@ def alternating(models: dict, rounds: list[dict], loss) -> dict[str, list[float]
     return spent
 
 
-def _equal_time(ours, rival: dict, sentences, target, batch_size, pieces_in, pieces_out, loss, steps, seed, *, rounds=13, block=4) -> dict:
-    """How many steps of ours take as long as the rival's run: from the median ratio of the rounds, the first left out.
+def _equal_time(
+    ours,
+    rival: dict,
+    sentences,
+    target,
+    batch_size,
+    pieces_in,
+    pieces_out,
+    loss,
+    steps,
+    seed,
+    *,
+    rounds=13,
+    block=4,
+) -> dict:
+    """How many steps of ours take as long as the rival's run: from the median ratio of the rounds,
+    the first left out.
 
-    The rival gets batches of its own size, and ours the same sentences, cut into batches of our size.
-    """
+    The rival gets batches of its own size, and ours the same sentences, cut into batches of our
+    size."""
     _, theirs_in, theirs_out = read_multi30k(target, rival["pieces"])
     sizes = {name: rival[name] for name in ("d_embed", "hidden_size", "dropout")}
     models = {"transformer": ours, "rival": Bahdanau(len(theirs_in), len(theirs_out), **sizes)}
-    own, their = subwords.to_pairs(sentences, pieces_in, pieces_out), subwords.to_pairs(sentences, theirs_in, theirs_out)
-    batches = SequenceBatches(their, theirs_in.vocab, theirs_out.vocab, rival["batch_size"], seed=seed)
+    own, their = (
+        subwords.to_pairs(sentences, pieces_in, pieces_out),
+        subwords.to_pairs(sentences, theirs_in, theirs_out),
+    )
+    batches = SequenceBatches(
+        their, theirs_in.vocab, theirs_out.vocab, rival["batch_size"], seed=seed
+    )
     sets = []
     for r in range(rounds):
         chosen = [batches.indices(r * block + k) for k in range(block)]
-        cut = [sorted(some, key=lambda i: len(own[i].source))[at:at + batch_size]
-               for some in chosen for at in range(0, len(some), batch_size)]
-        sets.append({"rival": [batches.batch(r * block + k) for k in range(block)],
-                     "transformer": [collate([own[i] for i in some], pieces_in.vocab, pieces_out.vocab) for some in cut]})
+        cut = [
+            sorted(some, key=lambda i: len(own[i].source))[at : at + batch_size]
+            for some in chosen
+            for at in range(0, len(some), batch_size)
+        ]
+        sets.append(
+            {
+                "rival": [batches.batch(r * block + k) for k in range(block)],
+                "transformer": [
+                    collate([own[i] for i in some], pieces_in.vocab, pieces_out.vocab)
+                    for some in cut
+                ],
+            }
+        )
     spent = alternating(models, sets, loss)
     ratios = [b / a for a, b in zip(spent["transformer"][1:], spent["rival"][1:])]
     ratio = statistics.median(ratios)
-    return {"milliseconds_a_step": {name: round(1000 * statistics.median(times[1:]), 1) for name, times in spent.items()},
-            "ratio": round(ratio, 3), "ratio_least_and_largest": [round(min(ratios), 3), round(max(ratios), 3)],
-            "rival_steps": rival["steps"], "steps_of_equal_time": round(ratio * rival["steps"]),
-            "share_of_the_time": round(steps / (ratio * rival["steps"]), 3)}
+    return {
+        "milliseconds_a_step": {
+            name: round(1000 * statistics.median(times[1:]), 1) for name, times in spent.items()
+        },
+        "ratio": round(ratio, 3),
+        "ratio_least_and_largest": [round(min(ratios), 3), round(max(ratios), 3)],
+        "rival_steps": rival["steps"],
+        "steps_of_equal_time": round(ratio * rival["steps"]),
+        "share_of_the_time": round(steps / (ratio * rival["steps"]), 3),
+    }

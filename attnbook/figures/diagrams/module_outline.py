@@ -1,9 +1,10 @@
-"""What a live module is made of, read off the module: the sublayers of a block, their wiring, widths and parameters.
+"""What a live module is made of, read off the module: the sublayers of a block, their wiring,
+widths and parameters.
 
-Nothing here knows a class of the library. A block is a module with children ``NAME`` and ``around_NAME``: a sublayer and its
-wiring, an object with ``norm``, ``dropout`` and the methods ``enter(x)`` and ``leave(x, found)``. What the methods do is read by
-running them on stand-ins that write down each step (``torch.fx``), so the outline shows what the code does.
-"""
+Nothing here knows a class of the library. A block is a module with children ``NAME`` and
+``around_NAME``: a sublayer and its wiring, an object with ``norm``, ``dropout`` and the methods
+``enter(x)`` and ``leave(x, found)``. What the methods do is read by running them on stand-ins that
+write down each step (``torch.fx``), so the outline shows what the code does."""
 
 from __future__ import annotations
 
@@ -41,7 +42,11 @@ class Part:
         count = self.shared or (f"{self.parameters:,} parameters" if self.parameters > 1 else "")
         if not self.role:
             return [" · ".join(filter(None, (f"{self.module} {self.detail}".strip(), count)))]
-        return [self.role, ", ".join(filter(None, (self.module, self.detail))), *filter(None, (count,))]
+        return [
+            self.role,
+            ", ".join(filter(None, (self.module, self.detail))),
+            *filter(None, (count,)),
+        ]
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,8 @@ class Sublayer:
     before  what stands between the stream and the sublayer, inside the branch
     part    the sublayer
     behind  what stands behind it, inside the branch
-    join    "sum" where the stream is added, "none" where there is no residual, "wiring" where the two meet in another way
+    join    "sum" where the stream is added, "none" where there is no residual, "wiring" where the
+            two meet in another way
     after   what stands on the stream behind that
     """
 
@@ -62,13 +68,18 @@ class Sublayer:
     after: tuple[Part, ...]
 
 
-_ROLES = {"attention": ("self-attention", "attention"), "cross_attention": ("attention over the source", "cross"),
-          "feed_forward": ("feed-forward", "feed")}
+_ROLES = {
+    "attention": ("self-attention", "attention"),
+    "cross_attention": ("attention over the source", "cross"),
+    "feed_forward": ("feed-forward", "feed"),
+}
 
 
 def count_parameters(*modules: nn.Module) -> int:
     """The number of parameters of some modules; what they share counts once."""
-    return sum(p.numel() for p in {id(p): p for module in modules for p in module.parameters()}.values())
+    return sum(
+        p.numel() for p in {id(p): p for module in modules for p in module.parameters()}.values()
+    )
 
 
 def describe(module: nn.Module, name: str = "") -> Part:
@@ -85,15 +96,24 @@ def describe(module: nn.Module, name: str = "") -> Part:
     elif "Norm" in called:
         kind = "norm"
     elif linears:
-        steps = list(dict.fromkeys((m.in_features, m.out_features) for m in linears))  # two maps of one shape side by side: once
+        # two maps of one shape side by side: once
+        steps = list(dict.fromkeys((m.in_features, m.out_features) for m in linears))
         if all(a[1] == b[0] for a, b in zip(steps, steps[1:])):
-            detail = " → ".join(f"{width:,}" for width in (steps[0][0], *(step[1] for step in steps)))
+            detail = " → ".join(
+                f"{width:,}" for width in (steps[0][0], *(step[1] for step in steps))
+            )
     return Part(role, kind, called, detail, count_parameters(module))
 
 
 def sublayers(layer: nn.Module) -> list[str]:
-    """The names of the children that have a wiring, ``around_NAME``, in the order in which they were made."""
-    return [name for name, child in layer._modules.items() if child is not None and f"around_{name}" in layer._modules]
+    """The names of the children that have a wiring, ``around_NAME``, in the order in which they
+    were made.
+    """
+    return [
+        name
+        for name, child in layer._modules.items()
+        if child is not None and f"around_{name}" in layer._modules
+    ]
 
 
 def read_block(layer: nn.Module) -> tuple[Sublayer, ...]:
@@ -104,10 +124,16 @@ def read_block(layer: nn.Module) -> tuple[Sublayer, ...]:
     """
     names = sublayers(layer) if isinstance(layer, nn.Module) else []
     if not names:
-        raise ValueError("layer must be a block with sublayers and their wirings (children NAME and around_NAME), got "
-                         f"{type(layer).__name__}")
-    return tuple(_read(describe(layer._modules[name], name), layer._modules[f"around_{name}"]) for name in names
-                 if type(layer._modules[name]) is not nn.Identity)
+        raise ValueError(
+            "layer must be a block with sublayers and their wirings (children NAME and "
+            "around_NAME), got "
+            f"{type(layer).__name__}"
+        )
+    return tuple(
+        _read(describe(layer._modules[name], name), layer._modules[f"around_{name}"])
+        for name in names
+        if type(layer._modules[name]) is not nn.Identity
+    )
 
 
 class _Enter(nn.Module):
@@ -146,7 +172,9 @@ def _read(part: Part, wiring: nn.Module) -> Sublayer:
 
 
 def _walk(graph: Graph, root: nn.Module, start: str) -> tuple[list[Part], bool, list[Part]]:
-    """The steps from an input to the output: those before the stream is added, whether it is, and those after."""
+    """The steps from an input to the output: those before the stream is added, whether it is,
+    and those after.
+    """
     first = next(iter(graph.nodes))  # a graph begins with its inputs
     inputs = {n.target: n for n in graph.nodes if n.op == first.op}
     node, stream = inputs[start], inputs["x"]
@@ -162,7 +190,12 @@ def _walk(graph: Graph, root: nn.Module, start: str) -> tuple[list[Part], bool, 
             module = root.get_submodule(node.target)
             if not _nothing(module):
                 steps[joined].append(describe(module))
-        elif _is(node, "add") and not joined and set(node.args) == {before, stream} and before is not stream:
+        elif (
+            _is(node, "add")
+            and not joined
+            and set(node.args) == {before, stream}
+            and before is not stream
+        ):
             joined = True
         elif _is(node, "mul"):
             (other,) = [a for a in node.args if a is not before]
@@ -173,7 +206,10 @@ def _walk(graph: Graph, root: nn.Module, start: str) -> tuple[list[Part], bool, 
 
 
 def _is(node: Node, name: str) -> bool:
-    return node.op in ("call_function", "call_method") and getattr(node.target, "__name__", node.target).strip("_i") == name
+    return (
+        node.op in ("call_function", "call_method")
+        and getattr(node.target, "__name__", node.target).strip("_i") == name
+    )
 
 
 def _scale(root: nn.Module, factor: object) -> Part:
@@ -186,4 +222,6 @@ def _scale(root: nn.Module, factor: object) -> Part:
 
 
 def _nothing(module: nn.Module) -> bool:
-    return type(module) is nn.Identity or ("Dropout" in type(module).__name__ and getattr(module, "p", None) == 0)
+    return type(module) is nn.Identity or (
+        "Dropout" in type(module).__name__ and getattr(module, "p", None) == 0
+    )

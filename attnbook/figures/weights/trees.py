@@ -13,8 +13,14 @@ from .alignment import plain
 __all__ = ["dependency_tree"]
 
 
-def dependency_tree(words: Sequence[str], heads: Sequence[int], *, notes: Sequence[object] | None = None,
-                    marked: Sequence[int] = (), ax=None) -> Figure:
+def dependency_tree(
+    words: Sequence[str],
+    heads: Sequence[int],
+    *,
+    notes: Sequence[object] | None = None,
+    marked: Sequence[int] = (),
+    ax=None,
+) -> Figure:
     """Draw a dependency tree: from left to right the sentence, from top to bottom the depth.
 
     Args:
@@ -25,28 +31,67 @@ def dependency_tree(words: Sequence[str], heads: Sequence[int], *, notes: Sequen
         ax: axes to draw on; a new figure when not given.
 
     Raises:
-        ValueError: for no words, numbers of heads or notes that do not fit, or heads that do not lead to one root.
+        ValueError: for no words, numbers of heads or notes that do not fit, or heads that do not
+            lead to one root.
 
     Source: the usual drawing; depth as in Wang, Tu, Wang and Shi 2019.
     """
     n = len(words)
     if not n or len(heads) != n or (notes is not None and len(notes) != n):
-        raise ValueError(f"heads and notes must hold one entry a word ({n}), got {len(heads)} and {None if notes is None else len(notes)}")
+        raise ValueError(
+            f"heads and notes must hold one entry a word ({n}), got {len(heads)} and "
+            f"{None if notes is None else len(notes)}"
+        )
     depth = _depths([int(head) for head in heads])
     deepest = max(depth)
-    ax = ax if ax is not None else plt.subplots(figsize=(min(8.2, 0.56 * n + 0.9), 0.62 * (deepest + 1) + 0.5), layout="constrained")[1]
+    ax = (
+        ax
+        if ax is not None
+        else plt.subplots(
+            figsize=(min(8.2, 0.56 * n + 0.9), 0.62 * (deepest + 1) + 0.5), layout="constrained"
+        )[1]
+    )
     for level in range(deepest + 1):
         ax.axhline(-level, color="#e3e3dd", linewidth=0.8, linestyle="-", zorder=0)
     for word, head in enumerate(heads):
         if head >= 0:
-            ax.plot([head, word], [-depth[head], -depth[word]], color=COLORS[0], linewidth=1.1, linestyle="-", zorder=1)
+            ax.plot(
+                [head, word],
+                [-depth[head], -depth[word]],
+                color=COLORS[0],
+                linewidth=1.1,
+                linestyle="-",
+                zorder=1,
+            )
     for k, word in enumerate(words):
         edge = COLORS[1] if k in marked else "#bbbbbb"
-        ax.text(k, -depth[k], plain(word), ha="center", va="center", fontsize=9, zorder=3,
-                bbox=dict(boxstyle="round,pad=0.2", facecolor="#ffffff", edgecolor=edge, linewidth=1.6 if k in marked else 0.7))
+        ax.text(
+            k,
+            -depth[k],
+            plain(word),
+            ha="center",
+            va="center",
+            fontsize=9,
+            zorder=3,
+            bbox=dict(
+                boxstyle="round,pad=0.2",
+                facecolor="#ffffff",
+                edgecolor=edge,
+                linewidth=1.6 if k in marked else 0.7,
+            ),
+        )
         if notes is not None:
-            ax.text(k, -depth[k] - 0.36, str(notes[k]), ha="center", va="center", fontsize=8.5, color=COLORS[1], zorder=4,
-                    bbox=dict(facecolor="#fbfbf8", edgecolor="none", pad=0.6))
+            ax.text(
+                k,
+                -depth[k] - 0.36,
+                str(notes[k]),
+                ha="center",
+                va="center",
+                fontsize=8.5,
+                color=COLORS[1],
+                zorder=4,
+                bbox=dict(facecolor="#fbfbf8", edgecolor="none", pad=0.6),
+            )
     ax.set(xlim=(-0.7, n - 0.3), ylim=(-deepest - 0.6, 0.45), ylabel="depth")
     ax.set_yticks(range(-deepest, 1), [str(level) for level in range(deepest, -1, -1)])
     ax.set_xticks([])

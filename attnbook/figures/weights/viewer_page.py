@@ -1,18 +1,22 @@
-"""The page of the viewer of heads: its style, and the script that turns the still and the table into something to operate.
+"""The page of the viewer of heads: its style, and the script that turns the still and the table
+into something to operate.
 
-The script builds every control itself, so that where scripts are stripped or off no dead control is left, only the still and the
-table. It fetches nothing, sets no global name, and takes tokens as text, never as markup. What takes keys carries
-``data-lm-suppress-shortcuts``: JupyterLab would move to the next cell at an arrow key, and looks for that mark on the very element.
-"""
+The script builds every control itself, so that where scripts are stripped or off no dead control is
+left, only the still and the table. It fetches nothing, sets no global name, and takes tokens as
+text, never as markup. What takes keys carries ``data-lm-suppress-shortcuts``: JupyterLab would move
+to the next cell at an arrow key, and looks for that mark on the very element."""
 
 from __future__ import annotations
 
 __all__ = ["CARD", "SCRIPT", "STYLE"]
 
 CARD = "background:#fbfbf8;color:#222;border:1px solid #ccc;padding:10px;max-width:760px"
-"""The style of the whole, on the element itself: every colour is set, so that it reads on a light and on a dark page."""
+"""The style of the whole, on the element itself: every colour is set, so that it reads on a
+light and on a dark page.
+"""
 
-# @ID@ is replaced; hv- keeps the names apart from those of a page's own style. The script puts this in: where there is no script there is nothing to lay out, and no text of a style is left.
+# @ID@ is replaced; hv- keeps the names apart from those of a page's own style. The script puts this
+# in: where there is no script there is nothing to lay out, and no text of a style is left.
 STYLE = """
 #@ID@{border-radius:6px;box-sizing:border-box;font:14px/1.4 system-ui,sans-serif;text-align:left;color-scheme:light}
 #@ID@ *{box-sizing:border-box;color:inherit}

@@ -1,1 +1,3 @@
-"""From scores to context: `attend`, masks, heads, and the fast paths that never store the m×n matrix."""
+"""From scores to context: `attend`, masks, heads, and the fast paths that never store the m×n
+matrix.
+"""

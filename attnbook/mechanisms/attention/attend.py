@@ -8,28 +8,39 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_dtypes, check_mask, check_value, common_shape, require
+from ..scores.base import Score, check_projected_width, check_score
 from .fused import fused_attention, has_fused_kernel
 from .masks import masked_softmax
-from ..scores.base import Score, check_projected_width, check_score
 from .streaming import stream_attention
 
 __all__ = ["STORED_WEIGHTS", "Attended", "attend"]
 
 STORED_WEIGHTS = 2**20
-"""Up to so many weights (batch × m × n; 4 MB in float32) are kept for the backward pass even where nobody asks for them, if
-no fused kernel fits the score and its widths: a few MB, whatever the problem, for a third of the time."""
+"""Up to so many weights (batch × m × n; 4 MB in float32) are kept for the backward pass even where
+nobody asks for them, if no fused kernel fits the score and its widths: a few MB, whatever the
+problem, for a third of the time."""
 
 
 class Attended(NamedTuple):
-    """What attention gives: ``context (…, m, d_v)`` and ``weights (…, m, n)``, or None where they were not asked for."""
+    """What attention gives: ``context (…, m, d_v)`` and ``weights (…, m, n)``, or None where
+    they were not asked for.
+    """
 
     context: torch.Tensor
     weights: torch.Tensor | None
 
 
-def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor | None = None,
-           mask: torch.Tensor | None = None, *, need_weights: bool = True, projected_keys: torch.Tensor | None = None,
-           dropout: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Attended:
+def attend(
+    score: Score,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor | None = None,
+    mask: torch.Tensor | None = None,
+    *,
+    need_weights: bool = True,
+    projected_keys: torch.Tensor | None = None,
+    dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> Attended:
     """Look up every query in the keys and return the values it finds, weighted.
 
     ``e_tj = score(query_t, key_j)``, ``α_t = softmax_j(e_t)`` over the keys that the mask allows,
@@ -40,31 +51,40 @@ def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Te
         query: ``(…, m, d_q)``.
         key: ``(…, n, d_k)`` with n ≥ 1.
         value: ``(…, n, d_v)``; the keys themselves when not given.
-        mask: boolean, broadcastable to ``(…, m, n)``; True = may attend. A query that may attend to nothing gets zero
-            weights and a zero context, with zero gradients.
-        need_weights: when False the weights are not returned and no matrix of m×n is stored: memory grows with m + n (and
-            with the mask you give), but for a constant of a few MB, see :data:`STORED_WEIGHTS`. The backward pass
-            recomputes the scores (once differentiable). The context is the same up to rounding. A score that is an inner
-            product goes through PyTorch's ``scaled_dot_product_attention``, any other, if the problem is large, through
+        mask: boolean, broadcastable to ``(…, m, n)``; True = may attend. A query that may attend to
+            nothing gets zero weights and a zero context, with zero gradients.
+        need_weights: when False the weights are not returned and no matrix of m×n is stored: memory
+            grows with m + n (and with the mask you give), but for a constant of a few MB, see
+            :data:`STORED_WEIGHTS`. The backward pass recomputes the scores (once differentiable).
+            The context is the same up to rounding. A score that is an inner product goes through
+            PyTorch's ``scaled_dot_product_attention``, any other, if the problem is large, through
             :func:`~attnbook.mechanisms.attention.streaming.stream_attention`.
-        projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many times.
-        dropout: what the weights go through before they meet the values, such as :class:`~attnbook.mechanisms.layers.dropout.Dropout`.
-            The weights returned are those before it, and all m×n are stored. None, or a module in evaluation mode: nothing.
+        projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many
+            times.
+        dropout: what the weights go through before they meet the values, such as
+            :class:`~attnbook.mechanisms.layers.dropout.Dropout`. The weights returned are those
+            before it, and all m×n are stored. None, or a module in evaluation mode: nothing.
 
     Returns:
         :class:`Attended`: context and weights.
 
     Raises:
-        ValueError: for a wrong shape, width or dtype, no keys at all, or a mask that is not boolean or does not fit.
+        ValueError: for a wrong shape, width or dtype, no keys at all, or a mask that is not boolean
+            or does not fit.
     """
     check_score(score).check(query, key)
-    require(key.shape[-2] >= 1, f"key must have at least one position, got shape {tuple(key.shape)}: an empty source")
+    require(
+        key.shape[-2] >= 1,
+        f"key must have at least one position, got shape {tuple(key.shape)}: an empty source",
+    )
     value = key if value is None else check_value(value, key)
     try:
         batch = common_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     except RuntimeError:
-        raise ValueError("query, key and value must have leading dimensions that broadcast, got shapes "
-                         f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}") from None
+        raise ValueError(
+            "query, key and value must have leading dimensions that broadcast, got shapes "
+            f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
+        ) from None
     check_mask(mask, (*batch, query.shape[-2], key.shape[-2]))
     if projected_keys is not None:
         score.check_projected(key, projected_keys)
@@ -78,10 +98,15 @@ def attend(score: Score, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     single = query.shape[-2] == 1  # its weights are no larger than the keys
     if not need_weights and not single and has_fused_kernel(value):
         product = score.shortcut("inner_product")(query)
-        # The kernel wants one width for all; where it would be fed zeros, a small problem is quicker with its weights.
-        if product is not None and (product[0].shape[-1] == value.shape[-1] or pairs > STORED_WEIGHTS):
+        # The kernel wants one width for all; where it would be fed zeros, a small problem is
+        # quicker with its weights.
+        if product is not None and (
+            product[0].shape[-1] == value.shape[-1] or pairs > STORED_WEIGHTS
+        ):
             check_projected_width(product[0].shape[-1], projected_keys)
-            return Attended(fused_attention(product[0], projected_keys, value, mask, product[1]), None)
+            return Attended(
+                fused_attention(product[0], projected_keys, value, mask, product[1]), None
+            )
     if need_weights or single or pairs <= STORED_WEIGHTS:
         weights = masked_softmax(score.compare(query, projected_keys), mask)
         return Attended(weights @ value, weights if need_weights else None)

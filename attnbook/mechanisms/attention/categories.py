@@ -1,4 +1,6 @@
-"""Broader kinds of attention, by what is looked at and from where; the book's table of categories is made from this list."""
+"""Broader kinds of attention, by what is looked at and from where; the book's table of
+categories is made from this list.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ class Category(NamedTuple):
     name        what the literature calls it
     definition  what sets it apart
     sources     keys of ``references.bib``
-    names       where the library has it, as dotted names; strings, so that this module knows no model
+    names       where the library has it, as dotted names; strings, so that this module knows no
+                model
     """
 
     name: str
@@ -23,23 +26,45 @@ class Category(NamedTuple):
 
 
 _LIST = (
-    Category("self-attention",
-             "The positions of one sequence look at one another; queries, keys and values all come from it. "
-             "Also called intra-attention.",
-             ("cheng2016",), ("attnbook.mechanisms.attention.multi_head.MultiHeadAttention", "attnbook.models.rnn.lstmn.LSTMN")),
-    Category("global / soft",
-             "Every part of the input gets a weight, and the context is the weighted sum of all of them. Differentiable; "
-             "the cost grows with the input.",
-             ("xu2015", "luong2015"),
-             ("attnbook.mechanisms.attention.attend.attend", "attnbook.models.rnn.bahdanau.Bahdanau", "attnbook.models.rnn.luong.Luong",
-              "attnbook.models.captioner.SoftAttention")),
-    Category("local / hard",
-             "Only a part of the input is read: a window of it (local, differentiable inside the window), or one sampled "
-             "place (hard, trained by REINFORCE).",
-             ("luong2015", "xu2015"),
-             ("attnbook.mechanisms.efficient.windows.attend_window", "attnbook.models.rnn.luong.Luong",
-              "attnbook.models.captioner.HardAttention")),
+    Category(
+        "self-attention",
+        "The positions of one sequence look at one another; queries, keys and values all come "
+        "from it. "
+        "Also called intra-attention.",
+        ("cheng2016",),
+        (
+            "attnbook.mechanisms.attention.multi_head.MultiHeadAttention",
+            "attnbook.models.rnn.lstmn.LSTMN",
+        ),
+    ),
+    Category(
+        "global / soft",
+        "Every part of the input gets a weight, and the context is the weighted sum of all of "
+        "them. Differentiable; "
+        "the cost grows with the input.",
+        ("xu2015", "luong2015"),
+        (
+            "attnbook.mechanisms.attention.attend.attend",
+            "attnbook.models.rnn.bahdanau.Bahdanau",
+            "attnbook.models.rnn.luong.Luong",
+            "attnbook.models.captioner.SoftAttention",
+        ),
+    ),
+    Category(
+        "local / hard",
+        "Only a part of the input is read: a window of it (local, differentiable inside the "
+        "window), or one sampled "
+        "place (hard, trained by REINFORCE).",
+        ("luong2015", "xu2015"),
+        (
+            "attnbook.mechanisms.efficient.windows.attend_window",
+            "attnbook.models.rnn.luong.Luong",
+            "attnbook.models.captioner.HardAttention",
+        ),
+    ),
 )
 
 CATEGORIES: dict[str, Category] = {category.name: category for category in _LIST}
-"""The kinds of attention by name, as in the second table of Weng 2018, section "A Family of Attention Mechanisms"."""
+"""The kinds of attention by name, as in the second table of Weng 2018, section "A Family of
+Attention Mechanisms".
+"""

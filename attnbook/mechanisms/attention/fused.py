@@ -12,19 +12,28 @@ __all__ = ["fused_attention", "has_fused_kernel"]
 
 
 def has_fused_kernel(tensor: torch.Tensor) -> bool:
-    """Tell whether PyTorch has a kernel for this device and dtype that does not store the m×n matrix."""
+    """Tell whether PyTorch has a kernel for this device and dtype that does not store the m×n
+    matrix.
+    """
     kind = tensor.device.type
     return kind == "cpu" or (kind == "cuda" and tensor.dtype != torch.float64)
 
 
-def fused_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None = None,
-                    scale: float = 1.0) -> torch.Tensor:
-    """Context of attention with ``e_tj = scale · query_t·key_j``, by ``scaled_dot_product_attention``.
+def fused_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    scale: float = 1.0,
+) -> torch.Tensor:
+    """Context of attention with ``e_tj = scale · query_t·key_j``, by
+    ``scaled_dot_product_attention``.
 
-    The kernels want four dimensions and one width for queries, keys and values, and promise nothing for a query that may
-    attend to nothing. So leading dimensions are brought to two, the narrower tensors padded with zeros, and such a query
-    may attend to everything inside and gets its zeros afterwards. A mask that differs from query to query is kept as
-    numbers for the backward pass, in its own shape: what it broadcasts over is not written out.
+    The kernels want four dimensions and one width for queries, keys and values, and promise nothing
+    for a query that may attend to nothing. So leading dimensions are brought to two, the narrower
+    tensors padded with zeros, and such a query may attend to everything inside and gets its zeros
+    afterwards. A mask that differs from query to query is kept as numbers for the backward pass, in
+    its own shape: what it broadcasts over is not written out.
 
     Args:
         query: ``(…, m, d)``.
@@ -34,7 +43,8 @@ def fused_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
         scale: factor of the inner product.
 
     Returns:
-        Context ``(…, m, d_v)``; zeros, with zero gradients, for a query that may attend to nothing. Differentiable once.
+        Context ``(…, m, d_v)``; zeros, with zero gradients, for a query that may attend to nothing.
+        Differentiable once.
 
     Source: the kernel after Dao et al. 2022.
     """
@@ -46,7 +56,8 @@ def fused_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
     q, k, v = (_four(_padded(t, width), batch, expand=True) for t in (query, key, value))
     alive = allowed = None
     if mask is not None:
-        written_out = len(batch) > 2 and mask.shape[:-2].numel() > 1  # what was three dimensions and more cannot broadcast
+        # what was three dimensions and more cannot broadcast
+        written_out = len(batch) > 2 and mask.shape[:-2].numel() > 1
         mask = _four(mask, batch if written_out or len(batch) < 3 else (), expand=written_out)
         alive = rows_that_see(mask)
         alive = alive if alive is None else alive.unsqueeze(-1)
@@ -69,5 +80,11 @@ def _four(tensor, batch, *, expand):
     if expand:
         tensor = tensor.expand(*batch, -1, -1)
     leading = tensor.shape[:-2]
-    two = (1, 1) if not leading else (leading[0], 1) if len(leading) == 1 else (leading[:-1].numel(), leading[-1])
+    two = (
+        (1, 1)
+        if not leading
+        else (leading[0], 1)
+        if len(leading) == 1
+        else (leading[:-1].numel(), leading[-1])
+    )
     return tensor.reshape(*two, *tensor.shape[-2:])

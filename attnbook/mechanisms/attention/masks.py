@@ -1,4 +1,6 @@
-"""Masks say who may attend to whom: boolean, True = may attend, broadcastable to (…, queries, keys)."""
+"""Masks say who may attend to whom: boolean, True = may attend, broadcastable to (…, queries,
+keys).
+"""
 
 from __future__ import annotations
 
@@ -15,37 +17,55 @@ def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.
     ``mask[b, j] = j < lengths[b]``
 
     Args:
-        lengths: whole numbers ``(batch,)``; how many positions of each row are real. Zero is an empty row.
+        lengths: whole numbers ``(batch,)``; how many positions of each row are real. Zero is an
+            empty row.
         max_length: n, the padded length; the longest of ``lengths`` when not given.
 
     Returns:
-        Boolean ``(batch, n)`` on the device of ``lengths``. For attention add a dimension for the queries:
-        ``padding_mask(lengths)[:, None, :]``.
+        Boolean ``(batch, n)`` on the device of ``lengths``. For attention add a dimension for the
+        queries: ``padding_mask(lengths)[:, None, :]``.
 
     Raises:
-        ValueError: if ``max_length`` is no whole number, or ``lengths`` is not a vector of whole numbers between 0 and
-            ``max_length`` (with a ``max_length``, their values are looked at on a CPU only).
+        ValueError: if ``max_length`` is no whole number, or ``lengths`` is not a vector of whole
+            numbers between 0 and ``max_length`` (with a ``max_length``, their values are looked at
+            on a CPU only).
     """
-    require(isinstance(lengths, torch.Tensor) and lengths.dim() == 1
-            and not lengths.is_floating_point() and lengths.dtype != torch.bool,
-            "lengths must be a vector of whole numbers (batch,), got "
-            + (f"shape {tuple(lengths.shape)} of {lengths.dtype}" if isinstance(lengths, torch.Tensor)
-               else type(lengths).__name__))
+    require(
+        isinstance(lengths, torch.Tensor)
+        and lengths.dim() == 1
+        and not lengths.is_floating_point()
+        and lengths.dtype != torch.bool,
+        "lengths must be a vector of whole numbers (batch,), got "
+        + (
+            f"shape {tuple(lengths.shape)} of {lengths.dtype}"
+            if isinstance(lengths, torch.Tensor)
+            else type(lengths).__name__
+        ),
+    )
     n = max_length
-    require(n is None or (isinstance(n, int) and n >= 0), f"max_length must be a whole number of at least 0, got {n!r}")
-    if n is None or lengths.device.type == "cpu":  # on a GPU the look at the values would stop the queue
+    require(
+        n is None or (isinstance(n, int) and n >= 0),
+        f"max_length must be a whole number of at least 0, got {n!r}",
+    )
+    # on a GPU the look at the values would stop the queue
+    if n is None or lengths.device.type == "cpu":
         longest = int(lengths.max()) if lengths.numel() else 0
-        require(lengths.numel() == 0 or int(lengths.min()) >= 0, f"lengths must not be negative, got {lengths.tolist()}")
+        require(
+            lengths.numel() == 0 or int(lengths.min()) >= 0,
+            f"lengths must not be negative, got {lengths.tolist()}",
+        )
         n = longest if n is None else n
         require(longest <= n, f"lengths must be at most max_length = {n}, got {longest}")
     return torch.arange(n, device=lengths.device) < lengths[:, None]
 
 
-def causal_mask(m: int, n: int | None = None, device: torch.device | str | None = None) -> torch.Tensor:
+def causal_mask(
+    m: int, n: int | None = None, device: torch.device | str | None = None
+) -> torch.Tensor:
     """Let query t attend to keys up to and including its own position, and to none after it.
 
-    ``mask[t, j] = j ≤ t + (n − m)``: with more keys than queries the queries are the last m positions,
-    as they are when a decoder runs with a cache.
+    ``mask[t, j] = j ≤ t + (n − m)``: with more keys than queries the queries are the last m
+    positions, as they are when a decoder runs with a cache.
 
     Args:
         m: number of queries.
@@ -60,15 +80,17 @@ def causal_mask(m: int, n: int | None = None, device: torch.device | str | None 
     """
     check_positive("m", m)
     n = m if n is None else check_positive("n", n)
-    require(n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}")
+    require(
+        n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
+    )
     return torch.ones(m, n, dtype=torch.bool, device=device).tril(n - m)
 
 
 def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
     """Turn scores into weights over the keys that the mask allows.
 
-    ``α_j = exp(e_j) / Σ_{i allowed} exp(e_i)`` for allowed j, exactly 0 for the others. A row with nothing
-    allowed gives zeros, with zero gradient, not NaN.
+    ``α_j = exp(e_j) / Σ_{i allowed} exp(e_i)`` for allowed j, exactly 0 for the others. A row with
+    nothing allowed gives zeros, with zero gradient, not NaN.
 
     Args:
         scores: ``(…, m, n)``.
@@ -78,24 +100,27 @@ def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None = None) -> to
         Weights ``(…, m, n)``; each row sums to 1, or to 0 where nothing is allowed.
 
     Raises:
-        ValueError: if ``scores`` are no floating point numbers, or ``mask`` is not boolean or does not fit them.
+        ValueError: if ``scores`` are no floating point numbers, or ``mask`` is not boolean or does
+            not fit them.
     """
     if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
         came = scores.dtype if isinstance(scores, torch.Tensor) else type(scores).__name__
         raise ValueError(f"scores must be a tensor of floating point numbers, got {came}")
     if check_mask(mask, tuple(scores.shape)) is None:
         return scores.softmax(dim=-1)
-    # The most negative finite number instead of −∞: a row without any allowed key stays finite in value and
-    # gradient. exp underflows to exactly 0 for masked keys of other rows; the fill after the softmax clears the rest.
+    # The most negative finite number instead of −∞: a row without any allowed key stays finite in
+    # value and gradient. exp underflows to exactly 0 for masked keys of other rows; the fill after
+    # the softmax clears the rest.
     filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     return filled.softmax(dim=-1).masked_fill(~mask, 0.0)
 
 
 def rows_that_see(mask: torch.Tensor) -> torch.Tensor | None:
-    """Which queries may attend to anything: ``(…, m)`` for a mask ``(…, m, n)``, or None where it is known that all may.
+    """Which queries may attend to anything: ``(…, m)`` for a mask ``(…, m, n)``, or None where it
+    is known that all may.
 
-    It is known on a CPU, where a look at the mask costs little and saves a pass over the context; a GPU would have to wait.
-    """
+    It is known on a CPU, where a look at the mask costs little and saves a pass over the context; a
+    GPU would have to wait."""
     seeing = mask.any(-1)
     if mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(seeing.all()):
         return None

@@ -1,28 +1,33 @@
-"""Attention without the m×n matrix: blocks of scores, a running softmax, and a backward pass that recomputes.
+"""Attention without the m×n matrix: blocks of scores, a running softmax, and a backward pass that
+recomputes.
 
-The softmax over n keys can be computed block by block: keep for every query the largest score so far, the sum of the
-exponentials relative to it, and the weighted sum of values relative to it; when a block brings a larger score, rescale
-the two sums. What is stored between the forward and the backward pass is the context and one number per query,
-``lse = log Σ_j exp e_j``, from which any block of weights is ``exp(e − lse)`` again. Memory grows with m + n.
+The softmax over n keys can be computed block by block: keep for every query the largest score so
+far, the sum of the exponentials relative to it, and the weighted sum of values relative to it; when
+a block brings a larger score, rescale the two sums. What is stored between the forward and the
+backward pass is the context and one number per query, ``lse = log Σ_j exp e_j``, from which any
+block of weights is ``exp(e − lse)`` again. Memory grows with m + n.
 
-This works for every :class:`~attnbook.mechanisms.scores.base.Score`, because the gradient of a block of scores is taken
-by automatic differentiation of ``score.compare`` on that block alone.
+This works for every :class:`~attnbook.mechanisms.scores.base.Score`, because the gradient of a
+block of scores is taken by automatic differentiation of ``score.compare`` on that block alone.
 
-Sources: Milakov and Gimelshein 2018 (online softmax); Rabe and Staats 2021; Dao et al. 2022 for the dot product.
+Sources: Milakov and Gimelshein 2018 (online softmax); Rabe and Staats 2021; Dao et al. 2022 for the
+dot product.
 """
 
 from __future__ import annotations
 
 import torch
 
-from .block_sizes import blocks
 from ...validate import check_once
+from .block_sizes import blocks
 from .precision import autocast_as, autocast_state, wide_dtype, without_autocast
 
 __all__ = ["stream_attention"]
 
 
-def stream_attention(score, query, projected, value, mask=None, block_elements: int | None = None) -> torch.Tensor:
+def stream_attention(
+    score, query, projected, value, mask=None, block_elements: int | None = None
+) -> torch.Tensor:
     """Context of attention, never storing more than a block of weights.
 
     ``context_t = Σ_j softmax_j(score(query_t, key_j)) value_j``
@@ -33,22 +38,27 @@ def stream_attention(score, query, projected, value, mask=None, block_elements: 
         projected: ``(…, n, width)``, the result of ``score.project_keys(key)``.
         value: ``(…, n, d_v)``.
         mask: boolean, broadcastable to ``(…, m, n)``; True = may attend.
-        block_elements: upper bound of a block, see :data:`~attnbook.mechanisms.attention.block_sizes.BLOCK_ELEMENTS`.
+        block_elements: upper bound of a block, see
+            :data:`~attnbook.mechanisms.attention.block_sizes.BLOCK_ELEMENTS`.
 
     Returns:
-        Context ``(…, m, d_v)``; zeros for a query that may attend to nothing. Differentiable once: ``create_graph=True`` is a
-        ``RuntimeError``.
+        Context ``(…, m, d_v)``; zeros for a query that may attend to nothing. Differentiable once:
+        ``create_graph=True`` is a ``RuntimeError``.
     """
     batch = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2], value.shape[:-2])
     score, query = score.shortcut("project_queries")(query)
     size = batch or (1,)  # blocks are cut along the first of the leading dimensions
     query, projected, value = (t.expand(*size, *t.shape[-2:]) for t in (query, projected, value))
-    context = _Stream.apply(score, block_elements, mask, query, projected, value, *score.parameters())
+    context = _Stream.apply(
+        score, block_elements, mask, query, projected, value, *score.parameters()
+    )
     return context if batch else context[0]
 
 
 def _mask_block(mask, dims, b, r, c):
-    """The part of a mask that belongs to a block; dimensions that it broadcasts over stay as they are."""
+    """The part of a mask that belongs to a block; dimensions that it broadcasts over stay as
+    they are.
+    """
     if mask is None:
         return None
     for dim, part in ((-1, c), (-2, r), (-dims, b)):
@@ -66,7 +76,8 @@ class _Stream(torch.autograd.Function):
         lse = query.new_empty(query.shape[:-1], dtype=wide)
         for b, r, c in blocks(query, projected, block_elements):
             if c.start == 0:
-                top = total = summed = None  # largest score so far, Σ exp(e − top), Σ exp(e − top) value
+                # largest score so far, Σ exp(e − top), Σ exp(e − top) value
+                top = total = summed = None
             e = score.compare(query[b, ..., r, :], projected[b, ..., c, :]).to(wide)
             allowed = _mask_block(mask, query.dim(), b, r, c)
             if allowed is not None:
@@ -76,7 +87,8 @@ class _Stream(torch.autograd.Function):
                 new_top = torch.maximum(top, new_top)
             weight = (e - new_top).exp_()
             if allowed is not None:
-                weight = weight.masked_fill_(~allowed, 0.0)  # a row without allowed keys has e = top everywhere
+                # a row without allowed keys has e = top everywhere
+                weight = weight.masked_fill_(~allowed, 0.0)
             with without_autocast(weight):
                 found = weight @ value[b, ..., c, :].to(wide)
             sums = weight.sum(-1, keepdim=True)
@@ -85,7 +97,8 @@ class _Stream(torch.autograd.Function):
                 sums, found = total * rescale + sums, summed * rescale + found
             top, total, summed = new_top, sums, found
             if c.stop == projected.shape[-2]:
-                total = total.clamp_min(torch.finfo(wide).tiny)  # only rows that may attend to nothing have 0 here
+                # only rows that may attend to nothing have 0 here
+                total = total.clamp_min(torch.finfo(wide).tiny)
                 context[b, ..., r, :] = summed / total
                 lse[b, ..., r] = (top + total.log()).squeeze(-1)
         ctx.score, ctx.block_elements, ctx.mask = score, block_elements, mask
@@ -101,8 +114,10 @@ class _Stream(torch.autograd.Function):
         grad_query = torch.zeros_like(query) if ctx.needs_input_grad[3] else None
         grad_projected = torch.zeros_like(projected) if ctx.needs_input_grad[4] else None
         grad_value = torch.zeros_like(value) if ctx.needs_input_grad[5] else None
-        grad_parameters = [torch.zeros_like(p) if needed else None
-                           for p, needed in zip(parameters, ctx.needs_input_grad[6:])]
+        grad_parameters = [
+            torch.zeros_like(p) if needed else None
+            for p, needed in zip(parameters, ctx.needs_input_grad[6:])
+        ]
         for b, r, c in blocks(query, projected, ctx.block_elements):
             rows, columns = (b, ..., r, slice(None)), (b, ..., c, slice(None))
             if c.start == 0:
@@ -110,7 +125,9 @@ class _Stream(torch.autograd.Function):
                 # dot(gradient, context) is what the softmax subtracts from every key's share
                 shared = (g * context[rows]).sum(-1, keepdim=True)
             with autocast_as(ctx.autocast):
-                e, pullback = ctx.score.shortcut("compare_with_pullback")(query[rows], projected[columns])
+                e, pullback = ctx.score.shortcut("compare_with_pullback")(
+                    query[rows], projected[columns]
+                )
             weight = (e.to(wide) - lse[b, ..., r].unsqueeze(-1)).exp_()
             allowed = _mask_block(ctx.mask, query.dim(), b, r, c)
             if allowed is not None:

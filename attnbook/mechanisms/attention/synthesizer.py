@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from .attend import Attended
 from ...validate import check_positive, common_shape, require
-from .multi_head import MultiHeadAttention, ProjectedSource
+from .attend import Attended
 from .masks import masked_softmax
+from .multi_head import MultiHeadAttention, ProjectedSource
 
 __all__ = ["SYNTHESIZERS", "SynthesizerAttention"]
 
@@ -27,16 +27,22 @@ class _Dense(nn.Module):
 
 
 class _FactorisedDense(nn.Module):
-    """``F(q)_{j} = A(q)_{j div b} B(q)_{j mod b}``: two short rows of a·b ≥ L places instead of a long one."""
+    """``F(q)_{j} = A(q)_{j div b} B(q)_{j mod b}``: two short rows of a·b ≥ L places instead of
+    a long one.
+    """
 
     def __init__(self, num_heads: int, d_head: int, length: int) -> None:
         super().__init__()
         b = max(1, round(length**0.5))
-        self.coarse, self.fine = _Dense(num_heads, d_head, -(-length // b)), _Dense(num_heads, d_head, b)
+        self.coarse, self.fine = (
+            _Dense(num_heads, d_head, -(-length // b)),
+            _Dense(num_heads, d_head, b),
+        )
 
     def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
         a, b = self.coarse.bias.shape[-1], self.fine.bias.shape[-1]
-        product = self.coarse(query, a)[..., :, None] * self.fine(query, b)[..., None, :]  # (…, h, m, a, b)
+        # (…, h, m, a, b)
+        product = self.coarse(query, a)[..., :, None] * self.fine(query, b)[..., None, :]
         return product.flatten(-2)[..., :n]
 
 
@@ -48,7 +54,8 @@ class _Random(nn.Module):
         self.scores = nn.Parameter(torch.randn(num_heads, length, length))
 
     def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
-        return self.scores[:, n - query.shape[-2] : n, :n]  # the queries are the last m of n positions
+        # the queries are the last m of n positions
+        return self.scores[:, n - query.shape[-2] : n, :n]
 
 
 class _FactorisedRandom(nn.Module):
@@ -64,7 +71,9 @@ class _FactorisedRandom(nn.Module):
 
 
 class _Unread(nn.Module):
-    """Stands where queries would be projected if anybody read them: of the right shape, without parameters or cost."""
+    """Stands where queries would be projected if anybody read them: of the right shape, without
+    parameters or cost.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -75,7 +84,10 @@ class _Unread(nn.Module):
 
 
 SYNTHESIZERS: dict[str, type[nn.Module]] = {
-    "dense": _Dense, "factorised-dense": _FactorisedDense, "random": _Random, "factorised-random": _FactorisedRandom,
+    "dense": _Dense,
+    "factorised-dense": _FactorisedDense,
+    "random": _Random,
+    "factorised-random": _FactorisedRandom,
 }
 """Where the scores of a :class:`SynthesizerAttention` come from."""
 
@@ -85,18 +97,20 @@ class SynthesizerAttention(MultiHeadAttention):
 
     ``α_t = softmax(S_t)`` over the positions that the mask allows, with
 
-    - dense: ``S_t = W_2 relu(W_1 x_t) + b``, one number for each of the L places there may be; the word itself decides where it
-      looks, whatever stands there;
+    - dense: ``S_t = W_2 relu(W_1 x_t) + b``, one number for each of the L places there may be; the
+      word itself decides where it looks, whatever stands there;
     - random: ``S = R``, learned and the same for every input;
-    - factorised-dense, factorised-random: the same with fewer parameters, ``S_tj = A(x_t)_{j div b} B(x_t)_{j mod b}`` and
-      ``S = R_1 R_2ᵀ``.
+    - factorised-dense, factorised-random: the same with fewer parameters,
+      ``S_tj = A(x_t)_{j div b} B(x_t)_{j mod b}`` and ``S = R_1 R_2ᵀ``.
 
     ``mix`` puts the scores of the dot product beside them: ``"plus"`` adds both, ``"alpha"`` takes
     ``(1 − σ(a)) q·k/√d_head + σ(a) S`` with a learned number a, 0 at the start.
 
     Args:
-        d_model, num_heads: as in :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other options it takes, ``score``
-            and the widths of other inputs excepted. W_1 is the projection of the queries.
+        d_model, num_heads: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
+            options it takes, ``score`` and the widths of other inputs excepted. W_1 is the
+            projection of the queries.
         length: L, the largest number of positions.
         kind: a name in :data:`SYNTHESIZERS`.
         mix: None, ``"plus"`` or ``"alpha"``.
@@ -104,15 +118,27 @@ class SynthesizerAttention(MultiHeadAttention):
     The m×n weights are stored, whether they are asked for or not.
 
     Raises:
-        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for an unknown kind or mix; for more than L positions,
-            or fewer keys than queries.
+        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for an
+            unknown kind or mix; for more than L positions, or fewer keys than queries.
 
     Source: Tay et al. 2021, section 3; the mixtures as Narang et al. 2021 compare them.
     """
 
-    def __init__(self, d_model: int, num_heads: int, *, length: int, kind: str = "dense", mix: str | None = None, **options) -> None:
-        require(not {"score", "d_query", "d_key", "d_value"} & set(options), "a synthesizer attends to its own positions and has "
-                "scores of its own: it takes no score, d_query, d_key or d_value")
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        length: int,
+        kind: str = "dense",
+        mix: str | None = None,
+        **options,
+    ) -> None:
+        require(
+            not {"score", "d_query", "d_key", "d_value"} & set(options),
+            "a synthesizer attends to its own positions and has "
+            "scores of its own: it takes no score, d_query, d_key or d_value",
+        )
         super().__init__(d_model, num_heads, **options)
         require(kind in SYNTHESIZERS, f"kind must be one of {sorted(SYNTHESIZERS)}, got {kind!r}")
         require(mix in (None, "plus", "alpha"), f"mix must be None, 'plus' or 'alpha', got {mix!r}")
@@ -125,16 +151,28 @@ class SynthesizerAttention(MultiHeadAttention):
                 self.query_projection = _Unread(num_heads * self.d_head)
 
     def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> ProjectedSource:
-        """Keys and values of positions ``(…, n, d_model)``; without a mixture the keys are the values and nobody reads them."""
+        """Keys and values of positions ``(…, n, d_model)``; without a mixture the keys are the
+        values and nobody reads them.
+        """
         if self.key_projection is not None:
             return super().project(key, value)
         values = self._split(self.value_projection(self._check_source(key, value)))
         return ProjectedSource(values[..., :0], values)
 
-    def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
+    def _attend(
+        self,
+        query: torch.Tensor,
+        source: ProjectedSource,
+        mask: torch.Tensor | None,
+        need_weights: bool,
+    ) -> Attended:
         m, n = query.shape[-2], source.value.shape[-2]
-        require(m <= n <= self.length, f"there must be at most length = {self.length} keys, and the queries are the last of them; "
-                f"got {m} queries and {n} keys")
+        require(
+            m <= n <= self.length,
+            f"there must be at most length = {self.length} keys, and the queries are the last of "
+            f"them; "
+            f"got {m} queries and {n} keys",
+        )
         scores = self.synthesizer(query, n)
         if self.mix is not None:
             compared = self.score.compare(query, source.key)

@@ -7,21 +7,25 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ..attention.attend import Attended, attend
 from ...validate import check_positive, require
-from ..attention.multi_head import MultiHeadAttention, ProjectedSource
+from ..attention.attend import Attended, attend
 from ..attention.masks import rows_that_see
+from ..attention.multi_head import MultiHeadAttention, ProjectedSource
 
-__all__ = ["CompressedSource", "LengthProjection", "LinformerAttention", "MemoryCompressedAttention"]
+__all__ = [
+    "CompressedSource",
+    "LengthProjection",
+    "LinformerAttention",
+    "MemoryCompressedAttention",
+]
 
 
 class CompressedSource(NamedTuple):
     """What a :class:`MemoryCompressedAttention` remembers of a text.
 
-    ``key``, ``value`` ``(…, h, c, d_head)`` of the c stretches that are compressed already; ``waiting``, the keys and values
-    ``(…, h, w, d_head)`` of the positions from the next stretch on; ``length``, the number of positions n; ``layer``, which
-    compresses.
-    """
+    ``key``, ``value`` ``(…, h, c, d_head)`` of the c stretches that are compressed already;
+    ``waiting``, the keys and values ``(…, h, w, d_head)`` of the positions from the next stretch
+    on; ``length``, the number of positions n; ``layer``, which compresses."""
 
     key: torch.Tensor
     value: torch.Tensor
@@ -30,7 +34,9 @@ class CompressedSource(NamedTuple):
     layer: MemoryCompressedAttention
 
     def extend(self, more: CompressedSource) -> CompressedSource:
-        """The text with further positions at its end, just projected: the cache of a decoder, one step on."""
+        """The text with further positions at its end, just projected: the cache of a decoder,
+        one step on.
+        """
         own = self.settled()
         waiting = tuple(torch.cat([a, b], dim=-2) for a, b in zip(own.waiting, more.waiting))
         return own._replace(waiting=waiting, length=own.length + more.length)
@@ -41,45 +47,67 @@ class CompressedSource(NamedTuple):
         if count == 0:
             return self
         layers = self.layer.key_compression, self.layer.value_compression
-        key, value = (torch.cat([done, _convolve(layer, waiting)], dim=-2)
-                      for done, layer, waiting in zip(self[:2], layers, self.waiting))
-        return self._replace(key=key, value=value, waiting=tuple(t[..., count * self.layer.stride:, :] for t in self.waiting))
+        key, value = (
+            torch.cat([done, _convolve(layer, waiting)], dim=-2)
+            for done, layer, waiting in zip(self[:2], layers, self.waiting)
+        )
+        return self._replace(
+            key=key,
+            value=value,
+            waiting=tuple(t[..., count * self.layer.stride :, :] for t in self.waiting),
+        )
 
 
 class MemoryCompressedAttention(MultiHeadAttention):
     """Multi-head self-attention to keys and values that a strided convolution has made fewer.
 
-    ``k'_c = b_K + Σ_{i<w} W_K,i k_{sc+i}``, ``v'_c`` likewise,  ``head(query_t) = attend(query_t, {(k'_c, v'_c) : allowed})``
+    ``k'_c = b_K + Σ_{i<w} W_K,i k_{sc+i}``, ``v'_c`` likewise,
+    ``head(query_t) = attend(query_t, {(k'_c, v'_c) : allowed})``
 
-    with positions counted from 0, a kernel of w = ``kernel_size`` positions and a stride of s, both 3 in the paper. The
-    convolution runs over all heads at once and only over whole kernels, so there are c = ⌊(n − w) / s⌋ + 1 stretches, none if
-    n < w. The queries stay as many as they are.
+    with positions counted from 0, a kernel of w = ``kernel_size`` positions and a stride of s, both
+    3 in the paper. The convolution runs over all heads at once and only over whole kernels, so
+    there are c = ⌊(n − w) / s⌋ + 1 stretches, none if n < w. The queries stay as many as they are.
 
-    A query may attend to a stretch if the mask allows it **every** position in it. So under a causal mask nothing comes back
-    from a later position: query t sees the stretches with sc + w − 1 ≤ t. The paper does not say what the first w − 1 queries
-    see, which stand before the end of the first stretch; here they see nothing and get zeros. Nor does anybody see the newest
-    positions before their stretch is complete: a layer of local attention has to tell of them.
+    A query may attend to a stretch if the mask allows it **every** position in it. So under a
+    causal mask nothing comes back from a later position: query t sees the stretches with sc + w − 1
+    ≤ t. The paper does not say what the first w − 1 queries see, which stand before the end of the
+    first stretch; here they see nothing and get zeros. Nor does anybody see the newest positions
+    before their stretch is complete: a layer of local attention has to tell of them.
 
-    With a cache the stretches are counted from its first position. Texts that go on behind prompts of different lengths should
-    begin with one length, since a stretch with padding in it is seen by nobody.
+    With a cache the stretches are counted from its first position. Texts that go on behind prompts
+    of different lengths should begin with one length, since a stretch with padding in it is seen by
+    nobody.
 
     Args:
-        d_model, num_heads: as in :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other options it takes.
+        d_model, num_heads: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
+            options it takes.
         kernel_size, stride: w and s ≤ w.
 
-    Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, with a mask ``(…, m, n)`` over the positions, and weights
+    Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, with a mask
+    ``(…, m, n)`` over the positions, and weights
     ``(…, h, m, c)`` over the stretches.
 
     Raises:
-        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for a stride beyond the kernel.
+        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for a
+            stride beyond the kernel.
 
     Source: Liu et al. 2018, section 4.2.4, "memory-compressed attention".
     """
 
-    def __init__(self, d_model: int, num_heads: int, *, kernel_size: int = 3, stride: int = 3, **options) -> None:
+    def __init__(
+        self, d_model: int, num_heads: int, *, kernel_size: int = 3, stride: int = 3, **options
+    ) -> None:
         super().__init__(d_model, num_heads, **options)
-        self.kernel_size, self.stride = check_positive("kernel_size", kernel_size), check_positive("stride", stride)
-        require(stride <= kernel_size, f"stride must be at most kernel_size = {kernel_size}, else positions are left out, got {stride}")
+        self.kernel_size, self.stride = (
+            check_positive("kernel_size", kernel_size),
+            check_positive("stride", stride),
+        )
+        require(
+            stride <= kernel_size,
+            f"stride must be at most kernel_size = {kernel_size}, else positions are left out, "
+            f"got {stride}",
+        )
         keys, values = self.key_projection.out_features, self.value_projection.out_features
         self.key_compression = nn.Conv1d(keys, keys, kernel_size, stride)  # W_K, b_K
         self.value_compression = nn.Conv1d(values, values, kernel_size, stride)
@@ -89,22 +117,45 @@ class MemoryCompressedAttention(MultiHeadAttention):
         return (n - self.kernel_size) // self.stride + 1 if n >= self.kernel_size else 0
 
     def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> CompressedSource:
-        """Project a source ``(…, n, d_key)`` into all heads; value as in :meth:`forward`. It is compressed when it is read."""
-        value = self._check_source(key, value)
-        keys, values = self._split(self.key_projection(key)), self._split(self.value_projection(value))
-        return CompressedSource(keys[..., :0, :], values[..., :0, :], (keys, values), key.shape[-2], self)
+        """Project a source ``(…, n, d_key)`` into all heads; value as in :meth:`forward`.
 
-    def _attend(self, query: torch.Tensor, source: CompressedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
+        It is compressed when it is read.
+        """
+        value = self._check_source(key, value)
+        keys, values = (
+            self._split(self.key_projection(key)),
+            self._split(self.value_projection(value)),
+        )
+        return CompressedSource(
+            keys[..., :0, :], values[..., :0, :], (keys, values), key.shape[-2], self
+        )
+
+    def _attend(
+        self,
+        query: torch.Tensor,
+        source: CompressedSource,
+        mask: torch.Tensor | None,
+        need_weights: bool,
+    ) -> Attended:
         source = source.settled()
         if source.key.shape[-2] == 0:
             batch = torch.broadcast_shapes(query.shape[:-2], source.value.shape[:-2])
             nothing = source.value.new_zeros(*batch, query.shape[-2], source.value.shape[-1])
             return Attended(nothing, nothing[..., :0] if need_weights else None)
-        return attend(self.score, query, source.key, source.value, self._over_stretches(mask), need_weights=need_weights,
-                      dropout=self.dropout)
+        return attend(
+            self.score,
+            query,
+            source.key,
+            source.value,
+            self._over_stretches(mask),
+            need_weights=need_weights,
+            dropout=self.dropout,
+        )
 
     def _over_stretches(self, mask: torch.Tensor | None) -> torch.Tensor | None:
-        """A mask ``(…, m, n)`` over positions as one over stretches, ``(…, m, c)``: all positions have to be allowed."""
+        """A mask ``(…, m, n)`` over positions as one over stretches, ``(…, m, c)``: all
+        positions have to be allowed.
+        """
         if mask is None or mask.shape[-1] == 1:
             return mask
         return mask.unfold(-1, self.kernel_size, self.stride).all(-1)
@@ -123,10 +174,12 @@ def _convolve(layer: nn.Conv1d, heads: torch.Tensor) -> torch.Tensor:
 
 
 class LengthProjection(nn.Module):
-    """A matrix over positions, ``rows' = E rows``: from n ≤ ``length`` positions to k = ``rank`` mixtures of them.
+    """A matrix over positions, ``rows' = E rows``: from n ≤ ``length`` positions to k = ``rank``
+    mixtures of them.
 
-    A text shorter than ``length`` meets the first n columns of E, as if zeros filled it up. The entries start with variance
-    1 / ``length``, so that a mixture is as large as what it is a mixture of; the paper is silent on the start.
+    A text shorter than ``length`` meets the first n columns of E, as if zeros filled it up. The
+    entries start with variance 1 / ``length``, so that a mixture is as large as what it is a
+    mixture of; the paper is silent on the start.
 
     Args:
         length: the largest n.
@@ -150,7 +203,11 @@ class LengthProjection(nn.Module):
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         n = rows.shape[-2]
-        require(n <= self.length, f"key must have at most length = {self.length} positions, for which the projection was made, got {n}")
+        require(
+            n <= self.length,
+            f"key must have at most length = {self.length} positions, for which the projection "
+            f"was made, got {n}",
+        )
         return self.weight[..., :n] @ rows
 
 
@@ -160,69 +217,119 @@ class _WholeSource(ProjectedSource):
     __slots__ = ()
 
     def extend(self, more: ProjectedSource) -> ProjectedSource:
-        raise ValueError("a cache cannot be extended with LinformerAttention: its projection mixes all positions, the later ones "
-                         "too. It is for encoders")
+        raise ValueError(
+            "a cache cannot be extended with LinformerAttention: its projection mixes all "
+            "positions, the later ones "
+            "too. It is for encoders"
+        )
 
 
 class LinformerAttention(MultiHeadAttention):
-    """Multi-head attention to k learned mixtures of the keys, and of the values, instead of to n of them.
+    """Multi-head attention to k learned mixtures of the keys, and of the values, instead of to n of
+    them.
 
     ``head_i = softmax(Q W_q,i (E_i K W_k,i)ᵀ / √d_head) (F_i V W_v,i)``, E_i and F_i of shape k×n
 
-    Time and memory are those of m×k scores, linear in n. Every key that is compared is a mixture of all positions, later ones
-    too, so this is for encoders: a mask that differs from query to query, as a causal one does, is refused, and so is a cache.
-    Padding is set to zero before it would enter a mixture.
+    Time and memory are those of m×k scores, linear in n. Every key that is compared is a mixture of
+    all positions, later ones too, so this is for encoders: a mask that differs from query to query,
+    as a causal one does, is refused, and so is a cache. Padding is set to zero before it would
+    enter a mixture.
 
     Args:
-        d_model, num_heads: as in :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other options it takes.
+        d_model, num_heads: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
+            options it takes.
         length: the largest n.
         rank: k.
-        sharing: ``"none"``: an E_i and an F_i for each head; ``"headwise"``: one E and one F; ``"key-value"``: E = F, one
-            matrix for all heads.
-        projection: a :class:`LengthProjection` to use for keys and values of all heads instead, with one matrix or ``num_heads``.
-            Given to the attention of every block it is the paper's layerwise sharing.
+        sharing: ``"none"``: an E_i and an F_i for each head; ``"headwise"``: one E and one F;
+            ``"key-value"``: E = F, one matrix for all heads.
+        projection: a :class:`LengthProjection` to use for keys and values of all heads instead,
+            with one matrix or ``num_heads``. Given to the attention of every block it is the
+            paper's layerwise sharing.
 
-    Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention` with n ≤ ``length``; mask broadcastable to ``(…, 1, n)``,
+    Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention` with n ≤
+    ``length``; mask broadcastable to ``(…, 1, n)``,
     the same for all queries; weights ``(…, h, m, k)`` over the mixtures.
 
     Raises:
-        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for a mask that differs between queries, more
-            positions than ``length``, an unknown ``sharing``, a ``rank`` above ``length``, a ``projection`` for another number of
-            heads.
+        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for a
+            mask that differs between queries, more positions than ``length``, an unknown
+            ``sharing``, a ``rank`` above ``length``, a ``projection`` for another number of heads.
 
     Source: Wang et al. 2020, equation 7 and section 4.
     """
 
-    def __init__(self, d_model: int, num_heads: int, *, length: int | None = None, rank: int | None = None,
-                 sharing: str = "headwise", projection: LengthProjection | None = None, **options) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        length: int | None = None,
+        rank: int | None = None,
+        sharing: str = "headwise",
+        projection: LengthProjection | None = None,
+        **options,
+    ) -> None:
         super().__init__(d_model, num_heads, **options)
-        require(sharing in ("none", "headwise", "key-value"),
-                f"sharing must be 'none', 'headwise' or 'key-value' (give projection to share it between layers), got {sharing!r}")
+        require(
+            sharing in ("none", "headwise", "key-value"),
+            f"sharing must be 'none', 'headwise' or 'key-value' (give projection to share it "
+            f"between layers), got {sharing!r}",
+        )
         if projection is None:
             each = num_heads if sharing == "none" else None
             self.key_mixture = LengthProjection(length, rank, each)  # E
-            self.value_mixture = self.key_mixture if sharing == "key-value" else LengthProjection(length, rank, each)  # F
+            # F
+            self.value_mixture = (
+                self.key_mixture if sharing == "key-value" else LengthProjection(length, rank, each)
+            )
         else:
-            require(isinstance(projection, LengthProjection) and length is None and rank is None,
-                    "give length and rank, or projection, a LengthProjection, which has them")
+            require(
+                isinstance(projection, LengthProjection) and length is None and rank is None,
+                "give length and rank, or projection, a LengthProjection, which has them",
+            )
             own = projection.weight.shape[:-2]  # its heads
-            require(own in ((), (1,), (num_heads,)), "projection must have one matrix for all heads or one for each of num_heads = "
-                    f"{num_heads}, got {own.numel()}")
+            require(
+                own in ((), (1,), (num_heads,)),
+                "projection must have one matrix for all heads or one for each of num_heads = "
+                f"{num_heads}, got {own.numel()}",
+            )
             self.key_mixture = self.value_mixture = projection
 
     def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> ProjectedSource:
-        """Project a source ``(…, n, d_key)`` into all heads. It is mixed when it is read and the mask is known."""
+        """Project a source ``(…, n, d_key)`` into all heads.
+
+        It is mixed when it is read and the mask is known.
+        """
         source = super().project(key, value)
         return _WholeSource(source.key, source.value)
 
-    def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
+    def _attend(
+        self,
+        query: torch.Tensor,
+        source: ProjectedSource,
+        mask: torch.Tensor | None,
+        need_weights: bool,
+    ) -> Attended:
         key, value = source.key, source.value
         if mask is not None:
-            require(mask.shape[-2] == 1, f"mask must be the same for all queries, (…, 1, n), got shape {tuple(mask.shape)}: "
-                    "LinformerAttention mixes all positions before a query sees them, so that a causal mask could not keep the later "
-                    "ones out")
+            require(
+                mask.shape[-2] == 1,
+                f"mask must be the same for all queries, (…, 1, n), got shape {tuple(mask.shape)}: "
+                "LinformerAttention mixes all positions before a query sees them, so that a "
+                "causal mask could not keep the later "
+                "ones out",
+            )
             nothing = ~mask.transpose(-1, -2)  # (…, n, 1)
             key, value = key.masked_fill(nothing, 0.0), value.masked_fill(nothing, 0.0)
-            mask = mask.any(-1, keepdim=True)  # a row sees everything or, where there is nothing, nothing
-        return attend(self.score, query, self.key_mixture(key), self.value_mixture(value), mask, need_weights=need_weights,
-                      dropout=self.dropout)
+            # a row sees everything or, where there is nothing, nothing
+            mask = mask.any(-1, keepdim=True)
+        return attend(
+            self.score,
+            query,
+            self.key_mixture(key),
+            self.value_mixture(value),
+            mask,
+            need_weights=need_weights,
+            dropout=self.dropout,
+        )

@@ -1,39 +1,49 @@
-"""Local attention in blocks: a text is cut into stretches of one length, and each attends to itself alone."""
+"""Local attention in blocks: a text is cut into stretches of one length, and each attends to
+itself alone.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch.nn import functional as F
 
-from ..attention.attend import Attended, attend
 from ...validate import check_positive, require
-from ..attention.multi_head import MultiHeadAttention, ProjectedSource
+from ..attention.attend import Attended, attend
 from ..attention.masks import rows_that_see
+from ..attention.multi_head import MultiHeadAttention, ProjectedSource
 
 __all__ = ["LocalAttention"]
 
 
 class LocalAttention(MultiHeadAttention):
-    """Multi-head self-attention inside blocks of ``block_length`` positions; between blocks nothing passes.
+    """Multi-head self-attention inside blocks of ``block_length`` positions; between blocks nothing
+    passes.
 
-    ``head(query_t) = attend(query_t, {(k_j, v_j) : ⌊j / L⌋ = ⌊t / L⌋})``, with positions counted from 0 and L = ``block_length``
+    ``head(query_t) = attend(query_t, {(k_j, v_j) : ⌊j / L⌋ = ⌊t / L⌋})``, with positions counted
+    from 0 and L = ``block_length``
 
-    The blocks stand still: the first position of a block sees, under a causal mask, itself alone. No n×n matrix is made, in
+    The blocks stand still: the first position of a block sees, under a causal mask, itself alone.
+    No n×n matrix is made, in
     time or in memory, unless the weights are asked for: n/L matrices of L×L are.
 
-    The queries are the last m of the n positions, so that a decoder may run with a cache. Blocks are counted from the first
-    position of the cache; texts that go on behind prompts of different lengths should begin with one length.
+    The queries are the last m of the n positions, so that a decoder may run with a cache. Blocks
+    are counted from the first position of the cache; texts that go on behind prompts of different
+    lengths should begin with one length.
 
     Args:
-        d_model, num_heads: as in :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other options it takes.
+        d_model, num_heads: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
+            options it takes.
         block_length: L; 256 in the paper.
 
-    Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention` with m ≤ n; the mask ``(…, m, n)`` says who may attend
-    to whom as ever, and what it allows beyond a block is not used. Weights ``(…, h, m, n)``, zero beyond the block.
+    Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention` with m ≤ n; the
+    mask ``(…, m, n)`` says who may attend
+    to whom as ever, and what it allows beyond a block is not used. Weights ``(…, h, m, n)``, zero
+    beyond the block.
 
     Raises:
-        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for ``block_length`` below 1; if there are fewer
-            keys than queries.
+        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for
+            ``block_length`` below 1; if there are fewer keys than queries.
 
     Source: Liu et al. 2018, section 4.2.4, "local attention".
     """
@@ -42,29 +52,53 @@ class LocalAttention(MultiHeadAttention):
         super().__init__(d_model, num_heads, **options)
         self.block_length = check_positive("block_length", block_length)
 
-    def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
+    def _attend(
+        self,
+        query: torch.Tensor,
+        source: ProjectedSource,
+        mask: torch.Tensor | None,
+        need_weights: bool,
+    ) -> Attended:
         m, n, length = query.shape[-2], source.length, self.block_length
-        require(n >= m, f"key must have at least as many positions as query ({m}: they are the last of the text), got {n}")
+        require(
+            n >= m,
+            f"key must have at least as many positions as query ({m}: they are the last of the "
+            f"text), got {n}",
+        )
         first, before, blocks = _reach(m, n, length)
         query = _cut(query, before, blocks, length)  # (…, h, blocks, L, d_head)
-        key, value = (_cut(t[..., first:, :], 0, blocks, length) for t in (source.key, source.value))
+        key, value = (
+            _cut(t[..., first:, :], 0, blocks, length) for t in (source.key, source.value)
+        )
         scored = self._scored(source)  # of the whole text: a score may count positions
         scored = key if scored is source.key else _cut(scored[..., first:, :], 0, blocks, length)
         allowed = _diagonal(mask, m, n, length)
         end = blocks * length - (n - first)
-        if end and (allowed is None or allowed.shape[-1] == 1):  # what fills up the last block is not there
-            there = torch.arange(blocks * length, device=query.device).view(blocks, 1, length) < n - first
+        # what fills up the last block is not there
+        if end and (allowed is None or allowed.shape[-1] == 1):
+            there = (
+                torch.arange(blocks * length, device=query.device).view(blocks, 1, length)
+                < n - first
+            )
             allowed = there if allowed is None else allowed & there
-        context, weights = attend(self.score, query, key, value, allowed, need_weights=need_weights, projected_keys=scored,
-                                  dropout=self.dropout)
-        context = context.flatten(-3, -2)[..., before:before + m, :]
+        context, weights = attend(
+            self.score,
+            query,
+            key,
+            value,
+            allowed,
+            need_weights=need_weights,
+            projected_keys=scored,
+            dropout=self.dropout,
+        )
+        context = context.flatten(-3, -2)[..., before : before + m, :]
         if not need_weights:
             return Attended(context, None)
         # (…, h, blocks, L, L) -> (…, h, m, n): the blocks on the diagonal of a matrix of zeros
         whole = weights.new_zeros(*weights.shape[:-3], blocks, length, blocks, length)
         which = torch.arange(blocks, device=weights.device)
         whole[..., which, :, which, :] = weights.movedim(-3, 0)
-        whole = whole.flatten(-4, -3).flatten(-2)[..., before:before + m, :n - first]
+        whole = whole.flatten(-4, -3).flatten(-2)[..., before : before + m, : n - first]
         return Attended(context, F.pad(whole, (first, 0)))
 
     def _rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
@@ -73,37 +107,54 @@ class LocalAttention(MultiHeadAttention):
         _, before, blocks = _reach(m, n, self.block_length)
         seen = _diagonal(mask, m, n, self.block_length).any(-1)  # (…, blocks, L or 1)
         seen = seen.expand(*seen.shape[:-2], blocks, self.block_length)
-        return rows_that_see(seen.flatten(-2)[..., before:before + m, None])
+        return rows_that_see(seen.flatten(-2)[..., before : before + m, None])
 
 
 def _reach(m: int, n: int, length: int) -> tuple[int, int, int]:
-    """The first position of the blocks that m last queries of n positions stand in, how many positions of these blocks stand
-    before the first query, and the number of blocks."""
+    """The first position of the blocks that m last queries of n positions stand in, how many
+    positions of these blocks stand before the first query, and the number of blocks."""
     first = (n - m) // length * length
     return first, n - m - first, -(-(n - first) // length)
 
 
 def _cut(rows: torch.Tensor, before: int, blocks: int, length: int) -> torch.Tensor:
-    """``(…, positions, width)`` → ``(…, blocks, length, width)``, with ``before`` rows of zeros in front and some behind."""
+    """``(…, positions, width)`` → ``(…, blocks, length, width)``, with ``before`` rows of zeros
+    in front and some behind.
+    """
     behind = blocks * length - before - rows.shape[-2]
     rows = F.pad(rows, (0, 0, before, behind)) if before or behind else rows
     return rows.unflatten(-2, (blocks, length))
 
 
 def _diagonal(mask: torch.Tensor | None, m: int, n: int, length: int) -> torch.Tensor | None:
-    """What a mask ``(…, m or 1, n or 1)`` says inside of the blocks: ``(…, blocks, L or 1, L or 1)``."""
+    """What a mask ``(…, m or 1, n or 1)`` says inside of the blocks: ``(…, blocks, L or 1, L or
+    1)``.
+    """
     if mask is None:
         return None
     first, before, blocks = _reach(m, n, length)
     total = blocks * length
     rows_cut, columns_cut = mask.shape[-2] > 1, mask.shape[-1] > 1
     mask = mask[..., first:] if columns_cut else mask
-    mask = F.pad(mask, (0, total - mask.shape[-1] if columns_cut else 0, before if rows_cut else 0,
-                        total - before - m if rows_cut else 0))
+    mask = F.pad(
+        mask,
+        (
+            0,
+            total - mask.shape[-1] if columns_cut else 0,
+            before if rows_cut else 0,
+            total - before - m if rows_cut else 0,
+        ),
+    )
     if rows_cut and columns_cut:
-        return mask.unflatten(-1, (blocks, length)).unflatten(-3, (blocks, length)).diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
+        return (
+            mask.unflatten(-1, (blocks, length))
+            .unflatten(-3, (blocks, length))
+            .diagonal(dim1=-4, dim2=-2)
+            .movedim(-1, -3)
+        )
     if columns_cut:
-        return mask.unflatten(-1, (blocks, length)).transpose(-3, -2)  # (…, 1, blocks, L) -> (…, blocks, 1, L)
+        # (…, 1, blocks, L) -> (…, blocks, 1, L)
+        return mask.unflatten(-1, (blocks, length)).transpose(-3, -2)
     if rows_cut:
         return mask.unflatten(-2, (blocks, length))  # (…, blocks, L, 1)
     return mask.unsqueeze(-3)  # (…, 1, 1, 1)

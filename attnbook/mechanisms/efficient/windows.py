@@ -1,4 +1,6 @@
-"""Attention to a window of 2D + 1 positions: only the keys inside it are read, however long the source is."""
+"""Attention to a window of 2D + 1 positions: only the keys inside it are read, however long the
+source is.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,28 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...validate import (
+    check_dtypes,
+    check_mask,
+    check_positive,
+    check_tensor,
+    check_value,
+    check_whole,
+    may_look,
+    require,
+)
 from ..attention.attend import Attended
-from ...validate import check_dtypes, check_mask, check_positive, check_tensor, check_value, check_whole, may_look, require
 from ..attention.masks import masked_softmax
 from ..attention.precision import wide_dtype
 from ..scores.base import Score, check_score
 
-__all__ = ["PredictedPosition", "WindowedSource", "attend_window", "monotonic_position", "window_index"]
+__all__ = [
+    "PredictedPosition",
+    "WindowedSource",
+    "attend_window",
+    "monotonic_position",
+    "window_index",
+]
 
 
 def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
@@ -20,8 +37,8 @@ def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
 
     ``index[…, k] = ⌊p + ½⌋ − D + k`` for k = 0 … 2D, D = ``half_width``, positions counted from 0.
 
-    The paper writes the window as [p − D, p + D] and gives it 2D + 1 positions. For a real p that interval holds only
-    2D of them, so the centre is rounded, a half upwards.
+    The paper writes the window as [p − D, p + D] and gives it 2D + 1 positions. For a real p that
+    interval holds only 2D of them, so the centre is rounded, a half upwards.
 
     Args:
         position: p ``(…, m)``, real or whole.
@@ -33,11 +50,18 @@ def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
     Source: Luong, Pham and Manning 2015, section 3.2.
     """
     check_positive("half_width", half_width)
-    require(isinstance(position, torch.Tensor) and position.dim() >= 1 and position.dtype != torch.bool
-            and not position.is_complex(),
-            "position must be a tensor (…, m) of numbers, got "
-            + (f"shape {tuple(position.shape)} of {position.dtype}" if isinstance(position, torch.Tensor)
-               else type(position).__name__))
+    require(
+        isinstance(position, torch.Tensor)
+        and position.dim() >= 1
+        and position.dtype != torch.bool
+        and not position.is_complex(),
+        "position must be a tensor (…, m) of numbers, got "
+        + (
+            f"shape {tuple(position.shape)} of {position.dtype}"
+            if isinstance(position, torch.Tensor)
+            else type(position).__name__
+        ),
+    )
     centre = position.detach()
     centre = (centre + 0.5).floor().long() if centre.is_floating_point() else centre.long()
     return centre.unsqueeze(-1) + torch.arange(-half_width, half_width + 1, device=position.device)
@@ -46,8 +70,9 @@ def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
 def monotonic_position(steps: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Where *local-m* looks: at the source position with the number of the target position.
 
-    ``p_t = min(t, S − 1)``, t counted from 0. The paper has p_t = t and says nothing of targets longer than their
-    source; here the window then stays at the last position of the source, so that there is something in it.
+    ``p_t = min(t, S − 1)``, t counted from 0. The paper has p_t = t and says nothing of targets
+    longer than their source; here the window then stays at the last position of the source, so that
+    there is something in it.
 
     Args:
         steps: t, whole numbers ``(m,)`` or ``(…, m)``.
@@ -64,19 +89,22 @@ def monotonic_position(steps: torch.Tensor, lengths: torch.Tensor) -> torch.Tens
 class PredictedPosition(nn.Module):
     """Where *local-p* looks: a position between 0 and S, predicted from the decoder state.
 
-    ``p_t = S · sigmoid(v·tanh(W s_t))``, a real number: it moves the window by its rounded value and the Gaussian
-    by itself, and gradient reaches v and W through the Gaussian alone. Computed in float32 or wider, under autocast
-    and in a module of half precision too: in bfloat16 a position near 4,096 would be a multiple of 16.
+    ``p_t = S · sigmoid(v·tanh(W s_t))``, a real number: it moves the window by its rounded value
+    and the Gaussian by itself, and gradient reaches v and W through the Gaussian alone. Computed in
+    float32 or wider, under autocast and in a module of half precision too: in bfloat16 a position
+    near 4,096 would be a multiple of 16.
 
     Args:
         d_query: width of the decoder states.
         d_hidden: rows of W; ``d_query`` when not given.
 
-    Shapes: query ``(…, m, d_query)``, lengths S ``(…,)`` → ``(…, m)``, in positions counted from 0. As in the paper
+    Shapes: query ``(…, m, d_query)``, lengths S ``(…,)`` → ``(…, m)``, in positions counted from 0.
+    As in the paper
     p_t may come to lie up to one position behind the last, S − 1.
 
     Raises:
-        ValueError: if a width is below 1, the query has another width, or the lengths are no whole numbers.
+        ValueError: if a width is below 1, the query has another width, or the lengths are no whole
+            numbers.
 
     Source: Luong, Pham and Manning 2015, equation 9.
     """
@@ -84,33 +112,51 @@ class PredictedPosition(nn.Module):
     def __init__(self, d_query: int, d_hidden: int | None = None) -> None:
         super().__init__()
         self.query_width = check_positive("d_query", d_query)
-        self.hidden = nn.Linear(d_query, check_positive("d_hidden", d_query if d_hidden is None else d_hidden), bias=False)
+        self.hidden = nn.Linear(
+            d_query,
+            check_positive("d_hidden", d_query if d_hidden is None else d_hidden),
+            bias=False,
+        )
         self.vector = nn.Linear(self.hidden.out_features, 1, bias=False)  # W, then v
 
     def forward(self, query: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         check_tensor("query", query, width=self.query_width)
         check_whole("lengths", lengths)
         with torch.autocast(query.device.type, enabled=False):
-            w, v = (layer.weight.to(wide_dtype(layer.weight)) for layer in (self.hidden, self.vector))
-            share = F.linear(F.linear(query.to(w.dtype), w).tanh(), v).squeeze(-1).sigmoid()  # (…, m)
+            w, v = (
+                layer.weight.to(wide_dtype(layer.weight)) for layer in (self.hidden, self.vector)
+            )
+            # (…, m)
+            share = F.linear(F.linear(query.to(w.dtype), w).tanh(), v).squeeze(-1).sigmoid()
             return share * lengths.unsqueeze(-1)
 
 
 class WindowedSource:
     """A source of which any number of queries, at once or step by step, read a window each.
 
-    Args, as in :func:`attnbook.attend`: score, ``key (…, n, d_k)``, ``value (…, n, d_v)`` (the keys when not given),
-    ``mask`` (True = may attend), ``projected_keys``. :meth:`attend` does one reading.
+    Args, as in :func:`attnbook.attend`: score, ``key (…, n, d_k)``, ``value (…, n, d_v)`` (the keys
+    when not given), ``mask`` (True = may attend), ``projected_keys``. :meth:`attend` does one
+    reading.
 
-    The forward pass copies the windows. In the backward pass all readings add to one buffer of the size of the source;
-    a decoder loop would else make such a buffer at each step. So a step costs the same for every length, both ways. Only under
-    ``create_graph=True`` each reading makes a buffer of its own, through which the gradient can be differentiated again.
-    """
+    The forward pass copies the windows. In the backward pass all readings add to one buffer of the
+    size of the source; a decoder loop would else make such a buffer at each step. So a step costs
+    the same for every length, both ways. Only under ``create_graph=True`` each reading makes a
+    buffer of its own, through which the gradient can be differentiated again."""
 
-    def __init__(self, score: Score, key: torch.Tensor, value: torch.Tensor | None = None,
-                 mask: torch.Tensor | None = None, *, projected_keys: torch.Tensor | None = None) -> None:
+    def __init__(
+        self,
+        score: Score,
+        key: torch.Tensor,
+        value: torch.Tensor | None = None,
+        mask: torch.Tensor | None = None,
+        *,
+        projected_keys: torch.Tensor | None = None,
+    ) -> None:
         check_tensor("key", key, width=check_score(score).key_width)
-        require(key.shape[-2] >= 1, f"key must have at least one position, got shape {tuple(key.shape)}: an empty source")
+        require(
+            key.shape[-2] >= 1,
+            f"key must have at least one position, got shape {tuple(key.shape)}: an empty source",
+        )
         value = key if value is None else check_value(value, key)
         self.score, self.key, self.mask, self.length = score, key, mask, key.shape[-2]
         self._values = _Rows(value)
@@ -120,55 +166,91 @@ class WindowedSource:
             score.check_projected(key, projected_keys)
         self._projected = self._values if projected_keys is value else _Rows(projected_keys)
 
-    def attend(self, query: torch.Tensor, position: torch.Tensor, half_width: int, *, sigma: float | None = None,
-               need_weights: bool = True) -> Attended:
+    def attend(
+        self,
+        query: torch.Tensor,
+        position: torch.Tensor,
+        half_width: int,
+        *,
+        sigma: float | None = None,
+        need_weights: bool = True,
+    ) -> Attended:
         """One reading, for queries ``(…, m, d_q)``; the rest as in :func:`attend_window`."""
         score, n = self.score, self.length
         score.check(query, self.key)
         index = window_index(position, half_width)  # (…, m, w), w = 2D + 1
         m = query.shape[-2]
         try:
-            batch = torch.broadcast_shapes(query.shape[:-2], self.key.shape[:-2], self._values.batch)
-            require(position.shape[-1] == m and torch.broadcast_shapes(batch, position.shape[:-1]) == batch,
-                    f"position must hold one number a query, (…, {m}), got shape {tuple(position.shape)}")
+            batch = torch.broadcast_shapes(
+                query.shape[:-2], self.key.shape[:-2], self._values.batch
+            )
+            require(
+                position.shape[-1] == m
+                and torch.broadcast_shapes(batch, position.shape[:-1]) == batch,
+                f"position must hold one number a query, (…, {m}), got shape "
+                f"{tuple(position.shape)}",
+            )
         except RuntimeError:
-            raise ValueError("query, key, value and position must have leading dimensions that broadcast, got shapes "
-                             f"{tuple(query.shape)}, {tuple(self.key.shape)}, {tuple(self._values.shape)} and "
-                             f"{tuple(position.shape)}") from None
+            raise ValueError(
+                "query, key, value and position must have leading dimensions that broadcast, got "
+                "shapes "
+                f"{tuple(query.shape)}, {tuple(self.key.shape)}, {tuple(self._values.shape)} and "
+                f"{tuple(position.shape)}"
+            ) from None
         check_mask(self.mask, (*batch, m, n))
         check_dtypes(query, self._projected.flat, self._values.flat)
         if sigma is not None:
             require(sigma > 0, f"sigma must be positive, got {sigma!r}")
-            require(position.is_floating_point(), f"position must be real where there is a Gaussian, got {position.dtype}")
+            require(
+                position.is_floating_point(),
+                f"position must be real where there is a Gaussian, got {position.dtype}",
+            )
         index = index.expand(*batch, m, index.shape[-1])
         inside = (index >= 0) & (index < n)  # what crosses the ends is left out
         row = index.clamp(0, n - 1)
-        allowed = inside if self.mask is None else inside & self.mask.expand(*batch, m, n).gather(-1, row)
+        allowed = (
+            inside if self.mask is None else inside & self.mask.expand(*batch, m, n).gather(-1, row)
+        )
         keys = self._projected.take(row)  # (…, m, w, width)
         values = keys if self._projected is self._values else self._values.take(row)
-        scores = score.compare(query.unsqueeze(-2), keys).squeeze(-2)  # one query a window: (…, m, w)
+        # one query a window: (…, m, w)
+        scores = score.compare(query.unsqueeze(-2), keys).squeeze(-2)
         weights = masked_softmax(scores, allowed)
-        if sigma is not None:  # the offset in the dtype of the position: half precision cannot count to 4,096
+        # the offset in the dtype of the position: half precision cannot count to 4,096
+        if sigma is not None:
             offset = index - position.unsqueeze(-1)
             weights = weights * torch.exp(offset.square() * (-0.5 / sigma**2)).to(weights.dtype)
         context = (weights.unsqueeze(-2) @ values).squeeze(-2)  # (…, m, d_v)
         if not need_weights:
             return Attended(context, None)
-        # Places outside the source are clamped onto real ones, with weight 0: they have to be added, not written.
+        # Places outside the source are clamped onto real ones, with weight 0: they have to be
+        # added, not written.
         return Attended(context, weights.new_zeros(*batch, m, n).scatter_add(-1, row, weights))
 
 
-def attend_window(score: Score, query: torch.Tensor, key: torch.Tensor, position: torch.Tensor, half_width: int,
-                  value: torch.Tensor | None = None, mask: torch.Tensor | None = None, *, sigma: float | None = None,
-                  need_weights: bool = True, projected_keys: torch.Tensor | None = None) -> Attended:
+def attend_window(
+    score: Score,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    position: torch.Tensor,
+    half_width: int,
+    value: torch.Tensor | None = None,
+    mask: torch.Tensor | None = None,
+    *,
+    sigma: float | None = None,
+    need_weights: bool = True,
+    projected_keys: torch.Tensor | None = None,
+) -> Attended:
     """Look up every query among the 2D + 1 keys around its position: *local* attention.
 
-    ``α_t = softmax_j(score(query_t, key_j))`` over ``|j − ⌊p_t + ½⌋| ≤ D``, and 0 elsewhere; with ``sigma``
-    ``α_tj ← α_tj · exp(−(j − p_t)² / 2σ²)``; ``context_t = Σ_j α_tj value_j``
+    ``α_t = softmax_j(score(query_t, key_j))`` over ``|j − ⌊p_t + ½⌋| ≤ D``, and 0 elsewhere; with
+    ``sigma`` ``α_tj ← α_tj · exp(−(j − p_t)² / 2σ²)``; ``context_t = Σ_j α_tj value_j``
 
-    Choices where the paper leaves one: positions count from 0; the softmax runs over the window; after the Gaussian the
-    weights are not normalised again, so that they sum to less than 1; what of a window lies beyond the ends of
-    the source is left out (as in the paper's footnote), and a window wholly outside gives zeros.
+    Choices where the paper leaves one: positions count from 0; the softmax runs over the window;
+    after the Gaussian the
+    weights are not normalised again, so that they sum to less than 1; what of a window lies beyond
+    the ends of the source is left out (as in the paper's footnote), and a window wholly outside
+    gives zeros.
 
     Args:
         score: one of :data:`attnbook.SCORES`.
@@ -177,24 +259,31 @@ def attend_window(score: Score, query: torch.Tensor, key: torch.Tensor, position
         position: p ``(…, m)``, in source positions counted from 0; real where there is a Gaussian.
         half_width: D, at least 1.
         value: ``(…, n, d_v)``; the keys themselves when not given.
-        mask: boolean, broadcastable to ``(…, m, n)``; True = may attend. Padding in a window gets weight exactly 0.
-        sigma: σ of the Gaussian, in positions; D / 2 in the paper's *local-p*. None: no Gaussian (*local-m*).
-        need_weights: whether to spread the weights over the n positions. Without them time and memory of the
-            call do not depend on n (save for the projection of the keys, once a source).
-        projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many times.
+        mask: boolean, broadcastable to ``(…, m, n)``; True = may attend. Padding in a window gets
+            weight exactly 0.
+        sigma: σ of the Gaussian, in positions; D / 2 in the paper's *local-p*. None: no Gaussian
+            (*local-m*).
+        need_weights: whether to spread the weights over the n positions. Without them time and
+            memory of the call do not depend on n (save for the projection of the keys, once a
+            source).
+        projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many
+            times.
 
     Returns:
         :class:`Attended`: ``context (…, m, d_v)`` and ``weights (…, m, n)`` or None.
 
     Raises:
-        ValueError: for a wrong shape, width or dtype, no keys at all, a mask that is not boolean or does not fit, D
-            below 1, σ ≤ 0, or (on the CPU) a position that is not finite.
+        ValueError: for a wrong shape, width or dtype, no keys at all, a mask that is not boolean or
+            does not fit, D below 1, σ ≤ 0, or (on the CPU) a position that is not finite.
 
     Source: Luong, Pham and Manning 2015, section 3.2, equation 10.
     """
     source = WindowedSource(score, key, value, mask, projected_keys=projected_keys)
     if isinstance(position, torch.Tensor) and may_look(position):
-        require(bool(position.isfinite().all()), "position must hold finite numbers, got infinite ones or NaN")
+        require(
+            bool(position.isfinite().all()),
+            "position must hold finite numbers, got infinite ones or NaN",
+        )
     return source.attend(query, position, half_width, sigma=sigma, need_weights=need_weights)
 
 
@@ -209,7 +298,8 @@ class _Rows:
             self._buffer = _Buffer()
             flat = _Open.apply(flat, self._buffer)
         self.flat = flat
-        self._first = torch.arange(0, flat.shape[0], n, device=flat.device).view(*self.batch, 1, 1)  # row 0 of each source
+        # row 0 of each source
+        self._first = torch.arange(0, flat.shape[0], n, device=flat.device).view(*self.batch, 1, 1)
 
     def take(self, row: torch.Tensor) -> torch.Tensor:
         """``source[…, row, :]``: ``(…, m, w)`` → ``(…, m, w, d)``."""
@@ -229,8 +319,8 @@ class _Buffer:
 
 
 class _Open(torch.autograd.Function):
-    """The identity. Its backward pass runs after those of all windows taken from it, and hands on what they added up in the buffer,
-    and what came along the graph."""
+    """The identity. Its backward pass runs after those of all windows taken from it, and hands on
+    what they added up in the buffer, and what came along the graph."""
 
     @staticmethod
     def forward(ctx, flat, buffer):
@@ -247,7 +337,9 @@ class _Open(torch.autograd.Function):
 
 
 class _Take(torch.autograd.Function):
-    """Copy rows; the gradient goes into the buffer in place, not along the graph, unless it is to be differentiated again."""
+    """Copy rows; the gradient goes into the buffer in place, not along the graph, unless it is
+    to be differentiated again.
+    """
 
     @staticmethod
     def forward(ctx, flat, number, buffer):

@@ -1,1 +1,3 @@
-"""What stands beside attention in a network: embeddings, norms, residual connections, feed-forward layers, convolutions."""
+"""What stands beside attention in a network: embeddings, norms, residual connections,
+feed-forward layers, convolutions.
+"""

@@ -11,30 +11,42 @@ __all__ = ["ConditionalBatchNorm", "UnconditionalBatchNorm", "check_labels"]
 
 
 def check_labels(labels: object, batch: int, num_classes: int) -> torch.Tensor:
-    """Return ``labels``, whole numbers ``(batch,)``, as int64, or raise a ``ValueError``; on a CPU their range is looked at too."""
+    """Return ``labels``, whole numbers ``(batch,)``, as int64, or raise a ``ValueError``; on a
+    CPU their range is looked at too.
+    """
     require(labels is not None, f"labels must be given: there are {num_classes} classes")
     check_whole("labels", labels)
-    require(labels.shape == (batch,), f"labels must have the shape ({batch},), got {tuple(labels.shape)}")
+    require(
+        labels.shape == (batch,),
+        f"labels must have the shape ({batch},), got {tuple(labels.shape)}",
+    )
     if labels.device.type == "cpu" and batch:  # on a GPU the look would stop the queue
-        require(0 <= int(labels.min()) and int(labels.max()) < num_classes,
-                f"labels must lie from 0 to {num_classes - 1}, got {int(labels.min())} to {int(labels.max())}")
+        require(
+            0 <= int(labels.min()) and int(labels.max()) < num_classes,
+            f"labels must lie from 0 to {num_classes - 1}, got {int(labels.min())} to "
+            f"{int(labels.max())}",
+        )
     return labels.long()  # a tensor of uint8 as an index would be taken as a mask
 
 
 class UnconditionalBatchNorm(nn.BatchNorm2d):
-    """``torch.nn.BatchNorm2d`` with the call of :class:`ConditionalBatchNorm`; it does not look at the labels."""
+    """``torch.nn.BatchNorm2d`` with the call of :class:`ConditionalBatchNorm`; it does not look
+    at the labels.
+    """
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
         return super().forward(x)
 
 
 class ConditionalBatchNorm(nn.Module):
-    """Bring every channel to mean 0 and variance 1 over the batch, then scale and shift it as the class of the picture says.
+    """Bring every channel to mean 0 and variance 1 over the batch, then scale and shift it as the
+    class of the picture says.
 
-    ``y_bc = g_{l_b,c} (x_bc − μ_c) / √(σ²_c + ε) + b_{l_b,c}``, μ_c and σ²_c over all positions of all pictures of the batch
+    ``y_bc = g_{l_b,c} (x_bc − μ_c) / √(σ²_c + ε) + b_{l_b,c}``, μ_c and σ²_c over all positions of
+    all pictures of the batch
 
-    The statistics are those of all classes together; only gain and shift know the class. In evaluation the running means of the
-    training, as in ``torch.nn.BatchNorm2d``.
+    The statistics are those of all classes together; only gain and shift know the class. In
+    evaluation the running means of the training, as in ``torch.nn.BatchNorm2d``.
 
     Args:
         channels: C.
@@ -44,15 +56,21 @@ class ConditionalBatchNorm(nn.Module):
     Shapes: x ``(batch, C, height, width)``, labels ``(batch,)`` → as x.
 
     Raises:
-        ValueError: for sizes below 1, and labels that are missing, of another shape or out of range.
+        ValueError: for sizes below 1, and labels that are missing, of another shape or out of
+            range.
 
-    Source: Dumoulin, Shlens and Kudlur 2017 (for styles); Miyato and Koyama 2018 (for classes of a GAN).
+    Source: Dumoulin, Shlens and Kudlur 2017 (for styles); Miyato and Koyama 2018 (for classes of a
+    GAN).
     """
 
-    def __init__(self, channels: int, num_classes: int, *, eps: float = 1e-5, momentum: float = 0.1) -> None:
+    def __init__(
+        self, channels: int, num_classes: int, *, eps: float = 1e-5, momentum: float = 0.1
+    ) -> None:
         super().__init__()
         self.num_classes = check_positive("num_classes", num_classes)
-        self.norm = nn.BatchNorm2d(check_positive("channels", channels), eps=eps, momentum=momentum, affine=False)
+        self.norm = nn.BatchNorm2d(
+            check_positive("channels", channels), eps=eps, momentum=momentum, affine=False
+        )
         # Gains, not weights: plain parameters, so that no spectral norm takes them for a matrix.
         self.gain = nn.Parameter(torch.ones(num_classes, channels))
         self.shift = nn.Parameter(torch.zeros(num_classes, channels))

@@ -1,4 +1,6 @@
-"""Convolutions that stand in the place of self-attention: weights over the neighbourhood that no comparison makes."""
+"""Convolutions that stand in the place of self-attention: weights over the neighbourhood that no
+comparison makes.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,18 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..attention.attend import Attended
-from .dropout import Dropout
 from ...validate import check_mask, check_positive, check_tensor, require
+from ..attention.attend import Attended
 from ..attention.masks import rows_that_see
+from .dropout import Dropout
 
 __all__ = ["DynamicConvolution", "LightweightConvolution", "PastValues"]
 
 
 class PastValues(NamedTuple):
-    """What a convolution reads: ``value (…, n, d_model)``, after the gate; ``extend`` puts later positions at its end."""
+    """What a convolution reads: ``value (…, n, d_model)``, after the gate; ``extend`` puts later
+    positions at its end.
+    """
 
     value: torch.Tensor
 
@@ -29,13 +33,16 @@ class PastValues(NamedTuple):
 class LightweightConvolution(nn.Module):
     """A convolution over the neighbours, with one kernel a head that a softmax makes.
 
-    ``v = (W_a x) ⊙ σ(W_b x)``,  ``z_t,c = Σ_k softmax(w_h)_k v_{t + k − left, c}``,  ``output_t = W_o z_t``
+    ``v = (W_a x) ⊙ σ(W_b x)``,  ``z_t,c = Σ_k softmax(w_h)_k v_{t + k − left, c}``,
+    ``output_t = W_o z_t``
 
-    Channel c belongs to head h = ⌊c H / d⌋. The K places of the kernel are those from ``left`` before the position on:
-    ``left = K − 1`` if it is causal, else ``⌊(K − 1)/2⌋``. What lies outside the sequence or behind the mask counts as a zero; the
-    kernel is not normalised again. A position whose mask allows nothing gets zeros.
+    Channel c belongs to head h = ⌊c H / d⌋. The K places of the kernel are those from ``left``
+    before the position on: ``left = K − 1`` if it is causal, else ``⌊(K − 1)/2⌋``. What lies
+    outside the sequence or behind the mask counts as a zero; the kernel is not normalised again. A
+    position whose mask allows nothing gets zeros.
 
-    It has the interface of :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention` that the blocks of a Transformer ask for.
+    It has the interface of :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`
+    that the blocks of a Transformer ask for.
 
     Args:
         d_model: width of x and of the result.
@@ -44,19 +51,34 @@ class LightweightConvolution(nn.Module):
         causal: whether the kernel ends at the position itself.
         dropout: of the kernel, while training. The weights returned are those before it.
 
-    Shapes: x ``(…, m, d_model)``, mask broadcastable to ``(…, m, n)`` → context ``(…, m, d_model)``, weights ``(…, H, m, n)`` or None.
+    Shapes: x ``(…, m, d_model)``, mask broadcastable to ``(…, m, n)`` → context
+    ``(…, m, d_model)``, weights ``(…, H, m, n)`` or None.
 
     Raises:
-        ValueError: for sizes below 1, ``d_model`` that does not divide by ``num_heads``, a wrong width or mask, fewer keys than
-            queries.
+        ValueError: for sizes below 1, ``d_model`` that does not divide by ``num_heads``, a wrong
+            width or mask, fewer keys than queries.
 
     Source: Wu et al. 2019, section 3.
     """
 
-    def __init__(self, d_model: int, num_heads: int, kernel_size: int, *, causal: bool = False, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        kernel_size: int,
+        *,
+        causal: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.d_model, self.num_heads = check_positive("d_model", d_model), check_positive("num_heads", num_heads)
-        require(d_model % num_heads == 0, f"d_model must divide by num_heads, got {d_model} and {num_heads}")
+        self.d_model, self.num_heads = (
+            check_positive("d_model", d_model),
+            check_positive("num_heads", num_heads),
+        )
+        require(
+            d_model % num_heads == 0,
+            f"d_model must divide by num_heads, got {d_model} and {num_heads}",
+        )
         self.kernel_size = check_positive("kernel_size", kernel_size)
         self.left = kernel_size - 1 if causal else (kernel_size - 1) // 2
         self.input_projection = nn.Linear(d_model, 2 * d_model)  # W_a, W_b
@@ -72,50 +94,78 @@ class LightweightConvolution(nn.Module):
         nn.init.xavier_uniform_(self.weight)
 
     def kernel(self, value: torch.Tensor) -> torch.Tensor:
-        """The weights of the K places for positions with these values ``(…, m, d_model)``: ``(…, m, H, K)``; they sum to 1."""
+        """The weights of the K places for positions with these values ``(…, m, d_model)``: ``(…,
+        m, H, K)``; they sum to 1.
+        """
         return self.weight.softmax(-1).expand(*value.shape[:-1], -1, -1)
 
     def project(self, x: torch.Tensor) -> PastValues:
         """The gated values of positions ``(…, n, d_model)``."""
-        return PastValues(F.glu(self.input_projection(check_tensor("x", x, width=self.d_model)), -1))
+        return PastValues(
+            F.glu(self.input_projection(check_tensor("x", x, width=self.d_model)), -1)
+        )
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None, *, projected: PastValues | None = None,
-                need_weights: bool = True) -> Attended:
-        """Convolve; the positions x are the last m of those in ``projected`` (``project(x)`` when not given)."""
+    def forward(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        projected: PastValues | None = None,
+        need_weights: bool = True,
+    ) -> Attended:
+        """Convolve; the positions x are the last m of those in ``projected`` (``project(x)``
+        when not given).
+        """
         check_tensor("x", x, width=self.d_model)
         value = (self.project(x) if projected is None else projected).value
         m, n = x.shape[-2], value.shape[-2]
         require(n >= m, f"projected must hold at least the {m} positions of x, got {n}")
         check_mask(mask, (*x.shape[:-1], n))
-        places = torch.arange(n - m, n, device=x.device)[:, None] + torch.arange(self.kernel_size, device=x.device) - self.left
+        places = (
+            torch.arange(n - m, n, device=x.device)[:, None]
+            + torch.arange(self.kernel_size, device=x.device)
+            - self.left
+        )
         inside = (places >= 0) & (places < n)  # (m, K)
         places = places.clamp(0, n - 1)
         if mask is not None:
             whole = mask.expand(*mask.shape[:-2], m, n)
             inside = inside & whole.gather(-1, places.expand(*mask.shape[:-2], -1, -1))  # (…, m, K)
-        kernel = self.kernel(value[..., n - m :, :]).masked_fill(~inside.unsqueeze(-2), 0.0)  # (…, m, H, K)
+        # (…, m, H, K)
+        kernel = self.kernel(value[..., n - m :, :]).masked_fill(~inside.unsqueeze(-2), 0.0)
         seen = value[..., places, :].unflatten(-1, (self.num_heads, -1))  # (…, m, K, H, d/H)
         found = torch.einsum("...mhk,...mkhc->...mhc", self.dropout(kernel), seen).flatten(-2)
         weights = None
         if need_weights:
             at = places.unsqueeze(-2).expand(kernel.shape)
-            weights = kernel.new_zeros(*kernel.shape[:-1], n).scatter_add(-1, at, kernel).transpose(-3, -2)
+            weights = (
+                kernel.new_zeros(*kernel.shape[:-1], n)
+                .scatter_add(-1, at, kernel)
+                .transpose(-3, -2)
+            )
         output = self.output_projection(found)
         some = None if mask is None else rows_that_see(mask)
-        return Attended(output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0), weights)
+        return Attended(
+            output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0), weights
+        )
 
 
 class DynamicConvolution(LightweightConvolution):
-    """A :class:`LightweightConvolution` whose kernel the word at the position makes: ``w_t = W_k v_t``.
+    """A :class:`LightweightConvolution` whose kernel the word at the position makes:
+    ``w_t = W_k v_t``.
 
-    ``z_t,c = Σ_k softmax(W_k,h v_t)_k v_{t + k − left, c}``. The kernel follows the content of its own position and not, as in
-    attention, that of the positions it reads.
+    ``z_t,c = Σ_k softmax(W_k,h v_t)_k v_{t + k − left, c}``. The kernel follows the content of its
+    own position and not, as in attention, that of the positions it reads.
 
-    Source: Wu et al. 2019, section 4; as in the authors' code the kernel is made from the gated value.
+    Source: Wu et al. 2019, section 4; as in the authors' code the kernel is made from the gated
+    value.
     """
 
     def _make_kernel(self) -> None:
-        self.kernel_projection = nn.Linear(self.d_model, self.num_heads * self.kernel_size, bias=False)  # W_k
+        # W_k
+        self.kernel_projection = nn.Linear(
+            self.d_model, self.num_heads * self.kernel_size, bias=False
+        )
         nn.init.xavier_uniform_(self.kernel_projection.weight)
 
     def kernel(self, value: torch.Tensor) -> torch.Tensor:

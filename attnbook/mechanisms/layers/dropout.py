@@ -15,12 +15,15 @@ _LEVELS = 2**16
 class Dropout(nn.Module):
     """Set elements to zero at random while training, and scale the others so that the mean stays.
 
-    ``y = x ⊙ b / q``,  b_i = 1 with probability q = 1 − p, else 0, drawn anew for every element;  ``y = x`` in evaluation.
+    ``y = x ⊙ b / q``,  b_i = 1 with probability q = 1 − p, else 0, drawn anew for every element;
+    ``y = x`` in evaluation.
 
-    PyTorch draws the b_i on a CPU one after the other, which takes a third of the training step of a small Transformer.
-    Here 16 bits of a random word are compared with a threshold, so that q is the multiple of 2⁻¹⁶ nearest to 1 − p, and it is
-    this q that ``y`` is divided by: the mean is exact. Elsewhere than on a CPU, and where PyTorch compiles, this is
-    ``torch.nn.functional.dropout``. The random numbers are those of PyTorch's generator: a seed repeats them.
+    PyTorch draws the b_i on a CPU one after the other, which takes a third of the training step of
+    a small Transformer. Here 16 bits of a random word are compared with a threshold, so that q is
+    the multiple of 2⁻¹⁶ nearest to 1 − p, and it is this q that ``y`` is divided by: the mean is
+    exact. Elsewhere than on a CPU, and where PyTorch compiles, this is
+    ``torch.nn.functional.dropout``. The random numbers are those of PyTorch's generator: a seed
+    repeats them.
 
     Args:
         p: share of the elements that are set to zero, 0 ≤ p < 1.
@@ -57,9 +60,12 @@ class Dropout(nn.Module):
 class _Drop(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, keep):
-        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device).random_(-(2**63), None)
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device).random_(
+            -(2**63), None
+        )
         bits = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform from −2¹⁵ to 2¹⁵ − 1
-        kept = bits <= round(keep * _LEVELS) - _LEVELS // 2 - 1  # ≤ and −1: the limit must be an int16 itself
+        # ≤ and −1: the limit must be an int16 itself
+        kept = bits <= round(keep * _LEVELS) - _LEVELS // 2 - 1
         ctx.keep = keep
         ctx.save_for_backward(kept)
         return (x * kept).mul_(1 / keep)

@@ -1,4 +1,6 @@
-"""Embeddings and output layers that spend their parameters otherwise: factorised, adaptive, mixed."""
+"""Embeddings and output layers that spend their parameters otherwise: factorised, adaptive,
+mixed.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,18 @@ from torch.nn import functional as F
 
 from ...validate import check_positive, may_look, require
 
-__all__ = ["AdaptiveEmbedding", "AdaptiveOutput", "FactorisedEmbedding", "FactorisedOutput", "MixtureOfSoftmaxes"]
+__all__ = [
+    "AdaptiveEmbedding",
+    "AdaptiveOutput",
+    "FactorisedEmbedding",
+    "FactorisedOutput",
+    "MixtureOfSoftmaxes",
+]
 
 
 class FactorisedEmbedding(nn.Module):
-    """Embeddings through a narrow space: ``√d W e_token`` with ``e (size, d_narrow)`` and ``W (d_model, d_narrow)``.
+    """Embeddings through a narrow space: ``√d W e_token`` with ``e (size, d_narrow)`` and
+    ``W (d_model, d_narrow)``.
 
     Shapes: ids ``(…)`` → ``(…, d_model)``; id 0 is padding. Source: Lan et al. 2020, section 3.1.
     """
@@ -23,7 +32,9 @@ class FactorisedEmbedding(nn.Module):
     def __init__(self, size: int, d_model: int, d_narrow: int) -> None:
         super().__init__()
         self.d_model = check_positive("d_model", d_model)
-        self.narrow = nn.Embedding(check_positive("size", size), check_positive("d_narrow", d_narrow), padding_idx=0)
+        self.narrow = nn.Embedding(
+            check_positive("size", size), check_positive("d_narrow", d_narrow), padding_idx=0
+        )
         self.widen = nn.Linear(d_narrow, d_model, bias=False)  # W
         with torch.no_grad():
             self.narrow.weight.normal_()[0] = 0.0
@@ -34,14 +45,19 @@ class FactorisedEmbedding(nn.Module):
 
 
 class FactorisedOutput(nn.Module):
-    """Logits through a narrow space: ``E Wᵀ x`` with ``W (d_model, d_narrow)`` and ``E (size, d_narrow)``.
+    """Logits through a narrow space: ``E Wᵀ x`` with ``W (d_model, d_narrow)`` and
+    ``E (size, d_narrow)``.
 
     Shapes: ``(…, d_model)`` → ``(…, size)``. Source: Lan et al. 2020, section 3.1.
     """
 
     def __init__(self, d_model: int, size: int, d_narrow: int) -> None:
         super().__init__()
-        check_positive("d_model", d_model), check_positive("size", size), check_positive("d_narrow", d_narrow)
+        (
+            check_positive("d_model", d_model),
+            check_positive("size", size),
+            check_positive("d_narrow", d_narrow),
+        )
         self.narrow = nn.Parameter(torch.empty(d_model, d_narrow).normal_(std=d_model**-0.5))  # W
         self.words = nn.Parameter(torch.empty(size, d_narrow).normal_(std=d_narrow**-0.5))  # E
 
@@ -58,9 +74,15 @@ class FactorisedOutput(nn.Module):
 
 def _bands(size: int, cutoffs: Sequence[int], factor: float) -> list[tuple[int, int]]:
     edges = [0, *cutoffs, check_positive("size", size)]
-    require(len(cutoffs) > 0 and all(isinstance(c, int) and a < c for a, c in zip(edges, edges[1:])),
-            f"cutoffs must be whole numbers that rise from above 0 to below size = {size}, got {list(cutoffs)}")
-    require(isinstance(factor, int | float) and factor > 0, f"factor must be a number above 0, got {factor!r}")
+    require(
+        len(cutoffs) > 0 and all(isinstance(c, int) and a < c for a, c in zip(edges, edges[1:])),
+        f"cutoffs must be whole numbers that rise from above 0 to below size = {size}, got "
+        f"{list(cutoffs)}",
+    )
+    require(
+        isinstance(factor, int | float) and factor > 0,
+        f"factor must be a number above 0, got {factor!r}",
+    )
     return list(zip(edges, edges[1:]))
 
 
@@ -71,25 +93,30 @@ def _width(d_model: int, factor: float, band: int) -> int:
 class AdaptiveEmbedding(nn.Module):
     """Wide vectors for frequent words, narrow ones for rare words, all brought to one width.
 
-    A word of band b, the ids from ``cutoffs[b − 1]`` on, has a vector of width ``d_model / factor^b`` and the band a matrix:
-    ``√d W_b e_token``. Ids must be ordered by frequency, frequent words first, as those of the book's vocabularies are.
+    A word of band b, the ids from ``cutoffs[b − 1]`` on, has a vector of width
+    ``d_model / factor^b`` and the band a matrix: ``√d W_b e_token``. Ids must be ordered by
+    frequency, frequent words first, as those of the book's vocabularies are.
 
     Shapes: ids ``(…)`` → ``(…, d_model)``; id 0 is padding.
 
     Raises:
-        ValueError: for sizes below 1, cutoffs that do not rise, a factor that is not above 0, or (on the CPU) ids outside the
-            vocabulary.
+        ValueError: for sizes below 1, cutoffs that do not rise, a factor that is not above 0, or
+            (on the CPU) ids outside the vocabulary.
 
     Source: Baevski and Auli 2019, section 3.
     """
 
-    def __init__(self, size: int, d_model: int, cutoffs: Sequence[int], factor: float = 4.0) -> None:
+    def __init__(
+        self, size: int, d_model: int, cutoffs: Sequence[int], factor: float = 4.0
+    ) -> None:
         super().__init__()
         self.d_model, self.bands = check_positive("d_model", d_model), _bands(size, cutoffs, factor)
         self.tables, self.widen = nn.ModuleList(), nn.ModuleList()
         for b, (first, last) in enumerate(self.bands):
             width = _width(d_model, factor, b)
-            self.tables.append(nn.Embedding(last - first, width, padding_idx=0 if first == 0 else None))
+            self.tables.append(
+                nn.Embedding(last - first, width, padding_idx=0 if first == 0 else None)
+            )
             self.widen.append(nn.Linear(width, d_model, bias=False))
             with torch.no_grad():
                 self.tables[b].weight.normal_()
@@ -101,7 +128,10 @@ class AdaptiveEmbedding(nn.Module):
         size = self.bands[-1][1]
         if may_look(tokens):
             least, most = (int(t) for t in tokens.aminmax())
-            require(0 <= least and most < size, f"tokens must hold ids from 0 to {size - 1}, got {least} to {most}")
+            require(
+                0 <= least and most < size,
+                f"tokens must hold ids from 0 to {size - 1}, got {least} to {most}",
+            )
         total = None
         for (first, last), table, widen in zip(self.bands, self.tables, self.widen):
             inside = (tokens >= first) & (tokens < last)
@@ -112,28 +142,37 @@ class AdaptiveEmbedding(nn.Module):
 
 
 class AdaptiveOutput(nn.Module):
-    """Log-probabilities of words by way of their band: ``log p(w) = log p(band) + log p(w | band)``.
+    """Log-probabilities of words by way of their band:
+    ``log p(w) = log p(band) + log p(w | band)``.
 
-    The frequent words and one entry a band share the first softmax; a rarer band has a softmax of its own behind a projection to
-    ``d_model / factor^b``. With ``factor=1`` the projections do not narrow.
+    The frequent words and one entry a band share the first softmax; a rarer band has a softmax of
+    its own behind a projection to ``d_model / factor^b``. With ``factor=1`` the projections do not
+    narrow.
 
-    All log-probabilities are returned, so that it stands where a linear layer to logits stands; normalising them once more
-    changes nothing. (PyTorch's layer, which does the work here, can also compute the loss from the needed bands alone, which is
-    where the paper's speed comes from.)
+    All log-probabilities are returned, so that it stands where a linear layer to logits stands;
+    normalising them once more changes nothing. (PyTorch's layer, which does the work here, can also
+    compute the loss from the needed bands alone, which is where the paper's speed comes from.)
 
     Shapes: ``(…, d_model)`` → ``(…, size)``.
 
     Raises:
-        ValueError: for sizes below 1, cutoffs that do not rise, a factor that is not above 0 or leaves a band no width.
+        ValueError: for sizes below 1, cutoffs that do not rise, a factor that is not above 0 or
+            leaves a band no width.
 
     Source: Grave et al. 2017; ``torch.nn.AdaptiveLogSoftmaxWithLoss``.
     """
 
-    def __init__(self, d_model: int, size: int, cutoffs: Sequence[int], factor: float = 4.0) -> None:
+    def __init__(
+        self, d_model: int, size: int, cutoffs: Sequence[int], factor: float = 4.0
+    ) -> None:
         super().__init__()
         bands = _bands(size, cutoffs, factor)
         rarest = check_positive("d_model", d_model) / factor ** (len(bands) - 1)
-        require(rarest >= 1, f"factor must leave the rarest band a width of at least 1, got {factor} for d_model {d_model} and {len(cutoffs)} cutoffs")
+        require(
+            rarest >= 1,
+            f"factor must leave the rarest band a width of at least 1, got {factor} for d_model "
+            f"{d_model} and {len(cutoffs)} cutoffs",
+        )
         self.layer = nn.AdaptiveLogSoftmaxWithLoss(d_model, size, list(cutoffs), div_value=factor)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -146,15 +185,16 @@ class MixtureOfSoftmaxes(nn.Module):
 
     ``p(w) = Σ_k π_k softmax_w(E h_k)``,  ``π = softmax(W_π x)``,  ``h_k = tanh(W_k x)``
 
-    The logarithm of one softmax is a matrix of rank at most d_model over contexts and words; that of a mixture is not. What is
-    returned is log p; normalising it once more changes nothing.
+    The logarithm of one softmax is a matrix of rank at most d_model over contexts and words; that
+    of a mixture is not. What is returned is log p; normalising it once more changes nothing.
 
     Args:
         d_model: width of x.
         size: number of words.
         components: K.
 
-    ``weight`` is E, so that it can be tied to an embedding. Shapes: ``(…, d_model)`` → ``(…, size)``.
+    ``weight`` is E, so that it can be tied to an embedding. Shapes: ``(…, d_model)`` →
+    ``(…, size)``.
 
     Source: Yang et al. 2018, section 2.3.
     """

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .dropout import Dropout
 from ...validate import check_positive, check_tensor, require
+from .dropout import Dropout
 
 __all__ = ["ACTIVATIONS", "GATES", "FeedForward", "GatedFeedForward"]
 
@@ -21,21 +21,36 @@ def _identity(x: torch.Tensor) -> torch.Tensor:
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "relu": F.relu, "gelu": F.gelu, "swish": F.silu, "elu": F.elu, "selu": F.selu, "sigmoid": torch.sigmoid,
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "swish": F.silu,
+    "elu": F.elu,
+    "selu": F.selu,
+    "sigmoid": torch.sigmoid,
     "softplus": F.softplus,
 }
-"""Activations of the feed-forward sublayer by the names of Narang et al. 2021; swish(x) = x·sigmoid(x)."""
+"""Activations of the feed-forward sublayer by the names of Narang et al.
+
+2021; swish(x) = x·sigmoid(x).
+"""
 
 GATES: dict[str, Activation] = {
-    "glu": torch.sigmoid, "geglu": F.gelu, "reglu": F.relu, "swiglu": F.silu, "liglu": _identity,
+    "glu": torch.sigmoid,
+    "geglu": F.gelu,
+    "reglu": F.relu,
+    "swiglu": F.silu,
+    "liglu": _identity,
 }
-"""What the gate of a :class:`GatedFeedForward` goes through, by the names of Shazeer 2020 and Narang et al. 2021."""
+"""What the gate of a :class:`GatedFeedForward` goes through, by the names of Shazeer 2020 and
+Narang et al. 2021.
+"""
 
 
 class FeedForward(nn.Module):
     """Two linear maps with an activation between them, at every position alike.
 
-    ``FFN(x) = W_2 f(W_1 x + b_1) + b_2``;  the paper has f = relu: ``max(0, x W_1 + b_1) W_2 + b_2``.
+    ``FFN(x) = W_2 f(W_1 x + b_1) + b_2``;  the paper has f = relu:
+    ``max(0, x W_1 + b_1) W_2 + b_2``.
 
     Args:
         d_model: width of x and of the result.
@@ -52,30 +67,44 @@ class FeedForward(nn.Module):
     Source: Vaswani et al. 2017, section 3.3, equation 2.
     """
 
-    def __init__(self, d_model: int, d_hidden: int, activation: str | Activation = "relu", *, bias: bool = True,
-                 dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        d_hidden: int,
+        activation: str | Activation = "relu",
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.d_model = check_positive("d_model", d_model)
         self.activation = _named("activation", activation, ACTIVATIONS)
-        self.hidden = nn.Linear(d_model, check_positive("d_hidden", d_hidden), bias=bias)  # W_1, b_1
+        # W_1, b_1
+        self.hidden = nn.Linear(d_model, check_positive("d_hidden", d_hidden), bias=bias)
         self.output = nn.Linear(d_hidden, d_model, bias=bias)  # W_2, b_2
         self.dropout = Dropout(dropout)
         _start(self.hidden, self.output)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.output(self.dropout(self.activation(self.hidden(check_tensor("x", x, width=self.d_model, least=1)))))
+        return self.output(
+            self.dropout(
+                self.activation(self.hidden(check_tensor("x", x, width=self.d_model, least=1)))
+            )
+        )
 
 
 class GatedFeedForward(nn.Module):
-    """A feed-forward sublayer whose hidden layer is a product of two linear maps, one of them through an activation.
+    """A feed-forward sublayer whose hidden layer is a product of two linear maps, one of them
+    through an activation.
 
     ``FFN(x) = W_2 (f(W x) ⊙ V x)``, without biases as in the paper:
-    GLU has f = sigmoid, GeGLU gelu, ReGLU relu, SwiGLU swish, and LiGLU, the bilinear one, no activation.
+    GLU has f = sigmoid, GeGLU gelu, ReGLU relu, SwiGLU swish, and LiGLU, the bilinear one, no
+    activation.
 
     Args:
         d_model: width of x and of the result.
-        d_hidden: rows of W and of V. Three matrices instead of two: for the parameters of a :class:`FeedForward`
-            take two thirds of its hidden width.
+        d_hidden: rows of W and of V. Three matrices instead of two: for the parameters of a
+            :class:`FeedForward` take two thirds of its hidden width.
         gate: f, a name in :data:`GATES` or a function.
         bias: whether the three maps have one.
         dropout: of the hidden layer, while training.
@@ -88,12 +117,20 @@ class GatedFeedForward(nn.Module):
     Source: Shazeer 2020, equations 5 and 6; the gate of Dauphin et al. 2017.
     """
 
-    def __init__(self, d_model: int, d_hidden: int, gate: str | Activation = "swiglu", *, bias: bool = False,
-                 dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        d_hidden: int,
+        gate: str | Activation = "swiglu",
+        *,
+        bias: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.d_model = check_positive("d_model", d_model)
         self.gate = _named("gate", gate, GATES)
-        self.gate_projection = nn.Linear(d_model, check_positive("d_hidden", d_hidden), bias=bias)  # W
+        # W
+        self.gate_projection = nn.Linear(d_model, check_positive("d_hidden", d_hidden), bias=bias)
         self.value_projection = nn.Linear(d_model, d_hidden, bias=bias)  # V
         self.output = nn.Linear(d_hidden, d_model, bias=bias)  # W_2
         self.dropout = Dropout(dropout)
@@ -101,11 +138,16 @@ class GatedFeedForward(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         check_tensor("x", x, width=self.d_model, least=1)
-        return self.output(self.dropout(self.gate(self.gate_projection(x)) * self.value_projection(x)))
+        return self.output(
+            self.dropout(self.gate(self.gate_projection(x)) * self.value_projection(x))
+        )
 
 
 def _named(name: str, value: str | Activation, known: dict[str, Activation]) -> Activation:
-    require(callable(value) or value in known, f"{name} must be one of {sorted(known)} or a function, got {value!r}")
+    require(
+        callable(value) or value in known,
+        f"{name} must be one of {sorted(known)} or a function, got {value!r}",
+    )
     return value if callable(value) else known[value]
 
 

@@ -1,4 +1,6 @@
-"""Mixtures of experts: many feed-forward networks, of which every position goes through one or a few."""
+"""Mixtures of experts: many feed-forward networks, of which every position goes through one or a
+few.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +20,30 @@ Make = Callable[[], nn.Module]
 
 
 class _Experts(nn.Module):
-    """Experts, and what is left of the last forward pass: its balance and how many positions each expert got.
+    """Experts, and what is left of the last forward pass: its balance and how many positions each
+    expert got.
 
     Attributes:
-        balance: the auxiliary loss of the last forward pass in training, a number to add to the loss, 0 if there was no position;
-            None before, and in evaluation.
+        balance: the auxiliary loss of the last forward pass in training, a number to add to the
+            loss, 0 if there was no position; None before, and in evaluation.
         counts: ``(experts,)``, how many positions each expert got in the last forward pass.
     """
 
     def __init__(self, d_model: int, num_experts: int, make_expert: Make) -> None:
         super().__init__()
-        self.d_model, self.num_experts = check_positive("d_model", d_model), check_positive("num_experts", num_experts)
+        self.d_model, self.num_experts = (
+            check_positive("d_model", d_model),
+            check_positive("num_experts", num_experts),
+        )
         self.experts = nn.ModuleList(make_expert() for _ in range(num_experts))
         self.balance: torch.Tensor | None = None
         self.counts: torch.Tensor | None = None
 
-    def _sum_of_experts(self, rows: torch.Tensor, gates: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-        """``y_t = Σ_i gates_ti expert_i(row_t)`` over the chosen experts: rows ``(t, d)``, gates and chosen ``(t, experts)``.
+    def _sum_of_experts(
+        self, rows: torch.Tensor, gates: torch.Tensor, chosen: torch.Tensor
+    ) -> torch.Tensor:
+        """``y_t = Σ_i gates_ti expert_i(row_t)`` over the chosen experts: rows ``(t, d)``, gates
+        and chosen ``(t, experts)``.
 
         An expert reads the rows that chose it, and no others.
         """
@@ -48,47 +57,68 @@ class _Experts(nn.Module):
         return y
 
     def __getstate__(self) -> dict:
-        return {**self.__dict__, "balance": None, "counts": None}  # of the last pass: no part of a copy
+        # of the last pass: no part of a copy
+        return {**self.__dict__, "balance": None, "counts": None}
 
 
 class MixtureOfExperts(_Experts):
-    """A feed-forward sublayer of many networks, of which noisy gates choose the best k for every position.
+    """A feed-forward sublayer of many networks, of which noisy gates choose the best k for every
+    position.
 
-    ``y = Σ_i G(x)_i E_i(x)``,  ``G(x) = softmax(top_k(H(x)))``,  ``H(x)_i = x·w_i + ε_i softplus(x·u_i)``,  ε_i ~ N(0, 1)
+    ``y = Σ_i G(x)_i E_i(x)``,  ``G(x) = softmax(top_k(H(x)))``,
+    ``H(x)_i = x·w_i + ε_i softplus(x·u_i)``,  ε_i ~ N(0, 1)
 
-    where top_k sets all but the k largest to −∞. The noise is drawn while training only. W and U start at zero, so that at
-    first chance alone chooses. What keeps a few experts from taking everything is the balance, added to the loss:
+    where top_k sets all but the k largest to −∞. The noise is drawn while training only. W and U
+    start at zero, so that at first chance alone chooses. What keeps a few experts from taking
+    everything is the balance, added to the loss:
 
     ``balance = a CV²(Σ_x G(x)) + b CV²(Σ_x P(x))``,  ``CV²(z) = variance of z / (mean of z)²``,
     ``P(x)_i = Φ((x·w_i − the k-th largest of the other H(x)_j) / softplus(x·u_i))``
 
-    P(x)_i is the chance that expert i is among the k best if only its own noise is drawn anew: the number of positions of an
-    expert made smooth. With k = ``num_experts`` it is 1.
+    P(x)_i is the chance that expert i is among the k best if only its own noise is drawn anew: the
+    number of positions of an expert made smooth. With k = ``num_experts`` it is 1.
 
     Args:
         d_model: width of x and of the result.
         num_experts: number of networks E_i.
-        make_expert: () → a network ``(…, d_model)`` → the same, such as :class:`~attnbook.mechanisms.layers.feed_forward.FeedForward`.
+        make_expert: () → a network ``(…, d_model)`` → the same, such as
+            :class:`~attnbook.mechanisms.layers.feed_forward.FeedForward`.
         k: how many experts a position goes through.
         importance_weight, load_weight: a and b; both 0.1 in the paper's language models.
 
     Attributes:
-        balance, counts: of the last forward pass, see :func:`balance_loss`. Padding counts as the positions do.
+        balance, counts: of the last forward pass, see :func:`balance_loss`. Padding counts as the
+            positions do.
 
     Shapes: ``(…, n, d_model)`` → the same.
 
     Raises:
-        ValueError: for a number below 1, k above ``num_experts``, a negative weight, or x of another width.
+        ValueError: for a number below 1, k above ``num_experts``, a negative weight, or x of
+            another width.
 
     Source: Shazeer et al. 2017, equations 1 to 11.
     """
 
-    def __init__(self, d_model: int, num_experts: int, make_expert: Make, *, k: int = 2, importance_weight: float = 0.1,
-                 load_weight: float = 0.1) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        num_experts: int,
+        make_expert: Make,
+        *,
+        k: int = 2,
+        importance_weight: float = 0.1,
+        load_weight: float = 0.1,
+    ) -> None:
         super().__init__(d_model, num_experts, make_expert)
-        require(check_positive("k", k) <= num_experts, f"k must be at most num_experts = {num_experts}, got {k}")
-        require(importance_weight >= 0 and load_weight >= 0,
-                f"importance_weight and load_weight must be at least 0, got {importance_weight!r} and {load_weight!r}")
+        require(
+            check_positive("k", k) <= num_experts,
+            f"k must be at most num_experts = {num_experts}, got {k}",
+        )
+        require(
+            importance_weight >= 0 and load_weight >= 0,
+            f"importance_weight and load_weight must be at least 0, got {importance_weight!r} "
+            f"and {load_weight!r}",
+        )
         self.k, self.importance_weight, self.load_weight = k, importance_weight, load_weight
         self.gate = nn.Parameter(torch.zeros(d_model, num_experts))  # W
         self.noise = nn.Parameter(torch.zeros(d_model, num_experts))  # U
@@ -102,23 +132,30 @@ class MixtureOfExperts(_Experts):
             noisy = clean + torch.randn_like(clean) * spread
         else:
             noisy = clean
-        chosen = torch.zeros_like(noisy, dtype=torch.bool).scatter(1, noisy.topk(self.k, dim=1).indices, True)
+        chosen = torch.zeros_like(noisy, dtype=torch.bool).scatter(
+            1, noisy.topk(self.k, dim=1).indices, True
+        )
         gates = noisy.masked_fill(~chosen, -math.inf).softmax(1)
         if self.training and not len(rows):  # no mean to vary from: 0, with a gradient
             self.balance = gates.sum()
         elif self.training:
             load = self._chances(clean, noisy, spread, chosen).sum(0)
-            self.balance = self.importance_weight * _variation(gates.sum(0)) + self.load_weight * _variation(load)
+            self.balance = self.importance_weight * _variation(
+                gates.sum(0)
+            ) + self.load_weight * _variation(load)
         else:
             self.balance = None
         return self._sum_of_experts(rows, gates, chosen).view(x.shape)
 
-    def _chances(self, clean: torch.Tensor, noisy: torch.Tensor, spread: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    def _chances(
+        self, clean: torch.Tensor, noisy: torch.Tensor, spread: torch.Tensor, chosen: torch.Tensor
+    ) -> torch.Tensor:
         """P ``(t, experts)``."""
         if self.k == self.num_experts:
             return torch.ones_like(clean)
         best = noisy.topk(self.k + 1, dim=1).values
-        # Without itself, the k-th largest is the (k + 1)-th of all for one of the k best, and the k-th for the others.
+        # Without itself, the k-th largest is the (k + 1)-th of all for one of the k best, and the
+        # k-th for the others.
         others = torch.where(chosen, best[:, self.k, None], best[:, self.k - 1, None])
         return torch.special.ndtr((clean - others) / spread.clamp_min(1e-9))
 
@@ -128,13 +165,14 @@ class Switch(_Experts):
 
     ``p(x) = softmax(W x)``,  ``i = argmax_j p(x)_j``,  ``y = p(x)_i E_i(x)``
 
-    While training an expert takes at most ``⌈capacity_factor · t / experts⌉`` of the t positions of a batch, first come, first
-    served; a position that comes too late gets zero, and the residual sum carries it on. In evaluation none is turned away: what
-    a position gets shall not depend on the others of its batch. (The paper keeps a capacity there, too.) The balance, added to
-    the loss, is least, ``balance_weight``, where all experts get equally much:
+    While training an expert takes at most ``⌈capacity_factor · t / experts⌉`` of the t positions of
+    a batch, first come, first served; a position that comes too late gets zero, and the residual
+    sum carries it on. In evaluation none is turned away: what a position gets shall not depend on
+    the others of its batch. (The paper keeps a capacity there, too.) The balance, added to the
+    loss, is least, ``balance_weight``, where all experts get equally much:
 
-    ``balance = balance_weight · experts · Σ_i f_i P_i``, with f_i the share of the positions that choose expert i, those
-    turned away among them, and P_i the mean of p_i
+    ``balance = balance_weight · experts · Σ_i f_i P_i``, with f_i the share of the positions that
+    choose expert i, those turned away among them, and P_i the mean of p_i
 
     Args:
         d_model: width of x and of the result.
@@ -144,21 +182,34 @@ class Switch(_Experts):
         balance_weight: 0.01 in the paper.
 
     Attributes:
-        balance, counts: of the last forward pass, see :func:`balance_loss`. Padding counts as the positions do.
+        balance, counts: of the last forward pass, see :func:`balance_loss`. Padding counts as the
+            positions do.
 
-    Shapes: ``(…, n, d_model)`` → the same. p is computed in float32 also under autocast, as in the paper.
+    Shapes: ``(…, n, d_model)`` → the same. p is computed in float32 also under autocast, as in the
+    paper.
 
     Raises:
-        ValueError: for a number below 1, a capacity that is not above 0 or infinite, a negative weight, or x of another width.
+        ValueError: for a number below 1, a capacity that is not above 0 or infinite, a negative
+            weight, or x of another width.
 
     Source: Fedus, Zoph and Shazeer 2022, equations 1 to 6.
     """
 
-    def __init__(self, d_model: int, num_experts: int, make_expert: Make, *, capacity_factor: float | None = 1.25,
-                 balance_weight: float = 0.01) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        num_experts: int,
+        make_expert: Make,
+        *,
+        capacity_factor: float | None = 1.25,
+        balance_weight: float = 0.01,
+    ) -> None:
         super().__init__(d_model, num_experts, make_expert)
-        require(capacity_factor is None or 0 < capacity_factor < math.inf,
-                f"capacity_factor must be a number above 0, or None for no limit, got {capacity_factor!r}")
+        require(
+            capacity_factor is None or 0 < capacity_factor < math.inf,
+            f"capacity_factor must be a number above 0, or None for no limit, got "
+            f"{capacity_factor!r}",
+        )
         require(balance_weight >= 0, f"balance_weight must be at least 0, got {balance_weight!r}")
         self.capacity_factor, self.balance_weight = capacity_factor, balance_weight
         self.router = nn.Linear(d_model, num_experts, bias=False)  # W
@@ -166,14 +217,19 @@ class Switch(_Experts):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = check_tensor("x", x, width=self.d_model).reshape(-1, self.d_model)
         with without_autocast(rows):
-            probabilities = F.linear(rows.to(self.router.weight.dtype), self.router.weight).softmax(1)  # (t, experts)
+            # (t, experts)
+            probabilities = F.linear(rows.to(self.router.weight.dtype), self.router.weight).softmax(
+                1
+            )
         asked = F.one_hot(probabilities.argmax(1), self.num_experts)
         chosen = asked.bool()
         if self.training and not len(rows):
             self.balance = probabilities.sum()
         elif self.training:
             share = asked.to(probabilities.dtype).mean(0)
-            self.balance = self.balance_weight * self.num_experts * (share * probabilities.mean(0)).sum()
+            self.balance = (
+                self.balance_weight * self.num_experts * (share * probabilities.mean(0)).sum()
+            )
             if self.capacity_factor is not None:
                 capacity = math.ceil(self.capacity_factor * len(rows) / self.num_experts)
                 chosen = chosen & (asked.cumsum(0) <= capacity)
@@ -188,6 +244,12 @@ def _variation(z: torch.Tensor) -> torch.Tensor:
 
 
 def balance_loss(model: nn.Module) -> torch.Tensor | float:
-    """What the mixtures of experts in a model ask to be added to the loss, after a forward pass in training; else 0."""
-    found = [layer.balance for layer in model.modules() if isinstance(layer, _Experts) and layer.balance is not None]
+    """What the mixtures of experts in a model ask to be added to the loss, after a forward pass
+    in training; else 0.
+    """
+    found = [
+        layer.balance
+        for layer in model.modules()
+        if isinstance(layer, _Experts) and layer.balance is not None
+    ]
     return sum(found, 0.0)

@@ -1,4 +1,6 @@
-"""Normalisation: of every position on its own, layer norm and RMS norm; of every feature over the batch, batch norm."""
+"""Normalisation: of every position on its own, layer norm and RMS norm; of every feature over
+the batch, batch norm.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ class _Norm(nn.Module):
     def __init__(self, d_model: int, eps: float) -> None:
         super().__init__()
         self.d_model = check_positive("d_model", d_model)
-        require(isinstance(eps, int | float) and eps >= 0, f"eps must be a number of at least 0, got {eps!r}")
+        require(
+            isinstance(eps, int | float) and eps >= 0,
+            f"eps must be a number of at least 0, got {eps!r}",
+        )
         self.eps = float(eps)
         self.weight = nn.Parameter(torch.ones(d_model))  # g
 
@@ -24,12 +29,14 @@ class _Norm(nn.Module):
 
 
 class LayerNorm(_Norm):
-    """Bring the features of every position to mean 0 and variance 1, then scale and shift each feature.
+    """Bring the features of every position to mean 0 and variance 1, then scale and shift each
+    feature.
 
     ``y = g ⊙ (x − μ) / √(σ² + ε) + b``,  ``μ = Σ_i x_i / d``,  ``σ² = Σ_i (x_i − μ)² / d``
 
-    The variance is the biased one (divided by d, not d − 1), and ε stands inside the root. No position knows of another
-    one, nor of the other rows of the batch. Computed in float32 under autocast.
+    The variance is the biased one (divided by d, not d − 1), and ε stands inside the root. No
+    position knows of another one, nor of the other rows of the batch. Computed in float32 under
+    autocast.
 
     Args:
         d_model: d, the width of x.
@@ -49,7 +56,13 @@ class LayerNorm(_Norm):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         # PyTorch's kernel for the formula above: one pass over x.
-        return F.layer_norm(check_tensor("x", x, width=self.d_model, least=1), (self.d_model,), self.weight, self.bias, self.eps)
+        return F.layer_norm(
+            check_tensor("x", x, width=self.d_model, least=1),
+            (self.d_model,),
+            self.weight,
+            self.bias,
+            self.eps,
+        )
 
 
 class RMSNorm(_Norm):
@@ -75,18 +88,27 @@ class RMSNorm(_Norm):
         super().__init__(d_model, eps)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.rms_norm(check_tensor("x", x, width=self.d_model, least=1), (self.d_model,), self.weight, self.eps)
+        return F.rms_norm(
+            check_tensor("x", x, width=self.d_model, least=1),
+            (self.d_model,),
+            self.weight,
+            self.eps,
+        )
 
 
 class BatchNorm(_Norm):
-    """Bring every feature to mean 0 and variance 1 over all positions of the batch, then scale and shift it.
+    """Bring every feature to mean 0 and variance 1 over all positions of the batch, then scale and
+    shift it.
 
-    ``y = g ⊙ (x − μ) / √(σ² + ε) + b``,  μ_i and σ²_i the mean and the biased variance of feature i over all counted positions
+    ``y = g ⊙ (x − μ) / √(σ² + ε) + b``,  μ_i and σ²_i the mean and the biased variance of feature i
+    over all counted positions
 
-    So what one sentence becomes depends on the others beside it. In evaluation μ and σ² are running means over the batches of
-    the training, ``m ← (1 − momentum) m + momentum · new``, with the unbiased variance, as in ``torch.nn.BatchNorm1d``.
+    So what one sentence becomes depends on the others beside it. In evaluation μ and σ² are running
+    means over the batches of the training, ``m ← (1 − momentum) m + momentum · new``, with the
+    unbiased variance, as in ``torch.nn.BatchNorm1d``.
 
-    Padding counts like a word unless ``mask`` says where words are. A block hands no mask to its norm: in a
+    Padding counts like a word unless ``mask`` says where words are. A block hands no mask to its
+    norm: in a
     :class:`~attnbook.mechanisms.layers.residual.Wiring` this norm counts the padding.
 
     Args:
@@ -94,19 +116,23 @@ class BatchNorm(_Norm):
         eps: ε.
         momentum: the share of the new statistics.
 
-    Shapes: x ``(…, n, d)``, mask ``(…, n)``, boolean, True = counts → ``(…, n, d)``. All positions are normalised, those that
+    Shapes: x ``(…, n, d)``, mask ``(…, n)``, boolean, True = counts → ``(…, n, d)``. All positions
+    are normalised, those that
     do not count too.
 
     Raises:
-        ValueError: if the width, ε or momentum is out of range, x has another width, the mask does not fit, or fewer than two
-            positions count in training: one number has no variance.
+        ValueError: if the width, ε or momentum is out of range, x has another width, the mask does
+            not fit, or fewer than two positions count in training: one number has no variance.
 
     Source: Ioffe and Szegedy 2015, algorithm 1.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__(d_model, eps)
-        require(isinstance(momentum, int | float) and 0 <= momentum <= 1, f"momentum must be a number from 0 to 1, got {momentum!r}")
+        require(
+            isinstance(momentum, int | float) and 0 <= momentum <= 1,
+            f"momentum must be a number from 0 to 1, got {momentum!r}",
+        )
         self.momentum = float(momentum)
         self.bias = nn.Parameter(torch.zeros(d_model))  # b
         self.register_buffer("running_mean", torch.zeros(d_model))
@@ -116,13 +142,25 @@ class BatchNorm(_Norm):
         check_tensor("x", x, width=self.d_model)
         check_mask(mask, x.shape[:-1], axes="(…, positions)", true="counts")
         flat = x.reshape(-1, self.d_model)
-        counted = flat if mask is None or not self.training else flat[mask.expand(x.shape[:-1]).reshape(-1)]
+        counted = (
+            flat
+            if mask is None or not self.training
+            else flat[mask.expand(x.shape[:-1]).reshape(-1)]
+        )
         if self.training:
-            require(len(counted) > 1, f"x must have two positions that count at least while training, got {len(counted)}")
-            variance, mean = torch.var_mean(counted.float() if counted.dtype.itemsize < 4 else counted, dim=0, correction=0)
+            require(
+                len(counted) > 1,
+                f"x must have two positions that count at least while training, got {len(counted)}",
+            )
+            variance, mean = torch.var_mean(
+                counted.float() if counted.dtype.itemsize < 4 else counted, dim=0, correction=0
+            )
             with torch.no_grad():
                 self.running_mean.lerp_(mean.to(self.running_mean), self.momentum)
-                self.running_var.lerp_((variance * (len(counted) / (len(counted) - 1))).to(self.running_var), self.momentum)
+                self.running_var.lerp_(
+                    (variance * (len(counted) / (len(counted) - 1))).to(self.running_var),
+                    self.momentum,
+                )
         else:
             variance, mean = self.running_var, self.running_mean
         return ((x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias).to(x.dtype)

@@ -1,4 +1,6 @@
-"""A large memory in the place of the feed-forward sublayer, found through products of two small sets of keys."""
+"""A large memory in the place of the feed-forward sublayer, found through products of two small
+sets of keys.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ __all__ = ["ProductKeyMemory"]
 class ProductKeyMemory(nn.Module):
     """A look-up among K² slots at the cost of two look-ups among K.
 
-    The query of a head is cut in two halves, each compared with K sub-keys of its own; slot (i, j) has the score of both:
+    The query of a head is cut in two halves, each compared with K sub-keys of its own; slot (i, j)
+    has the score of both:
 
     ``s_ij = q_1·c_i + q_2·c'_j``,  ``y = Σ_heads Σ_{(i, j) in the best k} softmax(s)_ij V_ij``
 
-    The best k of all K² slots are among the k × k pairs of the best k of either half, so no more than these are compared.
+    The best k of all K² slots are among the k × k pairs of the best k of either half, so no more
+    than these are compared.
 
     Args:
         d_model: width of x and of the result.
@@ -29,32 +33,58 @@ class ProductKeyMemory(nn.Module):
         num_heads: queries; the slots are shared by the heads, the sub-keys are not.
         top_k: k.
         d_query: width of a query, even.
-        norm: from the width of the queries of all heads to a norm. The paper has batch norm, which lets the other positions of
-            the batch, padding too, have a say; here it is a layer norm unless you give another.
+        norm: from the width of the queries of all heads to a norm. The paper has batch norm, which
+            lets the other positions of the batch, padding too, have a say; here it is a layer norm
+            unless you give another.
 
     Shapes: ``(…, d_model)`` → ``(…, d_model)``.
 
     Raises:
-        ValueError: for sizes below 1, ``top_k`` above ``num_keys``, an odd ``d_query``, or x of another width.
+        ValueError: for sizes below 1, ``top_k`` above ``num_keys``, an odd ``d_query``, or x of
+            another width.
 
     Source: Lample et al. 2019, section 3.
     """
 
-    def __init__(self, d_model: int, num_keys: int, num_heads: int = 4, top_k: int = 32, d_query: int = 512, *,
-                 norm: Callable[[int], nn.Module] = LayerNorm) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        num_keys: int,
+        num_heads: int = 4,
+        top_k: int = 32,
+        d_query: int = 512,
+        *,
+        norm: Callable[[int], nn.Module] = LayerNorm,
+    ) -> None:
         super().__init__()
-        self.d_model, self.num_keys = check_positive("d_model", d_model), check_positive("num_keys", num_keys)
-        self.num_heads, self.top_k = check_positive("num_heads", num_heads), check_positive("top_k", top_k)
+        self.d_model, self.num_keys = (
+            check_positive("d_model", d_model),
+            check_positive("num_keys", num_keys),
+        )
+        self.num_heads, self.top_k = (
+            check_positive("num_heads", num_heads),
+            check_positive("top_k", top_k),
+        )
         require(top_k <= num_keys, f"top_k must be at most num_keys = {num_keys}, got {top_k}")
-        require(check_positive("d_query", d_query) % 2 == 0, f"d_query must be even, it is cut in two halves; got {d_query}")
+        require(
+            check_positive("d_query", d_query) % 2 == 0,
+            f"d_query must be even, it is cut in two halves; got {d_query}",
+        )
         self.query_projection = nn.Linear(d_model, num_heads * d_query)
         self.norm = norm(num_heads * d_query)
-        self.keys = nn.Parameter(torch.empty(num_heads, 2, num_keys, d_query // 2).uniform_(-1, 1) * (d_query // 2) ** -0.5)  # c, c'
+        # c, c'
+        self.keys = nn.Parameter(
+            torch.empty(num_heads, 2, num_keys, d_query // 2).uniform_(-1, 1)
+            * (d_query // 2) ** -0.5
+        )
         self.values = nn.Parameter(torch.randn(num_keys**2, d_model) * d_model**-0.5)  # V
 
     def find(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Which slots each head reads: ``(…, num_heads, k)`` numbers i K + j, and the softmax over them."""
-        halves = self.norm(self.query_projection(x)).unflatten(-1, (self.num_heads, 2, -1))  # (…, H, 2, d_query/2)
+        """Which slots each head reads: ``(…, num_heads, k)`` numbers i K + j, and the softmax
+        over them.
+        """
+        # (…, H, 2, d_query/2)
+        halves = self.norm(self.query_projection(x)).unflatten(-1, (self.num_heads, 2, -1))
         scores = torch.einsum("...hsd,hskd->...hsk", halves, self.keys)
         best, index = scores.topk(self.top_k, dim=-1)  # (…, H, 2, k)
         pairs = (best[..., 0, :, None] + best[..., 1, None, :]).flatten(-2)  # (…, H, k·k)
@@ -65,7 +95,10 @@ class ProductKeyMemory(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         slots, weights = self.find(check_tensor("x", x, width=self.d_model, least=1))
-        slots, weights = (t.reshape(-1, self.num_heads * self.top_k) for t in (slots, weights))  # (positions, H·k)
+        # (positions, H·k)
+        slots, weights = (t.reshape(-1, self.num_heads * self.top_k) for t in (slots, weights))
         # The sum of the weighted rows, without a copy of the rows.
-        found = F.embedding_bag(slots, self.values, per_sample_weights=weights.to(self.values.dtype), mode="sum")
+        found = F.embedding_bag(
+            slots, self.values, per_sample_weights=weights.to(self.values.dtype), mode="sum"
+        )
         return found.view(x.shape)

@@ -1,8 +1,10 @@
-"""How a sublayer is wired into the stream of a block: where the residual sum, the norm and the dropout stand.
+"""How a sublayer is wired into the stream of a block: where the residual sum, the norm and the
+dropout stand.
 
-A block asks its wiring twice: ``h = wiring.enter(x)`` is what the sublayer reads, and ``wiring.leave(x, sublayer(h))`` is what
-goes on. So a block is written once, and post-norm, pre-norm and what came after are modules passed into it.
-"""
+A block asks its wiring twice: ``h = wiring.enter(x)`` is what the sublayer reads, and
+``wiring.leave(x, sublayer(h))`` is what
+goes on. So a block is written once, and post-norm, pre-norm and what came after are modules passed
+into it."""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class Wiring(nn.Module):
     """
 
     leaves_a_sum = False
-    """True where the stream leaves the last block as a sum that no norm has seen: a stack of blocks then ends with a norm."""
+    """True where the stream leaves the last block as a sum that no norm has seen: a stack of
+    blocks then ends with a norm.
+    """
 
     def __init__(self, norm: nn.Module, dropout: nn.Module) -> None:
         super().__init__()
@@ -37,15 +41,19 @@ class Wiring(nn.Module):
 
 
 class PostNorm(Wiring):
-    """The wiring of the paper: ``LayerNorm(x + dropout(sublayer(x)))``. Source: Vaswani et al. 2017, section 3.1 and 5.4."""
+    """The wiring of the paper: ``LayerNorm(x + dropout(sublayer(x)))``.
+
+    Source: Vaswani et al. 2017, section 3.1 and 5.4.
+    """
 
     def leave(self, x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
         return self.norm(x + self.dropout(found))
 
 
 class PreNorm(Wiring):
-    """The norm inside the branch: ``x + dropout(sublayer(LayerNorm(x)))``. From the first block to the last runs a path of
-    sums alone; after the last one stands a norm. Source: Xiong et al. 2020, section 3."""
+    """The norm inside the branch: ``x + dropout(sublayer(LayerNorm(x)))``. From the first block to
+    the last runs a path of sums alone; after the last one stands a norm. Source: Xiong et al. 2020,
+    section 3."""
 
     leaves_a_sum = True
 
@@ -57,8 +65,9 @@ class PreNorm(Wiring):
 
 
 class ReZero(PreNorm):
-    """A learned number, 0 at the start, scales the branch: ``x + α · dropout(sublayer(norm(x)))``, so that a block begins as
-    the identity. The paper has no norm: give ``torch.nn.Identity()``. Source: Bachlechner et al. 2021, equation 3."""
+    """A learned number, 0 at the start, scales the branch: ``x + α · dropout(sublayer(norm(x)))``,
+    so that a block begins as the identity. The paper has no norm: give ``torch.nn.Identity()``.
+    Source: Bachlechner et al. 2021, equation 3."""
 
     leaves_a_sum = False  # nor at the end of the stack
 

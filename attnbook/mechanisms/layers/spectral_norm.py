@@ -11,33 +11,58 @@ from ..attention.precision import without_autocast
 
 __all__ = ["add_spectral_norm", "largest_singular_values", "weight_matrix"]
 
-WEIGHTED = (nn.Linear, nn.Embedding, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+WEIGHTED = (
+    nn.Linear,
+    nn.Embedding,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Conv3d,
+    nn.ConvTranspose1d,
+    nn.ConvTranspose2d,
+    nn.ConvTranspose3d,
+)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
 def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Module:
-    """Divide the weight of every convolution, linear layer and embedding in ``module`` by its largest singular value; return it.
+    """Divide the weight of every convolution, linear layer and embedding in ``module`` by its
+    largest singular value; return it.
 
-    ``W ← W / σ(W)``,  ``σ(W) = max_v ‖W v‖ / ‖v‖``, of the weight as a matrix of (outputs, everything else)
+    ``W ← W / σ(W)``,  ``σ(W) = max_v ‖W v‖ / ‖v‖``, of the weight as a matrix of (outputs,
+    everything else)
 
-    σ is not computed but followed: ``v ← Wᵀu / ‖Wᵀu‖``, ``u ← W v / ‖W v‖``, ``σ ≈ uᵀ W v``, so many times whenever the weight is used
-    in training mode. In evaluation mode u and v stay. The parametrization is PyTorch's own. Gains of norms, biases and the scale γ of
-    attention are no matrices and stay as they are.
+    σ is not computed but followed: ``v ← Wᵀu / ‖Wᵀu‖``, ``u ← W v / ‖W v‖``, ``σ ≈ uᵀ W v``, so
+    many times whenever the weight is used
+    in training mode. In evaluation mode u and v stay. The parametrization is PyTorch's own. Gains
+    of norms, biases and the scale γ of attention are no matrices and stay as they are.
 
     Args:
-        module: changed in place; each weight is found under ``parametrizations.weight.original`` from then on.
+        module: changed in place; each weight is found under ``parametrizations.weight.original``
+            from then on.
         power_iterations: how many steps of the power method at each use.
 
     Raises:
-        ValueError: if a weight in it has a spectral norm already, or is 0 everywhere: it cannot be divided by its norm.
+        ValueError: if a weight in it has a spectral norm already, or is 0 everywhere: it cannot be
+            divided by its norm.
 
-    Source: Miyato et al. 2018, algorithm 1; on both networks and on attention as well: Zhang et al. 2019, section 3.
+    Source: Miyato et al. 2018, algorithm 1; on both networks and on attention as well: Zhang et al.
+    2019, section 3.
     """
     check_positive("power_iterations", power_iterations)
-    layers = [(name or type(layer).__name__.removeprefix("Parametrized"), layer) for name, layer in module.named_modules() if isinstance(layer, WEIGHTED)]
+    layers = [
+        (name or type(layer).__name__.removeprefix("Parametrized"), layer)
+        for name, layer in module.named_modules()
+        if isinstance(layer, WEIGHTED)
+    ]
     for name, layer in layers:  # all before the first is changed
-        require(not parametrize.is_parametrized(layer, "weight"), f"module: the weight of {name} is parametrized already")
-        require(bool(layer.weight.detach().any()), f"module: the weight of {name} is 0 everywhere, it has no direction to keep")
+        require(
+            not parametrize.is_parametrized(layer, "weight"),
+            f"module: the weight of {name} is parametrized already",
+        )
+        require(
+            bool(layer.weight.detach().any()),
+            f"module: the weight of {name} is 0 everywhere, it has no direction to keep",
+        )
     for _, layer in layers:
         # PyTorch knows that a transposed convolution keeps its outputs in dimension 1.
         parametrizations.spectral_norm(layer, n_power_iterations=power_iterations)
@@ -47,7 +72,9 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
 
 
 class _FullPrecision(nn.Module):
-    """A parametrization in the dtype of its weight: autocast would follow σ with 8 bits on a GPU."""
+    """A parametrization in the dtype of its weight: autocast would follow σ with 8 bits on a
+    GPU.
+    """
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
@@ -66,12 +93,17 @@ def weight_matrix(layer: nn.Module) -> torch.Tensor:
 
 @torch.no_grad()
 def largest_singular_values(module: nn.Module) -> dict[str, float]:
-    """σ of every weight in ``module`` as it is used, by a singular value decomposition: near 1 under a spectral norm."""
+    """σ of every weight in ``module`` as it is used, by a singular value decomposition: near 1
+    under a spectral norm.
+    """
     before = [(part, part.training) for part in module.modules()]
     module.eval()  # a look must not move the power method
     try:
-        return {name: float(torch.linalg.matrix_norm(weight_matrix(layer).double(), 2))
-                for name, layer in module.named_modules() if isinstance(layer, WEIGHTED)}
+        return {
+            name: float(torch.linalg.matrix_norm(weight_matrix(layer).double(), 2))
+            for name, layer in module.named_modules()
+            if isinstance(layer, WEIGHTED)
+        }
     finally:
         for part, training in before:
             part.training = training

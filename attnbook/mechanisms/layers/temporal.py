@@ -1,4 +1,6 @@
-"""Blocks that look back along a sequence: causal dilated convolutions with a gate, and attention; each joins what it found to its input."""
+"""Blocks that look back along a sequence: causal dilated convolutions with a gate, and
+attention; each joins what it found to its input.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,26 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..attention.attend import attend
 from ...validate import check_positive, check_tensor, require
+from ..attention.attend import attend
 from ..attention.masks import causal_mask
 from ..scores.functions import ScaledDotScore
 
-__all__ = ["AttentionBlock", "CausalConvolution", "DenseBlock", "Looked", "PastKeys", "TCBlock", "blocks_for"]
+__all__ = [
+    "AttentionBlock",
+    "CausalConvolution",
+    "DenseBlock",
+    "Looked",
+    "PastKeys",
+    "TCBlock",
+    "blocks_for",
+]
 
 
 class Looked(NamedTuple):
-    """What a block gives: ``output (…, m, width)``, the ``past`` that its next call needs, ``weights (…, m, n)`` or None."""
+    """What a block gives: ``output (…, m, width)``, the ``past`` that its next call needs,
+    ``weights (…, m, n)`` or None.
+    """
 
     output: torch.Tensor
     past: Any
@@ -25,14 +37,17 @@ class Looked(NamedTuple):
 
 
 class PastKeys(NamedTuple):
-    """What an :class:`AttentionBlock` keeps of the positions so far: ``key (…, n, d_key)``, ``value (…, n, d_value)``."""
+    """What an :class:`AttentionBlock` keeps of the positions so far: ``key (…, n, d_key)``,
+    ``value (…, n, d_value)``.
+    """
 
     key: torch.Tensor
     value: torch.Tensor
 
 
 def blocks_for(length: int) -> int:
-    """``⌈log2 T⌉``: how many convolutions of kernel 2 with dilations 1, 2, 4, … let the last of T positions see the first.
+    """``⌈log2 T⌉``: how many convolutions of kernel 2 with dilations 1, 2, 4, … let the last of T
+    positions see the first.
 
     Source: Mishra et al. 2018, section 3.
     """
@@ -40,9 +55,11 @@ def blocks_for(length: int) -> int:
 
 
 class CausalConvolution(nn.Module):
-    """A convolution that reads no later position, with steps of R between the positions that it reads.
+    """A convolution that reads no later position, with steps of R between the positions that it
+    reads.
 
-    ``y_t = Σ_k W_k x_{t − (K − 1 − k) R} + b``, k = 0 … K − 1; for K = 2: ``y_t = W_0 x_{t−R} + W_1 x_t + b``
+    ``y_t = Σ_k W_k x_{t − (K − 1 − k) R} + b``, k = 0 … K − 1; for K = 2:
+    ``y_t = W_0 x_{t−R} + W_1 x_t + b``
 
     What lies before the first position counts as zeros.
 
@@ -51,7 +68,8 @@ class CausalConvolution(nn.Module):
         dilation: R.
         kernel_size: K.
 
-    Shapes: x ``(…, m, d_in)`` → y ``(…, m, d_out)``; past ``(…, (K − 1) R, d_in)``: the positions right before x.
+    Shapes: x ``(…, m, d_in)`` → y ``(…, m, d_out)``; past ``(…, (K − 1) R, d_in)``: the positions
+    right before x.
 
     Raises:
         ValueError: for sizes below 1, a wrong width, or a past of another shape.
@@ -62,8 +80,12 @@ class CausalConvolution(nn.Module):
     def __init__(self, d_in: int, d_out: int, dilation: int = 1, kernel_size: int = 2) -> None:
         super().__init__()
         self.d_in, self.d_out = check_positive("d_in", d_in), check_positive("d_out", d_out)
-        self.dilation, self.kernel_size = check_positive("dilation", dilation), check_positive("kernel_size", kernel_size)
-        self.linear = nn.Linear(kernel_size * d_in, d_out)  # [W_0, …, W_{K−1}], the farthest position first
+        self.dilation, self.kernel_size = (
+            check_positive("dilation", dilation),
+            check_positive("kernel_size", kernel_size),
+        )
+        # [W_0, …, W_{K−1}], the farthest position first
+        self.linear = nn.Linear(kernel_size * d_in, d_out)
 
     @property
     def reach(self) -> int:
@@ -71,58 +93,79 @@ class CausalConvolution(nn.Module):
         return (self.kernel_size - 1) * self.dilation
 
     def with_past(self, x: torch.Tensor, past: torch.Tensor | None = None) -> torch.Tensor:
-        """The ``reach`` positions before x, zeros when not given, and x: ``(…, reach + m, d_in)``."""
+        """The ``reach`` positions before x, zeros when not given, and x: ``(…, reach + m,
+        d_in)``.
+        """
         check_tensor("x", x, width=self.d_in)
         if past is None:
             return F.pad(x, (0, 0, self.reach, 0))
-        require(past.shape == (*x.shape[:-2], self.reach, self.d_in),
-                f"past must be {(*x.shape[:-2], self.reach, self.d_in)} for this x, got {tuple(past.shape)}")
+        require(
+            past.shape == (*x.shape[:-2], self.reach, self.d_in),
+            f"past must be {(*x.shape[:-2], self.reach, self.d_in)} for this x, got "
+            f"{tuple(past.shape)}",
+        )
         return torch.cat([past, x], dim=-2)
 
     def forward(self, x: torch.Tensor, past: torch.Tensor | None = None) -> torch.Tensor:
         return self.read(self.with_past(x, past))
 
     def read(self, whole: torch.Tensor) -> torch.Tensor:
-        """The outputs for all but the first ``reach`` positions of ``whole (…, reach + m, d_in)``."""
+        """The outputs for all but the first ``reach`` positions of ``whole (…, reach + m,
+        d_in)``.
+        """
         m = whole.shape[-2] - self.reach
-        taps = [whole[..., k * self.dilation : k * self.dilation + m, :] for k in range(self.kernel_size)]
+        taps = [
+            whole[..., k * self.dilation : k * self.dilation + m, :]
+            for k in range(self.kernel_size)
+        ]
         return self.linear(torch.cat(taps, dim=-1))
 
 
 class DenseBlock(nn.Module):
     """A gated causal convolution whose result is put beside its input.
 
-    ``a_t = tanh(f_t) ⊙ σ(g_t)``, f and g causal convolutions of x with kernel 2 and dilation R;  ``output_t = [x_t; a_t]``
+    ``a_t = tanh(f_t) ⊙ σ(g_t)``, f and g causal convolutions of x with kernel 2 and dilation R;
+    ``output_t = [x_t; a_t]``
 
     Args:
         d_in: width of x.
         filters: D, the width of a.
         dilation: R.
 
-    Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D)``; past ``(…, R, d_in)``, see :class:`CausalConvolution`.
+    Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D)``; past ``(…, R, d_in)``, see
+    :class:`CausalConvolution`.
 
     Raises:
         ValueError: for sizes below 1, or a wrong width.
 
-    Source: Mishra et al. 2018, section 3 (DenseBlock); the gate: van den Oord et al. 2016, equation 2.
+    Source: Mishra et al. 2018, section 3 (DenseBlock); the gate: van den Oord et al. 2016, equation
+    2.
     """
 
     def __init__(self, d_in: int, filters: int, dilation: int) -> None:
         super().__init__()
-        self.convolution = CausalConvolution(d_in, 2 * check_positive("filters", filters), dilation)  # f and g in one product
+        # f and g in one product
+        self.convolution = CausalConvolution(d_in, 2 * check_positive("filters", filters), dilation)
         self.d_out = d_in + filters
 
-    def forward(self, x: torch.Tensor, past: torch.Tensor | None = None, *, need_weights: bool = False) -> Looked:
+    def forward(
+        self, x: torch.Tensor, past: torch.Tensor | None = None, *, need_weights: bool = False
+    ) -> Looked:
         whole = self.convolution.with_past(x, past)
         f, g = self.convolution.read(whole).chunk(2, dim=-1)
-        return Looked(torch.cat([x, f.tanh() * g.sigmoid()], dim=-1), whole[..., whole.shape[-2] - self.convolution.reach :, :])
+        return Looked(
+            torch.cat([x, f.tanh() * g.sigmoid()], dim=-1),
+            whole[..., whole.shape[-2] - self.convolution.reach :, :],
+        )
 
 
 class TCBlock(nn.Module):
-    """Temporal convolutions over T positions: ``⌈log2 T⌉`` dense blocks, the dilation doubles from one to the next.
+    """Temporal convolutions over T positions: ``⌈log2 T⌉`` dense blocks, the dilation doubles from
+    one to the next.
 
-    Dilations ``first, 2 first, 4 first, …``. With first = 1 the last position sees every one of the T. The listing in the
-    paper runs over 2^i from i = 1, which is first = 2: then no output depends on a position an odd number of steps back.
+    Dilations ``first, 2 first, 4 first, …``. With first = 1 the last position sees every one of the
+    T. The listing in the paper runs over 2^i from i = 1, which is first = 2: then no output depends
+    on a position an odd number of steps back.
 
     Args:
         d_in: width of x.
@@ -130,7 +173,8 @@ class TCBlock(nn.Module):
         filters: D, what each dense block adds to the width.
         first: the dilation of the first dense block.
 
-    Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D ⌈log2 T⌉)``; the past is one tensor a dense block.
+    Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D ⌈log2 T⌉)``; the past is one tensor a
+    dense block.
 
     Raises:
         ValueError: for sizes below 1, or a wrong width.
@@ -147,7 +191,9 @@ class TCBlock(nn.Module):
             self.d_out = blocks[-1].d_out
         self.blocks = nn.ModuleList(blocks)
 
-    def forward(self, x: torch.Tensor, past: tuple | None = None, *, need_weights: bool = False) -> Looked:
+    def forward(
+        self, x: torch.Tensor, past: tuple | None = None, *, need_weights: bool = False
+    ) -> Looked:
         kept = []
         for block, before in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
             x, now, _ = block(x, before)
@@ -158,19 +204,23 @@ class TCBlock(nn.Module):
 class AttentionBlock(nn.Module):
     """Self-attention over the positions so far, whose result is put beside its input.
 
-    ``α_tj = softmax_{j ≤ t}(W_q x_t · W_k x_j / √d_key)``,  ``read_t = Σ_j α_tj W_v x_j``,  ``output_t = [x_t; read_t]``
+    ``α_tj = softmax_{j ≤ t}(W_q x_t · W_k x_j / √d_key)``,  ``read_t = Σ_j α_tj W_v x_j``,
+    ``output_t = [x_t; read_t]``
 
-    The three products have biases. The softmax runs over the keys j that the causal mask leaves, its own position included.
+    The three products have biases. The softmax runs over the keys j that the causal mask leaves,
+    its own position included.
 
     Args:
         d_in: width of x.
         d_key: width of queries and keys.
         d_value: width of the values.
-        alike: how W_q and W_k start. None: each on its own, from PyTorch's start. A number: as one matrix, so many times PyTorch's
-            start, so that a score begins as a measure of how much two positions resemble each other. (The book's addition: where
-            a network has to learn both what resembles and what to do with it, it waits long at a guess.)
+        alike: how W_q and W_k start. None: each on its own, from PyTorch's start. A number: as one
+            matrix, so many times PyTorch's start, so that a score begins as a measure of how much
+            two positions resemble each other. (The book's addition: where a network has to learn
+            both what resembles and what to do with it, it waits long at a guess.)
 
-    Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + d_value)``, weights ``(…, m, n)`` with n = m and what is past.
+    Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + d_value)``, weights ``(…, m, n)`` with n = m
+    and what is past.
 
     Raises:
         ValueError: for sizes below 1, or a wrong width.
@@ -187,17 +237,25 @@ class AttentionBlock(nn.Module):
         self.score = ScaledDotScore()
         self.d_out = d_in + d_value
         if alike is not None:
-            require(isinstance(alike, int | float) and alike > 0, f"alike must be a number above 0 or None, got {alike!r}")
+            require(
+                isinstance(alike, int | float) and alike > 0,
+                f"alike must be a number above 0 or None, got {alike!r}",
+            )
             with torch.no_grad():
                 self.query_projection.weight.mul_(alike)
             self.key_projection.load_state_dict(self.query_projection.state_dict())
 
-    def forward(self, x: torch.Tensor, past: PastKeys | None = None, *, need_weights: bool = False) -> Looked:
+    def forward(
+        self, x: torch.Tensor, past: PastKeys | None = None, *, need_weights: bool = False
+    ) -> Looked:
         check_tensor("x", x, width=self.d_in)
         key, value = self.key_projection(x), self.value_projection(x)
         if past is not None:
             key, value = torch.cat([past.key, key], dim=-2), torch.cat([past.value, value], dim=-2)
         m, n = x.shape[-2], key.shape[-2]
-        mask = None if m == 1 else causal_mask(m, n, device=x.device)  # a single query is the last position: it sees all
-        found = attend(self.score, self.query_projection(x), key, value, mask, need_weights=need_weights)
+        # a single query is the last position: it sees all
+        mask = None if m == 1 else causal_mask(m, n, device=x.device)
+        found = attend(
+            self.score, self.query_projection(x), key, value, mask, need_weights=need_weights
+        )
         return Looked(torch.cat([x, found.context], dim=-1), PastKeys(key, value), found.weights)

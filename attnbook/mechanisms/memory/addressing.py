@@ -1,8 +1,9 @@
-"""How a head finds its place in a memory: by content, by place, or by both; and what it reads and writes there.
+"""How a head finds its place in a memory: by content, by place, or by both; and what it reads and
+writes there.
 
-A memory has N slots (rows) of width M. A head looks at it through weights w, a distribution over the slots. In all
-functions the leading dimensions are free, H heads are one more of them, and everything is computed in float32 at least,
-also under autocast.
+A memory has N slots (rows) of width M. A head looks at it through weights w, a distribution over
+the slots. In all functions the leading dimensions are free, H heads are one more of them, and
+everything is computed in float32 at least, also under autocast.
 
 Source: Graves, Wayne and Danihelka 2014, "Neural Turing Machines", sections 3.1 to 3.3.
 """
@@ -13,16 +14,29 @@ from typing import NamedTuple
 
 import torch
 
-from .addressing_math import SHORTEST, _read, _scores, _sharpen, _shift, _uniform_shift, _write
 from ...validate import check_positive, check_tensor, common_shape, may_look, require
 from ..attention.precision import wide_dtype
+from .addressing_math import SHORTEST, _read, _scores, _sharpen, _shift, _uniform_shift, _write
 
-__all__ = ["SHORTEST", "Addressed", "address", "content_weights", "cosine_similarity", "interpolate", "read", "sharpen",
-           "shift", "uniform_shift", "write"]
+__all__ = [
+    "SHORTEST",
+    "Addressed",
+    "address",
+    "content_weights",
+    "cosine_similarity",
+    "interpolate",
+    "read",
+    "sharpen",
+    "shift",
+    "uniform_shift",
+    "write",
+]
 
 
 class Addressed(NamedTuple):
-    """The weights after each of the four stages, each ``(…, H, N)``; ``weights`` is the last one."""
+    """The weights after each of the four stages, each ``(…, H, N)``; ``weights`` is the last
+    one.
+    """
 
     content: torch.Tensor  # w^c, by content
     gated: torch.Tensor  # w^g, mixed with the weights of the step before
@@ -46,23 +60,27 @@ def read(memory: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     return _batched(_read, *_wide(memory, weights))
 
 
-def write(memory: torch.Tensor, weights: torch.Tensor, erase: torch.Tensor, add: torch.Tensor) -> torch.Tensor:
+def write(
+    memory: torch.Tensor, weights: torch.Tensor, erase: torch.Tensor, add: torch.Tensor
+) -> torch.Tensor:
     """Erase what the heads ask for, then add what they bring.
 
-    ``M̃(i) = M(i) ⊙ Π_h (1 − w_h(i) e_h)``, then ``M'(i) = M̃(i) + Σ_h w_h(i) a_h``. All heads erase before any head adds,
-    so their order does not matter.
+    ``M̃(i) = M(i) ⊙ Π_h (1 − w_h(i) e_h)``, then ``M'(i) = M̃(i) + Σ_h w_h(i) a_h``. All heads
+    erase before any head adds, so their order does not matter.
 
     Args:
         memory: ``(…, N, M)``; it is not changed.
         weights: ``(…, H, N)``.
-        erase: e, ``(…, H, M)``, entries in [0, 1]: 1 wipes that column of the slot where w is 1, 0 keeps it.
+        erase: e, ``(…, H, M)``, entries in [0, 1]: 1 wipes that column of the slot where w is 1, 0
+            keeps it.
         add: a, ``(…, H, M)``.
 
     Returns:
         The new memory ``(…, N, M)``.
 
     Raises:
-        ValueError: for shapes that do not fit, or (on the CPU) an entry of ``erase`` outside [0, 1].
+        ValueError: for shapes that do not fit, or (on the CPU) an entry of ``erase`` outside [0,
+            1].
 
     Source: section 3.2, equations 3 and 4.
     """
@@ -74,9 +92,10 @@ def write(memory: torch.Tensor, weights: torch.Tensor, erase: torch.Tensor, add:
 def cosine_similarity(key: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
     """Compare each key with each slot.
 
-    ``cos(k, M(i)) = k·M(i) / √((k·k + ε)(M(i)·M(i) + ε))`` with ε = 1e-8. Without ε it is the cosine of the angle, which a
-    vector of zeros does not have. With ε *inside* the root both the value (0) and the gradient (at most 1/√ε) are finite
-    there; vectors longer than 0.01 are compared to four digits as without.
+    ``cos(k, M(i)) = k·M(i) / √((k·k + ε)(M(i)·M(i) + ε))`` with ε = 1e-8. Without ε it is the
+    cosine of the angle, which a vector of zeros does not have. With ε *inside* the root both the
+    value (0) and the gradient (at most 1/√ε) are finite there; vectors longer than 0.01 are
+    compared to four digits as without.
 
     Shapes: key ``(…, H, M)``, memory ``(…, N, M)`` → ``(…, H, N)``.
 
@@ -89,7 +108,9 @@ def cosine_similarity(key: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
     return _batched(lambda key, memory: _scores(key, None, memory), *_wide(key, memory))
 
 
-def content_weights(key: torch.Tensor, strength: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+def content_weights(
+    key: torch.Tensor, strength: torch.Tensor, memory: torch.Tensor
+) -> torch.Tensor:
     """Focus on the slots that resemble a key.
 
     ``w^c(i) = softmax_i(β cos(k, M(i)))``
@@ -112,7 +133,9 @@ def content_weights(key: torch.Tensor, strength: torch.Tensor, memory: torch.Ten
     _check_leading(memory=memory.shape[:-2], key=key.shape[:-2], strength=strength.shape[:-1])
     _check_range("strength", strength, 0, None)
     key, strength, memory = _wide(key, strength, memory)
-    scaled = strength.unsqueeze(-1) * _batched(lambda key, memory: _scores(key, None, memory), key, memory)
+    scaled = strength.unsqueeze(-1) * _batched(
+        lambda key, memory: _scores(key, None, memory), key, memory
+    )
     return scaled.softmax(-1)
 
 
@@ -138,12 +161,14 @@ def interpolate(content: torch.Tensor, previous: torch.Tensor, gate: torch.Tenso
 
 
 def uniform_shift(lowest: torch.Tensor, shift_range: int) -> torch.Tensor:
-    """Make a kernel of shifts from one number: all shifts between x and x + 1 alike, each cut down to a whole number.
+    """Make a kernel of shifts from one number: all shifts between x and x + 1 alike, each cut down
+    to a whole number.
 
     ``s(k) = max(0, 1 − |x − k|)`` for k = −R … R. A shift of x = 6.7 means 0.3 on 6 and 0.7 on 7.
 
     Args:
-        lowest: x, ``(…,)``, the lower bound of the uniform distribution of width one; cut off at ±R.
+        lowest: x, ``(…,)``, the lower bound of the uniform distribution of width one; cut off at
+            ±R.
         shift_range: R ≥ 1.
 
     Returns:
@@ -155,21 +180,24 @@ def uniform_shift(lowest: torch.Tensor, shift_range: int) -> torch.Tensor:
     Source: section 3.3.2, its second way to define a shift; drawn in Weng 2018, figure 11.
     """
     check_positive("shift_range", shift_range)
-    require(isinstance(lowest, torch.Tensor) and lowest.is_floating_point(),
-            "lowest must be a tensor of floating point numbers, got "
-            + (f"{lowest.dtype}" if isinstance(lowest, torch.Tensor) else type(lowest).__name__))
+    require(
+        isinstance(lowest, torch.Tensor) and lowest.is_floating_point(),
+        "lowest must be a tensor of floating point numbers, got "
+        + (f"{lowest.dtype}" if isinstance(lowest, torch.Tensor) else type(lowest).__name__),
+    )
     return _uniform_shift(*_wide(lowest), shift_range)
 
 
 def shift(weights: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
     """Move the weights along the slots, around the end: a circular convolution.
 
-    ``w̃(i) = Σ_{k = −R … R} s(k) w((i − k) mod N)``. A *positive* shift moves to *higher* slots: all of s on k = 1 brings
-    what was on slot 0 to slot 1, and what was on the last slot to slot 0.
+    ``w̃(i) = Σ_{k = −R … R} s(k) w((i − k) mod N)``. A *positive* shift moves to *higher* slots:
+    all of s on k = 1 brings what was on slot 0 to slot 1, and what was on the last slot to slot 0.
 
     Args:
         weights: w, ``(…, H, N)``.
-        kernel: s, ``(…, H, 2R + 1)``, a distribution; entry j is the weight of the shift j − R. 2R + 1 ≤ N.
+        kernel: s, ``(…, H, 2R + 1)``, a distribution; entry j is the weight of the shift j − R. 2R
+            + 1 ≤ N.
 
     Returns:
         ``(…, H, N)``.
@@ -181,10 +209,15 @@ def shift(weights: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
     """
     _check_weights("weights", weights)
     check_tensor("kernel", kernel)
-    require(kernel.shape[-1] % 2 == 1 and kernel.shape[-1] <= weights.shape[-1],
-            f"kernel must have an odd number of shifts (−R … R), at most {weights.shape[-1]}, one a slot, got {kernel.shape[-1]}")
-    require(kernel.shape[-2] == weights.shape[-2],
-            f"kernel must have one row a head, {weights.shape[-2]}, got shape {tuple(kernel.shape)}")
+    require(
+        kernel.shape[-1] % 2 == 1 and kernel.shape[-1] <= weights.shape[-1],
+        f"kernel must have an odd number of shifts (−R … R), at most {weights.shape[-1]}, one a "
+        f"slot, got {kernel.shape[-1]}",
+    )
+    require(
+        kernel.shape[-2] == weights.shape[-2],
+        f"kernel must have one row a head, {weights.shape[-2]}, got shape {tuple(kernel.shape)}",
+    )
     _check_leading(weights=weights.shape[:-2], kernel=kernel.shape[:-2])
     return _shift(*_wide(weights, kernel))
 
@@ -192,8 +225,8 @@ def shift(weights: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
 def sharpen(weights: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
     """Undo the blur of the shift.
 
-    ``w'(i) = w(i)^γ / Σ_j w(j)^γ``, computed as ``softmax(γ log w)``, so that no power underflows into 0/0. Where w is 0,
-    the result is below 1e-37 and the gradient 0.
+    ``w'(i) = w(i)^γ / Σ_j w(j)^γ``, computed as ``softmax(γ log w)``, so that no power underflows
+    into 0/0. Where w is 0, the result is below 1e-37 and the gradient 0.
 
     Args:
         weights: ``(…, H, N)``, not negative.
@@ -215,17 +248,28 @@ def sharpen(weights: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
     return _sharpen(*_wide(weights, gamma))
 
 
-def address(memory: torch.Tensor, previous: torch.Tensor, key: torch.Tensor, strength: torch.Tensor, gate: torch.Tensor,
-            kernel: torch.Tensor, gamma: torch.Tensor) -> Addressed:
+def address(
+    memory: torch.Tensor,
+    previous: torch.Tensor,
+    key: torch.Tensor,
+    strength: torch.Tensor,
+    gate: torch.Tensor,
+    kernel: torch.Tensor,
+    gamma: torch.Tensor,
+) -> Addressed:
     """Find a place in memory in four stages: content, interpolation, shift, sharpening.
 
-    ``w^c = softmax(β cos(k, M))``, ``w^g = g w^c + (1 − g) w_{t−1}``, ``w̃ = s ∗ w^g``, ``w = w̃^γ / Σ w̃^γ``
+    ``w^c = softmax(β cos(k, M))``, ``w^g = g w^c + (1 − g) w_{t−1}``, ``w̃ = s ∗ w^g``,
+    ``w = w̃^γ / Σ w̃^γ``
 
-    Shapes: memory ``(…, N, M)``; previous ``(…, H, N)``; key ``(…, H, M)``; strength, gate and gamma ``(…, H)``; kernel
-    ``(…, H, 2R + 1)``. Each stage is a distribution over the slots if ``previous`` and ``kernel`` are distributions.
+    Shapes: memory ``(…, N, M)``; previous ``(…, H, N)``; key ``(…, H, M)``; strength, gate and
+    gamma ``(…, H)``; kernel
+    ``(…, H, 2R + 1)``. Each stage is a distribution over the slots if ``previous`` and ``kernel``
+    are distributions.
 
     Raises:
-        ValueError: as :func:`content_weights`, :func:`interpolate`, :func:`shift` and :func:`sharpen` do.
+        ValueError: as :func:`content_weights`, :func:`interpolate`, :func:`shift` and
+            :func:`sharpen` do.
 
     Source: section 3.3 and figure 2.
     """
@@ -236,7 +280,9 @@ def address(memory: torch.Tensor, previous: torch.Tensor, key: torch.Tensor, str
 
 
 def _batched(function, *tensors):
-    """Call a function that wants ``(batch, …, …)`` on tensors with any leading dimensions, the same for all or broadcast."""
+    """Call a function that wants ``(batch, …, …)`` on tensors with any leading dimensions, the
+    same for all or broadcast.
+    """
     leading = torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
     out = function(*(t.expand(*leading, -1, -1).reshape(-1, *t.shape[-2:]) for t in tensors))
     return out.view(*leading, *out.shape[-2:])
@@ -252,15 +298,20 @@ def _check_leading(**leading):
         common_shape(*leading.values())
     except RuntimeError:
         *names, last = leading
-        raise ValueError(f"{', '.join(names)} and {last} must have leading dimensions that broadcast, got "
-                         + " and ".join(str(tuple(shape)) for shape in leading.values())) from None
+        raise ValueError(
+            f"{', '.join(names)} and {last} must have leading dimensions that broadcast, got "
+            + " and ".join(str(tuple(shape)) for shape in leading.values())
+        ) from None
 
 
 def _check_weights(name, weights, like=None):
     check_tensor(name, weights)
-    require(like is None or weights.shape[-2:] == like.shape[-2:],
-            f"{name} must have {0 if like is None else tuple(like.shape[-2:])} as its last dimensions (heads, slots), "
-            f"got shape {tuple(weights.shape)}")
+    require(
+        like is None or weights.shape[-2:] == like.shape[-2:],
+        f"{name} must have {0 if like is None else tuple(like.shape[-2:])} as its last "
+        f"dimensions (heads, slots), "
+        f"got shape {tuple(weights.shape)}",
+    )
 
 
 def _check_memory(memory, weights=None, **vectors):
@@ -268,23 +319,37 @@ def _check_memory(memory, weights=None, **vectors):
     heads = None
     if weights is not None:
         check_tensor("weights", weights)
-        require(weights.shape[-1] == n,
-                f"weights must be (…, heads, {n}), one entry a slot of the memory, got shape {tuple(weights.shape)}")
+        require(
+            weights.shape[-1] == n,
+            f"weights must be (…, heads, {n}), one entry a slot of the memory, got shape "
+            f"{tuple(weights.shape)}",
+        )
         heads = weights.shape[-2]
     for name, vector in vectors.items():
         check_tensor(name, vector)
-        require(vector.shape[-1] == width and heads in (None, vector.shape[-2]),
-                f"{name} must be (…, {'heads' if heads is None else heads}, {width}), a row a head as wide as a slot, "
-                f"got shape {tuple(vector.shape)}")
+        require(
+            vector.shape[-1] == width and heads in (None, vector.shape[-2]),
+            f"{name} must be (…, {'heads' if heads is None else heads}, {width}), a row a head "
+            f"as wide as a slot, "
+            f"got shape {tuple(vector.shape)}",
+        )
     parts = {"memory": memory, **({} if weights is None else {"weights": weights}), **vectors}
     _check_leading(**{name: part.shape[:-2] for name, part in parts.items()})
 
 
 def _check_heads(name, values, like):
-    require(isinstance(values, torch.Tensor) and values.is_floating_point() and values.dim() >= 1
-            and values.shape[-1] == like.shape[-2],
-            f"{name} must hold one number a head, (…, {like.shape[-2]}), got "
-            + (f"shape {tuple(values.shape)} of {values.dtype}" if isinstance(values, torch.Tensor) else type(values).__name__))
+    require(
+        isinstance(values, torch.Tensor)
+        and values.is_floating_point()
+        and values.dim() >= 1
+        and values.shape[-1] == like.shape[-2],
+        f"{name} must hold one number a head, (…, {like.shape[-2]}), got "
+        + (
+            f"shape {tuple(values.shape)} of {values.dtype}"
+            if isinstance(values, torch.Tensor)
+            else type(values).__name__
+        ),
+    )
 
 
 def _check_range(name, values, low, high):

@@ -1,7 +1,7 @@
 """The mathematics of :mod:`~attnbook.mechanisms.memory.addressing` without its checks.
 
-It is what a model runs at every step, once it has made the arguments itself: ``(batch, …)``, in float32 at least.
-"""
+It is what a model runs at every step, once it has made the arguments itself: ``(batch, …)``, in
+float32 at least."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..attention.precision import without_autocast
 __all__ = ["SHORTEST"]
 
 SHORTEST = 1e-8
-"""ε of :func:`~attnbook.mechanisms.memory.addressing.cosine_similarity`: the square of the length below which a vector resembles
-nothing."""
+"""ε of :func:`~attnbook.mechanisms.memory.addressing.cosine_similarity`: the square of the length
+below which a vector resembles nothing."""
 
 
 def _read(memory, weights):
@@ -24,13 +24,15 @@ def _read(memory, weights):
 def _write(memory, weights, erase, add):
     with without_autocast(memory):
         one, columns = memory.new_ones(()), weights.mT
-        for w, e in zip(columns.split(1, -1), erase.split(1, -2)):  # over heads: (batch, N, 1) and (batch, 1, M)
+        # over heads: (batch, N, 1) and (batch, 1, M)
+        for w, e in zip(columns.split(1, -1), erase.split(1, -2)):
             memory = memory * torch.baddbmm(one, w, e, alpha=-1)  # 1 − w e
         return torch.baddbmm(memory, columns, add)
 
 
 def _scores(key, strength, memory):
-    # β/‖k‖ goes to the key and 1/‖M(i)‖ to the score, so that the memory itself is not written anew.
+    # β/‖k‖ goes to the key and 1/‖M(i)‖ to the score, so that the memory itself is not written
+    # anew.
     scale = (key.square().sum(-1) + SHORTEST).rsqrt()
     scale = scale if strength is None else scale * strength
     with without_autocast(key):
@@ -44,17 +46,21 @@ def _uniform_shift(lowest, shift_range):
 
 
 def _around(weights, reach):
-    """The weights with the last R slots once more in front and the first R behind, ``(…, N + 2R)``."""
-    return torch.cat([weights[..., weights.shape[-1] - reach:], weights, weights[..., :reach]], dim=-1)
+    """The weights with the last R slots once more in front and the first R behind, ``(…, N +
+    2R)``.
+    """
+    return torch.cat(
+        [weights[..., weights.shape[-1] - reach :], weights, weights[..., :reach]], dim=-1
+    )
 
 
 def _convolve(padded, kernel):
     """``w̃(i) = Σ_j s(j − R) w(i − (j − R))`` from the weights of :func:`_around`."""
     size = kernel.shape[-1]
     slots, parts = padded.shape[-1] - size + 1, kernel.split(1, -1)
-    moved = padded[..., size - 1:] * parts[0]
+    moved = padded[..., size - 1 :] * parts[0]
     for j in range(1, size):  # over shifts
-        moved = torch.addcmul(moved, padded[..., size - 1 - j:size - 1 - j + slots], parts[j])
+        moved = torch.addcmul(moved, padded[..., size - 1 - j : size - 1 - j + slots], parts[j])
     return moved
 
 
@@ -63,4 +69,6 @@ def _shift(weights, kernel):
 
 
 def _sharpen(weights, gamma):
-    return (gamma.unsqueeze(-1) * weights.clamp_min(torch.finfo(weights.dtype).tiny).log()).softmax(-1)
+    return (gamma.unsqueeze(-1) * weights.clamp_min(torch.finfo(weights.dtype).tiny).log()).softmax(
+        -1
+    )

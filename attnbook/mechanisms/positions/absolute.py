@@ -12,14 +12,22 @@ from ...validate import check_positive, check_tensor, check_whole, may_look, req
 __all__ = ["LearnedPositions", "NoPositions", "SinusoidalPositions", "shift_matrix", "sinusoids"]
 
 
-def sinusoids(length: int, d_model: int, *, base: float = 10_000.0, dtype: torch.dtype = torch.float32,
-              device: torch.device | str | None = None) -> torch.Tensor:
+def sinusoids(
+    length: int,
+    d_model: int,
+    *,
+    base: float = 10_000.0,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> torch.Tensor:
     """The sinusoidal position vectors: sines in the even columns, cosines in the odd ones.
 
-    ``PE[p, 2k] = sin(p · ω_k)``,  ``PE[p, 2k + 1] = cos(p · ω_k)``,  ``ω_k = base^(−2k/d)``,  k = 0 … d/2 − 1,  p = 0 … n − 1
+    ``PE[p, 2k] = sin(p · ω_k)``,  ``PE[p, 2k + 1] = cos(p · ω_k)``,  ``ω_k = base^(−2k/d)``,  k = 0
+    … d/2 − 1,  p = 0 … n − 1
 
-    The first pair turns by ω_0 = 1 radian a position, the last by nearly 1/base: with k counted from 1, as some copies have
-    it, the fastest would be missing. Computed in float64 and rounded once.
+    The first pair turns by ω_0 = 1 radian a position, the last by nearly 1/base: with k counted
+    from 1, as some copies have it, the fastest would be missing. Computed in float64 and rounded
+    once.
 
     Args:
         length: n, at least 1.
@@ -35,11 +43,16 @@ def sinusoids(length: int, d_model: int, *, base: float = 10_000.0, dtype: torch
     Source: Vaswani et al. 2017, section 3.5.
     """
     check_positive("length", length)
-    return _waves(torch.arange(length, dtype=torch.float64), _frequencies(d_model, base)).to(device=device, dtype=dtype)
+    return _waves(torch.arange(length, dtype=torch.float64), _frequencies(d_model, base)).to(
+        device=device, dtype=dtype
+    )
 
 
-def shift_matrix(shift: int, d_model: int, *, base: float = 10_000.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """The matrix that moves every sinusoidal position vector by ``shift``: ``M PE[p] = PE[p + shift]`` for all p.
+def shift_matrix(
+    shift: int, d_model: int, *, base: float = 10_000.0, dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
+    """The matrix that moves every sinusoidal position vector by ``shift``:
+    ``M PE[p] = PE[p + shift]`` for all p.
 
     It is made of d/2 rotations, by ``shift · ω_k`` in the plane of pair k.
 
@@ -55,7 +68,9 @@ def shift_matrix(shift: int, d_model: int, *, base: float = 10_000.0, dtype: tor
 
 
 def wave_vectors(position: torch.Tensor, d_model: int, base: float = 10_000.0) -> torch.Tensor:
-    """The sinusoidal vectors of any numbers ``(…)``, float64 ``(…, d_model)``; see :func:`sinusoids`."""
+    """The sinusoidal vectors of any numbers ``(…)``, float64 ``(…, d_model)``; see
+    :func:`sinusoids`.
+    """
     return _waves(position.double(), _frequencies(d_model, base, position.device))
 
 
@@ -68,35 +83,49 @@ def _frequencies(d_model: int, base: float, device: torch.device | None = None) 
     check_positive("d_model", d_model)
     require(d_model % 2 == 0, f"d_model must be even (a sine and a cosine each), got {d_model}")
     require(base > 1, f"base must be above 1, got {base!r}")
-    return torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64, device=device) * (-math.log(base) / d_model))  # ω_k
+    # ω_k
+    return torch.exp(
+        torch.arange(0, d_model, 2, dtype=torch.float64, device=device)
+        * (-math.log(base) / d_model)
+    )
 
 
 def _check_offset(x: torch.Tensor, offset: int | torch.Tensor, d_model: int) -> None:
     check_tensor("x", x, width=d_model)
     if isinstance(offset, torch.Tensor):
         check_whole("offset", offset)
-        require(x.dim() == 3 and offset.shape == x.shape[:1],
-                f"offset must be a whole number, or one for each row of x {tuple(x.shape)}, got shape {tuple(offset.shape)}")
+        require(
+            x.dim() == 3 and offset.shape == x.shape[:1],
+            f"offset must be a whole number, or one for each row of x {tuple(x.shape)}, got "
+            f"shape {tuple(offset.shape)}",
+        )
         if may_look(offset):
-            require(int(offset.min()) >= 0, f"offset must be whole numbers of at least 0, got {offset.tolist()}")
+            require(
+                int(offset.min()) >= 0,
+                f"offset must be whole numbers of at least 0, got {offset.tolist()}",
+            )
     else:
-        require(isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0,
-                f"offset must be a whole number of at least 0, got {offset!r}")
+        require(
+            isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0,
+            f"offset must be a whole number of at least 0, got {offset!r}",
+        )
 
 
 class SinusoidalPositions(nn.Module):
-    """Add sinusoidal position vectors: ``x + PE``, see :func:`sinusoids`. No parameters, no longest length.
+    """Add sinusoidal position vectors: ``x + PE``, see :func:`sinusoids`. No parameters, no longest
+    length.
 
     Args:
         d_model: width of x.
         base: as in :func:`sinusoids`.
 
-    Shapes: x ``(…, n, d_model)``, ``offset`` the position of its first row → as x. The offset is one number, or ``(batch,)``
+    Shapes: x ``(…, n, d_model)``, ``offset`` the position of its first row → as x. The offset is
+    one number, or ``(batch,)``
     for x ``(batch, n, d_model)``.
 
     Raises:
-        ValueError: for an odd width, x of another width, an offset that is no whole number or negative (one for each row: on the
-            CPU).
+        ValueError: for an odd width, x of another width, an offset that is no whole number or
+            negative (one for each row: on the CPU).
 
     Source: Vaswani et al. 2017, section 3.5.
     """
@@ -105,18 +134,27 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         _frequencies(d_model, base)
         self.d_model, self.base = d_model, base
-        self._table: torch.Tensor | None = None  # no buffer: float32 made double would not be the float64 table
+        # no buffer: float32 made double would not be the float64 table
+        self._table: torch.Tensor | None = None
 
     def forward(self, x: torch.Tensor, offset: int | torch.Tensor = 0) -> torch.Tensor:
         _check_offset(x, offset, self.d_model)
         n = x.shape[-2]
-        if isinstance(offset, torch.Tensor):  # computed, not looked up: a table's length would have to wait for the GPU
+        # computed, not looked up: a table's length would have to wait for the GPU
+        if isinstance(offset, torch.Tensor):
             position = offset[:, None] + torch.arange(n, device=x.device)
             return x + wave_vectors(position, self.d_model, self.base).to(x.dtype)
         table = self._table
-        if table is None or table.shape[0] < offset + n or table.dtype != x.dtype or table.device != x.device:
+        if (
+            table is None
+            or table.shape[0] < offset + n
+            or table.dtype != x.dtype
+            or table.device != x.device
+        ):
             length = max(64, 1 << (offset + n - 1).bit_length())
-            table = self._table = sinusoids(length, self.d_model, base=self.base, dtype=x.dtype, device=x.device)
+            table = self._table = sinusoids(
+                length, self.d_model, base=self.base, dtype=x.dtype, device=x.device
+            )
         return x + table[offset : offset + n]
 
     def __getstate__(self) -> dict:
@@ -130,19 +168,24 @@ class LearnedPositions(nn.Module):
         max_length: number of positions.
         d_model: width of x.
 
-    Shapes: x ``(…, n, d_model)``, ``offset`` the position of its first row → as x. The offset is one number, or ``(batch,)``
+    Shapes: x ``(…, n, d_model)``, ``offset`` the position of its first row → as x. The offset is
+    one number, or ``(batch,)``
     for x ``(batch, n, d_model)``.
 
     Raises:
-        ValueError: for a size below 1, x of another width, an offset that is no whole number, positions below 0 or beyond
-            ``max_length`` (with one offset for each row: on the CPU).
+        ValueError: for a size below 1, x of another width, an offset that is no whole number,
+            positions below 0 or beyond ``max_length`` (with one offset for each row: on the CPU).
 
-    Source: Gehring et al. 2017, section 3.1; beside the sinusoids in Vaswani et al. 2017, table 3, row E.
+    Source: Gehring et al. 2017, section 3.1; beside the sinusoids in Vaswani et al. 2017, table 3,
+    row E.
     """
 
     def __init__(self, max_length: int, d_model: int) -> None:
         super().__init__()
-        self.max_length, self.d_model = check_positive("max_length", max_length), check_positive("d_model", d_model)
+        self.max_length, self.d_model = (
+            check_positive("max_length", max_length),
+            check_positive("d_model", d_model),
+        )
         self.weight = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)  # P
 
     def forward(self, x: torch.Tensor, offset: int | torch.Tensor = 0) -> torch.Tensor:
@@ -156,8 +199,10 @@ class LearnedPositions(nn.Module):
         return x + self.weight[offset[:, None] + torch.arange(n, device=x.device)]
 
     def _check_end(self, end: int) -> None:
-        require(end <= self.max_length,
-                f"x must end before position max_length = {self.max_length}, got position {end - 1}")
+        require(
+            end <= self.max_length,
+            f"x must end before position max_length = {self.max_length}, got position {end - 1}",
+        )
 
 
 class NoPositions(nn.Module):

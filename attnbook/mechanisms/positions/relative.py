@@ -5,20 +5,23 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ..attention.attend import Attended
 from ...validate import check_positive, require
-from ..attention.multi_head import MultiHeadAttention, ProjectedSource
+from ..attention.attend import Attended
 from ..attention.masks import masked_softmax
+from ..attention.multi_head import MultiHeadAttention, ProjectedSource
 from ..attention.precision import wide_dtype
 
 __all__ = ["RelativeMultiHeadAttention", "relative_index"]
 
 
-def relative_index(m: int, n: int, max_distance: int, device: torch.device | str | None = None) -> torch.Tensor:
-    """Which row of a table of 2K + 1 distances belongs to each pair: ``index[t, j] = clip(j − i, −K, K) + K``.
+def relative_index(
+    m: int, n: int, max_distance: int, device: torch.device | str | None = None
+) -> torch.Tensor:
+    """Which row of a table of 2K + 1 distances belongs to each pair:
+    ``index[t, j] = clip(j − i, −K, K) + K``.
 
-    Query t stands at position ``i = t + (n − m)``: with more keys than queries the queries are the last m positions, as
-    in :func:`~attnbook.mechanisms.attention.masks.causal_mask`.
+    Query t stands at position ``i = t + (n − m)``: with more keys than queries the queries are the
+    last m positions, as in :func:`~attnbook.mechanisms.attention.masks.causal_mask`.
 
     Args:
         m, n: number of queries and of keys, m ≤ n.
@@ -33,7 +36,9 @@ def relative_index(m: int, n: int, max_distance: int, device: torch.device | str
     Source: Shaw, Uszkoreit and Vaswani 2018, section 3.2.
     """
     check_positive("m", m), check_positive("max_distance", max_distance)
-    require(n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}")
+    require(
+        n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
+    )
     query, key = torch.arange(n - m, n, device=device), torch.arange(n, device=device)
     return (key - query[:, None]).clamp(-max_distance, max_distance) + max_distance
 
@@ -41,61 +46,105 @@ def relative_index(m: int, n: int, max_distance: int, device: torch.device | str
 class RelativeMultiHeadAttention(MultiHeadAttention):
     """Multi-head self-attention in which keys and values carry learned vectors of their distance.
 
-    ``e_ij = q_i·(k_j + a^K_{clip(j − i)}) / √d_head``,  ``α_i = softmax_j(e_i)``,  ``z_i = Σ_j α_ij (v_j + a^V_{clip(j − i)})``
+    ``e_ij = q_i·(k_j + a^K_{clip(j − i)}) / √d_head``,  ``α_i = softmax_j(e_i)``,
+    ``z_i = Σ_j α_ij (v_j + a^V_{clip(j − i)})``
 
-    with distances clipped to −K … K, so that there are 2K + 1 vectors of either kind, shared by the heads. Neither sum
-    builds a vector for each pair: ``q_i·a_r`` is one product ``(m, d)(d, 2K + 1)`` from which each pair picks its number, and
-    the second sum first adds up the weights of each distance, ``(m, 2K + 1)``. Memory is that of the weights, m×n.
+    with distances clipped to −K … K, so that there are 2K + 1 vectors of either kind, shared by the
+    heads. Neither sum builds a vector for each pair: ``q_i·a_r`` is one product
+    ``(m, d)(d, 2K + 1)`` from which each pair picks its number, and the second sum first adds up
+    the weights of each distance, ``(m, 2K + 1)``. Memory is that of the weights, m×n.
 
     Args:
-        d_model, num_heads: as in :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other options it takes,
-            ``score`` excepted: the formula is that of the scaled inner product.
+        d_model, num_heads: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
+            options it takes, ``score`` excepted: the formula is that of the scaled inner product.
         max_distance: K.
         relative_keys, relative_values: whether there are a^K and a^V.
 
     Raises:
-        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; if there are fewer keys than queries.
+        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; if
+            there are fewer keys than queries.
 
     Source: Shaw, Uszkoreit and Vaswani 2018, equations 3 to 5; the two products, section 3.3.
     """
 
-    def __init__(self, d_model: int, num_heads: int, *, max_distance: int, relative_keys: bool = True,
-                 relative_values: bool = True, **options) -> None:
-        require("score" not in options, "score cannot be chosen: relative positions are defined for the scaled inner product")
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        max_distance: int,
+        relative_keys: bool = True,
+        relative_values: bool = True,
+        **options,
+    ) -> None:
+        require(
+            "score" not in options,
+            "score cannot be chosen: relative positions are defined for the scaled inner product",
+        )
         super().__init__(d_model, num_heads, **options)
         self.max_distance = check_positive("max_distance", max_distance)
-        self.key_distance = relation_table(2 * max_distance + 1, self.d_head) if relative_keys else None  # a^K
-        self.value_distance = relation_table(2 * max_distance + 1, self.d_head_value) if relative_values else None  # a^V
+        # a^K
+        self.key_distance = (
+            relation_table(2 * max_distance + 1, self.d_head) if relative_keys else None
+        )
+        # a^V
+        self.value_distance = (
+            relation_table(2 * max_distance + 1, self.d_head_value) if relative_values else None
+        )
 
-    def _attend(self, query: torch.Tensor, source: ProjectedSource, mask: torch.Tensor | None, need_weights: bool) -> Attended:
-        index = relative_index(query.shape[-2], source.key.shape[-2], self.max_distance, query.device)  # (m, n)
+    def _attend(
+        self,
+        query: torch.Tensor,
+        source: ProjectedSource,
+        mask: torch.Tensor | None,
+        need_weights: bool,
+    ) -> Attended:
+        # (m, n)
+        index = relative_index(
+            query.shape[-2], source.key.shape[-2], self.max_distance, query.device
+        )
         relations = [(index, self.key_distance, self.value_distance)]
-        return attend_with_relations(query * self.d_head**-0.5, source, relations, mask, self.dropout, need_weights)
+        return attend_with_relations(
+            query * self.d_head**-0.5, source, relations, mask, self.dropout, need_weights
+        )
 
 
-def attend_with_relations(query: torch.Tensor, source: ProjectedSource, relations: list[tuple], mask: torch.Tensor | None,
-                          dropout: nn.Module | None, need_weights: bool) -> Attended:
-    """Attend where every pair has vectors of its relation, looked up in tables of R rows, without a vector for each pair.
+def attend_with_relations(
+    query: torch.Tensor,
+    source: ProjectedSource,
+    relations: list[tuple],
+    mask: torch.Tensor | None,
+    dropout: nn.Module | None,
+    need_weights: bool,
+) -> Attended:
+    """Attend where every pair has vectors of its relation, looked up in tables of R rows, without a
+    vector for each pair.
 
     Args:
         query: ``(…, h, m, d_head)``, scaled.
-        relations: of each kind the index of every pair, broadcastable to ``(…, h, m, n)``, and the tables for keys
-            ``(R, d_head)`` and for values ``(R, d_head_value)``, or None where there is none. Several kinds add up.
+        relations: of each kind the index of every pair, broadcastable to ``(…, h, m, n)``, and the
+            tables for keys ``(R, d_head)`` and for values ``(R, d_head_value)``, or None where
+            there is none. Several kinds add up.
     """
     scores = query @ source.key.transpose(-1, -2)  # (…, h, m, n)
-    wide = wide_dtype(scores)  # sums over many pairs are kept in it: a GPU rounds them after each addition
+    # sums over many pairs are kept in it: a GPU rounds them after each addition
+    wide = wide_dtype(scores)
     for index, keys, _ in relations:
         if keys is not None:
             by_relation = (query @ keys.T).expand(*scores.shape[:-1], -1)  # (…, h, m, R)
             # Its gradient is such a sum.
-            scores = scores + by_relation.to(wide).gather(-1, index.expand(scores.shape)).to(scores.dtype)
+            scores = scores + by_relation.to(wide).gather(-1, index.expand(scores.shape)).to(
+                scores.dtype
+            )
     weights = masked_softmax(scores, mask)
     used = weights if dropout is None else dropout(weights)
     context = used @ source.value  # (…, h, m, d_head_value)
     for index, _, values in relations:
         if values is not None:
             shares = used.new_zeros(*used.shape[:-1], len(values), dtype=wide)
-            shares = shares.scatter_add(-1, index.expand(used.shape), used.to(wide))  # the weight of each relation
+            # the weight of each relation
+            shares = shares.scatter_add(-1, index.expand(used.shape), used.to(wide))
             context = context + shares.to(used.dtype) @ values.to(used.dtype)
     return Attended(context, weights if need_weights else None)
 

@@ -1,4 +1,6 @@
-"""Positions in a dependency tree: how deep a word stands, and how far two words are apart along the branches."""
+"""Positions in a dependency tree: how deep a word stands, and how far two words are apart along
+the branches.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,24 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ..attention.attend import Attended
 from ...validate import check_positive, check_tensor, check_whole, require
-from .absolute import wave_vectors
+from ..attention.attend import Attended
 from ..attention.precision import without_autocast
-from .relative import RelativeMultiHeadAttention, attend_with_relations, relation_table, relative_index
+from .absolute import wave_vectors
+from .relative import (
+    RelativeMultiHeadAttention,
+    attend_with_relations,
+    relation_table,
+    relative_index,
+)
 
-__all__ = ["StructuralPositions", "SyntacticMultiHeadAttention", "tree_depth", "tree_distance", "tree_offset"]
+__all__ = [
+    "StructuralPositions",
+    "SyntacticMultiHeadAttention",
+    "tree_depth",
+    "tree_distance",
+    "tree_offset",
+]
 
 
 def tree_depth(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
@@ -22,14 +35,17 @@ def tree_depth(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torc
     ``depth_i = |{j ≠ i : j is above i}|``
 
     Args:
-        heads: whole numbers ``(…, n)``: of each word the position of its head, counted from 0; −1 for the root.
-        lengths: ``(…)``, number of words of each sentence; n for all when not given. What stands behind is not looked at.
+        heads: whole numbers ``(…, n)``: of each word the position of its head, counted from 0; −1
+            for the root.
+        lengths: ``(…)``, number of words of each sentence; n for all when not given. What stands
+            behind is not looked at.
 
     Returns:
         int64 ``(…, n)``, 0 at the padding.
 
     Raises:
-        ValueError: if a sentence has no root or two, a head lies outside of its sentence, or words hang in a ring.
+        ValueError: if a sentence has no root or two, a head lies outside of its sentence, or words
+            hang in a ring.
 
     Source: Wang, Tu, Wang and Shi 2019, the absolute structural position.
     """
@@ -37,7 +53,8 @@ def tree_depth(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torc
 
 
 def tree_distance(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-    """How many branches the way from word to word has: ``depth_i + depth_j − 2 depth(lowest common ancestor)``.
+    """How many branches the way from word to word has:
+    ``depth_i + depth_j − 2 depth(lowest common ancestor)``.
 
     Args:
         heads, lengths: as in :func:`tree_depth`.
@@ -54,10 +71,12 @@ def tree_distance(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> t
 
 
 def tree_offset(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-    """The distance in the tree with a sign for its direction, seen from word i (row) to word j (column).
+    """The distance in the tree with a sign for its direction, seen from word i (row) to word j
+    (column).
 
-    Below 0 if j is above i, above 0 if it is below. Of two words of which neither is above the other, the one that comes
-    later in the sentence counts as below. So the offset changes its sign when i and j change places.
+    Below 0 if j is above i, above 0 if it is below. Of two words of which neither is above the
+    other, the one that comes later in the sentence counts as below. So the offset changes its sign
+    when i and j change places.
 
     Args:
         heads, lengths: as in :func:`tree_depth`.
@@ -68,9 +87,10 @@ def tree_offset(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> tor
     Raises:
         ValueError: as :func:`tree_depth`.
 
-    Source: Wang, Tu, Wang and Shi 2019, the relative structural position. Where neither word is above the other, theirs is the
-    sum of the two depths, with a sign by order; the way over the lowest common ancestor is the book's.
-    """
+    Source: Wang, Tu, Wang and Shi 2019, the relative structural position. Where neither word is
+    above the other, theirs is the
+    sum of the two depths, with a sign by order; the way over the lowest common ancestor is the
+    book's."""
     above = _above(heads, lengths)
     up, down = above, above.transpose(-1, -2)  # j above i; j below i
     place = torch.arange(heads.shape[-1], device=heads.device)
@@ -80,38 +100,58 @@ def tree_offset(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> tor
 
 def _distance(above: torch.Tensor) -> torch.Tensor:
     with without_autocast(above):  # counts: half precision would round them
-        common = above.float() @ above.float().transpose(-1, -2)  # common ancestors: depth of the lowest one + 1
+        # common ancestors: depth of the lowest one + 1
+        common = above.float() @ above.float().transpose(-1, -2)
     own = above.sum(-1)
     real = above.any(-1)
-    return (own[..., None] + own[..., None, :] - 2 * common.long()) * (real[..., None] & real[..., None, :])
+    return (own[..., None] + own[..., None, :] - 2 * common.long()) * (
+        real[..., None] & real[..., None, :]
+    )
 
 
 def _above(heads: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-    """Which words j are word i itself or above it: boolean ``(…, n, n)``; nothing at the padding."""
+    """Which words j are word i itself or above it: boolean ``(…, n, n)``; nothing at the
+    padding.
+    """
     check_whole("heads", heads)
-    require(heads.dim() > 0 and heads.shape[-1] > 0, f"heads must be (…, n) with at least one word, got shape {tuple(heads.shape)}")
+    require(
+        heads.dim() > 0 and heads.shape[-1] > 0,
+        f"heads must be (…, n) with at least one word, got shape {tuple(heads.shape)}",
+    )
     n = heads.shape[-1]
     if lengths is None:
         lengths = torch.full(heads.shape[:-1], n, device=heads.device)
     check_whole("lengths", lengths)
-    require(lengths.shape == heads.shape[:-1] and bool(((lengths > 0) & (lengths <= n)).all()),
-            f"lengths must be {tuple(heads.shape[:-1])} numbers from 1 to {n}, got {lengths.tolist()}")
+    require(
+        lengths.shape == heads.shape[:-1] and bool(((lengths > 0) & (lengths <= n)).all()),
+        f"lengths must be {tuple(heads.shape[:-1])} numbers from 1 to {n}, got {lengths.tolist()}",
+    )
     lengths = lengths.to(heads.device)
     place = torch.arange(n, device=heads.device)
     real = place < lengths[..., None]
     root = (heads == -1) & real
     roots = root.sum(-1)
-    require(bool((roots == 1).all()), f"heads must have one root (−1) a sentence, got {roots.tolist()}")
+    require(
+        bool((roots == 1).all()), f"heads must have one root (−1) a sentence, got {roots.tolist()}"
+    )
     inside = (heads >= 0) & (heads < lengths[..., None])
-    require(bool((inside | root | ~real).all()), "heads must be positions of words of the same sentence, or −1 for the root, got "
-            f"{heads[real & ~inside & ~root].tolist()} in sentences of lengths {lengths.tolist()}")
+    require(
+        bool((inside | root | ~real).all()),
+        "heads must be positions of words of the same sentence, or −1 for the root, got "
+        f"{heads[real & ~inside & ~root].tolist()} in sentences of lengths {lengths.tolist()}",
+    )
     child = real & ~root
-    above = (heads.where(child, place)[..., None] == place) | torch.eye(n, dtype=torch.bool, device=heads.device)
+    above = (heads.where(child, place)[..., None] == place) | torch.eye(
+        n, dtype=torch.bool, device=heads.device
+    )
     with without_autocast(heads):
         for _ in range((n - 1).bit_length()):  # 1, 2, 4, … branches up
             above = (above.float() @ above.float()) > 0
     rooted = (above & root[..., None, :]).any(-1) | ~real
-    require(bool(rooted.all()), f"heads must lead to the root, got words in a ring: {(~rooted).nonzero().tolist()}")
+    require(
+        bool(rooted.all()),
+        f"heads must lead to the root, got words in a ring: {(~rooted).nonzero().tolist()}",
+    )
     return above & real[..., None]
 
 
@@ -127,24 +167,32 @@ class StructuralPositions(nn.Module):
     Shapes: x ``(…, n, d_model)``, depth ``(…, n)`` → as x.
 
     Raises:
-        ValueError: for an odd width, x of another width, depths that are no whole numbers or of another shape.
+        ValueError: for an odd width, x of another width, depths that are no whole numbers or of
+            another shape.
 
-    Source: Wang, Tu, Wang and Shi 2019, the absolute structural position beside the sequential one; the mixture, one layer with
+    Source: Wang, Tu, Wang and Shi 2019, the absolute structural position beside the sequential one;
+    the mixture, one layer with
     tanh, is the book's choice.
     """
 
     def __init__(self, d_model: int, *, base: float = 10_000.0) -> None:
         super().__init__()
-        wave_vectors(torch.zeros(1), check_positive("d_model", d_model), base)  # names an odd width or a wrong base
+        # names an odd width or a wrong base
+        wave_vectors(torch.zeros(1), check_positive("d_model", d_model), base)
         self.d_model, self.base = d_model, base
         self.mix = nn.Linear(2 * d_model, d_model)  # W, b
 
     def forward(self, x: torch.Tensor, depth: torch.Tensor) -> torch.Tensor:
         check_tensor("x", x, width=self.d_model)
         check_whole("depth", depth)
-        require(depth.shape == x.shape[:-1], f"depth must be {tuple(x.shape[:-1])}, one a word, got {tuple(depth.shape)}")
+        require(
+            depth.shape == x.shape[:-1],
+            f"depth must be {tuple(x.shape[:-1])}, one a word, got {tuple(depth.shape)}",
+        )
         place = torch.arange(x.shape[-2], device=x.device).expand(depth.shape)
-        both = torch.cat([wave_vectors(p, self.d_model, self.base) for p in (place, depth.to(x.device))], dim=-1)
+        both = torch.cat(
+            [wave_vectors(p, self.d_model, self.base) for p in (place, depth.to(x.device))], dim=-1
+        )
         return x + torch.tanh(self.mix(both.to(self.mix.weight.dtype)))
 
 
@@ -163,42 +211,70 @@ class _SourceWithTree(NamedTuple):
 
 
 class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
-    """Multi-head self-attention whose keys and values carry learned vectors of two distances: in the sentence and in the tree.
+    """Multi-head self-attention whose keys and values carry learned vectors of two distances: in
+    the sentence and in the tree.
 
     ``e_ij = q_i·(k_j + a^K_{clip(j − i)} + b^K_{clip(offset_ij)}) / √d_head``,
     ``z_i = Σ_j α_ij (v_j + a^V_{clip(j − i)} + b^V_{clip(offset_ij)})``
 
     Args:
-        d_model, num_heads, max_distance: as in :class:`~attnbook.mechanisms.positions.relative.RelativeMultiHeadAttention`, whose other
+        d_model, num_heads, max_distance: as in
+            :class:`~attnbook.mechanisms.positions.relative.RelativeMultiHeadAttention`, whose other
             options it takes.
         max_tree_distance: offsets in the tree are clipped to so many branches, up and down.
 
     Raises:
         ValueError: as :class:`~attnbook.mechanisms.positions.relative.RelativeMultiHeadAttention`.
 
-    Source: Wang, Tu, Wang and Shi 2019, the relative structural position beside the sequential one of Shaw et al. 2018; that both
+    Source: Wang, Tu, Wang and Shi 2019, the relative structural position beside the sequential one
+    of Shaw et al. 2018; that both
     vectors are added is the book's choice.
     """
 
-    def __init__(self, d_model: int, num_heads: int, *, max_distance: int, max_tree_distance: int, **options) -> None:
+    def __init__(
+        self, d_model: int, num_heads: int, *, max_distance: int, max_tree_distance: int, **options
+    ) -> None:
         super().__init__(d_model, num_heads, max_distance=max_distance, **options)
         rows = 2 * check_positive("max_tree_distance", max_tree_distance) + 1
         self.max_tree_distance = max_tree_distance
-        self.key_offset = None if self.key_distance is None else relation_table(rows, self.d_head)  # b^K
-        self.value_offset = None if self.value_distance is None else relation_table(rows, self.d_head_value)  # b^V
+        # b^K
+        self.key_offset = None if self.key_distance is None else relation_table(rows, self.d_head)
+        # b^V
+        self.value_offset = (
+            None if self.value_distance is None else relation_table(rows, self.d_head_value)
+        )
 
-    def forward(self, x: torch.Tensor, offset: torch.Tensor, mask: torch.Tensor | None = None, *,
-                need_weights: bool = True) -> Attended:
-        """Attend within sentences ``(…, n, d_model)``; offset ``(…, n, n)`` of :func:`tree_offset`, mask as in the base class."""
+    def forward(
+        self,
+        x: torch.Tensor,
+        offset: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        need_weights: bool = True,
+    ) -> Attended:
+        """Attend within sentences ``(…, n, d_model)``; offset ``(…, n, n)`` of
+        :func:`tree_offset`, mask as in the base class.
+        """
         check_tensor("x", x, width=self.query_width)
         check_whole("offset", offset)
         expected = (*x.shape[:-1], x.shape[-2])
-        require(tuple(offset.shape) == expected, f"offset must be {expected}, one a pair of words, got {tuple(offset.shape)}")
+        require(
+            tuple(offset.shape) == expected,
+            f"offset must be {expected}, one a pair of words, got {tuple(offset.shape)}",
+        )
         source = _SourceWithTree(*self.project(x), offset.to(x.device, torch.int64))
         return super().forward(x, mask=mask, projected=source, need_weights=need_weights)
 
     def _attend(self, query, source, mask, need_weights):
         n, k = source.key.shape[-2], self.max_tree_distance
-        relations = [(relative_index(n, n, self.max_distance, query.device), self.key_distance, self.value_distance),
-                     ((source.offset.clamp(-k, k) + k).unsqueeze(-3), self.key_offset, self.value_offset)]
-        return attend_with_relations(query * self.d_head**-0.5, source, relations, mask, self.dropout, need_weights)
+        relations = [
+            (
+                relative_index(n, n, self.max_distance, query.device),
+                self.key_distance,
+                self.value_distance,
+            ),
+            ((source.offset.clamp(-k, k) + k).unsqueeze(-3), self.key_offset, self.value_offset),
+        ]
+        return attend_with_relations(
+            query * self.d_head**-0.5, source, relations, mask, self.dropout, need_weights
+        )

@@ -1,1 +1,3 @@
-"""Score functions: how well a query matches a key, from dot product to additive, and their registry."""
+"""Score functions: how well a query matches a key, from dot product to additive, and their
+registry.
+"""

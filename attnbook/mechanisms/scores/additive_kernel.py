@@ -1,14 +1,16 @@
-"""The hidden layer of additive attention: computed block by block, never stored, with its gradient in closed form.
+"""The hidden layer of additive attention: computed block by block, never stored, with its gradient
+in closed form.
 
-``e_tj = v·tanh(q_t + k_j)`` takes one tanh for every query, key and hidden unit. As one tensor, that hidden layer is what
-additive attention costs: most of the time goes into moving it. Here a block of it is computed where it is used, in memory
-that stays in the cache: once in the forward pass and once more in the backward pass.
+``e_tj = v·tanh(q_t + k_j)`` takes one tanh for every query, key and hidden unit. As one tensor,
+that hidden layer is what additive attention costs: most of the time goes into moving it. Here a
+block of it is computed where it is used, in memory that stays in the cache: once in the forward
+pass and once more in the backward pass.
 
-With ``σ = sigmoid(2x)``: ``tanh x = 2σ − 1`` and ``d tanh x / dx = 1 − tanh² x = 4 (σ − σ²)``. On a CPU PyTorch's sigmoid
-takes a fraction of the time of its tanh, and 2, −1 and 4 are applied to the small tensors around the block. The identity
-is exact up to the rounding of numbers near 1, not relative to a small tanh; so the hidden layer is computed in float32 at
-least, whatever the dtype of the inputs.
-"""
+With ``σ = sigmoid(2x)``: ``tanh x = 2σ − 1`` and ``d tanh x / dx = 1 − tanh² x = 4 (σ − σ²)``. On a
+CPU PyTorch's sigmoid takes a fraction of the time of its tanh, and 2, −1 and 4 are applied to the
+small tensors around the block. The identity is exact up to the rounding of numbers near 1, not
+relative to a small tanh; so the hidden layer is computed in float32 at least, whatever the dtype of
+the inputs."""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ __all__ = ["Hidden", "Scratch", "additive_scores"]
 def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
     """Score projected queries against projected keys: ``e_tj = v·tanh(q_t + k_j)``.
 
-    Nothing of the size m·n·d is stored, in either pass. Second derivatives (``create_graph=True``) go through the formula
-    as it stands and do store it. The transforms of ``torch.func`` work, but for forward-mode derivatives, which raise.
+    Nothing of the size m·n·d is stored, in either pass. Second derivatives (``create_graph=True``)
+    go through the formula as it stands and do store it. The transforms of ``torch.func`` work, but
+    for forward-mode derivatives, which raise.
 
     Args:
         query: projected queries ``(…, m, d)``.
@@ -35,29 +38,41 @@ def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor
         ``(…, m, n)``, in the dtype that query and key promote to.
     """
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
-    q, k = (t.expand(*batch, *t.shape[-2:]).reshape(batch.numel(), *t.shape[-2:]) for t in (query, key))
+    q, k = (
+        t.expand(*batch, *t.shape[-2:]).reshape(batch.numel(), *t.shape[-2:]) for t in (query, key)
+    )
     return _AdditiveScores.apply(q, k, vector).view(*batch, q.shape[-2], k.shape[-2])
 
 
 class Scratch:
-    """Two buffers that the blocks of one pass share: to fetch memory anew for each costs more than what is computed in it."""
+    """Two buffers that the blocks of one pass share: to fetch memory anew for each costs more
+    than what is computed in it.
+    """
 
     def __init__(self) -> None:
         self._flat: dict[int, torch.Tensor] = {}
 
     def take(self, which: int, shape: torch.Size, like: torch.Tensor) -> torch.Tensor:
-        """Buffer ``which`` in this shape, with the dtype and device of ``like``; what it held is lost."""
+        """Buffer ``which`` in this shape, with the dtype and device of ``like``; what it held is
+        lost.
+        """
         flat = self._flat.get(which)
-        if flat is None or flat.numel() < shape.numel() or flat.dtype != like.dtype or flat.device != like.device:
+        if (
+            flat is None
+            or flat.numel() < shape.numel()
+            or flat.dtype != like.dtype
+            or flat.device != like.device
+        ):
             flat = self._flat[which] = like.new_empty(shape.numel())
-        return flat[:shape.numel()].view(shape)
+        return flat[: shape.numel()].view(shape)
 
 
 class Hidden:
-    """The hidden layer of one block, from which its scores and its gradients follow. Not differentiable itself.
+    """The hidden layer of one block, from which its scores and its gradients follow. Not
+    differentiable itself.
 
-    No matrix-vector product stands in here: PyTorch leaves those to a library whose threads then keep the cores from the
-    operations after it, which took ten times as long.
+    No matrix-vector product stands in here: PyTorch leaves those to a library whose threads then
+    keep the cores from the operations after it, which took ten times as long.
 
     Args:
         query, key: projected, ``(…, m, d)`` and ``(…, n, d)``, with equal leading dimensions.
@@ -65,7 +80,9 @@ class Hidden:
         scratch: shared by the blocks of a pass; the next block overwrites this one.
     """
 
-    def __init__(self, query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor, scratch: Scratch) -> None:
+    def __init__(
+        self, query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor, scratch: Scratch
+    ) -> None:
         self.wide = wide_dtype(query, key, vector)
         self.vector, self.scratch = vector.to(self.wide), scratch
         q, k = (2 * query.to(self.wide)).unsqueeze(-2), (2 * key.to(self.wide)).unsqueeze(-3)
@@ -74,13 +91,18 @@ class Hidden:
 
     def scores(self) -> torch.Tensor:
         """``v·tanh(…)``, ``(…, m, n)``."""
-        product = torch.mul(self.sigma, 2 * self.vector, out=self.scratch.take(1, self.sigma.shape, self.sigma))
+        product = torch.mul(
+            self.sigma, 2 * self.vector, out=self.scratch.take(1, self.sigma.shape, self.sigma)
+        )
         return product.sum(-1).sub_(self.vector.sum())
 
     def gradients(self, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Gradients of query, key and v from that of the scores ``(…, m, n)``."""
         sigma, grad = self.sigma, grad.to(self.wide)
-        weighted = torch.mul(sigma, grad.unsqueeze(-1), out=self.scratch.take(1, sigma.shape, sigma))  # gσ
+        # gσ
+        weighted = torch.mul(
+            sigma, grad.unsqueeze(-1), out=self.scratch.take(1, sigma.shape, sigma)
+        )
         grad_vector = 2 * weighted.sum(-2).flatten(0, -2).sum(0) - grad.sum()
         weighted.addcmul_(weighted, sigma, value=-1)  # g (σ − σ²)
         through = 4 * self.vector
@@ -90,7 +112,9 @@ class Hidden:
 def _formula(query, key, vector):
     wide = wide_dtype(query, key, vector)
     hidden = (query.to(wide).unsqueeze(-2) + key.to(wide).unsqueeze(-3)).tanh()
-    return hidden, (hidden * vector.to(wide)).sum(-1).to(torch.promote_types(query.dtype, key.dtype))
+    return hidden, (hidden * vector.to(wide)).sum(-1).to(
+        torch.promote_types(query.dtype, key.dtype)
+    )
 
 
 class _AdditiveScores(torch.autograd.Function):
@@ -98,7 +122,9 @@ class _AdditiveScores(torch.autograd.Function):
 
     @staticmethod
     def forward(query, key, vector):
-        scores = query.new_empty(*query.shape[:-1], key.shape[-2], dtype=torch.promote_types(query.dtype, key.dtype))
+        scores = query.new_empty(
+            *query.shape[:-1], key.shape[-2], dtype=torch.promote_types(query.dtype, key.dtype)
+        )
         scratch = Scratch()
         for b, r, c in blocks(query, key):
             scores[b, r, c] = Hidden(query[b, r], key[b, c], vector, scratch).scores()
@@ -125,9 +151,13 @@ class _AdditiveScores(torch.autograd.Function):
             grads = tuple(torch.zeros_like(t, dtype=wide) for t in (query, key, vector))
             scratch = Scratch()
             for b, r, c in blocks(query, key):
-                of_query, of_key, of_vector = Hidden(query[b, r], key[b, c], vector, scratch).gradients(grad[b, r, c])
+                of_query, of_key, of_vector = Hidden(
+                    query[b, r], key[b, c], vector, scratch
+                ).gradients(grad[b, r, c])
                 grads[0][b, r] += of_query
                 grads[1][b, c] += of_key
                 grads[2].add_(of_vector)
-        return tuple(g.to(t.dtype) if needed else None
-                     for g, t, needed in zip(grads, (query, key, vector), ctx.needs_input_grad))
+        return tuple(
+            g.to(t.dtype) if needed else None
+            for g, t, needed in zip(grads, (query, key, vector), ctx.needs_input_grad)
+        )

@@ -1,9 +1,9 @@
 """What every score is: the base class, and the registry that its subclasses enter by their name.
 
-A score maps ``query (…, m, d_q)`` and ``key (…, n, d_k)`` to ``(…, m, n)``. Work that depends on the keys alone is done by
-:meth:`Score.project_keys`, once per source; :meth:`Score.compare` then scores any number of queries against the result.
-``score(query, key)`` does both.
-"""
+A score maps ``query (…, m, d_q)`` and ``key (…, n, d_k)`` to ``(…, m, n)``. Work that depends on
+the keys alone is done by
+:meth:`Score.project_keys`, once per source; :meth:`Score.compare` then scores any number of queries
+against the result. ``score(query, key)`` does both."""
 
 from __future__ import annotations
 
@@ -18,20 +18,24 @@ from ...validate import check_tensor, require
 __all__ = ["SCORES", "Score", "check_projected_width", "check_score"]
 
 SCORES: dict[str, type[Score]] = {}
-"""Every score of the book under its name from the literature; the book's summary table is made from it."""
+"""Every score of the book under its name from the literature; the book's summary table is made
+from it.
+"""
 
 
 class Score(nn.Module):
     """Base class of the scores: ``forward(query (…, m, d_q), key (…, n, d_k)) -> (…, m, n)``.
 
-    Subclasses set ``name``, ``formula`` (TeX) and ``source``, define :meth:`compare` (or :meth:`inner_product`, from which
-    it follows) and, where keys are transformed before they meet a query, :meth:`project_keys`. Defining a subclass with a
-    name registers it. Where a subclass, or somebody on one object, defines :meth:`compare` anew, the shortcuts :meth:`inner_product`,
-    :meth:`project_queries` and :meth:`compare_with_pullback` of its parent are not used: they give the parent's scores.
+    Subclasses set ``name``, ``formula`` (TeX) and ``source``, define :meth:`compare` (or
+    :meth:`inner_product`, from which it follows) and, where keys are transformed before they meet a
+    query, :meth:`project_keys`. Defining a subclass with a name registers it. Where a subclass, or
+    somebody on one object, defines :meth:`compare` anew, the shortcuts :meth:`inner_product`,
+    :meth:`project_queries` and :meth:`compare_with_pullback` of its parent are not used: they give
+    the parent's scores.
 
-    A subclass whose :meth:`project_keys` depends on where a key stands, or on the other keys, sets ``counts_positions``: keys that
-    are projected one by one are then no part of a longer source, and a cache projects them anew.
-    """
+    A subclass whose :meth:`project_keys` depends on where a key stands, or on the other keys, sets
+    ``counts_positions``: keys that are projected one by one are then no part of a longer source,
+    and a cache projects them anew."""
 
     name: ClassVar[str] = ""
     formula: ClassVar[str] = ""
@@ -46,43 +50,53 @@ class Score(nn.Module):
             SCORES[cls.name] = cls
 
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
-        """Return what of the score depends on the keys alone, ``(…, n, width)``: computed once per source."""
+        """Return what of the score depends on the keys alone, ``(…, n, width)``: computed once
+        per source.
+        """
         return key
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
         """Score queries ``(…, m, d_q)`` against projected keys ``(…, n, width)``: ``(…, m, n)``."""
         product = self.inner_product(query)
         if product is None:
-            raise NotImplementedError(f"{type(self).__name__} must define compare(query, projected)")
+            raise NotImplementedError(
+                f"{type(self).__name__} must define compare(query, projected)"
+            )
         query, scale = product
         check_projected_width(query.shape[-1], projected)
         return (query if scale == 1.0 else query * scale) @ projected.transpose(-1, -2)
 
     def shortcut(self, name: str) -> Callable:
-        """Return the method of that name, or the one of :class:`Score` where :meth:`compare` was defined anew after it."""
+        """Return the method of that name, or the one of :class:`Score` where :meth:`compare` was
+        defined anew after it.
+        """
         owner = next(c for c in type(self).__mro__ if "compare" in vars(c) or name in vars(c))
         if name in vars(owner) and "compare" not in vars(self):
             return getattr(self, name)
         return getattr(Score, name).__get__(self)
 
     def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float] | None:
-        """Return ``(transformed query (…, m, width), scale)`` if the score is ``scale · query · projected key``, else None.
+        """Return ``(transformed query (…, m, width), scale)`` if the score is
+        ``scale · query · projected key``, else None.
 
         :func:`attnbook.attend` hands such a score to a fused kernel when no weights are asked for.
         """
         return None
 
     def project_queries(self, query: torch.Tensor) -> tuple[Score, torch.Tensor]:
-        """Return a score, and the queries that it takes, such that the work on queries alone is done: once, not per block."""
+        """Return a score, and the queries that it takes, such that the work on queries alone is
+        done: once, not per block.
+        """
         return self, query
 
     def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):
         """Compare, and keep what the backward pass needs.
 
         Returns:
-            The scores, detached, and a function from their gradient ``(…, m, n)`` to the gradients of ``query``, of
-            ``projected`` and of every parameter in the order of ``parameters()``; None where there is none. It is called
-            once. A subclass may replace this automatic derivative by a cheaper one.
+            The scores, detached, and a function from their gradient ``(…, m, n)`` to the gradients
+            of ``query``, of ``projected`` and of every parameter in the order of ``parameters()``;
+            None where there is none. It is called once. A subclass may replace this automatic
+            derivative by a cheaper one.
         """
         with torch.enable_grad():
             q, k = query.detach().requires_grad_(), projected.detach().requires_grad_()
@@ -91,13 +105,18 @@ class Score(nn.Module):
         def pullback(grad: torch.Tensor):
             inputs = [q, k, *self.parameters()]
             wanted = [t for t in inputs if t.requires_grad]
-            grads = iter(torch.autograd.grad(scores, wanted, grad.to(scores.dtype), allow_unused=True))
+            grads = iter(
+                torch.autograd.grad(scores, wanted, grad.to(scores.dtype), allow_unused=True)
+            )
             return [next(grads) if t.requires_grad else None for t in inputs]
 
         return scores.detach(), pullback
 
     def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        """Score every query against every key: ``(…, m, n)``. Raises ``ValueError`` if a width does not fit."""
+        """Score every query against every key: ``(…, m, n)``.
+
+        Raises ``ValueError`` if a width does not fit.
+        """
         self.check(query, key)
         return self.compare(query, self.project_keys(key))
 
@@ -107,21 +126,31 @@ class Score(nn.Module):
         check_tensor("key", key, width=self.key_width)
 
     def check_projected(self, key: torch.Tensor, projected: torch.Tensor) -> None:
-        """Raise ``ValueError`` unless ``projected`` has a row for each key, as :meth:`project_keys` gives."""
+        """Raise ``ValueError`` unless ``projected`` has a row for each key, as
+        :meth:`project_keys` gives.
+        """
         check_tensor("projected_keys", projected)
         if projected.shape[:-1] != key.shape[:-1]:
             rows = ", ".join(map(str, key.shape[:-1]))
-            raise ValueError(f"projected_keys must have a row for each key, ({rows}, width), got shape {tuple(projected.shape)}")
+            raise ValueError(
+                f"projected_keys must have a row for each key, ({rows}, width), got shape "
+                f"{tuple(projected.shape)}"
+            )
 
     def _check_equal_widths(self, query: torch.Tensor, key: torch.Tensor) -> None:
         check_tensor("query", query)
         check_tensor("key", key)
-        require(query.shape[-1] == key.shape[-1],
-                f"{type(self).__name__} needs query and key of one width, got {query.shape[-1]} and {key.shape[-1]}")
+        require(
+            query.shape[-1] == key.shape[-1],
+            f"{type(self).__name__} needs query and key of one width, got {query.shape[-1]} and "
+            f"{key.shape[-1]}",
+        )
 
 
 def check_score(score: object) -> Score:
-    """Return ``score``, a :class:`Score` or a module that stands for one, or raise a ``ValueError``."""
+    """Return ``score``, a :class:`Score` or a module that stands for one, or raise a
+    ``ValueError``.
+    """
     if not isinstance(score, nn.Module):
         came = f"the class {score.__name__}" if isinstance(score, type) else type(score).__name__
         raise ValueError(f"score must be a Score, got {came}")
@@ -131,4 +160,7 @@ def check_score(score: object) -> Score:
 def check_projected_width(width: int, projected: torch.Tensor) -> None:
     """Raise a ``ValueError`` unless projected keys are as wide as what they are compared with."""
     if projected.shape[-1] != width:
-        raise ValueError(f"projected_keys must have width {width}, as project_keys(key) has, got shape {tuple(projected.shape)}")
+        raise ValueError(
+            f"projected_keys must have width {width}, as project_keys(key) has, got shape "
+            f"{tuple(projected.shape)}"
+        )

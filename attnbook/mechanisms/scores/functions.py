@@ -1,6 +1,8 @@
-"""The scores of the literature: how well a query matches a key. One class per score, registered under its name.
+"""The scores of the literature: how well a query matches a key. One class per score, registered
+under its name.
 
-Symbols: s is a query (a decoder state in the papers), h a key (an encoder state). What all of them have in common stands in
+Symbols: s is a query (a decoder state in the papers), h a key (an encoder state). What all of them
+have in common stands in
 :class:`~attnbook.mechanisms.scores.base.Score`.
 """
 
@@ -11,12 +13,20 @@ import math
 import torch
 from torch import nn
 
-from .additive_kernel import Hidden, Scratch, additive_scores
 from ...validate import check_positive, require
+from .additive_kernel import Hidden, Scratch, additive_scores
 from .base import SCORES, Score, check_projected_width
 
-__all__ = ["ContentScore", "AdditiveScore", "LocationScore", "GeneralScore", "DotScore", "ScaledDotScore", "ReducedRankScore",
-           "make_score"]
+__all__ = [
+    "ContentScore",
+    "AdditiveScore",
+    "LocationScore",
+    "GeneralScore",
+    "DotScore",
+    "ScaledDotScore",
+    "ReducedRankScore",
+    "make_score",
+]
 
 
 class ContentScore(Score):
@@ -24,11 +34,13 @@ class ContentScore(Score):
 
     ``score(s, h) = s·h / (‖s‖ ‖h‖)``; a vector of norm 0 scores 0, with a finite gradient.
 
-    Shapes: query ``(…, m, d)``, key ``(…, n, d)``. No parameters. The result lies in [−1, 1], so the softmax stays
+    Shapes: query ``(…, m, d)``, key ``(…, n, d)``. No parameters. The result lies in [−1, 1], so
+    the softmax stays
     flat unless it is scaled: the Neural Turing Machine multiplies it by a learned strength β.
 
     Args:
-        eps: a norm below it counts as it; where the dtype cannot divide by its cube, the smallest that it can takes its place.
+        eps: a norm below it counts as it; where the dtype cannot divide by its cube, the smallest
+            that it can takes its place.
 
     Raises:
         ValueError: if the widths differ, or eps is no number above 0.
@@ -42,16 +54,19 @@ class ContentScore(Score):
 
     def __init__(self, eps: float = 1e-8) -> None:
         super().__init__()
-        require(isinstance(eps, int | float) and eps > 0, f"eps must be a number above 0, got {eps!r}")
+        require(
+            isinstance(eps, int | float) and eps > 0, f"eps must be a number above 0, got {eps!r}"
+        )
         self.eps = eps
 
     def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
         self._check_equal_widths(query, key)
 
     def _unit(self, x: torch.Tensor) -> torch.Tensor:
-        # Clamping the squared norm, not the norm: the square root has an infinite slope at 0. The squares in float32 at least,
-        # and eps no smaller than what the dtype of x can divide by: the slope at 0 is 1 / eps; nor than what can be cubed: the
-        # slope of 1 / √ is taken from eps⁻³.
+        # Clamping the squared norm, not the norm: the square root has an infinite slope at 0. The
+        # squares in float32 at least, and eps no smaller than what the dtype of x can divide by:
+        # the slope at 0 is 1 / eps; nor than what can be cubed: the slope of 1 / √ is taken from
+        # eps⁻³.
         wide = x.float() if x.dtype.itemsize < 4 else x
         eps = max(self.eps, torch.finfo(x.dtype).tiny, torch.finfo(wide.dtype).tiny ** (1 / 3))
         return (wide * wide.square().sum(-1, keepdim=True).clamp_min(eps**2).rsqrt()).to(x.dtype)
@@ -67,8 +82,9 @@ class AdditiveScore(Score):
     """A feed-forward network with one hidden layer of tanh units; also called concat attention.
 
     ``score(s, h) = v·tanh(W_s s + W_h h)``, the same as ``v·tanh(W [s; h])`` with W = [W_s, W_h].
-    W_h h is computed once per source. The hidden layer, m·n·d_hidden numbers, is computed in blocks and never stored;
-    see :func:`attnbook.mechanisms.scores.additive_kernel.additive_scores`, also for what can be differentiated twice.
+    W_h h is computed once per source. The hidden layer, m·n·d_hidden numbers, is computed in blocks
+    and never stored; see :func:`attnbook.mechanisms.scores.additive_kernel.additive_scores`, also
+    for what can be differentiated twice.
 
     Args:
         d_query: width of the queries.
@@ -90,7 +106,8 @@ class AdditiveScore(Score):
         d_hidden = d_query if d_hidden is None else d_hidden
         self.query_width = check_positive("d_query", d_query)
         self.key_width = check_positive("d_key", d_key)
-        self.query_projection = nn.Linear(d_query, check_positive("d_hidden", d_hidden), bias=False)  # W_s
+        # W_s
+        self.query_projection = nn.Linear(d_query, check_positive("d_hidden", d_hidden), bias=False)
         self.key_projection = nn.Linear(d_key, d_hidden, bias=False)  # W_h
         self.vector = nn.Linear(d_hidden, 1, bias=False)  # v
 
@@ -106,15 +123,17 @@ class AdditiveScore(Score):
 
 
 class _HiddenLayer(Score):
-    """What is left of :class:`AdditiveScore` when queries and keys are projected: ``v·tanh(q + k)``.
+    """What is left of :class:`AdditiveScore` when queries and keys are projected:
+    ``v·tanh(q + k)``.
 
-    ``v (1, d)`` as it is used, which under a parametrization is computed from the parameters: once here, and the gradient goes on
-    from it. So it is no parameter of this module, but the one tensor that :meth:`parameters` names.
-    """
+    ``v (1, d)`` as it is used, which under a parametrization is computed from the parameters: once
+    here, and the gradient goes on from it. So it is no parameter of this module, but the one tensor
+    that :meth:`parameters` names."""
 
     def __init__(self, vector: torch.Tensor) -> None:
         super().__init__()
-        self._weights, self.scratch = (vector,), Scratch()  # in a tuple, so that it is not registered
+        # in a tuple, so that it is not registered
+        self._weights, self.scratch = (vector,), Scratch()
 
     def parameters(self, recurse: bool = True):
         return iter(self._weights)
@@ -137,8 +156,9 @@ class _HiddenLayer(Score):
 class LocationScore(Score):
     """Scores from the query alone: it names positions, it does not look at what stands there.
 
-    ``e = W s``, ``α = softmax(e)`` over the first n of ``max_length`` rows of W. In the cache of a decoder the positions are those
-    of the cache, padding counts: texts that go on behind prompts of different lengths should begin with one length.
+    ``e = W s``, ``α = softmax(e)`` over the first n of ``max_length`` rows of W. In the cache of a
+    decoder the positions are those of the cache, padding counts: texts that go on behind prompts of
+    different lengths should begin with one length.
 
     Args:
         d_query: width of the queries.
@@ -166,11 +186,15 @@ class LocationScore(Score):
         self._check_length(key)
 
     def _check_length(self, key: torch.Tensor) -> None:
-        require(key.shape[-2] <= self.max_length,
-                f"key has {key.shape[-2]} positions, LocationScore was made for max_length = {self.max_length}")
+        require(
+            key.shape[-2] <= self.max_length,
+            f"key has {key.shape[-2]} positions, LocationScore was made for max_length = "
+            f"{self.max_length}",
+        )
 
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
-        # Of the keys only their number counts: position i is scored by row i of W, whatever stands there.
+        # Of the keys only their number counts: position i is scored by row i of W, whatever stands
+        # there.
         self._check_length(key)
         n = key.shape[-2]
         return self.rows.weight[:n].expand(*key.shape[:-2], n, self.query_width)  # (…, n, d_query)
@@ -208,7 +232,8 @@ class GeneralScore(Score):
 
 
 class DotScore(Score):
-    """The inner product of query and key: ``score(s, h) = sᵀ h``. No parameters; one width for both.
+    """The inner product of query and key: ``score(s, h) = sᵀ h``. No parameters; one width for
+    both.
 
     Raises:
         ValueError: if the widths differ.
@@ -230,8 +255,8 @@ class DotScore(Score):
 class ScaledDotScore(DotScore):
     """The inner product divided by the root of the width of the keys: ``score(s, h) = sᵀ h / √d``.
 
-    For independent components of variance 1 the product sᵀh has variance d; the factor brings it back to 1, so that
-    the softmax does not saturate as d grows.
+    For independent components of variance 1 the product sᵀh has variance d; the factor brings it
+    back to 1, so that the softmax does not saturate as d grows.
 
     Raises:
         ValueError: if the widths differ.
@@ -248,7 +273,8 @@ class ScaledDotScore(DotScore):
 
 
 class ReducedRankScore(Score):
-    """A bilinear form of rank at most k: ``score(s, h) = (U s)ᵀ (V h)``, that is W = Uᵀ V of shape (d_query, d_key).
+    """A bilinear form of rank at most k: ``score(s, h) = (U s)ᵀ (V h)``, that is W = Uᵀ V of shape
+    (d_query, d_key).
 
     With k below both widths it has k·(d_query + d_key) parameters instead of d_query·d_key.
 
@@ -280,8 +306,15 @@ class ReducedRankScore(Score):
         return self.query_projection(query), 1.0
 
 
-def make_score(name: str, d_query: int, d_key: int, *, d_hidden: int | None = None, rank: int | None = None,
-               max_length: int | None = None) -> Score:
+def make_score(
+    name: str,
+    d_query: int,
+    d_key: int,
+    *,
+    d_hidden: int | None = None,
+    rank: int | None = None,
+    max_length: int | None = None,
+) -> Score:
     """Make a registered score for queries of width ``d_query`` and keys of width ``d_key``.
 
     Args:
@@ -299,10 +332,14 @@ def make_score(name: str, d_query: int, d_key: int, *, d_hidden: int | None = No
     if name == "general":
         return GeneralScore(d_query, d_key)
     if name == "reduced_rank":
-        return ReducedRankScore(d_query, d_key, max(1, min(d_query, d_key) // 4) if rank is None else rank)
+        return ReducedRankScore(
+            d_query, d_key, max(1, min(d_query, d_key) // 4) if rank is None else rank
+        )
     if name == "location":
         require(max_length is not None, "score 'location' needs max_length, the longest source")
         return LocationScore(d_query, max_length)
     if name in ("content", "dot", "scaled_dot"):
-        require(d_query == d_key, f"score {name!r} needs d_query = d_key, got {d_query} and {d_key}")
+        require(
+            d_query == d_key, f"score {name!r} needs d_query = d_key, got {d_query} and {d_key}"
+        )
     return SCORES[name]()

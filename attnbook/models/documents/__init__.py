@@ -1,1 +1,3 @@
-"""Models that read documents and stories: hierarchical and feed-forward attention, memory networks."""
+"""Models that read documents and stories: hierarchical and feed-forward attention, memory
+networks.
+"""

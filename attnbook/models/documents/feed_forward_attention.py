@@ -1,4 +1,6 @@
-"""Feed-forward attention: a sequence pooled into one vector by weights that each position computes for itself."""
+"""Feed-forward attention: a sequence pooled into one vector by weights that each position
+computes for itself.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ __all__ = ["FeedForwardAttention", "Regressed"]
 
 
 class Regressed(NamedTuple):
-    """One number a sequence: ``output (batch,)``, and the weights it was pooled with, ``weights (batch, n)``."""
+    """One number a sequence: ``output (batch,)``, and the weights it was pooled with, ``weights
+    (batch, n)``.
+    """
 
     output: torch.Tensor
     weights: torch.Tensor
@@ -25,34 +29,46 @@ class Regressed(NamedTuple):
 class FeedForwardAttention(nn.Module):
     """Attention without recurrence: one number from a sequence of any length.
 
-    ``h_t = φ(W_xh x_t + b_xh)``, ``e_t = tanh(w_hc·h_t + b_hc)``, ``α = softmax(e)``, ``c = Σ_t α_t h_t``,
-    ``s = φ(W_cs c + b_cs)``, ``y = φ(w_sy·s + b_sy)`` with the leaky ramp φ(z) = max(z, 0.01 z).
+    ``h_t = φ(W_xh x_t + b_xh)``, ``e_t = tanh(w_hc·h_t + b_hc)``, ``α = softmax(e)``,
+    ``c = Σ_t α_t h_t``, ``s = φ(W_cs c + b_cs)``, ``y = φ(w_sy·s + b_sy)`` with the leaky ramp φ(z)
+    = max(z, 0.01 z).
 
-    No step depends on another one, so all are computed at once, and their order leaves no trace. The score sees the
-    step alone: for :func:`attnbook.attend` the key of a step is the number e_t and the one query is the number 1.
+    No step depends on another one, so all are computed at once, and their order leaves no trace.
+    The score sees the step alone: for :func:`attnbook.attend` the key of a step is the number e_t
+    and the one query is the number 1.
 
     Args:
         d_input: width of x_t.
         hidden_size: D, width of h_t and of s.
-        pooling: ``"attention"``, or ``"mean"``: the same weight for each real position, as if all scores were equal
-            (the query is 0; w_hc and b_hc then learn nothing).
+        pooling: ``"attention"``, or ``"mean"``: the same weight for each real position, as if all
+            scores were equal (the query is 0; w_hc and b_hc then learn nothing).
 
-    Shapes: inputs ``(batch, n, d_input)``, lengths ``(batch,)`` → output ``(batch,)``, weights ``(batch, n)``. Padding
-    has weight exactly 0. Matrices start from a normal distribution of variance 2 / fan-in (w_hc: 1 / fan-in), biases
-    from 0; b_sy from 0.5, so that the ramp at the end begins on its steep side.
+    Shapes: inputs ``(batch, n, d_input)``, lengths ``(batch,)`` → output ``(batch,)``, weights
+    ``(batch, n)``. Padding
+    has weight exactly 0. Matrices start from a normal distribution of variance 2 / fan-in (w_hc: 1
+    / fan-in), biases from 0; b_sy from 0.5, so that the ramp at the end begins on its steep side.
 
     Raises:
         ValueError: for an unknown pooling, sizes below 1, wrong shapes, an empty sequence.
 
-    Source: Raffel and Ellis 2015, equations 1 to 3 and section 2; the start values are those of the authors' code but
+    Source: Raffel and Ellis 2015, equations 1 to 3 and section 2; the start values are those of the
+    authors' code but
     for b_sy, which is ours.
     """
 
-    def __init__(self, d_input: int = 2, hidden_size: int = 100, *, pooling: str = "attention") -> None:
+    def __init__(
+        self, d_input: int = 2, hidden_size: int = 100, *, pooling: str = "attention"
+    ) -> None:
         super().__init__()
-        require(pooling in ("attention", "mean"), f"pooling must be 'attention' or 'mean', got {pooling!r}")
+        require(
+            pooling in ("attention", "mean"),
+            f"pooling must be 'attention' or 'mean', got {pooling!r}",
+        )
         self.pooling = pooling
-        self.embed = nn.Linear(check_positive("d_input", d_input), check_positive("hidden_size", hidden_size))  # W_xh
+        # W_xh
+        self.embed = nn.Linear(
+            check_positive("d_input", d_input), check_positive("hidden_size", hidden_size)
+        )
         self.attention = nn.Linear(hidden_size, 1)  # w_hc
         self.hidden = nn.Linear(hidden_size, hidden_size)  # W_cs
         self.readout = nn.Linear(hidden_size, 1)  # w_sy
@@ -63,13 +79,21 @@ class FeedForwardAttention(nn.Module):
             nn.init.constant_(layer.bias, 0.5 if layer is self.readout else 0.0)
 
     def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> Regressed:
-        """Pool sequences ``(batch, n, d_input)`` of true ``lengths (batch,)`` and read one number from each."""
+        """Pool sequences ``(batch, n, d_input)`` of true ``lengths (batch,)`` and read one
+        number from each.
+        """
         check_tensor("inputs", inputs, width=self.embed.in_features)
-        require(inputs.dim() == 3 and len(inputs) >= 1,
-                f"inputs must be (batch, n, {self.embed.in_features}) with batch ≥ 1, got shape {tuple(inputs.shape)}")
+        require(
+            inputs.dim() == 3 and len(inputs) >= 1,
+            f"inputs must be (batch, n, {self.embed.in_features}) with batch ≥ 1, got shape "
+            f"{tuple(inputs.shape)}",
+        )
         check_lengths(lengths, inputs.shape[0], "inputs")
         if lengths.device.type == "cpu":
-            require(int(lengths.min()) >= 1, f"every sequence must have at least one position, got lengths {lengths.tolist()}")
+            require(
+                int(lengths.min()) >= 1,
+                f"every sequence must have at least one position, got lengths {lengths.tolist()}",
+            )
         h = F.leaky_relu_(self.embed(inputs))  # (batch, n, D); in place: the largest tensor here
         key = self.attention(h).tanh()  # e_t: (batch, n, 1)
         query = key.new_full((1, 1), 1.0 if self.pooling == "attention" else 0.0)

@@ -1,4 +1,6 @@
-"""Hierarchical attention: words to sentence vectors, sentence vectors to a document vector, each with a learned query."""
+"""Hierarchical attention: words to sentence vectors, sentence vectors to a document vector, each
+with a learned query.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ __all__ = ["AttentionPooling", "Classified", "HierarchicalAttention"]
 
 
 class Classified(NamedTuple):
-    """A document and where its class came from; the weights are zero at padding and at empty sentences."""
+    """A document and where its class came from; the weights are zero at padding and at empty
+    sentences.
+    """
 
     logits: torch.Tensor  # (batch, classes)
     word_weights: torch.Tensor  # (batch, sentences, words); each row that has words sums to 1
@@ -27,33 +31,48 @@ class AttentionPooling(nn.Module):
 
     ``k_t = tanh(W h_t + b)``, ``α = softmax_t(k_t·u)``, ``pooled = Σ_t α_t h_t``
 
-    This is :func:`attnbook.attend` with the dot score, keys k_t, values h_t, and one learned query u.
+    This is :func:`attnbook.attend` with the dot score, keys k_t, values h_t, and one learned query
+    u.
 
     Args:
         d_value: width of h_t.
         d_attention: width of k_t and u.
-        pooling: ``"attention"``, or ``"mean"``: equal weights for all real positions (the query is 0).
+        pooling: ``"attention"``, or ``"mean"``: equal weights for all real positions (the query is
+            0).
 
-    Shapes: value ``(…, n, d_value)``, mask ``(…, n)`` → pooled ``(…, d_value)``, weights ``(…, n)``.
+    Shapes: value ``(…, n, d_value)``, mask ``(…, n)`` → pooled ``(…, d_value)``, weights
+    ``(…, n)``.
 
     Raises:
-        ValueError: for an unknown pooling, sizes below 1, values of another width, a mask that is not boolean or does not fit.
+        ValueError: for an unknown pooling, sizes below 1, values of another width, a mask that is
+            not boolean or does not fit.
 
     Source: Yang et al. 2016, equations 5 to 7 (words) and 8 to 10 (sentences).
     """
 
     def __init__(self, d_value: int, d_attention: int, *, pooling: str = "attention") -> None:
         super().__init__()
-        require(pooling in ("attention", "mean"), f"pooling must be 'attention' or 'mean', got {pooling!r}")
-        self.key = nn.Linear(check_positive("d_value", d_value), check_positive("d_attention", d_attention))  # W, b
+        require(
+            pooling in ("attention", "mean"),
+            f"pooling must be 'attention' or 'mean', got {pooling!r}",
+        )
+        # W, b
+        self.key = nn.Linear(
+            check_positive("d_value", d_value), check_positive("d_attention", d_attention)
+        )
         # Small, so that the first weights are nearly equal.
-        self.query = nn.Parameter(0.1 * torch.randn(d_attention)) if pooling == "attention" else None  # u
+        # u
+        self.query = (
+            nn.Parameter(0.1 * torch.randn(d_attention)) if pooling == "attention" else None
+        )
         self.score = DotScore()
 
     def forward(self, value: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Pool the real positions of ``value``; nothing real gives zeros."""
         check_tensor("value", value, width=self.key.in_features)
-        require(mask is not None, "mask must be a boolean tensor (True = a real position), got None")
+        require(
+            mask is not None, "mask must be a boolean tensor (True = a real position), got None"
+        )
         check_mask(mask, value.shape[:-1], axes="(…, positions)", true="a real position")
         key = self.key(value).tanh()  # (…, n, d_attention)
         query = key.new_zeros(key.shape[-1]) if self.query is None else self.query.to(key.dtype)
@@ -65,10 +84,12 @@ class HierarchicalAttention(nn.Module):
     """Classify a document by its words within sentences and its sentences within the document.
 
     For each sentence i with words t: ``h_it = [h→_it ; h←_it]``, ``u_it = tanh(W_w h_it + b_w)``,
-    ``α_it = softmax_t(u_it·u_w)``, ``s_i = Σ_t α_it h_it``. Over the sentences: ``h_i = [h→_i ; h←_i]`` of the s_i,
-    ``u_i = tanh(W_s h_i + b_s)``, ``α_i = softmax_i(u_i·u_s)``, ``v = Σ_i α_i h_i``, ``p = softmax(W_c v + b_c)``.
+    ``α_it = softmax_t(u_it·u_w)``, ``s_i = Σ_t α_it h_it``. Over the sentences:
+    ``h_i = [h→_i ; h←_i]`` of the s_i, ``u_i = tanh(W_s h_i + b_s)``, ``α_i = softmax_i(u_i·u_s)``,
+    ``v = Σ_i α_i h_i``, ``p = softmax(W_c v + b_c)``.
 
-    A sentence without words is skipped: the sentence reader goes on as if it did not stand there, and its weight is
+    A sentence without words is skipped: the sentence reader goes on as if it did not stand there,
+    and its weight is
     exactly 0. So the result depends neither on padding nor on the other documents of the batch.
 
     Args:
@@ -80,37 +101,65 @@ class HierarchicalAttention(nn.Module):
         pooling: ``"attention"``, or ``"mean"`` for the twin without: equal weights on both levels.
         dropout: on embeddings, sentence vectors and the document vector.
 
-    Shapes: documents ``(batch, sentences, words)`` of ids, lengths ``(batch, sentences)``: how many words of each
+    Shapes: documents ``(batch, sentences, words)`` of ids, lengths ``(batch, sentences)``: how many
+    words of each
     sentence are real, 0 for none → logits ``(batch, num_classes)``.
 
     Raises:
-        ValueError: for wrong shapes or sizes, ids outside the vocabulary, a document without any word.
+        ValueError: for wrong shapes or sizes, ids outside the vocabulary, a document without any
+            word.
 
     Source: Yang et al. 2016, section 2.
     """
 
-    def __init__(self, vocabulary_size: int, num_classes: int, *, d_embed: int = 200, hidden_size: int = 50,
-                 d_attention: int | None = None, pooling: str = "attention", dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_classes: int,
+        *,
+        d_embed: int = 200,
+        hidden_size: int = 50,
+        d_attention: int | None = None,
+        pooling: str = "attention",
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
         d_attention = 2 * hidden_size if d_attention is None else d_attention
-        self.embedding = nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0)
+        self.embedding = nn.Embedding(
+            vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0
+        )
         self.word_encoder = make_recurrent("gru", d_embed, hidden_size, bidirectional=True)
-        self.word_pooling = AttentionPooling(2 * hidden_size, d_attention, pooling=pooling)  # W_w, b_w, u_w
-        self.sentence_encoder = make_recurrent("gru", 2 * hidden_size, hidden_size, bidirectional=True)
-        self.sentence_pooling = AttentionPooling(2 * hidden_size, d_attention, pooling=pooling)  # W_s, b_s, u_s
-        self.output = nn.Linear(2 * hidden_size, check_positive("num_classes", num_classes))  # W_c, b_c
+        # W_w, b_w, u_w
+        self.word_pooling = AttentionPooling(2 * hidden_size, d_attention, pooling=pooling)
+        self.sentence_encoder = make_recurrent(
+            "gru", 2 * hidden_size, hidden_size, bidirectional=True
+        )
+        # W_s, b_s, u_s
+        self.sentence_pooling = AttentionPooling(2 * hidden_size, d_attention, pooling=pooling)
+        # W_c, b_c
+        self.output = nn.Linear(2 * hidden_size, check_positive("num_classes", num_classes))
         self.dropout = nn.Dropout(dropout)
 
-    def encode_sentences(self, sentences: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Sentences ``(count, words)`` of true ``lengths (count,)``, at least 1, to vectors ``(count, 2·hidden)`` and
-        word weights ``(count, words)``."""
-        annotations, _ = run_packed(self.word_encoder, self.dropout(self.embedding(sentences)), lengths)  # h_it
-        mask = torch.arange(sentences.shape[1], device=sentences.device) < lengths.to(sentences.device)[:, None]
+    def encode_sentences(
+        self, sentences: torch.Tensor, lengths: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sentences ``(count, words)`` of true ``lengths (count,)``, at least 1, to vectors
+        ``(count, 2·hidden)`` and word weights ``(count, words)``."""
+        # h_it
+        annotations, _ = run_packed(
+            self.word_encoder, self.dropout(self.embedding(sentences)), lengths
+        )
+        mask = (
+            torch.arange(sentences.shape[1], device=sentences.device)
+            < lengths.to(sentences.device)[:, None]
+        )
         return self.word_pooling(annotations, mask)
 
     def forward(self, documents: torch.Tensor, lengths: torch.Tensor) -> Classified:
-        """Classify documents ``(batch, sentences, words)`` whose sentences have ``lengths (batch, sentences)``."""
+        """Classify documents ``(batch, sentences, words)`` whose sentences have ``lengths
+        (batch, sentences)``.
+        """
         self._check(documents, lengths)
         batch, n, words = documents.shape
         lengths = lengths.to(documents.device)
@@ -118,7 +167,8 @@ class HierarchicalAttention(nn.Module):
         found, weights = self.encode_sentences(documents[filled], lengths[filled])
         word_weights = weights.new_zeros(batch, n, words)
         word_weights[filled] = weights
-        # The sentences with words move to the front of their document, in order; what was between them is gone.
+        # The sentences with words move to the front of their document, in order; what was between
+        # them is gone.
         count = filled.sum(1)
         real = torch.arange(n, device=documents.device) < count[:, None]  # (batch, sentences)
         vectors = found.new_zeros(batch, n, found.shape[-1])
@@ -130,20 +180,39 @@ class HierarchicalAttention(nn.Module):
         return Classified(self.output(self.dropout(pooled)), word_weights, sentence_weights)
 
     def _check(self, documents: torch.Tensor, lengths: torch.Tensor) -> None:
-        require(isinstance(documents, torch.Tensor) and documents.dim() == 3 and documents.numel() > 0
-                and documents.dtype in (torch.int32, torch.int64),
-                "documents must be token ids (batch, sentences, words), at least one of each, got "
-                + (f"shape {tuple(documents.shape)} of {documents.dtype}" if isinstance(documents, torch.Tensor)
-                   else type(documents).__name__))
+        require(
+            isinstance(documents, torch.Tensor)
+            and documents.dim() == 3
+            and documents.numel() > 0
+            and documents.dtype in (torch.int32, torch.int64),
+            "documents must be token ids (batch, sentences, words), at least one of each, got "
+            + (
+                f"shape {tuple(documents.shape)} of {documents.dtype}"
+                if isinstance(documents, torch.Tensor)
+                else type(documents).__name__
+            ),
+        )
         check_whole("lengths", lengths)
-        require(lengths.shape == documents.shape[:2], f"lengths must be whole numbers {tuple(documents.shape[:2])}, "
-                f"one a sentence of documents, got shape {tuple(lengths.shape)}")
-        if documents.device.type == "cpu" and lengths.device.type == "cpu":  # on a GPU each look would stop the queue
-            require(0 <= int(documents.min()) and int(documents.max()) < self.vocabulary_size,
-                    f"documents must hold ids from 0 to {self.vocabulary_size - 1}, got {int(documents.min())} to "
-                    f"{int(documents.max())}")
-            require(0 <= int(lengths.min()) and int(lengths.max()) <= documents.shape[2],
-                    f"lengths must lie between 0 and {documents.shape[2]}, the width of documents, got "
-                    f"{int(lengths.min())} to {int(lengths.max())}")
-            require(bool((lengths > 0).any(1).all()), "every document must have at least one sentence with a word, got "
-                    f"none in row {int((lengths > 0).any(1).int().argmin())}")
+        require(
+            lengths.shape == documents.shape[:2],
+            f"lengths must be whole numbers {tuple(documents.shape[:2])}, "
+            f"one a sentence of documents, got shape {tuple(lengths.shape)}",
+        )
+        # on a GPU each look would stop the queue
+        if documents.device.type == "cpu" and lengths.device.type == "cpu":
+            require(
+                0 <= int(documents.min()) and int(documents.max()) < self.vocabulary_size,
+                f"documents must hold ids from 0 to {self.vocabulary_size - 1}, got "
+                f"{int(documents.min())} to "
+                f"{int(documents.max())}",
+            )
+            require(
+                0 <= int(lengths.min()) and int(lengths.max()) <= documents.shape[2],
+                f"lengths must lie between 0 and {documents.shape[2]}, the width of documents, got "
+                f"{int(lengths.min())} to {int(lengths.max())}",
+            )
+            require(
+                bool((lengths > 0).any(1).all()),
+                "every document must have at least one sentence with a word, got "
+                f"none in row {int((lengths > 0).any(1).int().argmin())}",
+            )

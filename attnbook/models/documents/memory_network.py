@@ -1,4 +1,6 @@
-"""The end-to-end memory network: a question looks through a story several times, each time knowing what it found before."""
+"""The end-to-end memory network: a question looks through a story several times, each time
+knowing what it found before.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,25 @@ __all__ = ["Answered", "MemoryNetwork", "position_encoding"]
 
 
 class Answered(NamedTuple):
-    """Scores of the answers, ``logits (batch, vocabulary)``, and where each hop looked, ``weights (batch, hops, n)``."""
+    """Scores of the answers, ``logits (batch, vocabulary)``, and where each hop looked,
+    ``weights (batch, hops, n)``.
+    """
 
     logits: torch.Tensor
     weights: torch.Tensor
 
 
-def position_encoding(lengths: torch.Tensor, words: int, width: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def position_encoding(
+    lengths: torch.Tensor, words: int, width: int, dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
     """Weights that tell the first word of a sentence from the last when its words are added up.
 
-    ``l_rj = (1 − j/J) − (r/d)(1 − 2j/J)`` for word j = 1 … J and component r = 1 … d, and 0 for j > J.
+    ``l_rj = (1 − j/J) − (r/d)(1 − 2j/J)`` for word j = 1 … J and component r = 1 … d, and 0 for j >
+    J.
 
     Args:
-        lengths: J, whole numbers ``(…)``: the real words of each sentence, not the padded ones; 0 gives zeros.
+        lengths: J, whole numbers ``(…)``: the real words of each sentence, not the padded ones; 0
+            gives zeros.
         words: the padded length.
         width: d.
         dtype: of the result.
@@ -46,11 +54,12 @@ def position_encoding(lengths: torch.Tensor, words: int, width: int, dtype: torc
 class MemoryNetwork(nn.Module):
     """Answer a question with one word from a story of sentences.
 
-    For hop k = 1 … K over the sentences i = 1 … n with words x_ij, where A[x] is the column of A for the word x:
-    ``m_i = Σ_j l_j ⊙ A_k[x_ij] + θ_{k,n−i}``, ``c_i = Σ_j l_j ⊙ C_k[x_ij] + θ_{k+1,n−i}``, ``p = softmax_i(u_k·m_i)``,
-    ``o_k = Σ_i p_i c_i``, ``u_{k+1} = u_k + o_k``, from ``u_1 = Σ_j l_j ⊙ B[q_j]`` to ``â = softmax(W u_{K+1})``. Weights are
-    tied between neighbours: ``A_1 = B``, ``A_{k+1} = C_k``, and the rows of W are the columns of C_K, so K hops have K + 1
-    embedding matrices, and as many θ.
+    For hop k = 1 … K over the sentences i = 1 … n with words x_ij, where A[x] is the column of A
+    for the word x: ``m_i = Σ_j l_j ⊙ A_k[x_ij] + θ_{k,n−i}``,
+    ``c_i = Σ_j l_j ⊙ C_k[x_ij] + θ_{k+1,n−i}``, ``p = softmax_i(u_k·m_i)``, ``o_k = Σ_i p_i c_i``,
+    ``u_{k+1} = u_k + o_k``, from ``u_1 = Σ_j l_j ⊙ B[q_j]`` to ``â = softmax(W u_{K+1})``. Weights
+    are tied between neighbours: ``A_1 = B``, ``A_{k+1} = C_k``, and the rows of W are the columns
+    of C_K, so K hops have K + 1 embedding matrices, and as many θ.
 
     A hop is :func:`attnbook.attend` with the dot score: query u_k, keys m_i, values c_i.
 
@@ -61,30 +70,50 @@ class MemoryNetwork(nn.Module):
         max_memories: the most sentences of a story.
         encoding: ``"position"`` for l_j as in :func:`position_encoding`, ``"bag"`` for l_j = 1.
         temporal: with θ; its index n − i counts back from the last sentence, which is 0.
-        init_std: every matrix starts from a normal distribution of this deviation. The paper's 0.1 makes all first
-            scores nearly equal, and there the paper begins without the softmax (linear start), which is not done
-            here: about 0.4 lets a question find its own words from the start.
+        init_std: every matrix starts from a normal distribution of this deviation. The paper's 0.1
+            makes all first scores nearly equal, and there the paper begins without the softmax
+            (linear start), which is not done here: about 0.4 lets a question find its own words
+            from the start.
 
-    Shapes: story ``(batch, n, words)`` and question ``(batch, words)`` of ids; words stand in front of the padding. A
+    Shapes: story ``(batch, n, words)`` and question ``(batch, words)`` of ids; words stand in front
+    of the padding. A
     sentence of padding alone has weight exactly 0 and no place in time.
 
     Raises:
-        ValueError: for sizes below 1, another encoding, wrong shapes, ids outside the vocabulary, too long a story.
+        ValueError: for sizes below 1, another encoding, wrong shapes, ids outside the vocabulary,
+            too long a story.
 
-    Source: Sukhbaatar et al. 2015, sections 2, 2.2 and 4.1; without the paper's linear start and its noise in time.
+    Source: Sukhbaatar et al. 2015, sections 2, 2.2 and 4.1; without the paper's linear start and
+    its noise in time.
     """
 
-    def __init__(self, vocabulary_size: int, *, d_embed: int = 50, hops: int = 3, max_memories: int = 50,
-                 encoding: str = "position", temporal: bool = True, init_std: float = 0.1) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        *,
+        d_embed: int = 50,
+        hops: int = 3,
+        max_memories: int = 50,
+        encoding: str = "position",
+        temporal: bool = True,
+        init_std: float = 0.1,
+    ) -> None:
         super().__init__()
-        require(encoding in ("position", "bag"), f"encoding must be 'position' or 'bag', got {encoding!r}")
+        require(
+            encoding in ("position", "bag"),
+            f"encoding must be 'position' or 'bag', got {encoding!r}",
+        )
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
         self.hops, self.encoding = check_positive("hops", hops), encoding
         self.max_memories = check_positive("max_memories", max_memories)
         self.embeddings = nn.ModuleList(  # A_1 = B, A_2 = C_1, …, C_K: also W
-            nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0) for _ in range(hops + 1))
+            nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0)
+            for _ in range(hops + 1)
+        )
         self.times = nn.ParameterList(
-            nn.Parameter(torch.zeros(max_memories, d_embed)) for _ in range(hops + 1 if temporal else 0))
+            nn.Parameter(torch.zeros(max_memories, d_embed))
+            for _ in range(hops + 1 if temporal else 0)
+        )
         self.score = DotScore()
         for matrix in [*(e.weight for e in self.embeddings), *self.times]:
             nn.init.normal_(matrix, std=init_std)
@@ -93,17 +122,23 @@ class MemoryNetwork(nn.Module):
                 embedding.weight[0] = 0.0  # padding adds nothing
 
     def embed(self, sentences: torch.Tensor, layer: int) -> torch.Tensor:
-        """Sentences ``(…, words)`` to vectors ``(…, d)`` with embedding matrix ``layer`` of K + 1, counted from 0."""
+        """Sentences ``(…, words)`` to vectors ``(…, d)`` with embedding matrix ``layer`` of K +
+        1, counted from 0.
+        """
         embedded = self.embeddings[layer](sentences)  # (…, words, d)
         if self.encoding == "position":
             lengths = (sentences != 0).sum(-1)
-            embedded = embedded * position_encoding(lengths, sentences.shape[-1], embedded.shape[-1], embedded.dtype)
+            embedded = embedded * position_encoding(
+                lengths, sentences.shape[-1], embedded.shape[-1], embedded.dtype
+            )
         else:  # row 0 of the last matrix is a row of W too, and learns
             embedded = embedded.masked_fill((sentences == 0)[..., None], 0.0)
         return embedded.sum(-2)
 
     def forward(self, story: torch.Tensor, question: torch.Tensor) -> Answered:
-        """Score every word as the answer to questions ``(batch, words)`` about stories ``(batch, n, words)``."""
+        """Score every word as the answer to questions ``(batch, words)`` about stories ``(batch,
+        n, words)``.
+        """
         self._check(story, question)
         real = (story != 0).any(-1)  # (batch, n)
         # How many real sentences follow: 0 for the last one, whatever padding stands where.
@@ -116,22 +151,45 @@ class MemoryNetwork(nn.Module):
         u, keys, weights = self.embed(question, 0), memory(0), []  # (batch, d), (batch, n, d)
         for k in range(self.hops):
             values = memory(k + 1)
-            o, p = attend(self.score, u[:, None], keys, values, real[:, None])  # (batch, 1, d), (batch, 1, n)
+            # (batch, 1, d), (batch, 1, n)
+            o, p = attend(self.score, u[:, None], keys, values, real[:, None])
             u = u + o[:, 0]
             weights.append(p[:, 0])
             keys = values  # A_{k+1} = C_k
-        return Answered(nn.functional.linear(u, self.embeddings[-1].weight), torch.stack(weights, 1))  # W: a row a word, from C_K
+        # W: a row a word, from C_K
+        return Answered(
+            nn.functional.linear(u, self.embeddings[-1].weight), torch.stack(weights, 1)
+        )
 
     def _check(self, story: torch.Tensor, question: torch.Tensor) -> None:
-        for name, ids, dimensions, shape in (("story", story, 3, "(batch, sentences, words)"),
-                                             ("question", question, 2, "(batch, words)")):
-            require(isinstance(ids, torch.Tensor) and ids.dim() == dimensions and ids.numel() > 0
-                    and ids.dtype in (torch.int32, torch.int64),
-                    f"{name} must be token ids {shape}, at least one of each, got "
-                    + (f"shape {tuple(ids.shape)} of {ids.dtype}" if isinstance(ids, torch.Tensor) else type(ids).__name__))
+        for name, ids, dimensions, shape in (
+            ("story", story, 3, "(batch, sentences, words)"),
+            ("question", question, 2, "(batch, words)"),
+        ):
+            require(
+                isinstance(ids, torch.Tensor)
+                and ids.dim() == dimensions
+                and ids.numel() > 0
+                and ids.dtype in (torch.int32, torch.int64),
+                f"{name} must be token ids {shape}, at least one of each, got "
+                + (
+                    f"shape {tuple(ids.shape)} of {ids.dtype}"
+                    if isinstance(ids, torch.Tensor)
+                    else type(ids).__name__
+                ),
+            )
             if ids.device.type == "cpu":
-                require(0 <= int(ids.min()) and int(ids.max()) < self.vocabulary_size,
-                        f"{name} must hold ids from 0 to {self.vocabulary_size - 1}, got {int(ids.min())} to {int(ids.max())}")
-        require(len(question) == len(story), f"question must have {len(story)} rows as story has, got {len(question)}")
-        require(story.shape[1] <= self.max_memories,
-                f"story has {story.shape[1]} sentences, the network was made for max_memories = {self.max_memories}")
+                require(
+                    0 <= int(ids.min()) and int(ids.max()) < self.vocabulary_size,
+                    f"{name} must hold ids from 0 to {self.vocabulary_size - 1}, got "
+                    f"{int(ids.min())} to {int(ids.max())}",
+                )
+        require(
+            len(question) == len(story),
+            f"question must have {len(story)} rows as story has, got {len(question)}",
+        )
+        require(
+            story.shape[1] <= self.max_memories,
+            f"story has {story.shape[1]} sentences, the network was made for max_memories = "
+            f"{self.max_memories}",
+        )

@@ -1,4 +1,6 @@
-"""What a generator and a discriminator of pictures are built of: blocks that double or halve the side of a feature map."""
+"""What a generator and a discriminator of pictures are built of: blocks that double or halve the
+side of a feature map.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,19 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_positive
 from ...mechanisms.attention.picture_attention import PictureAttention
+from ...validate import check_positive
 
-__all__ = ["DCGAN_BLOCKS", "RESIDUAL_BLOCKS", "Blocks", "ConvolutionDown", "ConvolutionUp", "ResidualDown", "ResidualInstead",
-           "ResidualUp"]
+__all__ = [
+    "DCGAN_BLOCKS",
+    "RESIDUAL_BLOCKS",
+    "Blocks",
+    "ConvolutionDown",
+    "ConvolutionUp",
+    "ResidualDown",
+    "ResidualInstead",
+    "ResidualUp",
+]
 
 Norm = Callable[[int], nn.Module]
 
@@ -22,15 +32,20 @@ Norm = Callable[[int], nn.Module]
 class ResidualUp(nn.Module):
     """Double the side, with a way round.
 
-    ``y = conv(relu(norm(conv(up(relu(norm(x))))))) + conv₁(up(x))``; up repeats every position 2×2, conv is 3×3, conv₁ is 1×1.
+    ``y = conv(relu(norm(conv(up(relu(norm(x))))))) + conv₁(up(x))``; up repeats every position 2×2,
+    conv is 3×3, conv₁ is 1×1.
 
-    Shapes: x ``(batch, channels, s, s)``, labels ``(batch,)`` or None → ``(batch, out, 2s, 2s)``. Source: Miyato et al. 2018, appendix B.
+    Shapes: x ``(batch, channels, s, s)``, labels ``(batch,)`` or None → ``(batch, out, 2s, 2s)``.
+    Source: Miyato et al. 2018, appendix B.
     """
 
     def __init__(self, channels: int, out: int, norm: Norm) -> None:
         super().__init__()
         self.first_norm, self.second_norm = norm(channels), norm(out)
-        self.first, self.second = nn.Conv2d(channels, out, 3, padding=1), nn.Conv2d(out, out, 3, padding=1)
+        self.first, self.second = (
+            nn.Conv2d(channels, out, 3, padding=1),
+            nn.Conv2d(out, out, 3, padding=1),
+        )
         self.around = nn.Conv2d(channels, out, 1)
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
@@ -40,7 +55,8 @@ class ResidualUp(nn.Module):
 
 
 class ConvolutionUp(nn.Module):
-    """Double the side with one transposed convolution, as in DCGAN: ``y = convᵀ(relu(norm(x)))``, 4×4 with stride 2.
+    """Double the side with one transposed convolution, as in DCGAN: ``y = convᵀ(relu(norm(x)))``,
+    4×4 with stride 2.
 
     Shapes: as :class:`ResidualUp`. Source: Radford, Metz and Chintala 2016, section 3.
     """
@@ -55,62 +71,98 @@ class ConvolutionUp(nn.Module):
 
 
 class ResidualDown(nn.Module):
-    """Halve the side, with a way round: ``y = down(conv(relu(conv(relu(x))))) + down(conv₁(x))``; down is the mean of 2×2 positions.
+    """Halve the side, with a way round: ``y = down(conv(relu(conv(relu(x))))) + down(conv₁(x))``;
+    down is the mean of 2×2 positions.
 
     Args:
         channels, out: of x and of y.
         halve: whether the side is halved; else it stays.
-        activate: whether the first relu is there; it is not before the first block, which sees the picture itself.
+        activate: whether the first relu is there; it is not before the first block, which sees the
+            picture itself.
         norm: what stands before each relu; nothing when not given.
 
-    Shapes: x ``(batch, channels, s, s)`` → ``(batch, out, s/2, s/2)``. Source: Miyato et al. 2018, appendix B.
+    Shapes: x ``(batch, channels, s, s)`` → ``(batch, out, s/2, s/2)``. Source: Miyato et al. 2018,
+    appendix B.
     """
 
-    def __init__(self, channels: int, out: int, norm: Norm | None = None, *, halve: bool = True, activate: bool = True) -> None:
+    def __init__(
+        self,
+        channels: int,
+        out: int,
+        norm: Norm | None = None,
+        *,
+        halve: bool = True,
+        activate: bool = True,
+    ) -> None:
         super().__init__()
         norm = _no_norm if norm is None else norm
         self.before = nn.Sequential(norm(channels), nn.ReLU()) if activate else nn.Identity()
-        self.first, self.middle = nn.Conv2d(channels, out, 3, padding=1), nn.Sequential(norm(out), nn.ReLU())
+        self.first, self.middle = (
+            nn.Conv2d(channels, out, 3, padding=1),
+            nn.Sequential(norm(out), nn.ReLU()),
+        )
         self.second, self.around = nn.Conv2d(out, out, 3, padding=1), nn.Conv2d(channels, out, 1)
         self.down = nn.AvgPool2d(2) if halve else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.second(self.middle(self.first(self.before(x))))
-        return self.down(y) + self.around(self.down(x))  # a 1×1 convolution and a mean change places
+        # a 1×1 convolution and a mean change places
+        return self.down(y) + self.around(self.down(x))
 
 
 class ConvolutionDown(nn.Module):
-    """Halve the side with one convolution, as in DCGAN: ``y = conv(leaky_relu(norm(x)))``, 4×4 with stride 2, slope 0.2.
+    """Halve the side with one convolution, as in DCGAN: ``y = conv(leaky_relu(norm(x)))``, 4×4 with
+    stride 2, slope 0.2.
 
-    Where the side stays (``halve`` False) the convolution is 3×3. Arguments and shapes: as :class:`ResidualDown`.
-    Source: Radford, Metz and Chintala 2016, section 3.
-    """
+    Where the side stays (``halve`` False) the convolution is 3×3. Arguments and shapes: as
+    :class:`ResidualDown`. Source: Radford, Metz and Chintala 2016, section 3."""
 
-    def __init__(self, channels: int, out: int, norm: Norm | None = None, *, halve: bool = True, activate: bool = True) -> None:
+    def __init__(
+        self,
+        channels: int,
+        out: int,
+        norm: Norm | None = None,
+        *,
+        halve: bool = True,
+        activate: bool = True,
+    ) -> None:
         super().__init__()
         norm = _no_norm if norm is None else norm
-        self.before = nn.Sequential(norm(channels), nn.LeakyReLU(0.2)) if activate else nn.Identity()
-        self.convolution = nn.Conv2d(channels, out, 4, stride=2, padding=1) if halve else nn.Conv2d(channels, out, 3, padding=1)
+        self.before = (
+            nn.Sequential(norm(channels), nn.LeakyReLU(0.2)) if activate else nn.Identity()
+        )
+        self.convolution = (
+            nn.Conv2d(channels, out, 4, stride=2, padding=1)
+            if halve
+            else nn.Conv2d(channels, out, 3, padding=1)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.convolution(self.before(x))
 
 
 class ResidualInstead(nn.Module):
-    """What stands in the place of attention to ask whether it is attention that helps: ``y = x + conv(relu(conv(relu(x))))``, 3×3 each.
+    """What stands in the place of attention to ask whether it is attention that helps:
+    ``y = x + conv(relu(conv(relu(x))))``, 3×3 each.
 
-    The hidden width is the smallest with which the block has at least as many parameters as ``PictureAttention(channels)``, or as
-    many as ``parameters`` says: the comparison is never to the disadvantage of the block. As attention has none, there are no biases.
+    The hidden width is the smallest with which the block has at least as many parameters as
+    ``PictureAttention(channels)``, or as many as ``parameters`` says: the comparison is never to
+    the disadvantage of the block. As attention has none, there are no biases.
 
     Args:
         channels: C, of x and of y.
-        parameters: how many to reach; those of :class:`~attnbook.mechanisms.attention.picture_attention.PictureAttention` when not given.
-        scaled: multiply what is added with one learned number γ that starts at 0, as attention has it. Then both start as the identity.
+        parameters: how many to reach; those of
+            :class:`~attnbook.mechanisms.attention.picture_attention.PictureAttention` when not
+            given.
+        scaled: multiply what is added with one learned number γ that starts at 0, as attention has
+            it. Then both start as the identity.
 
     Shapes: x ``(batch, C, s, s)`` → the same. Source: the comparison in Zhang et al. 2019, table 1.
     """
 
-    def __init__(self, channels: int, parameters: int | None = None, *, scaled: bool = False) -> None:
+    def __init__(
+        self, channels: int, parameters: int | None = None, *, scaled: bool = False
+    ) -> None:
         super().__init__()
         if parameters is None:
             parameters = sum(p.numel() for p in PictureAttention(channels).parameters())
@@ -125,8 +177,9 @@ class ResidualInstead(nn.Module):
 
 
 class Blocks(NamedTuple):
-    """The kind of blocks of a pair: ``up(channels, out, norm)`` for the generator, ``down(channels, out, norm, halve, activate)``
-    for the discriminator, and ``final``, the activation before the discriminator's sum over positions."""
+    """The kind of blocks of a pair: ``up(channels, out, norm)`` for the generator,
+    ``down(channels, out, norm, halve, activate)`` for the discriminator, and ``final``, the
+    activation before the discriminator's sum over positions."""
 
     up: Callable[..., nn.Module]
     down: Callable[..., nn.Module]

@@ -1,4 +1,6 @@
-"""A small classifier of pictures: the judge of samples by class, and the feature network of the scores."""
+"""A small classifier of pictures: the judge of samples by class, and the feature network of the
+scores.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ class PictureClassifier(nn.Module):
 
     ``z = three times relu(conv 4×4, stride 2)``,  ``f = relu(W z + b)``,  ``logits = V f + c``
 
-    The features f see where things are: z is not averaged over the positions. Dropout of half of f while training.
+    The features f see where things are: z is not averaged over the positions. Dropout of half of f
+    while training.
 
     Args:
         size: side of the pictures, a multiple of 8.
@@ -24,16 +27,21 @@ class PictureClassifier(nn.Module):
         channels: of the first convolution; 2 and 4 times as many in the others.
         d_feature: width of f.
 
-    Shapes: pictures ``(batch, colors, size, size)`` from −1 to 1 → logits ``(batch, K)``; :meth:`features` gives f ``(batch, d_feature)``.
+    Shapes: pictures ``(batch, colors, size, size)`` from −1 to 1 → logits ``(batch, K)``;
+    :meth:`features` gives f ``(batch, d_feature)``.
 
     Raises:
         ValueError: for sizes out of range and pictures of another shape.
     """
 
-    def __init__(self, size: int, colors: int, num_classes: int, *, channels: int = 16, d_feature: int = 64) -> None:
+    def __init__(
+        self, size: int, colors: int, num_classes: int, *, channels: int = 16, d_feature: int = 64
+    ) -> None:
         super().__init__()
-        require(not isinstance(size, bool) and isinstance(size, int) and size >= 8 and size % 8 == 0,
-                f"size must be a multiple of 8, got {size!r}")
+        require(
+            not isinstance(size, bool) and isinstance(size, int) and size >= 8 and size % 8 == 0,
+            f"size must be a multiple of 8, got {size!r}",
+        )
         self.size, self.colors = size, check_positive("colors", colors)
         stages, before = [], colors
         for width in (check_positive("channels", channels), 2 * channels, 4 * channels):
@@ -47,9 +55,17 @@ class PictureClassifier(nn.Module):
     def features(self, pictures: torch.Tensor) -> torch.Tensor:
         """f: ``(batch, colors, size, size)`` → ``(batch, d_feature)``."""
         shape = (self.colors, self.size, self.size)
-        require(isinstance(pictures, torch.Tensor) and pictures.is_floating_point() and tuple(pictures.shape[1:]) == shape,
-                f"pictures must be floats (batch, {', '.join(map(str, shape))}), got "
-                + (f"{pictures.dtype} {tuple(pictures.shape)}" if isinstance(pictures, torch.Tensor) else type(pictures).__name__))
+        require(
+            isinstance(pictures, torch.Tensor)
+            and pictures.is_floating_point()
+            and tuple(pictures.shape[1:]) == shape,
+            f"pictures must be floats (batch, {', '.join(map(str, shape))}), got "
+            + (
+                f"{pictures.dtype} {tuple(pictures.shape)}"
+                if isinstance(pictures, torch.Tensor)
+                else type(pictures).__name__
+            ),
+        )
         return self.feature(self.convolutions(pictures)).relu()
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
@@ -57,6 +73,8 @@ class PictureClassifier(nn.Module):
 
 
 def classifier_loss(model: nn.Module, batch) -> tuple[torch.Tensor, int]:
-    """Summed cross-entropy of a batch (pictures, labels), and how many pictures: what ``fit`` asks for."""
+    """Summed cross-entropy of a batch (pictures, labels), and how many pictures: what ``fit``
+    asks for.
+    """
     pictures, labels = batch
     return nn.functional.cross_entropy(model(pictures), labels, reduction="sum"), len(labels)

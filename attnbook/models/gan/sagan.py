@@ -10,13 +10,24 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...mechanisms.layers.conditional_norm import ConditionalBatchNorm, UnconditionalBatchNorm, check_labels
-from ...validate import check_positive, require
 from ...mechanisms.attention.picture_attention import PictureAttention, check_map
+from ...mechanisms.layers.conditional_norm import (
+    ConditionalBatchNorm,
+    UnconditionalBatchNorm,
+    check_labels,
+)
 from ...mechanisms.layers.spectral_norm import add_spectral_norm
+from ...validate import check_positive, require
 from .blocks import DCGAN_BLOCKS, RESIDUAL_BLOCKS, Blocks
 
-__all__ = ["PictureDiscriminator", "PictureGenerator", "PicturePair", "attention_scales", "dcgan_pair", "sagan_pair"]
+__all__ = [
+    "PictureDiscriminator",
+    "PictureGenerator",
+    "PicturePair",
+    "attention_scales",
+    "dcgan_pair",
+    "sagan_pair",
+]
 
 Insert = Callable[[int], nn.Module]
 SMALLEST = 4
@@ -26,7 +37,8 @@ SMALLEST = 4
 class PictureGenerator(nn.Module):
     """Noise becomes a picture: a 4×4 map, then blocks that double its side.
 
-    ``x = W z`` as a 4×4 map;  ``x ← insert(block(x, label))`` for the sides 8, 16 … size;  ``picture = tanh(conv(relu(norm(x))))``
+    ``x = W z`` as a 4×4 map;  ``x ← insert(block(x, label))`` for the sides 8, 16 … size;
+    ``picture = tanh(conv(relu(norm(x))))``
 
     The width at side s is ``channels · size / s``, and ``max_channels`` at most.
 
@@ -36,40 +48,77 @@ class PictureGenerator(nn.Module):
         colors: channels of the pictures, 1 for grey.
         d_noise: width of z, which is drawn from a normal distribution.
         num_classes: K for conditional batch norm; None: the labels are not looked at.
-        block: ``(channels, out, norm) → module``, such as :class:`~attnbook.models.gan.blocks.ResidualUp`.
-        inserts: ``{side: channels → module}``, what stands behind the block that reaches this side, such as
-            ``{16: PictureAttention}``. Nothing when not given.
+        block: ``(channels, out, norm) → module``, such as
+            :class:`~attnbook.models.gan.blocks.ResidualUp`.
+        inserts: ``{side: channels → module}``, what stands behind the block that reaches this side,
+            such as ``{16: PictureAttention}``. Nothing when not given.
         max_channels: upper bound of the width.
 
-    Shapes: noise ``(batch, d_noise)``, labels ``(batch,)`` → pictures ``(batch, colors, size, size)`` in (−1, 1).
+    Shapes: noise ``(batch, d_noise)``, labels ``(batch,)`` → pictures
+    ``(batch, colors, size, size)`` in (−1, 1).
 
     Raises:
-        ValueError: for sizes out of range, an insert at a side that no block reaches, noise of another width, labels that are
-            missing or out of range.
+        ValueError: for sizes out of range, an insert at a side that no block reaches, noise of
+            another width, labels that are missing or out of range.
 
     Source: Miyato et al. 2018, appendix B; Zhang et al. 2019, section 3.
     """
 
-    def __init__(self, size: int = 32, *, channels: int = 64, colors: int = 3, d_noise: int = 128, num_classes: int | None = None,
-                 block: Callable[..., nn.Module] = RESIDUAL_BLOCKS.up, inserts: Mapping[int, Insert] | None = None,
-                 max_channels: int = 1024) -> None:
+    def __init__(
+        self,
+        size: int = 32,
+        *,
+        channels: int = 64,
+        colors: int = 3,
+        d_noise: int = 128,
+        num_classes: int | None = None,
+        block: Callable[..., nn.Module] = RESIDUAL_BLOCKS.up,
+        inserts: Mapping[int, Insert] | None = None,
+        max_channels: int = 1024,
+    ) -> None:
         super().__init__()
         sides = _sides(size)  # 4, 8, … size
-        self.size, self.d_noise, self.num_classes = size, check_positive("d_noise", d_noise), num_classes
-        widths = [min(check_positive("channels", channels) * size // side, check_positive("max_channels", max_channels)) for side in sides]
-        norm = UnconditionalBatchNorm if num_classes is None else partial(ConditionalBatchNorm, num_classes=num_classes)
+        self.size, self.d_noise, self.num_classes = (
+            size,
+            check_positive("d_noise", d_noise),
+            num_classes,
+        )
+        widths = [
+            min(
+                check_positive("channels", channels) * size // side,
+                check_positive("max_channels", max_channels),
+            )
+            for side in sides
+        ]
+        norm = (
+            UnconditionalBatchNorm
+            if num_classes is None
+            else partial(ConditionalBatchNorm, num_classes=num_classes)
+        )
         inserts = _checked_inserts(inserts, sides)
         self.first = nn.Linear(d_noise, widths[0] * SMALLEST**2)
         self.stages = nn.ModuleList([_Stage(_Reshape(), inserts, SMALLEST, widths[0])])
         for side, before, width in zip(sides[1:], widths, widths[1:]):
             self.stages.append(_Stage(block(before, width, norm), inserts, side, width))
-        self.norm, self.last = norm(widths[-1]), nn.Conv2d(widths[-1], check_positive("colors", colors), 3, padding=1)
+        self.norm, self.last = (
+            norm(widths[-1]),
+            nn.Conv2d(widths[-1], check_positive("colors", colors), 3, padding=1),
+        )
         _glorot(self)
 
     def forward(self, noise: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
-        require(isinstance(noise, torch.Tensor) and noise.is_floating_point() and noise.dim() == 2 and noise.shape[1] == self.d_noise,
-                f"noise must be floating point numbers (batch, {self.d_noise}), got "
-                + (f"shape {tuple(noise.shape)} of {noise.dtype}" if isinstance(noise, torch.Tensor) else type(noise).__name__))
+        require(
+            isinstance(noise, torch.Tensor)
+            and noise.is_floating_point()
+            and noise.dim() == 2
+            and noise.shape[1] == self.d_noise,
+            f"noise must be floating point numbers (batch, {self.d_noise}), got "
+            + (
+                f"shape {tuple(noise.shape)} of {noise.dtype}"
+                if isinstance(noise, torch.Tensor)
+                else type(noise).__name__
+            ),
+        )
         x = self.first(noise)
         for stage in self.stages:
             x = stage(x, labels)
@@ -77,20 +126,24 @@ class PictureGenerator(nn.Module):
 
 
 class PictureDiscriminator(nn.Module):
-    """A picture becomes a score, high for what looks real: blocks that halve the side, a sum over the positions, one number.
+    """A picture becomes a score, high for what looks real: blocks that halve the side, a sum over
+    the positions, one number.
 
-    ``x ← insert(block(x))`` for the sides size/2 … last_side;  ``h = Σ_positions act(block(x))``;  ``score = w·h + b + e_label·h``
+    ``x ← insert(block(x))`` for the sides size/2 … last_side;  ``h = Σ_positions act(block(x))``;
+    ``score = w·h + b + e_label·h``
 
-    The last term, the projection, is there with classes only: a vector for every class, of which the features of a picture of this class
-    should have much. The width at side s is ``channels · size / (2 s)``, and ``max_channels`` at most.
+    The last term, the projection, is there with classes only: a vector for every class, of which
+    the features of a picture of this class should have much. The width at side s is
+    ``channels · size / (2 s)``, and ``max_channels`` at most.
 
     Args:
         size, channels, colors, num_classes, inserts, max_channels: as in :class:`PictureGenerator`.
         block: ``(channels, out, norm, halve=, activate=) → module``.
-        norm: ``channels → module`` before the activations in the blocks; None: none. (DCGAN has batch norm, SAGAN has spectral norm.)
+        norm: ``channels → module`` before the activations in the blocks; None: none. (DCGAN has
+            batch norm, SAGAN has spectral norm.)
         final: makes the activation before the sum.
-        last_side: side of the map that is summed, from 4 to size/2. A larger one leaves blocks out, and with them reach: each position
-            of the last map sees a smaller part of the picture.
+        last_side: side of the map that is summed, from 4 to size/2. A larger one leaves blocks out,
+            and with them reach: each position of the last map sees a smaller part of the picture.
 
     Shapes: pictures ``(batch, colors, size, size)``, labels ``(batch,)`` → scores ``(batch,)``.
 
@@ -100,31 +153,60 @@ class PictureDiscriminator(nn.Module):
     Source: Miyato and Koyama 2018, section 3 (projection); Zhang et al. 2019, section 3.
     """
 
-    def __init__(self, size: int = 32, *, channels: int = 64, colors: int = 3, num_classes: int | None = None,
-                 block: Callable[..., nn.Module] = RESIDUAL_BLOCKS.down, norm: Callable[[int], nn.Module] | None = None,
-                 inserts: Mapping[int, Insert] | None = None, max_channels: int = 1024,
-                 final: Callable[[], nn.Module] = nn.ReLU, last_side: int = SMALLEST) -> None:
+    def __init__(
+        self,
+        size: int = 32,
+        *,
+        channels: int = 64,
+        colors: int = 3,
+        num_classes: int | None = None,
+        block: Callable[..., nn.Module] = RESIDUAL_BLOCKS.down,
+        norm: Callable[[int], nn.Module] | None = None,
+        inserts: Mapping[int, Insert] | None = None,
+        max_channels: int = 1024,
+        final: Callable[[], nn.Module] = nn.ReLU,
+        last_side: int = SMALLEST,
+    ) -> None:
         super().__init__()
         sides = _sides(size)[-2::-1]  # size/2, … 8, 4
         require(len(sides) > 0, f"size must be {2 * SMALLEST} at least, got {size}")
         require(last_side in sides, f"last_side must be one of {sides}, got {last_side!r}")
-        sides = sides[:sides.index(last_side) + 1]
-        self.size, self.colors, self.num_classes = size, check_positive("colors", colors), num_classes
-        widths = [min(check_positive("channels", channels) * size // (2 * side), check_positive("max_channels", max_channels)) for side in sides]
+        sides = sides[: sides.index(last_side) + 1]
+        self.size, self.colors, self.num_classes = (
+            size,
+            check_positive("colors", colors),
+            num_classes,
+        )
+        widths = [
+            min(
+                check_positive("channels", channels) * size // (2 * side),
+                check_positive("max_channels", max_channels),
+            )
+            for side in sides
+        ]
         inserts = _checked_inserts(inserts, sides)
         self.stages = nn.ModuleList()
         for k, (side, before, width) in enumerate(zip(sides, [colors, *widths], widths)):
-            made = block(before, width, norm, activate=k > 0)  # the first block sees the picture itself
+            # the first block sees the picture itself
+            made = block(before, width, norm, activate=k > 0)
             self.stages.append(_Stage(made, inserts, side, width))
         self.last_block, self.final = block(widths[-1], widths[-1], norm, halve=False), final()
         self.output = nn.Linear(widths[-1], 1)  # w, b
-        self.classes = None if num_classes is None else nn.Embedding(check_positive("num_classes", num_classes), widths[-1])  # e
+        # e
+        self.classes = (
+            None
+            if num_classes is None
+            else nn.Embedding(check_positive("num_classes", num_classes), widths[-1])
+        )
         _glorot(self)
 
     def features(self, pictures: torch.Tensor) -> torch.Tensor:
         """h: ``(batch, colors, size, size)`` → ``(batch, width)``."""
         x = check_map("pictures", pictures, self.colors)
-        require(x.shape[-2:] == (self.size, self.size), f"pictures must have the side {self.size}, got {tuple(x.shape)}")
+        require(
+            x.shape[-2:] == (self.size, self.size),
+            f"pictures must have the side {self.size}, got {tuple(x.shape)}",
+        )
         for stage in self.stages:
             x = stage(x)
         return self.final(self.last_block(x)).sum((2, 3))
@@ -133,28 +215,44 @@ class PictureDiscriminator(nn.Module):
         h = self.features(pictures)
         score = self.output(h).squeeze(-1)
         if self.classes is not None:
-            score = score + (self.classes(check_labels(labels, len(pictures), self.num_classes)) * h).sum(-1)
+            score = score + (
+                self.classes(check_labels(labels, len(pictures), self.num_classes)) * h
+            ).sum(-1)
         return score
 
 
 class PicturePair(NamedTuple):
-    """``generator(noise, labels) → pictures`` and ``discriminator(pictures, labels) → scores``, which are trained together."""
+    """``generator(noise, labels) → pictures`` and ``discriminator(pictures, labels) → scores``,
+    which are trained together.
+    """
 
     generator: nn.Module
     discriminator: nn.Module
 
 
-def sagan_pair(size: int = 32, *, channels: int = 64, colors: int = 3, d_noise: int = 128, num_classes: int | None = None,
-               attention_at: int | None = 16, insert: Insert = PictureAttention, blocks: Blocks = RESIDUAL_BLOCKS,
-               spectral_norm: bool | str = True, discriminator_norm: Callable[[int], nn.Module] | None = None,
-               max_channels: int = 1024, last_side: int = SMALLEST) -> PicturePair:
+def sagan_pair(
+    size: int = 32,
+    *,
+    channels: int = 64,
+    colors: int = 3,
+    d_noise: int = 128,
+    num_classes: int | None = None,
+    attention_at: int | None = 16,
+    insert: Insert = PictureAttention,
+    blocks: Blocks = RESIDUAL_BLOCKS,
+    spectral_norm: bool | str = True,
+    discriminator_norm: Callable[[int], nn.Module] | None = None,
+    max_channels: int = 1024,
+    last_side: int = SMALLEST,
+) -> PicturePair:
     """Make both networks of a SAGAN for square pictures.
 
     Args:
         size, channels, colors, d_noise, num_classes, max_channels: as in :class:`PictureGenerator`.
-        attention_at: side of the feature maps, in both networks, behind which ``insert`` stands; None: nowhere. A side which the
-            discriminator does not have (the full one) is an error.
-        insert: ``channels → module``: :class:`PictureAttention`, ``PooledPictureAttention``, or ``ResidualInstead`` for a comparison.
+        attention_at: side of the feature maps, in both networks, behind which ``insert`` stands;
+            None: nowhere. A side which the discriminator does not have (the full one) is an error.
+        insert: ``channels → module``: :class:`PictureAttention`, ``PooledPictureAttention``, or
+            ``ResidualInstead`` for a comparison.
         blocks: ``RESIDUAL_BLOCKS`` or ``DCGAN_BLOCKS``.
         spectral_norm: True for both networks, False for none, "discriminator" for that one alone.
         discriminator_norm, last_side: see :class:`PictureDiscriminator`.
@@ -164,13 +262,27 @@ def sagan_pair(size: int = 32, *, channels: int = 64, colors: int = 3, d_noise: 
 
     Source: Zhang et al. 2019; their pictures have the side 128 and attention stands at 32.
     """
-    require(isinstance(spectral_norm, bool) or spectral_norm == "discriminator",
-            f"spectral_norm must be True, False or 'discriminator', got {spectral_norm!r}")
+    require(
+        isinstance(spectral_norm, bool) or spectral_norm == "discriminator",
+        f"spectral_norm must be True, False or 'discriminator', got {spectral_norm!r}",
+    )
     inserts = {} if attention_at is None else {attention_at: insert}
-    common = dict(channels=channels, colors=colors, num_classes=num_classes, inserts=inserts, max_channels=max_channels)
+    common = dict(
+        channels=channels,
+        colors=colors,
+        num_classes=num_classes,
+        inserts=inserts,
+        max_channels=max_channels,
+    )
     generator = PictureGenerator(size, d_noise=d_noise, block=blocks.up, **common)
-    discriminator = PictureDiscriminator(size, block=blocks.down, norm=discriminator_norm, final=blocks.final,
-                                         last_side=last_side, **common)
+    discriminator = PictureDiscriminator(
+        size,
+        block=blocks.down,
+        norm=discriminator_norm,
+        final=blocks.final,
+        last_side=last_side,
+        **common,
+    )
     if spectral_norm is True:
         add_spectral_norm(generator)
     if spectral_norm:
@@ -179,25 +291,38 @@ def sagan_pair(size: int = 32, *, channels: int = 64, colors: int = 3, d_noise: 
 
 
 def dcgan_pair(size: int = 32, **options) -> PicturePair:
-    """The baseline: :func:`sagan_pair` with plain convolutions, no attention and no spectral norm, batch norm in both networks.
+    """The baseline: :func:`sagan_pair` with plain convolutions, no attention and no spectral norm,
+    batch norm in both networks.
 
-    Options as in :func:`sagan_pair`. From the paper's network it differs in three places: the first layer of the generator is followed by
-    batch norm like all others; the last one is a 3×3 convolution at the full side; the discriminator ends with a 3×3 convolution and a sum.
-    Source: Radford, Metz and Chintala 2016; in this form Miyato et al. 2018, table 3.
-    """
-    options = {"attention_at": None, "blocks": DCGAN_BLOCKS, "spectral_norm": False, "discriminator_norm": nn.BatchNorm2d, **options}
+    Options as in :func:`sagan_pair`. From the paper's network it differs in three places: the first
+    layer of the generator is followed by batch norm like all others; the last one is a 3×3
+    convolution at the full side; the discriminator ends with a 3×3 convolution and a sum. Source:
+    Radford, Metz and Chintala 2016; in this form Miyato et al. 2018, table 3."""
+    options = {
+        "attention_at": None,
+        "blocks": DCGAN_BLOCKS,
+        "spectral_norm": False,
+        "discriminator_norm": nn.BatchNorm2d,
+        **options,
+    }
     return sagan_pair(size, **options)
 
 
 def attention_scales(module: nn.Module) -> dict[str, float]:
     """γ of every attention layer in ``module``, by its name; to be logged while it trains."""
-    return {name or "attention": float(part.gamma.detach()) for name, part in module.named_modules() if isinstance(part, PictureAttention)}
+    return {
+        name or "attention": float(part.gamma.detach())
+        for name, part in module.named_modules()
+        if isinstance(part, PictureAttention)
+    }
 
 
 class _Stage(nn.Module):
     """A block and what is inserted behind it."""
 
-    def __init__(self, block: nn.Module, inserts: Mapping[int, Insert], side: int, width: int) -> None:
+    def __init__(
+        self, block: nn.Module, inserts: Mapping[int, Insert], side: int, width: int
+    ) -> None:
         super().__init__()
         self.block, self.insert = block, inserts[side](width) if side in inserts else nn.Identity()
 
@@ -219,10 +344,15 @@ def _sides(size: int) -> list[int]:
     return sides
 
 
-def _checked_inserts(inserts: Mapping[int, Insert] | None, sides: list[int]) -> Mapping[int, Insert]:
+def _checked_inserts(
+    inserts: Mapping[int, Insert] | None, sides: list[int]
+) -> Mapping[int, Insert]:
     inserts = {} if inserts is None else inserts
     for side in inserts:
-        require(side in sides, f"inserts must stand at a side that a block reaches, {sorted(sides)}, got {side!r}")
+        require(
+            side in sides,
+            f"inserts must stand at a side that a block reaches, {sorted(sides)}, got {side!r}",
+        )
     return inserts
 
 

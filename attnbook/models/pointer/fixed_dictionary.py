@@ -1,4 +1,6 @@
-"""What a pointer network is compared with: the same encoder and decoder that answer from a fixed dictionary of positions."""
+"""What a pointer network is compared with: the same encoder and decoder that answer from a fixed
+dictionary of positions.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ __all__ = ["FixedDictionary"]
 class Named(NamedTuple):
     """What a :class:`FixedDictionary` remembers of its inputs."""
 
-    inputs: torch.Tensor  # what the decoder reads: the embedded names of the positions, and the start, (batch, n + 1, d_embed)
+    # what the decoder reads: the embedded names of the positions, and the start, (batch, n + 1,
+    # d_embed)
+    inputs: torch.Tensor
     keys: torch.Tensor | None  # W_1 e_j, projected once, (batch, n, hidden)
     mask: torch.Tensor  # True where the answer may point at all, (batch, n + 1)
     state: tuple[torch.Tensor, torch.Tensor]
@@ -25,13 +29,16 @@ class Named(NamedTuple):
 
 
 class FixedDictionary(PointerNetwork):
-    """LSTM encoder and decoder that name positions by the words "0" … "most − 1" (and END) of a dictionary.
+    """LSTM encoder and decoder that name positions by the words "0" … "most − 1" (and END) of a
+    dictionary.
 
-    ``d_i = LSTM(name_{C_{i−1}}, d_{i−1})``; ``p(C_i | C_1 … C_{i−1}, x) = softmax(W_o d_i + b)``, or, with ``attention``,
-    ``softmax(W_o [d_i ; d'_i] + b)`` with ``d'_i = Σ_j a_ij e_j``, ``a_i = softmax_j(v·tanh(W_1 e_j + W_2 d_i))``.
+    ``d_i = LSTM(name_{C_{i−1}}, d_{i−1})``; ``p(C_i | C_1 … C_{i−1}, x) = softmax(W_o d_i + b)``,
+    or, with ``attention``, ``softmax(W_o [d_i ; d'_i] + b)`` with ``d'_i = Σ_j a_ij e_j``,
+    ``a_i = softmax_j(v·tanh(W_1 e_j + W_2 d_i))``.
 
-    The output layer has ``most + 1`` rows, however many inputs there are: no row stands for a position behind ``most − 1``.
-    For fewer inputs the rows of the positions that do not exist are left out.
+    The output layer has ``most + 1`` rows, however many inputs there are: no row stands for a
+    position behind ``most − 1``. For fewer inputs the rows of the positions that do not exist are
+    left out.
 
     Args:
         d_input, hidden_size, ends, repeats, d_embed: as for :class:`attnbook.PointerNetwork`.
@@ -43,29 +50,58 @@ class FixedDictionary(PointerNetwork):
     Raises:
         ValueError: as :class:`attnbook.PointerNetwork`, and for more inputs than ``most``.
 
-    Source: Vinyals, Fortunato and Jaitly 2015, sections 2.1 and 2.2, after Sutskever et al. 2014 and Bahdanau et al. 2015.
+    Source: Vinyals, Fortunato and Jaitly 2015, sections 2.1 and 2.2, after Sutskever et al. 2014
+    and Bahdanau et al. 2015.
     """
 
-    def __init__(self, d_input: int, most: int, hidden_size: int = 256, *, attention: bool, ends: bool, repeats: bool = False,
-                 d_embed: int = 64) -> None:
+    def __init__(
+        self,
+        d_input: int,
+        most: int,
+        hidden_size: int = 256,
+        *,
+        attention: bool,
+        ends: bool,
+        repeats: bool = False,
+        d_embed: int = 64,
+    ) -> None:
         super().__init__(d_input, hidden_size, ends=ends, repeats=repeats, d_embed=d_embed)
         self.most, self.end_state = check_positive("most", most), None
         self.names = nn.Embedding(most, d_embed)
-        self.output = nn.Linear((1 + attention) * hidden_size, most + 1)  # W_o, b; END in the last row
+        # W_o, b; END in the last row
+        self.output = nn.Linear((1 + attention) * hidden_size, most + 1)
         self.score = self.score if attention else None
 
     def encode(self, inputs: torch.Tensor, lengths: torch.Tensor) -> Named:
         """Read inputs ``(batch, n, d_input)`` of true ``lengths (batch,)``, n at most ``most``."""
         embedded, states, mask, last = self._read(inputs, lengths)
         n = states.shape[1]
-        require(n <= self.most, f"inputs must have at most {self.most} positions, as many as the dictionary names, got {n}")
-        read = torch.cat([self.names.weight[:n], self.start_input[None]]).expand(len(states), -1, -1)
-        return Named(read, None if self.score is None else self.score.project_keys(states), mask, last, states)
+        require(
+            n <= self.most,
+            f"inputs must have at most {self.most} positions, as many as the dictionary names, "
+            f"got {n}",
+        )
+        read = torch.cat([self.names.weight[:n], self.start_input[None]]).expand(
+            len(states), -1, -1
+        )
+        return Named(
+            read,
+            None if self.score is None else self.score.project_keys(states),
+            mask,
+            last,
+            states,
+        )
 
     def _scores(self, states: torch.Tensor, memory: Named) -> torch.Tensor:
         n = memory.states.shape[1]
         if self.score is not None:
-            context, _ = attend(self.score, states, memory.states, mask=memory.mask[:, None, :n], projected_keys=memory.keys)
+            context, _ = attend(
+                self.score,
+                states,
+                memory.states,
+                mask=memory.mask[:, None, :n],
+                projected_keys=memory.keys,
+            )
             states = torch.cat([states, context], dim=-1)
         logits = self.output(states)  # (batch, m, most + 1)
-        return torch.cat([logits[..., :n], logits[..., self.most:]], dim=-1)
+        return torch.cat([logits[..., :n], logits[..., self.most :]], dim=-1)

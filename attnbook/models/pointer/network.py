@@ -1,4 +1,6 @@
-"""Pointer network: the decoder answers with positions of its own input, so the dictionary is as long as the input."""
+"""Pointer network: the decoder answers with positions of its own input, so the dictionary is as
+long as the input.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,17 @@ __all__ = ["Answers", "PointerMemory", "PointerNetwork"]
 
 
 class PointerMemory(NamedTuple):
-    """What a :class:`PointerNetwork` remembers of its inputs. Column n stands behind the positions 0 … n − 1."""
+    """What a :class:`PointerNetwork` remembers of its inputs.
 
-    inputs: torch.Tensor  # what the decoder reads: the embedded inputs, and in column n the start, (batch, n + 1, d_embed)
-    keys: torch.Tensor  # W_1 e_j, projected once, with the end in column n if there is one, (batch, n or n + 1, d_attention)
+    Column n stands behind the positions 0 … n − 1.
+    """
+
+    # what the decoder reads: the embedded inputs, and in column n the start, (batch, n + 1,
+    # d_embed)
+    inputs: torch.Tensor
+    # W_1 e_j, projected once, with the end in column n if there is one, (batch, n or n + 1,
+    # d_attention)
+    keys: torch.Tensor
     mask: torch.Tensor  # True where the answer may point at all, (batch, n + 1)
     state: tuple[torch.Tensor, torch.Tensor]  # last h and c of the encoder, (batch, hidden) each
 
@@ -33,57 +42,89 @@ class Answers(NamedTuple):
 
 
 class PointerNetwork(nn.Module):
-    """Encoder and decoder whose attention weights are the answer: a distribution over the positions of the input.
+    """Encoder and decoder whose attention weights are the answer: a distribution over the positions
+    of the input.
 
-    ``e_1 … e_n = LSTM(E x_1 … E x_n)``; ``d_i = LSTM(E x_{C_{i−1}}, d_{i−1})``, d_0 the encoder's last state and the first
-    input learned; ``u_ij = v·tanh(W_1 e_j + W_2 d_i)``, ``p(C_i = j | C_1 … C_{i−1}, x) = softmax_j(u_i)``.
+    ``e_1 … e_n = LSTM(E x_1 … E x_n)``; ``d_i = LSTM(E x_{C_{i−1}}, d_{i−1})``, d_0 the encoder's
+    last state and the first input learned; ``u_ij = v·tanh(W_1 e_j + W_2 d_i)``,
+    ``p(C_i = j | C_1 … C_{i−1}, x) = softmax_j(u_i)``.
 
-    Positions of padding and, unless ``repeats``, those that the answer has pointed at are masked: −∞ before the softmax.
+    Positions of padding and, unless ``repeats``, those that the answer has pointed at are masked:
+    −∞ before the softmax.
 
     Args:
         d_input: width of an input, 2 for a point of the plane.
         hidden_size: width of a state of encoder and decoder.
-        ends: whether the answer says itself when it ends. Then a learned state e_END is one more thing to point at, in
-            column n, behind the last position of the padded batch. Else an answer has as many positions as its row.
+        ends: whether the answer says itself when it ends. Then a learned state e_END is one more
+            thing to point at, in column n, behind the last position of the padded batch. Else an
+            answer has as many positions as its row.
         repeats: whether an answer may point at a position twice.
-        d_embed: width of the learned linear embedding E; the paper feeds x itself, which learns more slowly.
+        d_embed: width of the learned linear embedding E; the paper feeds x itself, which learns
+            more slowly.
         d_attention: width of the hidden layer of the pointer; ``hidden_size`` when not given.
 
-    Shapes: inputs ``(batch, n, d_input)``, zeros as padding; lengths ``(batch,)``; targets ``(batch, m)``, positions
-    0 … length − 1 of the row's own inputs, n for END, −1 as padding → logits and weights ``(batch, m, n + 1)``. The last
-    column is END, −∞ when not ``ends``. Where nothing is left to point at, behind the last position of an answer without
-    END, logits are not masked and weights are 0.
+    Shapes: inputs ``(batch, n, d_input)``, zeros as padding; lengths ``(batch,)``; targets
+    ``(batch, m)``, positions
+    0 … length − 1 of the row's own inputs, n for END, −1 as padding → logits and weights
+    ``(batch, m, n + 1)``. The last column is END, −∞ when not ``ends``. Where nothing is left to
+    point at, behind the last position of an answer without END, logits are not masked and weights
+    are 0.
 
     Raises:
-        ValueError: for sizes below 1, inputs of another width, no positions, lengths that do not fit, targets outside
-            their row or, without ``repeats``, twice in it, or behind END or padding.
+        ValueError: for sizes below 1, inputs of another width, no positions, lengths that do not
+            fit, targets outside their row or, without ``repeats``, twice in it, or behind END or
+            padding.
 
-    Source: Vinyals, Fortunato and Jaitly 2015, section 2.3, equation 3; e_END, E and the mask of used positions are ours.
+    Source: Vinyals, Fortunato and Jaitly 2015, section 2.3, equation 3; e_END, E and the mask of
+    used positions are ours.
     """
 
-    def __init__(self, d_input: int, hidden_size: int = 256, *, ends: bool, repeats: bool = False, d_embed: int = 64,
-                 d_attention: int | None = None) -> None:
+    def __init__(
+        self,
+        d_input: int,
+        hidden_size: int = 256,
+        *,
+        ends: bool,
+        repeats: bool = False,
+        d_embed: int = 64,
+        d_attention: int | None = None,
+    ) -> None:
         super().__init__()
-        self.d_input, self.hidden_size = check_positive("d_input", d_input), check_positive("hidden_size", hidden_size)
+        self.d_input, self.hidden_size = (
+            check_positive("d_input", d_input),
+            check_positive("hidden_size", hidden_size),
+        )
         self.ends, self.repeats = ends, repeats
         self.embedding = nn.Linear(d_input, check_positive("d_embed", d_embed))  # E
         self.start_input = nn.Parameter(torch.empty(d_embed).uniform_(-1, 1) / math.sqrt(d_embed))
         self.encoder = make_recurrent("lstm", d_embed, hidden_size)
         self.decoder = make_recurrent("lstm", d_embed, hidden_size)
-        d_attention = check_positive("d_attention", hidden_size if d_attention is None else d_attention)
-        self.score = AdditiveScore(hidden_size, hidden_size, d_attention)  # v, W_2 of queries, W_1 of keys
-        self.end_state = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) / math.sqrt(hidden_size)) if ends else None
+        d_attention = check_positive(
+            "d_attention", hidden_size if d_attention is None else d_attention
+        )
+        # v, W_2 of queries, W_1 of keys
+        self.score = AdditiveScore(hidden_size, hidden_size, d_attention)
+        self.end_state = (
+            nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) / math.sqrt(hidden_size))
+            if ends
+            else None
+        )
 
     def encode(self, inputs: torch.Tensor, lengths: torch.Tensor) -> PointerMemory:
-        """Read inputs ``(batch, n, d_input)`` of true ``lengths (batch,)``; padding leaves no trace."""
+        """Read inputs ``(batch, n, d_input)`` of true ``lengths (batch,)``; padding leaves no
+        trace.
+        """
         embedded, states, mask, last = self._read(inputs, lengths)
         read = torch.cat([embedded, self.start_input.expand(len(embedded), 1, -1)], dim=1)
         if self.end_state is not None:
-            states = torch.cat([states, self.end_state.expand(len(states), 1, -1)], dim=1)  # (batch, n + 1, hidden)
+            # (batch, n + 1, hidden)
+            states = torch.cat([states, self.end_state.expand(len(states), 1, -1)], dim=1)
         return PointerMemory(read, self.score.project_keys(states), mask, last)
 
     def _read(self, inputs: torch.Tensor, lengths: torch.Tensor):
-        """Embedded inputs, e (batch, n, hidden), where an answer may point (batch, n + 1), last h and c (batch, hidden)."""
+        """Embedded inputs, e (batch, n, hidden), where an answer may point (batch, n + 1), last
+        h and c (batch, hidden).
+        """
         self._check_inputs(inputs, lengths)
         batch, n, _ = inputs.shape
         embedded = self.embedding(inputs)  # (batch, n, d_embed)
@@ -93,11 +134,15 @@ class PointerNetwork(nn.Module):
         else:
             states, last = run_packed(self.encoder, embedded, lengths)  # (batch, n, hidden)
             last = last[0][:, 0], last[1][:, 0]
-        mask = nn.functional.pad(padding_mask(lengths.to(inputs.device), n), (0, 1), value=self.ends)
+        mask = nn.functional.pad(
+            padding_mask(lengths.to(inputs.device), n), (0, 1), value=self.ends
+        )
         return embedded, states, mask, last
 
     def start(self, memory: PointerMemory, answers: int = 1) -> Answers:
-        """``answers`` equal beginnings for each row: the encoder's last state, and no position used."""
+        """``answers`` equal beginnings for each row: the encoder's last state, and no position
+        used.
+        """
         h, c = (part[:, None].expand(-1, answers, -1) for part in memory.state)
         return Answers(h, c, torch.zeros_like(memory.mask)[:, None].expand(-1, answers, -1))
 
@@ -109,14 +154,19 @@ class PointerNetwork(nn.Module):
         """Logits, masked, and the mask, both (batch, m, n + 1), of states (batch, m, hidden)."""
         logits = self._scores(states, memory)
         mask = memory.mask[:, None] if self.repeats else memory.mask[:, None] & ~used
-        # A row of nothing but −∞ has no softmax. It stands behind an answer that is complete, and no loss looks at it.
-        return logits.masked_fill(~mask & mask.any(-1, keepdim=True), -math.inf), mask.expand(logits.shape)
+        # A row of nothing but −∞ has no softmax. It stands behind an answer that is complete, and
+        # no loss looks at it.
+        return logits.masked_fill(~mask & mask.any(-1, keepdim=True), -math.inf), mask.expand(
+            logits.shape
+        )
 
     def step(self, pointed: torch.Tensor, state: Answers, memory: PointerMemory) -> Step:
-        """Read what k answers of each row pointed at last, ``(batch, k)``, and score where each points next.
+        """Read what k answers of each row pointed at last, ``(batch, k)``, and score where each
+        points next.
 
         Args:
-            pointed: positions, or −1 at the start; an answer that has ended (n) gives nothing that means anything.
+            pointed: positions, or −1 at the start; an answer that has ended (n) gives nothing that
+                means anything.
 
         Returns:
             Logits ``(batch, k, n + 1)``, the next state, the weights ``(batch, k, n + 1)``.
@@ -125,25 +175,41 @@ class PointerNetwork(nn.Module):
         n = memory.mask.shape[1] - 1
         column = torch.where(pointed < 0, n, pointed)
         read = _rows(memory.inputs, column).flatten(0, 1)[:, None]  # (batch · k, 1, d_embed)
-        before = tuple(part.flatten(0, 1)[None].contiguous() for part in state[:2])  # PyTorch wants layers first
+        # PyTorch wants layers first
+        before = tuple(part.flatten(0, 1)[None].contiguous() for part in state[:2])
         out, (h, c) = self.decoder(read, before)
         used = state.used.scatter(2, column[..., None], (column < n)[..., None])
         logits, mask = self._point(out.view(batch, k, -1), memory, used)
-        return Step(logits, Answers(h.view(batch, k, -1), c.view(batch, k, -1), used),
-                    masked_softmax(logits, mask))
+        return Step(
+            logits,
+            Answers(h.view(batch, k, -1), c.view(batch, k, -1), used),
+            masked_softmax(logits, mask),
+        )
 
-    def forward(self, inputs: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor, *,
-                need_weights: bool = False) -> Decoded:
-        """Score an answer under teacher forcing: one call of the decoder and one of the pointer for all steps."""
+    def forward(
+        self,
+        inputs: torch.Tensor,
+        lengths: torch.Tensor,
+        targets: torch.Tensor,
+        *,
+        need_weights: bool = False,
+    ) -> Decoded:
+        """Score an answer under teacher forcing: one call of the decoder and one of the pointer
+        for all steps.
+        """
         memory = self.encode(inputs, lengths)
         self._check_targets(targets, inputs, lengths)
         batch, m = targets.shape
         n = inputs.shape[1]
         column = torch.where(targets < 0, n, targets)  # (batch, m); padding counts as END
-        before = torch.cat([column.new_full((batch, 1), n), column[:, :-1]], dim=1)  # the start, then what was pointed at
-        states, _ = self.decoder(_rows(memory.inputs, before), tuple(part[None] for part in memory.state))
+        # the start, then what was pointed at
+        before = torch.cat([column.new_full((batch, 1), n), column[:, :-1]], dim=1)
+        states, _ = self.decoder(
+            _rows(memory.inputs, before), tuple(part[None] for part in memory.state)
+        )
         steps = torch.arange(m, device=targets.device)
-        # The step at which each column is pointed at; m for never, and for END, which is never used up.
+        # The step at which each column is pointed at; m for never, and for END, which is never used
+        # up.
         when = column.new_full((batch, n + 1), m).scatter(1, column, steps.expand(batch, m))
         when[:, n] = m
         logits, mask = self._point(states, memory, when[:, None] < steps[:, None])
@@ -151,33 +217,60 @@ class PointerNetwork(nn.Module):
 
     def _check_inputs(self, inputs, lengths) -> None:
         check_tensor("inputs", inputs, width=self.d_input)
-        require(inputs.dim() == 3 and inputs.shape[1] >= 1,
-                f"inputs must be (batch, n, {self.d_input}) with n ≥ 1, got shape {tuple(inputs.shape)}")
+        require(
+            inputs.dim() == 3 and inputs.shape[1] >= 1,
+            f"inputs must be (batch, n, {self.d_input}) with n ≥ 1, got shape "
+            f"{tuple(inputs.shape)}",
+        )
         check_lengths(lengths, inputs.shape[0], "inputs")
-        require(len(lengths) >= 1 and int(lengths.min()) >= 1 and int(lengths.max()) <= inputs.shape[1],
-                f"lengths must lie in 1 … {inputs.shape[1]}, the width of inputs, got {lengths.tolist()}")
+        require(
+            len(lengths) >= 1 and int(lengths.min()) >= 1 and int(lengths.max()) <= inputs.shape[1],
+            f"lengths must lie in 1 … {inputs.shape[1]}, the width of inputs, got "
+            f"{lengths.tolist()}",
+        )
 
     def _check_targets(self, targets, inputs, lengths) -> None:
         batch, n, _ = inputs.shape
-        require(isinstance(targets, torch.Tensor) and targets.dim() == 2 and targets.dtype == torch.long
-                and len(targets) == batch and targets.shape[1] >= 1,
-                f"targets must be positions ({batch}, m) of dtype int64 with m ≥ 1, got "
-                + (f"shape {tuple(targets.shape)} of {targets.dtype}" if isinstance(targets, torch.Tensor)
-                   else type(targets).__name__))
-        if targets.device.type != "cpu":  # a look at the values would stop the queue of a GPU at every batch
+        require(
+            isinstance(targets, torch.Tensor)
+            and targets.dim() == 2
+            and targets.dtype == torch.long
+            and len(targets) == batch
+            and targets.shape[1] >= 1,
+            f"targets must be positions ({batch}, m) of dtype int64 with m ≥ 1, got "
+            + (
+                f"shape {tuple(targets.shape)} of {targets.dtype}"
+                if isinstance(targets, torch.Tensor)
+                else type(targets).__name__
+            ),
+        )
+        # a look at the values would stop the queue of a GPU at every batch
+        if targets.device.type != "cpu":
             return
-        inside = (targets >= -1) & ((targets < lengths.cpu()[:, None]) | (targets == n if self.ends else False))
-        require(bool(inside.all()), "targets must hold positions below the length of their row, "
-                + (f"END = {n}" if self.ends else "no END") + f" and −1 as padding, got {targets[~inside].unique().tolist()}")
+        inside = (targets >= -1) & (
+            (targets < lengths.cpu()[:, None]) | (targets == n if self.ends else False)
+        )
+        require(
+            bool(inside.all()),
+            "targets must hold positions below the length of their row, "
+            + (f"END = {n}" if self.ends else "no END")
+            + f" and −1 as padding, got {targets[~inside].unique().tolist()}",
+        )
         over = (targets < 0) | (targets == n)
         behind = over[:, :-1] & (targets[:, 1:] >= 0)
-        require(not bool(behind.any()), "targets must hold nothing but −1 behind END or padding, "
-                f"got {targets[behind.any(1)][:1].tolist()}")
+        require(
+            not bool(behind.any()),
+            "targets must hold nothing but −1 behind END or padding, "
+            f"got {targets[behind.any(1)][:1].tolist()}",
+        )
         if not self.repeats:
             counts = torch.zeros(batch, n + 2, dtype=torch.long, device=targets.device)
             counts.scatter_add_(1, targets + 1, torch.ones_like(targets))
-            require(int(counts[:, 1:n + 1].max()) <= 1, "targets must not hold a position twice in a row: make the network "
-                    "with repeats=True for such answers")
+            require(
+                int(counts[:, 1 : n + 1].max()) <= 1,
+                "targets must not hold a position twice in a row: make the network "
+                "with repeats=True for such answers",
+            )
 
 
 def _rows(table: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

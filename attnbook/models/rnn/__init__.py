@@ -1,1 +1,3 @@
-"""Recurrent models: sequence to sequence, Bahdanau, Luong, the LSTM language model and the LSTMN."""
+"""Recurrent models: sequence to sequence, Bahdanau, Luong, the LSTM language model and the
+LSTMN.
+"""

@@ -26,7 +26,8 @@ class Bahdanau(nn.Module):
     """Encoder-decoder with additive attention over a bidirectional encoder ("RNNsearch").
 
     ``h_i = [h→_i ; h←_i]``, ``s_0 = tanh(W_0 h←_1)``;
-    ``α_ti = softmax_i(v·tanh(W_s s_{t−1} + W_h h_i))``, ``c_t = Σ_i α_ti h_i``, ``s_t = f([E y_{t−1}; c_t], s_{t−1})``;
+    ``α_ti = softmax_i(v·tanh(W_s s_{t−1} + W_h h_i))``, ``c_t = Σ_i α_ti h_i``,
+    ``s_t = f([E y_{t−1}; c_t], s_{t−1})``;
     ``p(y_t | y_{<t}, x) = softmax(W_o max-pairs(U s_t + V E y_{t−1} + C c_t))``.
 
     Args:
@@ -39,28 +40,49 @@ class Bahdanau(nn.Module):
         readout: ``"maxout"`` as in the paper, or ``"linear"``: W_o [s_t; E y_{t−1}; c_t].
         dropout: on embeddings and before the output (the paper has none).
 
-    Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits ``(batch, m, target_size)``,
+    Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
+    ``(batch, m, target_size)``,
     weights ``(batch, m, n)``; padding has weight exactly 0.
 
     Raises:
-        ValueError: for an unknown unit, score or readout, sizes below 1, an empty source, ids outside the vocabulary.
+        ValueError: for an unknown unit, score or readout, sizes below 1, an empty source, ids
+            outside the vocabulary.
 
     Source: Bahdanau, Cho and Bengio 2015, sections 3.1 and 3.2, appendix A.
     """
 
-    def __init__(self, source_size: int, target_size: int, *, d_embed: int = 64, hidden_size: int = 128,
-                 d_attention: int | None = None, unit: str = "gru", score: str = "additive",
-                 readout: str = "maxout", dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        source_size: int,
+        target_size: int,
+        *,
+        d_embed: int = 64,
+        hidden_size: int = 128,
+        d_attention: int | None = None,
+        unit: str = "gru",
+        score: str = "additive",
+        readout: str = "maxout",
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.source_size, self.target_size = check_positive("source_size", source_size), check_positive("target_size", target_size)
-        self.source_embedding = nn.Embedding(source_size, check_positive("d_embed", d_embed), padding_idx=0)
+        self.source_size, self.target_size = (
+            check_positive("source_size", source_size),
+            check_positive("target_size", target_size),
+        )
+        self.source_embedding = nn.Embedding(
+            source_size, check_positive("d_embed", d_embed), padding_idx=0
+        )
         self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
         self.encoder = make_recurrent(unit, d_embed, hidden_size, bidirectional=True)
         self.bridge = nn.Linear(hidden_size, hidden_size)  # W_0
-        d_attention = check_positive("d_attention", hidden_size if d_attention is None else d_attention)
+        d_attention = check_positive(
+            "d_attention", hidden_size if d_attention is None else d_attention
+        )
         self.score = make_score(score, hidden_size, 2 * hidden_size, d_hidden=d_attention)
         self.cell = make_cell(unit, d_embed + 2 * hidden_size, hidden_size)
-        self.readout = _readout(readout, hidden_size + d_embed + 2 * hidden_size, hidden_size, target_size)
+        self.readout = _readout(
+            readout, hidden_size + d_embed + 2 * hidden_size, hidden_size, target_size
+        )
         self.dropout = nn.Dropout(dropout)
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Annotations:
@@ -72,32 +94,61 @@ class Bahdanau(nn.Module):
         return Annotations(annotations, self.score.project_keys(annotations), mask)
 
     def start(self, memory: Annotations) -> tuple[torch.Tensor, ...]:
-        """``s_0 = tanh(W_0 h←_1)``: the backward reader has seen the whole source when it stands on the first word."""
-        backward = memory.annotations[:, 0, self.cell.hidden_size:]  # (batch, hidden)
+        """``s_0 = tanh(W_0 h←_1)``: the backward reader has seen the whole source when it stands
+        on the first word.
+        """
+        backward = memory.annotations[:, 0, self.cell.hidden_size :]  # (batch, hidden)
         s = self.bridge(backward).tanh()
         return (s, torch.zeros_like(s)) if isinstance(self.cell, nn.LSTMCell) else (s,)
 
-    def _advance(self, embedded: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Annotations,
-                 need_weights: bool = True):
-        """One step: look with s_{t−1}, then move to s_t. Returns state, context and weights without the query axis."""
+    def _advance(
+        self,
+        embedded: torch.Tensor,
+        state: tuple[torch.Tensor, ...],
+        memory: Annotations,
+        need_weights: bool = True,
+    ):
+        """One step: look with s_{t−1}, then move to s_t.
+
+        Returns state, context and weights without the query axis.
+        """
         query = state[0][:, None]  # (batch, 1, hidden)
-        context, weights = attend(self.score, query, memory.annotations, mask=memory.mask,
-                                  need_weights=need_weights, projected_keys=memory.projected)
+        context, weights = attend(
+            self.score,
+            query,
+            memory.annotations,
+            mask=memory.mask,
+            need_weights=need_weights,
+            projected_keys=memory.projected,
+        )
         context = context[:, 0]  # (batch, 2·hidden)
-        moved = self.cell(torch.cat([embedded, context], dim=-1), state if len(state) == 2 else state[0])
+        moved = self.cell(
+            torch.cat([embedded, context], dim=-1), state if len(state) == 2 else state[0]
+        )
         state = moved if isinstance(moved, tuple) else (moved,)
         return state, context, weights[:, 0] if need_weights else None
 
-    def step(self, token: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Annotations) -> Step:
+    def step(
+        self, token: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Annotations
+    ) -> Step:
         """Read one token ``(batch,)``, look at the source, score the next token."""
         embedded = self.dropout(self.target_embedding(token))  # (batch, d_embed)
         state, context, weights = self._advance(embedded, state, memory, need_weights=True)
         logits = self.readout(self.dropout(torch.cat([state[0], embedded, context], dim=-1)))
         return Step(logits, state, weights)
 
-    def forward(self, source: torch.Tensor, lengths: torch.Tensor, target_in: torch.Tensor, *,
-                need_weights: bool = False) -> Decoded:
-        """Score a target under teacher forcing. The loop holds only what depends on the state before it."""
+    def forward(
+        self,
+        source: torch.Tensor,
+        lengths: torch.Tensor,
+        target_in: torch.Tensor,
+        *,
+        need_weights: bool = False,
+    ) -> Decoded:
+        """Score a target under teacher forcing.
+
+        The loop holds only what depends on the state before it.
+        """
         memory = self.encode(source, lengths)
         check_target(target_in, source.shape[0], self.target_size)
         embedded = self.dropout(self.target_embedding(target_in))  # (batch, m, d_embed)
@@ -108,15 +159,16 @@ class Bahdanau(nn.Module):
             contexts.append(context)
             weights.append(w)
         seen = torch.cat([torch.stack(states, 1), embedded, torch.stack(contexts, 1)], dim=-1)
-        logits = self.readout(self.dropout(seen))  # one product for all steps: (batch, m, target_size)
+        # one product for all steps: (batch, m, target_size)
+        logits = self.readout(self.dropout(seen))
         return Decoded(logits, torch.stack(weights, 1) if need_weights else None)
 
 
 class _Maxout(nn.Module):
     """``max`` over pairs of neighbouring units, then a linear layer.
 
-    The paper's appendix computes it from s_{t−1}; its equation 4, g(y_{t−1}, s_t, c_t), from s_t. This is equation 4.
-    """
+    The paper's appendix computes it from s_{t−1}; its equation 4, g(y_{t−1}, s_t, c_t), from s_t.
+    This is equation 4."""
 
     def __init__(self, d_in: int, d_out: int, target_size: int) -> None:
         super().__init__()
@@ -129,4 +181,8 @@ class _Maxout(nn.Module):
 
 def _readout(name: str, d_in: int, hidden_size: int, target_size: int) -> nn.Module:
     require(name in ("maxout", "linear"), f"readout must be 'maxout' or 'linear', got {name!r}")
-    return nn.Linear(d_in, target_size) if name == "linear" else _Maxout(d_in, hidden_size, target_size)
+    return (
+        nn.Linear(d_in, target_size)
+        if name == "linear"
+        else _Maxout(d_in, hidden_size, target_size)
+    )

@@ -1,4 +1,6 @@
-"""What the recurrent models share: units by name, padded sources, and the shapes that decoding relies on."""
+"""What the recurrent models share: units by name, padded sources, and the shapes that decoding
+relies on.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,35 @@ from torch import nn
 
 from ...validate import check_lengths, check_positive, require
 
-__all__ = ["Decoded", "Step", "UNITS", "check_source", "check_target", "make_cell", "make_recurrent", "reverse_padded",
-           "run_packed"]
+__all__ = [
+    "Decoded",
+    "Step",
+    "UNITS",
+    "check_source",
+    "check_target",
+    "make_cell",
+    "make_recurrent",
+    "reverse_padded",
+    "run_packed",
+]
 
 UNITS = {"tanh": (nn.RNN, nn.RNNCell), "gru": (nn.GRU, nn.GRUCell), "lstm": (nn.LSTM, nn.LSTMCell)}
 """Recurrent units by name: ``tanh`` is the plain RNN, h_t = tanh(W x_t + U h_{t−1} + b)."""
 
 
 class Decoded(NamedTuple):
-    """A target read with teacher forcing: ``logits (batch, m, vocabulary)``, ``weights (batch, m, n)`` or None."""
+    """A target read with teacher forcing: ``logits (batch, m, vocabulary)``, ``weights (batch,
+    m, n)`` or None.
+    """
 
     logits: torch.Tensor
     weights: torch.Tensor | None
 
 
 class Step(NamedTuple):
-    """One decoder step: ``logits (batch, vocabulary)``, the next ``state``, ``weights (batch, n)`` or None."""
+    """One decoder step: ``logits (batch, vocabulary)``, the next ``state``, ``weights (batch,
+    n)`` or None.
+    """
 
     logits: torch.Tensor
     state: Any
@@ -36,13 +51,26 @@ def _unit(unit: str):
     return UNITS[unit]
 
 
-def make_recurrent(unit: str, input_size: int, hidden_size: int, *, num_layers: int = 1, bidirectional: bool = False,
-                   dropout: float = 0.0) -> nn.RNNBase:
+def make_recurrent(
+    unit: str,
+    input_size: int,
+    hidden_size: int,
+    *,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    dropout: float = 0.0,
+) -> nn.RNNBase:
     """Make a recurrent network of a unit named in :data:`UNITS`, batch first."""
     kind, _ = _unit(unit)
     check_positive("num_layers", num_layers)
-    return kind(input_size, check_positive("hidden_size", hidden_size), num_layers=num_layers, batch_first=True,
-                bidirectional=bidirectional, dropout=dropout if num_layers > 1 else 0.0)
+    return kind(
+        input_size,
+        check_positive("hidden_size", hidden_size),
+        num_layers=num_layers,
+        batch_first=True,
+        bidirectional=bidirectional,
+        dropout=dropout if num_layers > 1 else 0.0,
+    )
 
 
 def make_cell(unit: str, input_size: int, hidden_size: int) -> nn.RNNCellBase:
@@ -52,29 +80,52 @@ def make_cell(unit: str, input_size: int, hidden_size: int) -> nn.RNNCellBase:
 
 
 def check_source(source: torch.Tensor, lengths: torch.Tensor, vocabulary_size: int) -> None:
-    """Raise ``ValueError`` unless ``source (batch, n)`` and ``lengths (batch,)`` are a batch of non-empty sources."""
+    """Raise ``ValueError`` unless ``source (batch, n)`` and ``lengths (batch,)`` are a batch of
+    non-empty sources.
+    """
     _check_ids("source", source, vocabulary_size)
     check_lengths(lengths, source.shape[0], "source")
-    if lengths.device.type == "cpu":  # on a GPU the look at the values would stop the queue at every batch
-        require(int(lengths.min()) >= 1, f"every source must have at least one token, got lengths {lengths.tolist()}")
-        require(int(lengths.max()) <= source.shape[1],
-                f"lengths must be at most the width of source, {source.shape[1]}, got {int(lengths.max())}")
+    # on a GPU the look at the values would stop the queue at every batch
+    if lengths.device.type == "cpu":
+        require(
+            int(lengths.min()) >= 1,
+            f"every source must have at least one token, got lengths {lengths.tolist()}",
+        )
+        require(
+            int(lengths.max()) <= source.shape[1],
+            f"lengths must be at most the width of source, {source.shape[1]}, got "
+            f"{int(lengths.max())}",
+        )
 
 
 def check_target(target_in: torch.Tensor, batch: int, vocabulary_size: int) -> None:
     """Raise ``ValueError`` unless ``target_in`` is ``(batch, m)`` of token ids."""
     _check_ids("target_in", target_in, vocabulary_size)
-    require(target_in.shape[0] == batch, f"target_in must have {batch} rows as source has, got {target_in.shape[0]}")
+    require(
+        target_in.shape[0] == batch,
+        f"target_in must have {batch} rows as source has, got {target_in.shape[0]}",
+    )
 
 
 def _check_ids(name: str, ids: torch.Tensor, vocabulary_size: int) -> None:
-    require(isinstance(ids, torch.Tensor) and ids.dim() == 2 and ids.dtype in (torch.int32, torch.int64)
-            and ids.numel() > 0,
-            f"{name} must be token ids (batch, length), at least one of each, got "
-            + (f"shape {tuple(ids.shape)} of {ids.dtype}" if isinstance(ids, torch.Tensor) else type(ids).__name__))
+    require(
+        isinstance(ids, torch.Tensor)
+        and ids.dim() == 2
+        and ids.dtype in (torch.int32, torch.int64)
+        and ids.numel() > 0,
+        f"{name} must be token ids (batch, length), at least one of each, got "
+        + (
+            f"shape {tuple(ids.shape)} of {ids.dtype}"
+            if isinstance(ids, torch.Tensor)
+            else type(ids).__name__
+        ),
+    )
     if ids.device.type == "cpu":
-        require(0 <= int(ids.min()) and int(ids.max()) < vocabulary_size,
-                f"{name} must hold ids from 0 to {vocabulary_size - 1}, got {int(ids.min())} to {int(ids.max())}")
+        require(
+            0 <= int(ids.min()) and int(ids.max()) < vocabulary_size,
+            f"{name} must hold ids from 0 to {vocabulary_size - 1}, got {int(ids.min())} to "
+            f"{int(ids.max())}",
+        )
 
 
 def reverse_padded(source: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -94,11 +145,15 @@ def run_packed(network: nn.RNNBase, inputs: torch.Tensor, lengths: torch.Tensor)
     """Run a recurrent network over padded rows, so that no state ever sees padding.
 
     Returns:
-        outputs ``(batch, n, width)``, zeros at the padding, and the last state as a tuple of batch-first tensors
-        ``(batch, layers × directions, hidden)``: (h,) or, for an LSTM, (h, c).
+        outputs ``(batch, n, width)``, zeros at the padding, and the last state as a tuple of
+        batch-first tensors ``(batch, layers × directions, hidden)``: (h,) or, for an LSTM, (h, c).
     """
-    packed = nn.utils.rnn.pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    packed = nn.utils.rnn.pack_padded_sequence(
+        inputs, lengths.cpu(), batch_first=True, enforce_sorted=False
+    )
     outputs, last = network(packed)
-    outputs, _ = nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
+    outputs, _ = nn.utils.rnn.pad_packed_sequence(
+        outputs, batch_first=True, total_length=inputs.shape[1]
+    )
     last = last if isinstance(last, tuple) else (last,)
     return outputs, tuple(part.transpose(0, 1) for part in last)

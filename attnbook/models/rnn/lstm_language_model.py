@@ -12,16 +12,25 @@ __all__ = ["LSTMLanguageModel", "check_text"]
 
 
 def check_text(tokens: torch.Tensor, lengths: torch.Tensor | None, vocabulary_size: int) -> None:
-    """Raise ``ValueError`` unless ``tokens (batch, n)`` are ids and ``lengths (batch,)``, if given, lie in 1 … n."""
-    require(isinstance(tokens, torch.Tensor) and tokens.dim() == 2,
-            "tokens must be ids (batch, n), got " + (f"shape {tuple(tokens.shape)}" if isinstance(tokens, torch.Tensor)
-                                                     else type(tokens).__name__))
+    """Raise ``ValueError`` unless ``tokens (batch, n)`` are ids and ``lengths (batch,)``, if
+    given, lie in 1 … n.
+    """
+    require(
+        isinstance(tokens, torch.Tensor) and tokens.dim() == 2,
+        "tokens must be ids (batch, n), got "
+        + (
+            f"shape {tuple(tokens.shape)}"
+            if isinstance(tokens, torch.Tensor)
+            else type(tokens).__name__
+        ),
+    )
     full = torch.full(tokens.shape[:1], tokens.shape[1])  # on the CPU: never stops a GPU's queue
     check_source(tokens, full if lengths is None else lengths, vocabulary_size)
 
 
 class LSTMLanguageModel(nn.Module):
-    """A language model whose only memory is the state of an LSTM: ``p(w_{t+1} | w_1 … w_t) = softmax(W_o h_t + b_o)``.
+    """A language model whose only memory is the state of an LSTM:
+    ``p(w_{t+1} | w_1 … w_t) = softmax(W_o h_t + b_o)``.
 
     ``h_t, c_t = LSTM(E w_t, h_{t−1}, c_{t−1})`` from zeros.
 
@@ -31,19 +40,31 @@ class LSTMLanguageModel(nn.Module):
         hidden_size: width of h and c.
         dropout: on the embeddings and before the output.
 
-    Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits ``(batch, n, vocabulary_size)``, weights
+    Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits
+    ``(batch, n, vocabulary_size)``, weights
     None. Logits at the padding are those of a zero state.
 
     Raises:
-        ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not fit.
+        ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not
+            fit.
 
-    Source: the LSTM of Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000, as in PyTorch.
+    Source: the LSTM of Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000, as
+    in PyTorch.
     """
 
-    def __init__(self, vocabulary_size: int, *, d_embed: int = 64, hidden_size: int = 128, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        *,
+        d_embed: int = 64,
+        hidden_size: int = 128,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
-        self.embedding = nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0)
+        self.embedding = nn.Embedding(
+            vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0
+        )
         self.layer = nn.LSTM(d_embed, check_positive("hidden_size", hidden_size), batch_first=True)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o
         self.dropout = nn.Dropout(dropout)
@@ -52,5 +73,9 @@ class LSTMLanguageModel(nn.Module):
         """Score the word after each token."""
         check_text(tokens, lengths, self.vocabulary_size)
         embedded = self.dropout(self.embedding(tokens))  # (batch, n, d_embed)
-        hidden = self.layer(embedded)[0] if lengths is None else run_packed(self.layer, embedded, lengths)[0]
+        hidden = (
+            self.layer(embedded)[0]
+            if lengths is None
+            else run_packed(self.layer, embedded, lengths)[0]
+        )
         return Decoded(self.output(self.dropout(hidden)), None)

@@ -1,4 +1,6 @@
-"""The long short-term memory-network: an LSTM that keeps every state and attends to them, instead of to the last one."""
+"""The long short-term memory-network: an LSTM that keeps every state and attends to them,
+instead of to the last one.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from torch import nn
 
 from ...mechanisms import AdditiveScore, attend, padding_mask
 from ...validate import check_lengths, check_mask, check_positive, check_tensor, require
-from .lstm_language_model import check_text
 from .common import Decoded
+from .lstm_language_model import check_text
 
 __all__ = ["LSTMN", "LSTMNLayer", "Tapes"]
 
@@ -31,8 +33,8 @@ class LSTMNLayer(nn.Module):
     ``[i; f; o] = σ(W [h̃_t; x_t] + b)``, ``ĉ = tanh(W_c [h̃_t; x_t] + b_c)``;
     ``c_t = f ⊙ c̃_t + i ⊙ ĉ``, ``h_t = o ⊙ tanh(c_t)``.
 
-    The tapes are empty at t = 1: h̃_1 = c̃_1 = 0, as everywhere in this library where there is nothing to attend to. The
-    paper leaves that case open. h̃_0 = 0 as well.
+    The tapes are empty at t = 1: h̃_1 = c̃_1 = 0, as everywhere in this library where there is
+    nothing to attend to. The paper leaves that case open. h̃_0 = 0 as well.
 
     Args:
         input_size: width of x.
@@ -50,60 +52,92 @@ class LSTMNLayer(nn.Module):
         self.input_size = check_positive("input_size", input_size)
         self.hidden_size = check_positive("hidden_size", hidden_size)
         # The query is [x_t; h̃_{t−1}], so that the query projection is [W_x, W_h̃].
-        d_attention = check_positive("d_attention", hidden_size if d_attention is None else d_attention)
+        d_attention = check_positive(
+            "d_attention", hidden_size if d_attention is None else d_attention
+        )
         self.score = AdditiveScore(input_size + hidden_size, hidden_size, d_attention)
-        self.input_gates = nn.Linear(input_size, 4 * hidden_size)  # i, f, o, ĉ: the columns of W that meet x_t, and b
-        self.context_gates = nn.Linear(hidden_size, 4 * hidden_size, bias=False)  # the columns that meet h̃_t
+        # i, f, o, ĉ: the columns of W that meet x_t, and b
+        self.input_gates = nn.Linear(input_size, 4 * hidden_size)
+        # the columns that meet h̃_t
+        self.context_gates = nn.Linear(hidden_size, 4 * hidden_size, bias=False)
 
     def start(self, batch: int) -> Tapes:
         """Empty tapes for ``batch`` sequences."""
         width = self.context_gates.weight.new_zeros
-        return Tapes(width(batch, 0, 2 * self.hidden_size), width(batch, 0, self.score.vector.in_features),
-                     width(batch, self.hidden_size))
+        return Tapes(
+            width(batch, 0, 2 * self.hidden_size),
+            width(batch, 0, self.score.vector.in_features),
+            width(batch, self.hidden_size),
+        )
 
-    def step(self, x: torch.Tensor, tapes: Tapes, mask: torch.Tensor | None = None) -> tuple[Tapes, torch.Tensor]:
+    def step(
+        self, x: torch.Tensor, tapes: Tapes, mask: torch.Tensor | None = None
+    ) -> tuple[Tapes, torch.Tensor]:
         """Read one input ``(batch, input_size)`` and write one row.
 
         Args:
-            mask: boolean, broadcastable to ``(batch, t − 1)``; True = may attend to that row of the tapes.
+            mask: boolean, broadcastable to ``(batch, t − 1)``; True = may attend to that row of the
+                tapes.
 
         Returns:
-            The longer tapes, and the weights over the rows that were there before, ``(batch, t − 1)``.
+            The longer tapes, and the weights over the rows that were there before,
+            ``(batch, t − 1)``.
 
         Raises:
             ValueError: for a mask that is not boolean or does not fit.
         """
         check_mask(mask, tapes.keys.shape[:2], axes="(batch, rows of the tapes)")
-        return self._advance(x, self.input_gates(x), tapes, None if mask is None else torch.atleast_1d(mask))
+        return self._advance(
+            x, self.input_gates(x), tapes, None if mask is None else torch.atleast_1d(mask)
+        )
 
     def _advance(self, x, gates, tapes, mask):
         d = self.hidden_size
         if tapes.states.shape[1]:
-            query = torch.cat([x, tapes.summary.to(x.dtype)], dim=-1)[:, None]  # (batch, 1, input + hidden)
-            read, weights = attend(self.score, query, tapes.states[..., :d], tapes.states, projected_keys=tapes.keys,
-                                   mask=None if mask is None else mask.unsqueeze(-2))
-            read, weights = read[:, 0], weights[:, 0]  # [h̃_t; c̃_t], (batch, 2·hidden); s_t, (batch, t − 1)
+            # (batch, 1, input + hidden)
+            query = torch.cat([x, tapes.summary.to(x.dtype)], dim=-1)[:, None]
+            read, weights = attend(
+                self.score,
+                query,
+                tapes.states[..., :d],
+                tapes.states,
+                projected_keys=tapes.keys,
+                mask=None if mask is None else mask.unsqueeze(-2),
+            )
+            # [h̃_t; c̃_t], (batch, 2·hidden); s_t, (batch, t − 1)
+            read, weights = read[:, 0], weights[:, 0]
         else:
             read, weights = x.new_zeros(len(x), 2 * d), x.new_zeros(len(x), 0)
         summary, memory = read[:, :d], read[:, d:]
         gates = gates + self.context_gates(summary)  # (batch, 4·hidden)
-        i, f, o = gates[:, :3 * d].sigmoid().chunk(3, dim=-1)
-        c = f * memory + i * gates[:, 3 * d:].tanh()
+        i, f, o = gates[:, : 3 * d].sigmoid().chunk(3, dim=-1)
+        c = f * memory + i * gates[:, 3 * d :].tanh()
         h = o * c.tanh()
         states = torch.cat([tapes.states, torch.cat([h, c], dim=-1)[:, None]], dim=1)
         keys = torch.cat([tapes.keys, self.score.project_keys(h)[:, None]], dim=1)
         return Tapes(states, keys, summary), weights
 
-    def forward(self, inputs: torch.Tensor, lengths: torch.Tensor | None = None, *, need_weights: bool = False):
-        """Read sequences ``(batch, n, input_size)`` of true ``lengths (batch,)``; all n long when not given.
+    def forward(
+        self,
+        inputs: torch.Tensor,
+        lengths: torch.Tensor | None = None,
+        *,
+        need_weights: bool = False,
+    ):
+        """Read sequences ``(batch, n, input_size)`` of true ``lengths (batch,)``; all n long when
+        not given.
 
         Returns:
-            The hidden tape ``(batch, n, hidden)``, zeros at the padding, and the weights ``(batch, n, n)`` or None: row t
-            holds s_t, exactly 0 from column t on. Rows of padding are 0.
+            The hidden tape ``(batch, n, hidden)``, zeros at the padding, and the weights
+            ``(batch, n, n)`` or None: row t holds s_t, exactly 0 from column t on. Rows of padding
+            are 0.
         """
         check_tensor("inputs", inputs, width=self.input_size)
-        require(inputs.dim() == 3 and inputs.shape[1] >= 1,
-                f"inputs must be (batch, n, {self.input_size}) with n ≥ 1, got shape {tuple(inputs.shape)}")
+        require(
+            inputs.dim() == 3 and inputs.shape[1] >= 1,
+            f"inputs must be (batch, n, {self.input_size}) with n ≥ 1, got shape "
+            f"{tuple(inputs.shape)}",
+        )
         batch, n, _ = inputs.shape
         if lengths is not None:
             lengths = check_lengths(lengths, batch, "inputs").to(inputs.device)
@@ -111,17 +145,19 @@ class LSTMNLayer(nn.Module):
         gates = self.input_gates(inputs)  # one product for all steps: (batch, n, 4·hidden)
         tapes, rows = self.start(batch), []
         for t in range(n):
-            tapes, weights = self._advance(inputs[:, t], gates[:, t], tapes,
-                                           None if real is None else real[:, t, None])
+            tapes, weights = self._advance(
+                inputs[:, t], gates[:, t], tapes, None if real is None else real[:, t, None]
+            )
             rows.append(nn.functional.pad(weights, (0, n - t)) if need_weights else None)
-        hidden = tapes.states[..., :self.hidden_size]
+        hidden = tapes.states[..., : self.hidden_size]
         if real is not None:
             hidden = hidden.masked_fill(~real[..., None], 0.0)
         return hidden, torch.stack(rows, dim=1) if need_weights else None
 
 
 class LSTMN(nn.Module):
-    """A language model that reads each word with attention to all words before it: ``p(w_{t+1} | w_1 … w_t)``.
+    """A language model that reads each word with attention to all words before it:
+    ``p(w_{t+1} | w_1 … w_t)``.
 
     ``x_t = E w_t``, ``h = LSTMNLayer(x)``, ``p(w_{t+1} | w_{≤t}) = softmax(W_o h_t + b_o)``
 
@@ -132,20 +168,32 @@ class LSTMN(nn.Module):
         d_attention: width of the hidden layer of the score; ``hidden_size`` when not given.
         dropout: on the embeddings and before the output.
 
-    Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``; weights ``(batch, n, n)``,
-    row t over the tokens before t, so that the first row is 0. Logits at the padding are those of a zero state.
+    Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``;
+    weights ``(batch, n, n)``,
+    row t over the tokens before t, so that the first row is 0. Logits at the padding are those of a
+    zero state.
 
     Raises:
-        ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not fit.
+        ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not
+            fit.
 
     Source: Cheng, Dong and Lapata 2016, sections 3.2 and 5.1, with one layer.
     """
 
-    def __init__(self, vocabulary_size: int, *, d_embed: int = 64, hidden_size: int = 128, d_attention: int | None = None,
-                 dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        *,
+        d_embed: int = 64,
+        hidden_size: int = 128,
+        d_attention: int | None = None,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
-        self.embedding = nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0)
+        self.embedding = nn.Embedding(
+            vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0
+        )
         self.layer = LSTMNLayer(d_embed, hidden_size, d_attention)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o
         self.dropout = nn.Dropout(dropout)
@@ -155,11 +203,23 @@ class LSTMN(nn.Module):
         return self.layer.start(batch)
 
     def step(self, token: torch.Tensor, tapes: Tapes) -> tuple[torch.Tensor, Tapes, torch.Tensor]:
-        """Read one token ``(batch,)``: logits of the next one ``(batch, vocabulary)``, the tapes, the weights."""
+        """Read one token ``(batch,)``: logits of the next one ``(batch, vocabulary)``, the
+        tapes, the weights.
+        """
         tapes, weights = self.layer.step(self.dropout(self.embedding(token)), tapes)
-        return self.output(self.dropout(tapes.states[:, -1, :self.layer.hidden_size])), tapes, weights
+        return (
+            self.output(self.dropout(tapes.states[:, -1, : self.layer.hidden_size])),
+            tapes,
+            weights,
+        )
 
-    def forward(self, tokens: torch.Tensor, lengths: torch.Tensor | None = None, *, need_weights: bool = False) -> Decoded:
+    def forward(
+        self,
+        tokens: torch.Tensor,
+        lengths: torch.Tensor | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> Decoded:
         """Score the word after each token."""
         check_text(tokens, lengths, self.vocabulary_size)
         embedded = self.dropout(self.embedding(tokens))  # (batch, n, d_embed)

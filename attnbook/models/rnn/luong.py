@@ -1,4 +1,6 @@
-"""Luong's model: the decoder moves first and looks then, at the whole source or at a window of it."""
+"""Luong's model: the decoder moves first and looks then, at the whole source or at a window of
+it.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,24 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...mechanisms import (Attended, PredictedPosition, WindowedSource, attend, make_score, monotonic_position,
-                          padding_mask)
+from ...mechanisms import (
+    Attended,
+    PredictedPosition,
+    WindowedSource,
+    attend,
+    make_score,
+    monotonic_position,
+    padding_mask,
+)
 from ...validate import check_positive, require
 from .common import Decoded, Step, check_source, check_target, make_recurrent, run_packed
 
 __all__ = ["ATTENTIONS", "DecoderState", "Luong", "Source"]
 
 ATTENTIONS = ("global", "local-m", "local-p")
-"""Which source positions a step may read: all, a window that moves with t, a window around a predicted position."""
+"""Which source positions a step may read: all, a window that moves with t, a window around a
+predicted position.
+"""
 
 _CELLS = {"LSTM": torch.lstm_cell, "GRU": torch.gru_cell, "RNN": torch.rnn_tanh_cell}
 
@@ -28,11 +39,14 @@ class Source(NamedTuple):
     projected: torch.Tensor  # what the score makes of h̄, once per source, (batch, n, width)
     mask: torch.Tensor  # True where there is a token, (batch, 1, n)
     lengths: torch.Tensor  # S, (batch,)
-    last: tuple[torch.Tensor, ...]  # the encoder's last state: (h,) or (h, c), each (batch, layers, hidden)
+    # the encoder's last state: (h,) or (h, c), each (batch, layers, hidden)
+    last: tuple[torch.Tensor, ...]
 
 
 class DecoderState(NamedTuple):
-    """Where a decoder stands: its recurrent state, what is fed in next, and the number of the next target position."""
+    """Where a decoder stands: its recurrent state, what is fed in next, and the number of the
+    next target position.
+    """
 
     recurrent: tuple[torch.Tensor, ...]  # (h,) or (h, c), each (batch, layers, hidden)
     fed: torch.Tensor | None  # h̃ of the step before, (batch, hidden); None without input feeding
@@ -42,12 +56,13 @@ class DecoderState(NamedTuple):
 class Luong(nn.Module):
     """Encoder-decoder with global or local attention.
 
-    ``s_t = f([E y_{t−1}; h̃_{t−1}], s_{t−1})`` with input feeding, ``f(E y_{t−1}, s_{t−1})`` without;
-    ``α_t`` from ``score(s_t, h̄_i)``, ``c_t = Σ_i α_ti h̄_i``, ``h̃_t = tanh(W_c [c_t; s_t])``;
-    ``p(y_t | y_{<t}, x) = softmax(W_o h̃_t)``
+    ``s_t = f([E y_{t−1}; h̃_{t−1}], s_{t−1})`` with input feeding, ``f(E y_{t−1}, s_{t−1})``
+    without; ``α_t`` from ``score(s_t, h̄_i)``, ``c_t = Σ_i α_ti h̄_i``,
+    ``h̃_t = tanh(W_c [c_t; s_t])``; ``p(y_t | y_{<t}, x) = softmax(W_o h̃_t)``
 
-    The query is s_t, the state that has read y_{t−1}, not s_{t−1} as in :class:`Bahdanau`: so without input feeding no
-    state waits for a context, and a target that is given is one call of the recurrent network and one attention.
+    The query is s_t, the state that has read y_{t−1}, not s_{t−1} as in :class:`Bahdanau`: so
+    without input feeding no state waits for a context, and a target that is given is one call of
+    the recurrent network and one attention.
 
     Args:
         source_size, target_size: sizes of the vocabularies; id 0 is padding in both.
@@ -55,37 +70,64 @@ class Luong(nn.Module):
         hidden_size: width of the states of encoder and decoder, and of h̃.
         num_layers: layers of encoder and decoder (4 in the paper).
         unit: ``"lstm"`` as in the paper, ``"gru"`` or ``"tanh"``.
-        attention: ``"global"``, ``"local-m"`` (window around p_t = t) or ``"local-p"`` (window around
-            p_t = S · sigmoid(v·tanh(W s_t)), with a Gaussian of σ = D / 2).
+        attention: ``"global"``, ``"local-m"`` (window around p_t = t) or ``"local-p"`` (window
+            around p_t = S · sigmoid(v·tanh(W s_t)), with a Gaussian of σ = D / 2).
         score: a name in :data:`attnbook.SCORES`; ``"additive"`` is what the paper calls concat.
         half_width: D, the window has 2D + 1 positions (D = 10 in the paper).
         max_source: longest source of ``"location"``.
-        input_feeding: whether a step reads h̃ of the step before, zeros at the first (which the paper does not say).
+        input_feeding: whether a step reads h̃ of the step before, zeros at the first (which the
+            paper does not say).
         dropout: on embeddings, between layers, and before the output.
 
-    Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits ``(batch, m, target_size)``,
-    weights ``(batch, m, n)``; padding has weight exactly 0. What the windows do where the paper leaves a choice, say
+    Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
+    ``(batch, m, target_size)``,
+    weights ``(batch, m, n)``; padding has weight exactly 0. What the windows do where the paper
+    leaves a choice, say
     :func:`attnbook.mechanisms.attend_window` and :func:`attnbook.mechanisms.monotonic_position`.
 
     Raises:
-        ValueError: for an unknown unit, score or attention, sizes below 1, an empty source, ids outside the vocabulary.
+        ValueError: for an unknown unit, score or attention, sizes below 1, an empty source, ids
+            outside the vocabulary.
 
     Source: Luong, Pham and Manning 2015, section 3. The paper has no bias in W_c, nor has this.
     """
 
-    def __init__(self, source_size: int, target_size: int, *, d_embed: int = 64, hidden_size: int = 128,
-                 num_layers: int = 1, unit: str = "lstm", attention: str = "global", score: str = "general",
-                 half_width: int = 10, max_source: int = 100, input_feeding: bool = False, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        source_size: int,
+        target_size: int,
+        *,
+        d_embed: int = 64,
+        hidden_size: int = 128,
+        num_layers: int = 1,
+        unit: str = "lstm",
+        attention: str = "global",
+        score: str = "general",
+        half_width: int = 10,
+        max_source: int = 100,
+        input_feeding: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        require(attention in ATTENTIONS, f"attention must be one of {list(ATTENTIONS)}, got {attention!r}")
-        self.source_size, self.target_size = check_positive("source_size", source_size), check_positive("target_size", target_size)
+        require(
+            attention in ATTENTIONS,
+            f"attention must be one of {list(ATTENTIONS)}, got {attention!r}",
+        )
+        self.source_size, self.target_size = (
+            check_positive("source_size", source_size),
+            check_positive("target_size", target_size),
+        )
         self.attention, self.half_width = attention, check_positive("half_width", half_width)
         self.input_feeding = input_feeding
-        self.source_embedding = nn.Embedding(source_size, check_positive("d_embed", d_embed), padding_idx=0)
+        self.source_embedding = nn.Embedding(
+            source_size, check_positive("d_embed", d_embed), padding_idx=0
+        )
         self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
         layers = dict(num_layers=num_layers, dropout=dropout)
         self.encoder = make_recurrent(unit, d_embed, hidden_size, **layers)
-        self.decoder = make_recurrent(unit, d_embed + (hidden_size if input_feeding else 0), hidden_size, **layers)
+        self.decoder = make_recurrent(
+            unit, d_embed + (hidden_size if input_feeding else 0), hidden_size, **layers
+        )
         self.score = make_score(score, hidden_size, hidden_size, max_length=max_source)
         self.position = PredictedPosition(hidden_size) if attention == "local-p" else None
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
@@ -98,7 +140,13 @@ class Luong(nn.Module):
         embedded = self.dropout(self.source_embedding(source))  # (batch, n, d_embed)
         states, last = run_packed(self.encoder, embedded, lengths)  # (batch, n, hidden)
         lengths = lengths.to(source.device)
-        return Source(states, self.score.project_keys(states), padding_mask(lengths, source.shape[1])[:, None], lengths, last)
+        return Source(
+            states,
+            self.score.project_keys(states),
+            padding_mask(lengths, source.shape[1])[:, None],
+            lengths,
+            last,
+        )
 
     def start(self, memory: Source) -> DecoderState:
         """The encoder's last state, nothing fed in yet, target position 0."""
@@ -106,39 +154,68 @@ class Luong(nn.Module):
         fed = h.new_zeros(h.shape[0], h.shape[-1]) if self.input_feeding else None
         return DecoderState(memory.last, fed, torch.zeros_like(memory.lengths))
 
-    def look(self, states: torch.Tensor, memory: Source, t: torch.Tensor, *, need_weights: bool = True,
-             windows: WindowedSource | None = None) -> Attended:
-        """Attend with decoder states ``(batch, m, hidden)`` of target positions t ``(m,)`` or ``(batch, m)``."""
+    def look(
+        self,
+        states: torch.Tensor,
+        memory: Source,
+        t: torch.Tensor,
+        *,
+        need_weights: bool = True,
+        windows: WindowedSource | None = None,
+    ) -> Attended:
+        """Attend with decoder states ``(batch, m, hidden)`` of target positions t ``(m,)`` or
+        ``(batch, m)``.
+        """
         if self.attention == "global":
-            return attend(self.score, states, memory.states, mask=memory.mask, need_weights=need_weights,
-                          projected_keys=memory.projected)
+            return attend(
+                self.score,
+                states,
+                memory.states,
+                mask=memory.mask,
+                need_weights=need_weights,
+                projected_keys=memory.projected,
+            )
         windows = self.windows(memory) if windows is None else windows
-        return windows.attend(states, self.positions(states, memory, t), self.half_width, need_weights=need_weights,
-                              sigma=self.half_width / 2 if self.attention == "local-p" else None)
+        return windows.attend(
+            states,
+            self.positions(states, memory, t),
+            self.half_width,
+            need_weights=need_weights,
+            sigma=self.half_width / 2 if self.attention == "local-p" else None,
+        )
 
     def positions(self, states: torch.Tensor, memory: Source, t: torch.Tensor) -> torch.Tensor:
-        """Where the windows of :meth:`look` stand, ``(batch, m)``: p_t, in source positions from 0."""
+        """Where the windows of :meth:`look` stand, ``(batch, m)``: p_t, in source positions from
+        0.
+        """
         if self.attention == "local-p":
             return self.position(states, memory.lengths)
-        require(self.attention == "local-m", "global attention has no window, and so no position of it")
+        require(
+            self.attention == "local-m", "global attention has no window, and so no position of it"
+        )
         return monotonic_position(t.expand(states.shape[:2]), memory.lengths)
 
     def windows(self, memory: Source) -> WindowedSource | None:
         """The source as windows are read from it; None for global attention."""
         if self.attention == "global":
             return None
-        return WindowedSource(self.score, memory.states, mask=memory.mask, projected_keys=memory.projected)
+        return WindowedSource(
+            self.score, memory.states, mask=memory.mask, projected_keys=memory.projected
+        )
 
     def _attention_vector(self, states: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
         return self.combine(torch.cat([context, states], dim=-1)).tanh()  # h̃: (…, hidden)
 
     def _run(self, inputs: torch.Tensor, state: tuple[torch.Tensor, ...]):
-        layered = tuple(part.transpose(0, 1).contiguous() for part in state)  # PyTorch wants layers first
+        # PyTorch wants layers first
+        layered = tuple(part.transpose(0, 1).contiguous() for part in state)
         outputs, last = self.decoder(inputs, layered if len(layered) == 2 else layered[0])
         last = last if isinstance(last, tuple) else (last,)
         return outputs, tuple(part.transpose(0, 1) for part in last)
 
-    def step(self, token: torch.Tensor, state: DecoderState, memory: Source, *, need_weights: bool = True) -> Step:
+    def step(
+        self, token: torch.Tensor, state: DecoderState, memory: Source, *, need_weights: bool = True
+    ) -> Step:
         """Read one token ``(batch,)``, move, look at the source, score the next token."""
         inputs = self.dropout(self.target_embedding(token))[:, None]  # (batch, 1, d_embed)
         if self.input_feeding:
@@ -147,10 +224,18 @@ class Luong(nn.Module):
         context, weights = self.look(s, memory, state.t[:, None], need_weights=need_weights)
         vector = self._attention_vector(s, context)[:, 0]  # (batch, hidden)
         moved = DecoderState(recurrent, vector if self.input_feeding else None, state.t + 1)
-        return Step(self.output(self.dropout(vector)), moved, weights[:, 0] if need_weights else None)
+        return Step(
+            self.output(self.dropout(vector)), moved, weights[:, 0] if need_weights else None
+        )
 
-    def forward(self, source: torch.Tensor, lengths: torch.Tensor, target_in: torch.Tensor, *,
-                need_weights: bool = False) -> Decoded:
+    def forward(
+        self,
+        source: torch.Tensor,
+        lengths: torch.Tensor,
+        target_in: torch.Tensor,
+        *,
+        need_weights: bool = False,
+    ) -> Decoded:
         """Score a target under teacher forcing; without input feeding there is no loop over it."""
         memory = self.encode(source, lengths)
         check_target(target_in, source.shape[0], self.target_size)
@@ -160,14 +245,18 @@ class Luong(nn.Module):
             vectors, weights = self._feed(embedded, start, memory, need_weights)
         else:
             states, _ = self._run(embedded, start.recurrent)  # (batch, m, hidden)
-            context, weights = self.look(states, memory, torch.arange(m, device=source.device), need_weights=need_weights)
+            context, weights = self.look(
+                states, memory, torch.arange(m, device=source.device), need_weights=need_weights
+            )
             vectors = self._attention_vector(states, context)
         return Decoded(self.output(self.dropout(vectors)), weights if need_weights else None)
 
     def _feed(self, embedded: torch.Tensor, state: DecoderState, memory: Source, keep: bool):
-        """Input feeding under teacher forcing: h̃ of all steps, and the weights where they are kept.
+        """Input feeding under teacher forcing: h̃ of all steps, and the weights where they are
+        kept.
 
-        The steps call the cell of each layer: a call of the recurrent module for a single step costs twice as much.
+        The steps call the cell of each layer: a call of the recurrent module for a single step
+        costs twice as much.
         """
         cell, layers = _CELLS[self.decoder.mode.split("_")[0]], self.decoder.all_weights
         between = self.decoder.dropout if self.training else 0.0
@@ -179,7 +268,9 @@ class Luong(nn.Module):
             for layer, weights in enumerate(layers):
                 if layer and between:
                     x = F.dropout(x, between)
-                moved = cell(x, states[layer] if len(states[layer]) == 2 else states[layer][0], *weights)
+                moved = cell(
+                    x, states[layer] if len(states[layer]) == 2 else states[layer][0], *weights
+                )
                 states[layer] = moved if isinstance(moved, tuple) else (moved,)
                 x = states[layer][0]
             context, looked = self.look(x[:, None], memory, t, need_weights=keep, windows=windows)

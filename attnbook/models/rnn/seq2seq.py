@@ -1,4 +1,6 @@
-"""Sequence to sequence with a fixed vector: the encoder's last state is all that the decoder learns of the source."""
+"""Sequence to sequence with a fixed vector: the encoder's last state is all that the decoder
+learns of the source.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ import torch
 from torch import nn
 
 from ...validate import check_positive
-from .common import Decoded, Step, check_source, check_target, make_recurrent, reverse_padded, run_packed
+from .common import (
+    Decoded,
+    Step,
+    check_source,
+    check_target,
+    make_recurrent,
+    reverse_padded,
+    run_packed,
+)
 
 __all__ = ["Seq2Seq", "Summary"]
 
@@ -24,8 +34,9 @@ class Seq2Seq(nn.Module):
     """An encoder that reads the source into its last state, and a decoder that starts from it.
 
     ``h_t = f(x_t, h_{t−1})``, ``c = h_n``, ``s_0 = h_n``, ``s_t = f(y_{t−1}, s_{t−1})`` or, with
-    ``context_every_step``, ``s_t = f([y_{t−1}; c], s_{t−1})``; ``p(y_t | y_{<t}, x) = softmax(W_o s_t + b)``, where W_o
-    also sees c with ``context_every_step``.
+    ``context_every_step``, ``s_t = f([y_{t−1}; c], s_{t−1})``;
+    ``p(y_t | y_{<t}, x) = softmax(W_o s_t + b)``, where W_o also sees c with
+    ``context_every_step``.
 
     Args:
         source_size, target_size: sizes of the vocabularies; id 0 is padding in both.
@@ -37,25 +48,46 @@ class Seq2Seq(nn.Module):
         reverse_source: read every source from its end, as Sutskever does.
         dropout: on embeddings, between layers, and before the output.
 
-    Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits ``(batch, m, target_size)``.
+    Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
+    ``(batch, m, target_size)``.
 
     Raises:
         ValueError: for an unknown unit, sizes below 1, an empty source, ids outside the vocabulary.
 
-    Sources: Sutskever, Vinyals and Le 2014 (start state, reversal); Cho et al. 2014 (context at every step).
+    Sources: Sutskever, Vinyals and Le 2014 (start state, reversal); Cho et al. 2014 (context at
+    every step).
     """
 
-    def __init__(self, source_size: int, target_size: int, *, d_embed: int = 64, hidden_size: int = 128,
-                 unit: str = "gru", num_layers: int = 1, context_every_step: bool = False,
-                 reverse_source: bool = False, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        source_size: int,
+        target_size: int,
+        *,
+        d_embed: int = 64,
+        hidden_size: int = 128,
+        unit: str = "gru",
+        num_layers: int = 1,
+        context_every_step: bool = False,
+        reverse_source: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.source_size, self.target_size = check_positive("source_size", source_size), check_positive("target_size", target_size)
+        self.source_size, self.target_size = (
+            check_positive("source_size", source_size),
+            check_positive("target_size", target_size),
+        )
         self.context_every_step, self.reverse_source = context_every_step, reverse_source
         d_context = hidden_size if context_every_step else 0
-        self.source_embedding = nn.Embedding(source_size, check_positive("d_embed", d_embed), padding_idx=0)
+        self.source_embedding = nn.Embedding(
+            source_size, check_positive("d_embed", d_embed), padding_idx=0
+        )
         self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
-        self.encoder = make_recurrent(unit, d_embed, hidden_size, num_layers=num_layers, dropout=dropout)
-        self.decoder = make_recurrent(unit, d_embed + d_context, hidden_size, num_layers=num_layers, dropout=dropout)
+        self.encoder = make_recurrent(
+            unit, d_embed, hidden_size, num_layers=num_layers, dropout=dropout
+        )
+        self.decoder = make_recurrent(
+            unit, d_embed + d_context, hidden_size, num_layers=num_layers, dropout=dropout
+        )
         self.output = nn.Linear(hidden_size + d_context, target_size)
         self.dropout = nn.Dropout(dropout)
 
@@ -77,7 +109,8 @@ class Seq2Seq(nn.Module):
         context = memory.context[:, None].expand(-1, tokens.shape[1], -1)  # (batch, m, hidden)
         if self.context_every_step:
             inputs = torch.cat([inputs, context], dim=-1)
-        layered = tuple(part.transpose(0, 1).contiguous() for part in state)  # PyTorch wants layers first
+        # PyTorch wants layers first
+        layered = tuple(part.transpose(0, 1).contiguous() for part in state)
         outputs, last = self.decoder(inputs, layered if len(layered) == 2 else layered[0])
         if self.context_every_step:
             outputs = torch.cat([outputs, context], dim=-1)
@@ -89,8 +122,12 @@ class Seq2Seq(nn.Module):
         logits, state = self._run(token[:, None], state, memory)
         return Step(logits[:, 0], state, None)
 
-    def forward(self, source: torch.Tensor, lengths: torch.Tensor, target_in: torch.Tensor) -> Decoded:
-        """Score a target under teacher forcing: row t of the logits has read target_in[:, :t + 1]."""
+    def forward(
+        self, source: torch.Tensor, lengths: torch.Tensor, target_in: torch.Tensor
+    ) -> Decoded:
+        """Score a target under teacher forcing: row t of the logits has read target_in[:, :t +
+        1].
+        """
         memory = self.encode(source, lengths)
         check_target(target_in, source.shape[0], self.target_size)
         logits, _ = self._run(target_in, self.start(memory), memory)

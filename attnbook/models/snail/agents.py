@@ -1,4 +1,6 @@
-"""Agents that learn a world while they act in it: a sequence model over all that happened, with an actor and a critic on top."""
+"""Agents that learn a world while they act in it: a sequence model over all that happened, with
+an actor and a critic on top.
+"""
 
 from __future__ import annotations
 
@@ -8,35 +10,46 @@ import torch
 from torch import nn
 
 from ...validate import check_positive, check_tensor
-
 from .network import SNAIL, AttentionPart, TCPart
 
 __all__ = ["Choice", "LSTMAgent", "SMALL_PARTS", "SNAILAgent"]
 
 SMALL_PARTS = (TCPart(16), AttentionPart(16, 16), TCPart(16), AttentionPart(16, 16))
-"""A small network for one CPU core. Mishra et al. use TC blocks of 32 filters and attention blocks of (32, 32) here."""
+"""A small network for one CPU core.
+
+Mishra et al. use TC blocks of 32 filters and attention blocks of (32, 32) here.
+"""
 
 
 class Choice(NamedTuple):
-    """``logits (…, num_actions)`` of the policy and ``values (…)``, the return that is still expected."""
+    """``logits (…, num_actions)`` of the policy and ``values (…)``, the return that is still
+    expected.
+    """
 
     logits: torch.Tensor
     values: torch.Tensor
 
 
 class _Heads(nn.Module):
-    """Actor and critic on a state ``(…, d)``: ``logits = W_π h``, ``V = c · w_v h``, with c the scale of a return."""
+    """Actor and critic on a state ``(…, d)``: ``logits = W_π h``, ``V = c · w_v h``, with c the
+    scale of a return.
+    """
 
     def __init__(self, d: int, num_actions: int, value_scale: float) -> None:
         super().__init__()
-        self.actor, self.critic, self.value_scale = nn.Linear(d, check_positive("num_actions", num_actions)), nn.Linear(d, 1), value_scale
+        self.actor, self.critic, self.value_scale = (
+            nn.Linear(d, check_positive("num_actions", num_actions)),
+            nn.Linear(d, 1),
+            value_scale,
+        )
 
     def forward(self, state: torch.Tensor) -> Choice:
         return Choice(self.actor(state), self.value_scale * self.critic(state)[..., 0])
 
 
 class LSTMAgent(nn.Module):
-    """An LSTM that reads last action, last reward and state, step by step, and chooses the next action.
+    """An LSTM that reads last action, last reward and state, step by step, and chooses the next
+    action.
 
     ``h_t = LSTM(x_t, h_{t−1})``,  ``π_t = softmax(W_π h_t)``,  ``V_t = c · w_v h_t``
 
@@ -48,7 +61,8 @@ class LSTMAgent(nn.Module):
         hidden_size: width of h.
         value_scale: c, about the size of a return.
 
-    Shapes: inputs ``(batch, T, d_input)`` → :class:`Choice` with logits ``(batch, T, num_actions)`` and values ``(batch, T)``.
+    Shapes: inputs ``(batch, T, d_input)`` → :class:`Choice` with logits ``(batch, T, num_actions)``
+    and values ``(batch, T)``.
 
     Raises:
         ValueError: for sizes below 1 or a wrong width.
@@ -56,13 +70,16 @@ class LSTMAgent(nn.Module):
     Source: Duan et al. 2016; Wang et al. 2016; the baseline LSTM of Mishra et al. 2018.
     """
 
-    def __init__(self, d_input: int, num_actions: int, hidden_size: int = 64, value_scale: float = 1.0) -> None:
+    def __init__(
+        self, d_input: int, num_actions: int, hidden_size: int = 64, value_scale: float = 1.0
+    ) -> None:
         super().__init__()
         self.d_input = check_positive("d_input", d_input)
         self.lstm = nn.LSTM(d_input, check_positive("hidden_size", hidden_size), batch_first=True)
         self.heads = _Heads(hidden_size, num_actions, value_scale)
-        # Action and reward have to be seen together, and they meet in the gates alone: with PyTorch's small weights the units
-        # stay nearly linear, and the slope of the return is hardly to be seen at the start.
+        # Action and reward have to be seen together, and they meet in the gates alone: with
+        # PyTorch's small weights the units stay nearly linear, and the slope of the return is
+        # hardly to be seen at the start.
         nn.init.normal_(self.lstm.weight_ih_l0)
         nn.init.orthogonal_(self.lstm.weight_hh_l0)
 
@@ -76,18 +93,22 @@ class LSTMAgent(nn.Module):
         return zeros, zeros
 
     def step(self, input: torch.Tensor, state: Any) -> tuple[Choice, Any]:
-        """One step: ``input (batch, d_input)`` → :class:`Choice` with logits ``(batch, num_actions)``, and the next state."""
+        """One step: ``input (batch, d_input)`` → :class:`Choice` with logits ``(batch,
+        num_actions)``, and the next state.
+        """
         output, state = self.lstm(input[:, None], state)
         return self.heads(output[:, 0]), state
 
 
 class SNAILAgent(nn.Module):
-    """A :class:`~attnbook.models.snail.network.SNAIL` over all steps so far, which chooses the next action.
+    """A :class:`~attnbook.models.snail.network.SNAIL` over all steps so far, which chooses the next
+    action.
 
     ``h_{≤t} = max(0, SNAIL(W x_{≤t}))``,  ``π_t = softmax(W_π h_t)``,  ``V_t = c · w_v h_t``
 
-    Acting keeps what each part has computed for the steps before (``past``), so a step costs one new position and no second look at
-    the old ones; the pass that learns reads the whole life in parallel.
+    Acting keeps what each part has computed for the steps before (``past``), so a step costs one
+    new position and no second look at the old ones; the pass that learns reads the whole life in
+    parallel.
 
     Args:
         d_input: width of x.
@@ -105,8 +126,15 @@ class SNAILAgent(nn.Module):
     Source: Mishra et al. 2018, section 5.2 and appendix C.
     """
 
-    def __init__(self, d_input: int, num_actions: int, length: int, d_model: int = 32, parts=SMALL_PARTS,
-                 value_scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        d_input: int,
+        num_actions: int,
+        length: int,
+        d_model: int = 32,
+        parts=SMALL_PARTS,
+        value_scale: float = 1.0,
+    ) -> None:
         super().__init__()
         self.d_input = check_positive("d_input", d_input)
         self.embed = nn.Linear(d_input, check_positive("d_model", d_model))
@@ -122,14 +150,20 @@ class SNAILAgent(nn.Module):
         return None
 
     def step(self, input: torch.Tensor, state: Any) -> tuple[Choice, Any]:
-        """One step: ``input (batch, d_input)`` → :class:`Choice` with logits ``(batch, num_actions)``, and the next state."""
+        """One step: ``input (batch, d_input)`` → :class:`Choice` with logits ``(batch,
+        num_actions)``, and the next state.
+        """
         choice, state = self._read(input[:, None], state)
         return Choice(choice.logits[:, 0], choice.values[:, 0]), state
 
     def attention(self, inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The weights ``(batch, T, T)`` of each attention block, row t for the choice of action t."""
+        """The weights ``(batch, T, T)`` of each attention block, row t for the choice of action
+        t.
+        """
         check_tensor("inputs", inputs, width=self.d_input)
-        return tuple(w for w in self.body(self.embed(inputs), need_weights=True).weights if w is not None)
+        return tuple(
+            w for w in self.body(self.embed(inputs), need_weights=True).weights if w is not None
+        )
 
     def _read(self, inputs: torch.Tensor, past: Any) -> tuple[Choice, Any]:
         check_tensor("inputs", inputs, width=self.d_input)

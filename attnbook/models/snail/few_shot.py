@@ -1,4 +1,6 @@
-"""Classes from a few examples: a network that turns pictures into vectors, and two ways to compare a new one with the examples."""
+"""Classes from a few examples: a network that turns pictures into vectors, and two ways to
+compare a new one with the examples.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,22 @@ __all__ = ["Answers", "FewShotSNAIL", "PictureEmbedding", "Prototypes", "few_sho
 
 
 class Answers(NamedTuple):
-    """``logits (batch, Q, ways)`` for Q queries, and for each part of a SNAIL its ``weights (batch, Q, S + 1)`` or None."""
+    """``logits (batch, Q, ways)`` for Q queries, and for each part of a SNAIL its ``weights
+    (batch, Q, S + 1)`` or None.
+    """
 
     logits: torch.Tensor
     weights: tuple[torch.Tensor | None, ...] = ()
 
 
 class PictureEmbedding(nn.Module):
-    """Grey pictures to vectors: four times convolution 3 × 3, batch norm, max pool of 2 and ReLU; then a linear layer.
+    """Grey pictures to vectors: four times convolution 3 × 3, batch norm, max pool of 2 and ReLU;
+    then a linear layer.
 
-    The maximum is taken before the ReLU: the result is the same, as both keep the order of numbers, and the ReLU has a quarter
-    of the work. In evaluation mode the batch norms use running statistics, so that no picture depends on another one.
+    The maximum is taken before the ReLU: the result is the same, as both keep the order of numbers,
+    and the ReLU has a quarter
+    of the work. In evaluation mode the batch norms use running statistics, so that no picture
+    depends on another one.
 
     Args:
         size: height and width of a picture in pixels, at least 2^stages.
@@ -33,7 +40,8 @@ class PictureEmbedding(nn.Module):
         d_output: width of the vectors.
         stages: how many times.
 
-    Shapes: ``(…, size, size)``, uint8 or numbers in [0, 1] → ``(…, d_output)``. The leading dimensions are one batch.
+    Shapes: ``(…, size, size)``, uint8 or numbers in [0, 1] → ``(…, d_output)``. The leading
+    dimensions are one batch.
 
     Raises:
         ValueError: for sizes below 1, or pictures of another size or dtype.
@@ -41,56 +49,98 @@ class PictureEmbedding(nn.Module):
     Source: Vinyals et al. 2016, section 4.1; as used by Mishra et al. 2018 for Omniglot.
     """
 
-    def __init__(self, size: int = 28, filters: int = 64, d_output: int = 64, stages: int = 4) -> None:
+    def __init__(
+        self, size: int = 28, filters: int = 64, d_output: int = 64, stages: int = 4
+    ) -> None:
         super().__init__()
         self.size, channels, layers = check_positive("size", size), 1, []
         left = size // 2 ** check_positive("stages", stages)
         require(left >= 1, f"size must be at least 2^stages = {2**stages}, got {size}")
         for _ in range(stages):
-            layers += [nn.Conv2d(channels, check_positive("filters", filters), 3, padding=1, bias=False),  # the norm has the bias
-                       nn.BatchNorm2d(filters), nn.MaxPool2d(2), nn.ReLU()]
+            # the norm has the bias
+            layers += [
+                nn.Conv2d(channels, check_positive("filters", filters), 3, padding=1, bias=False),
+                nn.BatchNorm2d(filters),
+                nn.MaxPool2d(2),
+                nn.ReLU(),
+            ]
             channels = filters
         self.stages = nn.Sequential(*layers).to(memory_format=torch.channels_last)
         self.output = nn.Linear(filters * left * left, check_positive("d_output", d_output))
         self.d_output = d_output
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
-        require(isinstance(pictures, torch.Tensor) and pictures.dim() >= 2 and pictures.shape[-2:] == (self.size, self.size),
-                f"pictures must be (…, {self.size}, {self.size}), got "
-                + (f"shape {tuple(pictures.shape)}" if isinstance(pictures, torch.Tensor) else type(pictures).__name__))
-        require(pictures.is_floating_point() or pictures.dtype == torch.uint8,
-                f"pictures must be uint8 or floating point numbers, got {pictures.dtype}")
+        require(
+            isinstance(pictures, torch.Tensor)
+            and pictures.dim() >= 2
+            and pictures.shape[-2:] == (self.size, self.size),
+            f"pictures must be (…, {self.size}, {self.size}), got "
+            + (
+                f"shape {tuple(pictures.shape)}"
+                if isinstance(pictures, torch.Tensor)
+                else type(pictures).__name__
+            ),
+        )
+        require(
+            pictures.is_floating_point() or pictures.dtype == torch.uint8,
+            f"pictures must be uint8 or floating point numbers, got {pictures.dtype}",
+        )
         if not pictures.is_floating_point():
             pictures = pictures.to(self.output.weight.dtype) / 255
-        features = self.stages(pictures.reshape(-1, 1, self.size, self.size).contiguous(memory_format=torch.channels_last))
+        features = self.stages(
+            pictures.reshape(-1, 1, self.size, self.size).contiguous(
+                memory_format=torch.channels_last
+            )
+        )
         return self.output(features.flatten(1)).view(*pictures.shape[:-2], self.d_output)
 
 
-def _check_episode(support: torch.Tensor, labels: torch.Tensor, query: torch.Tensor, ways: int) -> torch.Tensor:
+def _check_episode(
+    support: torch.Tensor, labels: torch.Tensor, query: torch.Tensor, ways: int
+) -> torch.Tensor:
     """The labels as int64, or a ``ValueError``; the values are looked at on the CPU only."""
     check_whole("labels", labels)
-    came = [tuple(part.shape) if isinstance(part, torch.Tensor) else type(part).__name__ for part in (support, query)]
-    require(all(isinstance(shape, tuple) and len(shape) == 4 for shape in came) and len(support) == len(query) and support.shape[1] >= 1,
-            f"support must be (batch, S, size, size) with S ≥ 1 and query (batch, Q, size, size), got {came[0]} and {came[1]}")
-    require(labels.shape == support.shape[:2], f"labels must be {tuple(support.shape[:2])}, one a support picture, got {tuple(labels.shape)}")
-    if labels.device.type == "cpu" and labels.numel():  # on a GPU the look at the values would stop the queue
-        require(0 <= int(labels.min()) and int(labels.max()) < ways,
-                f"labels must lie between 0 and {ways - 1}, got {int(labels.min())} to {int(labels.max())}")
+    came = [
+        tuple(part.shape) if isinstance(part, torch.Tensor) else type(part).__name__
+        for part in (support, query)
+    ]
+    require(
+        all(isinstance(shape, tuple) and len(shape) == 4 for shape in came)
+        and len(support) == len(query)
+        and support.shape[1] >= 1,
+        f"support must be (batch, S, size, size) with S ≥ 1 and query (batch, Q, size, size), "
+        f"got {came[0]} and {came[1]}",
+    )
+    require(
+        labels.shape == support.shape[:2],
+        f"labels must be {tuple(support.shape[:2])}, one a support picture, got "
+        f"{tuple(labels.shape)}",
+    )
+    # on a GPU the look at the values would stop the queue
+    if labels.device.type == "cpu" and labels.numel():
+        require(
+            0 <= int(labels.min()) and int(labels.max()) < ways,
+            f"labels must lie between 0 and {ways - 1}, got {int(labels.min())} to "
+            f"{int(labels.max())}",
+        )
     return labels.long()
 
 
 class FewShotSNAIL(nn.Module):
-    """A :class:`~attnbook.models.snail.network.SNAIL` that reads S pictures with their labels, then a picture without one.
+    """A :class:`~attnbook.models.snail.network.SNAIL` that reads S pictures with their labels, then
+    a picture without one.
 
-    Position i ≤ S holds ``[embed(picture_i); one-hot(label_i)]``, the last one ``[embed(query); 0]``; the output at the last
-    position is the answer. The label of a query is no argument, so nothing can depend on it. Q queries are Q sequences that
-    share their first S positions: these are read once, and all pictures are embedded in one call.
+    Position i ≤ S holds ``[embed(picture_i); one-hot(label_i)]``, the last one
+    ``[embed(query); 0]``; the output at the last position is the answer. The label of a query is no
+    argument, so nothing can depend on it. Q queries are Q sequences that share their first S
+    positions: these are read once, and all pictures are embedded in one call.
 
     Args:
         embedding: pictures to vectors, a :class:`PictureEmbedding`.
         ways: how many classes an episode has.
         shots: most examples a class; with ``ways`` it fixes T = ways · shots + 1 of the network.
-        parts: of the :class:`~attnbook.models.snail.network.SNAIL`; those of the paper when not given.
+        parts: of the :class:`~attnbook.models.snail.network.SNAIL`; those of the paper when not
+            given.
 
     Raises:
         ValueError: for sizes below 1, or an episode whose shapes or labels do not fit.
@@ -98,15 +148,28 @@ class FewShotSNAIL(nn.Module):
     Source: Mishra et al. 2018, section 4.1 (their figure 2, left).
     """
 
-    def __init__(self, embedding: nn.Module, ways: int, shots: int = 1, parts: tuple | None = None) -> None:
+    def __init__(
+        self, embedding: nn.Module, ways: int, shots: int = 1, parts: tuple | None = None
+    ) -> None:
         super().__init__()
         self.embedding, self.ways = embedding, check_positive("ways", ways)
         length = ways * check_positive("shots", shots) + 1
         width = embedding.d_output + ways
-        self.snail = SNAIL(width, ways, length) if parts is None else SNAIL(width, ways, length, parts)
+        self.snail = (
+            SNAIL(width, ways, length) if parts is None else SNAIL(width, ways, length, parts)
+        )
 
-    def forward(self, support: torch.Tensor, labels: torch.Tensor, query: torch.Tensor, *, need_weights: bool = False) -> Answers:
-        """Answer for ``query (batch, Q, size, size)`` from ``support (batch, S, size, size)`` and ``labels (batch, S)``."""
+    def forward(
+        self,
+        support: torch.Tensor,
+        labels: torch.Tensor,
+        query: torch.Tensor,
+        *,
+        need_weights: bool = False,
+    ) -> Answers:
+        """Answer for ``query (batch, Q, size, size)`` from ``support (batch, S, size, size)``
+        and ``labels (batch, S)``.
+        """
         labels = _check_episode(support, labels, query, self.ways)
         examples, count = support.shape[1], query.shape[1]
         seen = self.embedding(torch.cat([support, query], dim=1))  # (batch, S + Q, d)
@@ -119,11 +182,13 @@ class FewShotSNAIL(nn.Module):
 
 
 class Prototypes(nn.Module):
-    """A query belongs to the class whose mean embedding lies nearest: ``logits_c = −‖embed(query) − mean_{i: y_i = c} embed(x_i)‖²``.
+    """A query belongs to the class whose mean embedding lies nearest:
+    ``logits_c = −‖embed(query) − mean_{i: y_i = c} embed(x_i)‖²``.
 
     Nothing is learned but the embedding. Every class needs an example.
 
-    Shapes, arguments and errors as :class:`FewShotSNAIL`; and on a CPU a ``ValueError`` for a class without an example.
+    Shapes, arguments and errors as :class:`FewShotSNAIL`; and on a CPU a ``ValueError`` for a class
+    without an example.
 
     Source: Snell, Swersky and Zemel 2017, equations 1 and 2.
     """
@@ -132,7 +197,14 @@ class Prototypes(nn.Module):
         super().__init__()
         self.embedding, self.ways = embedding, check_positive("ways", ways)
 
-    def forward(self, support: torch.Tensor, labels: torch.Tensor, query: torch.Tensor, *, need_weights: bool = False) -> Answers:
+    def forward(
+        self,
+        support: torch.Tensor,
+        labels: torch.Tensor,
+        query: torch.Tensor,
+        *,
+        need_weights: bool = False,
+    ) -> Answers:
         """Answer for ``query`` as :class:`FewShotSNAIL` does; there are no weights."""
         labels = _check_episode(support, labels, query, self.ways)
         examples = support.shape[1]
@@ -140,18 +212,26 @@ class Prototypes(nn.Module):
         known = F.one_hot(labels, self.ways).to(seen.dtype)
         if labels.device.type == "cpu":
             missing = (known.sum(1) == 0).nonzero().tolist()
-            require(not missing, f"labels must hold every class from 0 to {self.ways - 1}, missing in (episode, class) {missing}")
+            require(
+                not missing,
+                f"labels must hold every class from 0 to {self.ways - 1}, missing in (episode, "
+                f"class) {missing}",
+            )
         means = known.mT @ seen[:, :examples] / known.sum(1).unsqueeze(-1)  # (batch, ways, d)
         return Answers(-(seen[:, examples:, None] - means[:, None]).square().sum(-1))
 
 
 def few_shot_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cross-entropy of the queries' classes, summed over all of them, and their number, as ``fit`` asks for them.
+    """Cross-entropy of the queries' classes, summed over all of them, and their number, as ``fit``
+    asks for them.
 
-    ``batch`` holds support, labels, query and answers ``(batch, Q)``, as :class:`attnbook.tasks.images.few_shot_episodes.EpisodeBatch`.
-    """
+    ``batch`` holds support, labels, query and answers ``(batch, Q)``, as
+    :class:`attnbook.tasks.images.few_shot_episodes.EpisodeBatch`."""
     device = next(model.parameters()).device
     support, labels, query, answers = (part.to(device) for part in batch)
     logits = model(support, labels, query).logits.flatten(0, 1)
-    wide = logits if logits.dtype == torch.float64 else logits.float()  # autocast would sum in half precision
-    return F.cross_entropy(wide, answers.flatten(), reduction="sum"), torch.tensor(answers.numel(), device=device)
+    # autocast would sum in half precision
+    wide = logits if logits.dtype == torch.float64 else logits.float()
+    return F.cross_entropy(wide, answers.flatten(), reduction="sum"), torch.tensor(
+        answers.numel(), device=device
+    )

@@ -8,14 +8,24 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_positive, check_tensor, require
 from ...mechanisms.layers.temporal import AttentionBlock, PastKeys, TCBlock
+from ...validate import check_positive, check_tensor, require
 
-__all__ = ["ATTENTION_ONLY", "PAPER_PARTS", "SNAIL", "TC_ONLY", "AttentionPart", "Experience", "TCPart"]
+__all__ = [
+    "ATTENTION_ONLY",
+    "PAPER_PARTS",
+    "SNAIL",
+    "TC_ONLY",
+    "AttentionPart",
+    "Experience",
+    "TCPart",
+]
 
 
 class AttentionPart(NamedTuple):
-    """An attention block of a :class:`SNAIL`: widths of its keys and of its values, and how queries and keys start."""
+    """An attention block of a :class:`SNAIL`: widths of its keys and of its values, and how
+    queries and keys start.
+    """
 
     d_key: int
     d_value: int
@@ -37,8 +47,16 @@ class TCPart(NamedTuple):
         return TCBlock(d_in, length, self.filters, self.first)
 
 
-PAPER_PARTS = (AttentionPart(64, 32), TCPart(128), AttentionPart(256, 128), TCPart(128), AttentionPart(512, 256))
-"""The network for classification; the sizes are those that its published implementations share (unconfirmed)."""
+PAPER_PARTS = (
+    AttentionPart(64, 32),
+    TCPart(128),
+    AttentionPart(256, 128),
+    TCPart(128),
+    AttentionPart(512, 256),
+)
+"""The network for classification; the sizes are those that its published implementations share
+(unconfirmed).
+"""
 TC_ONLY = tuple(part for part in PAPER_PARTS if isinstance(part, TCPart))
 """The same without its attention blocks."""
 ATTENTION_ONLY = tuple(part for part in PAPER_PARTS if isinstance(part, AttentionPart))
@@ -50,7 +68,8 @@ class Experience(NamedTuple):
 
     output   ``(…, m, d_output)``
     past     what the next call needs to go on after them, one entry a part
-    weights  for each part ``(…, m, n)``, or None where it is a TC block or weights were not asked for
+    weights  for each part ``(…, m, n)``, or None where it is a TC block or weights were not asked
+             for
     """
 
     output: torch.Tensor
@@ -59,17 +78,21 @@ class Experience(NamedTuple):
 
 
 class SNAIL(nn.Module):
-    """Temporal convolutions, which gather what lies near, and attention, which picks what matters, in turn.
+    """Temporal convolutions, which gather what lies near, and attention, which picks what matters,
+    in turn.
 
-    Each part puts its result beside its input, so the width grows from part to part; ``output_t = W [x_t; …] + b`` from all of it.
-    Output t depends on inputs 1 … t only.
+    Each part puts its result beside its input, so the width grows from part to part;
+    ``output_t = W [x_t; …] + b`` from all of it. Output t depends on inputs 1 … t only.
 
     Args:
         d_input: width of x.
         d_output: width of the output.
-        length: T, how far back a TC block looks. Sequences may be longer: then only attention sees what lies farther back.
-        parts: what it is made of, in order: :data:`PAPER_PARTS`, :data:`TC_ONLY`, :data:`ATTENTION_ONLY`, or a sequence of
-            :class:`AttentionPart` and :class:`TCPart` (or anything else with ``build(d_in, length)``).
+        length: T, how far back a TC block looks. Sequences may be longer: then only attention sees
+            what lies farther back.
+        parts: what it is made of, in order: :data:`PAPER_PARTS`, :data:`TC_ONLY`,
+            :data:`ATTENTION_ONLY`, or a sequence of
+            :class:`AttentionPart` and :class:`TCPart` (or anything else with
+            ``build(d_in, length)``).
 
     Raises:
         ValueError: for sizes below 1, no parts, or a wrong width.
@@ -77,32 +100,47 @@ class SNAIL(nn.Module):
     Source: Mishra et al. 2018, section 3.
     """
 
-    def __init__(self, d_input: int, d_output: int, length: int, parts: Sequence[Any] = PAPER_PARTS) -> None:
+    def __init__(
+        self, d_input: int, d_output: int, length: int, parts: Sequence[Any] = PAPER_PARTS
+    ) -> None:
         super().__init__()
         require(len(parts) > 0, "parts must name at least one part, got none")
         self.d_input, width, built = check_positive("d_input", d_input), d_input, []
         self.length = check_positive("length", length)
         for part in parts:
-            require(hasattr(part, "build"), f"parts must be AttentionPart and TCPart, got {type(part).__name__}")
+            require(
+                hasattr(part, "build"),
+                f"parts must be AttentionPart and TCPart, got {type(part).__name__}",
+            )
             built.append(part.build(width, length))
             width = built[-1].d_out
         self.parts = nn.ModuleList(built)
         self.output = nn.Linear(width, check_positive("d_output", d_output))
 
-    def forward(self, x: torch.Tensor, past: tuple[Any, ...] | None = None, *, need_weights: bool = False) -> Experience:
-        """Read m positions ``x (…, m, d_input)``, the first of a sequence, or those that follow on a ``past``."""
+    def forward(
+        self, x: torch.Tensor, past: tuple[Any, ...] | None = None, *, need_weights: bool = False
+    ) -> Experience:
+        """Read m positions ``x (…, m, d_input)``, the first of a sequence, or those that follow
+        on a ``past``.
+        """
         check_tensor("x", x, width=self.d_input)
-        require(past is None or len(past) == len(self.parts), f"past must have {len(self.parts)} entries, one a part")
+        require(
+            past is None or len(past) == len(self.parts),
+            f"past must have {len(self.parts)} entries, one a part",
+        )
         kept, weights = [], []
         for part, before in zip(self.parts, past or [None] * len(self.parts)):
-            x, now, seen = part(x, before, need_weights=need_weights)  # (…, m, width), wider after each part
+            # (…, m, width), wider after each part
+            x, now, seen = part(x, before, need_weights=need_weights)
             kept.append(now)
             weights.append(seen)
         return Experience(self.output(x), tuple(kept), tuple(weights))
 
     @staticmethod
     def branch(past: Any, count: int) -> Any:
-        """The same past for ``count`` continuations that do not know of each other: ``(batch, …)`` → ``(batch, count, …)``."""
+        """The same past for ``count`` continuations that do not know of each other: ``(batch,
+        …)`` → ``(batch, count, …)``.
+        """
         if isinstance(past, torch.Tensor):
             return past.unsqueeze(1).expand(-1, count, *past.shape[1:])
         branched = [SNAIL.branch(entry, count) for entry in past]

@@ -25,7 +25,9 @@ class ReadSource(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """Where a decoder stands: keys and values of the target so far in each block, and the position of the next token."""
+    """Where a decoder stands: keys and values of the target so far in each block, and the
+    position of the next token.
+    """
 
     caches: tuple  # one a block, None before the first token
     position: int
@@ -34,9 +36,8 @@ class DecoderState(NamedTuple):
 class HeadWeights(NamedTuple):
     """The weights of all heads, one tensor a block, first to last.
 
-    encoder ``(batch, h, n, n)``, decoder (the target over itself) ``(batch, h, m, m)``, cross (the target over the source)
-    ``(batch, h, m, n)``.
-    """
+    encoder ``(batch, h, n, n)``, decoder (the target over itself) ``(batch, h, m, m)``, cross (the
+    target over the source) ``(batch, h, m, n)``."""
 
     encoder: tuple[torch.Tensor, ...]
     decoder: tuple[torch.Tensor, ...]
@@ -46,48 +47,73 @@ class HeadWeights(NamedTuple):
 class Transformer(nn.Module):
     """Encoder-decoder of stacked attention and feed-forward blocks.
 
-    ``x_0 = dropout(√d E[tokens] + PE)``;  encoder: N blocks of self-attention and feed-forward network;  decoder: N blocks of
-    causal self-attention, attention over the encoder's output, feed-forward network;
-    ``p(y_t | y_{<t}, x) = softmax(W x_N,t)``.
+    ``x_0 = dropout(√d E[tokens] + PE)``;  encoder: N blocks of self-attention and feed-forward
+    network;  decoder: N blocks of causal self-attention, attention over the encoder's output,
+    feed-forward network; ``p(y_t | y_{<t}, x) = softmax(W x_N,t)``.
 
     Args:
         source_size, target_size: sizes of the vocabularies; id 0 is padding in both.
-        parts: what it is built of, :class:`~attnbook.models.transformer.parts.Parts`; when not given, those of the base
-            model of the paper, ``paper_parts()``.
+        parts: what it is built of, :class:`~attnbook.models.transformer.parts.Parts`; when not
+            given, those of the base model of the paper, ``paper_parts()``.
         num_layers: N, or a pair for encoder and decoder.
-        tie: which matrices are one: ``"output"``, the target embedding and W; ``"all"``, the source embedding too, as in the
-            paper, which has one vocabulary for both languages; ``"none"``.
+        tie: which matrices are one: ``"output"``, the target embedding and W; ``"all"``, the source
+            embedding too, as in the paper, which has one vocabulary for both languages; ``"none"``.
 
-    Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits ``(batch, m, target_size)``, weights
+    Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
+    ``(batch, m, target_size)``, weights
     :class:`HeadWeights` or None; padding has weight exactly 0.
 
-    Padding of a target needs no mask of its own: it stands at the end, where no real position looks.
+    Padding of a target needs no mask of its own: it stands at the end, where no real position
+    looks.
 
     Raises:
-        ValueError: for sizes below 1, an unknown ``tie`` or one that does not fit, an empty source, ids outside the
-            vocabulary.
+        ValueError: for sizes below 1, an unknown ``tie`` or one that does not fit, an empty source,
+            ids outside the vocabulary.
 
     Source: Vaswani et al. 2017.
     """
 
-    def __init__(self, source_size: int, target_size: int, parts: Parts | None = None, *,
-                 num_layers: int | tuple[int, int] = 6, tie: str = "output") -> None:
+    def __init__(
+        self,
+        source_size: int,
+        target_size: int,
+        parts: Parts | None = None,
+        *,
+        num_layers: int | tuple[int, int] = 6,
+        tie: str = "output",
+    ) -> None:
         super().__init__()
         parts = paper_parts() if parts is None else parts
         self.source_size = check_positive("source_size", source_size)
         self.target_size = check_positive("target_size", target_size)
         pair = num_layers if isinstance(num_layers, tuple) else (num_layers, num_layers)
-        require(len(pair) == 2, f"num_layers must be a whole number or a pair of them, for encoder and decoder, got {num_layers!r}")
+        require(
+            len(pair) == 2,
+            f"num_layers must be a whole number or a pair of them, for encoder and decoder, got "
+            f"{num_layers!r}",
+        )
         above, below = pair
-        self.source_embedding, self.source_positions = parts.embedding(source_size), parts.positions()
-        self.target_embedding, self.target_positions = parts.embedding(target_size), parts.positions()
+        self.source_embedding, self.source_positions = (
+            parts.embedding(source_size),
+            parts.positions(),
+        )
+        self.target_embedding, self.target_positions = (
+            parts.embedding(target_size),
+            parts.positions(),
+        )
         self.dropout = parts.dropout()
         self.encoder, self.decoder = parts.make_encoder(above), parts.make_decoder(below)
         self.output = parts.output(target_size)  # W
-        require(tie in ("none", "output", "all"), f"tie must be 'none', 'output' or 'all', got {tie!r}")
+        require(
+            tie in ("none", "output", "all"), f"tie must be 'none', 'output' or 'all', got {tie!r}"
+        )
         if tie == "all":
-            require(source_size == target_size, "tie='all' needs one vocabulary, got source_size and target_size "
-                    f"{source_size} and {target_size}: tie='output' leaves the source embedding its own")
+            require(
+                source_size == target_size,
+                "tie='all' needs one vocabulary, got source_size and target_size "
+                f"{source_size} and {target_size}: tie='output' leaves the source embedding its "
+                f"own",
+            )
             self.source_embedding = self.target_embedding
         if tie != "none":
             tie_weights(self.output, self.target_embedding)
@@ -95,11 +121,14 @@ class Transformer(nn.Module):
     def _encode(self, source: torch.Tensor, lengths: torch.Tensor, need_weights: bool) -> Stacked:
         check_source(source, lengths, self.source_size)
         mask = padding_mask(lengths.to(source.device), source.shape[1])[:, None]  # (batch, 1, n)
-        x = self.dropout(self.source_positions(self.source_embedding(source)))  # (batch, n, d_model)
+        # (batch, n, d_model)
+        x = self.dropout(self.source_positions(self.source_embedding(source)))
         return self.encoder(x, mask, need_weights=need_weights)
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> ReadSource:
-        """Read sources ``(batch, n)`` of true ``lengths (batch,)``; their keys are projected here, once."""
+        """Read sources ``(batch, n)`` of true ``lengths (batch,)``; their keys are projected
+        here, once.
+        """
         encoded = self._encode(source, lengths, False)
         return ReadSource(encoded.x, encoded.mask, self.decoder.project(encoded.x))
 
@@ -107,25 +136,42 @@ class Transformer(nn.Module):
         """The state before the first token: nothing cached."""
         return DecoderState((None,) * len(self.decoder.layers), 0)
 
-    def _decode(self, tokens: torch.Tensor, state: DecoderState, memory: ReadSource, mask: torch.Tensor | None,
-                need_weights: bool) -> tuple[torch.Tensor, Stacked]:
-        x = self.dropout(self.target_positions(self.target_embedding(tokens), state.position))  # (batch, m, d_model)
-        decoded = self.decoder(x, memory.projected, mask, memory.mask, caches=state.caches, need_weights=need_weights)
+    def _decode(
+        self,
+        tokens: torch.Tensor,
+        state: DecoderState,
+        memory: ReadSource,
+        mask: torch.Tensor | None,
+        need_weights: bool,
+    ) -> tuple[torch.Tensor, Stacked]:
+        # (batch, m, d_model)
+        x = self.dropout(self.target_positions(self.target_embedding(tokens), state.position))
+        decoded = self.decoder(
+            x, memory.projected, mask, memory.mask, caches=state.caches, need_weights=need_weights
+        )
         return self.output(decoded.x), decoded  # (batch, m, target_size)
 
     def step(self, token: torch.Tensor, state: DecoderState, memory: ReadSource) -> Step:
         """Read one token ``(batch,)`` and score the next; what came before is in the cache.
 
-        The weights ``(batch, n)`` are those over the source in the last block, the mean of its heads; None if it has none.
-        """
+        The weights ``(batch, n)`` are those over the source in the last block, the mean of its
+        heads; None if it has none."""
         logits, decoded = self._decode(token[:, None], state, memory, None, True)
         heads = decoded.weights[-1][1]  # (batch, h, 1, n)
         weights = None if heads is None else heads.mean(1)[:, 0]
         return Step(logits[:, 0], DecoderState(decoded.caches, state.position + 1), weights)
 
-    def forward(self, source: torch.Tensor, lengths: torch.Tensor, target_in: torch.Tensor, *,
-                need_weights: bool = False) -> Decoded:
-        """Score a target under teacher forcing, all positions at once: row t has read target_in[:, :t + 1]."""
+    def forward(
+        self,
+        source: torch.Tensor,
+        lengths: torch.Tensor,
+        target_in: torch.Tensor,
+        *,
+        need_weights: bool = False,
+    ) -> Decoded:
+        """Score a target under teacher forcing, all positions at once: row t has read
+        target_in[:, :t + 1].
+        """
         encoded = self._encode(source, lengths, need_weights)
         memory = ReadSource(encoded.x, encoded.mask, self.decoder.project(encoded.x))
         check_target(target_in, source.shape[0], self.target_size)
@@ -133,13 +179,22 @@ class Transformer(nn.Module):
         logits, decoded = self._decode(target_in, self.start(memory), memory, causal, need_weights)
         if not need_weights:
             return Decoded(logits, None)
-        return Decoded(logits, HeadWeights(encoded.weights, *(tuple(w) for w in zip(*decoded.weights))))
+        return Decoded(
+            logits, HeadWeights(encoded.weights, *(tuple(w) for w in zip(*decoded.weights)))
+        )
 
 
 def tie_weights(output: nn.Module, embedding: nn.Module) -> None:
-    """Make the matrix before the softmax that of the embedding, or raise ``ValueError`` where their shapes differ."""
+    """Make the matrix before the softmax that of the embedding, or raise ``ValueError`` where
+    their shapes differ.
+    """
     ours, theirs = getattr(output, "weight", None), getattr(embedding, "weight", None)
-    require(isinstance(ours, nn.Parameter) and isinstance(theirs, nn.Parameter) and ours.shape == theirs.shape,
-            "tie needs an output and an embedding with weights of one shape, got "
-            f"{None if ours is None else tuple(ours.shape)} and {None if theirs is None else tuple(theirs.shape)}; give tie='none'")
+    require(
+        isinstance(ours, nn.Parameter)
+        and isinstance(theirs, nn.Parameter)
+        and ours.shape == theirs.shape,
+        "tie needs an output and an embedding with weights of one shape, got "
+        f"{None if ours is None else tuple(ours.shape)} and "
+        f"{None if theirs is None else tuple(theirs.shape)}; give tie='none'",
+    )
     output.weight = theirs

@@ -1,4 +1,6 @@
-"""The two halves of the Transformer on their own: a decoder-only language model, and an encoder-only model of words in context."""
+"""The two halves of the Transformer on their own: a decoder-only language model, and an
+encoder-only model of words in context.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from torch import nn
 
 from ...mechanisms import causal_mask, padding_mask
 from ...validate import check_positive
-from ..rnn.lstm_language_model import check_text
 from ..rnn.common import Decoded, Step
+from ..rnn.lstm_language_model import check_text
 from .encoder_decoder import tie_weights
 from .parts import Parts, paper_parts
 
@@ -28,11 +30,17 @@ class TextState(NamedTuple):
 class _OneStack(nn.Module):
     """Embeddings, positions, one stack, logits: what the two models of this file have in common."""
 
-    def __init__(self, vocabulary_size: int, parts: Parts | None, num_layers: int, tie: bool) -> None:
+    def __init__(
+        self, vocabulary_size: int, parts: Parts | None, num_layers: int, tie: bool
+    ) -> None:
         super().__init__()
         parts = paper_parts() if parts is None else parts
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
-        self.embedding, self.positions, self.dropout = parts.embedding(vocabulary_size), parts.positions(), parts.dropout()
+        self.embedding, self.positions, self.dropout = (
+            parts.embedding(vocabulary_size),
+            parts.positions(),
+            parts.dropout(),
+        )
         self.stack = parts.make_encoder(num_layers)
         self.output = parts.output(vocabulary_size)
         if tie:
@@ -47,8 +55,8 @@ class TransformerLM(_OneStack):
 
     It is the decoder without a source, so its blocks are those of the encoder under a causal mask.
 
-    ``encode``, ``start`` and ``step`` let it go on where a text stops, so that greedy and beam search can use it as a
-    sequence-to-sequence model: source, BOS, target are one text.
+    ``encode``, ``start`` and ``step`` let it go on where a text stops, so that greedy and beam
+    search can use it as a sequence-to-sequence model: source, BOS, target are one text.
 
     Args:
         vocabulary_size: number of tokens; id 0 is padding.
@@ -56,20 +64,35 @@ class TransformerLM(_OneStack):
         num_layers: number of blocks.
         tie: whether embedding and W are one matrix.
 
-    Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``, weights a tuple with one
-    ``(batch, h, n, n)`` a block, or None. Padding stands at the end, where no token looks, so the lengths are only checked; what
-    is computed at the padding means nothing.
+    Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``,
+    weights a tuple with one
+    ``(batch, h, n, n)`` a block, or None. Padding stands at the end, where no token looks, so the
+    lengths are only checked; what is computed at the padding means nothing.
 
     Raises:
-        ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not fit.
+        ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not
+            fit.
 
     Source: Liu et al. 2018, section 4.2.3; Radford et al. 2018.
     """
 
-    def __init__(self, vocabulary_size: int, parts: Parts | None = None, *, num_layers: int = 6, tie: bool = True) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        parts: Parts | None = None,
+        *,
+        num_layers: int = 6,
+        tie: bool = True,
+    ) -> None:
         super().__init__(vocabulary_size, parts, num_layers, tie)
 
-    def forward(self, tokens: torch.Tensor, lengths: torch.Tensor | None = None, *, need_weights: bool = False) -> Decoded:
+    def forward(
+        self,
+        tokens: torch.Tensor,
+        lengths: torch.Tensor | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> Decoded:
         """Score the token after each token, all positions at once."""
         check_text(tokens, lengths, self.vocabulary_size)
         causal = causal_mask(tokens.shape[1], device=tokens.device)
@@ -79,12 +102,14 @@ class TransformerLM(_OneStack):
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> TextState:
         """Read the beginning of a text, ``(batch, n)`` of true ``lengths (batch,)``.
 
-        The padding of a shorter beginning stays in the cache, masked. Absolute positions go on behind the last token; relative
-        ones count the gap, so texts with them should begin with one length.
-        """
+        The padding of a shorter beginning stays in the cache, masked. Absolute positions go on
+        behind the last token; relative ones count the gap, so texts with them should begin with one
+        length."""
         check_text(source, lengths, self.vocabulary_size)
         lengths = lengths.to(source.device)
-        stacked = self.stack(self._embed(source), causal_mask(source.shape[1], device=source.device))
+        stacked = self.stack(
+            self._embed(source), causal_mask(source.shape[1], device=source.device)
+        )
         return TextState(stacked.caches, padding_mask(lengths, source.shape[1])[:, None], lengths)
 
     def start(self, memory: TextState) -> TextState:
@@ -94,26 +119,37 @@ class TransformerLM(_OneStack):
     def begin(self, batch: int, device: torch.device | str | None = None) -> TextState:
         """The state before any token, for ``batch`` texts."""
         check_positive("batch", batch)
-        return TextState((None,) * len(self.stack.layers), torch.ones(batch, 1, 0, dtype=torch.bool, device=device),
-                         torch.zeros(batch, dtype=torch.long, device=device))
+        return TextState(
+            (None,) * len(self.stack.layers),
+            torch.ones(batch, 1, 0, dtype=torch.bool, device=device),
+            torch.zeros(batch, dtype=torch.long, device=device),
+        )
 
     def step(self, token: torch.Tensor, state: TextState, memory: object = None) -> Step:
-        """Read one token ``(batch,)`` and score the next. The weights stay inside: they have no source to be laid over."""
-        mask = torch.cat([state.mask, state.mask.new_ones(token.shape[0], 1, 1)], dim=-1)  # (batch, 1, t + 1)
+        """Read one token ``(batch,)`` and score the next.
+
+        The weights stay inside: they have no source to be laid over.
+        """
+        # (batch, 1, t + 1)
+        mask = torch.cat([state.mask, state.mask.new_ones(token.shape[0], 1, 1)], dim=-1)
         stacked = self.stack(self._embed(token[:, None], state.position), mask, caches=state.caches)
-        return Step(self.output(stacked.x)[:, 0], TextState(stacked.caches, mask, state.position + 1), None)
+        return Step(
+            self.output(stacked.x)[:, 0], TextState(stacked.caches, mask, state.position + 1), None
+        )
 
 
 class TransformerEncoderModel(_OneStack):
-    """An encoder-only Transformer: a distribution over words at every position, from the words on both sides.
+    """An encoder-only Transformer: a distribution over words at every position, from the words on
+    both sides.
 
-    Trained to tell the words behind a mask token, it is the masked language model; which positions are masked and counted is
-    the task's business.
+    Trained to tell the words behind a mask token, it is the masked language model; which positions
+    are masked and counted is the task's business.
 
     Args:
         vocabulary_size, parts, num_layers, tie: as in :class:`TransformerLM`.
 
-    Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits ``(batch, n, vocabulary_size)``, weights a
+    Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits
+    ``(batch, n, vocabulary_size)``, weights a
     tuple with one ``(batch, h, n, n)`` a block, or None; padding has weight exactly 0.
 
     Raises:
@@ -122,19 +158,36 @@ class TransformerEncoderModel(_OneStack):
     Source: Devlin et al. 2019, section 3, without the segments and the sentence pairs.
     """
 
-    def __init__(self, vocabulary_size: int, parts: Parts | None = None, *, num_layers: int = 6, tie: bool = True) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        parts: Parts | None = None,
+        *,
+        num_layers: int = 6,
+        tie: bool = True,
+    ) -> None:
         super().__init__(vocabulary_size, parts, num_layers, tie)
 
     def encode(self, tokens: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
         """The vectors of the last block, ``(batch, n, d_model)``."""
         return self._stacked(tokens, lengths, False).x
 
-    def forward(self, tokens: torch.Tensor, lengths: torch.Tensor | None = None, *, need_weights: bool = False) -> Decoded:
+    def forward(
+        self,
+        tokens: torch.Tensor,
+        lengths: torch.Tensor | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> Decoded:
         """Score the word at each position."""
         stacked = self._stacked(tokens, lengths, need_weights)
         return Decoded(self.output(stacked.x), stacked.weights)
 
     def _stacked(self, tokens, lengths, need_weights):
         check_text(tokens, lengths, self.vocabulary_size)
-        mask = None if lengths is None else padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
+        mask = (
+            None
+            if lengths is None
+            else padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
+        )
         return self.stack(self._embed(tokens), mask, need_weights=need_weights)

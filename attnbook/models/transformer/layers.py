@@ -1,16 +1,18 @@
-"""The blocks of the Transformer, made of modules that are passed in: attention, feed-forward, and the wiring around them.
+"""The blocks of the Transformer, made of modules that are passed in: attention, feed-forward, and
+the wiring around them.
 
 What a block asks of its modules:
 
-- attention: ``project(x)`` makes of ``(batch, n, d)`` what queries are compared with, an object with ``extend(more)`` that puts
-  later positions behind earlier ones, which is how decoding keeps a cache; and ``attention(x, mask=, projected=,
-  need_weights=)`` returns ``(context, weights)``. :class:`attnbook.MultiHeadAttention` is one; a convolution over the past
-  can be another.
-- feed-forward: ``(batch, n, d)`` → the same. A mixture of experts or a memory of product keys can stand here.
+- attention: ``project(x)`` makes of ``(batch, n, d)`` what queries are compared with, an object
+  with ``extend(more)`` that puts later positions behind earlier ones, which is how decoding keeps a
+  cache; and ``attention(x, mask=, projected=, need_weights=)`` returns ``(context, weights)``.
+  :class:`attnbook.MultiHeadAttention` is one; a convolution over the past can be another.
+- feed-forward: ``(batch, n, d)`` → the same. A mixture of experts or a memory of product keys can
+  stand here.
 - wiring: a :class:`~attnbook.mechanisms.layers.residual.Wiring`.
 
-Stacks are lists of blocks, so one block may stand in a list several times, and a wrapper of a block is a block.
-"""
+Stacks are lists of blocks, so one block may stand in a list several times, and a wrapper of a block
+is a block."""
 
 from __future__ import annotations
 
@@ -26,9 +28,11 @@ __all__ = ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "LayerOutput", 
 
 
 class LayerOutput(NamedTuple):
-    """What a block gives: ``x (batch, m, d)``, the ``cache`` for later positions, and ``weights`` of its heads or None.
+    """What a block gives: ``x (batch, m, d)``, the ``cache`` for later positions, and ``weights``
+    of its heads or None.
 
-    weights: of an :class:`EncoderLayer` ``(batch, h, m, n)``; of a :class:`DecoderLayer` a pair, those of the target
+    weights: of an :class:`EncoderLayer` ``(batch, h, m, n)``; of a :class:`DecoderLayer` a pair,
+    those of the target
     ``(batch, h, m, t)`` and those of the source ``(batch, h, m, n)``.
     """
 
@@ -38,9 +42,11 @@ class LayerOutput(NamedTuple):
 
 
 class Stacked(NamedTuple):
-    """What a stack of blocks gives: ``x (batch, m, d)``, and of every block, first to last, its cache and its weights.
+    """What a stack of blocks gives: ``x (batch, m, d)``, and of every block, first to last, its
+    cache and its weights.
 
-    mask: who may be attended to in x, ``(batch, 1, m)``: as given, unless a stack changes the length.
+    mask: who may be attended to in x, ``(batch, 1, m)``: as given, unless a stack changes the
+    length.
     """
 
     x: torch.Tensor
@@ -52,27 +58,38 @@ class Stacked(NamedTuple):
 class EncoderLayer(nn.Module):
     """Self-attention, then a feed-forward network, each in its wiring.
 
-    ``x ← wire(x, attention)``, ``x ← wire(x, FFN)``; with :class:`~attnbook.mechanisms.layers.residual.PostNorm`, as in the paper,
+    ``x ← wire(x, attention)``, ``x ← wire(x, FFN)``; with
+    :class:`~attnbook.mechanisms.layers.residual.PostNorm`, as in the paper,
     ``wire(x, f) = LayerNorm(x + dropout(f(x)))``.
 
-    Under a causal mask this is also the block of a decoder without a source, the decoder-only Transformer.
+    Under a causal mask this is also the block of a decoder without a source, the decoder-only
+    Transformer.
 
     Args:
         attention, feed_forward: modules, see above.
         wiring: a function that makes one; called twice.
 
-    Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, n)`` → :class:`LayerOutput`; n is m, or more with a cache.
+    Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, n)`` → :class:`LayerOutput`; n
+    is m, or more with a cache.
 
     Source: Vaswani et al. 2017, section 3.1 and the left half of figure 1.
     """
 
-    def __init__(self, attention: nn.Module, feed_forward: nn.Module, wiring: Callable[[], Wiring]) -> None:
+    def __init__(
+        self, attention: nn.Module, feed_forward: nn.Module, wiring: Callable[[], Wiring]
+    ) -> None:
         super().__init__()
         self.attention, self.around_attention = attention, wiring()
         self.feed_forward, self.around_feed_forward = feed_forward, wiring()
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None, *, cache: Any = None,
-                need_weights: bool = False) -> LayerOutput:
+    def forward(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        cache: Any = None,
+        need_weights: bool = False,
+    ) -> LayerOutput:
         """Run the block over the positions x, which come after those of the cache.
 
         Args:
@@ -89,38 +106,57 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention over the target so far, attention over the source, a feed-forward network, each in its wiring.
+    """Self-attention over the target so far, attention over the source, a feed-forward network,
+    each in its wiring.
 
-    ``x ← wire(x, self-attention)``, ``x ← wire(x, attention over the source)``, ``x ← wire(x, FFN)``
+    ``x ← wire(x, self-attention)``, ``x ← wire(x, attention over the source)``,
+    ``x ← wire(x, FFN)``
 
     Args:
         attention, cross_attention, feed_forward: modules, see above.
         wiring: a function that makes one; called three times.
 
-    Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, t)``, source_mask to ``(batch, m, n)`` →
+    Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, t)``, source_mask to
+    ``(batch, m, n)`` →
     :class:`LayerOutput`.
 
     Source: Vaswani et al. 2017, section 3.1 and the right half of figure 1.
     """
 
-    def __init__(self, attention: nn.Module, cross_attention: nn.Module, feed_forward: nn.Module,
-                 wiring: Callable[[], Wiring]) -> None:
+    def __init__(
+        self,
+        attention: nn.Module,
+        cross_attention: nn.Module,
+        feed_forward: nn.Module,
+        wiring: Callable[[], Wiring],
+    ) -> None:
         super().__init__()
         self.attention, self.around_attention = attention, wiring()
         self.cross_attention, self.around_cross_attention = cross_attention, wiring()
         self.feed_forward, self.around_feed_forward = feed_forward, wiring()
 
     def project(self, memory: torch.Tensor) -> Any:
-        """Keys and values of the encoder's output ``(batch, n, d)``: once per source, for all steps."""
+        """Keys and values of the encoder's output ``(batch, n, d)``: once per source, for all
+        steps.
+        """
         return self.cross_attention.project(memory)
 
-    def forward(self, x: torch.Tensor, source: Any, mask: torch.Tensor | None = None,
-                source_mask: torch.Tensor | None = None, *, cache: Any = None, need_weights: bool = False) -> LayerOutput:
+    def forward(
+        self,
+        x: torch.Tensor,
+        source: Any,
+        mask: torch.Tensor | None = None,
+        source_mask: torch.Tensor | None = None,
+        *,
+        cache: Any = None,
+        need_weights: bool = False,
+    ) -> LayerOutput:
         """Run the block over target positions x, which come after those of the cache.
 
         Args:
             source: ``project(memory)``.
-            mask, source_mask: boolean, True = may attend, over the target (cache first) and over the source.
+            mask, source_mask: boolean, True = may attend, over the target (cache first) and over
+                the source.
             cache, need_weights: as in :class:`EncoderLayer`.
         """
         h = self.around_attention.enter(x)
@@ -128,7 +164,9 @@ class DecoderLayer(nn.Module):
         found, of_target = self.attention(h, mask=mask, projected=own, need_weights=need_weights)
         x = self.around_attention.leave(x, found)
         h = self.around_cross_attention.enter(x)
-        found, of_source = self.cross_attention(h, mask=source_mask, projected=source, need_weights=need_weights)
+        found, of_source = self.cross_attention(
+            h, mask=source_mask, projected=source, need_weights=need_weights
+        )
         x = self.around_cross_attention.leave(x, found)
         x = self.around_feed_forward.leave(x, self.feed_forward(self.around_feed_forward.enter(x)))
         return LayerOutput(x, own, (of_target, of_source) if need_weights else None)
@@ -154,8 +192,14 @@ class Encoder(nn.Module):
         super().__init__()
         self.layers, self.norm = nn.ModuleList(layers), norm
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None, *, caches: Sequence | None = None,
-                need_weights: bool = False) -> Stacked:
+    def forward(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        caches: Sequence | None = None,
+        need_weights: bool = False,
+    ) -> Stacked:
         """Run all blocks; ``caches`` holds what each returned for the positions before, or None."""
         kept, weights = [], []
         for layer, cache in zip(self.layers, caches or [None] * len(self.layers), strict=True):
@@ -171,7 +215,8 @@ class Decoder(nn.Module):
     Args:
         layers, norm: as in :class:`Encoder`.
 
-    Shapes: x ``(batch, m, d)`` → :class:`Stacked`; the weights of a block are a pair, see :class:`LayerOutput`.
+    Shapes: x ``(batch, m, d)`` → :class:`Stacked`; the weights of a block are a pair, see
+    :class:`LayerOutput`.
 
     Source: Vaswani et al. 2017, section 3.1.
     """
@@ -184,13 +229,24 @@ class Decoder(nn.Module):
         """What each block reads of the encoder's output ``(batch, n, d)``."""
         return tuple(layer.project(memory) for layer in self.layers)
 
-    def forward(self, x: torch.Tensor, sources: Sequence, mask: torch.Tensor | None = None,
-                source_mask: torch.Tensor | None = None, *, caches: Sequence | None = None,
-                need_weights: bool = False) -> Stacked:
+    def forward(
+        self,
+        x: torch.Tensor,
+        sources: Sequence,
+        mask: torch.Tensor | None = None,
+        source_mask: torch.Tensor | None = None,
+        *,
+        caches: Sequence | None = None,
+        need_weights: bool = False,
+    ) -> Stacked:
         """Run all blocks; ``sources`` is ``project(memory)``, ``caches`` as in :class:`Encoder`."""
         kept, weights = [], []
-        for layer, source, cache in zip(self.layers, sources, caches or [None] * len(self.layers), strict=True):
-            x, cache, w = layer(x, source, mask, source_mask, cache=cache, need_weights=need_weights)
+        for layer, source, cache in zip(
+            self.layers, sources, caches or [None] * len(self.layers), strict=True
+        ):
+            x, cache, w = layer(
+                x, source, mask, source_mask, cache=cache, need_weights=need_weights
+            )
             kept.append(cache)
             weights.append(w)
         return Stacked(self.norm(x), tuple(kept), tuple(weights) if need_weights else None)

@@ -1,4 +1,6 @@
-"""What a Transformer is built of: functions that make its modules, as in the paper unless replaced."""
+"""What a Transformer is built of: functions that make its modules, as in the paper unless
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from functools import partial
 import torch
 from torch import nn
 
-from ...mechanisms.layers.dropout import Dropout
-from ...validate import check_positive, require
-from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.attention.multi_head import MultiHeadAttention
+from ...mechanisms.layers.dropout import Dropout
+from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
-from ...mechanisms.positions.absolute import SinusoidalPositions
 from ...mechanisms.layers.residual import PostNorm, Wiring
+from ...mechanisms.positions.absolute import SinusoidalPositions
+from ...validate import check_positive, require
 from .layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 
 __all__ = ["Parts", "ScaledEmbedding", "alternating", "paper_parts"]
@@ -27,14 +29,17 @@ Make = Callable[[], nn.Module]
 class ScaledEmbedding(nn.Embedding):
     """Token embeddings times ``√d_model``; id 0 is padding.
 
-    They start with variance 1/d_model, so that what is added to the positions has variance 1, and so that the same matrix can
-    serve before the softmax. The paper gives the factor and is silent on the start.
+    They start with variance 1/d_model, so that what is added to the positions has variance 1, and
+    so that the same matrix can serve before the softmax. The paper gives the factor and is silent
+    on the start.
 
     Shapes: ids ``(batch, n)`` → ``(batch, n, d_model)``. Source: Vaswani et al. 2017, section 3.4.
     """
 
     def __init__(self, size: int, d_model: int) -> None:
-        super().__init__(check_positive("size", size), check_positive("d_model", d_model), padding_idx=0)
+        super().__init__(
+            check_positive("size", size), check_positive("d_model", d_model), padding_idx=0
+        )
         with torch.no_grad():
             self.weight.normal_(std=d_model**-0.5)[0] = 0.0
 
@@ -48,25 +53,32 @@ def _one_each(make: Make, number: int) -> list[nn.Module]:
 
 @dataclass(frozen=True)
 class Parts:
-    """The functions that make the modules of a Transformer. Start from :func:`paper_parts` and replace what should differ:
+    """The functions that make the modules of a Transformer. Start from :func:`paper_parts` and
+    replace what should differ:
 
     >>> base = paper_parts(256, 4, 1024)
-    >>> swiglu = dataclasses.replace(base, feed_forward=lambda: GatedFeedForward(256, 683, "swiglu"))
+    >>> swiglu = dataclasses.replace(base, feed_forward=lambda: GatedFeedForward(256, 683,
+    "swiglu"))
 
     d_model          width of the stream
-    attention        () → self-attention of a block; ``cross_attention`` for that over the source; ``causal_attention`` for the
-                     self-attention of a decoder block where it is another than that of an encoder block
+    attention        () → self-attention of a block; ``cross_attention`` for that over the source;
+                     ``causal_attention`` for the self-attention of a decoder block where it is
+                     another than that of an encoder block
     feed_forward     () → the feed-forward sublayer
-    wiring           () → a :class:`~attnbook.mechanisms.layers.residual.Wiring`, one for each sublayer
+    wiring           () → a :class:`~attnbook.mechanisms.layers.residual.Wiring`, one for each
+                     sublayer
     final_norm       () → what a stack ends with
     positions        () → a module ``(x, offset)`` that adds positions to the embeddings
     embedding        size → token embeddings
-    output           size → from the last x to logits; with tied weights it needs a ``weight`` of shape (size, d_model)
+    output           size → from the last x to logits; with tied weights it needs a ``weight`` of
+                     shape (size, d_model)
     dropout          () → what the sum of embeddings and positions goes through
-    encoder_layer    (attention, feed_forward, wiring) → block; ``decoder_layer`` also takes the cross-attention
-    stack            (function that makes a block, number) → list of blocks; ``lambda make, n: [make()] * n`` shares one
-    encoder, decoder (blocks, norm) → a stack like :class:`~attnbook.models.transformer.layers.Encoder` and ``Decoder``
-    """
+    encoder_layer    (attention, feed_forward, wiring) → block; ``decoder_layer`` also takes the
+                     cross-attention
+    stack            (function that makes a block, number) → list of blocks;
+                     ``lambda make, n: [make()] * n`` shares one
+    encoder, decoder (blocks, norm) → a stack like
+    :class:`~attnbook.models.transformer.layers.Encoder` and ``Decoder``"""
 
     d_model: int
     attention: Make
@@ -87,7 +99,10 @@ class Parts:
 
     def make_encoder(self, number: int) -> nn.Module:
         """A stack of ``number`` encoder blocks."""
-        return self.encoder(self.stack(self.make_encoder_block, check_positive("num_layers", number)), self.final_norm())
+        return self.encoder(
+            self.stack(self.make_encoder_block, check_positive("num_layers", number)),
+            self.final_norm(),
+        )
 
     def make_encoder_block(self) -> nn.Module:
         """One block of an encoder, which is also that of a decoder without a source."""
@@ -95,18 +110,26 @@ class Parts:
 
     def make_decoder(self, number: int) -> nn.Module:
         """A stack of ``number`` decoder blocks."""
+
         def block() -> nn.Module:
             own = self.attention if self.causal_attention is None else self.causal_attention
-            return self.decoder_layer(own(), self.cross_attention(), self.feed_forward(), self.wiring)
+            return self.decoder_layer(
+                own(), self.cross_attention(), self.feed_forward(), self.wiring
+            )
 
-        return self.decoder(self.stack(block, check_positive("num_layers", number)), self.final_norm())
+        return self.decoder(
+            self.stack(block, check_positive("num_layers", number)), self.final_norm()
+        )
 
 
 def alternating(*parts: Parts) -> Callable[[Make, int], list[nn.Module]]:
-    """A ``stack`` whose encoder blocks are those of several parts in turn: the first, the second, …, and the first again.
+    """A ``stack`` whose encoder blocks are those of several parts in turn: the first, the second,
+    …, and the first again.
 
-    >>> local, compressed = (dataclasses.replace(base, attention=make) for make in (make_local, make_compressed))
-    >>> both = dataclasses.replace(base, stack=alternating(local, compressed))  # local, compressed, local, …
+    >>> local, compressed = (dataclasses.replace(base, attention=make) for make in (make_local,
+    make_compressed))
+    >>> both = dataclasses.replace(base, stack=alternating(local, compressed))  # local, compressed,
+    local, …
 
     Raises:
         ValueError: without any parts.
@@ -115,35 +138,59 @@ def alternating(*parts: Parts) -> Callable[[Make, int], list[nn.Module]]:
     return lambda make, number: [parts[k % len(parts)].make_encoder_block() for k in range(number)]
 
 
-def paper_parts(d_model: int = 512, num_heads: int = 8, d_feed_forward: int = 2048, *, dropout: float = 0.1,
-                wiring: type[Wiring] = PostNorm, norm: Callable[[int], nn.Module] = LayerNorm,
-                activation: str | Callable = "relu", bias: bool = True, attention_dropout: float = 0.0,
-                feed_forward_dropout: float = 0.0, final_norm: Make | None = None) -> Parts:
+def paper_parts(
+    d_model: int = 512,
+    num_heads: int = 8,
+    d_feed_forward: int = 2048,
+    *,
+    dropout: float = 0.1,
+    wiring: type[Wiring] = PostNorm,
+    norm: Callable[[int], nn.Module] = LayerNorm,
+    activation: str | Callable = "relu",
+    bias: bool = True,
+    attention_dropout: float = 0.0,
+    feed_forward_dropout: float = 0.0,
+    final_norm: Make | None = None,
+) -> Parts:
     """The parts of the paper's Transformer; without arguments those of its base model.
 
     Args:
-        d_model, num_heads, d_feed_forward: 512, 8, 2048 in the base model, 1024, 16, 4096 in the big one.
-        dropout: on the result of each sublayer, before the residual sum, and on the sum of embeddings and positions.
-        wiring: ``PostNorm`` as in the paper, or another :class:`~attnbook.mechanisms.layers.residual.Wiring`.
+        d_model, num_heads, d_feed_forward: 512, 8, 2048 in the base model, 1024, 16, 4096 in the
+            big one.
+        dropout: on the result of each sublayer, before the residual sum, and on the sum of
+            embeddings and positions.
+        wiring: ``PostNorm`` as in the paper, or another
+            :class:`~attnbook.mechanisms.layers.residual.Wiring`.
         norm: from the width to a norm.
         activation: of the feed-forward sublayer.
         bias: of the projections of the attention; the paper's formula has none.
-        attention_dropout, feed_forward_dropout: on the weights and on the hidden layer, where ``torch.nn.Transformer`` has
-            dropout and the paper mentions none.
-        final_norm: what a stack ends with; when not given, a norm if the wiring leaves a sum, else nothing.
-            (``torch.nn.Transformer`` always has one, in post-norm too.)
+        attention_dropout, feed_forward_dropout: on the weights and on the hidden layer, where
+            ``torch.nn.Transformer`` has dropout and the paper mentions none.
+        final_norm: what a stack ends with; when not given, a norm if the wiring leaves a sum, else
+            nothing. (``torch.nn.Transformer`` always has one, in post-norm too.)
 
-    Sizes that do not fit raise ``ValueError`` when a module is made of them, not here, where a part may still be replaced: those
-    below 1, an odd ``d_model``, or one that does not divide by ``num_heads``.
+    Sizes that do not fit raise ``ValueError`` when a module is made of them, not here, where a part
+    may still be replaced: those below 1, an odd ``d_model``, or one that does not divide by
+    ``num_heads``.
 
     Source: Vaswani et al. 2017, section 3 and 5.4.
     """
-    attention = partial(MultiHeadAttention, d_model, num_heads, bias=bias, dropout=attention_dropout)
+    attention = partial(
+        MultiHeadAttention, d_model, num_heads, bias=bias, dropout=attention_dropout
+    )
     if final_norm is None:
         final_norm = partial(norm, d_model) if wiring.leaves_a_sum else nn.Identity
     return Parts(
-        d_model=d_model, attention=attention, cross_attention=attention,
-        feed_forward=partial(FeedForward, d_model, d_feed_forward, activation, dropout=feed_forward_dropout),
-        wiring=lambda: wiring(norm(d_model), Dropout(dropout)), final_norm=final_norm,
-        positions=partial(SinusoidalPositions, d_model), embedding=lambda size: ScaledEmbedding(size, d_model),
-        output=lambda size: nn.Linear(d_model, size, bias=False), dropout=partial(Dropout, dropout))
+        d_model=d_model,
+        attention=attention,
+        cross_attention=attention,
+        feed_forward=partial(
+            FeedForward, d_model, d_feed_forward, activation, dropout=feed_forward_dropout
+        ),
+        wiring=lambda: wiring(norm(d_model), Dropout(dropout)),
+        final_norm=final_norm,
+        positions=partial(SinusoidalPositions, d_model),
+        embedding=lambda size: ScaledEmbedding(size, d_model),
+        output=lambda size: nn.Linear(d_model, size, bias=False),
+        dropout=partial(Dropout, dropout),
+    )

@@ -1,4 +1,6 @@
-"""Stacks of blocks that are wired otherwise: one block used again, a memory made of all blocks, a sequence that grows shorter."""
+"""Stacks of blocks that are wired otherwise: one block used again, a memory made of all blocks,
+a sequence that grows shorter.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,28 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...validate import check_positive, require
 from ...mechanisms.attention.multi_head import ProjectedSource
 from ...mechanisms.positions.absolute import sinusoids
+from ...validate import check_positive, require
 from .layers import Decoder, Encoder, LayerOutput, Stacked
 
-__all__ = ["FunnelEncoder", "TransparentDecoder", "TransparentEncoder", "TimeStep", "shared", "universal"]
+__all__ = [
+    "FunnelEncoder",
+    "TransparentDecoder",
+    "TransparentEncoder",
+    "TimeStep",
+    "shared",
+    "universal",
+]
 
 Make = Callable[[], nn.Module]
 
 
 def shared(make: Make, number: int) -> list[nn.Module]:
-    """One block, used ``number`` times: for ``Parts.stack``. Source: Lan et al. 2020, section 3.1."""
+    """One block, used ``number`` times: for ``Parts.stack``.
+
+    Source: Lan et al. 2020, section 3.1.
+    """
     return [make()] * check_positive("number", number)
 
 
@@ -43,41 +55,62 @@ class TimeStep(nn.Module):
 
 
 def universal(d_model: int) -> Callable[[Make, int], list[nn.Module]]:
-    """The stack of a Universal Transformer: one block used at every depth, which it is told. For ``Parts.stack``.
+    """The stack of a Universal Transformer: one block used at every depth, which it is told. For
+    ``Parts.stack``.
 
-    The number of steps is fixed, as in the paper's experiments on translation; its halting by position is left out, and the
-    positions are added once and not at every step.
+    The number of steps is fixed, as in the paper's experiments on translation; its halting by
+    position is left out, and the positions are added once and not at every step.
 
     Source: Dehghani et al. 2019, section 2.1.
     """
+
     def stack(make: Make, number: int) -> list[nn.Module]:
         block = make()
-        return [TimeStep(block, depth, d_model) for depth in range(check_positive("number", number))]
+        return [
+            TimeStep(block, depth, d_model) for depth in range(check_positive("number", number))
+        ]
 
     return stack
 
 
 class TransparentEncoder(Encoder):
-    """An encoder that hands over what every block gives, each through the norm of the stack, for a :class:`TransparentDecoder`.
+    """An encoder that hands over what every block gives, each through the norm of the stack, for a
+    :class:`TransparentDecoder`.
 
-    Shapes: x ``(batch, n, d)`` → ``(batch, n, (N + 1), d)``, the embeddings first. Source: Bapna et al. 2018, section 4.
+    Shapes: x ``(batch, n, d)`` → ``(batch, n, (N + 1), d)``, the embeddings first. Source: Bapna et
+    al. 2018, section 4.
     """
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None, *, caches: Sequence | None = None,
-                need_weights: bool = False) -> Stacked:
+    def forward(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        caches: Sequence | None = None,
+        need_weights: bool = False,
+    ) -> Stacked:
         outputs, weights = [x], []
-        require(caches is None, "a transparent encoder reads its whole source at once: it takes no caches")
+        require(
+            caches is None,
+            "a transparent encoder reads its whole source at once: it takes no caches",
+        )
         for layer in self.layers:
             x, _, w = layer(x, mask, need_weights=need_weights)
             outputs.append(x)
             weights.append(w)
-        return Stacked(torch.stack([self.norm(x) for x in outputs], dim=-2), (), tuple(weights) if need_weights else None, mask)
+        return Stacked(
+            torch.stack([self.norm(x) for x in outputs], dim=-2),
+            (),
+            tuple(weights) if need_weights else None,
+            mask,
+        )
 
 
 class TransparentDecoder(Decoder):
     """A decoder in which each block reads a mixture of its own of the encoder's blocks.
 
-    ``memory_j = Σ_i softmax_i(W_·j)_i h_i`` over the N + 1 levels of a :class:`TransparentEncoder`; W begins at zero, the mean.
+    ``memory_j = Σ_i softmax_i(W_·j)_i h_i`` over the N + 1 levels of a :class:`TransparentEncoder`;
+    W begins at zero, the mean.
 
     Args:
         layers, norm: as in :class:`~attnbook.models.transformer.layers.Decoder`.
@@ -86,34 +119,48 @@ class TransparentDecoder(Decoder):
     Source: Bapna et al. 2018, section 4.
     """
 
-    def __init__(self, layers: Sequence[nn.Module], norm: nn.Module, levels: int | None = None) -> None:
+    def __init__(
+        self, layers: Sequence[nn.Module], norm: nn.Module, levels: int | None = None
+    ) -> None:
         super().__init__(layers, norm)
-        self.mixture = nn.Parameter(torch.zeros(len(self.layers), check_positive("levels", len(self.layers) + 1 if levels is None else levels)))
+        self.mixture = nn.Parameter(
+            torch.zeros(
+                len(self.layers),
+                check_positive("levels", len(self.layers) + 1 if levels is None else levels),
+            )
+        )
 
     def project(self, memory: torch.Tensor) -> tuple:
-        require(memory.shape[-2] == self.mixture.shape[1], f"memory must have the {self.mixture.shape[1]} levels of this decoder "
-                f"(blocks of the encoder and its embeddings), got shape {tuple(memory.shape)}: give levels")
+        require(
+            memory.shape[-2] == self.mixture.shape[1],
+            f"memory must have the {self.mixture.shape[1]} levels of this decoder "
+            f"(blocks of the encoder and its embeddings), got shape {tuple(memory.shape)}: give "
+            f"levels",
+        )
         mixed = torch.einsum("...id,ji->j...d", memory, self.mixture.softmax(-1))
         return tuple(layer.project(x) for layer, x in zip(self.layers, mixed))
 
 
 class FunnelEncoder(Encoder):
-    """An encoder whose sequence grows shorter: between groups of blocks, the mean of every two positions.
+    """An encoder whose sequence grows shorter: between groups of blocks, the mean of every two
+    positions.
 
-    At the seam the shortened sequence asks and the long one answers: queries, residual and feed-forward have half the length,
-    keys and values the full one, so that what the mean loses can still be attended to.
+    At the seam the shortened sequence asks and the long one answers: queries, residual and
+    feed-forward have half the length, keys and values the full one, so that what the mean loses can
+    still be attended to.
 
     Args:
         layers, norm: as in :class:`~attnbook.models.transformer.layers.Encoder`.
-        groups: number of groups G; of N blocks the k-th group ends behind block ``round(k N / G)``, a half rounded to the even
-            number.
+        groups: number of groups G; of N blocks the k-th group ends behind block ``round(k N / G)``,
+            a half rounded to the even number.
 
-    Shapes: x ``(batch, n, d)``, mask ``(batch, 1, n)`` or None → :class:`Stacked` with ``⌈n / 2^{groups − 1}⌉`` positions and the mask
+    Shapes: x ``(batch, n, d)``, mask ``(batch, 1, n)`` or None → :class:`Stacked` with
+    ``⌈n / 2^{groups − 1}⌉`` positions and the mask
     of these: a shorter position may be attended to if one of its two may.
 
-    The paper keeps its first position, a token for the whole text, out of the mean, and stretches the result again where every
-    position is to be predicted; a decoder that attends to it, as that of :class:`~attnbook.models.transformer.encoder_decoder.Transformer`, reads
-    the short one.
+    The paper keeps its first position, a token for the whole text, out of the mean, and stretches
+    the result again where every position is to be predicted; a decoder that attends to it, as that
+    of :class:`~attnbook.models.transformer.encoder_decoder.Transformer`, reads the short one.
 
     Source: Dai et al. 2020, section 2.2.
     """
@@ -121,14 +168,27 @@ class FunnelEncoder(Encoder):
     def __init__(self, layers: Sequence[nn.Module], norm: nn.Module, groups: int = 2) -> None:
         super().__init__(layers, norm)
         check_positive("groups", groups)
-        require(groups <= len(self.layers), f"groups must be at most the number of blocks {len(self.layers)}, got {groups}")
+        require(
+            groups <= len(self.layers),
+            f"groups must be at most the number of blocks {len(self.layers)}, got {groups}",
+        )
         cuts = [round(k * len(self.layers) / groups) for k in range(1, groups)]
         self.seams = frozenset(cuts)
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None, *, caches: Sequence | None = None,
-                need_weights: bool = False) -> Stacked:
+    def forward(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        caches: Sequence | None = None,
+        need_weights: bool = False,
+    ) -> Stacked:
         require(caches is None, "a funnel reads its whole source at once: it takes no caches")
-        require(mask is None or mask.shape[-2] == 1, f"mask must be one of padding, (batch, 1, n), got shape {None if mask is None else tuple(mask.shape)}")
+        require(
+            mask is None or mask.shape[-2] == 1,
+            f"mask must be one of padding, (batch, 1, n), got shape "
+            f"{None if mask is None else tuple(mask.shape)}",
+        )
         weights = []
         for k, layer in enumerate(self.layers):
             if k in self.seams:
@@ -139,14 +199,25 @@ class FunnelEncoder(Encoder):
         return Stacked(self.norm(x), (), tuple(weights) if need_weights else None, mask)
 
     @staticmethod
-    def _shorten(layer: nn.Module, x: torch.Tensor, mask: torch.Tensor | None, need_weights: bool) -> tuple:
+    def _shorten(
+        layer: nn.Module, x: torch.Tensor, mask: torch.Tensor | None, need_weights: bool
+    ) -> tuple:
         n, short = x.shape[-2], (x.shape[-2] + 1) // 2
-        present = x.new_ones(*x.shape[:-2], n, 1) if mask is None else mask.mT.to(x.dtype).expand(*x.shape[:-2], n, 1)
-        pairs, count = (nn.functional.pad(t, (0, 0, 0, 2 * short - n)).unflatten(-2, (short, 2)).sum(-2) for t in (x * present, present))
+        present = (
+            x.new_ones(*x.shape[:-2], n, 1)
+            if mask is None
+            else mask.mT.to(x.dtype).expand(*x.shape[:-2], n, 1)
+        )
+        pairs, count = (
+            nn.functional.pad(t, (0, 0, 0, 2 * short - n)).unflatten(-2, (short, 2)).sum(-2)
+            for t in (x * present, present)
+        )
         query = pairs / count.clamp(min=1)
         h = layer.around_attention.enter(query)
         keys: ProjectedSource = layer.attention.project(layer.around_attention.enter(x))
         found, w = layer.attention(h, mask=mask, projected=keys, need_weights=need_weights)
         y = layer.around_attention.leave(query, found)
-        y = layer.around_feed_forward.leave(y, layer.feed_forward(layer.around_feed_forward.enter(y)))
+        y = layer.around_feed_forward.leave(
+            y, layer.feed_forward(layer.around_feed_forward.enter(y))
+        )
         return y, w, None if mask is None else (count > 0).mT

@@ -6,10 +6,15 @@ import torch
 from torch import nn
 
 from ...mechanisms import padding_mask
+from ...mechanisms.positions.syntactic import (
+    StructuralPositions,
+    SyntacticMultiHeadAttention,
+    tree_depth,
+    tree_offset,
+)
 from ...validate import check_positive, require
-from ...mechanisms.positions.syntactic import StructuralPositions, SyntacticMultiHeadAttention, tree_depth, tree_offset
-from ..rnn.lstm_language_model import check_text
 from ..rnn.common import Decoded
+from ..rnn.lstm_language_model import check_text
 from .layers import EncoderLayer, LayerOutput
 from .parts import Parts, paper_parts
 
@@ -17,37 +22,55 @@ __all__ = ["SyntacticEncoderLayer", "SyntacticEncoderModel"]
 
 
 class SyntacticEncoderLayer(EncoderLayer):
-    """A block whose attention is also given the offsets in the tree: :class:`EncoderLayer` otherwise.
+    """A block whose attention is also given the offsets in the tree: :class:`EncoderLayer`
+    otherwise.
 
-    Shapes: x ``(batch, n, d)``, offset ``(batch, n, n)``, mask broadcastable to ``(batch, n, n)`` → :class:`LayerOutput`.
+    Shapes: x ``(batch, n, d)``, offset ``(batch, n, n)``, mask broadcastable to ``(batch, n, n)`` →
+    :class:`LayerOutput`.
     """
 
-    def forward(self, x: torch.Tensor, offset: torch.Tensor, mask: torch.Tensor | None = None, *,
-                need_weights: bool = False) -> LayerOutput:
-        """Run the block over whole sentences; there is no cache: a tree is known when its sentence is."""
-        found, weights = self.attention(self.around_attention.enter(x), offset, mask, need_weights=need_weights)
+    def forward(
+        self,
+        x: torch.Tensor,
+        offset: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> LayerOutput:
+        """Run the block over whole sentences; there is no cache: a tree is known when its
+        sentence is.
+        """
+        found, weights = self.attention(
+            self.around_attention.enter(x), offset, mask, need_weights=need_weights
+        )
         x = self.around_attention.leave(x, found)
         x = self.around_feed_forward.leave(x, self.feed_forward(self.around_feed_forward.enter(x)))
         return LayerOutput(x, None, weights)
 
 
 class SyntacticEncoderModel(nn.Module):
-    """A distribution over words at every position, from the words on both sides and the tree over them.
+    """A distribution over words at every position, from the words on both sides and the tree over
+    them.
 
-    The depth in the tree is mixed into the absolute positions, the offset in the tree stands beside the relative ones; either
-    can be left out.
+    The depth in the tree is mixed into the absolute positions, the offset in the tree stands beside
+    the relative ones; either can be left out.
 
     Args:
         vocabulary_size: number of tokens; id 0 is padding.
-        parts: what it is built of; when not given, the parts of the paper's base model. Of its attention the numbers of heads and
-            widths are taken.
+        parts: what it is built of; when not given, the parts of the paper's base model. Of its
+            attention the numbers of heads and widths are taken.
         num_layers: number of blocks.
-        depth: whether depths are given, :class:`StructuralPositions`; else the parts' own positions.
-        max_distance, max_tree_distance: where distances in the sentence and in the tree are clipped,
-            :class:`SyntacticMultiHeadAttention`; with None as the second there are no offsets, and the attention is that of the parts.
+        depth: whether depths are given, :class:`StructuralPositions`; else the parts' own
+            positions.
+        max_distance, max_tree_distance: where distances in the sentence and in the tree are
+            clipped,
+            :class:`SyntacticMultiHeadAttention`; with None as the second there are no offsets, and
+            the attention is that of the parts.
 
-    Shapes: tokens ``(batch, n)``, heads ``(batch, n)``, −1 for the root, lengths ``(batch,)``, all n when not given → logits
-    ``(batch, n, vocabulary_size)``, weights a tuple with one ``(batch, h, n, n)`` a block, or None; padding has weight exactly 0.
+    Shapes: tokens ``(batch, n)``, heads ``(batch, n)``, −1 for the root, lengths ``(batch,)``, all
+    n when not given → logits
+    ``(batch, n, vocabulary_size)``, weights a tuple with one ``(batch, h, n, n)`` a block, or None;
+    padding has weight exactly 0.
 
     Raises:
         ValueError: for sizes below 1, ids outside the vocabulary, heads that make no tree.
@@ -55,12 +78,24 @@ class SyntacticEncoderModel(nn.Module):
     Source: Wang, Tu, Wang and Shi 2019.
     """
 
-    def __init__(self, vocabulary_size: int, parts: Parts | None = None, *, num_layers: int = 6, depth: bool = True,
-                 max_distance: int = 16, max_tree_distance: int | None = 4) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        parts: Parts | None = None,
+        *,
+        num_layers: int = 6,
+        depth: bool = True,
+        max_distance: int = 16,
+        max_tree_distance: int | None = 4,
+    ) -> None:
         super().__init__()
         parts = paper_parts() if parts is None else parts
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
-        self.embedding, self.dropout, self.depth = parts.embedding(vocabulary_size), parts.dropout(), depth
+        self.embedding, self.dropout, self.depth = (
+            parts.embedding(vocabulary_size),
+            parts.dropout(),
+            depth,
+        )
         self.positions = StructuralPositions(parts.d_model) if depth else parts.positions()
         self.offsets = max_tree_distance is not None
 
@@ -68,23 +103,43 @@ class SyntacticEncoderModel(nn.Module):
             if not self.offsets:
                 return EncoderLayer(parts.attention(), parts.feed_forward(), parts.wiring)
             plain = parts.attention()
-            attention = SyntacticMultiHeadAttention(parts.d_model, plain.num_heads, max_distance=max_distance,
-                                                    max_tree_distance=max_tree_distance, d_head=plain.d_head,
-                                                    d_head_value=plain.d_head_value)
+            attention = SyntacticMultiHeadAttention(
+                parts.d_model,
+                plain.num_heads,
+                max_distance=max_distance,
+                max_tree_distance=max_tree_distance,
+                d_head=plain.d_head,
+                d_head_value=plain.d_head_value,
+            )
             return SyntacticEncoderLayer(attention, parts.feed_forward(), parts.wiring)
 
         self.layers = nn.ModuleList(parts.stack(block, check_positive("num_layers", num_layers)))
         self.norm, self.output = parts.final_norm(), parts.output(vocabulary_size)
 
-    def forward(self, tokens: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor | None = None, *,
-                need_weights: bool = False) -> Decoded:
+    def forward(
+        self,
+        tokens: torch.Tensor,
+        heads: torch.Tensor,
+        lengths: torch.Tensor | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> Decoded:
         """Score the word at each position."""
         check_text(tokens, lengths, self.vocabulary_size)
-        require(isinstance(heads, torch.Tensor) and heads.shape == tokens.shape,
-                f"heads must be {tuple(tokens.shape)}, as tokens, got {tuple(getattr(heads, 'shape', ()))}")
+        require(
+            isinstance(heads, torch.Tensor) and heads.shape == tokens.shape,
+            f"heads must be {tuple(tokens.shape)}, as tokens, got "
+            f"{tuple(getattr(heads, 'shape', ()))}",
+        )
         x = self.embedding(tokens)  # (batch, n, d_model)
-        x = self.dropout(self.positions(x, tree_depth(heads, lengths)) if self.depth else self.positions(x))
-        mask = None if lengths is None else padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
+        x = self.dropout(
+            self.positions(x, tree_depth(heads, lengths)) if self.depth else self.positions(x)
+        )
+        mask = (
+            None
+            if lengths is None
+            else padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
+        )
         given = (tree_offset(heads, lengths).to(tokens.device),) if self.offsets else ()
         weights = []
         for layer in self.layers:

@@ -1,4 +1,6 @@
-"""The Weighted Transformer: every head goes through the feed-forward network on its own, and learned shares add them up."""
+"""The Weighted Transformer: every head goes through the feed-forward network on its own, and
+learned shares add them up.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...validate import require
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.residual import Wiring
+from ...validate import require
 from .layers import LayerOutput
 
 __all__ = ["BranchedAttention", "WeightedDecoderLayer", "WeightedEncoderLayer"]
@@ -19,13 +21,16 @@ __all__ = ["BranchedAttention", "WeightedDecoderLayer", "WeightedEncoderLayer"]
 class BranchedAttention(MultiHeadAttention):
     """Multi-head attention and feed-forward network in one: a branch a head.
 
-    ``Σ_i α_i FFN(κ_i head_i W_o,i)``;  κ and α are learned, positive, and sum to 1 each (a softmax; equal at the start).
+    ``Σ_i α_i FFN(κ_i head_i W_o,i)``;  κ and α are learned, positive, and sum to 1 each (a softmax;
+    equal at the start).
 
     One network serves all branches. Since it is asked h times, it costs h times as much.
 
     Args:
         feed_forward: FFN, ``(…, d_model)`` → the same.
-        d_model, num_heads: as in :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other options it takes. W_o has no bias.
+        d_model, num_heads: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
+            options it takes. W_o has no bias.
 
     Source: Ahmed, Keskar and Socher 2017, equations 3 to 5.
     """
@@ -34,12 +39,15 @@ class BranchedAttention(MultiHeadAttention):
         super().__init__(d_model, num_heads, **options)
         self.output_projection.bias = None
         self.feed_forward = feed_forward
-        self.heads_in, self.branches_out = (nn.Parameter(torch.zeros(num_heads)) for _ in range(2))  # κ, α before the softmax
+        # κ, α before the softmax
+        self.heads_in, self.branches_out = (nn.Parameter(torch.zeros(num_heads)) for _ in range(2))
 
     def _join(self, context: torch.Tensor) -> torch.Tensor:
         each = self.output_projection.weight.unflatten(1, (self.num_heads, -1))  # W_o of every head
         branches = torch.einsum("...hmd,ohd,h->...hmo", context, each, self.heads_in.softmax(0))
-        return torch.einsum("...hmo,h->...mo", self.feed_forward(branches), self.branches_out.softmax(0))
+        return torch.einsum(
+            "...hmo,h->...mo", self.feed_forward(branches), self.branches_out.softmax(0)
+        )
 
     @property
     def _joined_zeros_differ(self) -> bool:
@@ -47,11 +55,23 @@ class BranchedAttention(MultiHeadAttention):
 
 
 def _branched(attention: nn.Module, feed_forward: nn.Module) -> BranchedAttention:
-    require(type(attention) is MultiHeadAttention, f"attention must be a MultiHeadAttention to be cut into branches, got {type(attention).__name__}")
+    require(
+        type(attention) is MultiHeadAttention,
+        f"attention must be a MultiHeadAttention to be cut into branches, got "
+        f"{type(attention).__name__}",
+    )
     branched = BranchedAttention(
-        feed_forward, attention.d_model, attention.num_heads, d_query=attention.query_width, d_key=attention.key_width,
-        d_value=attention.value_width, d_head=attention.d_head, d_head_value=attention.d_head_value, score=attention.score,
-        bias=attention.query_projection.bias is not None)
+        feed_forward,
+        attention.d_model,
+        attention.num_heads,
+        d_query=attention.query_width,
+        d_key=attention.key_width,
+        d_value=attention.value_width,
+        d_head=attention.d_head,
+        d_head_value=attention.d_head_value,
+        score=attention.score,
+        bias=attention.query_projection.bias is not None,
+    )
     branched.dropout = attention.dropout
     return branched
 
@@ -59,16 +79,23 @@ def _branched(attention: nn.Module, feed_forward: nn.Module) -> BranchedAttentio
 class WeightedEncoderLayer(nn.Module):
     """A block of one sublayer: :class:`BranchedAttention` over the positions themselves.
 
-    Takes what :class:`~attnbook.models.transformer.layers.EncoderLayer` takes, so that it can be ``Parts.encoder_layer``; of the
-    attention it takes the sizes, the score and the dropout.
-    """
+    Takes what :class:`~attnbook.models.transformer.layers.EncoderLayer` takes, so that it can be
+    ``Parts.encoder_layer``; of the attention it takes the sizes, the score and the dropout."""
 
-    def __init__(self, attention: nn.Module, feed_forward: nn.Module, wiring: Callable[[], Wiring]) -> None:
+    def __init__(
+        self, attention: nn.Module, feed_forward: nn.Module, wiring: Callable[[], Wiring]
+    ) -> None:
         super().__init__()
         self.attention, self.around_attention = _branched(attention, feed_forward), wiring()
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None, *, cache: Any = None,
-                need_weights: bool = False) -> LayerOutput:
+    def forward(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        cache: Any = None,
+        need_weights: bool = False,
+    ) -> LayerOutput:
         """As :meth:`attnbook.models.transformer.layers.EncoderLayer.forward`."""
         h = self.around_attention.enter(x)
         own = self.attention.project(h)
@@ -80,22 +107,38 @@ class WeightedEncoderLayer(nn.Module):
 class WeightedDecoderLayer(nn.Module):
     """A block of self-attention as it was, and :class:`BranchedAttention` over the source.
 
-    Takes what :class:`~attnbook.models.transformer.layers.DecoderLayer` takes. The paper leaves open which of the two attentions
-    of a decoder is cut into branches; here it is the one that the feed-forward network followed.
-    """
+    Takes what :class:`~attnbook.models.transformer.layers.DecoderLayer` takes. The paper leaves
+    open which of the two attentions of a decoder is cut into branches; here it is the one that the
+    feed-forward network followed."""
 
-    def __init__(self, attention: nn.Module, cross_attention: nn.Module, feed_forward: nn.Module,
-                 wiring: Callable[[], Wiring]) -> None:
+    def __init__(
+        self,
+        attention: nn.Module,
+        cross_attention: nn.Module,
+        feed_forward: nn.Module,
+        wiring: Callable[[], Wiring],
+    ) -> None:
         super().__init__()
         self.attention, self.around_attention = attention, wiring()
-        self.cross_attention, self.around_cross_attention = _branched(cross_attention, feed_forward), wiring()
+        self.cross_attention, self.around_cross_attention = (
+            _branched(cross_attention, feed_forward),
+            wiring(),
+        )
 
     def project(self, memory: torch.Tensor) -> Any:
         """Keys and values of the encoder's output: once per source, for all steps."""
         return self.cross_attention.project(memory)
 
-    def forward(self, x: torch.Tensor, source: Any, mask: torch.Tensor | None = None,
-                source_mask: torch.Tensor | None = None, *, cache: Any = None, need_weights: bool = False) -> LayerOutput:
+    def forward(
+        self,
+        x: torch.Tensor,
+        source: Any,
+        mask: torch.Tensor | None = None,
+        source_mask: torch.Tensor | None = None,
+        *,
+        cache: Any = None,
+        need_weights: bool = False,
+    ) -> LayerOutput:
         """As :meth:`attnbook.models.transformer.layers.DecoderLayer.forward`."""
         h = self.around_attention.enter(x)
         own = self.attention.project(h)
@@ -103,5 +146,11 @@ class WeightedDecoderLayer(nn.Module):
         found, of_target = self.attention(h, mask=mask, projected=own, need_weights=need_weights)
         x = self.around_attention.leave(x, found)
         h = self.around_cross_attention.enter(x)
-        found, of_source = self.cross_attention(h, mask=source_mask, projected=source, need_weights=need_weights)
-        return LayerOutput(self.around_cross_attention.leave(x, found), own, (of_target, of_source) if need_weights else None)
+        found, of_source = self.cross_attention(
+            h, mask=source_mask, projected=source, need_weights=need_weights
+        )
+        return LayerOutput(
+            self.around_cross_attention.leave(x, found),
+            own,
+            (of_target, of_source) if need_weights else None,
+        )

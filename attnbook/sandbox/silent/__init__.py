@@ -1,4 +1,7 @@
-"""What `attnbook.checks` and `attnbook.course` are inside the sandbox: nothing. Checks, seeds and right results stay outside."""
+"""What `attnbook.checks` and `attnbook.course` are inside the sandbox: nothing.
+
+Checks, seeds and right results stay outside.
+"""
 
 
 def check(id, answer, seed=0):

@@ -1,4 +1,6 @@
-"""Two marked numbers in a long sequence: their sum, their product, or a difference that needs their order."""
+"""Two marked numbers in a long sequence: their sum, their product, or a difference that needs
+their order.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,16 @@ from ..translation.pairs import check_step
 __all__ = ["KINDS", "TOLERANCE", "LongMemoryBatches", "MarkedNumbers", "draw"]
 
 TOLERANCE = 0.04
-"""An answer counts as right when it is off by less than this (Hochreiter and Schmidhuber 1997, section 5.4)."""
+"""An answer counts as right when it is off by less than this (Hochreiter and Schmidhuber 1997,
+section 5.4).
+"""
 
 
 class MarkedNumbers(NamedTuple):
     """B sequences, padded with zeros at the end.
 
-    inputs   (B, n, 2)  a random number and a marker: 1 at two positions, −1 at the first and the last, else 0
+    inputs   (B, n, 2)  a random number and a marker: 1 at two positions, −1 at the first and the
+             last, else 0
     lengths  (B,)       how many positions of each row are real
     target   (B,)       what is to be said
     marked   (B, 2)     the two marked positions, the earlier one first
@@ -42,18 +47,20 @@ KINDS = tuple(_KINDS)
 def draw(kind: str, length: int, count: int, generator: torch.Generator) -> MarkedNumbers:
     """Sequences of T0 to 1.1·T0 steps, both ends included, every length as likely.
 
-    kind    "adding": numbers from [−1, 1), target ``0.5 + (X₁ + X₂) / 4``. "multiplication": numbers from [0, 1),
-            target ``X₁ X₂``. "order", which is the book's: as adding with ``0.5 + (X₁ − X₂) / 4``, X₁ being the
-            earlier one, so that the set of steps does not tell the answer.
+    kind    "adding": numbers from [−1, 1), target ``0.5 + (X₁ + X₂) / 4``. "multiplication":
+            numbers from [0, 1), target ``X₁ X₂``. "order", which is the book's: as adding with
+            ``0.5 + (X₁ − X₂) / 4``, X₁ being the earlier one, so that the set of steps does not
+            tell the answer.
     length  T0, at least 10
     count   B
 
-    One of the first ten steps (nine where T0 = 10) is marked, then one of the first ⌊T0/2⌋ − 1 that is not marked
-    yet. The first and the last step have the marker −1; where the first is chosen it keeps −1 and counts as 0
-    (adding), or as 1 (multiplication).
+    One of the first ten steps (nine where T0 = 10) is marked, then one of the first ⌊T0/2⌋ − 1 that
+    is not marked yet. The first and the last step have the marker −1; where the first is chosen it
+    keeps −1 and counts as 0 (adding), or as 1 (multiplication).
 
     Raises ValueError for another kind, a length below 10 or a negative count.
-    Source: Hochreiter and Schmidhuber 1997, sections 5.4 and 5.5; lengths as in Raffel and Ellis 2015, section 2.1.
+    Source: Hochreiter and Schmidhuber 1997, sections 5.4 and 5.5; lengths as in Raffel and Ellis
+    2015, section 2.1.
     """
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
@@ -66,7 +73,8 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Mark
     lengths = torch.randint(length, longest + 1, (count,), generator=generator)
     real = torch.arange(longest) < lengths[:, None]
     numbers = (low + (1 - low) * torch.rand(count, longest, generator=generator)) * real
-    first = torch.randint(0, min(10, length - 1), (count,), generator=generator)  # not the last step, whose marker is −1
+    # not the last step, whose marker is −1
+    first = torch.randint(0, min(10, length - 1), (count,), generator=generator)
     among = length // 2 - 1
     left = among - (first < among).long()  # places that are not marked yet
     second = (torch.rand(count, generator=generator) * left).long()
@@ -78,11 +86,16 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Mark
     markers.scatter_(1, lengths[:, None] - 1, -1.0)
     chosen = numbers.gather(1, marked)
     chosen = torch.where(marked == 0, instead, chosen)
-    return MarkedNumbers(torch.stack([numbers, markers], -1), lengths, target(chosen[:, 0], chosen[:, 1]), marked)
+    return MarkedNumbers(
+        torch.stack([numbers, markers], -1), lengths, target(chosen[:, 0], chosen[:, 1]), marked
+    )
 
 
 class LongMemoryBatches:
-    """Endless new sequences: `batch(step)` depends on the arguments and the step alone. Arguments as in `draw`."""
+    """Endless new sequences: `batch(step)` depends on the arguments and the step alone.
+
+    Arguments as in `draw`.
+    """
 
     def __init__(self, kind: str, length: int, batch_size: int = 100, seed: int = 0):
         draw(kind, length, 0, torch.Generator())

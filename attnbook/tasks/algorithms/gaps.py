@@ -1,11 +1,13 @@
-"""Texts with gaps, of two kinds: one needs a look at the right place, the other an average over everything.
+"""Texts with gaps, of two kinds: one needs a look at the right place, the other an average over
+everything.
 
-A *look-up* is a table of names with a value each, in random order, and the same names again in another order, their values hidden. To
-fill a gap the one position has to be found that holds its name; every gap needs another one.
+A *look-up* is a table of names with a value each, in random order, and the same names again in
+another order, their values hidden. To fill a gap the one position has to be found that holds its
+name; every gap needs another one.
 
-A *topic* is a text whose words are all drawn from one of a few lists of frequencies. No word helps more than another: what can be known
-of a hidden one is known from how often which words come up, anywhere.
-"""
+A *topic* is a text whose words are all drawn from one of a few lists of frequencies. No word helps
+more than another: what can be known of a hidden one is known from how often which words come up,
+anywhere."""
 
 from __future__ import annotations
 
@@ -14,16 +16,27 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from ..translation.pairs import check_step
 from ..text.vocabulary import PAD, UNK
+from ..translation.pairs import check_step
 
-__all__ = ["FIRST", "GapBatches", "Gaps", "KINDS", "SYMBOLS", "VALUES", "best_loss", "frequencies", "vocabulary_size"]
+__all__ = [
+    "FIRST",
+    "GapBatches",
+    "Gaps",
+    "KINDS",
+    "SYMBOLS",
+    "VALUES",
+    "best_loss",
+    "frequencies",
+    "vocabulary_size",
+]
 
 KINDS = ("look-up", "topic")
 VALUES, SYMBOLS, TOPICS = 8, 16, 8
 FIRST = UNK + 1
-"""The id of the first word. In a topic word k is ``FIRST + k`` and UNK stands in the gaps. In a look-up the name i with the value k is
-``FIRST + i · (VALUES + 1) + k + 1``, with k = −1 in a gap, and the answer is ``FIRST + k``."""
+"""The id of the first word. In a topic word k is ``FIRST + k`` and UNK stands in the gaps. In a
+look-up the name i with the value k is ``FIRST + i · (VALUES + 1) + k + 1``, with k = −1 in a gap,
+and the answer is ``FIRST + k``."""
 
 
 def vocabulary_size(kind: str, length: int) -> int:
@@ -40,12 +53,15 @@ class Gaps(NamedTuple):
 
 def frequencies() -> torch.Tensor:
     """``(topics, symbols)``: how frequent each word is in each topic. Always the same."""
-    noise = torch.randn(TOPICS, SYMBOLS, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noise = torch.randn(
+        TOPICS, SYMBOLS, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     return (1.5 * noise).softmax(-1)
 
 
 class GapBatches:
-    """Endless batches of texts with gaps: ``batch(step)`` depends on the arguments and the step alone.
+    """Endless batches of texts with gaps: ``batch(step)`` depends on the arguments and the step
+    alone.
 
     kind        "look-up" or "topic"
     length      n; even for look-ups, whose second half is all gaps
@@ -53,19 +69,29 @@ class GapBatches:
     seed        of all of them
     share       of a topic's words that are hidden
 
-    Raises ValueError for another kind, a length below 2 or odd for look-ups, a batch below 1, a share outside of 0 … 0.5.
-    """
+    Raises ValueError for another kind, a length below 2 or odd for look-ups, a batch below 1, a
+    share outside of 0 … 0.5."""
 
-    def __init__(self, kind: str, length: int, batch_size: int, seed: int = 0, share: float = 0.15) -> None:
+    def __init__(
+        self, kind: str, length: int, batch_size: int, seed: int = 0, share: float = 0.15
+    ) -> None:
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
         if not isinstance(length, int) or length < 2 or (kind == "look-up" and length % 2):
-            raise ValueError(f"length must be a whole number >= 2, even for look-ups, got {length!r}")
+            raise ValueError(
+                f"length must be a whole number >= 2, even for look-ups, got {length!r}"
+            )
         if not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
         if not 0 < share <= 0.5:
             raise ValueError(f"share must lie between 0 and 0.5, got {share!r}")
-        self.kind, self.length, self.batch_size, self.seed, self.share = kind, length, batch_size, seed, share
+        self.kind, self.length, self.batch_size, self.seed, self.share = (
+            kind,
+            length,
+            batch_size,
+            seed,
+            share,
+        )
 
     def batch(self, step: int) -> Gaps:
         """The batch of a step."""
@@ -77,27 +103,40 @@ class GapBatches:
         first, second = (torch.rand(count, names, generator=generator).argsort(1) for _ in range(2))
         value = torch.randint(VALUES, (count, names), generator=generator)  # of each name
         told = FIRST + first * (VALUES + 1) + value.gather(1, first) + 1
-        return Gaps(torch.cat([told, FIRST + second * (VALUES + 1)], 1),
-                    torch.cat([torch.full_like(told, PAD), FIRST + value.gather(1, second)], 1))
+        return Gaps(
+            torch.cat([told, FIRST + second * (VALUES + 1)], 1),
+            torch.cat([torch.full_like(told, PAD), FIRST + value.gather(1, second)], 1),
+        )
 
     def _topics(self, generator: torch.Generator) -> Gaps:
         count, n = self.batch_size, self.length
         topic = torch.randint(TOPICS, (count,), generator=generator)
-        words = FIRST + torch.multinomial(frequencies()[topic], n, replacement=True, generator=generator)
-        hidden = torch.rand(count, n, generator=generator).argsort(1)[:, : max(1, round(self.share * n))]
+        words = FIRST + torch.multinomial(
+            frequencies()[topic], n, replacement=True, generator=generator
+        )
+        hidden = torch.rand(count, n, generator=generator).argsort(1)[
+            :, : max(1, round(self.share * n))
+        ]
         asked = torch.zeros_like(words, dtype=torch.bool).scatter(1, hidden, True)
         return Gaps(words.masked_fill(asked, UNK), words.masked_fill(~asked, PAD))
 
 
 def best_loss(kind: str, batch: Gaps) -> float:
-    """The least expected loss a gap, in nats, of anybody who knows the frequencies: 0 for look-ups, Bayes' rule for topics.
+    """The least expected loss a gap, in nats, of anybody who knows the frequencies: 0 for look-ups,
+    Bayes' rule for topics.
 
-    ``p(topic | text) ∝ Π_j p(w_j | topic)`` over the words that are not hidden, ``p(w) = Σ_topic p(topic | text) p(w | topic)``
-    """
+    ``p(topic | text) ∝ Π_j p(w_j | topic)`` over the words that are not hidden,
+    ``p(w) = Σ_topic p(topic | text) p(w | topic)``"""
     if kind == "look-up":
         return 0.0
     table, shown, asked = frequencies(), batch.tokens != UNK, batch.target != PAD
-    counts = F.one_hot((batch.tokens - FIRST).clamp(min=0), SYMBOLS).double().mul(shown[..., None]).sum(1)  # (B, symbols)
+    # (B, symbols)
+    counts = (
+        F.one_hot((batch.tokens - FIRST).clamp(min=0), SYMBOLS)
+        .double()
+        .mul(shown[..., None])
+        .sum(1)
+    )
     posterior = (counts @ table.log().T).softmax(-1)
     right = (posterior @ table).log().gather(1, (batch.target - FIRST).clamp(min=0))
     return float(-(right * asked).sum() / asked.sum())

@@ -1,4 +1,6 @@
-"""The tasks of the neural Turing machine: copy, repeat copy, associative recall, dynamic n-grams, priority sort."""
+"""The tasks of the neural Turing machine: copy, repeat copy, associative recall, dynamic
+n-grams, priority sort.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,26 @@ from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["KINDS", "AlgorithmBatch", "AlgorithmBatches", "draw", "draw_associative_recall", "draw_copy", "draw_n_grams",
-           "draw_priority_sort", "draw_repeat_copy", "optimal_n_grams", "widths"]
+__all__ = [
+    "KINDS",
+    "AlgorithmBatch",
+    "AlgorithmBatches",
+    "draw",
+    "draw_associative_recall",
+    "draw_copy",
+    "draw_n_grams",
+    "draw_priority_sort",
+    "draw_repeat_copy",
+    "optimal_n_grams",
+    "widths",
+]
 
 
 class AlgorithmBatch(NamedTuple):
     """B sequences, padded with zeros at the end.
 
-    inputs   (B, T, d_input)   what the model reads; all zeros at a step whose target is to be recalled
+    inputs   (B, T, d_input)   what the model reads; all zeros at a step whose target is to be
+             recalled
     targets  (B, T, d_output)  bits, 0 or 1; zeros where the mask is False
     mask     (B, T)            True at the steps that count
     """
@@ -24,38 +38,59 @@ class AlgorithmBatch(NamedTuple):
     mask: torch.Tensor
 
 
-def draw_copy(count: int, generator: torch.Generator, *, bits: int = 8, length: int | tuple[int, int] = (1, 20),
-              together: bool = False) -> AlgorithmBatch:
+def draw_copy(
+    count: int,
+    generator: torch.Generator,
+    *,
+    bits: int = 8,
+    length: int | tuple[int, int] = (1, 20),
+    together: bool = False,
+) -> AlgorithmBatch:
     """Random vectors of bits, a delimiter, then nothing: say the vectors again, in order.
 
-    A row of n vectors has 2n + 1 steps: the vectors, the delimiter on a channel of its own, and n steps of zeros whose
-    targets are the vectors.
+    A row of n vectors has 2n + 1 steps: the vectors, the delimiter on a channel of its own, and n
+    steps of zeros whose targets are the vectors.
 
     count     B
     bits      of each vector
     length    n, or (least, most), both included, every length as likely
-    together  one random length for the whole batch, so that no row is padded; else each row has its own
+    together  one random length for the whole batch, so that no row is padded; else each row has its
+              own
 
     Shapes: inputs ``(B, 2 n_max + 1, bits + 1)``, targets ``(B, 2 n_max + 1, bits)``.
     Source: Graves, Wayne and Danihelka 2014, section 4.1.
     """
-    batch = _repeated(count, generator, bits, _lengths("length", length, count, generator, together), 1)
-    return AlgorithmBatch(batch.inputs[..., :-1], batch.targets[..., :-1], batch.mask & (batch.targets[..., -1] == 0))
+    batch = _repeated(
+        count, generator, bits, _lengths("length", length, count, generator, together), 1
+    )
+    return AlgorithmBatch(
+        batch.inputs[..., :-1], batch.targets[..., :-1], batch.mask & (batch.targets[..., -1] == 0)
+    )
 
 
-def draw_repeat_copy(count: int, generator: torch.Generator, *, bits: int = 8, length: int | tuple[int, int] = (1, 10),
-                     repeats: int | tuple[int, int] = (1, 10), counted: tuple[int, int] = (1, 10),
-                     together: bool = False) -> AlgorithmBatch:
-    """Random vectors and a number r: say the vectors r times, then say on a channel of its own that this is the end.
+def draw_repeat_copy(
+    count: int,
+    generator: torch.Generator,
+    *,
+    bits: int = 8,
+    length: int | tuple[int, int] = (1, 10),
+    repeats: int | tuple[int, int] = (1, 10),
+    counted: tuple[int, int] = (1, 10),
+    together: bool = False,
+) -> AlgorithmBatch:
+    """Random vectors and a number r: say the vectors r times, then say on a channel of its own that
+    this is the end.
 
-    A row of n vectors has n + 1 + n r + 1 steps. At step n the delimiter is 1 and the channel behind it holds the number,
-    ``(r − μ) / σ`` with the mean and the standard deviation of the whole numbers of ``counted``. The paper has the number
-    alone; with the delimiter a number of 0 is seen, too.
+    A row of n vectors has n + 1 + n r + 1 steps. At step n the delimiter is 1 and the channel
+    behind it holds the number, ``(r − μ) / σ`` with the mean and the standard deviation of the
+    whole numbers of ``counted``. The paper has the number alone; with the delimiter a number of 0
+    is seen, too.
 
     repeats   r, or (least, most)
     counted   the range that the model is trained on; keep it when you test beyond
 
-    Shapes: inputs ``(B, T, bits + 2)``, targets ``(B, T, bits + 1)``. Other arguments as in :func:`draw_copy`.
+    Shapes: inputs ``(B, T, bits + 2)``, targets ``(B, T, bits + 1)``. Other arguments as in
+    :func:`draw_copy`.
     Source: Graves, Wayne and Danihelka 2014, section 4.2.
     """
     lengths = _lengths("length", length, count, generator, together)
@@ -67,17 +102,26 @@ def draw_repeat_copy(count: int, generator: torch.Generator, *, bits: int = 8, l
     return _repeated(count, generator, bits, lengths, times, normal)
 
 
-def draw_associative_recall(count: int, generator: torch.Generator, *, bits: int = 6, item: int = 3,
-                            items: int | tuple[int, int] = (2, 6), together: bool = False) -> AlgorithmBatch:
+def draw_associative_recall(
+    count: int,
+    generator: torch.Generator,
+    *,
+    bits: int = 6,
+    item: int = 3,
+    items: int | tuple[int, int] = (2, 6),
+    together: bool = False,
+) -> AlgorithmBatch:
     """Items in a row, then one of them again: say the item that came after it.
 
-    An item is ``item`` random vectors. Before each one stands its delimiter (channel ``bits``); the query, any item but the
-    last, stands between two query delimiters (channel ``bits + 1``), the first of which also ends the last item. With k items
-    a row has (k + 1)(item + 1) + 1 + item steps; the last ``item`` are zeros whose targets are the item after the query.
+    An item is ``item`` random vectors. Before each one stands its delimiter (channel ``bits``); the
+    query, any item but the last, stands between two query delimiters (channel ``bits + 1``), the
+    first of which also ends the last item. With k items a row has (k + 1)(item + 1) + 1 + item
+    steps; the last ``item`` are zeros whose targets are the item after the query.
 
     items     k, or (least, most), at least 2
 
-    Shapes: inputs ``(B, T, bits + 2)``, targets ``(B, T, bits)``. Other arguments as in :func:`draw_copy`.
+    Shapes: inputs ``(B, T, bits + 2)``, targets ``(B, T, bits)``. Other arguments as in
+    :func:`draw_copy`.
     Two items of a row are equal with probability 2^(−bits · item); the targets do not mind.
     Source: Graves, Wayne and Danihelka 2014, section 4.3.
     """
@@ -87,7 +131,8 @@ def draw_associative_recall(count: int, generator: torch.Generator, *, bits: int
     vectors = torch.randint(0, 2, (count, most, item, bits), generator=generator).float()
     query = (torch.rand(count, generator=generator) * (k - 1)).long()
     time = torch.arange((most + 1) * block + 1 + item)
-    place, within = time // block, time % block - 1  # which item, and which of its vectors; −1 is the delimiter
+    # which item, and which of its vectors; −1 is the delimiter
+    place, within = time // block, time % block - 1
     asked, last = k[:, None] * block, (k[:, None] + 1) * block  # steps of the two query delimiters
     shown = torch.where(time < asked, place.expand(count, -1), query[:, None])
     given = (time < last) & (within >= 0)
@@ -99,14 +144,18 @@ def draw_associative_recall(count: int, generator: torch.Generator, *, bits: int
     return AlgorithmBatch(inputs, _pick(vectors, query[:, None] + 1, time - last - 1, mask), mask)
 
 
-def draw_n_grams(count: int, generator: torch.Generator, *, n: int = 6, length: int = 200) -> AlgorithmBatch:
+def draw_n_grams(
+    count: int, generator: torch.Generator, *, n: int = 6, length: int = 200
+) -> AlgorithmBatch:
     """Bits of a random n-gram source: predict each one from those before.
 
-    Each row draws for all 2^(n−1) contexts the probability of a 1 from Beta(½, ½). The first n − 1 bits are tosses of a fair
-    coin; each later one is drawn with the probability of the n − 1 bits before it. Step t shows bit t − 1 (step 0 shows 0)
-    and its target is bit t; all steps count. The source itself is hidden, so the model has to learn it on the way.
+    Each row draws for all 2^(n−1) contexts the probability of a 1 from Beta(½, ½). The first n − 1
+    bits are tosses of a fair coin; each later one is drawn with the probability of the n − 1 bits
+    before it. Step t shows bit t − 1 (step 0 shows 0) and its target is bit t; all steps count. The
+    source itself is hidden, so the model has to learn it on the way.
 
-    Shapes: inputs and targets ``(B, length, 1)``. Source: Graves, Wayne and Danihelka 2014, section 4.4.
+    Shapes: inputs and targets ``(B, length, 1)``. Source: Graves, Wayne and Danihelka 2014, section
+    4.4.
     """
     _whole("count", count), _whole("n", n), _whole("length", length)
     # Beta(½, ½) is the arcsine law: sin²(πu/2) of a uniform u.
@@ -118,16 +167,21 @@ def draw_n_grams(count: int, generator: torch.Generator, *, n: int = 6, length: 
         sequence[:, t] = (uniform[:, t] < one).float()
         context = (2 * context + sequence[:, t].long()) % 2 ** (n - 1)
     inputs = torch.cat([torch.zeros(count, 1), sequence[:, :-1]], 1)
-    return AlgorithmBatch(inputs[..., None], sequence[..., None], torch.ones(count, length, dtype=torch.bool))
+    return AlgorithmBatch(
+        inputs[..., None], sequence[..., None], torch.ones(count, length, dtype=torch.bool)
+    )
 
 
 def optimal_n_grams(bits: torch.Tensor, n: int = 6) -> torch.Tensor:
-    """What the best possible predictor of :func:`draw_n_grams` says: the probability that each bit is 1, given those before.
+    """What the best possible predictor of :func:`draw_n_grams` says: the probability that each bit
+    is 1, given those before.
 
-    ``p_t = (N1 + ½) / (N0 + N1 + 1)``, where N1 and N0 count how often a 1 and a 0 followed the same n − 1 bits so far; ½ for
-    the first n − 1 bits. It is the mean of the posterior of the hidden probability: Beta(N1 + ½, N0 + ½).
+    ``p_t = (N1 + ½) / (N0 + N1 + 1)``, where N1 and N0 count how often a 1 and a 0 followed the
+    same n − 1 bits so far; ½ for the first n − 1 bits. It is the mean of the posterior of the
+    hidden probability: Beta(N1 + ½, N0 + ½).
 
-    Shapes: bits ``(B, T)`` of 0 and 1, result ``(B, T)`` in float64. Source: Graves et al. 2014, equation 10.
+    Shapes: bits ``(B, T)`` of 0 and 1, result ``(B, T)`` in float64. Source: Graves et al. 2014,
+    equation 10.
     """
     if bits.dim() != 2 or bits.numel() == 0 or not bool(((bits == 0) | (bits == 1)).all()):
         raise ValueError(f"bits must be (batch, T) of 0 and 1, got shape {tuple(bits.shape)}")
@@ -136,20 +190,31 @@ def optimal_n_grams(bits: torch.Tensor, n: int = 6) -> torch.Tensor:
     if bits.shape[1] <= history:
         return torch.full(bits.shape, 0.5, dtype=torch.float64, device=bits.device)
     powers = 2 ** torch.arange(history - 1, -1, -1, device=bits.device)
-    context = (known.unfold(1, history, 1)[:, :-1] * powers).sum(-1) if history else torch.zeros_like(known)
+    context = (
+        (known.unfold(1, history, 1)[:, :-1] * powers).sum(-1)
+        if history
+        else torch.zeros_like(known)
+    )
     following = known[:, history:]  # the bit after each context
     seen = torch.nn.functional.one_hot(context, 2**history)
-    before = torch.stack([seen * (following == value)[..., None] for value in (0, 1)])  # (2, B, T − n + 1, contexts)
-    counts = (before.cumsum(2) - before).gather(3, context.expand(2, -1, -1)[..., None])[..., 0].double()
+    # (2, B, T − n + 1, contexts)
+    before = torch.stack([seen * (following == value)[..., None] for value in (0, 1)])
+    counts = (
+        (before.cumsum(2) - before).gather(3, context.expand(2, -1, -1)[..., None])[..., 0].double()
+    )
     told = (counts[1] + 0.5) / (counts.sum(0) + 1)
     return torch.cat([told.new_full((len(bits), history), 0.5), told], 1)
 
 
-def draw_priority_sort(count: int, generator: torch.Generator, *, bits: int = 8, given: int = 20, wanted: int = 16) -> AlgorithmBatch:
-    """Random vectors, each with a priority from [−1, 1): say the ``wanted`` of highest priority, the highest first.
+def draw_priority_sort(
+    count: int, generator: torch.Generator, *, bits: int = 8, given: int = 20, wanted: int = 16
+) -> AlgorithmBatch:
+    """Random vectors, each with a priority from [−1, 1): say the ``wanted`` of highest priority,
+    the highest first.
 
-    A row has given + 1 + wanted steps: vectors with the priority on channel ``bits``, a delimiter on channel ``bits + 1``, and
-    zeros. The delimiter is ours: the paper says neither that there is one nor that there is none.
+    A row has given + 1 + wanted steps: vectors with the priority on channel ``bits``, a delimiter
+    on channel ``bits + 1``, and zeros. The delimiter is ours: the paper says neither that there is
+    one nor that there is none.
 
     Shapes: inputs ``(B, given + 1 + wanted, bits + 2)``, targets ``(B, given + 1 + wanted, bits)``.
     Source: Graves, Wayne and Danihelka 2014, section 4.5.
@@ -160,15 +225,25 @@ def draw_priority_sort(count: int, generator: torch.Generator, *, bits: int = 8,
     vectors = torch.randint(0, 2, (count, given, bits), generator=generator).float()
     priority = 2 * torch.rand(count, given, generator=generator) - 1
     order = priority.argsort(1, descending=True)[:, :wanted]
-    inputs, targets = torch.zeros(count, given + 1 + wanted, bits + 2), torch.zeros(count, given + 1 + wanted, bits)
-    inputs[:, :given, :bits], inputs[:, :given, bits], inputs[:, given, bits + 1] = vectors, priority, 1
-    targets[:, given + 1:] = vectors.gather(1, order[..., None].expand(-1, -1, bits))
+    inputs, targets = (
+        torch.zeros(count, given + 1 + wanted, bits + 2),
+        torch.zeros(count, given + 1 + wanted, bits),
+    )
+    inputs[:, :given, :bits], inputs[:, :given, bits], inputs[:, given, bits + 1] = (
+        vectors,
+        priority,
+        1,
+    )
+    targets[:, given + 1 :] = vectors.gather(1, order[..., None].expand(-1, -1, bits))
     mask = torch.arange(given + 1 + wanted) > given
     return AlgorithmBatch(inputs, targets, mask.expand(count, -1).contiguous())
 
 
 _DRAW: dict[str, Callable[..., AlgorithmBatch]] = {
-    "copy": draw_copy, "repeat-copy": draw_repeat_copy, "associative-recall": draw_associative_recall, "n-grams": draw_n_grams,
+    "copy": draw_copy,
+    "repeat-copy": draw_repeat_copy,
+    "associative-recall": draw_associative_recall,
+    "n-grams": draw_n_grams,
     "priority-sort": draw_priority_sort,
 }
 KINDS = tuple(_DRAW)
@@ -190,19 +265,28 @@ def widths(kind: str, **settings: Any) -> tuple[int, int]:
 class AlgorithmBatches:
     """Endless new sequences: `batch(step)` depends on the arguments and the step alone.
 
-    Arguments as in :func:`draw`. ``grow``: over so many steps the largest length (copy, repeat copy) or number of items
-    (associative recall) grows evenly from the least to the most, and n (n-grams) from 2; 0 for the whole range from the start.
-    """
+    Arguments as in :func:`draw`. ``grow``: over so many steps the largest length (copy, repeat
+    copy) or number of items (associative recall) grows evenly from the least to the most, and n
+    (n-grams) from 2; 0 for the whole range from the start."""
 
-    _GROWS = {"copy": "length", "repeat-copy": "length", "associative-recall": "items", "n-grams": "n"}
+    _GROWS = {
+        "copy": "length",
+        "repeat-copy": "length",
+        "associative-recall": "items",
+        "n-grams": "n",
+    }
 
-    def __init__(self, kind: str, batch_size: int, seed: int = 0, *, grow: int = 0, **settings: Any):
+    def __init__(
+        self, kind: str, batch_size: int, seed: int = 0, *, grow: int = 0, **settings: Any
+    ):
         draw(kind, 1, torch.Generator().manual_seed(0), **settings)
         self.kind, self.settings, self.seed = kind, settings, seed
         self.batch_size, self.grow = _whole("batch_size", batch_size), _whole("grow", grow, 0)
         self._growing = self._GROWS.get(kind)
         if grow and self._growing is None:
-            raise ValueError(f"grow must be 0 for {kind}, whose sequences have one length, got {grow!r}")
+            raise ValueError(
+                f"grow must be 0 for {kind}, whose sequences have one length, got {grow!r}"
+            )
 
     def batch(self, step: int) -> AlgorithmBatch:
         """The batch of a step, counted from 0."""
@@ -215,32 +299,50 @@ class AlgorithmBatches:
                 settings["n"] = min(2, high) + (high - min(2, high)) * step // self.grow
             else:
                 settings[self._growing] = (low, low + (high - low) * step // self.grow)
-        return draw(self.kind, self.batch_size, torch.Generator().manual_seed(self.seed * 1_000_003 + step), **settings)
+        return draw(
+            self.kind,
+            self.batch_size,
+            torch.Generator().manual_seed(self.seed * 1_000_003 + step),
+            **settings,
+        )
 
 
 def _repeated(count, generator, bits, lengths, times, normal=None) -> AlgorithmBatch:
-    """Vectors, a delimiter (and a number), the vectors so many times and an end marker; all rows at once."""
+    """Vectors, a delimiter (and a number), the vectors so many times and an end marker; all rows
+    at once.
+    """
     _whole("bits", bits)
     times = torch.as_tensor(times).expand(count)
     spoken = lengths * times
     vectors = torch.randint(0, 2, (count, int(lengths.max()), bits), generator=generator).float()
     time = torch.arange(int((lengths + spoken).max()) + (1 if normal is None else 2))
     n, end = lengths[:, None], (lengths + spoken)[:, None] + 1
-    inputs, targets = torch.zeros(count, len(time), bits + 2), torch.zeros(count, len(time), bits + 1)
-    inputs[..., :bits] = _pick(vectors[:, :, None], time.expand(count, -1), torch.zeros_like(time), time < n)
+    inputs, targets = (
+        torch.zeros(count, len(time), bits + 2),
+        torch.zeros(count, len(time), bits + 1),
+    )
+    inputs[..., :bits] = _pick(
+        vectors[:, :, None], time.expand(count, -1), torch.zeros_like(time), time < n
+    )
     inputs[..., bits] = (time == n).float()
     if normal is not None:
         inputs[..., bits + 1] = (time == n) * normal[:, None].float()
     recall = (time > n) & (time < end)
-    targets[..., :bits] = _pick(vectors[:, :, None], (time - n - 1) % n, torch.zeros_like(time), recall)
+    targets[..., :bits] = _pick(
+        vectors[:, :, None], (time - n - 1) % n, torch.zeros_like(time), recall
+    )
     targets[..., bits] = (time == end).float()
     return AlgorithmBatch(inputs, targets, (time > n) & (time <= end))
 
 
 def _pick(vectors, place, within, where):
-    """``vectors[b, place[b, t], within[b, t]]`` where ``where[b, t]``, else zeros: (B, k, m, bits) → (B, T, bits)."""
+    """``vectors[b, place[b, t], within[b, t]]`` where ``where[b, t]``, else zeros: (B, k, m,
+    bits) → (B, T, bits).
+    """
     rows = torch.arange(len(vectors))[:, None]
-    chosen = vectors[rows, place.clamp(0, vectors.shape[1] - 1), within.clamp(0, vectors.shape[2] - 1)]
+    chosen = vectors[
+        rows, place.clamp(0, vectors.shape[1] - 1), within.clamp(0, vectors.shape[2] - 1)
+    ]
     return chosen * where[..., None]
 
 
@@ -255,11 +357,17 @@ def _range(name, given, least=1) -> tuple[int, int]:
     pair = (given, given) if isinstance(given, int) else given
     try:
         low, high = pair
-        good = all(isinstance(x, int) and not isinstance(x, bool) for x in (low, high)) and least <= low <= high
+        good = (
+            all(isinstance(x, int) and not isinstance(x, bool) for x in (low, high))
+            and least <= low <= high
+        )
     except (TypeError, ValueError):
         good = False
     if not good or isinstance(given, bool):
-        raise ValueError(f"{name} must be a whole number >= {least}, or a pair (least, most) of them, got {given!r}")
+        raise ValueError(
+            f"{name} must be a whole number >= {least}, or a pair (least, most) of them, got "
+            f"{given!r}"
+        )
     return low, high
 
 

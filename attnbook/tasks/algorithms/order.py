@@ -1,4 +1,6 @@
-"""Letters and an answer at each of them that hangs on their order alone: the letter three places before, or the text backwards."""
+"""Letters and an answer at each of them that hangs on their order alone: the letter three places
+before, or the text backwards.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from typing import NamedTuple
 
 import torch
 
-from ..translation.pairs import check_range, check_step
 from ..text.vocabulary import PAD
+from ..translation.pairs import check_range, check_step
 
 __all__ = ["ORDERS", "OrderBatch", "OrderBatches", "order_answers"]
 
@@ -29,9 +31,11 @@ class OrderBatch(NamedTuple):
 def order_answers(order: str, tokens: torch.Tensor) -> torch.Tensor:
     """The answer at each letter of texts ``(B, n)``.
 
-    "before": ``target_p = token_{p−3}``, and none at the first three;  "reverse": ``target_p = token_{n−1−p}``, p = 0 … n − 1.
+    "before": ``target_p = token_{p−3}``, and none at the first three;  "reverse":
+    ``target_p = token_{n−1−p}``, p = 0 … n − 1.
 
-    Both are defined for any length. The first asks for a distance, the second for a place counted from both ends.
+    Both are defined for any length. The first asks for a distance, the second for a place counted
+    from both ends.
 
     Raises ValueError for another order.
     """
@@ -44,7 +48,8 @@ def order_answers(order: str, tokens: torch.Tensor) -> torch.Tensor:
 
 
 class OrderBatches:
-    """Endless batches of random letters: ``batch(step)`` depends on the arguments and the step alone.
+    """Endless batches of random letters: ``batch(step)`` depends on the arguments and the step
+    alone.
 
     order       one of `ORDERS`
     length      (least, most) letters, both included, drawn anew for each batch; or one number
@@ -54,7 +59,15 @@ class OrderBatches:
     Raises ValueError for an unknown order, a range that is none, or numbers below 1.
     """
 
-    def __init__(self, order: str, length: tuple[int, int] | int, batch_size: int = 64, *, letters: int = 10, seed: int = 0) -> None:
+    def __init__(
+        self,
+        order: str,
+        length: tuple[int, int] | int,
+        batch_size: int = 64,
+        *,
+        letters: int = 10,
+        seed: int = 0,
+    ) -> None:
         self.low, self.high = check_range("length", length, 1)
         for name, value in (("batch_size", batch_size), ("letters", letters)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:

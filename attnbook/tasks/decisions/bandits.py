@@ -1,4 +1,6 @@
-"""Bernoulli bandits: K arms, each pays 1 with a chance that nobody tells, N pulls to find out and to earn."""
+"""Bernoulli bandits: K arms, each pays 1 with a chance that nobody tells, N pulls to find out
+and to earn.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,30 @@ import torch
 
 from .environments import Step, Worlds, by_world, check_actions
 
-__all__ = ["Bandits", "EpsilonGreedy", "Indexed", "KnowsTheBest", "RandomPolicy", "Thompson", "UCB1"]
+__all__ = [
+    "Bandits",
+    "EpsilonGreedy",
+    "Indexed",
+    "KnowsTheBest",
+    "RandomPolicy",
+    "Thompson",
+    "UCB1",
+]
 
 
 class Bandits:
     """A batch of bandits with ``arms`` arms and ``pulls`` pulls each.
 
-    ``p_k ~ U[0, 1]``, ``r_t ~ Bernoulli(p_{a_t})``. The input before pull t is the last action as a one-hot vector and the last
-    reward, ``[onehot(a_{t−1}), r_{t−1}]``, zeros before the first: ``d_input = arms + 1``.
+    ``p_k ~ U[0, 1]``, ``r_t ~ Bernoulli(p_{a_t})``. The input before pull t is the last action as a
+    one-hot vector and the last reward, ``[onehot(a_{t−1}), r_{t−1}]``, zeros before the first:
+    ``d_input = arms + 1``.
 
-    Luck is drawn for all arms at each pull, whichever is pulled, so that two policies with one seed can be compared pull by pull.
+    Luck is drawn for all arms at each pull, whichever is pulled, so that two policies with one seed
+    can be compared pull by pull.
 
     Raises:
-        ValueError: for fewer than two arms, fewer than one pull, actions out of range, a step before the reset or after the end.
+        ValueError: for fewer than two arms, fewer than one pull, actions out of range, a step
+            before the reset or after the end.
 
     Source: Mishra et al. 2018, section 5.2.1; Duan et al. 2016.
     """
@@ -26,7 +39,9 @@ class Bandits:
     def __init__(self, arms: int = 5, pulls: int = 10, device: torch.device | str = "cpu"):
         for name, value, least in (("arms", arms, 2), ("pulls", pulls, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+                raise ValueError(
+                    f"{name} must be a whole number of at least {least}, got {value!r}"
+                )
         self.num_actions, self.length, self.d_input = arms, pulls, arms + 1
         self.device = torch.device(device)
         self.chances: torch.Tensor | None = None
@@ -34,7 +49,10 @@ class Bandits:
     def reset(self, seed: int, worlds: int = 1) -> torch.Tensor:
         """New bandits from the seed; returns the first inputs, zeros ``(worlds, arms + 1)``."""
         self._generator = torch.Generator(self.device).manual_seed(seed)
-        self.chances = torch.rand(worlds, self.num_actions, generator=self._generator, device=self.device)  # p
+        # p
+        self.chances = torch.rand(
+            worlds, self.num_actions, generator=self._generator, device=self.device
+        )
         self.pulled = 0
         return self.chances.new_zeros(worlds, self.d_input)
 
@@ -46,8 +64,16 @@ class Bandits:
         luck = torch.rand(self.chances.shape, generator=self._generator, device=self.device)
         reward = by_world((luck < self.chances).to(self.chances.dtype), actions)
         self.pulled += 1
-        input = torch.cat([torch.nn.functional.one_hot(actions, self.num_actions).to(reward.dtype), reward[:, None]], -1)
-        return Step(input, reward, torch.full_like(actions, self.pulled == self.length, dtype=torch.bool))
+        input = torch.cat(
+            [
+                torch.nn.functional.one_hot(actions, self.num_actions).to(reward.dtype),
+                reward[:, None],
+            ],
+            -1,
+        )
+        return Step(
+            input, reward, torch.full_like(actions, self.pulled == self.length, dtype=torch.bool)
+        )
 
 
 class RandomPolicy:
@@ -57,11 +83,16 @@ class RandomPolicy:
         self.num_actions, self.count, self.generator = worlds.num_actions, count, generator
 
     def act(self, input: torch.Tensor) -> torch.Tensor:
-        return torch.randint(self.num_actions, (self.count,), generator=self.generator, device=input.device)
+        return torch.randint(
+            self.num_actions, (self.count,), generator=self.generator, device=input.device
+        )
 
 
 class KnowsTheBest:
-    """Pulls the best arm from the first pull on. No policy that has to find it can earn as much on average."""
+    """Pulls the best arm from the first pull on.
+
+    No policy that has to find it can earn as much on average.
+    """
 
     def start(self, worlds: Bandits, count: int, generator: torch.Generator) -> None:
         self.best = worlds.chances.argmax(1)
@@ -71,7 +102,8 @@ class KnowsTheBest:
 
 
 class _Counting:
-    """Keeps the wins and losses of each arm, read off the inputs, and pulls the arm of the highest `score`.
+    """Keeps the wins and losses of each arm, read off the inputs, and pulls the arm of the highest
+    `score`.
 
     wins, losses  (B, K): what each arm has paid 1 and 0
     left          pulls that are still to come, the next one included
@@ -91,7 +123,9 @@ class _Counting:
         scores = self.score(self.wins, self.losses, self.left)
         self.left -= 1
         best = scores >= scores.amax(1, keepdim=True)
-        return (best * torch.rand(scores.shape, generator=self.generator, device=scores.device)).argmax(1)
+        return (
+            best * torch.rand(scores.shape, generator=self.generator, device=scores.device)
+        ).argmax(1)
 
     def score(self, wins: torch.Tensor, losses: torch.Tensor, left: int) -> torch.Tensor:
         raise NotImplementedError
@@ -103,7 +137,9 @@ def _mean(wins: torch.Tensor, losses: torch.Tensor) -> torch.Tensor:
 
 
 class EpsilonGreedy(_Counting):
-    """A random arm with chance ε, else the arm of the highest posterior mean ``(s + 1)/(s + f + 2)``. With ε = 0: greedy."""
+    """A random arm with chance ε, else the arm of the highest posterior mean ``(s + 1)/(s + f +
+    2)``. With ε = 0: greedy.
+    """
 
     def __init__(self, epsilon: float = 0.1):
         if not 0 <= epsilon <= 1:
@@ -111,19 +147,26 @@ class EpsilonGreedy(_Counting):
         self.epsilon = epsilon
 
     def score(self, wins, losses, left):
-        explores = torch.rand(len(wins), 1, generator=self.generator, device=wins.device) < self.epsilon
-        return torch.where(explores, 0.0, _mean(wins, losses))  # all alike: a tie, and ties go to an arm at random
+        explores = (
+            torch.rand(len(wins), 1, generator=self.generator, device=wins.device) < self.epsilon
+        )
+        # all alike: a tie, and ties go to an arm at random
+        return torch.where(explores, 0.0, _mean(wins, losses))
 
 
 class UCB1(_Counting):
-    """Optimism: each arm once, then the highest ``s/n + √(2 ln t / n)``, with n pulls of the arm and t of all.
+    """Optimism: each arm once, then the highest ``s/n + √(2 ln t / n)``, with n pulls of the arm
+    and t of all.
 
     Source: Auer, Cesa-Bianchi and Fischer 2002, figure 1.
     """
 
     def score(self, wins, losses, left):
         n = wins + losses
-        bound = wins / n.clamp(min=1) + (2 * n.sum(1, keepdim=True).clamp(min=1).log() / n.clamp(min=1)).sqrt()
+        bound = (
+            wins / n.clamp(min=1)
+            + (2 * n.sum(1, keepdim=True).clamp(min=1).log() / n.clamp(min=1)).sqrt()
+        )
         return torch.where(n == 0, torch.inf, bound)
 
 
@@ -135,21 +178,28 @@ class Thompson(_Counting):
 
     def score(self, wins, losses, left):
         # X/(X + Y) is Beta(a, b) for X ~ Gamma(a), Y ~ Gamma(b).
-        x, y = (torch._standard_gamma(1 + count, generator=self.generator) for count in (wins, losses))
+        x, y = (
+            torch._standard_gamma(1 + count, generator=self.generator) for count in (wins, losses)
+        )
         return x / (x + y)
 
 
 class Indexed(_Counting):
-    """The arm of the highest index, from a table ``index[left, s, f]``: Gittins' policy when it is his.
+    """The arm of the highest index, from a table ``index[left, s, f]``: Gittins' policy when it is
+    his.
 
     Args:
         table: ``(pulls + 1, pulls + 1, pulls + 1)`` by pulls left, wins and losses, as
-            :func:`~attnbook.tasks.decisions.gittins.finite_horizon_index` makes it; or ``(n, n)`` without the first dimension.
+            :func:`~attnbook.tasks.decisions.gittins.finite_horizon_index` makes it; or ``(n, n)``
+            without the first dimension.
     """
 
     def __init__(self, table: torch.Tensor):
         if table.dim() not in (2, 3):
-            raise ValueError(f"table must be (left, wins, losses) or (wins, losses), got shape {tuple(table.shape)}")
+            raise ValueError(
+                f"table must be (left, wins, losses) or (wins, losses), got shape "
+                f"{tuple(table.shape)}"
+            )
         self.table = table
 
     def score(self, wins, losses, left):

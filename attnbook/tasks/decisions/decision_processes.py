@@ -12,13 +12,15 @@ __all__ = ["DecisionProcesses", "KnowsTheWorld", "Plan", "value_iteration"]
 
 
 class DecisionProcesses:
-    """A batch of random Markov decision processes with S states and A actions, lived in for N episodes of H steps.
+    """A batch of random Markov decision processes with S states and A actions, lived in for N
+    episodes of H steps.
 
-    ``P(· | s, a) ~ Dirichlet(1, …, 1)``, ``μ(s, a) ~ N(1, 1)``, ``r_t ~ N(μ(s_t, a_t), 1)``; each episode starts in state 0.
+    ``P(· | s, a) ~ Dirichlet(1, …, 1)``, ``μ(s, a) ~ N(1, 1)``, ``r_t ~ N(μ(s_t, a_t), 1)``; each
+    episode starts in state 0.
 
-    The input before a step is ``[onehot(last action), last reward, onehot(state), done]``, ``d_input = A + S + 2``. At the first step
-    of a world, action and reward are zeros. Done is 1 where the last step ended an episode; the state is then 0 again, the world the
-    same as before.
+    The input before a step is ``[onehot(last action), last reward, onehot(state), done]``,
+    ``d_input = A + S + 2``. At the first step of a world, action and reward are zeros. Done is 1
+    where the last step ended an episode; the state is then 0 again, the world the same as before.
 
     Args:
         episodes, states, actions, horizon: N, S, A, H.
@@ -26,19 +28,44 @@ class DecisionProcesses:
         device: of all tensors.
 
     Raises:
-        ValueError: for sizes below 1 (actions below 2), actions out of range, a step before the reset or after the end.
+        ValueError: for sizes below 1 (actions below 2), actions out of range, a step before the
+            reset or after the end.
 
     Source: Mishra et al. 2018, section 5.2.2; Duan et al. 2016.
     """
 
-    def __init__(self, episodes: int = 10, *, states: int = 10, actions: int = 5, horizon: int = 10, alike: bool = False,
-                 device: torch.device | str = "cpu"):
-        for name, value, least in (("episodes", episodes, 1), ("states", states, 1), ("actions", actions, 2), ("horizon", horizon, 1)):
+    def __init__(
+        self,
+        episodes: int = 10,
+        *,
+        states: int = 10,
+        actions: int = 5,
+        horizon: int = 10,
+        alike: bool = False,
+        device: torch.device | str = "cpu",
+    ):
+        for name, value, least in (
+            ("episodes", episodes, 1),
+            ("states", states, 1),
+            ("actions", actions, 2),
+            ("horizon", horizon, 1),
+        ):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-        self.states, self.num_actions, self.horizon, self.episodes = states, actions, horizon, episodes
+                raise ValueError(
+                    f"{name} must be a whole number of at least {least}, got {value!r}"
+                )
+        self.states, self.num_actions, self.horizon, self.episodes = (
+            states,
+            actions,
+            horizon,
+            episodes,
+        )
         self.alike = alike
-        self.length, self.d_input, self.device = episodes * horizon, actions + states + 2, torch.device(device)
+        self.length, self.d_input, self.device = (
+            episodes * horizon,
+            actions + states + 2,
+            torch.device(device),
+        )
         self.means: torch.Tensor | None = None
 
     def reset(self, seed: int, worlds: int = 1) -> torch.Tensor:
@@ -46,9 +73,15 @@ class DecisionProcesses:
         generator = self._generator = torch.Generator(self.device).manual_seed(seed)
         table = (1 if self.alike else worlds, self.states, self.num_actions)
         # Exponentials divided by their sum are a flat Dirichlet.
-        waits = torch.empty(*table, self.states, device=self.device).exponential_(generator=generator)
-        self.transitions = (waits / waits.sum(-1, keepdim=True)).expand(worlds, -1, -1, -1)  # P, (B, S, A, S)
-        self.means = (1 + torch.randn(table, generator=generator, device=self.device)).expand(worlds, -1, -1)  # μ, (B, S, A)
+        waits = torch.empty(*table, self.states, device=self.device).exponential_(
+            generator=generator
+        )
+        # P, (B, S, A, S)
+        self.transitions = (waits / waits.sum(-1, keepdim=True)).expand(worlds, -1, -1, -1)
+        # μ, (B, S, A)
+        self.means = (1 + torch.randn(table, generator=generator, device=self.device)).expand(
+            worlds, -1, -1
+        )
         self._ladder = self.transitions.cumsum(-1)
         self.state = torch.zeros(worlds, dtype=torch.int64, device=self.device)
         self.taken = 0
@@ -59,15 +92,23 @@ class DecisionProcesses:
         if self.means is None or self.taken == self.length:
             raise ValueError(f"step: call reset first, a world has {self.length} steps")
         check_actions(actions, len(self.means), self.num_actions)
-        chance, noise = (draw(len(actions), generator=self._generator, device=self.device) for draw in (torch.rand, torch.randn))
+        chance, noise = (
+            draw(len(actions), generator=self._generator, device=self.device)
+            for draw in (torch.rand, torch.randn)
+        )
         reward = by_world(self.means, self.state, actions) + noise
         ladder = by_world(self._ladder, self.state, actions)
-        self.state = (chance[:, None] >= ladder[:, :-1]).sum(-1)  # the first state whose rung lies above the draw
+        # the first state whose rung lies above the draw
+        self.state = (chance[:, None] >= ladder[:, :-1]).sum(-1)
         self.taken += 1
         done = self.taken % self.horizon == 0
         if done:
             self.state = torch.zeros_like(self.state)
-        return Step(self._input(actions, reward, done), reward, torch.full_like(actions, done, dtype=torch.bool))
+        return Step(
+            self._input(actions, reward, done),
+            reward,
+            torch.full_like(actions, done, dtype=torch.bool),
+        )
 
     def _input(self, actions, reward, done: bool) -> torch.Tensor:
         one_hot = torch.nn.functional.one_hot
@@ -75,17 +116,25 @@ class DecisionProcesses:
         if actions is None:
             last = state.new_zeros(len(state), self.num_actions + 1)
         else:
-            last = torch.cat([one_hot(actions, self.num_actions).to(state.dtype), reward[:, None]], -1)
+            last = torch.cat(
+                [one_hot(actions, self.num_actions).to(state.dtype), reward[:, None]], -1
+            )
         return torch.cat([last, state, torch.full_like(state[:, :1], float(done))], -1)
 
-    def read(self, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The parts of an input ``(B, d_input)``: last action as one-hot ``(B, A)``, last reward, state, done, each ``(B,)``."""
+    def read(
+        self, input: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The parts of an input ``(B, d_input)``: last action as one-hot ``(B, A)``, last
+        reward, state, done, each ``(B,)``.
+        """
         a, s = self.num_actions, self.states
-        return input[:, :a], input[:, a], input[:, a + 1:a + 1 + s].argmax(-1), input[:, -1] > 0
+        return input[:, :a], input[:, a], input[:, a + 1 : a + 1 + s].argmax(-1), input[:, -1] > 0
 
 
 class Plan(NamedTuple):
-    """What to do with h steps left: ``actions (B, H, S)`` and ``values (B, H, S)``, entry [:, h − 1] for h steps."""
+    """What to do with h steps left: ``actions (B, H, S)`` and ``values (B, H, S)``, entry [:, h
+    − 1] for h steps.
+    """
 
     actions: torch.Tensor
     values: torch.Tensor
@@ -94,7 +143,8 @@ class Plan(NamedTuple):
 def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int) -> Plan:
     """The best actions in known worlds, by going back from the last step.
 
-    ``Q_h(s, a) = μ(s, a) + Σ_s' P(s' | s, a) V_{h−1}(s')``,  ``V_h(s) = max_a Q_h(s, a)``,  ``V_0 = 0``
+    ``Q_h(s, a) = μ(s, a) + Σ_s' P(s' | s, a) V_{h−1}(s')``,  ``V_h(s) = max_a Q_h(s, a)``,
+    ``V_0 = 0``
 
     Args:
         transitions: P, ``(B, S, A, S)``, rows that sum to 1.
@@ -109,9 +159,15 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
 
     Source: Bellman 1957.
     """
-    if transitions.dim() != 4 or means.shape != transitions.shape[:-1] or transitions.shape[1] != transitions.shape[3]:
-        raise ValueError("transitions must be (worlds, S, A, S) and means (worlds, S, A), got "
-                         f"{tuple(transitions.shape)} and {tuple(means.shape)}")
+    if (
+        transitions.dim() != 4
+        or means.shape != transitions.shape[:-1]
+        or transitions.shape[1] != transitions.shape[3]
+    ):
+        raise ValueError(
+            "transitions must be (worlds, S, A, S) and means (worlds, S, A), got "
+            f"{tuple(transitions.shape)} and {tuple(means.shape)}"
+        )
     if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
         raise ValueError(f"horizon must be a whole number of at least 1, got {horizon!r}")
     worlds, states, actions = means.shape
@@ -127,7 +183,9 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
 
 
 class KnowsTheWorld:
-    """Plans by value iteration in the true world: the ceiling, since nothing has to be found out."""
+    """Plans by value iteration in the true world: the ceiling, since nothing has to be found
+    out.
+    """
 
     def start(self, worlds: DecisionProcesses, count: int, generator: torch.Generator) -> None:
         self.worlds, self.taken = worlds, 0

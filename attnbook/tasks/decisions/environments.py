@@ -1,4 +1,6 @@
-"""Batches of small worlds that an agent learns while it acts in them, and what it takes to play in them."""
+"""Batches of small worlds that an agent learns while it acts in them, and what it takes to play
+in them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-# Not the seed of the worlds, or a policy that draws would see their chances. The CPU's generator takes the last 32 bits alone.
+# Not the seed of the worlds, or a policy that draws would see their chances. The CPU's generator
+# takes the last 32 bits alone.
 _OF_POLICY = 1_000_000_007
 
 __all__ = ["Estimate", "Played", "Policy", "Step", "Worlds", "by_world", "estimate", "play"]
@@ -16,7 +19,8 @@ __all__ = ["Estimate", "Played", "Policy", "Step", "Worlds", "by_world", "estima
 class Step(NamedTuple):
     """What a batch of B worlds answers to a batch of actions.
 
-    input   (B, d_input)  what the agent sees before its next action: last action, last reward, and what the world shows
+    input   (B, d_input)  what the agent sees before its next action: last action, last reward, and
+            what the world shows
     reward  (B,)          for the action just taken; the first input that holds it is the next one
     done    (B,) bool     an episode ended with this step. The world stays the same until `reset`
     """
@@ -40,7 +44,9 @@ class Played(NamedTuple):
 
 
 class Worlds(Protocol):
-    """A batch of worlds on one device: `reset` draws new ones, `step` acts in all of them at once."""
+    """A batch of worlds on one device: `reset` draws new ones, `step` acts in all of them at
+    once.
+    """
 
     num_actions: int
     d_input: int
@@ -64,11 +70,13 @@ class Policy(Protocol):
         """The actions (count,) for the inputs (count, d_input)."""
 
 
-def play(worlds: Worlds, policy: Policy, *, seed: int, count: int, keep_inputs: bool = True) -> Played:
+def play(
+    worlds: Worlds, policy: Policy, *, seed: int, count: int, keep_inputs: bool = True
+) -> Played:
     """Let a policy act through `count` new worlds.
 
-    The worlds and their luck depend on ``seed`` alone, and the policy has random numbers of its own: two policies with one
-    seed meet the same worlds.
+    The worlds and their luck depend on ``seed`` alone, and the policy has random numbers of its
+    own: two policies with one seed meet the same worlds.
 
     Args:
         worlds: where; they are reset.
@@ -107,9 +115,14 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: torch.Tensor) -> Estimate:
-    """The mean of ``values (n,)``, one a world, and ``1.96 · s / √n``. Raises ValueError for fewer than two."""
+    """The mean of ``values (n,)``, one a world, and ``1.96 · s / √n``.
+
+    Raises ValueError for fewer than two.
+    """
     if values.dim() != 1 or len(values) < 2:
-        raise ValueError(f"values must be a vector of at least two numbers, got shape {tuple(values.shape)}")
+        raise ValueError(
+            f"values must be a vector of at least two numbers, got shape {tuple(values.shape)}"
+        )
     values = values.double()
     return Estimate(float(values.mean()), 1.96 * float(values.std()) / math.sqrt(len(values)))
 
@@ -121,8 +134,23 @@ def by_world(table: torch.Tensor, *places: torch.Tensor) -> torch.Tensor:
 
 def check_actions(actions: torch.Tensor, count: int, num_actions: int) -> None:
     """Raise ValueError unless ``actions`` is one whole number below ``num_actions`` a world."""
-    if not isinstance(actions, torch.Tensor) or actions.dtype != torch.int64 or tuple(actions.shape) != (count,):
-        came = f"{actions.dtype} of shape {tuple(actions.shape)}" if isinstance(actions, torch.Tensor) else type(actions).__name__
+    if (
+        not isinstance(actions, torch.Tensor)
+        or actions.dtype != torch.int64
+        or tuple(actions.shape) != (count,)
+    ):
+        came = (
+            f"{actions.dtype} of shape {tuple(actions.shape)}"
+            if isinstance(actions, torch.Tensor)
+            else type(actions).__name__
+        )
         raise ValueError(f"actions must be int64 of shape ({count},), one a world, got {came}")
-    if actions.device.type == "cpu" and count and not (0 <= int(actions.min()) and int(actions.max()) < num_actions):
-        raise ValueError(f"actions must lie from 0 to {num_actions - 1}, got {int(actions.min())} to {int(actions.max())}")
+    if (
+        actions.device.type == "cpu"
+        and count
+        and not (0 <= int(actions.min()) and int(actions.max()) < num_actions)
+    ):
+        raise ValueError(
+            f"actions must lie from 0 to {num_actions - 1}, got {int(actions.min())} to "
+            f"{int(actions.max())}"
+        )

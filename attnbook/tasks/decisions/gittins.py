@@ -1,9 +1,11 @@
-"""What a pull is worth beyond its reward: Gittins' index by calibration, and the best policy of a small bandit, exactly."""
+"""What a pull is worth beyond its reward: Gittins' index by calibration, and the best policy of
+a small bandit, exactly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 
 import torch
 
@@ -11,11 +13,11 @@ __all__ = ["bayes_value", "discounted_index", "finite_horizon_index"]
 
 
 def _root(rates: torch.Tensor, worth: torch.Tensor) -> torch.Tensor:
-    """Where a convex, falling function of the rate, known at ``rates (G,)`` as ``worth (G, …)``, becomes 0.
+    """Where a convex, falling function of the rate, known at ``rates (G,)`` as ``worth (G, …)``,
+    becomes 0.
 
-    It is extended along the line through its last two positive values, which for a convex function gives too low a rate, by less
-    than one step of the grid.
-    """
+    It is extended along the line through its last two positive values, which for a convex function
+    gives too low a rate, by less than one step of the grid."""
     last = (worth > 0).sum(0) - 1  # worth falls: the positive ones stand in front
     at = last.clamp(min=1)
     v1, v0 = worth.gather(0, at[None])[0], worth.gather(0, at[None] - 1)[0]
@@ -27,16 +29,20 @@ def _root(rates: torch.Tensor, worth: torch.Tensor) -> torch.Tensor:
 def finite_horizon_index(pulls: int, *, grid: int = 200) -> torch.Tensor:
     """Gittins' index of a Bernoulli arm for every number of pulls that are left.
 
-    Beside the arm stands one that costs λ a pull to rent and pays nothing to leave. With ``p = (s + 1)/(s + f + 2)``,
+    Beside the arm stands one that costs λ a pull to rent and pays nothing to leave. With
+    ``p = (s + 1)/(s + f + 2)``,
 
-    ``W_λ(m, s, f) = max(0, p − λ + p W_λ(m − 1, s + 1, f) + (1 − p) W_λ(m − 1, s, f + 1))``,  ``W_λ(0, ·) = 0``,
+    ``W_λ(m, s, f) = max(0, p − λ + p W_λ(m − 1, s + 1, f) + (1 − p) W_λ(m − 1, s, f + 1))``,
+    ``W_λ(0, ·) = 0``,
 
-    and the index is the highest rent at which a start is worth anything: ``sup{λ : W_λ(m, s, f) > 0}``. It equals the highest
-    reward a pull over all rules when to stop within m pulls, ``sup_τ E[Σ_{t<τ} r_t] / E[τ]``. With one pull left it is p.
+    and the index is the highest rent at which a start is worth anything:
+    ``sup{λ : W_λ(m, s, f) > 0}``. It equals the highest reward a pull over all rules when to stop
+    within m pulls, ``sup_τ E[Σ_{t<τ} r_t] / E[τ]``. With one pull left it is p.
 
     Args:
         pulls: N; entries with ``s + f + m ≤ N`` are filled, the others are −1.
-        grid: rents that are tried. For N = 10 the error of 200 is below 0.0005, that of 400 below 0.0001.
+        grid: rents that are tried. For N = 10 the error of 200 is below 0.0005, that of 400 below
+            0.0001.
 
     Returns:
         ``(N + 1, N + 1, N + 1)`` float64 by pulls left m, wins s and losses f.
@@ -59,18 +65,28 @@ def finite_horizon_index(pulls: int, *, grid: int = 200) -> torch.Tensor:
     worth = torch.zeros(grid, n, n)
     for left in range(1, n):
         size = n - left  # wins and losses up to N − left
-        worth = torch.lerp(worth[:, :size, 1:size + 1], worth[:, 1:size + 1, :size], p[:size, :size]) if left > 1 else worth[:, 1:, 1:]
+        worth = (
+            torch.lerp(
+                worth[:, :size, 1 : size + 1], worth[:, 1 : size + 1, :size], p[:size, :size]
+            )
+            if left > 1
+            else worth[:, 1:, 1:]
+        )
         worth = worth.add(gain[:, :size, :size]).clamp_(min=0)
         seen = wins[:size] + losses[:, :size] <= pulls - left
         index[left, :size, :size] = torch.where(seen, _root(rates, worth), -1.0).double()
     return index
 
 
-def discounted_index(discount: float, size: int = 10, *, grid: int = 400, horizon: int | None = None) -> torch.Tensor:
-    """Gittins' index of a Bernoulli arm without an end, a reward in t pulls counting ``discount^t``.
+def discounted_index(
+    discount: float, size: int = 10, *, grid: int = 400, horizon: int | None = None
+) -> torch.Tensor:
+    """Gittins' index of a Bernoulli arm without an end, a reward in t pulls counting
+    ``discount^t``.
 
-    ``W_λ(s, f) = max(0, p − λ + γ (p W_λ(s + 1, f) + (1 − p) W_λ(s, f + 1)))``; behind ``horizon`` pulls an arm is taken as known,
-    ``W_λ = max(0, p − λ)/(1 − γ)``. The index is ``sup{λ : W_λ(s, f) > 0}``.
+    ``W_λ(s, f) = max(0, p − λ + γ (p W_λ(s + 1, f) + (1 − p) W_λ(s, f + 1)))``; behind ``horizon``
+    pulls an arm is taken as known, ``W_λ = max(0, p − λ)/(1 − γ)``. The index is
+    ``sup{λ : W_λ(s, f) > 0}``.
 
     Args:
         discount: γ.
@@ -79,16 +95,20 @@ def discounted_index(discount: float, size: int = 10, *, grid: int = 400, horizo
         horizon: pulls until an arm is taken as known; when not given ``2 size + 8/(1 − γ)``.
 
     Returns:
-        ``(size, size)`` float64 by wins and losses, counted without the prior: entry (0, 0) is that of Beta(1, 1).
+        ``(size, size)`` float64 by wins and losses, counted without the prior: entry (0, 0) is that
+        of Beta(1, 1).
 
     Raises:
-        ValueError: for a discount that is not above 0 and below 1, a size below 1, a grid below 3, or a horizon below
-            ``2 size − 1``, behind which the last entry lies.
+        ValueError: for a discount that is not above 0 and below 1, a size below 1, a grid below 3,
+            or a horizon below ``2 size − 1``, behind which the last entry lies.
 
     Source: Gittins 1979; tables in Gittins, Glazebrook and Weber 2011, chapter 8.
     """
     if not 0 < discount < 1 or size < 1:
-        raise ValueError(f"discount must lie above 0 and below 1 and size must be at least 1, got {discount!r} and {size!r}")
+        raise ValueError(
+            f"discount must lie above 0 and below 1 and size must be at least 1, got "
+            f"{discount!r} and {size!r}"
+        )
     if grid < 3:
         raise ValueError(f"grid must be at least 3, got {grid!r}")
     horizon = 2 * size + int(8 / (1 - discount)) if horizon is None else horizon
@@ -103,7 +123,9 @@ def discounted_index(discount: float, size: int = 10, *, grid: int = 400, horizo
     worth = (chance(horizon) - rates[:, None]).clamp(min=0) / (1 - discount)
     for total in range(horizon - 1, -1, -1):
         q = chance(total)
-        worth = (q - rates[:, None] + discount * (q * worth[:, 1:] + (1 - q) * worth[:, :-1])).clamp(min=0)
+        worth = (
+            q - rates[:, None] + discount * (q * worth[:, 1:] + (1 - q) * worth[:, :-1])
+        ).clamp(min=0)
         if total <= 2 * (size - 1):
             root = _root(rates, worth)
             for wins in range(max(0, total - size + 1), min(size - 1, total) + 1):
@@ -111,15 +133,20 @@ def discounted_index(discount: float, size: int = 10, *, grid: int = 400, horizo
     return index
 
 
-def bayes_value(arms: int, pulls: int, choose: Callable[[tuple[tuple[int, int], ...], int], int] | None = None) -> float:
-    """The expected reward of N pulls, exactly: of the best policy there is, or of one that is given.
+def bayes_value(
+    arms: int, pulls: int, choose: Callable[[tuple[tuple[int, int], ...], int], int] | None = None
+) -> float:
+    """The expected reward of N pulls, exactly: of the best policy there is, or of one that is
+    given.
 
-    ``V(m, c) = max_k { p_k + p_k V(m − 1, c + win at k) + (1 − p_k) V(m − 1, c + loss at k) }`` over the counts c of all arms.
+    ``V(m, c) = max_k { p_k + p_k V(m − 1, c + win at k) + (1 − p_k) V(m − 1, c + loss at k) }``
+    over the counts c of all arms.
 
     Args:
-        arms, pulls: K and N. Arms are alike at the start, so that counts are kept in one order; still, the number of states
-            grows fast: N = 10 with K = 5 takes a second or so.
-        choose: ``choose(counts, left) -> arm`` from the sorted pairs (wins, losses); None for the best choice.
+        arms, pulls: K and N. Arms are alike at the start, so that counts are kept in one order;
+            still, the number of states grows fast: N = 10 with K = 5 takes a second or so.
+        choose: ``choose(counts, left) -> arm`` from the sorted pairs (wins, losses); None for the
+            best choice.
 
     Returns:
         The mean reward of an episode, float.
@@ -131,18 +158,27 @@ def bayes_value(arms: int, pulls: int, choose: Callable[[tuple[tuple[int, int], 
         if isinstance(number, bool) or not isinstance(number, int) or number < least:
             raise ValueError(f"{name} must be a whole number of at least {least}, got {number!r}")
 
-    @lru_cache(maxsize=None)
+    @cache
     def value(counts, left):
         if left == 0:
             return 0.0
-        return max(pull(counts, left, arm) for arm in range(arms) if arm == 0 or counts[arm] != counts[arm - 1]) \
-            if choose is None else pull(counts, left, choose(counts, left))
+        return (
+            max(
+                pull(counts, left, arm)
+                for arm in range(arms)
+                if arm == 0 or counts[arm] != counts[arm - 1]
+            )
+            if choose is None
+            else pull(counts, left, choose(counts, left))
+        )
 
     def pull(counts, left, arm):
         wins, losses = counts[arm]
         p = (wins + 1) / (wins + losses + 2)
-        rest = counts[:arm] + counts[arm + 1:]
-        won, lost = (tuple(sorted((*rest, pair))) for pair in ((wins + 1, losses), (wins, losses + 1)))
+        rest = counts[:arm] + counts[arm + 1 :]
+        won, lost = (
+            tuple(sorted((*rest, pair))) for pair in ((wins + 1, losses), (wins, losses + 1))
+        )
         return p * (1 + value(won, left - 1)) + (1 - p) * value(lost, left - 1)
 
     return value(((0, 0),) * arms, pulls)

@@ -1,4 +1,6 @@
-"""Policies that learn a decision process by counting and plan in what they believe: PSRL and ε-greedy."""
+"""Policies that learn a decision process by counting and plan in what they believe: PSRL and
+ε-greedy.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,16 @@ __all__ = ["PSRL", "PlansInTheMean"]
 
 
 class _Believing:
-    """Keeps the posterior over the world, makes a plan from it when an episode begins, and follows the plan.
+    """Keeps the posterior over the world, makes a plan from it when an episode begins, and follows
+    the plan.
 
-    With n(s, a) visits, rewards that sum to w(s, a) and n(s, a, s') moves seen, and the priors that the worlds are drawn from:
+    With n(s, a) visits, rewards that sum to w(s, a) and n(s, a, s') moves seen, and the priors that
+    the worlds are drawn from:
 
     ``μ(s, a) ~ N((1 + w) / (1 + n), 1 / (1 + n))``,  ``P(· | s, a) ~ Dirichlet(1 + n(s, a, ·))``
 
-    Nothing is seen of the move that ends an episode, since the next state shown is the start of the next one.
-    """
+    Nothing is seen of the move that ends an episode, since the next state shown is the start of the
+    next one."""
 
     def start(self, worlds: DecisionProcesses, count: int, generator: torch.Generator) -> None:
         self.worlds, self.generator, self.taken, self.before = worlds, generator, 0, None
@@ -43,7 +47,9 @@ class _Believing:
         raise NotImplementedError
 
     def posterior(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Dirichlet parameters ``(B, S, A, S)``, and mean and standard deviation of μ, ``(B, S, A)`` each."""
+        """Dirichlet parameters ``(B, S, A, S)``, and mean and standard deviation of μ, ``(B, S,
+        A)`` each.
+        """
         n = 1 + self.visits
         return 1 + self.moves, (1 + self.rewards) / n, n.rsqrt()
 
@@ -62,7 +68,9 @@ class PSRL(_Believing):
 
 
 class PlansInTheMean(_Believing):
-    """ε-greedy: each episode plans in the posterior mean, and a random action is taken with chance ε."""
+    """ε-greedy: each episode plans in the posterior mean, and a random action is taken with
+    chance ε.
+    """
 
     def __init__(self, epsilon: float = 0.1):
         if not 0 <= epsilon <= 1:
@@ -76,5 +84,7 @@ class PlansInTheMean(_Believing):
     def act(self, input):
         planned = super().act(input)
         chance = torch.rand(len(planned), generator=self.generator, device=planned.device)
-        other = torch.randint(self.worlds.num_actions, planned.shape, generator=self.generator, device=planned.device)
+        other = torch.randint(
+            self.worlds.num_actions, planned.shape, generator=self.generator, device=planned.device
+        )
         return torch.where(chance < self.epsilon, other, planned)

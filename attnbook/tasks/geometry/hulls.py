@@ -1,4 +1,6 @@
-"""Convex hulls of many small sets of points at once, and how well a predicted polygon covers the true one."""
+"""Convex hulls of many small sets of points at once, and how well a predicted polygon covers the
+true one.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +13,25 @@ __all__ = ["HullReport", "convex_hulls", "is_simple", "polygon_area", "report", 
 
 
 def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-    """The corners of the convex hull of each row's points, counter-clockwise, from the corner with the lowest index.
+    """The corners of the convex hull of each row's points, counter-clockwise, from the corner with
+    the lowest index.
 
     points   (B, n, 2)  coordinates
     lengths  (B,)       how many points of each row are real; all of them if not given
 
-    Returns (B, m) indices, −1 as padding, m being the size of the largest hull. A point on an edge is no corner. Of
-    equal points only the one with the lowest index can be one. Points on one line have two corners, equal points one.
+    Returns (B, m) indices, −1 as padding, m being the size of the largest hull. A point on an edge
+    is no corner. Of equal points only the one with the lowest index can be one. Points on one line
+    have two corners, equal points one.
 
-    Gift wrapping, all rows in step: from a corner, the next is the point that has no other on its right. It is found
-    in a tournament of ⌈log₂ n⌉ rounds, so that a hull of h corners costs O(h n). Cross products are taken in float64,
-    which is exact for coordinates that are multiples of 2⁻²⁴ below 1, as `torch.rand` draws them.
+    Gift wrapping, all rows in step: from a corner, the next is the point that has no other on its
+    right. It is found
+    in a tournament of ⌈log₂ n⌉ rounds, so that a hull of h corners costs O(h n). Cross products are
+    taken in float64, which is exact for coordinates that are multiples of 2⁻²⁴ below 1, as
+    `torch.rand` draws them.
 
-    Raises ValueError for a wrong shape, a row without points, coordinates that are not finite, and points so close to
-    one line that rounding leads the walk in circles.
-    Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.1.
-    """
+    Raises ValueError for a wrong shape, a row without points, coordinates that are not finite, and
+    points so close to one line that rounding leads the walk in circles. Source of the order:
+    Vinyals, Fortunato and Jaitly 2015, section 3.1."""
     lengths = check_points(points, lengths)
     B, n, _ = points.shape
     if B == 0:
@@ -34,7 +39,8 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     rows = torch.arange(B, device=points.device)
     index = torch.arange(n, device=points.device).expand(B, n)
     xy = points.double()
-    # Padding becomes a copy of the row's first point: the higher of two equal indices, it is never chosen.
+    # Padding becomes a copy of the row's first point: the higher of two equal indices, it is never
+    # chosen.
     xy = torch.where((index < lengths[:, None])[..., None], xy, xy[:, :1])
     start = _lexicographic_lowest(xy)
     corner, done = start, torch.zeros(B, dtype=torch.bool, device=points.device)
@@ -42,7 +48,10 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     while not bool(done.all()):
         if len(walk) == n:
             row = int((~done).nonzero()[0])
-            raise ValueError(f"points of row {row} lie too close to one line: rounding errors decide which are corners")
+            raise ValueError(
+                f"points of row {row} lie too close to one line: rounding errors decide which "
+                f"are corners"
+            )
         walk.append(corner.masked_fill(done, -1))
         corner = _next_corner(xy - xy[rows, corner][:, None], index)
         done = done | (corner == start)
@@ -51,7 +60,12 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
 
 def check_points(points: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
     """The lengths of rows of finite points (B, n, 2), n each if None is given, or a ValueError."""
-    if not isinstance(points, torch.Tensor) or points.dim() != 3 or points.shape[2] != 2 or points.shape[1] == 0:
+    if (
+        not isinstance(points, torch.Tensor)
+        or points.dim() != 3
+        or points.shape[2] != 2
+        or points.shape[1] == 0
+    ):
         came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
         raise ValueError(f"points must be a tensor (batch, n, 2) with n >= 1, got {came}")
     if not bool(torch.isfinite(points).all()):
@@ -63,15 +77,28 @@ def check_lengths(lengths: torch.Tensor | None, points: torch.Tensor) -> torch.T
     """How many points of each row (B, n, 2) are real, n each if None is given, or a ValueError."""
     if lengths is None:
         return torch.full(points.shape[:1], points.shape[1], device=points.device)
-    whole = isinstance(lengths, torch.Tensor) and not lengths.is_floating_point() and lengths.dtype != torch.bool
-    if not whole or lengths.shape != points.shape[:1] or bool(((lengths < 1) | (lengths > points.shape[1])).any()):
+    whole = (
+        isinstance(lengths, torch.Tensor)
+        and not lengths.is_floating_point()
+        and lengths.dtype != torch.bool
+    )
+    if (
+        not whole
+        or lengths.shape != points.shape[:1]
+        or bool(((lengths < 1) | (lengths > points.shape[1])).any())
+    ):
         came = lengths.tolist() if isinstance(lengths, torch.Tensor) else type(lengths).__name__
-        raise ValueError(f"lengths must be ({len(points)},) whole numbers in 1..{points.shape[1]}, got {came}")
+        raise ValueError(
+            f"lengths must be ({len(points)},) whole numbers in 1..{points.shape[1]}, got {came}"
+        )
     return lengths
 
 
 def _lexicographic_lowest(xy: torch.Tensor) -> torch.Tensor:
-    """(B,) the point with the smallest x; of these the smallest y; of these the lowest index. Always a corner."""
+    """(B,) the point with the smallest x; of these the smallest y; of these the lowest index.
+
+    Always a corner.
+    """
     x, y = xy.unbind(2)
     leftmost = x == x.amin(1, keepdim=True)
     y = y.masked_fill(~leftmost, torch.inf)
@@ -79,16 +106,22 @@ def _lexicographic_lowest(xy: torch.Tensor) -> torch.Tensor:
 
 
 def _next_corner(relative: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """(B,) the point that has none on its right, seen from the origin; of several on one ray the farthest."""
+    """(B,) the point that has none on its right, seen from the origin; of several on one ray the
+    farthest.
+    """
     x, y = relative.unbind(2)
     while x.shape[1] > 1:
         half = x.shape[1] // 2
-        (xa, ya, ia), (xb, yb, ib) = ([t[:, i * half:(i + 1) * half] for t in (x, y, index)] for i in (0, 1))
+        (xa, ya, ia), (xb, yb, ib) = (
+            [t[:, i * half : (i + 1) * half] for t in (x, y, index)] for i in (0, 1)
+        )
         cross = xa * yb - ya * xb
         nearer = xa * xa + ya * ya - xb * xb - yb * yb  # below 0 where a is nearer than b
         second = (cross < 0) | ((cross == 0) & ((nearer < 0) | ((nearer == 0) & (ib < ia))))
-        x, y, index = (torch.cat([torch.where(second, b, a), t[:, 2 * half:]], 1)
-                       for a, b, t in ((xa, xb, x), (ya, yb, y), (ia, ib, index)))
+        x, y, index = (
+            torch.cat([torch.where(second, b, a), t[:, 2 * half :]], 1)
+            for a, b, t in ((xa, xb, x), (ya, yb, y), (ia, ib, index))
+        )
     return index[:, 0]
 
 
@@ -101,13 +134,17 @@ def _from_lowest_index(walk: torch.Tensor) -> torch.Tensor:
 
 
 def polygon_area(corners: torch.Tensor) -> float:
-    """The area inside a polygon, above 0 counter-clockwise: ``½ Σ (xᵢ yᵢ₊₁ − xᵢ₊₁ yᵢ)``. corners (m, 2)."""
+    """The area inside a polygon, above 0 counter-clockwise: ``½ Σ (xᵢ yᵢ₊₁ − xᵢ₊₁ yᵢ)``.
+
+    corners (m, 2).
+    """
     x, y = corners.double().unbind(1)
     return float((x * y.roll(-1) - x.roll(-1) * y).sum() / 2)
 
 
 def is_simple(corners: torch.Tensor) -> bool:
-    """Whether a closed polygon neither meets nor touches itself: at least three different corners, no two edges in common.
+    """Whether a closed polygon neither meets nor touches itself: at least three different corners,
+    no two edges in common.
 
     corners  (m, 2) in the order of the walk
     """
@@ -118,7 +155,10 @@ def is_simple(corners: torch.Tensor) -> bool:
     q = p.roll(-1, 0)
 
     def side(a, b, c):  # the sign of the turn a → b → c for all pairs of edges
-        return torch.sign((b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0]))
+        return torch.sign(
+            (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1])
+            - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0])
+        )
 
     def within(a, b, c):  # c, on the line a b, lies between a and b
         return ((torch.minimum(a, b) <= c) & (c <= torch.maximum(a, b))).all(-1)
@@ -134,14 +174,17 @@ def is_simple(corners: torch.Tensor) -> bool:
     apart = (step > 1) & (step < m - 1)
     if bool((meet & apart).any()):
         return False
-    # Neighbours share a corner; they share more where the walk turns back on itself, or stands still.
+    # Neighbours share a corner; they share more where the walk turns back on itself, or stands
+    # still.
     before, after = p - p.roll(1, 0), q - p
     turn = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]
     return not bool(((turn == 0) & ((before * after).sum(1) <= 0)).any())
 
 
 def same_polygon(first: Sequence[int], second: Sequence[int]) -> bool:
-    """Whether two walks name the same polygon: equal after a turn of the start, in either direction."""
+    """Whether two walks name the same polygon: equal after a turn of the start, in either
+    direction.
+    """
     first, second = list(first), list(second)
     if len(first) != len(second) or set(first) != set(second):
         return False
@@ -169,23 +212,28 @@ class HullReport(NamedTuple):
     area: float
 
     def area_text(self, digits: int = 1) -> str:
-        """The area in percent, or FAIL where more than 1 % of the answers are no simple polygons."""
+        """The area in percent, or FAIL where more than 1 % of the answers are no simple
+        polygons.
+        """
         return "FAIL" if self.simple < 0.99 else f"{100 * self.area:.{digits}f} %"
 
 
-def report(points: torch.Tensor, predicted: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]) -> HullReport:
+def report(
+    points: torch.Tensor, predicted: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]
+) -> HullReport:
     """Compare predicted hulls with the true ones.
 
     points     (B, n, 2)
     predicted  B walks over positions, without END
     truth      B walks, the canonical answers
 
-    The corners of an answer are input points, so that a simple polygon lies inside the hull and the area that both
-    cover is its own. Source: Vinyals, Fortunato and Jaitly 2015, section 4.2.
-    """
+    The corners of an answer are input points, so that a simple polygon lies inside the hull and the
+    area that both cover is its own. Source: Vinyals, Fortunato and Jaitly 2015, section 4.2."""
     if not len(points) == len(predicted) == len(truth) or not len(points):
-        raise ValueError("points, predicted and truth must be as many, at least one, "
-                         f"got {len(points)}, {len(predicted)} and {len(truth)}")
+        raise ValueError(
+            "points, predicted and truth must be as many, at least one, "
+            f"got {len(points)}, {len(predicted)} and {len(truth)}"
+        )
     exact = same = simple = 0
     area = 0.0
     for row, said, right in zip(points, predicted, truth):

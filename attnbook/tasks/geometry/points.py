@@ -1,4 +1,6 @@
-"""Problems whose answers point back at their input: sorting, convex hulls, triangulations, tours."""
+"""Problems whose answers point back at their input: sorting, convex hulls, triangulations,
+tours.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +8,33 @@ from typing import NamedTuple
 
 import torch
 
-from .hulls import convex_hulls
 from ..translation.pairs import check_step
+from .hulls import convex_hulls
 from .tours import MOST, taught_tours
 from .triangulations import delaunay
 
-__all__ = ["KINDS", "PointBatch", "PointBatches", "answers", "draw", "draw_delaunay", "draw_hulls", "draw_sorting",
-           "draw_tours"]
+__all__ = [
+    "KINDS",
+    "PointBatch",
+    "PointBatches",
+    "answers",
+    "draw",
+    "draw_delaunay",
+    "draw_hulls",
+    "draw_sorting",
+    "draw_tours",
+]
 
 
 class PointBatch(NamedTuple):
     """B sets of numbers or points with the positions that answer them.
 
-    inputs   (B, n, d)  numbers (d = 1) or points of the unit square (d = 2), uniform; zeros as padding at the end
+    inputs   (B, n, d)  numbers (d = 1) or points of the unit square (d = 2), uniform; zeros as
+             padding at the end
     lengths  (B,)       how many of each row are real
-    targets  (B, m)     positions 0 … lengths − 1 of the row's own inputs; then, for hulls and triangulations, whose
-                        answers vary in length, once END, coded as n (the column after the last position of the padded
-                        batch); then −1 as padding
+    targets  (B, m)     positions 0 … lengths − 1 of the row's own inputs; then, for hulls and
+                        triangulations, whose answers vary in length, once END, coded as n (the
+                        column after the last position of the padded batch); then −1 as padding
     """
 
     inputs: torch.Tensor
@@ -38,7 +50,8 @@ class PointBatch(NamedTuple):
 def draw_sorting(n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
     """Numbers from [0, 1); the answer is their positions in ascending order.
 
-    n      how many numbers, or (least, most), both included, every size as likely; the batch is padded to the most
+    n      how many numbers, or (least, most), both included, every size as likely; the batch is
+           padded to the most
     count  B
     """
     inputs, lengths, real = _uniform(n, count, 1, generator)
@@ -47,7 +60,8 @@ def draw_sorting(n: int | tuple[int, int], count: int, generator: torch.Generato
 
 
 def draw_hulls(n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
-    """Points of the unit square; the answer walks round their convex hull, counter-clockwise from the lowest index.
+    """Points of the unit square; the answer walks round their convex hull, counter-clockwise from
+    the lowest index.
 
     n      how many points, at least 3, or (least, most)
     count  B
@@ -57,24 +71,28 @@ def draw_hulls(n: int | tuple[int, int], count: int, generator: torch.Generator)
 
 
 def draw_delaunay(n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
-    """Points of the unit square; the answer lists the triangles of their Delaunay triangulation, three positions each.
+    """Points of the unit square; the answer lists the triangles of their Delaunay triangulation,
+    three positions each.
 
     n      how many points, at least 3, or (least, most)
     count  B
 
-    Each triangle's positions ascend; the triangles are ordered by their incentres, first coordinate first. The answer
-    is flat: ``targets[:, 3 k : 3 k + 3]`` is triangle k.
-    """
+    Each triangle's positions ascend; the triangles are ordered by their incentres, first coordinate
+    first. The answer is flat: ``targets[:, 3 k : 3 k + 3]`` is triangle k."""
     inputs, lengths, _ = _uniform(n, count, 2, generator, least=3)
     return PointBatch(inputs, lengths, _ended(delaunay(inputs, lengths), inputs.shape[1]))
 
 
-def draw_tours(n: int | tuple[int, int], count: int, generator: torch.Generator, teacher: str = "exact") -> PointBatch:
-    """Cities of the unit square; the answer is a short tour, from city 0, in the direction that `tours` fixes.
+def draw_tours(
+    n: int | tuple[int, int], count: int, generator: torch.Generator, teacher: str = "exact"
+) -> PointBatch:
+    """Cities of the unit square; the answer is a short tour, from city 0, in the direction that
+    `tours` fixes.
 
     n        how many cities, at least 3, or (least, most)
     count    B
-    teacher  "exact" for the shortest tours, of at most 16 cities; or a heuristic by its name, see `tours.TEACHERS`
+    teacher  "exact" for the shortest tours, of at most 16 cities; or a heuristic by its name, see
+             `tours.TEACHERS`
 
     There is no END: a tour has as many steps as cities, and the way back to city 0 is not said.
     """
@@ -84,7 +102,12 @@ def draw_tours(n: int | tuple[int, int], count: int, generator: torch.Generator,
     return PointBatch(inputs, lengths, taught_tours(inputs, lengths, teacher))
 
 
-_KINDS = {"sorting": draw_sorting, "hulls": draw_hulls, "delaunay": draw_delaunay, "tours": draw_tours}
+_KINDS = {
+    "sorting": draw_sorting,
+    "hulls": draw_hulls,
+    "delaunay": draw_delaunay,
+    "tours": draw_tours,
+}
 KINDS = tuple(_KINDS)
 
 
@@ -97,7 +120,10 @@ def draw(kind: str, n: int | tuple[int, int], count: int, generator: torch.Gener
 
 def answers(batch: PointBatch) -> list[list[int]]:
     """The true answers as lists of positions, without END and padding."""
-    return [[position for position in row if 0 <= position < batch.end] for row in batch.targets.tolist()]
+    return [
+        [position for position in row if 0 <= position < batch.end]
+        for row in batch.targets.tolist()
+    ]
 
 
 class PointBatches:
@@ -121,11 +147,24 @@ class PointBatches:
         return draw(self.kind, self.n, self.batch_size, generator)
 
 
-def _uniform(n, count, width, generator, least=1) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _uniform(
+    n, count, width, generator, least=1
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """inputs, lengths and which inputs are real (B, n)."""
-    low, high = (n, n) if isinstance(n, int) else n if isinstance(n, tuple) and len(n) == 2 else (None, None)
-    if any(isinstance(size, bool) or not isinstance(size, int) for size in (low, high)) or not least <= low <= high:
-        raise ValueError(f"n must be a whole number >= {least}, or (least, most) of such, got {n!r}")
+    low, high = (
+        (n, n)
+        if isinstance(n, int)
+        else n
+        if isinstance(n, tuple) and len(n) == 2
+        else (None, None)
+    )
+    if (
+        any(isinstance(size, bool) or not isinstance(size, int) for size in (low, high))
+        or not least <= low <= high
+    ):
+        raise ValueError(
+            f"n must be a whole number >= {least}, or (least, most) of such, got {n!r}"
+        )
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise ValueError(f"count must be a whole number >= 0, got {count!r}")
     lengths = torch.randint(low, high + 1, (count,), generator=generator)

@@ -1,8 +1,9 @@
-"""Tours through cities: the shortest by dynamic programming, short ones by rules of thumb, many instances at once.
+"""Tours through cities: the shortest by dynamic programming, short ones by rules of thumb, many
+instances at once.
 
-A tour is a permutation of 0 … n − 1; the way from its last city back to its first is part of it and not written.
-The canonical form starts at city 0, in the direction in which the second city has a lower index than the last.
-"""
+A tour is a permutation of 0 … n − 1; the way from its last city back to its first is part of it and
+not written. The canonical form starts at city 0, in the direction in which the second city has a
+lower index than the last."""
 
 from __future__ import annotations
 
@@ -12,18 +13,39 @@ import torch
 
 from .hulls import check_points
 
-__all__ = ["MOST", "TEACHERS", "canonical", "distances", "farthest_insertion", "held_karp", "is_tour", "nearest_neighbour",
-           "shortest_tours", "taught_tours", "tour_length", "two_opt", "two_opt_best"]
+__all__ = [
+    "MOST",
+    "TEACHERS",
+    "canonical",
+    "distances",
+    "farthest_insertion",
+    "held_karp",
+    "is_tour",
+    "nearest_neighbour",
+    "shortest_tours",
+    "taught_tours",
+    "tour_length",
+    "two_opt",
+    "two_opt_best",
+]
 
 MOST = 16
-"""More cities than this take too much memory: the table of one instance has 2ⁿ⁻¹ (n − 1) entries."""
+"""More cities than this take too much memory: the table of one instance has 2ⁿ⁻¹ (n − 1)
+entries.
+"""
 
-_TABLE = 1 << 18  # entries of the table that are worked on at a time: small enough for the processor's cache
+# entries of the table that are worked on at a time: small enough for the processor's cache
+_TABLE = 1 << 18
 
 
 def distances(points: torch.Tensor) -> torch.Tensor:
     """Euclidean distances (B, n, n) in float64, of points (B, n, 2)."""
-    if not isinstance(points, torch.Tensor) or points.dim() != 3 or points.shape[2] != 2 or points.shape[1] == 0:
+    if (
+        not isinstance(points, torch.Tensor)
+        or points.dim() != 3
+        or points.shape[2] != 2
+        or points.shape[1] == 0
+    ):
         came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
         raise ValueError(f"points must be a tensor (batch, n, 2) with n >= 1, got {came}")
     xy = points.double()
@@ -42,7 +64,9 @@ def is_tour(walk, n: int) -> bool:
 
 
 def canonical(tours: torch.Tensor) -> torch.Tensor:
-    """The same tours (B, n) from city 0, in the direction in which the second city is lower than the last."""
+    """The same tours (B, n) from city 0, in the direction in which the second city is lower than
+    the last.
+    """
     n = tours.shape[1]
     place = torch.arange(n, device=tours.device)
     tours = tours.gather(1, (place + tours.argmin(1, keepdim=True)) % n)
@@ -52,19 +76,25 @@ def canonical(tours: torch.Tensor) -> torch.Tensor:
 
 
 def shortest_tours(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-    """The shortest tour of each row, canonical: (B, n), −1 as padding. At most 16 cities in a row; see `taught_tours`."""
+    """The shortest tour of each row, canonical: (B, n), −1 as padding.
+
+    At most 16 cities in a row; see `taught_tours`.
+    """
     return taught_tours(points, lengths)
 
 
-def taught_tours(points: torch.Tensor, lengths: torch.Tensor | None = None, teacher: str = "exact") -> torch.Tensor:
-    """The tour of each row that a teacher gives, canonical: (B, n), −1 as padding. Rows of one length are solved together.
+def taught_tours(
+    points: torch.Tensor, lengths: torch.Tensor | None = None, teacher: str = "exact"
+) -> torch.Tensor:
+    """The tour of each row that a teacher gives, canonical: (B, n), −1 as padding. Rows of one
+    length are solved together.
 
     points   (B, n, 2)
     lengths  (B,)       how many of each row are real; all of them if not given
     teacher  one of TEACHERS: only "exact" gives the shortest tours, and only to 16 cities
 
-    Raises ValueError for another teacher, points that are not finite, lengths that do not fit, and as `held_karp`.
-    """
+    Raises ValueError for another teacher, points that are not finite, lengths that do not fit, and
+    as `held_karp`."""
     if teacher not in TEACHERS:
         raise ValueError(f"teacher must be one of {', '.join(TEACHERS)}, got {teacher!r}")
     solve, sizes = TEACHERS[teacher], check_points(points, lengths)
@@ -85,7 +115,8 @@ def _real(matrix: torch.Tensor) -> torch.Tensor:
 def held_karp(matrix: torch.Tensor) -> torch.Tensor:
     """The shortest tours by dynamic programming over sets of cities, canonical (B, n).
 
-    With C(S, j) the shortest way that starts at city 0, visits the set S once each and ends at j ∈ S:
+    With C(S, j) the shortest way that starts at city 0, visits the set S once each and ends at j ∈
+    S:
 
         ``C({j}, j) = d(0, j)``,   ``C(S, j) = min over i ∈ S∖j of C(S∖j, i) + d(i, j)``,
         ``length = min over j of C({1 … n − 1}, j) + d(j, 0)``.
@@ -93,14 +124,16 @@ def held_karp(matrix: torch.Tensor) -> torch.Tensor:
     matrix  (B, n, n) symmetric distances, n at most 16
 
     Sets are bit masks, all sets of one size are one step: O(2ⁿ n²) a row, without a loop over rows.
-    Raises ValueError for a wrong shape, more than 16 cities, and distances that are not finite or not symmetric.
-    Source: Held and Karp 1962; Bellman 1962.
-    """
+    Raises ValueError for a wrong shape, more than 16 cities, and distances that are not finite or
+    not symmetric. Source: Held and Karp 1962; Bellman 1962."""
     if matrix.dim() != 3 or matrix.shape[1] != matrix.shape[2] or matrix.shape[1] == 0:
         raise ValueError(f"matrix must be (batch, n, n) with n >= 1, got {tuple(matrix.shape)}")
     n = matrix.shape[1]
     if n > MOST:
-        raise ValueError(f"matrix must have at most {MOST} cities for an exact tour, got {n}; two_opt_best takes more")
+        raise ValueError(
+            f"matrix must have at most {MOST} cities for an exact tour, got {n}; two_opt_best "
+            f"takes more"
+        )
     if not bool(torch.isfinite(matrix).all()) or not torch.equal(matrix, matrix.transpose(1, 2)):
         raise ValueError("matrix must be finite and symmetric")
     if n <= 3 or len(matrix) == 0:
@@ -111,27 +144,37 @@ def held_karp(matrix: torch.Tensor) -> torch.Tensor:
 
 @lru_cache(maxsize=MOST)
 def _levels(m: int) -> tuple[tuple[tuple[torch.Tensor, torch.Tensor], ...], ...]:
-    """For each size of set from 2 to m, for each city j: the sets with j, and the same sets without it."""
-    masks = torch.arange(2 ** m)
+    """For each size of set from 2 to m, for each city j: the sets with j, and the same sets
+    without it.
+    """
+    masks = torch.arange(2**m)
     size = sum((masks >> j) & 1 for j in range(m))
-    return tuple(tuple((s, s ^ (1 << j)) for j in range(m) for s in [masks[(size == k) & ((masks >> j) & 1 == 1)]])
-                 for k in range(2, m + 1))
+    return tuple(
+        tuple(
+            (s, s ^ (1 << j))
+            for j in range(m)
+            for s in [masks[(size == k) & ((masks >> j) & 1 == 1)]]
+        )
+        for k in range(2, m + 1)
+    )
 
 
 def _solve(matrix: torch.Tensor) -> torch.Tensor:
     B, n, _ = matrix.shape
     m, device = n - 1, matrix.device
     home = matrix[:, 0, 1:]  # (B, m)
-    way = matrix[:, 1:, 1:].permute(1, 2, 0).contiguous()  # (m, m, B): rows of the batch last, side by side in memory
-    table = torch.full((2 ** m, m, B), torch.inf, dtype=matrix.dtype, device=device)
+    # (m, m, B): rows of the batch last, side by side in memory
+    way = matrix[:, 1:, 1:].permute(1, 2, 0).contiguous()
+    table = torch.full((2**m, m, B), torch.inf, dtype=matrix.dtype, device=device)
     for j in range(m):
         table[1 << j, j] = home[:, j]
     for level in _levels(m):
         for j, (with_j, without_j) in enumerate(level):
-            best = table[without_j.to(device)].add_(way[:, j]).amin(1)  # infinite for an i that is not in the set
+            # infinite for an i that is not in the set
+            best = table[without_j.to(device)].add_(way[:, j]).amin(1)
             table[with_j.to(device), j] = best
     # Walk back: which last city, then which before it, explains the length.
-    mask = torch.full((B,), 2 ** m - 1, device=device)
+    mask = torch.full((B,), 2**m - 1, device=device)
     batch = torch.arange(B, device=device)
     last = (table[-1].T + home).argmin(1)
     walk = [last]
@@ -139,11 +182,16 @@ def _solve(matrix: torch.Tensor) -> torch.Tensor:
         mask = mask ^ (1 << last)
         last = (table[mask, :, batch] + matrix[batch, 1 + last, 1:]).argmin(1)
         walk.append(last)
-    return torch.cat([torch.zeros(B, 1, dtype=torch.long, device=device), 1 + torch.stack(walk, 1)], 1)
+    return torch.cat(
+        [torch.zeros(B, 1, dtype=torch.long, device=device), 1 + torch.stack(walk, 1)], 1
+    )
 
 
 def nearest_neighbour(matrix: torch.Tensor, start: int | torch.Tensor = 0) -> torch.Tensor:
-    """Always go to the nearest city not yet visited: tours (B, n) in O(n²). start: one city, or one a row (B,)."""
+    """Always go to the nearest city not yet visited: tours (B, n) in O(n²).
+
+    start: one city, or one a row (B,).
+    """
     matrix, (B, n, _) = _real(matrix), matrix.shape
     batch = torch.arange(B, device=matrix.device)
     city = torch.as_tensor(start, device=matrix.device).expand(B)
@@ -157,14 +205,16 @@ def nearest_neighbour(matrix: torch.Tensor, start: int | torch.Tensor = 0) -> to
 
 
 def farthest_insertion(matrix: torch.Tensor) -> torch.Tensor:
-    """Insert the city farthest from the tour where it lengthens it least, until all are in: tours (B, n) in O(n²).
+    """Insert the city farthest from the tour where it lengthens it least, until all are in: tours
+    (B, n) in O(n²).
 
     Begins with city 0 and the city farthest from it. Source: Rosenkrantz, Stearns and Lewis 1977.
     """
     B, n, _ = matrix.shape
     batch = torch.arange(B, device=matrix.device)
     tour = torch.zeros(B, 1, dtype=torch.long, device=matrix.device)
-    to_tour = matrix[:, 0].clone()  # (B, n) distance of each city to its nearest in the tour; below 0: it is in
+    # (B, n) distance of each city to its nearest in the tour; below 0: it is in
+    to_tour = matrix[:, 0].clone()
     to_tour[:, 0] = -1.0
     for _ in range(n - 1):
         city = to_tour.argmax(1)
@@ -182,23 +232,27 @@ def farthest_insertion(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def two_opt(matrix: torch.Tensor, tours: torch.Tensor) -> torch.Tensor:
-    """Exchange two edges as long as that shortens the tour, the best exchange first; all rows in step.
+    """Exchange two edges as long as that shortens the tour, the best exchange first; all rows in
+    step.
 
-    ``Δ(i, j) = d(tᵢ, tⱼ) + d(tᵢ₊₁, tⱼ₊₁) − d(tᵢ, tᵢ₊₁) − d(tⱼ, tⱼ₊₁)``: the part from i + 1 to j is turned round.
+    ``Δ(i, j) = d(tᵢ, tⱼ) + d(tᵢ₊₁, tⱼ₊₁) − d(tᵢ, tᵢ₊₁) − d(tⱼ, tⱼ₊₁)``: the part from i + 1 to j is
+    turned round.
 
-    Stops where no exchange gains more than 1e-12 of the tour. A step costs O(n²). Source: Croes 1958.
-    """
+    Stops where no exchange gains more than 1e-12 of the tour. A step costs O(n²). Source: Croes
+    1958."""
     matrix, (B, n, _) = _real(matrix), matrix.shape
     tours = tours.clone()
     if n < 4:
         return tours
     place = torch.arange(n, device=matrix.device)
-    upper = place[None] > place[:, None] + 1  # neighbouring edges have nothing between them that could be turned round
+    # neighbouring edges have nothing between them that could be turned round
+    upper = place[None] > place[:, None] + 1
     least = 1e-12 * tour_length(matrix, tours)
     active = torch.arange(B, device=matrix.device)
     while len(active):
         t = tours[active]
-        step = matrix[active[:, None, None], t[:, :, None], t[:, None, :]]  # distances in the tour's order
+        # distances in the tour's order
+        step = matrix[active[:, None, None], t[:, :, None], t[:, None, :]]
         edge = step[:, place, (place + 1) % n]
         gain = edge[:, :, None] + edge[:, None] - step - step.roll((-1, -1), (1, 2))
         best, where = gain.masked_fill(~upper, -torch.inf).flatten(1).max(1)
@@ -211,10 +265,11 @@ def two_opt(matrix: torch.Tensor, tours: torch.Tensor) -> torch.Tensor:
 
 
 def two_opt_best(matrix: torch.Tensor, starts: int | None = None) -> torch.Tensor:
-    """The best of several runs of `two_opt`: from farthest insertion, and from nearest neighbour at each of `starts` cities.
+    """The best of several runs of `two_opt`: from farthest insertion, and from nearest neighbour at
+    each of `starts` cities.
 
-    A heuristic without a guarantee; for n up to 16 `held_karp` gives the shortest. starts: all n cities if not given.
-    """
+    A heuristic without a guarantee; for n up to 16 `held_karp` gives the shortest. starts: all n
+    cities if not given."""
     n = matrix.shape[1]
     starts = n if starts is None else min(starts, n)
     best = two_opt(matrix, farthest_insertion(matrix))
@@ -230,7 +285,9 @@ def two_opt_best(matrix: torch.Tensor, starts: int | None = None) -> torch.Tenso
 
 TEACHERS = {
     "exact": held_karp,
-    "exact to 12, 2-opt beyond": lambda matrix: held_karp(matrix) if matrix.shape[1] <= 12 else two_opt_best(matrix, 4),
+    "exact to 12, 2-opt beyond": lambda matrix: (
+        held_karp(matrix) if matrix.shape[1] <= 12 else two_opt_best(matrix, 4)
+    ),
     "2-opt": lambda matrix: two_opt_best(matrix, 1),
     "farthest insertion": lambda matrix: canonical(farthest_insertion(matrix)),
 }

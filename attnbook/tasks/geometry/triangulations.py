@@ -19,15 +19,19 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
     points   (B, n, 2)
     lengths  (B,)  how many points of each row are real; all of them if not given
 
-    Returns (B, m) indices, −1 as padding, m being three times the largest number of triangles. The triangles are
-    ordered by their incentres: by the first coordinate, then by the second.
+    Returns (B, m) indices, −1 as padding, m being three times the largest number of triangles. The
+    triangles are ordered by their incentres: by the first coordinate, then by the second.
 
     SciPy (Qhull) triangulates, one row after the other.
-    Raises ValueError for fewer than 3 points, lengths that do not fit, and where the triangulation is not unique or
-    not whole: points on one line, equal points, four points on a circle that holds no other.
-    Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2.
-    """
-    if not isinstance(points, torch.Tensor) or points.dim() != 3 or points.shape[2] != 2 or points.shape[1] < 3:
+    Raises ValueError for fewer than 3 points, lengths that do not fit, and where the triangulation
+    is not unique or not whole: points on one line, equal points, four points on a circle that holds
+    no other. Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2."""
+    if (
+        not isinstance(points, torch.Tensor)
+        or points.dim() != 3
+        or points.shape[2] != 2
+        or points.shape[1] < 3
+    ):
         came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
         raise ValueError(f"points must be a tensor (batch, n, 2) with n >= 3, got {came}")
     sizes = check_lengths(lengths, points).tolist()
@@ -35,7 +39,7 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
     flat = [_triangles(row[:size], b).reshape(-1) for b, (row, size) in enumerate(zip(xy, sizes))]
     made = np.full((len(flat), max((len(f) for f in flat), default=0)), -1, dtype=np.int64)
     for row, f in zip(made, flat):
-        row[:len(f)] = f
+        row[: len(f)] = f
     return torch.from_numpy(made).to(points.device)
 
 
@@ -52,7 +56,10 @@ def _triangles(xy: np.ndarray, row: int) -> np.ndarray:
     except QhullError as error:
         raise ValueError(f"row {row}: points on one line have no triangulation") from error
     if len(made.coplanar):
-        raise ValueError(f"row {row}: points {sorted({int(i) for i in made.coplanar[:, 0]})} coincide with others")
+        raise ValueError(
+            f"row {row}: points {sorted({int(i) for i in made.coplanar[:, 0]})} coincide with "
+            f"others"
+        )
     triangles = np.sort(made.simplices, axis=1).astype(np.int64)
     _check_unique(xy, made.simplices, made.neighbors, row)
     centres = incentres(xy[triangles])
@@ -60,30 +67,39 @@ def _triangles(xy: np.ndarray, row: int) -> np.ndarray:
 
 
 def _check_unique(xy, simplices, neighbours, row):
-    """No neighbour's far corner may lie on a triangle's circle: with the other diagonal it would be as good.
+    """No neighbour's far corner may lie on a triangle's circle: with the other diagonal it would be
+    as good.
 
-    With the corners a, b, c of a triangle seen from the far corner, ``det [a, |a|²; b, |b|²; c, |c|²]`` is 0 there.
-    """
-    triangle, side = np.nonzero(neighbours > np.arange(len(simplices))[:, None])  # each inner edge once
+    With the corners a, b, c of a triangle seen from the far corner,
+    ``det [a, |a|²; b, |b|²; c, |c|²]`` is 0 there."""
+    # each inner edge once
+    triangle, side = np.nonzero(neighbours > np.arange(len(simplices))[:, None])
     other = neighbours[triangle, side]
     far = simplices[other, (neighbours[other] == triangle[:, None]).argmax(1)]
     seen = xy[simplices[triangle]] - xy[far][:, None]
-    square = (seen ** 2).sum(-1)
+    square = (seen**2).sum(-1)
     determinant = np.linalg.det(np.concatenate([seen, square[..., None]], -1))
     if (np.abs(determinant) < 1e-14 * square.max(1, initial=0) ** 2).any():
-        raise ValueError(f"row {row}: four points lie on one circle: the triangulation is not unique")
+        raise ValueError(
+            f"row {row}: four points lie on one circle: the triangulation is not unique"
+        )
 
 
 def incentres(corners: np.ndarray) -> np.ndarray:
-    """The centres of the inscribed circles: ``(|BC| A + |CA| B + |AB| C) / (|BC| + |CA| + |AB|)``. (…, 3, 2) → (…, 2)."""
+    """The centres of the inscribed circles: ``(|BC| A + |CA| B + |AB| C) / (|BC| + |CA| + |AB|)``.
+
+    (…, 3, 2) → (…, 2).
+    """
     opposite = np.linalg.norm(np.roll(corners, -1, -2) - np.roll(corners, -2, -2), axis=-1)
     return (opposite[..., None] * corners).sum(-2) / opposite.sum(-1)[..., None]
 
 
 def triangles_of(answer: Sequence[int]) -> list[tuple[int, ...]]:
-    """The triples of a flat answer, each ascending; what is left over at the end (one or two positions) is dropped."""
+    """The triples of a flat answer, each ascending; what is left over at the end (one or two
+    positions) is dropped.
+    """
     answer = list(answer)
-    return [tuple(sorted(answer[k:k + 3])) for k in range(0, len(answer) - len(answer) % 3, 3)]
+    return [tuple(sorted(answer[k : k + 3])) for k in range(0, len(answer) - len(answer) % 3, 3)]
 
 
 class TriangulationReport(NamedTuple):
@@ -97,10 +113,18 @@ class TriangulationReport(NamedTuple):
     coverage: float
 
 
-def report(predicted: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]) -> TriangulationReport:
-    """Compare flat answers with the true ones. Source: Vinyals, Fortunato and Jaitly 2015, section 4.3."""
+def report(
+    predicted: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]
+) -> TriangulationReport:
+    """Compare flat answers with the true ones.
+
+    Source: Vinyals, Fortunato and Jaitly 2015, section 4.3.
+    """
     if len(predicted) != len(truth) or not len(truth):
-        raise ValueError(f"predicted and truth must be as many, at least one, got {len(predicted)} and {len(truth)}")
+        raise ValueError(
+            f"predicted and truth must be as many, at least one, got {len(predicted)} and "
+            f"{len(truth)}"
+        )
     exact = covered = 0.0
     for said, right in zip(predicted, truth):
         said_set, right_set = set(triangles_of(said)), set(triangles_of(right))

@@ -1,4 +1,6 @@
-"""Real instances of the travelling salesman problem with their known optimal tours: TSPLIB (Reinelt 1991)."""
+"""Real instances of the travelling salesman problem with their known optimal tours: TSPLIB
+(Reinelt 1991).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from .. import datasets
 __all__ = ["KINDS", "Instance", "best_lengths", "lengths_of", "load", "names", "unit_square"]
 
 KINDS = ("EUC_2D", "ATT", "GEO")
-"""How an instance measures distance: rounded Euclidean, pseudo-Euclidean rounded up, great circles in kilometres."""
+"""How an instance measures distance: rounded Euclidean, pseudo-Euclidean rounded up, great
+circles in kilometres.
+"""
 
 
 class Instance(NamedTuple):
@@ -20,7 +24,8 @@ class Instance(NamedTuple):
 
     name    as in the library: the number at its end is the number of cities
     kind    one of KINDS
-    points  (n, 2) float64, as in the file; for GEO latitude and longitude as DDD.MM (degrees and minutes)
+    points  (n, 2) float64, as in the file; for GEO latitude and longitude as DDD.MM (degrees and
+            minutes)
     tour    (n,) an optimal tour, from city 0, or None where the library has none
     best    the length of the shortest known tour, in the instance's own rounded distances
     """
@@ -34,25 +39,33 @@ class Instance(NamedTuple):
 
 def names() -> tuple[str, ...]:
     """The instances that the registry of data sets lists, those without coordinates among them."""
-    return tuple(file.removesuffix(".tsp") for name, file in datasets.read_registry() if name == "tsplib" and file.endswith(".tsp"))
+    return tuple(
+        file.removesuffix(".tsp")
+        for name, file in datasets.read_registry()
+        if name == "tsplib" and file.endswith(".tsp")
+    )
 
 
 def load(name: str) -> Instance:
     """An instance with its best known length, and its optimal tour if there is one.
 
-    Raises ValueError for a name that there is not, for distances given as a table (there are no points to draw or to
-    point at), and for a file that is not what it should be.
-    """
+    Raises ValueError for a name that there is not, for distances given as a table (there are no
+    points to draw or to point at), and for a file that is not what it should be."""
     if name not in names():
         raise ValueError(f"name must be one of {', '.join(names())}, got {name!r}")
     header, sections = _read(f"{name}.tsp")
     kind = header.get("EDGE_WEIGHT_TYPE", "")
     if kind not in KINDS or "NODE_COORD_SECTION" not in sections:
-        raise ValueError(f"name must be an instance with {', '.join(KINDS)} distances and coordinates; {name} has {kind}")
+        raise ValueError(
+            f"name must be an instance with {', '.join(KINDS)} distances and coordinates; {name} "
+            f"has {kind}"
+        )
     rows = [line.split() for line in sections["NODE_COORD_SECTION"]]
     n = int(header["DIMENSION"])
     if [int(row[0]) for row in rows] != list(range(1, n + 1)) or any(len(row) != 3 for row in rows):
-        raise ValueError(f"tsplib/{name}.tsp must list {n} cities in order, with two coordinates each")
+        raise ValueError(
+            f"tsplib/{name}.tsp must list {n} cities in order, with two coordinates each"
+        )
     points = torch.tensor([[float(x) for x in row[1:]] for row in rows], dtype=torch.float64)
     return Instance(name, kind, points, _tour(name, n), best_lengths()[name])
 
@@ -60,7 +73,9 @@ def load(name: str) -> Instance:
 def best_lengths() -> dict[str, int]:
     """The length of the shortest known tour of each instance of the library."""
     found = {}
-    for line in datasets.fetch("tsplib", "bestSolutions.txt").read_text(encoding="utf-8").splitlines():
+    for line in (
+        datasets.fetch("tsplib", "bestSolutions.txt").read_text(encoding="utf-8").splitlines()
+    ):
         name, colon, rest = line.partition(":")
         if colon and rest.split():
             found[name.strip()] = int(rest.split()[0])
@@ -72,7 +87,7 @@ def _tour(name: str, n: int) -> torch.Tensor | None:
     if ("tsplib", file) not in datasets.read_registry():
         return None
     numbers = [int(x) for line in _read(file)[1]["TOUR_SECTION"] for x in line.split()]
-    walk = torch.tensor(numbers[:numbers.index(-1)] if -1 in numbers else numbers) - 1
+    walk = torch.tensor(numbers[: numbers.index(-1)] if -1 in numbers else numbers) - 1
     if walk.sort().values.tolist() != list(range(n)):
         raise ValueError(f"tsplib/{file} must visit each of {n} cities once")
     return walk.roll(-int((walk == 0).nonzero()))
@@ -83,7 +98,9 @@ def _read(file: str) -> tuple[dict[str, str], dict[str, list[str]]]:
     header: dict[str, str] = {}
     sections: dict[str, list[str]] = {}
     lines: list[str] | None = None
-    for line in datasets.fetch("tsplib", file).read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in (
+        datasets.fetch("tsplib", file).read_text(encoding="utf-8", errors="replace").splitlines()
+    ):
         line = line.strip()
         if not line or line == "EOF":
             continue
@@ -98,11 +115,13 @@ def _read(file: str) -> tuple[dict[str, str], dict[str, list[str]]]:
 
 
 def lengths_of(points: torch.Tensor, kind: str) -> torch.Tensor:
-    """The distances (n, n) as TSPLIB rounds them, whole numbers: so that tours can be compared with the best known.
+    """The distances (n, n) as TSPLIB rounds them, whole numbers: so that tours can be compared with
+    the best known.
 
     EUC_2D  the Euclidean distance, rounded to the nearest whole number
     ATT     ``r = √((Δx² + Δy²) / 10)``, rounded up
-    GEO     on a sphere of 6378.388 km, π = 3.141592, rounded down and 1 added, between different cities
+    GEO     on a sphere of 6378.388 km, π = 3.141592, rounded down and 1 added, between different
+            cities
 
     Source: Reinelt 1995, TSPLIB 95, section 2.
     """
@@ -111,7 +130,11 @@ def lengths_of(points: torch.Tensor, kind: str) -> torch.Tensor:
     p = points.double()
     if kind != "GEO":
         square = (p[:, None] - p[None]).square().sum(-1)
-        return (square.sqrt() + 0.5).floor().long() if kind == "EUC_2D" else (square / 10).sqrt().ceil().long()
+        return (
+            (square.sqrt() + 0.5).floor().long()
+            if kind == "EUC_2D"
+            else (square / 10).sqrt().ceil().long()
+        )
     latitude, longitude = (_degrees(p) * (3.141592 / 180)).unbind(1)
     q1 = (longitude[:, None] - longitude[None]).cos()
     q2 = (latitude[:, None] - latitude[None]).cos()
@@ -127,11 +150,12 @@ def _degrees(points: torch.Tensor) -> torch.Tensor:
 
 
 def unit_square(points: torch.Tensor, kind: str = "EUC_2D") -> torch.Tensor:
-    """The points (n, 2) in the unit square, float32: moved to the origin and divided by the longer side.
+    """The points (n, 2) in the unit square, float32: moved to the origin and divided by the longer
+    side.
 
-    The shape of the map is kept, so that the shortest tour stays the shortest. For GEO the first coordinate becomes the
-    longitude, times the cosine of the middle latitude: a map, on which distances are only nearly those of the sphere.
-    """
+    The shape of the map is kept, so that the shortest tour stays the shortest. For GEO the first
+    coordinate becomes the longitude, times the cosine of the middle latitude: a map, on which
+    distances are only nearly those of the sphere."""
     p = points.double()
     if kind == "GEO":
         latitude, longitude = _degrees(p).unbind(1)

@@ -9,14 +9,16 @@ from typing import NamedTuple
 import torch
 
 from ..text.batches import SequenceBatches
-from ..translation.pairs import Pair
 from ..text.vocabulary import Vocabulary
+from ..translation.pairs import Pair
 
 __all__ = ["Box", "Captioned", "PictureBatch", "PictureBatches", "regions_of"]
 
 
 class Box(NamedTuple):
-    """A rectangle in pixels, x to the right and y down; the right and the lower edge do not belong to it."""
+    """A rectangle in pixels, x to the right and y down; the right and the lower edge do not
+    belong to it.
+    """
 
     left: int
     top: int
@@ -30,7 +32,8 @@ class Captioned:
 
     pictures  (N, 3, H, W) uint8, red, green and blue
     captions  N tuples of words
-    boxes     N tuples, for each word the boxes of the objects that it names; an empty tuple for a word that names none
+    boxes     N tuples, for each word the boxes of the objects that it names; an empty tuple for a
+              word that names none
     """
 
     pictures: torch.Tensor
@@ -48,20 +51,27 @@ class Captioned:
     def take(self, chosen: Sequence[int] | slice) -> Captioned:
         """Some of them, by index."""
         indices = list(range(len(self)))[chosen] if isinstance(chosen, slice) else list(chosen)
-        return Captioned(self.pictures[indices], [self.captions[i] for i in indices], [self.boxes[i] for i in indices])
+        return Captioned(
+            self.pictures[indices],
+            [self.captions[i] for i in indices],
+            [self.boxes[i] for i in indices],
+        )
 
     def alignment(self, grid: tuple[int, int]) -> list[tuple[frozenset[int], ...]]:
-        """For each word the regions that hold what it names, as :class:`attnbook.tasks.Pair` has it for source positions.
+        """For each word the regions that hold what it names, as :class:`attnbook.tasks.Pair` has it
+        for source positions.
 
-        ``grid`` is (rows, columns); region ``row · columns + column``. With ``alignment_accuracy`` this gives the pointing
-        rate: how often the largest weight lies in the named object.
-        """
+        ``grid`` is (rows, columns); region ``row · columns + column``. With ``alignment_accuracy``
+        this gives the pointing rate: how often the largest weight lies in the named object."""
         size = tuple(self.pictures.shape[-2:])
         return [tuple(regions_of(boxes, size, grid) for boxes in row) for row in self.boxes]
 
 
-def regions_of(boxes: Sequence[Box], size: tuple[int, int], grid: tuple[int, int]) -> frozenset[int]:
-    """The regions of a ``grid`` (rows, columns) over a picture of ``size`` (height, width) that share a pixel with a box.
+def regions_of(
+    boxes: Sequence[Box], size: tuple[int, int], grid: tuple[int, int]
+) -> frozenset[int]:
+    """The regions of a ``grid`` (rows, columns) over a picture of ``size`` (height, width) that
+    share a pixel with a box.
 
     Raises ValueError when the grid does not divide the picture into regions of whole pixels.
     """
@@ -91,11 +101,11 @@ class PictureBatch(NamedTuple):
 
 
 class PictureBatches:
-    """Endless batches of captioned pictures: `batch(step)` depends on the arguments and the step alone.
+    """Endless batches of captioned pictures: `batch(step)` depends on the arguments and the step
+    alone.
 
-    Order and buckets (captions of like length together) are those of :class:`attnbook.tasks.SequenceBatches`, with its
-    errors.
-    """
+    Order and buckets (captions of like length together) are those of
+    :class:`attnbook.tasks.SequenceBatches`, with its errors."""
 
     def __init__(self, data: Captioned, vocab: Vocabulary, batch_size: int, seed: int = 0):
         self.data = data
@@ -108,4 +118,6 @@ class PictureBatches:
     def batch(self, step: int) -> PictureBatch:
         """The batch of a step, counted from 0 over all epochs."""
         text = self._text.batch(step)
-        return PictureBatch(self.data.pictures[self._text.indices(step)], text.target_in, text.target_out)
+        return PictureBatch(
+            self.data.pictures[self._text.indices(step)], text.target_in, text.target_out
+        )

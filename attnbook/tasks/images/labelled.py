@@ -19,14 +19,23 @@ def to_floats(pictures: torch.Tensor) -> torch.Tensor:
     Raises ValueError for pictures that are not uint8.
     """
     if not isinstance(pictures, torch.Tensor) or pictures.dtype != torch.uint8:
-        raise ValueError(f"pictures must be a uint8 tensor, got {getattr(pictures, 'dtype', type(pictures).__name__)}")
+        raise ValueError(
+            f"pictures must be a uint8 tensor, got "
+            f"{getattr(pictures, 'dtype', type(pictures).__name__)}"
+        )
     return pictures.float() / 127.5 - 1
 
 
 def to_pixels(pictures: torch.Tensor) -> torch.Tensor:
-    """Numbers from −1 to 1 as pixels 0 … 255, rounded; what lies beyond is cut off. The inverse of :func:`to_floats`."""
+    """Numbers from −1 to 1 as pixels 0 … 255, rounded; what lies beyond is cut off.
+
+    The inverse of :func:`to_floats`.
+    """
     if not isinstance(pictures, torch.Tensor) or not pictures.is_floating_point():
-        raise ValueError(f"pictures must be a tensor of floats, got {getattr(pictures, 'dtype', type(pictures).__name__)}")
+        raise ValueError(
+            f"pictures must be a tensor of floats, got "
+            f"{getattr(pictures, 'dtype', type(pictures).__name__)}"
+        )
     return ((pictures.detach().float() + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
 
 
@@ -44,12 +53,27 @@ class Labelled:
     classes: tuple[str, ...]
 
     def __post_init__(self):
-        if self.pictures.dtype != torch.uint8 or self.pictures.dim() != 4 or self.pictures.shape[1] not in (1, 3):
-            raise ValueError(f"pictures must be uint8 (N, 1 or 3, height, width), got {self.pictures.dtype} {tuple(self.pictures.shape)}")
+        if (
+            self.pictures.dtype != torch.uint8
+            or self.pictures.dim() != 4
+            or self.pictures.shape[1] not in (1, 3)
+        ):
+            raise ValueError(
+                f"pictures must be uint8 (N, 1 or 3, height, width), got {self.pictures.dtype} "
+                f"{tuple(self.pictures.shape)}"
+            )
         if self.labels.dtype != torch.long or self.labels.shape != self.pictures.shape[:1]:
-            raise ValueError(f"labels must be long ({len(self.pictures)},), got {self.labels.dtype} {tuple(self.labels.shape)}")
-        if len(self.labels) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.classes):
-            raise ValueError(f"labels must lie between 0 and {len(self.classes) - 1}, got {int(self.labels.min())} to {int(self.labels.max())}")
+            raise ValueError(
+                f"labels must be long ({len(self.pictures)},), got {self.labels.dtype} "
+                f"{tuple(self.labels.shape)}"
+            )
+        if len(self.labels) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(
+            self.classes
+        ):
+            raise ValueError(
+                f"labels must lie between 0 and {len(self.classes) - 1}, got "
+                f"{int(self.labels.min())} to {int(self.labels.max())}"
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -63,7 +87,10 @@ class Labelled:
         return self.take(torch.randperm(len(self), generator=torch.Generator().manual_seed(seed)))
 
     def halves(self, seed: int = 0) -> tuple[Labelled, Labelled]:
-        """Two random halves that share no picture: real data beside real data. Of an odd number one picture is left out."""
+        """Two random halves that share no picture: real data beside real data.
+
+        Of an odd number one picture is left out.
+        """
         half, mixed = len(self) // 2, self.shuffled(seed)
         return mixed.take(slice(0, half)), mixed.take(slice(half, 2 * half))
 
@@ -80,24 +107,33 @@ class LabelledBatch(NamedTuple):
 
 
 class LabelledBatches:
-    """Endless batches: `batch(step)` depends on the arguments and the step alone. Each epoch has an order of its own.
+    """Endless batches: `batch(step)` depends on the arguments and the step alone. Each epoch has an
+    order of its own.
 
-    data        every picture comes once an epoch; the last ones of an epoch stand in one batch with the first of the next
+    data        every picture comes once an epoch; the last ones of an epoch stand in one batch with
+                the first of the next
     batch_size  B, at most the number of pictures
 
     Raises ValueError for a batch size out of range, and for a step below 0.
     """
 
     def __init__(self, data: Labelled, batch_size: int, seed: int = 0):
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or not 1 <= batch_size <= len(data):
-            raise ValueError(f"batch_size must be a whole number from 1 to {len(data)}, got {batch_size!r}")
+        if (
+            isinstance(batch_size, bool)
+            or not isinstance(batch_size, int)
+            or not 1 <= batch_size <= len(data)
+        ):
+            raise ValueError(
+                f"batch_size must be a whole number from 1 to {len(data)}, got {batch_size!r}"
+            )
         self.data, self.batch_size, self.seed = data, batch_size, seed
         self._orders: dict[int, torch.Tensor] = {}
 
     def _order(self, epoch: int) -> torch.Tensor:
         if epoch not in self._orders:
             generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-            self._orders = {k: v for k, v in self._orders.items() if abs(k - epoch) < 2}  # two epochs may meet in one batch
+            # two epochs may meet in one batch
+            self._orders = {k: v for k, v in self._orders.items() if abs(k - epoch) < 2}
             self._orders[epoch] = torch.randperm(len(self.data), generator=generator)
         return self._orders[epoch]
 
@@ -105,7 +141,7 @@ class LabelledBatches:
         """Which pictures make the batch of a step, counted from 0."""
         first = check_step(step) * self.batch_size
         epoch, at = divmod(first, len(self.data))
-        found = self._order(epoch)[at:at + self.batch_size]
+        found = self._order(epoch)[at : at + self.batch_size]
         if len(found) < self.batch_size:
             found = torch.cat([found, self._order(epoch + 1)[: self.batch_size - len(found)]])
         return found

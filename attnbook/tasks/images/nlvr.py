@@ -1,8 +1,9 @@
-"""Human sentences about drawn scenes: the Cornell NLVR corpus, its pictures drawn from their description.
+"""Human sentences about drawn scenes: the Cornell NLVR corpus, its pictures drawn from their
+description.
 
-A picture is three grey boxes with yellow, black and blue squares, circles and triangles in them; a sentence says something
-that is true of it. The corpus gives the place of every object, from which the picture is drawn here; no picture is fetched.
-"""
+A picture is three grey boxes with yellow, black and blue squares, circles and triangles in them; a
+sentence says something that is true of it. The corpus gives the place of every object, from which
+the picture is drawn here; no picture is fetched."""
 
 from __future__ import annotations
 
@@ -16,10 +17,22 @@ from typing import NamedTuple
 import torch
 
 from .. import datasets
-from .captioned_pictures import Box, Captioned
 from ..text.vocabulary import Vocabulary
+from .captioned_pictures import Box, Captioned
 
-__all__ = ["FILES", "GRID", "Item", "Statement", "captioned", "draw_box", "named", "place", "read", "split", "words"]
+__all__ = [
+    "FILES",
+    "GRID",
+    "Item",
+    "Statement",
+    "captioned",
+    "draw_box",
+    "named",
+    "place",
+    "read",
+    "split",
+    "words",
+]
 
 FILES = ("dev", "test", "hidden")
 SIDE = 48  # pixels of a box; 100 units of the corpus
@@ -68,8 +81,13 @@ def read(file: str) -> list[Statement]:
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if row["label"] == "true":
-            boxes = tuple(tuple(Item(o["x_loc"], o["y_loc"], o["size"], o["type"], _NAMES[o["color"]]) for o in box)
-                          for box in row["structured_rep"])
+            boxes = tuple(
+                tuple(
+                    Item(o["x_loc"], o["y_loc"], o["size"], o["type"], _NAMES[o["color"]])
+                    for o in box
+                )
+                for box in row["structured_rep"]
+            )
             found.append(Statement(row["sentence"], row["identifier"].split("-")[0], boxes))
     return found
 
@@ -82,8 +100,8 @@ def words(sentence: str) -> tuple[str, ...]:
 def split(statements: Iterable[Statement], shares: tuple[float, float] = (0.1, 0.1), seed: int = 0):
     """Train, valid and test lists that share neither a sentence nor an identifier.
 
-    ``shares`` are those of valid and test. Statements with the same words, or the same identifier, stay together.
-    """
+    ``shares`` are those of valid and test. Statements with the same words, or the same identifier,
+    stay together."""
     if len(shares) != 2 or min(shares) < 0 or sum(shares) >= 1:
         raise ValueError(f"shares must be two shares that leave some for training, got {shares!r}")
     statements = list(statements)
@@ -118,11 +136,15 @@ def place(item: Item, box: int) -> Box:
     scale = SIDE / 100
     left, top = LEFT[box] + item.x * scale, item.y * scale
     right, bottom = left + item.size * scale, top + item.size * scale
-    return Box(int(left), int(top), min(LEFT[box] + SIDE, -int(-right // 1)), min(SIDE, -int(-bottom // 1)))
+    return Box(
+        int(left), int(top), min(LEFT[box] + SIDE, -int(-right // 1)), min(SIDE, -int(-bottom // 1))
+    )
 
 
 def draw_box(items: Sequence[Item]) -> torch.Tensor:
-    """One box, uint8 ``(3, SIDE, SIDE)``: squares and circles fill [x, x + size] × [y, y + size], a triangle stands in it."""
+    """One box, uint8 ``(3, SIDE, SIDE)``: squares and circles fill [x, x + size] × [y, y +
+    size], a triangle stands in it.
+    """
     painted = torch.tensor(PAPER, dtype=torch.float32)[:, None, None].expand(3, SIDE, SIDE).clone()
     for item in items:
         box = place(item, 0)
@@ -140,19 +162,28 @@ def draw_box(items: Sequence[Item]) -> torch.Tensor:
         rows, columns = box.bottom - box.top, box.right - box.left
         cover = inside.float().view(rows, _FINER, columns, _FINER).mean((1, 3))
         colour = torch.tensor(COLOURS[item.colour], dtype=torch.float32)[:, None, None]
-        window = painted[:, box.top:box.bottom, box.left:box.right]
+        window = painted[:, box.top : box.bottom, box.left : box.right]
         window.copy_(cover * colour + (1 - cover) * window)
     return painted.round().to(torch.uint8)
 
 
 def named(word: str, boxes: Sequence[Sequence[Item]]) -> tuple[Box, ...]:
-    """The places of the objects that a word can mean: those of its colour, or of its shape; none for other words."""
+    """The places of the objects that a word can mean: those of its colour, or of its shape; none
+    for other words.
+    """
     kind = word[:-1] if word.endswith("s") else word
-    return tuple(place(item, k) for k, box in enumerate(boxes) for item in box if kind in (item.shape, item.colour))
+    return tuple(
+        place(item, k)
+        for k, box in enumerate(boxes)
+        for item in box
+        if kind in (item.shape, item.colour)
+    )
 
 
 def captioned(statements: Sequence[Statement], permute: bool = False) -> Captioned:
-    """Pictures, words and the places of what colour and shape words can mean; with ``permute`` all six orders of the boxes."""
+    """Pictures, words and the places of what colour and shape words can mean; with ``permute``
+    all six orders of the boxes.
+    """
     if not statements:
         raise ValueError("statements must hold at least one, got none")
     orders = list(permutations(range(3))) if permute else [(0, 1, 2)]
@@ -163,7 +194,7 @@ def captioned(statements: Sequence[Statement], permute: bool = False) -> Caption
         drawn, caption = [draw_box(box) for box in s.boxes], words(s.sentence)
         for order in orders:
             for left, k in zip(LEFT, order):
-                pictures[len(captions), :, :, left:left + SIDE] = drawn[k]
+                pictures[len(captions), :, :, left : left + SIDE] = drawn[k]
             boxes = [s.boxes[k] for k in order]
             captions.append(caption)
             places.append(tuple(named(word, boxes) for word in caption))
@@ -171,5 +202,7 @@ def captioned(statements: Sequence[Statement], permute: bool = False) -> Caption
 
 
 def vocabulary(data: Captioned, min_count: int = 3) -> Vocabulary:
-    """The words of training captions that occur ``min_count`` times or more; the rest is read as <unk>."""
+    """The words of training captions that occur ``min_count`` times or more; the rest is read as
+    <unk>.
+    """
     return Vocabulary.from_sequences(data.captions, min_count=min_count, unknown="unk")

@@ -1,8 +1,8 @@
-"""Omniglot: 1,623 characters of 50 alphabets, each drawn by 20 people; grey pictures of 28 × 28 pixels.
+"""Omniglot: 1,623 characters of 50 alphabets, each drawn by 20 people; grey pictures of 28 × 28
+pixels.
 
-Lake, Salakhutdinov and Tenenbaum 2015. The sets are files of the registry: "small1" and "small2", the two small training sets of the
-authors, and "background" and "evaluation", the full ones.
-"""
+Lake, Salakhutdinov and Tenenbaum 2015. The sets are files of the registry: "small1" and "small2",
+the two small training sets of the authors, and "background" and "evaluation", the full ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ from .few_shot_episodes import Classes
 
 __all__ = ["SETS", "SIZE", "SPLITS", "read", "split"]
 
-SETS = {"small1": "images_background_small1.zip", "small2": "images_background_small2.zip",
-        "background": "images_background.zip", "evaluation": "images_evaluation.zip"}
+SETS = {
+    "small1": "images_background_small1.zip",
+    "small2": "images_background_small2.zip",
+    "background": "images_background.zip",
+    "evaluation": "images_evaluation.zip",
+}
 SIZE = 28
 SPLITS = {"small": ("small1", "small2"), "full": ("background", "evaluation")}
 """Which set is for training and which for testing."""
@@ -30,7 +34,8 @@ _ORIGINAL = 105  # pixels of the files, each way
 def read(name: str) -> Classes:
     """All characters of a set, in the order of alphabets and characters; ink is 255.
 
-    The files are 105 × 105 with one bit a pixel; a pixel of ours is the mean of those that it covers.
+    The files are 105 × 105 with one bit a pixel; a pixel of ours is the mean of those that it
+    covers.
 
     Raises ValueError for another set or a file that is not what it should be, and what
     :func:`attnbook.tasks.datasets.fetch` raises.
@@ -47,26 +52,42 @@ def read(name: str) -> Classes:
                 characters.setdefault((parts[1], parts[2]), []).append(member)
         counts = {len(members) for members in characters.values()}
         if len(counts) != 1:
-            raise ValueError(f"{SETS[name]} must hold characters with one number of examples, found {sorted(counts)}")
+            raise ValueError(
+                f"{SETS[name]} must hold characters with one number of examples, found "
+                f"{sorted(counts)}"
+            )
         rows = []
         for members in characters.values():
             bits = []
             for member in members:
                 with Image.open(io.BytesIO(archive.read(member))) as picture:
                     if picture.size != (_ORIGINAL, _ORIGINAL):
-                        raise ValueError(f"{member} must be {_ORIGINAL} by {_ORIGINAL} pixels, got {picture.size}")
-                    bits.append(torch.frombuffer(bytearray(picture.convert("L").tobytes()), dtype=torch.uint8))
+                        raise ValueError(
+                            f"{member} must be {_ORIGINAL} by {_ORIGINAL} pixels, got "
+                            f"{picture.size}"
+                        )
+                    bits.append(
+                        torch.frombuffer(
+                            bytearray(picture.convert("L").tobytes()), dtype=torch.uint8
+                        )
+                    )
             ink = 255.0 - torch.stack(bits).view(-1, 1, _ORIGINAL, _ORIGINAL)
-            rows.append(F.interpolate(ink, size=(SIZE, SIZE), mode="bilinear", antialias=True)[:, 0].round().clamp(0, 255).to(torch.uint8))
+            rows.append(
+                F.interpolate(ink, size=(SIZE, SIZE), mode="bilinear", antialias=True)[:, 0]
+                .round()
+                .clamp(0, 255)
+                .to(torch.uint8)
+            )
     return Classes(torch.stack(rows), tuple(characters))
 
 
 def split(size: str = "small") -> tuple[Classes, Classes]:
     """Classes to learn from and classes to be tested on, of different alphabets.
 
-    "small" trains on small1, 136 characters of five alphabets, and tests on small2 without the alphabets that are in both:
-    106 characters of three. "full" trains on the 964 characters of the background set and tests on the 659 of the evaluation set.
-    (Mishra et al. 2018 mix all alphabets and learn from 1,200 characters.)
+    "small" trains on small1, 136 characters of five alphabets, and tests on small2 without the
+    alphabets that are in both: 106 characters of three. "full" trains on the 964 characters of the
+    background set and tests on the 659 of the evaluation set. (Mishra et al. 2018 mix all alphabets
+    and learn from 1,200 characters.)
 
     Raises ValueError for another size, and as :func:`read`.
     """

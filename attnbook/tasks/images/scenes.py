@@ -1,26 +1,44 @@
-"""Small pictures of coloured shapes, drawn by code: two large ones that the caption names, and small ones that it does not.
+"""Small pictures of coloured shapes, drawn by code: two large ones that the caption names, and
+small ones that it does not.
 
     a red circle above a blue square
 
-The large shape that stands higher is named first. The small shapes have colours and forms of the same kinds, so one has to
-find the large ones, and which of them is the upper one, before one can name them.
-"""
+The large shape that stands higher is named first. The small shapes have colours and forms of the
+same kinds, so one has to find the large ones, and which of them is the upper one, before one can
+name them."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from itertools import permutations, product
 
 import torch
 
+from ..text.vocabulary import Vocabulary
 from ..translation.pairs import check_count, check_range
 from .captioned_pictures import Box, Captioned
-from ..text.vocabulary import Vocabulary
 
-__all__ = ["CELL", "COLOURS", "GRID", "KINDS", "SHAPES", "caption", "draw", "held_out", "scenes", "vocabulary"]
+__all__ = [
+    "CELL",
+    "COLOURS",
+    "GRID",
+    "KINDS",
+    "SHAPES",
+    "caption",
+    "draw",
+    "held_out",
+    "scenes",
+    "vocabulary",
+]
 
-COLOURS = {"red": (214, 39, 40), "green": (34, 150, 60), "blue": (31, 80, 200), "yellow": (240, 200, 20),
-           "purple": (150, 70, 190), "black": (25, 25, 25)}
+COLOURS = {
+    "red": (214, 39, 40),
+    "green": (34, 150, 60),
+    "blue": (31, 80, 200),
+    "yellow": (240, 200, 20),
+    "purple": (150, 70, 190),
+    "black": (25, 25, 25),
+}
 SHAPES = ("circle", "square", "triangle", "cross")
 KINDS = tuple(product(COLOURS, SHAPES))
 """The 24 kinds of object: (colour, shape)."""
@@ -32,12 +50,13 @@ BACKGROUND = (226, 226, 220)
 _FINER = 8  # samples a pixel, each way, for smooth edges
 
 
-@lru_cache(maxsize=None)
+@cache
 def _sprites(width: int) -> torch.Tensor:
-    """How much of each pixel of a cell a shape covers: (shapes, offsets down, offsets right, CELL, CELL), between 0 and 1.
+    """How much of each pixel of a cell a shape covers: (shapes, offsets down, offsets right, CELL,
+    CELL), between 0 and 1.
 
-    The offsets, in pixels, are the CELL − width + 1 places of a shape of that width in its cell, each way.
-    """
+    The offsets, in pixels, are the CELL − width + 1 places of a shape of that width in its cell,
+    each way."""
     places = CELL - width + 1
     fine = (torch.arange(CELL * _FINER) + 0.5) / _FINER
     sprites = torch.zeros(len(SHAPES), places, places, CELL, CELL)
@@ -45,10 +64,16 @@ def _sprites(width: int) -> torch.Tensor:
         y = ((fine - down) / width * 2 - 1)[:, None]  # −1 … 1 from the upper to the lower edge
         x = ((fine - right) / width * 2 - 1)[None]
         inside = (x.abs() <= 1) & (y.abs() <= 1)
-        forms = {"circle": x * x + y * y <= 1, "square": inside, "triangle": inside & (2 * x.abs() <= y + 1),
-                 "cross": inside & ((x.abs() <= 0.36) | (y.abs() <= 0.36))}
+        forms = {
+            "circle": x * x + y * y <= 1,
+            "square": inside,
+            "triangle": inside & (2 * x.abs() <= y + 1),
+            "cross": inside & ((x.abs() <= 0.36) | (y.abs() <= 0.36)),
+        }
         for k, shape in enumerate(SHAPES):
-            sprites[k, down, right] = forms[shape].float().view(CELL, _FINER, CELL, _FINER).mean((1, 3))
+            sprites[k, down, right] = (
+                forms[shape].float().view(CELL, _FINER, CELL, _FINER).mean((1, 3))
+            )
     return sprites
 
 
@@ -63,7 +88,9 @@ def vocabulary() -> Vocabulary:
 
 
 def held_out(share: float = 0.2, seed: int = 0) -> frozenset[tuple[int, int]]:
-    """The ordered pairs of kinds that no training caption names: a random ``share`` of all 24 · 23."""
+    """The ordered pairs of kinds that no training caption names: a random ``share`` of all 24 ·
+    23.
+    """
     if not 0 < share < 1:
         raise ValueError(f"share must lie between 0 and 1, got {share!r}")
     pairs = list(permutations(range(len(KINDS)), 2))
@@ -71,33 +98,43 @@ def held_out(share: float = 0.2, seed: int = 0) -> frozenset[tuple[int, int]]:
     return frozenset(pairs[i] for i in order[: round(share * len(pairs))])
 
 
-def draw(cells: torch.Tensor, kinds: torch.Tensor, sizes: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+def draw(
+    cells: torch.Tensor, kinds: torch.Tensor, sizes: torch.Tensor, offsets: torch.Tensor
+) -> torch.Tensor:
     """Paint N pictures of K objects each.
 
     Args:
-        cells: long ``(N, K)``, where each object lies, row · columns + column; all different in a picture, or −1 for none.
+        cells: long ``(N, K)``, where each object lies, row · columns + column; all different in a
+            picture, or −1 for none.
         kinds: long ``(N, K)``, places in :data:`KINDS`.
         sizes: long ``(N, K)``, :data:`LARGE` or :data:`SMALL`.
-        offsets: long ``(N, K, 2)``, pixels down and right from the upper left corner of the cell, 0 … CELL − size.
+        offsets: long ``(N, K, 2)``, pixels down and right from the upper left corner of the cell, 0
+            … CELL − size.
 
     Returns:
         uint8 ``(N, 3, rows · CELL, columns · CELL)``.
     """
     n, (rows, columns) = len(cells), GRID
-    colour = torch.tensor(list(COLOURS.values()), dtype=torch.float32)[kinds // len(SHAPES)]  # (N, K, 3)
+    # (N, K, 3)
+    colour = torch.tensor(list(COLOURS.values()), dtype=torch.float32)[kinds // len(SHAPES)]
     ground = torch.tensor(BACKGROUND, dtype=torch.float32)
     painted = ground[:, None, None].expand(n * rows * columns, 3, CELL, CELL).clone()
     place = cells + rows * columns * torch.arange(n)[:, None]
     for size in (LARGE, SMALL):
         chosen = (sizes == size) & (cells >= 0)
         down, right = offsets[chosen].unbind(-1)
-        cover = _sprites(size)[kinds[chosen] % len(SHAPES), down, right][:, None]  # (objects, 1, CELL, CELL)
-        painted[place[chosen]] = cover * colour[chosen][:, :, None, None] + (1 - cover) * ground[:, None, None]
+        # (objects, 1, CELL, CELL)
+        cover = _sprites(size)[kinds[chosen] % len(SHAPES), down, right][:, None]
+        painted[place[chosen]] = (
+            cover * colour[chosen][:, :, None, None] + (1 - cover) * ground[:, None, None]
+        )
     whole = painted.view(n, rows, columns, 3, CELL, CELL).permute(0, 3, 1, 4, 2, 5)
     return whole.reshape(n, 3, rows * CELL, columns * CELL).round().to(torch.uint8)
 
 
-def scenes(count: int, *, seed: int, part: str = "train", small: tuple[int, int] | int = (2, 4)) -> Captioned:
+def scenes(
+    count: int, *, seed: int, part: str = "train", small: tuple[int, int] | int = (2, 4)
+) -> Captioned:
     """Pictures, captions, and the box of the object that each colour and shape word names.
 
     Args:
@@ -123,20 +160,26 @@ def scenes(count: int, *, seed: int, part: str = "train", small: tuple[int, int]
         return torch.randint(top, shape, generator=generator)
 
     unseen = held_out()
-    pairs = torch.tensor(sorted(p for p in permutations(range(len(KINDS)), 2) if (p in unseen) == (part == "test")))
+    pairs = torch.tensor(
+        sorted(p for p in permutations(range(len(KINDS)), 2) if (p in unseen) == (part == "test"))
+    )
     kinds = integers(len(KINDS), count, most)
     kinds[:, :2] = pairs[integers(len(pairs), count)]
     # The two large ones: different rows, the higher first, and different columns.
     row = torch.rand(count, rows, generator=generator).argsort(1)[:, :2].sort(1).values
     column = torch.rand(count, columns, generator=generator).argsort(1)[:, :2]
     large = row * columns + column
-    free = torch.rand(count, rows * columns, generator=generator).scatter(1, large, 2.0)  # taken ones sort last
+    # taken ones sort last
+    free = torch.rand(count, rows * columns, generator=generator).scatter(1, large, 2.0)
     cells = torch.cat([large, free.argsort(1)[:, : most - 2]], 1)
     number = low + integers(high - low + 1, count)
     cells = cells.masked_fill(torch.arange(most) >= 2 + number[:, None], -1)
     sizes = torch.tensor([LARGE] * 2 + [SMALL] * (most - 2)).expand(count, most)
-    offsets = (torch.rand(count, most, 2, generator=generator) * (CELL - sizes + 1)[..., None]).long()
-    parts = zip(*(t.split(1000) for t in (cells, kinds, sizes, offsets)))  # a thousand at a time: floats are four times as wide
+    offsets = (
+        torch.rand(count, most, 2, generator=generator) * (CELL - sizes + 1)[..., None]
+    ).long()
+    # a thousand at a time: floats are four times as wide
+    parts = zip(*(t.split(1000) for t in (cells, kinds, sizes, offsets)))
     pictures = torch.cat([draw(*part) for part in parts])
 
     corners = torch.stack([row, column], -1) * CELL + offsets[:, :2]  # (count, 2, 2): top and left

@@ -28,7 +28,10 @@ class Batch(NamedTuple):
 
 
 def collate(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocabulary) -> Batch:
-    """One batch of pairs. Raises ValueError for no pairs, an empty source, or unknown tokens (named)."""
+    """One batch of pairs.
+
+    Raises ValueError for no pairs, an empty source, or unknown tokens (named).
+    """
     return _pad(*_encode(pairs, source_vocab, target_vocab))
 
 
@@ -38,7 +41,9 @@ def _encode(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocab
     sources, targets = [], []
     for index, pair in enumerate(pairs):
         if not pair.source:
-            raise ValueError(f"pairs[{index}] has an empty source; every source needs at least one token")
+            raise ValueError(
+                f"pairs[{index}] has an empty source; every source needs at least one token"
+            )
         sources.append(source_vocab.encode(pair.source))
         targets.append(target_vocab.encode(pair.target))
     return sources, targets
@@ -55,16 +60,18 @@ def _pad(sources: list[list[int]], targets: list[list[int]]) -> Batch:
 
 
 class SequenceBatches:
-    """Endless batches of pairs: `batch(step)` depends on the arguments and the step, not on earlier calls.
+    """Endless batches of pairs: `batch(step)` depends on the arguments and the step, not on earlier
+    calls.
 
-    Each epoch shows every pair once, in an order of its own. `len()` is the number of batches of an epoch; its last
-    batch is smaller when batch_size does not divide the number of pairs.
+    Each epoch shows every pair once, in an order of its own. `len()` is the number of batches of an
+    epoch; its last batch is smaller when batch_size does not divide the number of pairs.
 
     pairs       what to learn from
     batch_size  pairs a batch
     seed        of the orders
-    bucket      put sources of like length together (less padding): each stretch of 64 batches of the shuffled pairs
-                is sorted by length before it is cut into batches, which are then shuffled
+    bucket      put sources of like length together (less padding): each stretch of 64 batches of
+                the shuffled pairs is sorted by length before it is cut into batches, which are then
+                shuffled
 
     Raises ValueError for no pairs, an empty source, unknown tokens, batch_size < 1 or step < 0.
     """
@@ -97,12 +104,14 @@ class SequenceBatches:
         """Which pairs make the batch of a step."""
         check_step(step)
         epoch, position = divmod(step, len(self))
-        if self._epoch is None or self._epoch[0] != epoch:  # a memory of the last epoch, for speed only
+        # a memory of the last epoch, for speed only
+        if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = epoch, self._order(epoch)
         return self._epoch[1][position]
 
     def _order(self, epoch: int) -> list[list[int]]:
-        generator = random.Random(f"{self.seed}/{epoch}")  # text seeds are hashed with SHA-512: the same everywhere
+        # text seeds are hashed with SHA-512: the same everywhere
+        generator = random.Random(f"{self.seed}/{epoch}")
         order = list(range(len(self._sources)))
         generator.shuffle(order)
         if self.bucket:
@@ -112,7 +121,10 @@ class SequenceBatches:
                 for start in range(0, len(order), stretch)
                 for index in sorted(order[start : start + stretch], key=self._length)
             ]
-        batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
+        batches = [
+            order[start : start + self.batch_size]
+            for start in range(0, len(order), self.batch_size)
+        ]
         if self.bucket:
             generator.shuffle(batches)
         return batches

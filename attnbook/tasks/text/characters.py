@@ -10,18 +10,30 @@ from .. import datasets
 from ..translation.pairs import check_step
 from .vocabulary import SPECIAL, Vocabulary
 
-__all__ = ["CharacterWindows", "Window", "character_vocabulary", "encode_text", "shakespeare", "split_text", "to_text"]
+__all__ = [
+    "CharacterWindows",
+    "Window",
+    "character_vocabulary",
+    "encode_text",
+    "shakespeare",
+    "split_text",
+    "to_text",
+]
 
 
 class Window(NamedTuple):
-    """``target_in (B, n)`` and ``target_out (B, n)``, the characters one place later: a batch for ``language_loss``."""
+    """``target_in (B, n)`` and ``target_out (B, n)``, the characters one place later: a batch
+    for ``language_loss``.
+    """
 
     target_in: torch.Tensor
     target_out: torch.Tensor
 
 
 def shakespeare() -> str:
-    """Tiny Shakespeare: 40,000 lines of the plays, 1,115,394 characters (text in the public domain; collected by A. Karpathy)."""
+    """Tiny Shakespeare: 40,000 lines of the plays, 1,115,394 characters (text in the public
+    domain; collected by A. Karpathy).
+    """
     return datasets.fetch("tinyshakespeare", "input.txt").read_text(encoding="utf-8")
 
 
@@ -49,27 +61,39 @@ def to_text(ids, vocabulary: Vocabulary) -> str:
 
 
 class CharacterWindows:
-    """Endless batches of windows of a text that begin at random places; ``batch(step)`` depends on seed and step alone.
+    """Endless batches of windows of a text that begin at random places; ``batch(step)`` depends on
+    seed and step alone.
 
     Args:
         ids: ``(characters,)`` of :func:`encode_text`.
         length: characters a window.
         batch_size: windows a batch.
         seed: of the places.
-        cover: instead, one batch after the other, windows that lie end to end from the first character on, so that an epoch of
-            ``len()`` batches scores each character but the first once (the rest that fills no window is left out).
+        cover: instead, one batch after the other, windows that lie end to end from the first
+            character on, so that an epoch of ``len()`` batches scores each character but the first
+            once (the rest that fills no window is left out).
 
     Raises:
         ValueError: for a text that is not longer than a window, sizes below 1, or a step below 0.
     """
 
-    def __init__(self, ids: torch.Tensor, length: int, batch_size: int, seed: int = 0, *, cover: bool = False) -> None:
+    def __init__(
+        self, ids: torch.Tensor, length: int, batch_size: int, seed: int = 0, *, cover: bool = False
+    ) -> None:
         for name, value in (("length", length), ("batch_size", batch_size)):
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
         if len(ids) <= length:
-            raise ValueError(f"ids must hold more than length = {length} characters, got {len(ids)}")
-        self.ids, self.length, self.batch_size, self.seed, self.cover = ids, length, batch_size, seed, cover
+            raise ValueError(
+                f"ids must hold more than length = {length} characters, got {len(ids)}"
+            )
+        self.ids, self.length, self.batch_size, self.seed, self.cover = (
+            ids,
+            length,
+            batch_size,
+            seed,
+            cover,
+        )
 
     def __len__(self) -> int:
         return -(-((len(self.ids) - 1) // self.length) // self.batch_size)
@@ -77,10 +101,17 @@ class CharacterWindows:
     def batch(self, step: int) -> Window:
         check_step(step)
         if self.cover:
-            starts = torch.arange((len(self.ids) - 1) // self.length)[step * self.batch_size :][: self.batch_size] * self.length
+            starts = (
+                torch.arange((len(self.ids) - 1) // self.length)[step * self.batch_size :][
+                    : self.batch_size
+                ]
+                * self.length
+            )
         else:
             generator = torch.Generator().manual_seed(1_000_003 * self.seed + step)
-            starts = torch.randint(len(self.ids) - self.length, (self.batch_size,), generator=generator)
+            starts = torch.randint(
+                len(self.ids) - self.length, (self.batch_size,), generator=generator
+            )
         places = starts[:, None] + torch.arange(self.length + 1)
         windows = self.ids[places]
         return Window(windows[:, :-1], windows[:, 1:])

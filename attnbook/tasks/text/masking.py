@@ -17,7 +17,9 @@ MASK = UNK
 
 
 class Masked(NamedTuple):
-    """tokens ``(batch, n)`` as the model reads them, lengths ``(batch,)``, and ``target (batch, n)``: the hidden token, or PAD."""
+    """tokens ``(batch, n)`` as the model reads them, lengths ``(batch,)``, and ``target (batch,
+    n)``: the hidden token, or PAD.
+    """
 
     tokens: torch.Tensor
     lengths: torch.Tensor
@@ -31,11 +33,17 @@ def pad(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows]), lengths
 
 
-def hide(tokens: torch.Tensor, lengths: torch.Tensor, size: int, generator: torch.Generator, share: float = 0.15) -> Masked:
+def hide(
+    tokens: torch.Tensor,
+    lengths: torch.Tensor,
+    size: int,
+    generator: torch.Generator,
+    share: float = 0.15,
+) -> Masked:
     """Hide a share of the tokens of each text, at least one.
 
-    Of those to be told 80 % are replaced by :data:`MASK`, 10 % by a random token, and 10 % stay, as in BERT, so that tokens that
-    are not hidden get a state of use too.
+    Of those to be told 80 % are replaced by :data:`MASK`, 10 % by a random token, and 10 % stay, as
+    in BERT, so that tokens that are not hidden get a state of use too.
 
     Args:
         tokens: ``(batch, n)``, padded with PAD.
@@ -57,13 +65,15 @@ def hide(tokens: torch.Tensor, lengths: torch.Tensor, size: int, generator: torc
     target = tokens.masked_fill(~hidden, PAD)
     kind = torch.rand(tokens.shape, generator=generator)
     other = torch.randint(UNK + 1, size, tokens.shape, generator=generator)
-    read = torch.where(hidden & (kind < 0.8), MASK, torch.where(hidden & (kind < 0.9), other, tokens))
+    read = torch.where(
+        hidden & (kind < 0.8), MASK, torch.where(hidden & (kind < 0.9), other, tokens)
+    )
     return Masked(read, lengths, target)
 
 
 class MaskedBatches:
-    """Endless batches of texts of about one length with some tokens hidden (:func:`hide`); ``batch(step)`` depends on seed and step
-    alone.
+    """Endless batches of texts of about one length with some tokens hidden (:func:`hide`);
+    ``batch(step)`` depends on seed and step alone.
 
     Args:
         texts: token ids.
@@ -73,10 +83,19 @@ class MaskedBatches:
         seed: of texts and hidden places.
 
     Raises:
-        ValueError: for no texts or an empty one, a batch below 1, a step below 0, and as :func:`hide`.
+        ValueError: for no texts or an empty one, a batch below 1, a step below 0, and as
+            :func:`hide`.
     """
 
-    def __init__(self, texts: Sequence[Sequence[int]], vocabulary_size: int, batch_size: int, *, share: float = 0.15, seed: int = 0):
+    def __init__(
+        self,
+        texts: Sequence[Sequence[int]],
+        vocabulary_size: int,
+        batch_size: int,
+        *,
+        share: float = 0.15,
+        seed: int = 0,
+    ):
         if not texts or not all(texts):
             raise ValueError("texts must hold at least one text, and none that is empty")
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
@@ -91,5 +110,8 @@ class MaskedBatches:
         # Texts of about one length: drawn from a stretch around a random text.
         low = max(0, min(at - 16 * self.batch_size, len(self.texts) - 32 * self.batch_size))
         stretch = min(32 * self.batch_size, len(self.texts))
-        rows = [self.texts[low + int(i)] for i in torch.randint(stretch, (self.batch_size,), generator=generator)]
+        rows = [
+            self.texts[low + int(i)]
+            for i in torch.randint(stretch, (self.batch_size,), generator=generator)
+        ]
         return hide(*pad(rows), self.size, generator, self.share)

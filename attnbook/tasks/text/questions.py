@@ -1,7 +1,8 @@
-"""Stories with a question, an answer, and the sentences that the answer needs: a small world that the book makes.
+"""Stories with a question, an answer, and the sentences that the answer needs: a small world that
+the book makes.
 
-Tasks of this kind were proposed by Weston et al. 2015; the words, the world and the rules here are the book's own.
-"""
+Tasks of this kind were proposed by Weston et al. 2015; the words, the world and the rules here are
+the book's own."""
 
 from __future__ import annotations
 
@@ -14,7 +15,15 @@ import torch
 from ..translation.pairs import check_step
 from .vocabulary import PAD, Vocabulary
 
-__all__ = ["KINDS", "AskedStory", "QuestionBatch", "QuestionBatches", "collate_stories", "draw", "vocabulary"]
+__all__ = [
+    "KINDS",
+    "AskedStory",
+    "QuestionBatch",
+    "QuestionBatches",
+    "collate_stories",
+    "draw",
+    "vocabulary",
+]
 
 ANIMALS = ("fox", "hen", "goat", "owl")
 PLACES = ("mill", "barn", "well", "gate", "pond", "hill")
@@ -30,8 +39,9 @@ class AskedStory(NamedTuple):
     sentences   n tuples of words, in the order of what happens
     question    its words
     answer      one word
-    supporting  the sentences that the answer needs, by position, in the order in which a reader follows them from the
-                question: for "two facts" first who holds the thing, then where that one went
+    supporting  the sentences that the answer needs, by position, in the order in which a reader
+                follows them from the question: for "two facts" first who holds the thing, then
+                where that one went
     """
 
     sentences: tuple[tuple[str, ...], ...]
@@ -42,27 +52,53 @@ class AskedStory(NamedTuple):
 
 def vocabulary() -> Vocabulary:
     """All words of the stories, questions and answers."""
-    return Vocabulary((*ANIMALS, *PLACES, *THINGS, *MOVES, *COUNTS, "the", "to", "takes", "where", "is", "at", "how",
-                       "many", "things", "holds", "gives", "who", "got", "yes", "no", "?"))
+    return Vocabulary(
+        (
+            *ANIMALS,
+            *PLACES,
+            *THINGS,
+            *MOVES,
+            *COUNTS,
+            "the",
+            "to",
+            "takes",
+            "where",
+            "is",
+            "at",
+            "how",
+            "many",
+            "things",
+            "holds",
+            "gives",
+            "who",
+            "got",
+            "yes",
+            "no",
+            "?",
+        )
+    )
 
 
 def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 10)) -> AskedStory:
     """One story of animals that move and take things.
 
-    kind       "one fact": where an animal is. "two facts": where a thing is, that is, where the animal is that took
-               it last. "giving": who got a thing last; here animals give things to others instead of taking them, and
-               only the order of the words tells who gives. "yes or no": whether an animal is at a place. "counting":
-               how many things an animal holds.
+    kind       "one fact": where an animal is. "two facts": where a thing is, that is, where the
+               animal is that took it last. "giving": who got a thing last; here animals give things
+               to others instead of taking them, and only the order of the words tells who gives.
+               "yes or no": whether an animal is at a place. "counting": how many things an animal
+               holds.
     sentences  (least, most), both included; at least 3
 
-    Who is asked for a place has moved, and what is asked for has been taken. A thing may be taken or given again; then
-    the last one counts. Raises ValueError for another kind or too few sentences.
-    """
+    Who is asked for a place has moved, and what is asked for has been taken. A thing may be taken
+    or given again; then the last one counts. Raises ValueError for another kind or too few
+    sentences."""
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     low, high = sentences
     if not 3 <= low <= high:
-        raise ValueError(f"sentences must be (least, most) with 3 <= least <= most, got {sentences!r}")
+        raise ValueError(
+            f"sentences must be (least, most) with 3 <= least <= most, got {sentences!r}"
+        )
     if kind == "giving":
         return _give(generator, generator.randint(low, high))
     while True:
@@ -90,14 +126,20 @@ def _give(generator: random.Random, count: int) -> AskedStory:
     events = [(*generator.sample(ANIMALS, 2), generator.choice(THINGS)) for _ in range(count)]
     last = {thing: i for i, (_, _, thing) in enumerate(events)}
     thing = generator.choice(sorted(last))
-    told = tuple(("the", giver, "gives", "the", thing, "to", "the", taker) for giver, taker, thing in events)
-    return AskedStory(told, ("who", "got", "the", thing, "?"), events[last[thing]][1], (last[thing],))
+    told = tuple(
+        ("the", giver, "gives", "the", thing, "to", "the", taker) for giver, taker, thing in events
+    )
+    return AskedStory(
+        told, ("who", "got", "the", thing, "?"), events[last[thing]][1], (last[thing],)
+    )
 
 
 def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> AskedStory | None:
     """A question that the events answer, or None."""
-    at = {who: i for i, (who, what, _) in enumerate(events) if what == "to"}  # the last move of each animal
-    held = {what: i for i, (_, verb, what) in enumerate(events) if verb == "takes"}  # the last take of each thing
+    # the last move of each animal
+    at = {who: i for i, (who, what, _) in enumerate(events) if what == "to"}
+    # the last take of each thing
+    held = {what: i for i, (_, verb, what) in enumerate(events) if verb == "takes"}
     if kind in ("one fact", "yes or no"):
         if not at:
             return None
@@ -106,8 +148,15 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
         if kind == "one fact":
             question, answer = ("where", "is", "the", who, "?"), place
         else:
-            said = place if generator.random() < 0.5 else generator.choice([p for p in PLACES if p != place])
-            question, answer = ("is", "the", who, "at", "the", said, "?"), "yes" if said == place else "no"
+            said = (
+                place
+                if generator.random() < 0.5
+                else generator.choice([p for p in PLACES if p != place])
+            )
+            question, answer = (
+                ("is", "the", who, "at", "the", said, "?"),
+                "yes" if said == place else "no",
+            )
         supporting: tuple[int, ...] = (at[who],)
     elif kind == "two facts":
         things = sorted(t for t, i in held.items() if events[i][0] in at)
@@ -120,9 +169,16 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
     else:
         who = generator.choice(ANIMALS)
         supporting = tuple(sorted(i for i in held.values() if events[i][0] == who))
-        question, answer = ("how", "many", "things", "holds", "the", who, "?"), COUNTS[len(supporting)]
-    told = tuple(("the", who, "takes", "the", what) if verb == "takes"
-                 else ("the", who, generator.choice(MOVES), "to", "the", what) for who, verb, what in events)
+        question, answer = (
+            ("how", "many", "things", "holds", "the", who, "?"),
+            COUNTS[len(supporting)],
+        )
+    told = tuple(
+        ("the", who, "takes", "the", what)
+        if verb == "takes"
+        else ("the", who, generator.choice(MOVES), "to", "the", what)
+        for who, verb, what in events
+    )
     return AskedStory(told, question, answer, supporting)
 
 
@@ -151,19 +207,27 @@ def collate_stories(stories: Sequence[AskedStory], vocab: Vocabulary) -> Questio
 
     empty = [PAD] * words
     return QuestionBatch(
-        torch.tensor([[padded(row) for row in s.sentences] + [empty] * (n - len(s.sentences)) for s in stories]),
+        torch.tensor(
+            [
+                [padded(row) for row in s.sentences] + [empty] * (n - len(s.sentences))
+                for s in stories
+            ]
+        ),
         torch.tensor([padded(s.question) for s in stories]),
         torch.tensor([vocab.encode([s.answer])[0] for s in stories]),
     )
 
 
 class QuestionBatches:
-    """Endless batches from a list of stories, in an order of its own each epoch: `batch(step)` is a pure function.
+    """Endless batches from a list of stories, in an order of its own each epoch: `batch(step)` is a
+    pure function.
 
     The last batch of an epoch is smaller when batch_size does not divide the number of stories.
     """
 
-    def __init__(self, stories: Sequence[AskedStory], vocab: Vocabulary, batch_size: int = 32, seed: int = 0):
+    def __init__(
+        self, stories: Sequence[AskedStory], vocab: Vocabulary, batch_size: int = 32, seed: int = 0
+    ):
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
         self._all, self.batch_size, self.seed = collate_stories(stories, vocab), batch_size, seed
@@ -177,5 +241,5 @@ class QuestionBatches:
         epoch, position = divmod(step, len(self))
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
         order = torch.randperm(len(self._all.answer), generator=generator)
-        rows = order[position * self.batch_size:(position + 1) * self.batch_size]
+        rows = order[position * self.batch_size : (position + 1) * self.batch_size]
         return QuestionBatch(*(part[rows] for part in self._all))

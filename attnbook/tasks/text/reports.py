@@ -1,16 +1,19 @@
-"""Long reports of a harbour and their summaries: a few sentences say what is asked, the others do not.
+"""Long reports of a harbour and their summaries: a few sentences say what is asked, the others do
+not.
 
 A report is made of sentences of six words:
 
     today the wind is north .    yesterday the cargo is tin .    today the market is quiet .
 
-Asked is what holds **today** of four things, in a fixed order; each is said exactly once, at a random place of the report:
+Asked is what holds **today** of four things, in a fixed order; each is said exactly once, at a
+random place of the report:
 
     ships 12 wind north cargo tin captain anna
 
-Everything else is filler: other things, and the same four things yesterday, with values that would be wrong. So the answer to every
-report is known exactly, a report can be as long as one likes, and no word of it but the facts' is needed.
-"""
+Everything else is filler: other things, and the same four things yesterday, with values that would
+be wrong. So the answer to every
+report is known exactly, a report can be as long as one likes, and no word of it but the facts' is
+needed."""
 
 from __future__ import annotations
 
@@ -18,22 +21,86 @@ from typing import NamedTuple
 
 import torch
 
-from .batches import Batch
 from ..translation.pairs import check_step
+from .batches import Batch
 from .vocabulary import BOS, EOS, Vocabulary
 
-__all__ = ["FIELDS", "ReportBatches", "Reports", "SENTENCE", "as_batch", "draw", "facts_right", "lead", "oracle_extract", "tokens", "vocabulary"]
+__all__ = [
+    "FIELDS",
+    "ReportBatches",
+    "Reports",
+    "SENTENCE",
+    "as_batch",
+    "draw",
+    "facts_right",
+    "lead",
+    "oracle_extract",
+    "tokens",
+    "vocabulary",
+]
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "ships": tuple(str(n) for n in range(16)),
     "wind": ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest"),
-    "cargo": ("tin", "wool", "wine", "salt", "corn", "silk", "iron", "coal", "tea", "rope", "glass", "oil"),
-    "captain": ("anna", "bert", "clara", "david", "emma", "felix", "greta", "hugo", "ida", "jan", "klara", "leo"),
+    "cargo": (
+        "tin",
+        "wool",
+        "wine",
+        "salt",
+        "corn",
+        "silk",
+        "iron",
+        "coal",
+        "tea",
+        "rope",
+        "glass",
+        "oil",
+    ),
+    "captain": (
+        "anna",
+        "bert",
+        "clara",
+        "david",
+        "emma",
+        "felix",
+        "greta",
+        "hugo",
+        "ida",
+        "jan",
+        "klara",
+        "leo",
+    ),
 }
 """What a summary tells, in its order, and the values that each of them can have."""
 
-THINGS = ("market", "tower", "bridge", "church", "inn", "mill", "gate", "well", "garden", "school", "wall", "street")
-QUALITIES = ("quiet", "busy", "closed", "open", "old", "new", "empty", "full", "dark", "bright", "wet", "cold")
+THINGS = (
+    "market",
+    "tower",
+    "bridge",
+    "church",
+    "inn",
+    "mill",
+    "gate",
+    "well",
+    "garden",
+    "school",
+    "wall",
+    "street",
+)
+QUALITIES = (
+    "quiet",
+    "busy",
+    "closed",
+    "open",
+    "old",
+    "new",
+    "empty",
+    "full",
+    "dark",
+    "bright",
+    "wet",
+    "cold",
+)
 SENTENCE = 6
 """Words of a sentence."""
 
@@ -62,13 +129,16 @@ def vocabulary() -> Vocabulary:
     return Vocabulary(tokens())
 
 
-def draw(sentences: int, batch: int, generator: torch.Generator, *, yesterday: float = 0.5) -> Reports:
+def draw(
+    sentences: int, batch: int, generator: torch.Generator, *, yesterday: float = 0.5
+) -> Reports:
     """``batch`` random reports of so many sentences.
 
     Args:
         sentences: S, at least 4.
         generator: of the random numbers.
-        yesterday: the share of the filler that speaks of the four things, yesterday; the rest speaks of others.
+        yesterday: the share of the filler that speaks of the four things, yesterday; the rest
+            speaks of others.
 
     Raises:
         ValueError: for too few sentences, no report, or a share outside of 0 … 1.
@@ -92,7 +162,10 @@ def draw(sentences: int, batch: int, generator: torch.Generator, *, yesterday: f
     thing, quality = (ids(names)[random(len(names), *shape)] for names in (THINGS, QUALITIES))
     day = random(2, *shape)
     field = random(fields, *shape)
-    value = torch.stack([ids(values)[random(len(values), *shape)] for values in FIELDS.values()], -1)  # (B, S, 4)
+    # (B, S, 4)
+    value = torch.stack(
+        [ids(values)[random(len(values), *shape)] for values in FIELDS.values()], -1
+    )
     decoy = torch.rand(shape, generator=generator) < yesterday
     names = ids(tuple(FIELDS))
     subject = torch.where(decoy, names[field], thing)
@@ -100,11 +173,14 @@ def draw(sentences: int, batch: int, generator: torch.Generator, *, yesterday: f
     day = torch.where(decoy, 1, day)
     # The four facts, over four of the sentences.
     places = torch.rand(shape, generator=generator).argsort(-1)[:, :fields]
-    facts = torch.stack([ids(values)[random(len(values), batch)] for values in FIELDS.values()], -1)  # (B, 4)
+    # (B, 4)
+    facts = torch.stack([ids(values)[random(len(values), batch)] for values in FIELDS.values()], -1)
     subject = subject.scatter(1, places, names.expand(batch, -1))
     said, day = said.scatter(1, places, facts), day.scatter(1, places, torch.zeros_like(places))
     the, be, stop = (word.expand(shape) for word in ids(("the", "is", ".")))
-    source = torch.stack([ids(("today", "yesterday"))[day], the, subject, be, said, stop], -1).flatten(1)
+    source = torch.stack(
+        [ids(("today", "yesterday"))[day], the, subject, be, said, stop], -1
+    ).flatten(1)
     return Reports(source, torch.stack([names.expand(batch, -1), facts], -1).flatten(1), places)
 
 
@@ -120,10 +196,16 @@ class ReportBatches:
     """
 
     def __init__(self, sentences: int, batch_size: int, seed: int = 0, **options) -> None:
-        draw(sentences, 1, torch.Generator().manual_seed(0), **options)  # names a wrong argument at once
+        # names a wrong argument at once
+        draw(sentences, 1, torch.Generator().manual_seed(0), **options)
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
-        self.sentences, self.batch_size, self.seed, self.options = sentences, batch_size, seed, options
+        self.sentences, self.batch_size, self.seed, self.options = (
+            sentences,
+            batch_size,
+            seed,
+            options,
+        )
 
     def batch(self, step: int) -> Batch:
         """The batch of a step."""
@@ -140,25 +222,38 @@ def as_batch(reports: Reports) -> Batch:
     """Reports as the batch of a sequence-to-sequence task."""
     b, n = reports.source.shape
     edge = torch.full((b, 1), BOS), torch.full((b, 1), EOS)
-    return Batch(reports.source, torch.full((b,), n), torch.cat([edge[0], reports.target], 1),
-                 torch.cat([reports.target, edge[1]], 1))
+    return Batch(
+        reports.source,
+        torch.full((b,), n),
+        torch.cat([edge[0], reports.target], 1),
+        torch.cat([reports.target, edge[1]], 1),
+    )
 
 
 def facts_right(summaries, reports: Reports) -> list[float]:
-    """How many of the four facts each summary, a list of ids, has at its place: shares, one a report."""
+    """How many of the four facts each summary, a list of ids, has at its place: shares, one a
+    report.
+    """
     found = []
     for said, target in zip(summaries, reports.target.tolist(), strict=True):
-        right = [k < len(said) and said[k - 1: k + 1] == target[k - 1: k + 1] for k in range(1, len(target), 2)]
+        right = [
+            k < len(said) and said[k - 1 : k + 1] == target[k - 1 : k + 1]
+            for k in range(1, len(target), 2)
+        ]
         found.append(sum(right) / len(right))
     return found
 
 
 def lead(reports: Reports, sentences: int = 4) -> list[list[int]]:
-    """The first sentences of each report: the baseline of news, whose writers put the main things first."""
+    """The first sentences of each report: the baseline of news, whose writers put the main
+    things first.
+    """
     return reports.source[:, : sentences * SENTENCE].tolist()
 
 
 def oracle_extract(reports: Reports) -> list[list[int]]:
-    """The four sentences that say the facts, in the order of the summary: the best that can be done by copying sentences."""
+    """The four sentences that say the facts, in the order of the summary: the best that can be
+    done by copying sentences.
+    """
     rows = reports.source.unflatten(1, (-1, SENTENCE))
     return rows.gather(1, reports.places[..., None].expand(-1, -1, SENTENCE)).flatten(1).tolist()

@@ -13,7 +13,15 @@ from .. import datasets
 from ..translation.pairs import check_step
 from .vocabulary import PAD, Vocabulary
 
-__all__ = ["Document", "DocumentBatch", "DocumentBatches", "collate_documents", "generate", "movie_reviews", "split"]
+__all__ = [
+    "Document",
+    "DocumentBatch",
+    "DocumentBatches",
+    "collate_documents",
+    "generate",
+    "movie_reviews",
+    "split",
+]
 
 CLASSES = ("negative", "positive")
 
@@ -23,10 +31,18 @@ FILMS = ("film", "picture", "movie")
 OTHERS = ("trailer", "book", "poster", "cinema", "weather", "sequel", "soundtrack", "dinner")
 OPENINGS = ("to my mind", "in short", "all in all", "i think", "for me", "in the end")
 FACTS = (
-    "we saw it on a rainy evening", "the story begins in a small town by the sea", "it runs for two hours and ten minutes",
-    "the director also wrote the script", "most of it was shot in one house", "the cast is young and little known",
-    "a lawyer looks for her brother", "there were twelve people in the room", "it is the third part of a series",
-    "the camera follows a dog through the streets", "it was made for very little money", "nobody spoke on the way home",
+    "we saw it on a rainy evening",
+    "the story begins in a small town by the sea",
+    "it runs for two hours and ten minutes",
+    "the director also wrote the script",
+    "most of it was shot in one house",
+    "the cast is young and little known",
+    "a lawyer looks for her brother",
+    "there were twelve people in the room",
+    "it is the third part of a series",
+    "the camera follows a dog through the streets",
+    "it was made for very little money",
+    "nobody spoke on the way home",
 )
 
 
@@ -43,12 +59,14 @@ class Document(NamedTuple):
     deciding: tuple[int, int] | None = None
 
 
-def generate(count: int, *, seed: int, sentences: tuple[int, int] = (4, 8), others: tuple[int, int] = (1, 3)) -> list[Document]:
+def generate(
+    count: int, *, seed: int, sentences: tuple[int, int] = (4, 8), others: tuple[int, int] = (1, 3)
+) -> list[Document]:
     """Reviews in which one word decides: the adjective in the one sentence about the film.
 
-    Each document has that sentence, sentences about other things (a book, the weather) with adjectives of the same
-    list and of independent polarity, and plain facts. So no word decides by itself: the same "boring" decides about
-    the film and says nothing about the dinner.
+    Each document has that sentence, sentences about other things (a book, the weather) with
+    adjectives of the same list and of independent polarity, and plain facts. So no word decides by
+    itself: the same "boring" decides about the film and says nothing about the dinner.
 
     sentences  (least, most) sentences
     others     (least, most) of them about other things
@@ -59,24 +77,44 @@ def generate(count: int, *, seed: int, sentences: tuple[int, int] = (4, 8), othe
         raise ValueError(f"count must be a whole number >= 0, got {count!r}")
     for name, (low, high), least in (("sentences", sentences, 1), ("others", others, 0)):
         if not least <= low <= high:
-            raise ValueError(f"{name} must be (least, most) with {least} <= least <= most, got {(low, high)!r}")
+            raise ValueError(
+                f"{name} must be (least, most) with {least} <= least <= most, got {(low, high)!r}"
+            )
     if others[1] + 1 > sentences[0]:
-        raise ValueError(f"sentences must leave room for one about the film and {others[1]} others, got {sentences!r}")
+        raise ValueError(
+            f"sentences must leave room for one about the film and {others[1]} others, got "
+            f"{sentences!r}"
+        )
     if sentences[1] - 1 - others[0] > len(FACTS):
-        raise ValueError(f"sentences must leave room for at most {len(FACTS)} facts, all different, beside one about the film and "
-                         f"{others[0]} others: at most {len(FACTS) + 1 + others[0]}, got {sentences!r}")
+        raise ValueError(
+            f"sentences must leave room for at most {len(FACTS)} facts, all different, beside "
+            f"one about the film and "
+            f"{others[0]} others: at most {len(FACTS) + 1 + others[0]}, got {sentences!r}"
+        )
     generator = random.Random(seed)
     return [_document(generator, sentences, others) for _ in range(count)]
 
 
-def _document(generator: random.Random, sentences: tuple[int, int], others: tuple[int, int]) -> Document:
+def _document(
+    generator: random.Random, sentences: tuple[int, int], others: tuple[int, int]
+) -> Document:
     def opinion(thing: str, word: str) -> tuple[str, ...]:
         opening = generator.choice(OPENINGS).split() if generator.random() < 0.5 else []
-        return (*opening, "the", thing, "was", *(["really"] if generator.random() < 0.3 else []), word)
+        return (
+            *opening,
+            "the",
+            thing,
+            "was",
+            *(["really"] if generator.random() < 0.3 else []),
+            word,
+        )
 
     label = generator.randrange(2)
     deciding = opinion(generator.choice(FILMS), generator.choice((BAD, GOOD)[label]))
-    rows = [opinion(generator.choice(OTHERS), generator.choice(GOOD + BAD)) for _ in range(generator.randint(*others))]
+    rows = [
+        opinion(generator.choice(OTHERS), generator.choice(GOOD + BAD))
+        for _ in range(generator.randint(*others))
+    ]
     plain = generator.randint(*sentences) - len(rows) - 1
     rows += [tuple(fact.split()) for fact in generator.sample(FACTS, plain)]
     generator.shuffle(rows)
@@ -86,38 +124,57 @@ def _document(generator: random.Random, sentences: tuple[int, int], others: tupl
 
 
 def movie_reviews() -> list[Document]:
-    """The polarity data set of Pang and Lee (2004): 1,000 positive and 1,000 negative film reviews, one sentence a
-    line, in lower case and with punctuation apart. In the order of the files: negative first."""
+    """The polarity data set of Pang and Lee (2004): 1,000 positive and 1,000 negative film reviews,
+    one sentence a line, in lower case and with punctuation apart. In the order of the files:
+    negative first."""
     found = []
     with zipfile.ZipFile(datasets.fetch("movie_reviews", "movie_reviews.zip")) as archive:
-        names = sorted(name for name in archive.namelist() if name.endswith(".txt") and name.split("/")[-2] in ("neg", "pos"))
+        names = sorted(
+            name
+            for name in archive.namelist()
+            if name.endswith(".txt") and name.split("/")[-2] in ("neg", "pos")
+        )
         for name in names:
             lines = archive.read(name).decode("utf-8", errors="replace").split("\n")
             rows = tuple(tuple(line.split()) for line in lines if line.split())
             if rows:
                 found.append(Document(rows, int("/pos/" in name)))
     if not found:
-        raise ValueError("movie_reviews.zip holds no review: expected movie_reviews/neg/*.txt and movie_reviews/pos/*.txt")
+        raise ValueError(
+            "movie_reviews.zip holds no review: expected movie_reviews/neg/*.txt and "
+            "movie_reviews/pos/*.txt"
+        )
     return found
 
 
-def split(documents: Sequence[Document], sizes: Sequence[int], seed: int = 0) -> list[list[Document]]:
-    """Parts of the given sizes, each with as many documents of one class as of the other, chosen by `seed`.
+def split(
+    documents: Sequence[Document], sizes: Sequence[int], seed: int = 0
+) -> list[list[Document]]:
+    """Parts of the given sizes, each with as many documents of one class as of the other, chosen by
+    `seed`.
 
     Raises ValueError for an odd size or when a class has too few documents.
     """
-    if any(isinstance(size, bool) or not isinstance(size, int) or size < 0 or size % 2 for size in sizes):
-        raise ValueError(f"sizes must be even numbers >= 0, half for each class, got {list(sizes)!r}")
+    if any(
+        isinstance(size, bool) or not isinstance(size, int) or size < 0 or size % 2
+        for size in sizes
+    ):
+        raise ValueError(
+            f"sizes must be even numbers >= 0, half for each class, got {list(sizes)!r}"
+        )
     generator = random.Random(seed)
     parts: list[list[Document]] = [[] for _ in sizes]
     for label in range(len(CLASSES)):
         chosen = [document for document in documents if document.label == label]
         if len(chosen) < sum(sizes) // 2:
-            raise ValueError(f"sizes ask for {sum(sizes) // 2} documents of class {label}, there are {len(chosen)}")
+            raise ValueError(
+                f"sizes ask for {sum(sizes) // 2} documents of class {label}, there are "
+                f"{len(chosen)}"
+            )
         generator.shuffle(chosen)
         for part, size in zip(parts, sizes):
-            part += chosen[:size // 2]
-            del chosen[:size // 2]
+            part += chosen[: size // 2]
+            del chosen[: size // 2]
     return parts
 
 
@@ -134,17 +191,30 @@ class DocumentBatch(NamedTuple):
     label: torch.Tensor
 
 
-def collate_documents(documents: Sequence[Document], vocab: Vocabulary, *, max_sentences: int | None = None,
-                      max_words: int | None = None) -> DocumentBatch:
-    """One batch; longer documents and sentences are cut off at the end. Raises ValueError for no documents."""
+def collate_documents(
+    documents: Sequence[Document],
+    vocab: Vocabulary,
+    *,
+    max_sentences: int | None = None,
+    max_words: int | None = None,
+) -> DocumentBatch:
+    """One batch; longer documents and sentences are cut off at the end.
+
+    Raises ValueError for no documents.
+    """
     if not documents:
         raise ValueError("documents must hold at least one document, got none")
     return _pad(_encode(documents, vocab, max_sentences, max_words))
 
 
 def _encode(documents, vocab, max_sentences, max_words):
-    return [([vocab.encode(row[:max_words]) for row in document.sentences[:max_sentences]], document.label)
-            for document in documents]
+    return [
+        (
+            [vocab.encode(row[:max_words]) for row in document.sentences[:max_sentences]],
+            document.label,
+        )
+        for document in documents
+    ]
 
 
 def _pad(encoded) -> DocumentBatch:
@@ -154,7 +224,7 @@ def _pad(encoded) -> DocumentBatch:
     lengths = torch.zeros(len(encoded), max(n, 1), dtype=torch.int64)
     for b, (rows, _) in enumerate(encoded):
         for i, row in enumerate(rows):
-            documents[b, i, :len(row)] = torch.tensor(row, dtype=torch.int64)
+            documents[b, i, : len(row)] = torch.tensor(row, dtype=torch.int64)
             lengths[b, i] = len(row)
     return DocumentBatch(documents, lengths, torch.tensor([label for _, label in encoded]))
 
@@ -162,12 +232,20 @@ def _pad(encoded) -> DocumentBatch:
 class DocumentBatches:
     """Endless batches of documents: `batch(step)` depends on the arguments and the step alone.
 
-    Each epoch shows every document once. bucket puts documents of like length together. Other arguments as in
-    `collate_documents`.
-    """
+    Each epoch shows every document once. bucket puts documents of like length together. Other
+    arguments as in `collate_documents`."""
 
-    def __init__(self, documents: Sequence[Document], vocab: Vocabulary, batch_size: int, seed: int = 0, *,
-                 bucket: bool = False, max_sentences: int | None = None, max_words: int | None = None):
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        vocab: Vocabulary,
+        batch_size: int,
+        seed: int = 0,
+        *,
+        bucket: bool = False,
+        max_sentences: int | None = None,
+        max_words: int | None = None,
+    ):
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
         if not documents:
@@ -192,7 +270,11 @@ class DocumentBatches:
         order = list(range(len(self._encoded)))
         generator.shuffle(order)
         if self.bucket:
-            order.sort(key=lambda i: len(self._encoded[i][0]))  # stable: equal lengths stay shuffled
-        batches = [order[start:start + self.batch_size] for start in range(0, len(order), self.batch_size)]
+            # stable: equal lengths stay shuffled
+            order.sort(key=lambda i: len(self._encoded[i][0]))
+        batches = [
+            order[start : start + self.batch_size]
+            for start in range(0, len(order), self.batch_size)
+        ]
         generator.shuffle(batches)
         return batches

@@ -1,6 +1,8 @@
-"""Sentences of a small grammar in which some words hang on a far one, and real text cut into sentences.
+"""Sentences of a small grammar in which some words hang on a far one, and real text cut into
+sentences.
 
-Two kinds of sentences. In the first a verb takes the number of a noun that stands far before it, with other nouns between:
+Two kinds of sentences. In the first a verb takes the number of a noun that stands far before it,
+with other nouns between:
 
     the dogs near the house that the farmer likes sleep .
 
@@ -8,9 +10,9 @@ In the second a name comes back, across other names:
 
     anna that bert likes near clara says : i am anna .
 
-A sentence is a :class:`Pair` whose source and target are the same words. ``alignment[t]`` holds the position of the word that
-decides word t (of a verb, its number), and is empty where none does: distances and what must be attended to are known.
-"""
+A sentence is a :class:`Pair` whose source and target are the same words. ``alignment[t]`` holds the
+position of the word that decides word t (of a verb, its number), and is empty where none does:
+distances and what must be attended to are known."""
 
 from __future__ import annotations
 
@@ -21,10 +23,32 @@ from ..translation.pairs import NOTHING, Pair, check_range, distinct, span, stre
 from ..translation.seq2seq_tasks import Task
 from .vocabulary import Vocabulary
 
-__all__ = ["KINDS", "agreement", "drawer", "generate", "language_task", "name", "tokens", "wikitext"]
+__all__ = [
+    "KINDS",
+    "agreement",
+    "drawer",
+    "generate",
+    "language_task",
+    "name",
+    "tokens",
+    "wikitext",
+]
 
 KINDS = ("agreement", "name")
-NOUNS = ("boy", "girl", "dog", "cat", "horse", "farmer", "doctor", "king", "sailor", "house", "tree", "boat")
+NOUNS = (
+    "boy",
+    "girl",
+    "dog",
+    "cat",
+    "horse",
+    "farmer",
+    "doctor",
+    "king",
+    "sailor",
+    "house",
+    "tree",
+    "boat",
+)
 ANIMATE = NOUNS[:9]
 INTRANSITIVE = (("sleeps", "sleep"), ("sings", "sing"), ("waits", "wait"), ("smiles", "smile"))
 TRANSITIVE = (("sees", "see"), ("likes", "like"), ("knows", "know"), ("hears", "hear"))
@@ -42,11 +66,11 @@ def tokens() -> tuple[str, ...]:
 
 
 def agreement(generator: random.Random, insertions: tuple[int, int] | int = (0, 3)) -> Pair:
-    """A sentence whose last verb agrees with its first noun across so many insertions (fewest, most).
+    """A sentence whose last verb agrees with its first noun across so many insertions (fewest,
+    most).
 
-    An insertion is ``PLACE the NOUN``, ``that the NOUN VERB``, where VERB agrees with the NOUN beside it, or
-    ``that VERB the NOUN``, where it agrees with the first noun.
-    """
+    An insertion is ``PLACE the NOUN``, ``that the NOUN VERB``, where VERB agrees with the NOUN
+    beside it, or ``that VERB the NOUN``, where it agrees with the first noun."""
     plural = generator.random() < 0.5
     words, decided = ["the", _noun(generator, ANIMATE, plural)], {}
 
@@ -60,11 +84,11 @@ def agreement(generator: random.Random, insertions: tuple[int, int] | int = (0, 
 
 
 def name(generator: random.Random, insertions: tuple[int, int] | int = (0, 3)) -> Pair:
-    """A sentence that begins with a name, holds so many insertions (fewest, most) and ends with that name.
+    """A sentence that begins with a name, holds so many insertions (fewest, most) and ends with
+    that name.
 
-    The insertions are those of :func:`agreement` with other names in the place of the nouns, so the name to come back is not the
-    last that was read.
-    """
+    The insertions are those of :func:`agreement` with other names in the place of the nouns, so the
+    name to come back is not the last that was read."""
     first, *others = generator.sample(NAMES, len(NAMES))
     words = [first]
     _insert(generator, words, {}, insertions, 0, False, lambda animate: ([others.pop()], False))
@@ -73,7 +97,9 @@ def name(generator: random.Random, insertions: tuple[int, int] | int = (0, 3)) -
 
 
 def _insert(generator, words, decided, insertions, head, plural, noun) -> None:
-    """Lengthen ``words`` by phrases; ``noun(animate)`` gives the words of a noun phrase, the last is the noun, and its number."""
+    """Lengthen ``words`` by phrases; ``noun(animate)`` gives the words of a noun phrase, the
+    last is the noun, and its number.
+    """
     fewest, most = check_range("insertions", insertions, 0)
     if most >= len(NAMES):
         raise ValueError(f"insertions must not exceed {len(NAMES) - 1}, got {insertions!r}")
@@ -95,7 +121,9 @@ def _noun(generator: random.Random, nouns: tuple[str, ...], plural: bool) -> str
 
 
 def _pair(words: list[str], decided: dict[int, int]) -> Pair:
-    alignment = tuple(span(decided[t], decided[t] + 1) if t in decided else NOTHING for t in range(len(words)))
+    alignment = tuple(
+        span(decided[t], decided[t] + 1) if t in decided else NOTHING for t in range(len(words))
+    )
     return Pair(tuple(words), tuple(words), alignment, tuple(map(bool, alignment)))
 
 
@@ -113,21 +141,39 @@ def generate(count: int, *, seed: int, **options) -> list[Pair]:
     return take(drawer(**options), count, seed)
 
 
-def language_task(*, train: int, valid: int = 500, test: int = 1000, seed: int = 0, **options) -> Task:
-    """A task of sentences that all differ; options as in :func:`drawer`. Source and target vocabulary are one."""
+def language_task(
+    *, train: int, valid: int = 500, test: int = 1000, seed: int = 0, **options
+) -> Task:
+    """A task of sentences that all differ; options as in :func:`drawer`.
+
+    Source and target vocabulary are one.
+    """
     found = distinct(stream(drawer(**options), seed), test + valid + train, set())
     vocabulary = Vocabulary(tokens())
-    return Task("language", test=found[:test], valid=found[test:test + valid], train=found[test + valid:],
-                source_vocab=vocabulary, target_vocab=vocabulary)
+    return Task(
+        "language",
+        test=found[:test],
+        valid=found[test : test + valid],
+        train=found[test + valid :],
+        source_vocab=vocabulary,
+        target_vocab=vocabulary,
+    )
 
 
-def wikitext(*, max_words: int = 50, min_count: int = 3, train: str = "valid.txt", test: str = "test.txt",
-             valid_share: float = 0.05) -> Task:
+def wikitext(
+    *,
+    max_words: int = 50,
+    min_count: int = 3,
+    train: str = "valid.txt",
+    test: str = "test.txt",
+    valid_share: float = 0.05,
+) -> Task:
     """Sentences of WikiText-2 (Merity et al. 2016, CC BY-SA) by words.
 
-    A paragraph is cut behind each full stop; headings and sentences longer than ``max_words`` are left out. Words that
-    the training sentences hold fewer than ``min_count`` times become <unk>, as do those that the corpus itself writes so.
-    Every 1 / ``valid_share``-th training sentence goes to validation, rounded.
+    A paragraph is cut behind each full stop; headings and sentences longer than ``max_words`` are
+    left out. Words that the training sentences hold fewer than ``min_count`` times become <unk>, as
+    do those that the corpus itself writes so. Every 1 / ``valid_share``-th training sentence goes
+    to validation, rounded.
 
     train, test  files of the set: "train.txt" is ten times as long as "valid.txt"
     """
@@ -137,8 +183,15 @@ def wikitext(*, max_words: int = 50, min_count: int = 3, train: str = "valid.txt
     texts = _sentences(train, max_words)
     held, kept = texts[::every], [s for k, s in enumerate(texts) if k % every]
     vocabulary = Vocabulary.from_sequences(kept, min_count=min_count, unknown="unk")
-    return Task("wikitext-2", train=_same(kept), valid=_same(held), test=_same(_sentences(test, max_words)),
-                source_vocab=vocabulary, target_vocab=vocabulary, attribution=datasets.attribution("wikitext-2"))
+    return Task(
+        "wikitext-2",
+        train=_same(kept),
+        valid=_same(held),
+        test=_same(_sentences(test, max_words)),
+        source_vocab=vocabulary,
+        target_vocab=vocabulary,
+        attribution=datasets.attribution("wikitext-2"),
+    )
 
 
 def _same(sentences: list[tuple[str, ...]]) -> list[Pair]:

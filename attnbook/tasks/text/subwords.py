@@ -1,4 +1,5 @@
-"""Byte-pair encoding: words in pieces, so that no word is unknown (Sennrich, Haddow and Birch 2016).
+"""Byte-pair encoding: words in pieces, so that no word is unknown (Sennrich, Haddow and Birch
+2016).
 
 Needs the package `tokenizers`: ``pip install "attnbook[translate]"``.
 """
@@ -36,13 +37,19 @@ class Subwords:
         self._tokenizer = tokenizer
         ids = tokenizer.get_vocab()
         tokens = sorted(ids, key=ids.get)
-        if tuple(tokens[: len(SPECIAL)]) != SPECIAL or list(range(len(ids))) != sorted(ids.values()):
-            raise ValueError(f"tokenizer must number {SPECIAL} from 0, got {tokens[: len(SPECIAL)]}")
+        if tuple(tokens[: len(SPECIAL)]) != SPECIAL or list(range(len(ids))) != sorted(
+            ids.values()
+        ):
+            raise ValueError(
+                f"tokenizer must number {SPECIAL} from 0, got {tokens[: len(SPECIAL)]}"
+            )
         self.vocab = Vocabulary(tokens[len(SPECIAL) :], unknown="unk")
 
     @classmethod
     def train(cls, sentences: Iterable[str], size: int = 8000) -> Subwords:
-        """Learn at most `size` pieces (special tokens and single characters included) from sentences."""
+        """Learn at most `size` pieces (special tokens and single characters included) from
+        sentences.
+        """
         library = _tokenizers()
         if not isinstance(size, int) or size <= len(SPECIAL):
             raise ValueError(f"size must be a whole number above {len(SPECIAL)}, got {size!r}")
@@ -57,11 +64,14 @@ class Subwords:
                 library.pre_tokenizers.Punctuation("isolated"),
             ]
         )
-        trainer = library.trainers.BpeTrainer(vocab_size=size, special_tokens=list(SPECIAL), show_progress=False)
+        trainer = library.trainers.BpeTrainer(
+            vocab_size=size, special_tokens=list(SPECIAL), show_progress=False
+        )
         tokenizer.train_from_iterator(sentences, trainer)
         if tokenizer.get_vocab_size() > size:  # every character is a piece, whatever was asked for
             raise ValueError(
-                f"size must be at least {tokenizer.get_vocab_size()}, the number of different characters and special "
+                f"size must be at least {tokenizer.get_vocab_size()}, the number of different "
+                f"characters and special "
                 f"tokens, got {size}"
             )
         return cls(tokenizer)
@@ -76,10 +86,9 @@ class Subwords:
     def split_words(self, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
         """The pieces of a sentence given as words, and for each piece the number of its word.
 
-        The words are joined as people write them (no space after "l'" or before a comma) before they are split, so
-        that the pieces are those of running text. A piece that spans two words belongs to the one it has most
-        characters of, the first on a tie.
-        """
+        The words are joined as people write them (no space after "l'" or before a comma) before
+        they are split, so that the pieces are those of running text. A piece that spans two words
+        belongs to the one it has most characters of, the first on a tie."""
         if isinstance(words, str):
             raise ValueError(f"words must be a sequence of words, got the string {words[:40]!r}")
         text, spans = join_words(words)
@@ -111,14 +120,21 @@ class Subwords:
         try:
             tokenizer = library.Tokenizer.from_str(text)
         except Exception as error:  # the package raises bare Exception
-            raise ValueError(f"path must name saved subwords, got {os.fspath(path)}: {error}") from None
+            raise ValueError(
+                f"path must name saved subwords, got {os.fspath(path)}: {error}"
+            ) from None
         return cls(tokenizer)
 
 
 def to_pairs(
-    sentences: Iterable[tuple[str, str]], source: Subwords, target: Subwords, max_pieces: int | None = None
+    sentences: Iterable[tuple[str, str]],
+    source: Subwords,
+    target: Subwords,
+    max_pieces: int | None = None,
 ) -> list[Pair]:
-    """Sentence pairs as pairs of pieces; those with a side that is empty or longer than max_pieces are left out."""
+    """Sentence pairs as pairs of pieces; those with a side that is empty or longer than
+    max_pieces are left out.
+    """
     pairs = []
     for source_text, target_text in sentences:
         pair = Pair(source.split(source_text), target.split(target_text))
@@ -151,5 +167,3 @@ def _owner(start: int, stop: int, spans: list[tuple[int, int]]) -> int:
     """The word that most characters of start..stop belong to."""
     shares = [min(stop, b) - max(start, a) for a, b in spans]
     return max(range(len(spans)), key=lambda i: (shares[i], -i))
-
-

@@ -1,11 +1,12 @@
-"""A small treebank that the book makes: sentences with their dependency trees, exact because the grammar draws them.
+"""A small treebank that the book makes: sentences with their dependency trees, exact because the
+grammar draws them.
 
     the old dogs near the house that the farmer likes sleep .
 
-Every word has a head; that of the main verb is −1, the root. A noun is the head of its article, its adjectives and what is
-inserted behind it; a verb is the head of its subject, its object, its *that* and the full stop. Insertions stand behind any noun,
-so they follow one another or stand within one another.
-"""
+Every word has a head; that of the main verb is −1, the root. A noun is the head of its article, its
+adjectives and what is inserted behind it; a verb is the head of its subject, its object, its *that*
+and the full stop. Insertions stand behind any noun, so they follow one another or stand within one
+another."""
 
 from __future__ import annotations
 
@@ -15,14 +16,15 @@ from typing import NamedTuple
 import torch
 
 from ..translation import phrases
-from .sentences import ANIMATE, INTRANSITIVE, NOUNS, PLACES, TRANSITIVE
 from ..translation.pairs import check_count, check_range, check_step
+from .sentences import ANIMATE, INTRANSITIVE, NOUNS, PLACES, TRANSITIVE
 from .vocabulary import PAD, Vocabulary
 
 __all__ = ["Tree", "TreeBatch", "TreeBatches", "collate_trees", "sentence", "tokens", "treebank"]
 
 ADJECTIVES = tuple(adjective.english for adjective in phrases.BEFORE + phrases.COLOURS)
-_FORMS = {form: pair for pair in INTRANSITIVE + TRANSITIVE for form in pair}  # both forms of a verb from either
+# both forms of a verb from either
+_FORMS = {form: pair for pair in INTRANSITIVE + TRANSITIVE for form in pair}
 
 
 class Tree(NamedTuple):
@@ -30,8 +32,10 @@ class Tree(NamedTuple):
 
     words      n words
     heads      n positions: of each word that of its head, −1 for the root
-    relations  n names: det, amod, case, nmod, nsubj, obj, acl, mark, punct, root (those of Universal Dependencies)
-    decided    n positions: of each verb that of the noun which decides its number, −1 for other words
+    relations  n names: det, amod, case, nmod, nsubj, obj, acl, mark, punct, root (those of
+               Universal Dependencies)
+    decided    n positions: of each verb that of the noun which decides its number, −1 for other
+               words
     """
 
     words: tuple[str, ...]
@@ -67,7 +71,9 @@ class _Builder:
         self.heads[word], self.relations[word] = head, relation
 
     def noun(self, nouns: tuple[str, ...], insertions: int) -> int:
-        """A noun phrase with so many insertions in it; the position of its noun, which still hangs on nothing."""
+        """A noun phrase with so many insertions in it; the position of its noun, which still
+        hangs on nothing.
+        """
         draw = self.generator
         before = [self.add("the", "det")]
         wanted = draw.randint(*self.adjectives)
@@ -108,11 +114,16 @@ class _Builder:
         return at
 
 
-def sentence(generator: random.Random, *, insertions: tuple[int, int] | int = (0, 2),
-             adjectives: tuple[int, int] | int = (0, 2)) -> Tree:
+def sentence(
+    generator: random.Random,
+    *,
+    insertions: tuple[int, int] | int = (0, 2),
+    adjectives: tuple[int, int] | int = (0, 2),
+) -> Tree:
     """One sentence with its tree.
 
-    insertions  (fewest, most) insertions behind the nouns of the subject, in or behind one another; or one number
+    insertions  (fewest, most) insertions behind the nouns of the subject, in or behind one another;
+                or one number
     adjectives  (fewest, most) adjectives of each noun
 
     Raises ValueError for a range that is none.
@@ -133,16 +144,33 @@ def sentence(generator: random.Random, *, insertions: tuple[int, int] | int = (0
     return Tree(tuple(made.words), tuple(made.heads), tuple(made.relations), tuple(made.decided))
 
 
-def treebank(count: int, *, seed: int, insertions: tuple[int, int] | int = (0, 2),
-             adjectives: tuple[int, int] | int = (0, 2)) -> list[Tree]:
+def treebank(
+    count: int,
+    *,
+    seed: int,
+    insertions: tuple[int, int] | int = (0, 2),
+    adjectives: tuple[int, int] | int = (0, 2),
+) -> list[Tree]:
     """``count`` sentences drawn from one seed; they may repeat. Options as in :func:`sentence`."""
     generator = random.Random(seed)
-    return [sentence(generator, insertions=insertions, adjectives=adjectives) for _ in range(check_count(count))]
+    return [
+        sentence(generator, insertions=insertions, adjectives=adjectives)
+        for _ in range(check_count(count))
+    ]
 
 
 def tokens() -> tuple[str, ...]:
     """Every word of the grammar, in code-point order."""
-    words = {"the", "that", ".", *PLACES, *NOUNS, *(noun + "s" for noun in NOUNS), *ADJECTIVES, *_FORMS}
+    words = {
+        "the",
+        "that",
+        ".",
+        *PLACES,
+        *NOUNS,
+        *(noun + "s" for noun in NOUNS),
+        *ADJECTIVES,
+        *_FORMS,
+    }
     return tuple(sorted(words))
 
 
@@ -170,22 +198,48 @@ def collate_trees(trees: list[Tree], vocabulary: Vocabulary) -> TreeBatch:
     def padded(rows, fill):
         return torch.tensor([[*row, *[fill] * (n - len(row))] for row in rows])
 
-    shown = [[_FORMS[word][1] if subject >= 0 else word for word, subject in zip(tree.words, tree.decided)] for tree in trees]
-    wanted = [[code if subject >= 0 else PAD for code, subject in zip(vocabulary.encode(tree.words), tree.decided)] for tree in trees]
-    return TreeBatch(padded(map(vocabulary.encode, shown), PAD), torch.tensor([len(tree.words) for tree in trees]),
-                     padded([tree.heads for tree in trees], -1), padded(wanted, PAD))
+    shown = [
+        [
+            _FORMS[word][1] if subject >= 0 else word
+            for word, subject in zip(tree.words, tree.decided)
+        ]
+        for tree in trees
+    ]
+    wanted = [
+        [
+            code if subject >= 0 else PAD
+            for code, subject in zip(vocabulary.encode(tree.words), tree.decided)
+        ]
+        for tree in trees
+    ]
+    return TreeBatch(
+        padded(map(vocabulary.encode, shown), PAD),
+        torch.tensor([len(tree.words) for tree in trees]),
+        padded([tree.heads for tree in trees], -1),
+        padded(wanted, PAD),
+    )
 
 
 class TreeBatches:
-    """Endless batches of new sentences: ``batch(step)`` depends on the arguments and the step alone."""
+    """Endless batches of new sentences: ``batch(step)`` depends on the arguments and the step
+    alone.
+    """
 
     def __init__(self, vocabulary: Vocabulary, batch_size: int, seed: int = 0, **options) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
         sentence(random.Random(0), **options)  # names a wrong option at once
-        self.vocabulary, self.batch_size, self.seed, self.options = vocabulary, batch_size, seed, options
+        self.vocabulary, self.batch_size, self.seed, self.options = (
+            vocabulary,
+            batch_size,
+            seed,
+            options,
+        )
 
     def batch(self, step: int) -> TreeBatch:
         """The batch of a step, counted from 0."""
-        generator = random.Random(f"{self.seed}/{check_step(step)}")  # text seeds are hashed with SHA-512: the same everywhere
-        return collate_trees([sentence(generator, **self.options) for _ in range(self.batch_size)], self.vocabulary)
+        # text seeds are hashed with SHA-512: the same everywhere
+        generator = random.Random(f"{self.seed}/{check_step(step)}")
+        return collate_trees(
+            [sentence(generator, **self.options) for _ in range(self.batch_size)], self.vocabulary
+        )

@@ -13,7 +13,8 @@ SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
 class Vocabulary:
-    """A fixed list of tokens; the first four ids are PAD=0, BOS=1, EOS=2, UNK=3 in every vocabulary.
+    """A fixed list of tokens; the first four ids are PAD=0, BOS=1, EOS=2, UNK=3 in every
+    vocabulary.
 
     tokens   the ordinary tokens, in the order of their ids 4, 5, …
     unknown  what `encode` does with a token it does not hold: "error" or "unk" (map to UNK)
@@ -28,7 +29,10 @@ class Vocabulary:
         self._ids = {token: index for index, token in enumerate(self.tokens)}
         if len(self._ids) != len(self.tokens):
             repeated = [token for token, times in Counter(self.tokens).items() if times > 1]
-            raise ValueError(f"tokens must differ from one another and from {SPECIAL}, got repeated {repeated[:5]}")
+            raise ValueError(
+                f"tokens must differ from one another and from {SPECIAL}, got repeated "
+                f"{repeated[:5]}"
+            )
 
     @classmethod
     def from_sequences(
@@ -39,7 +43,8 @@ class Vocabulary:
         max_size: int | None = None,
         unknown: str = "error",
     ) -> Vocabulary:
-        """Every token seen at least `min_count` times, the frequent ones first, ties in code-point order.
+        """Every token seen at least `min_count` times, the frequent ones first, ties in code-point
+        order.
 
         max_size counts the four special tokens as well.
         """
@@ -51,8 +56,12 @@ class Vocabulary:
         for token in SPECIAL:
             del counts[token]
         if max_size is not None and max_size < len(SPECIAL) + 1:
-            raise ValueError(f"max_size must leave room for a token beside the 4 special ones, got {max_size}")
-        ranked = sorted((token for token in counts if counts[token] >= min_count), key=lambda t: (-counts[t], t))
+            raise ValueError(
+                f"max_size must leave room for a token beside the 4 special ones, got {max_size}"
+            )
+        ranked = sorted(
+            (token for token in counts if counts[token] >= min_count), key=lambda t: (-counts[t], t)
+        )
         if max_size is not None:
             ranked = ranked[: max_size - len(SPECIAL)]
         return cls(ranked, unknown)
@@ -64,7 +73,10 @@ class Vocabulary:
         return token in self._ids
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and (self.tokens, self.unknown) == (other.tokens, other.unknown)
+        return isinstance(other, Vocabulary) and (self.tokens, self.unknown) == (
+            other.tokens,
+            other.unknown,
+        )
 
     def __hash__(self) -> int:
         return hash((self.tokens, self.unknown))
@@ -73,10 +85,16 @@ class Vocabulary:
         return f"Vocabulary({len(self)} tokens, unknown={self.unknown!r})"
 
     def encode(self, tokens: Iterable[str], unknown: str | None = None) -> list[int]:
-        """The id of each token. Raises ValueError naming the unknown tokens, unless they go to UNK."""
+        """The id of each token.
+
+        Raises ValueError naming the unknown tokens, unless they go to UNK.
+        """
         policy = self.unknown if unknown is None else _policy(unknown)
         if isinstance(tokens, str):
-            raise ValueError(f"tokens must be a sequence of tokens, got the string {tokens[:40]!r}; split it first")
+            raise ValueError(
+                f"tokens must be a sequence of tokens, got the string {tokens[:40]!r}; split it "
+                f"first"
+            )
         tokens = list(tokens)
         if policy == "unk":
             return [self._ids.get(token, UNK) for token in tokens]
@@ -86,12 +104,15 @@ class Vocabulary:
             missing = list(dict.fromkeys(token for token in tokens if token not in self._ids))
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             raise ValueError(
-                f"tokens holds {', '.join(map(repr, missing[:5]))}{more}, unknown to this vocabulary of {len(self)}; "
+                f"tokens holds {', '.join(map(repr, missing[:5]))}{more}, unknown to this "
+                f"vocabulary of {len(self)}; "
                 'pass unknown="unk" to read them as <unk>'
             ) from None
 
     def decode(self, ids: Iterable[int], *, keep_special: bool = False) -> list[str]:
-        """The tokens of `ids` up to the first EOS, without PAD and BOS (all of them with keep_special)."""
+        """The tokens of `ids` up to the first EOS, without PAD and BOS (all of them with
+        keep_special).
+        """
         found = []
         for index in ids:
             index = int(index)
@@ -107,7 +128,9 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write the vocabulary as JSON."""
-        text = json.dumps({"unknown": self.unknown, "tokens": self._ordinary}, ensure_ascii=False, indent=0)
+        text = json.dumps(
+            {"unknown": self.unknown, "tokens": self._ordinary}, ensure_ascii=False, indent=0
+        )
         return write_atomically(path, text.encode("utf-8"))
 
     @classmethod
@@ -117,7 +140,9 @@ class Vocabulary:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
             return cls(stored["tokens"], stored["unknown"])
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise ValueError(f"path must name a saved vocabulary, got {os.fspath(path)}: {error}") from None
+            raise ValueError(
+                f"path must name a saved vocabulary, got {os.fspath(path)}: {error}"
+            ) from None
 
 
 def _policy(unknown: str) -> str:

@@ -1,4 +1,6 @@
-"""Winogender schemas: English sentences with a pronoun, two people, and who of them is meant (Rudinger et al. 2018, MIT licence)."""
+"""Winogender schemas: English sentences with a pronoun, two people, and who of them is meant
+(Rudinger et al. 2018, MIT licence).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from ..translation.corpora import words
 __all__ = ["GENDERS", "Schema", "schemas"]
 
 GENDERS = ("female", "male", "neutral")
-_FORMS = {"$NOM_PRONOUN": ("she", "he", "they"), "$ACC_PRONOUN": ("her", "him", "them"), "$POSS_PRONOUN": ("her", "his", "their")}
+_FORMS = {
+    "$NOM_PRONOUN": ("she", "he", "they"),
+    "$ACC_PRONOUN": ("her", "him", "them"),
+    "$POSS_PRONOUN": ("her", "his", "their"),
+}
 
 
 class Schema(NamedTuple):
@@ -38,17 +44,23 @@ class Schema(NamedTuple):
 
 
 def schemas(gender: str = "neutral") -> list[Schema]:
-    """The 120 sentences with pronouns of one gender, two for each of 60 occupations, one after the other.
+    """The 120 sentences with pronouns of one gender, two for each of 60 occupations, one after the
+    other.
 
-    The sentences of a pair hold the same two people; the rest decides who is meant. In most pairs it differs only behind the
-    pronoun, in some the people change places too.
+    The sentences of a pair hold the same two people; the rest decides who is meant. In most pairs
+    it differs only behind the pronoun, in some the people change places too.
 
     Raises ValueError for another gender, and where the two files of the set do not fit together.
     """
     if gender not in GENDERS:
         raise ValueError(f"gender must be one of {GENDERS}, got {gender!r}")
-    with datasets.fetch("winogender", "all_sentences.tsv").open(encoding="utf-8", newline="") as stream:
-        sentences = {row["sentid"]: row["sentence"] for row in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)}
+    with datasets.fetch("winogender", "all_sentences.tsv").open(
+        encoding="utf-8", newline=""
+    ) as stream:
+        sentences = {
+            row["sentid"]: row["sentence"]
+            for row in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+        }
     with datasets.fetch("winogender", "templates.tsv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
     return [_read(row, sentences, gender) for row in rows]
@@ -60,12 +72,28 @@ def _read(row: list[str], sentences: dict[str, str], gender: str) -> Schema:
     places = {}
     for mark in ("$OCCUPATION", "$PARTICIPANT", *_FORMS):
         if mark in template:
-            before = template[:template.index(mark)].replace("$OCCUPATION", occupation).replace("$PARTICIPANT", participant)
+            before = (
+                template[: template.index(mark)]
+                .replace("$OCCUPATION", occupation)
+                .replace("$PARTICIPANT", participant)
+            )
             places[mark] = len(words(before))
     (mark,) = places.keys() & _FORMS.keys()
     people = places["$OCCUPATION"], places["$PARTICIPANT"]
     found = sentence[people[0]], sentence[people[1]], sentence[places[mark]]
     if found != (occupation, participant, _FORMS[mark][GENDERS.index(gender)]):
-        raise ValueError(f"winogender: the template {template!r} and the sentence {' '.join(sentence)!r} do not fit together")
+        raise ValueError(
+            f"winogender: the template {template!r} and the sentence {' '.join(sentence)!r} do "
+            f"not fit together"
+        )
     meant = int(answer)
-    return Schema(sentence, places[mark], people[meant], people[1 - meant], occupation, meant == 0, gender, mark == "$POSS_PRONOUN")
+    return Schema(
+        sentence,
+        places[mark],
+        people[meant],
+        people[1 - meant],
+        occupation,
+        meant == 0,
+        gender,
+        mark == "$POSS_PRONOUN",
+    )

@@ -1,1 +1,3 @@
-"""Sequence-to-sequence tasks: dates, numbers, phrases, real sentence pairs, and their alignments."""
+"""Sequence-to-sequence tasks: dates, numbers, phrases, real sentence pairs, and their
+alignments.
+"""

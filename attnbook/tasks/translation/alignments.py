@@ -10,21 +10,28 @@ Link = tuple[int, int]
 
 
 def _matrix(weights, name: str = "weights") -> np.ndarray:
-    """A weight matrix (target positions, source positions) as float64, from a tensor or an array."""
+    """A weight matrix (target positions, source positions) as float64, from a tensor or an
+    array.
+    """
     if hasattr(weights, "detach"):
         weights = weights.detach().cpu().double().numpy()
     matrix = np.asarray(weights, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise ValueError(f"{name} must be a matrix (target positions, source positions), got shape {matrix.shape}")
+        raise ValueError(
+            f"{name} must be a matrix (target positions, source positions), got shape "
+            f"{matrix.shape}"
+        )
     if not np.isfinite(matrix).all():
         raise ValueError(f"{name} must be finite, got NaN or infinity")
     return matrix
 
 
 def links_from_weights(weights) -> set[Link]:
-    """For each target position the source position of the largest weight, as links (source, target).
+    """For each target position the source position of the largest weight, as links (source,
+    target).
 
-    weights  (m, n); a row of zeros (nothing to attend to) gives no link; the first of equal weights counts
+    weights  (m, n); a row of zeros (nothing to attend to) gives no link; the first of equal weights
+             counts
     """
     matrix = _matrix(weights)
     return {(int(row.argmax()), target) for target, row in enumerate(matrix) if row.max() > 0}
@@ -48,7 +55,8 @@ def alignment_error_rate(
     """
     if not len(predicted) == len(sure) == len(possible):
         raise ValueError(
-            f"predicted, sure and possible must have one entry a sentence, got {len(predicted)}, {len(sure)} and "
+            f"predicted, sure and possible must have one entry a sentence, got {len(predicted)}, "
+            f"{len(sure)} and "
             f"{len(possible)}"
         )
     right = total = 0
@@ -67,17 +75,19 @@ def alignment_accuracy(
 ) -> float:
     """The share of target tokens whose largest weight lies on a source token that they come from.
 
-    weights  one matrix (m, n) a sentence; rows beyond the gold ones (that of EOS) and columns beyond the source
-             (padding) are allowed
-    gold     one alignment a sentence, as `Pair.alignment`: for each target token the source positions; tokens that
-             come from nothing are not counted
-    content  one list of flags a sentence, as `Pair.content`: only tokens marked True are counted; None: all
+    weights  one matrix (m, n) a sentence; rows beyond the gold ones (that of EOS) and columns
+             beyond the source (padding) are allowed
+    gold     one alignment a sentence, as `Pair.alignment`: for each target token the source
+             positions; tokens that come from nothing are not counted
+    content  one list of flags a sentence, as `Pair.content`: only tokens marked True are counted;
+             None: all
 
-    Raises ValueError for lengths that do not fit, weights with too few rows, or when no token is counted.
-    """
+    Raises ValueError for lengths that do not fit, weights with too few rows, or when no token is
+    counted."""
     if len(weights) != len(gold) or (content is not None and len(content) != len(gold)):
         raise ValueError(
-            f"weights, gold and content must have one entry a sentence, got {len(weights)}, {len(gold)} and "
+            f"weights, gold and content must have one entry a sentence, got {len(weights)}, "
+            f"{len(gold)} and "
             f"{'none' if content is None else len(content)}"
         )
     right = counted = 0
@@ -86,13 +96,16 @@ def alignment_accuracy(
         flags = [True] * len(positions) if content is None else content[index]
         if len(matrix) < len(positions) or len(flags) != len(positions):
             raise ValueError(
-                f"sentence {index} has {len(positions)} target tokens, but {len(matrix)} rows of weights and "
+                f"sentence {index} has {len(positions)} target tokens, but {len(matrix)} rows of "
+                f"weights and "
                 f"{len(flags)} content flags"
             )
         for row, sources, flag in zip(matrix, positions, flags):
             if flag and sources:
                 if max(sources) >= matrix.shape[1]:
-                    raise ValueError(f"gold[{index}] names source {max(sources)}, weights have {matrix.shape[1]}")
+                    raise ValueError(
+                        f"gold[{index}] names source {max(sources)}, weights have {matrix.shape[1]}"
+                    )
                 counted += 1
                 right += int(row.argmax()) in sources
     if counted == 0:
@@ -103,19 +116,25 @@ def alignment_accuracy(
 def word_weights(weights, source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
     """Weights between subwords summed up to weights between words.
 
-    A source word gets the sum of the weights on its pieces; a target word the mean over its pieces; so rows that
-    sum to 1 still do.
+    A source word gets the sum of the weights on its pieces; a target word the mean over its pieces;
+    so rows that sum to 1 still do.
 
-    weights       (m, n), m and n counted in pieces; more rows (EOS) and columns (padding) are cut off
+    weights       (m, n), m and n counted in pieces; more rows (EOS) and columns (padding) are cut
+                  off
     source_words  the word of each source piece, as `Subwords.split_words` gives it
     target_words  the word of each target piece
 
     Returns (target words, source words); a word without a piece has a row or column of zeros.
     """
     matrix = _matrix(weights)
-    for name, owners, size in (("source_words", source_words, matrix.shape[1]), ("target_words", target_words, len(matrix))):
+    for name, owners, size in (
+        ("source_words", source_words, matrix.shape[1]),
+        ("target_words", target_words, len(matrix)),
+    ):
         if len(owners) == 0 or len(owners) > size or min(owners) < 0:
-            raise ValueError(f"{name} must name a word for each of 1..{size} pieces, got {list(owners)[:8]}")
+            raise ValueError(
+                f"{name} must name a word for each of 1..{size} pieces, got {list(owners)[:8]}"
+            )
     source = np.zeros((len(source_words), max(source_words) + 1))
     source[np.arange(len(source_words)), list(source_words)] = 1
     target = np.zeros((max(target_words) + 1, len(target_words)))

@@ -31,7 +31,9 @@ def drawer(reverse: bool, *, length: tuple[int, int] | int = (3, 10), symbols: i
     return draw
 
 
-def copy(count: int, *, seed: int, length: tuple[int, int] | int = (3, 10), symbols: int = 26) -> list[Pair]:
+def copy(
+    count: int, *, seed: int, length: tuple[int, int] | int = (3, 10), symbols: int = 26
+) -> list[Pair]:
     """Random letters and the same letters again.
 
     length   (least, most) letters, both included; or one number
@@ -40,6 +42,8 @@ def copy(count: int, *, seed: int, length: tuple[int, int] | int = (3, 10), symb
     return take(drawer(False, length=length, symbols=symbols), count, seed)
 
 
-def reverse(count: int, *, seed: int, length: tuple[int, int] | int = (3, 10), symbols: int = 26) -> list[Pair]:
+def reverse(
+    count: int, *, seed: int, length: tuple[int, int] | int = (3, 10), symbols: int = 26
+) -> list[Pair]:
     """Random letters and the same letters backwards; arguments as in `copy`."""
     return take(drawer(True, length=length, symbols=symbols), count, seed)

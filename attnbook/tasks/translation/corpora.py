@@ -10,9 +10,9 @@ import zipfile
 from typing import NamedTuple
 
 from .. import datasets
+from ..text.vocabulary import Vocabulary
 from .pairs import Pair
 from .seq2seq_tasks import Task
-from ..text.vocabulary import Vocabulary
 
 MULTI30K_SPLITS = {
     "train": "train",
@@ -53,10 +53,12 @@ class AlignedSentences(NamedTuple):
 
 
 def multi30k(source: str = "en", target: str = "de", split: str = "train") -> list[Sentences]:
-    """Image captions with translations (Elliott et al. 2016): 29,000 for training, 1,014 for validation.
+    """Image captions with translations (Elliott et al. 2016): 29,000 for training, 1,014 for
+    validation.
 
     source, target  two of "en", "de", "fr", "cs" (no Czech in the tests of 2017)
-    split           "train", "valid", "test2016" (1,000), "test2017" (1,000), "mscoco2017" (461), "test2018" (1,071)
+    split           "train", "valid", "test2016" (1,000), "test2017" (1,000), "mscoco2017" (461),
+                    "test2018" (1,071)
     """
     for name, language in (("source", source), ("target", target)):
         if language not in MULTI30K_LANGUAGES:
@@ -66,30 +68,40 @@ def multi30k(source: str = "en", target: str = "de", split: str = "train") -> li
     if split not in MULTI30K_SPLITS:
         raise ValueError(f"split must be one of {tuple(MULTI30K_SPLITS)}, got {split!r}")
     if "cs" in (source, target) and "2017" in split:
-        raise ValueError(f"split {split!r} has no Czech; use one of train, valid, test2016, test2018")
+        raise ValueError(
+            f"split {split!r} has no Czech; use one of train, valid, test2016, test2018"
+        )
     sides = [_lines(f"{MULTI30K_SPLITS[split]}.{language}.gz") for language in (source, target)]
     if len(sides[0]) != len(sides[1]):
-        raise ValueError(f"multi30k {split}: {len(sides[0])} lines of {source} but {len(sides[1])} of {target}")
+        raise ValueError(
+            f"multi30k {split}: {len(sides[0])} lines of {source} but {len(sides[1])} of {target}"
+        )
     return [Sentences(*pair) for pair in zip(*sides)]
 
 
 def _lines(file: str) -> list[str]:
     with gzip.open(datasets.fetch("multi30k", file)) as stream:
         text = stream.read().decode("utf-8")
-    # Only "\n" ends a line here: some captions hold other characters that str.splitlines would break at.
+    # Only "\n" ends a line here: some captions hold other characters that str.splitlines would
+    # break at.
     return [normalize(line) for line in text.removesuffix("\n").split("\n")]
 
 
 def tatoeba(source: str = "en", target: str = "fr") -> list[Sentences]:
-    """Everyday sentences from Tatoeba, sorted by length: 142,787 pairs, many sentences with several translations.
+    """Everyday sentences from Tatoeba, sorted by length: 142,787 pairs, many sentences with several
+    translations.
 
     Licence CC BY 2.0; show `attnbook.tasks.datasets.attribution("tatoeba-fra-eng")` beside them.
     """
     if (source, target) not in (("en", "fr"), ("fr", "en")):
-        raise ValueError(f'source and target must be "en" and "fr" in either order, got {source!r}, {target!r}')
+        raise ValueError(
+            f'source and target must be "en" and "fr" in either order, got {source!r}, {target!r}'
+        )
     with zipfile.ZipFile(datasets.fetch("tatoeba-fra-eng", "fra-eng.zip")) as archive:
         text = archive.read("fra.txt").decode("utf-8")
-    pairs = [tuple(normalize(side) for side in line.split("\t")) for line in text.split("\n") if line]
+    pairs = [
+        tuple(normalize(side) for side in line.split("\t")) for line in text.split("\n") if line
+    ]
     return [Sentences(*(pair if source == "en" else pair[::-1])) for pair in pairs]
 
 
@@ -99,16 +111,23 @@ def alibi(source: str = "en", target: str = "fr") -> list[AlignedSentences]:
     The files link French to English; with source="en" the links are turned around.
     """
     if (source, target) not in (("en", "fr"), ("fr", "en")):
-        raise ValueError(f'source and target must be "en" and "fr" in either order, got {source!r}, {target!r}')
+        raise ValueError(
+            f'source and target must be "en" and "fr" in either order, got {source!r}, {target!r}'
+        )
     found = []
     for french, english in ALIBI_TEXTS:
         folder = f"ali/{french}_{english}"
         sides = [_numbered(f"{folder}/{name}_sents.txt") for name in (french, english)]
         links = _numbered(f"{folder}/ali_w2w_{french}_{english}.txt")
         if not sides[0].keys() == sides[1].keys() == links.keys():
-            raise ValueError(f"alibi-alignments/{folder}: the sentences and the links are not of the same numbers")
+            raise ValueError(
+                f"alibi-alignments/{folder}: the sentences and the links are not of the same "
+                f"numbers"
+            )
         for number in links:
-            found.append(_aligned(sides[0][number], sides[1][number], links[number], turned=source == "en"))
+            found.append(
+                _aligned(sides[0][number], sides[1][number], links[number], turned=source == "en")
+            )
     return found
 
 
@@ -122,15 +141,21 @@ def _numbered(file: str) -> dict[int, list[str]]:
     return numbered
 
 
-def _aligned(french: list[str], english: list[str], links: list[str], turned: bool) -> AlignedSentences:
+def _aligned(
+    french: list[str], english: list[str], links: list[str], turned: bool
+) -> AlignedSentences:
     sure, possible = set(), set()
     for link in links:
         match = re.fullmatch(r"(\d+)([-p])(\d+)", link)
         if not match:
-            raise ValueError(f'a link must look like "3-4" (sure) or "3p4" (possible), got {link!r}')
+            raise ValueError(
+                f'a link must look like "3-4" (sure) or "3p4" (possible), got {link!r}'
+            )
         i, j = int(match[1]), int(match[3])
         if i >= len(french) or j >= len(english):
-            raise ValueError(f"link {link} points outside {len(french)} French and {len(english)} English words")
+            raise ValueError(
+                f"link {link} points outside {len(french)} French and {len(english)} English words"
+            )
         pair = (j, i) if turned else (i, j)
         possible.add(pair)
         if match[2] == "-":
@@ -144,7 +169,9 @@ _ENGLISH_WORD = re.compile(r"\w+(?:[’']\w+)*|[^\w\s]")
 
 
 def normalize(text: str) -> str:
-    """One form of each character (NFC), plain spaces (French sets narrow ones before ! and ?), plain apostrophes."""
+    """One form of each character (NFC), plain spaces (French sets narrow ones before ! and ?),
+    plain apostrophes.
+    """
     return " ".join(unicodedata.normalize("NFC", text).replace("’", "'").split())
 
 
@@ -173,15 +200,16 @@ def tatoeba_task(
     max_words  neither side is longer than this, punctuation included
     min_count  rarer words of the training pairs become <unk>
 
-    The split goes by English sentence, compared without case and punctuation; training pairs with a source or target
-    that valid or test hold are dropped too, so no translation leaks. Valid and test hold each sentence once.
-    """
+    The split goes by English sentence, compared without case and punctuation; training pairs with a
+    source or target that valid or test hold are dropped too, so no translation leaks. Valid and
+    test hold each sentence once."""
     if not isinstance(max_words, int) or max_words < 1:
         raise ValueError(f"max_words must be a whole number >= 1, got {max_words!r}")
     english = 0 if source == "en" else 1
     groups: dict[str, list[Pair]] = {}
     for sentences in tatoeba(source, target):
-        if max(side.count(" ") for side in sentences) >= max_words:  # a quick no, before the words are parted
+        # a quick no, before the words are parted
+        if max(side.count(" ") for side in sentences) >= max_words:
             continue
         pair = Pair(words(sentences.source, source), words(sentences.target, target))
         if 0 < len(pair.source) <= max_words and 0 < len(pair.target) <= max_words:
@@ -211,12 +239,19 @@ def tatoeba_task(
             kept["train"].append(pair)
     for name, size in sizes.items():
         if len(kept[name]) < size:
-            raise ValueError(f"{name} asks for {size} pairs, but with max_words={max_words} there are {len(kept[name])}")
+            raise ValueError(
+                f"{name} asks for {size} pairs, but with max_words={max_words} there are "
+                f"{len(kept[name])}"
+            )
     return Task(
         "tatoeba",
         **kept,
-        source_vocab=Vocabulary.from_sequences((p.source for p in kept["train"]), min_count=min_count, unknown="unk"),
-        target_vocab=Vocabulary.from_sequences((p.target for p in kept["train"]), min_count=min_count, unknown="unk"),
+        source_vocab=Vocabulary.from_sequences(
+            (p.source for p in kept["train"]), min_count=min_count, unknown="unk"
+        ),
+        target_vocab=Vocabulary.from_sequences(
+            (p.target for p in kept["train"]), min_count=min_count, unknown="unk"
+        ),
         attribution=datasets.attribution("tatoeba-fra-eng"),
     )
 

@@ -1,13 +1,15 @@
 """Dates as people write them, character by character, to ISO 8601 (1997-05-03).
 
-Two readings are possible of some dates; the rules here are: with slashes the month comes first (05/03/1997, as in
-the United States), with dots and the year last the day comes first (03.05.1997, as in Germany), with the year
-first the month follows it; a year of two digits after an apostrophe ('97) lies in 1970–2069.
+Two readings are possible of some dates; the rules here are: with slashes the month comes first
+(05/03/1997, as in the United States), with dots and the year last the day comes first (03.05.1997,
+as in Germany), with the year first the month follows it; a year of two digits after an apostrophe
+('97) lies in 1970–2069.
 
-The alignment: a digit written in the source comes from that character; both digits of a month or of an ordinal
-given by a name come from the letters of that name (twenty-first: 2 from "twenty", 1 from "first"); the century of
-'97 comes from its two digits. A zero put before a single digit and the two hyphens come from nothing.
-"""
+The alignment: a digit written in the source comes from that character; both digits of a month or of
+an ordinal
+given by a name come from the letters of that name (twenty-first: 2 from "twenty", 1 from "first");
+the century of '97 comes from its two digits. A zero put before a single digit and the two hyphens
+come from nothing."""
 
 from __future__ import annotations
 
@@ -23,12 +25,14 @@ MONTHS = (
 )  # fmt: skip
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _ORDINALS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth "
+    "thirteenth fourteenth "
     "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
 ).split()
 
-# The parts of a format: {d} 3, {dd} 03, {th} 3rd, {word} third, {m} 5, {mm} 05, {mon} May or Sep, {month} May or
-# September, {y} 1997, {yy} 97, {dow} Saturday, {dw} Sat. Everything else stands for itself.
+# The parts of a format: {d} 3, {dd} 03, {th} 3rd, {word} third, {m} 5, {mm} 05, {mon} May or Sep,
+# {month} May or September, {y} 1997, {yy} 97, {dow} Saturday, {dw} Sat. Everything else stands for
+# itself.
 FORMATS: dict[str, str] = {
     "day month year": "{d} {month} {y}",
     "day mon year": "{dd} {mon} {y}",
@@ -55,7 +59,9 @@ FIRST, LAST = datetime.date(1970, 1, 1), datetime.date(2069, 12, 31)
 
 
 def _ordinal_words(day: int) -> tuple[str, str]:
-    """The part that says the tens and the part that says the units; one piece below twenty and for tens."""
+    """The part that says the tens and the part that says the units; one piece below twenty and
+    for tens.
+    """
     if day <= 20:
         return "", _ORDINALS[day - 1]
     if day == 30:
@@ -91,7 +97,9 @@ def _number(text: str, at: int) -> tuple[frozenset[int], frozenset[int]]:
     return span(at, at + 1), span(at + 1, at + 2)
 
 
-def _render(pieces, year: int, month: int, day: int, weekday: int) -> tuple[str, tuple[frozenset[int], ...]]:
+def _render(
+    pieces, year: int, month: int, day: int, weekday: int
+) -> tuple[str, tuple[frozenset[int], ...]]:
     """The text of a date in a format, and the sources of the ten characters of its ISO form."""
     text = ""
     years, months, days = (NOTHING,) * 4, (NOTHING,) * 2, (NOTHING,) * 2
@@ -117,7 +125,12 @@ def _render(pieces, year: int, month: int, day: int, weekday: int) -> tuple[str,
             months = _whole(at, at + len(shown))
         elif part == "y":
             shown = str(year)
-            years = span(at, at + 1), span(at + 1, at + 2), span(at + 2, at + 3), span(at + 3, at + 4)
+            years = (
+                span(at, at + 1),
+                span(at + 1, at + 2),
+                span(at + 2, at + 3),
+                span(at + 3, at + 4),
+            )
         elif part == "yy":
             shown = f"{year % 100:02d}"
             years = (*_whole(at, at + 2), span(at, at + 1), span(at + 1, at + 2))
@@ -140,12 +153,16 @@ def pair(date: datetime.date, format: str = "day month year", case: str = "plain
     if case not in ("plain", "lower", "upper"):
         raise ValueError(f'case must be "plain", "lower" or "upper", got {case!r}')
     if "{yy}" in FORMATS[format] and not FIRST <= date <= LAST:
-        raise ValueError(f"date must lie in {FIRST.year}–{LAST.year} for a year of two digits, got {date}")
+        raise ValueError(
+            f"date must lie in {FIRST.year}–{LAST.year} for a year of two digits, got {date}"
+        )
     if date.year < 1000:
         raise ValueError(f"date must have a year of four digits, got {date}")
     text, alignment = _render(_PARSED[format], date.year, date.month, date.day, date.weekday())
     text = text.lower() if case == "lower" else text.upper() if case == "upper" else text
-    return Pair(tuple(text), tuple(date.isoformat()), alignment, tuple([bool(s) for s in alignment]))
+    return Pair(
+        tuple(text), tuple(date.isoformat()), alignment, tuple([bool(s) for s in alignment])
+    )
 
 
 def source_tokens(cases: Iterable[str] = ("plain", "lower", "upper")) -> tuple[str, ...]:
@@ -204,6 +221,6 @@ def generate(
 
     formats      keys of `FORMATS` to draw from; all by default
     cases        "plain", "lower", "upper" to draw from; one named twice comes twice as often
-    first, last  the days to draw from, both included; 1970 to 2069 where the year may have two digits
-    """
+    first, last  the days to draw from, both included; 1970 to 2069 where the year may have two
+    digits"""
     return take(drawer(formats=formats, cases=cases, first=first, last=last), count, seed)

@@ -1,12 +1,13 @@
 """Numbers in English or French words, to digits, with the true alignment.
 
-French counts 70 to 99 on sixty and on four twenties, so that one digit may come from three words, and one word may
-give two digits: quatre vingt dix sept → 97, with 9 from (quatre, vingt, dix) and 7 from (sept).
+French counts 70 to 99 on sixty and on four twenties, so that one digit may come from three words,
+and one word may give two digits: quatre vingt dix sept → 97, with 9 from (quatre, vingt, dix) and 7
+from (sept).
 
-The rule of the alignment: a digit comes from the words that say it. A word that names a number below twenty in one
-piece gives both digits (twelve → 1, 2). In "cent" and "mille" without a multiplier the word itself says the 1.
-A zero that no word says, as in "three hundred two" → 302, comes from nothing.
-"""
+The rule of the alignment: a digit comes from the words that say it. A word that names a number
+below twenty in one
+piece gives both digits (twelve → 1, 2). In "cent" and "mille" without a multiplier the word itself
+says the 1. A zero that no word says, as in "three hundred two" → 302, comes from nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from .pairs import NOTHING, Pair, check_range, take
 LARGEST = 999_999_999
 
 _EN_SMALL = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen "
     "seventeen eighteen nineteen"
 ).split()
 _EN_TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
@@ -171,7 +173,9 @@ def source_tokens(language: str = "en", *, british: bool = False) -> tuple[str, 
     if language == "en":
         extra = ["and"] if british else []
         return tuple(_EN_SMALL + _EN_TENS[2:] + ["hundred", "thousand", "million"] + extra)
-    return tuple(_FR_SMALL + _FR_TENS[2:] + ["vingts", "cent", "cents", "mille", "million", "millions", "et"])
+    return tuple(
+        _FR_SMALL + _FR_TENS[2:] + ["vingts", "cent", "cents", "mille", "million", "millions", "et"]
+    )
 
 
 def target_tokens() -> tuple[str, ...]:
@@ -205,7 +209,8 @@ def generate(
     """Random numbers in words with their digits.
 
     language  "en" or "fr"
-    digits    (least, most) digits, both included, each number of digits as likely as the others; at most 9
+    digits    (least, most) digits, both included, each number of digits as likely as the others; at
+              most 9
     british   English only: say "and" after the hundreds
     """
     return take(drawer(language, digits=digits, british=british), count, seed)

@@ -15,10 +15,12 @@ class Pair(NamedTuple):
 
     source     n tokens
     target     m tokens
-    alignment  m sets: ``alignment[t]`` holds the source positions that target token t comes from; an
-               empty set when it comes from none (a separator, a zero that no word says). None: unknown.
+    alignment  m sets: ``alignment[t]`` holds the source positions that target token t comes from;
+               an empty set when it comes from none (a separator, a zero that no word says). None:
+               unknown.
     content    m flags: True where the target token carries meaning of its own (a digit, a noun, an
-               adjective, a quantity), False for articles, conjunctions and separators. None: unknown.
+               adjective, a quantity), False for articles, conjunctions and separators. None:
+               unknown.
     """
 
     source: tuple[str, ...]
@@ -69,12 +71,13 @@ def stream(draw: Callable[[random.Random], Pair], seed: int) -> Iterator[Pair]:
         yield draw(generator)
 
 
-def distinct(pairs: Iterable[Pair], count: int, seen: set[tuple[str, ...]], patience: int = 2000) -> list[Pair]:
+def distinct(
+    pairs: Iterable[Pair], count: int, seen: set[tuple[str, ...]], patience: int = 2000
+) -> list[Pair]:
     """The next `count` pairs whose source is not in `seen`; their sources are added to it.
 
-    Raises ValueError when `patience` draws in a row (beyond those asked for) bring nothing new: the task
-    has too few different sources.
-    """
+    Raises ValueError when `patience` draws in a row (beyond those asked for) bring nothing new: the
+    task has too few different sources."""
     found: list[Pair] = []
     if check_count(count) == 0:
         return found
@@ -84,7 +87,8 @@ def distinct(pairs: Iterable[Pair], count: int, seen: set[tuple[str, ...]], pati
             failures += 1
             if failures > patience:
                 raise ValueError(
-                    f"count asks for {count} pairs with new sources, but only {len(found)} were found: "
+                    f"count asks for {count} pairs with new sources, but only {len(found)} were "
+                    f"found: "
                     "the task has too few different sources; ask for fewer or widen its options"
                 )
             continue
@@ -93,4 +97,6 @@ def distinct(pairs: Iterable[Pair], count: int, seen: set[tuple[str, ...]], pati
         found.append(pair)
         if len(found) == count:
             return found
-    raise ValueError(f"count asks for {count} pairs with new sources, but there are only {len(found)}")
+    raise ValueError(
+        f"count asks for {count} pairs with new sources, but there are only {len(found)}"
+    )

@@ -1,15 +1,15 @@
 """English noun phrases to French, joined by "and" to any length, with the true alignment.
 
-In French most adjectives follow the noun, in the reverse of their English order; a few short ones stay before it;
-determiners and adjectives take the gender and number of the noun:
+In French most adjectives follow the noun, in the reverse of their English order; a few short ones
+stay before it; determiners and adjectives take the gender and number of the noun:
 
     two small European electric cars and the old tree
     deux petites voitures électriques européennes et le vieil arbre
 
-So the alignment has blocks that run backwards, words that become several (potato → pomme de terre), several that
-become one (railway station → gare), and forms that depend on a word further on (the → le, la, l', les).
-The lexicon is the book's own: 50 nouns and 39 adjectives, all invented pairings of everyday words.
-"""
+So the alignment has blocks that run backwards, words that become several (potato → pomme de terre),
+several that become one (railway station → gare), and forms that depend on a word further on (the →
+le, la, l', les). The lexicon is the book's own: 50 nouns and 39 adjectives, all invented pairings
+of everyday words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _VOWELS = "aeiouyéèêâîôû"
 
 
 class Noun(NamedTuple):
-    """English singular and plural, French gender, singular and plural; a phrase is several words apart by spaces."""
+    """English singular and plural, French gender, singular and plural; a phrase is several words
+    apart by spaces.
+    """
 
     english: str
     english_plural: str
@@ -33,7 +35,9 @@ class Noun(NamedTuple):
 
 
 class Adjective(NamedTuple):
-    """English, the four French forms, and the form before a vowel where the masculine has one of its own."""
+    """English, the four French forms, and the form before a vowel where the masculine has one of
+    its own.
+    """
 
     english: str
     ms: str
@@ -101,21 +105,27 @@ BEFORE = _adjectives(
 )
 # After the noun in French. English puts colour before origin before kind; French turns that around.
 COLOURS = _adjectives(
-    "red rouge;green vert;blue bleu;black noir;white blanc blanche;yellow jaune;grey gris;brown brun;violet violet violette"
+    "red rouge;green vert;blue bleu;black noir;white blanc blanche;yellow jaune;grey gris;brown "
+    "brun;violet violet violette"
 )
 ORIGINS = _adjectives(
-    "European européen européenne;American américain;French français;German allemand;Italian italien italienne;"
+    "European européen européenne;American américain;French français;German allemand;Italian "
+    "italien italienne;"
     "Spanish espagnol;Japanese japonais;Chinese chinois;African africain;Russian russe"
 )
 KINDS = _adjectives(
-    "electric électrique;economic économique;industrial industriel industrielle;political politique;"
-    "medical médical;national national;commercial commercial;military militaire;agricultural agricole;"
+    "electric électrique;economic économique;industrial industriel industrielle;political "
+    "politique;"
+    "medical médical;national national;commercial commercial;military militaire;agricultural "
+    "agricole;"
     "modern moderne;traditional traditionnel traditionnelle;royal royal"
 )
 QUANTITIES = dict(
     zip(
-        "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen twenty".split(),
-        "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize vingt".split(),
+        "one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+        "fifteen sixteen twenty".split(),
+        "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze "
+        "seize vingt".split(),
     )
 )
 FUNCTION_WORDS = frozenset("le la les l' et de à".split())
@@ -140,24 +150,26 @@ class _Chunk(NamedTuple):
 
 
 def phrase(
-    determiner: str,
-    noun: Noun,
-    before: Adjective | None = None,
-    after: tuple[Adjective, ...] = (),
+    determiner: str, noun: Noun, before: Adjective | None = None, after: tuple[Adjective, ...] = ()
 ) -> Pair:
     """One noun phrase.
 
     determiner  "the", "the" + plural as "the *", or a key of `QUANTITIES`
     before      an adjective of `BEFORE`
-    after       adjectives in their English order; French puts them after the noun in the reverse order
+    after       adjectives in their English order; French puts them after the noun in the reverse
+                order
     """
     if determiner not in QUANTITIES and determiner not in ("the", "the *"):
-        raise ValueError(f'determiner must be "the", "the *" or one of {list(QUANTITIES)}, got {determiner!r}')
+        raise ValueError(
+            f'determiner must be "the", "the *" or one of {list(QUANTITIES)}, got {determiner!r}'
+        )
     return Pair(*_build(determiner, noun, before, tuple(after)))
 
 
 @lru_cache(maxsize=65536)
-def _build(determiner: str, noun: Noun, before: Adjective | None, after: tuple[Adjective, ...]) -> _Chunk:
+def _build(
+    determiner: str, noun: Noun, before: Adjective | None, after: tuple[Adjective, ...]
+) -> _Chunk:
     plural = determiner not in ("the", "one")
     feminine = noun.gender == "f"
     nouns = (noun.english_plural if plural else noun.english).split()
@@ -189,7 +201,8 @@ def _build(determiner: str, noun: Noun, before: Adjective | None, after: tuple[A
 
 def _noun_alignment(english: list[str], french: list[str], head: int) -> list[frozenset[int]]:
     everything = span(head, head + len(english))
-    if len(english) == 2 and len(french) == 3:  # washing machine → machine à laver: word for word, turned around
+    # washing machine → machine à laver: word for word, turned around
+    if len(english) == 2 and len(french) == 3:
         return [span(head + 1, head + 2), NOTHING, span(head, head + 1)]
     return [NOTHING if word in FUNCTION_WORDS else everything for word in french]
 
@@ -255,7 +268,9 @@ def drawer(*, phrases: tuple[int, int] | int = (1, 3), adjectives: tuple[int, in
     fewest, most = check_range("phrases", phrases, 1)
     none, all_ = check_range("adjectives", adjectives, 0)
     if all_ > 4:
-        raise ValueError(f"adjectives must not exceed 4 (one before the noun, three after), got {adjectives!r}")
+        raise ValueError(
+            f"adjectives must not exceed 4 (one before the noun, three after), got {adjectives!r}"
+        )
     determiners = ("the", "the *", *QUANTITIES)
     layers = (COLOURS, ORIGINS, KINDS)
 

@@ -1,31 +1,52 @@
-"""English sentences whose pronoun refers to one of two nouns, and their French, where the noun decides between il and elle.
+"""English sentences whose pronoun refers to one of two nouns, and their French, where the noun
+decides between il and elle.
 
-    we like the hat behind the school because it is washable .    nous aimons le chapeau derrière l' école parce qu' il est lavable .
-    we like the hat behind the school because it is historic .    nous aimons le chapeau derrière l' école parce qu' elle est historique .
+    we like the hat behind the school because it is washable .    nous aimons le chapeau derrière l'
+    école parce qu' il est lavable . we like the hat behind the school because it is historic .
+    nous aimons le chapeau derrière l' école parce qu' elle est historique .
 
-The two nouns differ in gender and in kind and have the same number; the adjective fits one kind only, so it alone says which noun
-is meant. The adjectives are those with one French form for both genders: only the pronoun shows the gender. So *it* cannot be
-translated word by word, and the antecedent of every pronoun is known.
+The two nouns differ in gender and in kind and have the same number; the adjective fits one kind
+only, so it alone says which noun is meant. The adjectives are those with one French form for both
+genders: only the pronoun shows the gender. So *it* cannot be translated word by word, and the
+antecedent of every pronoun is known.
 
-The nouns are those of :mod:`attnbook.tasks.translation.phrases`. Which adjective goes with which kind is a rule of the book's own.
-"""
+The nouns are those of :mod:`attnbook.tasks.translation.phrases`. Which adjective goes with which
+kind is a rule of the book's own."""
 
 from __future__ import annotations
 
 import random
 from typing import NamedTuple
 
+from ..text.vocabulary import Vocabulary
 from . import phrases
 from .pairs import Pair, check_count, distinct, span, stream
 from .seq2seq_tasks import Task
-from ..text.vocabulary import Vocabulary
 
-__all__ = ["KINDS", "PRONOUNS", "Referring", "draw", "minimal_pairs", "pronoun_task", "source_tokens", "target_tokens"]
+__all__ = [
+    "KINDS",
+    "PRONOUNS",
+    "Referring",
+    "draw",
+    "minimal_pairs",
+    "pronoun_task",
+    "source_tokens",
+    "target_tokens",
+]
 
 KINDS = {
-    "machine": ("car watch lamp machine train boat bus aeroplane", "automatic automatique;reliable fiable;fast rapide"),
-    "place": ("house school church island garden market hotel bridge", "quiet tranquille;vast vaste;historic historique"),
-    "text": ("letter law book newspaper plan exam", "legible lisible;difficult difficile;honest honnête"),
+    "machine": (
+        "car watch lamp machine train boat bus aeroplane",
+        "automatic automatique;reliable fiable;fast rapide",
+    ),
+    "place": (
+        "house school church island garden market hotel bridge",
+        "quiet tranquille;vast vaste;historic historique",
+    ),
+    "text": (
+        "letter law book newspaper plan exam",
+        "legible lisible;difficult difficile;honest honnête",
+    ),
     "garment": ("dress shirt hat coat", "comfortable confortable;washable lavable;loose large"),
 }
 """Kind → its nouns, and the adjectives that fit it (English, French)."""
@@ -37,15 +58,26 @@ PRONOUNS = {("m", False): "il", ("f", False): "elle", ("m", True): "ils", ("f", 
 """(gender, plural) → the French pronoun."""
 
 _NOUNS = {noun.english: noun for noun in phrases.NOUNS}
-_OF_KIND = {kind: tuple(_NOUNS[word] for word in nouns.split()) for kind, (nouns, _) in KINDS.items()}
-_FITS = {kind: tuple(tuple(entry.split()) for entry in adjectives.split(";")) for kind, (_, adjectives) in KINDS.items()}
-_BY_GENDER = {gender: [(kind, noun) for kind, nouns in _OF_KIND.items() for noun in nouns if noun.gender == gender] for gender in "mf"}
+_OF_KIND = {
+    kind: tuple(_NOUNS[word] for word in nouns.split()) for kind, (nouns, _) in KINDS.items()
+}
+_FITS = {
+    kind: tuple(tuple(entry.split()) for entry in adjectives.split(";"))
+    for kind, (_, adjectives) in KINDS.items()
+}
+_BY_GENDER = {
+    gender: [
+        (kind, noun) for kind, nouns in _OF_KIND.items() for noun in nouns if noun.gender == gender
+    ]
+    for gender in "mf"
+}
 
 
 class Referring(NamedTuple):
     """A sentence pair with its pronoun; all positions count tokens from 0.
 
-    pair        the English and French tokens, with their alignment: the French pronoun comes from the English one
+    pair        the English and French tokens, with their alignment: the French pronoun comes from
+                the English one
     pronoun     position of it / they in the source
     antecedent  position of the noun that it refers to
     other       position of the other noun
@@ -73,8 +105,15 @@ def _choose(generator: random.Random):
     nouns = [(kind, noun), (other_kind, other)]
     generator.shuffle(nouns)
     meant = generator.randrange(2)
-    return (nouns, meant, generator.choice(_FITS[nouns[meant][0]]), generator.random() < 0.5,
-            generator.choice(SUBJECTS), generator.choice(VERBS), generator.choice(PLACES))
+    return (
+        nouns,
+        meant,
+        generator.choice(_FITS[nouns[meant][0]]),
+        generator.random() < 0.5,
+        generator.choice(SUBJECTS),
+        generator.choice(VERBS),
+        generator.choice(PLACES),
+    )
 
 
 def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> Referring:
@@ -94,16 +133,31 @@ def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> R
             target.append(place[1])
     at, written = len(source), len(target) + 2
     source += ["because", "they" if plural else "it", "are" if plural else "is", adjective[0], "."]
-    target += ["parce", "qu'", PRONOUNS[nouns[meant][1].gender, plural], "sont" if plural else "est",
-               adjective[1] + "s" * plural, "."]
+    target += [
+        "parce",
+        "qu'",
+        PRONOUNS[nouns[meant][1].gender, plural],
+        "sont" if plural else "est",
+        adjective[1] + "s" * plural,
+        ".",
+    ]
     alignment += [span(at + i, at + i + 1) for i in (0, 0, 1, 2, 3, 4)]
     content = tuple(word not in phrases.FUNCTION_WORDS | {"parce", "qu'", "."} for word in target)
-    return Referring(Pair(tuple(source), tuple(target), tuple(alignment), content), at + 1, places[meant], places[1 - meant],
-                     at + 3, written)
+    return Referring(
+        Pair(tuple(source), tuple(target), tuple(alignment), content),
+        at + 1,
+        places[meant],
+        places[1 - meant],
+        at + 3,
+        written,
+    )
 
 
-def minimal_pairs(count: int, *, seed: int, without: frozenset | set = frozenset()) -> list[tuple[Referring, Referring]]:
-    """Pairs of sentences that differ in one English word, the adjective, and so in the noun that the pronoun refers to.
+def minimal_pairs(
+    count: int, *, seed: int, without: frozenset | set = frozenset()
+) -> list[tuple[Referring, Referring]]:
+    """Pairs of sentences that differ in one English word, the adjective, and so in the noun that
+    the pronoun refers to.
 
     The pronoun of the first refers to the first noun, that of the second to the second.
 
@@ -116,18 +170,32 @@ def minimal_pairs(count: int, *, seed: int, without: frozenset | set = frozenset
         if len(found) == count:
             return found
         nouns, _, _, *frame = _choose(generator)
-        two = tuple(_make(nouns, meant, generator.choice(_FITS[nouns[meant][0]]), *frame) for meant in (0, 1))
+        two = tuple(
+            _make(nouns, meant, generator.choice(_FITS[nouns[meant][0]]), *frame)
+            for meant in (0, 1)
+        )
         if not any(one.pair.source in seen for one in two):
             seen.update(one.pair.source for one in two)
             found.append(two)
-    raise ValueError(f"count asks for {count} pairs of new sentences, but only {len(found)} were found: ask for fewer")
+    raise ValueError(
+        f"count asks for {count} pairs of new sentences, but only {len(found)} were found: ask "
+        f"for fewer"
+    )
 
 
 def pronoun_task(*, train: int, valid: int = 500, test: int = 1000, seed: int = 0) -> Task:
     """A task of translation pairs that all differ."""
-    found = distinct(stream(lambda generator: draw(generator).pair, seed), test + valid + train, set())
-    return Task("pronouns", test=found[:test], valid=found[test:test + valid], train=found[test + valid:],
-                source_vocab=Vocabulary(source_tokens()), target_vocab=Vocabulary(target_tokens()))
+    found = distinct(
+        stream(lambda generator: draw(generator).pair, seed), test + valid + train, set()
+    )
+    return Task(
+        "pronouns",
+        test=found[:test],
+        valid=found[test : test + valid],
+        train=found[test + valid :],
+        source_vocab=Vocabulary(source_tokens()),
+        target_vocab=Vocabulary(target_tokens()),
+    )
 
 
 def source_tokens() -> tuple[str, ...]:
@@ -135,7 +203,9 @@ def source_tokens() -> tuple[str, ...]:
     words = {"the", "because", "it", "they", "is", "are", "."}
     words.update(one[0] for one in (*SUBJECTS, *VERBS, *PLACES))
     for kind in KINDS:
-        words.update(word for noun in _OF_KIND[kind] for word in (noun.english, noun.english_plural))
+        words.update(
+            word for noun in _OF_KIND[kind] for word in (noun.english, noun.english_plural)
+        )
         words.update(english for english, _ in _FITS[kind])
     return tuple(sorted(words))
 

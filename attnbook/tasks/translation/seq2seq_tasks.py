@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from . import dates, numbers, phrases, copy_and_reverse
-from .pairs import Pair, distinct, stream
 from ..text.vocabulary import Vocabulary
+from . import copy_and_reverse, dates, numbers, phrases
+from .pairs import Pair, distinct, stream
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,15 @@ class Task:
     def unseen(self, count: int, *, seed: int, **options) -> list[Pair]:
         """More pairs of the same task whose sources are in none of the three lists, and differ.
 
-        options  those of `make_task` for this task; so a test of longer sources than those of training is
-                 ``task.unseen(500, seed=1, phrases=8)``
+        options  those of `make_task` for this task; so a test of longer sources than those of
+                 training is ``task.unseen(500, seed=1, phrases=8)``
 
-        Raises ValueError where the data is a fixed collection, for unknown options, or when too few new sources can
-        be found.
-        """
+        Raises ValueError where the data is a fixed collection, for unknown options, or when too few
+        new sources can be found."""
         if self.name not in _MADE:
-            raise ValueError(f"task {self.name!r} is a fixed collection: there are no more pairs to draw")
+            raise ValueError(
+                f"task {self.name!r} is a fixed collection: there are no more pairs to draw"
+            )
         seen = {pair.source for part in (self.train, self.valid, self.test) for pair in part}
         return distinct(stream(_drawer(self.name, options), seed), count, seen)
 
@@ -89,21 +90,25 @@ _MADE: dict[str, tuple[Callable, Callable, Callable]] = {
 NAMES = (*_MADE, "tatoeba")
 
 
-def make_task(name: str, *, train: int, valid: int = 1000, test: int = 1000, seed: int = 0, **options) -> Task:
-    """A task with `train`, `valid` and `test` pairs; all sources differ, so nothing is tested that was trained on.
+def make_task(
+    name: str, *, train: int, valid: int = 1000, test: int = 1000, seed: int = 0, **options
+) -> Task:
+    """A task with `train`, `valid` and `test` pairs; all sources differ, so nothing is tested that
+    was trained on.
 
-    name     "dates", "numbers-en", "numbers-fr", "phrases", "copy", "reverse" (made by the book) or "tatoeba"
-             (real English–French sentences; see `attnbook.tasks.translation.corpora.tatoeba`)
+    name     "dates", "numbers-en", "numbers-fr", "phrases", "copy", "reverse" (made by the book) or
+             "tatoeba" (real English–French sentences; see
+             `attnbook.tasks.translation.corpora.tatoeba`)
     seed     of the pairs; test and valid are drawn first, so they stay the same when `train` grows
-    options  of the generator: `formats`, `cases` (dates), `digits`, `british` (numbers), `phrases`, `adjectives`
-             (phrases), `length`, `symbols` (copy, reverse), `source`, `target`, `max_words`, `min_count` (tatoeba)
+    options  of the generator: `formats`, `cases` (dates), `digits`, `british` (numbers), `phrases`,
+             `adjectives` (phrases), `length`, `symbols` (copy, reverse), `source`, `target`,
+             `max_words`, `min_count` (tatoeba)
 
-    The vocabularies of the made tasks hold all that the generator can say; those of tatoeba what the training pairs
-    say, the rest is <unk>.
+    The vocabularies of the made tasks hold all that the generator can say; those of tatoeba what
+    the training pairs say, the rest is <unk>.
 
-    Raises ValueError for an unknown name or option, a split of fewer than 0 pairs (train: 1), or when the task has
-    too few different sources.
-    """
+    Raises ValueError for an unknown name or option, a split of fewer than 0 pairs (train: 1), or
+    when the task has too few different sources."""
     if name not in NAMES:
         raise ValueError(f"name must be one of {', '.join(NAMES)}, got {name!r}")
     for split, size, least in (("train", train, 1), ("valid", valid, 0), ("test", test, 0)):

@@ -8,21 +8,32 @@ import torch
 
 from attnbook.tasks.text.vocabulary import BOS, EOS, PAD
 
-from .search import check_inputs, check_logits
-from ..losses.token_loss import full_precision
 from ..loop.accelerator import training_modes_kept
+from ..losses.token_loss import full_precision
+from .search import check_inputs, check_logits
 
 __all__ = ["sample"]
 
 
-def sample(model, prompts: torch.Tensor, lengths: torch.Tensor, max_length: int, *, temperature: float = 1.0, top_k: int | None = None,
-           generator: torch.Generator | None = None) -> list[list[int]]:
-    """Go on with texts: draw each token from ``softmax(logits / temperature)``, until EOS or ``max_length`` tokens.
+def sample(
+    model,
+    prompts: torch.Tensor,
+    lengths: torch.Tensor,
+    max_length: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    generator: torch.Generator | None = None,
+) -> list[list[int]]:
+    """Go on with texts: draw each token from ``softmax(logits / temperature)``, until EOS or
+    ``max_length`` tokens.
 
-    The last token of a prompt is read by the first step, so a prompt needs at least one token; give BOS where there is none.
+    The last token of a prompt is read by the first step, so a prompt needs at least one token; give
+    BOS where there is none.
 
     Args:
-        model: with ``encode``, ``start`` and ``step``, such as :class:`~attnbook.models.transformer.language_model.TransformerLM`.
+        model: with ``encode``, ``start`` and ``step``, such as
+            :class:`~attnbook.models.transformer.language_model.TransformerLM`.
         prompts, lengths: ``(B, n)`` token ids and ``(B,)`` how many of them are real.
         max_length: how many tokens are drawn at most, EOS counted.
         temperature: below 1 the probable tokens become more so; 0 takes the most probable.
@@ -33,13 +44,15 @@ def sample(model, prompts: torch.Tensor, lengths: torch.Tensor, max_length: int,
         For each prompt the tokens drawn, without EOS. PAD and BOS are never drawn.
 
     Raises:
-        ValueError: as :func:`~attnbook.training.greedy`; also for a temperature or top_k out of range, and logits that divided by
-            the temperature have no softmax.
+        ValueError: as :func:`~attnbook.training.greedy`; also for a temperature or top_k out of
+            range, and logits that divided by the temperature have no softmax.
 
     Source: top-k: Fan et al. 2018, section 5.
     """
     prompts, lengths = check_inputs(model, prompts, lengths, max_length, "prompts")
-    if not (isinstance(temperature, int | float) and math.isfinite(temperature) and temperature >= 0):
+    if not (
+        isinstance(temperature, int | float) and math.isfinite(temperature) and temperature >= 0
+    ):
         raise ValueError(f"temperature must be a number of at least 0, got {temperature!r}")
     if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
         raise ValueError(f"top_k must be a whole number of at least 1 or None, got {top_k!r}")
@@ -65,13 +78,18 @@ def _read_prompts(model, prompts: torch.Tensor, lengths: torch.Tensor):
     last = prompts.gather(1, (lengths.long() - 1)[:, None])[:, 0]
     if int(lengths.max()) == 1:
         return model.begin(len(prompts), device=prompts.device), last
-    if int(lengths.min()) == 1:  # a prompt of nothing else cannot be read ahead: begin all of them with BOS
-        raise ValueError("prompts of one token and longer ones cannot be mixed: put BOS in front of all")
+    # a prompt of nothing else cannot be read ahead: begin all of them with BOS
+    if int(lengths.min()) == 1:
+        raise ValueError(
+            "prompts of one token and longer ones cannot be mixed: put BOS in front of all"
+        )
     before = lengths - 1
     return model.start(model.encode(prompts[:, : int(before.max())], before)), last
 
 
-def _draw(logits: torch.Tensor, temperature: float, top_k: int | None, generator: torch.Generator | None) -> torch.Tensor:
+def _draw(
+    logits: torch.Tensor, temperature: float, top_k: int | None, generator: torch.Generator | None
+) -> torch.Tensor:
     logits = logits.clone()
     logits[:, [PAD, BOS]] = -math.inf
     if top_k is not None and top_k < logits.shape[1]:
@@ -81,5 +99,8 @@ def _draw(logits: torch.Tensor, temperature: float, top_k: int | None, generator
         return logits.argmax(1)
     chances = (logits / temperature).softmax(1)
     if chances.isnan().any():
-        raise ValueError(f"temperature: got {temperature!r}, expected one by which the model's logits can be divided")
+        raise ValueError(
+            f"temperature: got {temperature!r}, expected one by which the model's logits can be "
+            f"divided"
+        )
     return torch.multinomial(chances, 1, generator=generator)[:, 0]

@@ -1,8 +1,7 @@
 """Decoding: from a model that predicts the next token to whole target sequences.
 
-All that is asked of a model is `encode`, `start` and `step`; every sentence of a batch, and every beam of
-every sentence, is one row of one batch.
-"""
+All that is asked of a model is `encode`, `start` and `step`; every sentence of a batch, and every
+beam of every sentence, is one row of one batch."""
 
 from __future__ import annotations
 
@@ -13,15 +12,16 @@ import torch
 
 from attnbook.tasks.text.vocabulary import BOS, EOS, PAD
 
-from ..losses.token_loss import device_of, full_precision
 from ..loop.accelerator import map_tensors, training_modes_kept
+from ..losses.token_loss import device_of, full_precision
 
 
 class Decoding(NamedTuple):
     """Greedy output of a batch of B sentences.
 
     tokens     ids of each target without BOS and EOS
-    weights    attention of each target, (len(tokens), source length) on the CPU; None when the model has none
+    weights    attention of each target, (len(tokens), source length) on the CPU; None when the
+               model has none
     log_probs  (B,) log p(tokens, EOS | source); without the EOS where `finished` is False
     finished   (B,) whether EOS came within max_length
     """
@@ -52,11 +52,10 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
 
     y_t = argmax_v p(v | y_<t, x) over all v but PAD and BOS, which are never produced.
 
-    `source` (B, n) and `lengths` (B,) are moved to the device of the model, which decodes in evaluation mode
-    and without gradients. `max_length` is the largest number of tokens produced, EOS counted.
-    Raises ValueError for an empty batch, lengths outside 1…n, max_length < 1 and NaN from the model.
-    Source: Sutskever et al. 2014, section 3.2 (a beam of 1).
-    """
+    `source` (B, n) and `lengths` (B,) are moved to the device of the model, which decodes in
+    evaluation mode and without gradients. `max_length` is the largest number of tokens produced,
+    EOS counted. Raises ValueError for an empty batch, lengths outside 1…n, max_length < 1 and NaN
+    from the model. Source: Sutskever et al. 2014, section 3.2 (a beam of 1)."""
     source, lengths = check_inputs(model, source, lengths, max_length)
     batch, width = source.shape
     with torch.no_grad(), training_modes_kept(model, False):
@@ -72,10 +71,17 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
             log_probs = best.new_zeros(batch) if log_probs is None else log_probs
             running = ~finished[active]
             log_probs = log_probs.index_add(0, active, torch.where(running, best, 0.0))
-            tokens.append(active.new_full((batch,), PAD).index_copy(0, active, token.masked_fill(~running, PAD)))
-            # A model that reads its source shortened has weights over something else than the positions of the source.
+            tokens.append(
+                active.new_full((batch,), PAD).index_copy(
+                    0, active, token.masked_fill(~running, PAD)
+                )
+            )
+            # A model that reads its source shortened has weights over something else than the
+            # positions of the source.
             if step.weights is not None and step.weights.shape[-1] == width:
-                weights.append(step.weights.new_zeros(batch, width).index_copy(0, active, step.weights))
+                weights.append(
+                    step.weights.new_zeros(batch, width).index_copy(0, active, step.weights)
+                )
             finished = finished.index_copy(0, active, ~running | (token == EOS))
             keep = _still_running(finished[active])
             if keep is None:
@@ -90,7 +96,10 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
     maps = None
     if weights:
         together = torch.stack(weights, dim=1).cpu()
-        maps = [together[i, : len(row), :n].clone() for i, (row, n) in enumerate(zip(rows, lengths.tolist(), strict=True))]
+        maps = [
+            together[i, : len(row), :n].clone()
+            for i, (row, n) in enumerate(zip(rows, lengths.tolist(), strict=True))
+        ]
     return Decoding(rows, maps, log_probs, finished)
 
 
@@ -107,31 +116,41 @@ def beam_search(
 
     score(y) = log p(y | x) / |y|^α,   |y| counts EOS, α = length_penalty.
 
-    At each step every unfinished hypothesis is extended by every token but PAD and BOS, a finished one stays
-    as it is, once, and the `beam_size` best by score are kept. α = 0 ranks by probability, α = 1 by
-    the mean log-probability of a token. Returns for each sentence its hypotheses, best score first; those that
-    reach max_length (tokens produced, EOS counted) without EOS are among them, marked unfinished. Fewer
-    than `beam_size` come back only where fewer sequences exist.
+    At each step every unfinished hypothesis is extended by every token but PAD and BOS, a finished
+    one stays as it is, once, and the `beam_size` best by score are kept. α = 0 ranks by
+    probability, α = 1 by the mean log-probability of a token. Returns for each sentence its
+    hypotheses, best score first; those that reach max_length (tokens produced, EOS counted) without
+    EOS are among them, marked unfinished. Fewer than `beam_size` come back only where fewer
+    sequences exist.
 
-    Devices, modes and errors as in `greedy`; also ValueError for beam_size < 1, α < 0 and an α for which max_length^α is
-    beyond the numbers that the scores are computed in.
-    Source: Graves 2012, section 2.5; Boulanger-Lewandowski et al. 2013; the penalty |y|^α as in Wu et al.
-    2016, section 7, without their constants (5 + |y|)^α / 6^α.
-    """
+    Devices, modes and errors as in `greedy`; also ValueError for beam_size < 1, α < 0 and an α for
+    which max_length^α is beyond the numbers that the scores are computed in. Source: Graves 2012,
+    section 2.5; Boulanger-Lewandowski et al. 2013; the penalty |y|^α as in Wu et al. 2016, section
+    7, without their constants (5 + |y|)^α / 6^α."""
     source, lengths = check_inputs(model, source, lengths, max_length)
     _check_whole("beam_size", beam_size)
-    if not (isinstance(length_penalty, int | float) and math.isfinite(length_penalty) and length_penalty >= 0):
+    if not (
+        isinstance(length_penalty, int | float)
+        and math.isfinite(length_penalty)
+        and length_penalty >= 0
+    ):
         raise ValueError(f"length_penalty: got {length_penalty!r}, expected a number of at least 0")
     with torch.no_grad(), training_modes_kept(model, False):
         memory = model.encode(source, lengths)
         state = model.start(memory)
-        return _Beams(model, len(source), beam_size, max_length, length_penalty).search(state, memory, source.device)
+        return _Beams(model, len(source), beam_size, max_length, length_penalty).search(
+            state, memory, source.device
+        )
 
 
 class _Beams:
-    """Beams of B sentences: row b·k + j of the batch that the model sees is beam j of its sentence b."""
+    """Beams of B sentences: row b·k + j of the batch that the model sees is beam j of its
+    sentence b.
+    """
 
-    def __init__(self, model, sentences: int, beam_size: int, max_length: int, length_penalty: float):
+    def __init__(
+        self, model, sentences: int, beam_size: int, max_length: int, length_penalty: float
+    ):
         self.model, self.sentences, self.k = model, sentences, beam_size
         self.max_length, self.alpha = max_length, length_penalty
 
@@ -150,26 +169,38 @@ class _Beams:
             logp = _log_probs(out.logits).unflatten(0, (-1, k))
             if log_prob is None:
                 self.check_penalty(logp.dtype)
-                # Only beam 0 is alive at first: k equal beams would give the same hypothesis k times.
+                # Only beam 0 is alive at first: k equal beams would give the same hypothesis k
+                # times.
                 log_prob = logp.new_zeros(b, k).masked_fill(beams > 0, -math.inf)
                 final = [log_prob, length, ends]
             total = log_prob[:, :, None] + logp
-            # A finished beam goes on as itself and in no other way: one candidate, in the column of PAD.
+            # A finished beam goes on as itself and in no other way: one candidate, in the column of
+            # PAD.
             total = total.masked_fill(ends[:, :, None], -math.inf)
             total[:, :, PAD] = torch.where(ends, log_prob, -math.inf)
             candidate_length = torch.where(ends, length, step)
-            index = self.score(total, candidate_length[:, :, None]).flatten(1).topk(k, dim=1).indices
+            index = (
+                self.score(total, candidate_length[:, :, None]).flatten(1).topk(k, dim=1).indices
+            )
             parent, chosen = index // logp.shape[-1], index % logp.shape[-1]
             log_prob = total.flatten(1).gather(1, index)
             length = candidate_length.gather(1, parent)
             ends = ends.gather(1, parent) | (chosen == EOS)
             path.append((active, chosen, parent))
-            final = [whole.index_copy(0, active, part) for whole, part in zip(final, (log_prob, length, ends), strict=True)]
+            final = [
+                whole.index_copy(0, active, part)
+                for whole, part in zip(final, (log_prob, length, ends), strict=True)
+            ]
             keep = _still_running((ends | (log_prob == -math.inf)).all(1))
             if keep is not None:
                 if len(keep) == 0:
                     break
-                active, log_prob, length, ends = active[keep], log_prob[keep], length[keep], ends[keep]
+                active, log_prob, length, ends = (
+                    active[keep],
+                    log_prob[keep],
+                    length[keep],
+                    ends[keep],
+                )
                 chosen, parent = chosen[keep], parent[keep]
                 memory = _pick(memory, (keep[:, None] * k + beams).flatten())
             token = chosen.flatten()
@@ -181,8 +212,10 @@ class _Beams:
 
     def check_penalty(self, dtype: torch.dtype) -> None:
         if self.alpha * math.log(self.max_length) >= math.log(torch.finfo(dtype).max):
-            raise ValueError(f"length_penalty: got {self.alpha!r} with max_length {self.max_length}, "
-                             f"expected a power that {str(dtype).removeprefix('torch.')} can hold")
+            raise ValueError(
+                f"length_penalty: got {self.alpha!r} with max_length {self.max_length}, "
+                f"expected a power that {str(dtype).removeprefix('torch.')} can hold"
+            )
 
     def score(self, log_prob: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
         return log_prob if self.alpha == 0 else log_prob / length.to(log_prob) ** self.alpha
@@ -193,7 +226,9 @@ class _Beams:
         columns = []
         for active, chosen, parent in reversed(path):
             # A sentence that had left the batch by then ended before: PAD, and the same beam.
-            columns.append(torch.full_like(beam, PAD).index_copy(0, active, chosen.gather(1, beam[active])))
+            columns.append(
+                torch.full_like(beam, PAD).index_copy(0, active, chosen.gather(1, beam[active]))
+            )
             beam = beam.index_copy(0, active, parent.gather(1, beam[active]))
         sequences = torch.stack(columns[::-1], dim=-1).tolist()
         values = (log_prob, self.score(log_prob, length), ends)
@@ -208,7 +243,8 @@ class _Beams:
 
 
 def score_targets(model, batch) -> torch.Tensor:
-    """log p(y|x) = Σ_t log p(y_t | y_<t, x) of each given target, (B,), in nats; PAD does not count.
+    """log p(y|x) = Σ_t log p(y_t | y_<t, x) of each given target, (B,), in nats; PAD does not
+    count.
 
     `batch` holds source, lengths, target_in and target_out as for `token_loss`. Evaluation mode, no
     gradients. Source: Sutskever et al. 2014, equation 1.
@@ -216,7 +252,9 @@ def score_targets(model, batch) -> torch.Tensor:
     device = device_of(model)
     target = batch.target_out.to(device)
     with torch.no_grad(), training_modes_kept(model, False):
-        logits = model(batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)).logits
+        logits = model(
+            batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)
+        ).logits
     log_probs = full_precision(logits).log_softmax(dim=-1).gather(-1, target[..., None])[..., 0]
     return log_probs.masked_fill(target == PAD, 0.0).sum(dim=-1)
 
@@ -235,7 +273,8 @@ def _pick(nest: Any, rows: torch.Tensor) -> Any:
 
 
 def _still_running(done: torch.Tensor) -> torch.Tensor | None:
-    """Indices of the rows that are not done, once they are half of the rows or fewer; None before that.
+    """Indices of the rows that are not done, once they are half of the rows or fewer; None before
+    that.
 
     Every step costs as much as its rows: a few long targets should not pay for the whole batch.
     """
@@ -252,19 +291,30 @@ def _check_whole(name: str, value: int) -> None:
         raise ValueError(f"{name}: got {value!r}, expected a whole number of at least 1")
 
 
-def check_inputs(model, source, lengths, max_length: int, name: str = "source") -> tuple[torch.Tensor, torch.Tensor]:
+def check_inputs(
+    model, source, lengths, max_length: int, name: str = "source"
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and lengths on the device of the model; a ValueError calls the ids `name`."""
     _check_whole("max_length", max_length)
     if not isinstance(source, torch.Tensor) or source.dim() != 2 or source.dtype != torch.long:
-        raise ValueError(f"{name}: got {_kind(source)}, expected token ids (batch, length) of dtype int64")
+        raise ValueError(
+            f"{name}: got {_kind(source)}, expected token ids (batch, length) of dtype int64"
+        )
     if source.shape[0] == 0:
         raise ValueError(f"{name}: got an empty batch, expected at least one sentence")
-    if (not isinstance(lengths, torch.Tensor) or lengths.shape != source.shape[:1] or lengths.is_floating_point()
-            or lengths.dtype == torch.bool):
-        raise ValueError(f"lengths: got {_kind(lengths)}, expected whole numbers of shape ({source.shape[0]},)")
+    if (
+        not isinstance(lengths, torch.Tensor)
+        or lengths.shape != source.shape[:1]
+        or lengths.is_floating_point()
+        or lengths.dtype == torch.bool
+    ):
+        raise ValueError(
+            f"lengths: got {_kind(lengths)}, expected whole numbers of shape ({source.shape[0]},)"
+        )
     if lengths.min() < 1 or lengths.max() > source.shape[1]:
         raise ValueError(
-            f"lengths: got {int(lengths.min())} to {int(lengths.max())}, expected 1 to {source.shape[1]}, the width of {name}"
+            f"lengths: got {int(lengths.min())} to {int(lengths.max())}, expected 1 to "
+            f"{source.shape[1]}, the width of {name}"
         )
     device = device_of(model)
     return source.to(device), lengths.to(device)
@@ -277,4 +327,8 @@ def check_logits(model, logits: torch.Tensor) -> None:
 
 
 def _kind(value: Any) -> str:
-    return f"{tuple(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else type(value).__name__
+    return (
+        f"{tuple(value.shape)} {value.dtype}"
+        if isinstance(value, torch.Tensor)
+        else type(value).__name__
+    )

@@ -1,4 +1,6 @@
-"""The loss around a point of weight space: two random directions, scaled filter by filter, and the loss on a grid between them."""
+"""The loss around a point of weight space: two random directions, scaled filter by filter, and
+the loss on a grid between them.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,19 @@ import torch
 __all__ = ["curvatures", "loss_surface", "random_directions"]
 
 
-def random_directions(model: torch.nn.Module, seed: int, count: int = 2) -> list[dict[str, torch.Tensor]]:
-    """Random directions in the space of the weights, each filter as long as the filter of the model.
+def random_directions(
+    model: torch.nn.Module, seed: int, count: int = 2
+) -> list[dict[str, torch.Tensor]]:
+    """Random directions in the space of the weights, each filter as long as the filter of the
+    model.
 
-    ``d_ij ← d_ij / ‖d_ij‖ · ‖θ_ij‖``  with d_ij the part of a Gaussian direction that belongs to filter j of parameter i
+    ``d_ij ← d_ij / ‖d_ij‖ · ‖θ_ij‖``  with d_ij the part of a Gaussian direction that belongs to
+    filter j of parameter i
 
-    A filter is what makes one number of a layer's result: a row of a matrix (of an embedding: the vector of a token). Biases and
-    the parameters of norms, tensors of one dimension, stay where they are: their direction is 0. Without the scaling, a model
-    with large weights would look flat and one with small weights sharp, though they may compute the same.
+    A filter is what makes one number of a layer's result: a row of a matrix (of an embedding: the
+    vector of a token). Biases and the parameters of norms, tensors of one dimension, stay where
+    they are: their direction is 0. Without the scaling, a model with large weights would look flat
+    and one with small weights sharp, though they may compute the same.
 
     Args:
         model: its weights are θ; they stay as they are.
@@ -44,11 +51,17 @@ def random_directions(model: torch.nn.Module, seed: int, count: int = 2) -> list
     return found
 
 
-def loss_surface(model: torch.nn.Module, directions: Sequence[Mapping[str, torch.Tensor]],
-                 loss: Callable[[torch.nn.Module], object], grid: Sequence[float]) -> torch.Tensor:
-    """The loss on a grid in the plane through the model's weights θ: ``Z[i, j] = loss at θ + grid[i]·d_1 + grid[j]·d_2``.
+def loss_surface(
+    model: torch.nn.Module,
+    directions: Sequence[Mapping[str, torch.Tensor]],
+    loss: Callable[[torch.nn.Module], object],
+    grid: Sequence[float],
+) -> torch.Tensor:
+    """The loss on a grid in the plane through the model's weights θ:
+    ``Z[i, j] = loss at θ + grid[i]·d_1 + grid[j]·d_2``.
 
-    The weights and buffers of the model are afterwards the same to the last bit, also where the loss raises an error.
+    The weights and buffers of the model are afterwards the same to the last bit, also where the
+    loss raises an error.
 
     Args:
         model: in the mode (training or evaluation) in which the loss is to be taken.
@@ -60,18 +73,24 @@ def loss_surface(model: torch.nn.Module, directions: Sequence[Mapping[str, torch
         Z ``(len(grid), len(grid))``, float64 on the CPU.
 
     Raises:
-        ValueError: for another number of directions, an empty grid, or directions that do not fit the model.
+        ValueError: for another number of directions, an empty grid, or directions that do not fit
+            the model.
 
     Source: Li et al. 2018, section 4.
     """
     steps = [float(step) for step in grid]
     if len(directions) != 2 or not steps:
-        raise ValueError(f"directions must be two and grid not empty, got {len(directions)} directions and {len(steps)} steps")
+        raise ValueError(
+            f"directions must be two and grid not empty, got {len(directions)} directions and "
+            f"{len(steps)} steps"
+        )
     weights = dict(model.named_parameters())
     for k, direction in enumerate(directions):
         shapes = {name: tuple(value.shape) for name, value in direction.items()}
         if shapes != {name: tuple(value.shape) for name, value in weights.items()}:
-            raise ValueError(f"directions[{k}] must have a tensor for every parameter of the model, of its shape")
+            raise ValueError(
+                f"directions[{k}] must have a tensor for every parameter of the model, of its shape"
+            )
     at = {name: value.detach().clone() for name, value in model.state_dict(keep_vars=True).items()}
     start = {name: value.detach().clone() for name, value in weights.items()}
     surface = torch.empty(len(steps), len(steps), dtype=torch.float64)
@@ -80,7 +99,9 @@ def loss_surface(model: torch.nn.Module, directions: Sequence[Mapping[str, torch
             for i, a in enumerate(steps):
                 for j, b in enumerate(steps):
                     for name, weight in weights.items():
-                        weight.copy_(start[name] + a * directions[0][name] + b * directions[1][name])
+                        weight.copy_(
+                            start[name] + a * directions[0][name] + b * directions[1][name]
+                        )
                     surface[i, j] = float(loss(model))
     finally:
         with torch.no_grad():
@@ -92,8 +113,8 @@ def loss_surface(model: torch.nn.Module, directions: Sequence[Mapping[str, torch
 def curvatures(surface: torch.Tensor, step: float) -> torch.Tensor:
     """The two curvatures of a surface at the inner points of its grid, the smaller first.
 
-    They are the eigenvalues of ``[[Z_aa, Z_ab], [Z_ab, Z_bb]]``, second derivatives by central differences:
-    ``Z_aa = (Z[i+1, j] − 2 Z[i, j] + Z[i−1, j]) / step²``,
+    They are the eigenvalues of ``[[Z_aa, Z_ab], [Z_ab, Z_bb]]``, second derivatives by central
+    differences: ``Z_aa = (Z[i+1, j] − 2 Z[i, j] + Z[i−1, j]) / step²``,
     ``Z_ab = (Z[i+1, j+1] − Z[i+1, j−1] − Z[i−1, j+1] + Z[i−1, j−1]) / (4 step²)``.
 
     Args:
@@ -101,13 +122,22 @@ def curvatures(surface: torch.Tensor, step: float) -> torch.Tensor:
         step: distance of two points of the grid.
 
     Returns:
-        ``(n − 2, n − 2, 2)``. Where the smaller one is below 0 the surface bends down: it is not convex there.
+        ``(n − 2, n − 2, 2)``. Where the smaller one is below 0 the surface bends down: it is not
+        convex there.
 
     Raises:
         ValueError: for another shape, or a step that is not above 0.
     """
-    if surface.dim() != 2 or surface.shape[0] != surface.shape[1] or len(surface) < 3 or not step > 0:
-        raise ValueError(f"surface must be (n, n) with n of at least 3 and step above 0, got {tuple(surface.shape)} and {step!r}")
+    if (
+        surface.dim() != 2
+        or surface.shape[0] != surface.shape[1]
+        or len(surface) < 3
+        or not step > 0
+    ):
+        raise ValueError(
+            f"surface must be (n, n) with n of at least 3 and step above 0, got "
+            f"{tuple(surface.shape)} and {step!r}"
+        )
     z = surface.double()
     inner = z[1:-1, 1:-1]
     aa, bb = z[2:, 1:-1] - 2 * inner + z[:-2, 1:-1], z[1:-1, 2:] - 2 * inner + z[1:-1, :-2]

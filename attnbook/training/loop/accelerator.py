@@ -19,13 +19,16 @@ PRECISIONS = ("no", "bf16", "fp16")
 def own_accelerate_state() -> Iterator[None]:
     """Clear Accelerate's process-wide singletons inside the block and put them back after it.
 
-    Accelerate keeps the precision and the device in class attributes, so a second `Accelerator` in one
-    notebook would silently keep, or refuse to change, what the first one chose. Inside the block a fresh
-    one can be made; an `Accelerator` of the caller's works on afterwards.
-    """
+    Accelerate keeps the precision and the device in class attributes, so a second `Accelerator` in
+    one notebook would silently keep, or refuse to change, what the first one chose. Inside the
+    block a fresh one can be made; an `Accelerator` of the caller's works on afterwards."""
     from accelerate.state import AcceleratorState, GradientState, PartialState
 
-    shared = [AcceleratorState._shared_state, GradientState._shared_state, PartialState._shared_state]
+    shared = [
+        AcceleratorState._shared_state,
+        GradientState._shared_state,
+        PartialState._shared_state,
+    ]
     kept = [dict(state) for state in shared]
     for state in shared:
         state.clear()
@@ -38,11 +41,11 @@ def own_accelerate_state() -> Iterator[None]:
 
 
 def make_accelerator(precision: str, device: torch.device | str | None):
-    """An `Accelerator` of that precision on that device; None: the GPU if there is one, else the CPU.
+    """An `Accelerator` of that precision on that device; None: the GPU if there is one, else the
+    CPU.
 
-    Raises ValueError for an unknown precision, for fp16 on the CPU, as `check_device` for a device and
-    for launches that keep the weights in pieces (FSDP, DeepSpeed).
-    """
+    Raises ValueError for an unknown precision, for fp16 on the CPU, as `check_device` for a device
+    and for launches that keep the weights in pieces (FSDP, DeepSpeed)."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision: got {precision!r}, expected one of {', '.join(PRECISIONS)}")
     from accelerate import Accelerator
@@ -51,30 +54,49 @@ def make_accelerator(precision: str, device: torch.device | str | None):
     world = int(os.environ.get("WORLD_SIZE", 1))
     cpu = wanted.type == "cpu" if wanted is not None else not torch.accelerator.is_available()
     if wanted is not None and wanted.index is not None and world > 1:
-        raise ValueError(f"device: got {str(wanted)!r} in {world} processes, expected None or a type without a number")
+        raise ValueError(
+            f"device: got {str(wanted)!r} in {world} processes, expected None or a type without "
+            f"a number"
+        )
     cpu = cpu or os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes")
     if precision == "fp16" and cpu:
-        raise ValueError("precision: got 'fp16' on the CPU, where its gradients cannot be scaled; expected 'no' or 'bf16'")
+        raise ValueError(
+            "precision: got 'fp16' on the CPU, where its gradients cannot be scaled; expected "
+            "'no' or 'bf16'"
+        )
     opened = torch.distributed.is_available() and torch.distributed.is_initialized()
-    with _environment("ACCELERATE_TORCH_DEVICE", str(wanted) if wanted is not None and world == 1 else None):
+    with _environment(
+        "ACCELERATE_TORCH_DEVICE", str(wanted) if wanted is not None and world == 1 else None
+    ):
         accelerator = Accelerator(mixed_precision=precision, cpu=cpu)
     if accelerator.num_processes > 1 and not opened:
-        # A later call uses the same group, so it is closed when Python ends, not when the call does.
+        # A later call uses the same group, so it is closed when Python ends, not when the call
+        # does.
         atexit.register(_close_process_group)
     kind = str(accelerator.distributed_type).rsplit(".", 1)[-1]
     if kind != "NO" and not kind.startswith("MULTI_"):
-        raise ValueError(f"launch: got the distributed type {kind}, expected plain data parallel processes")
+        raise ValueError(
+            f"launch: got the distributed type {kind}, expected plain data parallel processes"
+        )
     if accelerator.num_processes != world:
-        raise ValueError(f"launch: WORLD_SIZE is {world} but Accelerate started {accelerator.num_processes} process(es)")
+        raise ValueError(
+            f"launch: WORLD_SIZE is {world} but Accelerate started {accelerator.num_processes} "
+            f"process(es)"
+        )
     return accelerator
 
 
 def check_device(device: torch.device | str) -> torch.device:
-    """The device of that name. Raises ValueError for a name that PyTorch does not know, and for a CUDA GPU that is not there."""
+    """The device of that name.
+
+    Raises ValueError for a name that PyTorch does not know, and for a CUDA GPU that is not there.
+    """
     try:
         wanted = torch.device(device)
     except RuntimeError as error:
-        raise ValueError(f"device: got {device!r}, expected None, 'cpu', 'cuda', 'cuda:1' …") from error
+        raise ValueError(
+            f"device: got {device!r}, expected None, 'cpu', 'cuda', 'cuda:1' …"
+        ) from error
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if wanted.type == "cuda" and (wanted.index or 0) >= count:
         raise ValueError(f"device: got {str(wanted)!r}, but PyTorch sees {count or 'no'} CUDA GPU")
@@ -114,7 +136,9 @@ def seed_everything(seed: int) -> None:
 
 
 def get_random_state() -> dict[str, Any]:
-    """The state of the global generators of Python, NumPy and PyTorch, as plain values and tensors."""
+    """The state of the global generators of Python, NumPy and PyTorch, as plain values and
+    tensors.
+    """
     name, keys, position, has_gauss, gauss = np.random.get_state()
     version, internal, gauss_next = random.getstate()
     state = {
@@ -152,7 +176,9 @@ def own_random_state(seed: int) -> Iterator[None]:
 
 @contextmanager
 def training_modes_kept(model: torch.nn.Module, training: bool) -> Iterator[None]:
-    """Put `model` in training or evaluation mode inside the block; each module gets its own mode back after it."""
+    """Put `model` in training or evaluation mode inside the block; each module gets its own mode
+    back after it.
+    """
     before = [(module, module.training) for module in model.modules()]
     model.train(training)
     try:
@@ -166,14 +192,18 @@ def training_modes_kept(model: torch.nn.Module, training: bool) -> Iterator[None
 
 
 def rows_of(batch: Any, process: int, processes: int) -> Any:
-    """Rows process::processes of every tensor in a nested batch, so that no row is lost or used twice."""
+    """Rows process::processes of every tensor in a nested batch, so that no row is lost or used
+    twice.
+    """
     return _map(lambda tensor: tensor[process::processes], batch) if processes > 1 else batch
 
 
 def parts_of(batch: Any, rows: int) -> Iterator[Any]:
-    """A nested batch in parts of `rows` rows, the last one perhaps shorter; an empty batch is one empty part."""
+    """A nested batch in parts of `rows` rows, the last one perhaps shorter; an empty batch is
+    one empty part.
+    """
     for first in range(0, max(count_rows(batch), 1), rows):
-        yield _map(lambda tensor, at=first: tensor[at:at + rows], batch)
+        yield _map(lambda tensor, at=first: tensor[at : at + rows], batch)
 
 
 def count_rows(batch: Any) -> int:
@@ -182,10 +212,15 @@ def count_rows(batch: Any) -> int:
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
-    """A nested batch on `device`; to a GPU through pinned memory, so that the copy overlaps with the computation."""
+    """A nested batch on `device`; to a GPU through pinned memory, so that the copy overlaps with
+    the computation.
+    """
     if device.type != "cuda":
         return _map(lambda tensor: tensor.to(device), batch)
-    return _map(lambda t: (t if t.is_cuda else t.contiguous().pin_memory()).to(device, non_blocking=True), batch)
+    return _map(
+        lambda t: (t if t.is_cuda else t.contiguous().pin_memory()).to(device, non_blocking=True),
+        batch,
+    )
 
 
 def tensors_of(batch: Any) -> Iterator[torch.Tensor]:
@@ -221,8 +256,8 @@ map_tensors = _map
 def on_main(accelerator, work: Callable[[], Any]) -> Any:
     """Run `work` on the main process; its result, or its exception, is had by every process.
 
-    Without this an error on the main process, such as a full disk, would leave the others waiting for ever.
-    """
+    Without this an error on the main process, such as a full disk, would leave the others waiting
+    for ever."""
     if accelerator.num_processes == 1:
         return work()
     from accelerate.utils import broadcast_object_list
@@ -255,9 +290,9 @@ def copy_from_main(accelerator, tensors: list[torch.Tensor]) -> None:
 def sum_gradients(accelerator, parameters: list[torch.nn.Parameter]) -> None:
     """Replace each gradient by its sum over all processes, in one message for each dtype.
 
-    A parameter without a gradient here counts as zero, since another process may have one (this one may
-    have had no rows at all); a parameter without a gradient anywhere keeps None, as in a single process.
-    """
+    A parameter without a gradient here counts as zero, since another process may have one (this one
+    may have had no rows at all); a parameter without a gradient anywhere keeps None, as in a single
+    process."""
     if accelerator.num_processes == 1:
         return
     for dtype in {parameter.dtype: None for parameter in parameters}:

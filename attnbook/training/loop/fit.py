@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from ..optim.schedules import make_schedule
 from . import accelerator as runtime
 from .history import History
 from .training_loop import Run, settings_of
-from ..optim.schedules import make_schedule
 
 
 def fit(
@@ -44,41 +44,49 @@ def fit(
     g = ∇ (Σ_p total_p / Σ_p count_p),   g ← g · min(1, clip_norm / ‖g‖),   one optimizer step at
     learning_rate · schedule(step), for step = 0, 1, …; the sums run over the processes p.
 
-    batches         has `batch(step)`, a pure function of the step, that returns a nest (tuple, NamedTuple,
-                    dict) of tensors with the rows first. Of P processes, number p trains on rows p::P.
-    loss            `loss(model, batch) -> (total, count)`: the summed loss and the number of its terms.
-    optimizer       "adam", "adamw", "sgd", "adadelta", or a function from the parameters to an optimizer,
-                    which then sets its own learning rates.
-    schedule        "constant" (None), "linear", "cosine", "inverse_sqrt", or a function from step to factor.
+    batches         has `batch(step)`, a pure function of the step, that returns a nest (tuple,
+                    NamedTuple, dict) of tensors with the rows first. Of P processes, number p
+                    trains on rows p::P.
+    loss            `loss(model, batch) -> (total, count)`: the summed loss and the number of its
+                    terms.
+    optimizer       "adam", "adamw", "sgd", "adadelta", or a function from the parameters to an
+                    optimizer, which then sets its own learning rates.
+    schedule        "constant" (None), "linear", "cosine", "inverse_sqrt", or a function from step
+                    to factor.
     clip_norm       largest norm of the gradient; None leaves it as it is.
-    micro_batch     rows that go through the model at a time: the gradient is that of the whole batch, in less memory.
-                    None: all. (The same but for rounding and dropout, unless rows know each other as in batch norm.)
-    precision       "no", "bf16" or "fp16" (autocast; the weights keep their dtype; fp16 needs a GPU).
-    device          None: the GPU if there is one, else the CPU; under `accelerate launch`, its choice. The
-                    model is moved there and stays there. It is never wrapped.
-    checkpoint_dir  where `step_NNNNNN` folders go every `save_every` steps and at the end; the newest
-                    `keep_checkpoints` are kept. When the folder holds one, the run goes on from it and ends
-                    with the weights and losses of a run that was never stopped, to the last bit (on a GPU as
-                    far as its kernels are deterministic).
+    micro_batch     rows that go through the model at a time: the gradient is that of the whole
+                    batch, in less memory. None: all. (The same but for rounding and dropout, unless
+                    rows know each other as in batch norm.)
+    precision       "no", "bf16" or "fp16" (autocast; the weights keep their dtype; fp16 needs a
+                    GPU).
+    device          None: the GPU if there is one, else the CPU; under `accelerate launch`, its
+                    choice. The model is moved there and stays there. It is never wrapped.
+    checkpoint_dir  where `step_NNNNNN` folders go every `save_every` steps and at the end; the
+                    newest `keep_checkpoints` are kept. When the folder holds one, the run goes on
+                    from it and ends with the weights and losses of a run that was never stopped, to
+                    the last bit (on a GPU as far as its kernels are deterministic).
     progress        a text bar on stderr; ATTNBOOK_PROGRESS=0 silences all of them.
     evaluate        `evaluate(model)` returns a number, or a list or dict of numbers. Called every
-                    `evaluate_every` steps and at the end, without gradients, the model in evaluation mode and
-                    under random numbers of its own: how often it is called does not change the training.
-                    Every process calls it; the value of the main one is kept.
+                    `evaluate_every` steps and at the end, without gradients, the model in
+                    evaluation mode and under random numbers of its own: how often it is called does
+                    not change the training. Every process calls it; the value of the main one is
+                    kept.
     time_limit      seconds after which this call stops, saving a checkpoint if it may.
 
-    Several processes: `accelerate launch --multi_gpu --num_processes P script.py`, or `torchrun`; without a GPU the
-    processes are joined by gloo. (`accelerate launch --cpu` starts one process only where there is no MPI.)
+    Several processes: `accelerate launch --multi_gpu --num_processes P script.py`, or `torchrun`;
+    without a GPU the
+    processes are joined by gloo. (`accelerate launch --cpu` starts one process only where there is
+    no MPI.)
 
-    Random numbers: Python's, NumPy's and PyTorch's global generators are seeded with `seed` (plus the number of
-    the process) for the training, and have the state they had before the call when it returns. So the result depends
-    on `seed` alone, and the caller's own stream of random numbers goes on as if `fit` had not been called.
-    The training mode of every module is put back as well.
+    Random numbers: Python's, NumPy's and PyTorch's global generators are seeded with `seed` (plus
+    the number of
+    the process) for the training, and have the state they had before the call when it returns. So
+    the result depends on `seed` alone, and the caller's own stream of random numbers goes on as if
+    `fit` had not been called. The training mode of every module is put back as well.
 
-    Raises ValueError for arguments out of range and for a checkpoint of another run, naming what differs;
-    NonFiniteError, a ValueError, for a loss or gradient that is not finite, before the weights change;
-    OSError when a checkpoint cannot be written.
-    """
+    Raises ValueError for arguments out of range and for a checkpoint of another run, naming what
+    differs; NonFiniteError, a ValueError, for a loss or gradient that is not finite, before the
+    weights change; OSError when a checkpoint cannot be written."""
     _check_arguments(locals())
     factor = make_schedule(schedule, steps)
     directory = None if checkpoint_dir is None else Path(checkpoint_dir)
@@ -86,7 +94,17 @@ def fit(
         accelerator = runtime.make_accelerator(precision, device)
         rank = accelerator.process_index
         with runtime.own_random_state(seed + rank), runtime.training_modes_kept(model, True):
-            run = Run(model, batches, loss, accelerator, optimizer, learning_rate, factor, clip_norm, micro_batch)
+            run = Run(
+                model,
+                batches,
+                loss,
+                accelerator,
+                optimizer,
+                learning_rate,
+                factor,
+                clip_norm,
+                micro_batch,
+            )
             if directory is not None:
                 run.settings = settings_of(run, seed, precision, clip_norm, steps)
                 run.resume(directory, steps)
@@ -99,7 +117,17 @@ def fit(
                 mininterval=0.5,
             )
             with bar:
-                run.loop(steps, bar, directory, save_every, keep_checkpoints, evaluate, evaluate_every, time_limit, seed)
+                run.loop(
+                    steps,
+                    bar,
+                    directory,
+                    save_every,
+                    keep_checkpoints,
+                    evaluate,
+                    evaluate_every,
+                    time_limit,
+                    seed,
+                )
             return run.history
 
 
@@ -117,9 +145,14 @@ def _check_arguments(given: dict[str, Any]) -> None:
     if not isinstance(given["model"], torch.nn.Module):
         raise ValueError(f"model: got {type(given['model']).__name__}, expected a torch.nn.Module")
     if not callable(getattr(given["batches"], "batch", None)):
-        raise ValueError(f"batches: got {type(given['batches']).__name__}, expected an object with a method batch(step)")
+        raise ValueError(
+            f"batches: got {type(given['batches']).__name__}, expected an object with a method "
+            f"batch(step)"
+        )
     if not callable(given["loss"]):
-        raise ValueError(f"loss: got {given['loss']!r}, expected a function of the model and a batch")
+        raise ValueError(
+            f"loss: got {given['loss']!r}, expected a function of the model and a batch"
+        )
     if given["evaluate"] is not None and not callable(given["evaluate"]):
         raise ValueError(f"evaluate: got {given['evaluate']!r}, expected a function of the model")
     whole("steps")

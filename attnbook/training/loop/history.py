@@ -15,7 +15,10 @@ class NonFiniteError(ValueError):
     """
 
     def __init__(self, what: str, step: int, value: float, hint: str = ""):
-        super().__init__(f"{what}: got {value} at step {step}, expected a finite number; the weights were not touched{hint}")
+        super().__init__(
+            f"{what}: got {value} at step {step}, expected a finite number; the weights were not "
+            f"touched{hint}"
+        )
         self.what, self.step, self.value = what, step, value
 
 
@@ -25,7 +28,8 @@ class History:
 
     losses          mean loss per counted term at each step, before the update
     grad_norms      Euclidean norm of all gradients at each step, before clipping
-    evaluations     (step, value) for each call of `evaluate`; `step` counts the updates made before it
+    evaluations     (step, value) for each call of `evaluate`; `step` counts the updates made before
+                    it
     seconds         time in the loop, with that of the runs that were resumed
     steps           updates made in all
     resumed_from    updates found in the checkpoint, 0 when the run began anew

@@ -1,4 +1,6 @@
-"""Checkpoints of a running `fit`: whole or not there, checked when read, the newest sound one is used."""
+"""Checkpoints of a running `fit`: whole or not there, checked when read, the newest sound one is
+used.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,15 @@ class DamagedCheckpoint(ValueError):
     """A checkpoint that lacks a file or whose bytes are not those that were written."""
 
 
-def write_checkpoint(directory: Path, step: int, state: dict[str, Any], settings: dict[str, Any], keep: int) -> Path:
-    """Write `state` after `step` updates to directory/step_NNNNNN and keep only the newest `keep` ones.
+def write_checkpoint(
+    directory: Path, step: int, state: dict[str, Any], settings: dict[str, Any], keep: int
+) -> Path:
+    """Write `state` after `step` updates to directory/step_NNNNNN and keep only the newest `keep`
+    ones.
 
     All is written under a temporary name, flushed to the disk, and the folder renamed at the end.
-    Raises OSError when that fails (no space left, say); earlier checkpoints stay, nothing is left behind.
-    """
+    Raises OSError when that fails (no space left, say); earlier checkpoints stay, nothing is left
+    behind."""
     final = directory / f"step_{step:06d}"
     temporary = directory / f".step_{step:06d}.{os.getpid()}.tmp"
     try:
@@ -53,7 +58,10 @@ def write_checkpoint(directory: Path, step: int, state: dict[str, Any], settings
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OSError):
             raise OSError(
-                error.errno, f"the checkpoint of step {step} was not written, earlier ones stay: {error.strerror}", str(final)
+                error.errno,
+                f"the checkpoint of step {step} was not written, earlier ones stay: "
+                f"{error.strerror}",
+                str(final),
             ) from error
         raise
     for old in checkpoints_in(directory)[:-keep]:
@@ -81,9 +89,8 @@ def clear_leftovers(directory: Path) -> None:
 def read_newest(directory: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
     """The state in the newest sound checkpoint; None when the directory holds no checkpoint at all.
 
-    A damaged one is passed over with a warning. Raises ValueError when all are damaged, and when the
-    newest sound one was written under other settings, naming those that differ.
-    """
+    A damaged one is passed over with a warning. Raises ValueError when all are damaged, and when
+    the newest sound one was written under other settings, naming those that differ."""
     found = checkpoints_in(directory)
     for path in reversed(found):
         try:
@@ -94,7 +101,9 @@ def read_newest(directory: Path, settings: dict[str, Any]) -> dict[str, Any] | N
         check_settings(path.name, manifest["settings"], settings)
         return state
     if found:
-        raise ValueError(f"checkpoint_dir: every checkpoint in {directory} is damaged; remove them to begin anew")
+        raise ValueError(
+            f"checkpoint_dir: every checkpoint in {directory} is damaged; remove them to begin anew"
+        )
     return None
 
 
@@ -107,28 +116,43 @@ def check_settings(name: str, there: dict[str, Any], here: dict[str, Any]) -> No
             continue
         if key in _ONLY_WARN:
             warnings.warn(
-                f"checkpoint {name} was written with {key} {there.get(key)}, this run has {here[key]}: "
+                f"checkpoint {name} was written with {key} {there.get(key)}, this run has "
+                f"{here[key]}: "
                 "it goes on, but not equal to the last bit",
                 stacklevel=4,
             )
         elif key == "schedule":
             old = there.get(key) or {}
-            if changed := [step for step in old if step in here[key] and old[step] != here[key][step]]:
+            if changed := [
+                step for step in old if step in here[key] and old[step] != here[key][step]
+            ]:
                 step = changed[0]
-                parts.append(f"schedule: factor {old[step]:g} at step {step} in the checkpoint, {here[key][step]:g} in this call")
+                parts.append(
+                    f"schedule: factor {old[step]:g} at step {step} in the checkpoint, "
+                    f"{here[key][step]:g} in this call"
+                )
         elif key == "shapes":
             difference = compare_shapes(there.get(key) or {}, here[key])
-            parts.append("the parameters: " + (difference or "same names and shapes in another order"))
+            parts.append(
+                "the parameters: " + (difference or "same names and shapes in another order")
+            )
         else:
-            parts.append(f"{key}: {there.get(key)!r} in the checkpoint, {here.get(key)!r} in this call")
+            parts.append(
+                f"{key}: {there.get(key)!r} in the checkpoint, {here.get(key)!r} in this call"
+            )
     if parts:
         raise ValueError(
-            f"checkpoint_dir: {name} is of another run. " + "; ".join(parts) + ". Choose another directory, or remove it"
+            f"checkpoint_dir: {name} is of another run. "
+            + "; ".join(parts)
+            + ". Choose another directory, or remove it"
         )
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The manifest and the state of one checkpoint. Raises DamagedCheckpoint, a ValueError, unless it is as it was written."""
+    """The manifest and the state of one checkpoint.
+
+    Raises DamagedCheckpoint, a ValueError, unless it is as it was written.
+    """
     try:
         manifest = json.loads((path / _MANIFEST).read_bytes())
         expected = manifest["files"][_STATE]
@@ -136,13 +160,19 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedCheckpoint(f"checkpoint {path} is damaged: {error!r}") from error
     if len(data) != expected["bytes"]:
-        raise DamagedCheckpoint(f"checkpoint {path} is damaged: {_STATE} has {len(data)} bytes of {expected['bytes']}")
+        raise DamagedCheckpoint(
+            f"checkpoint {path} is damaged: {_STATE} has {len(data)} bytes of {expected['bytes']}"
+        )
     if hashlib.sha256(data).hexdigest() != expected["sha256"]:
-        raise DamagedCheckpoint(f"checkpoint {path} is damaged: the SHA-256 of {_STATE} is not the one written")
+        raise DamagedCheckpoint(
+            f"checkpoint {path} is damaged: the SHA-256 of {_STATE} is not the one written"
+        )
     try:
         return manifest, torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise DamagedCheckpoint(f"checkpoint {path} is damaged: {str(error).splitlines()[0]}") from error
+        raise DamagedCheckpoint(
+            f"checkpoint {path} is damaged: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def _write(path: Path, data: Any) -> None:
@@ -165,7 +195,9 @@ def _flush_directory(directory: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint in two steps, so that a kill half-way leaves no half checkpoint under its name."""
+    """Remove a checkpoint in two steps, so that a kill half-way leaves no half checkpoint under
+    its name.
+    """
     doomed = path.with_name(f".{path.name}.old.tmp")
     shutil.rmtree(doomed, ignore_errors=True)
     os.replace(path, doomed)

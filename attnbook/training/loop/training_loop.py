@@ -13,15 +13,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import resume, accelerator as runtime
-from .history import History, NonFiniteError
 from ..optim.optimizers import make_optimizer
+from . import accelerator as runtime
+from . import resume
+from .history import History, NonFiniteError
 
 
 class Run:
     """The state of one call of `fit`."""
 
-    def __init__(self, model, batches, loss, accelerator, optimizer, learning_rate, factor, clip_norm, micro_batch):
+    def __init__(
+        self,
+        model,
+        batches,
+        loss,
+        accelerator,
+        optimizer,
+        learning_rate,
+        factor,
+        clip_norm,
+        micro_batch,
+    ):
         self.model, self.batches, self.loss, self.accelerator = model, batches, loss, accelerator
         self.factor, self.clip_norm, self.micro_batch = factor, clip_norm, micro_batch
         model.to(accelerator.device)
@@ -30,11 +42,14 @@ class Run:
         runtime.copy_from_main(accelerator, [*model.parameters(), *self.buffers])
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         if not self.parameters:
-            raise ValueError(f"model: {type(model).__name__} has no parameter that requires a gradient")
+            raise ValueError(
+                f"model: {type(model).__name__} has no parameter that requires a gradient"
+            )
         self.optimizer = make_optimizer(optimizer, self.parameters, learning_rate)
         self.rates = [float(group["lr"]) for group in self.optimizer.param_groups]
-        # The prepared optimizer knows the gradient scaler of fp16. The model is not prepared: the loss may
-        # call any of its methods, and a process may have no rows, both of which DistributedDataParallel forbids.
+        # The prepared optimizer knows the gradient scaler of fp16. The model is not prepared: the
+        # loss may call any of its methods, and a process may have no rows, both of which
+        # DistributedDataParallel forbids.
         self.prepared = accelerator.prepare_optimizer(self.optimizer)
         # Apple's GPUs have no float64.
         self.wide = torch.float32 if accelerator.device.type == "mps" else torch.float64
@@ -42,7 +57,9 @@ class Run:
         self.settings: dict[str, Any] = {}
         self.overflows = 0
 
-    def loop(self, steps, bar, directory, save_every, keep, evaluate, evaluate_every, time_limit, seed) -> None:
+    def loop(
+        self, steps, bar, directory, save_every, keep, evaluate, evaluate_every, time_limit, seed
+    ) -> None:
         history, began, before = self.history, time.monotonic(), self.history.seconds
         saved = evaluated = history.steps
         batch = self.load(history.steps) if history.steps < steps else None
@@ -71,11 +88,15 @@ class Run:
 
     def load(self, step: int):
         batch = self.batches.batch(step)
-        mine = runtime.rows_of(batch, self.accelerator.process_index, self.accelerator.num_processes)
+        mine = runtime.rows_of(
+            batch, self.accelerator.process_index, self.accelerator.num_processes
+        )
         return runtime.to_device(mine, self.accelerator.device)
 
     def update(self, step: int, batch, steps: int):
-        """One update; returns the next batch, fetched while the device is still at work on this one."""
+        """One update; returns the next batch, fetched while the device is still at work on this
+        one.
+        """
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * self.factor(step)
         self.optimizer.zero_grad(set_to_none=True)
@@ -84,7 +105,8 @@ class Run:
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients) if gradients else torch.zeros(())
         following = self.load(step + 1) if step + 1 < steps else None
-        # The one place where the host waits for the device, and the last one before the weights change.
+        # The one place where the host waits for the device, and the last one before the weights
+        # change.
         value, terms, norm_value = torch.stack([*sums, norm.to(sums)]).tolist()
         self.check(step, value, terms, norm_value)
         if self.clip_norm is not None and gradients:
@@ -102,7 +124,8 @@ class Run:
         sums = torch.stack([total.detach().to(self.wide), count.to(self.wide)])
         sums = runtime.sum_over_processes(self.accelerator, sums)
         if total.requires_grad:
-            # Sum over all processes, divided by the count of all processes: not the mean of their means.
+            # Sum over all processes, divided by the count of all processes: not the mean of their
+            # means.
             self.accelerator.backward(total / sums[1].to(total.dtype))
         else:
             self.nothing_to_scale(total)
@@ -110,13 +133,16 @@ class Run:
         return sums
 
     def nothing_to_scale(self, total: torch.Tensor) -> None:
-        """In fp16 the factor of the loss is made when the first loss is scaled, and a process without rows needs it as well."""
+        """In fp16 the factor of the loss is made when the first loss is scaled, and a process
+        without rows needs it as well.
+        """
         if self.accelerator.scaler is not None:
             self.accelerator.scaler.scale(total.detach())
 
     def backward_in_parts(self, batch) -> torch.Tensor:
-        """The same gradient from `micro_batch` rows at a time. The count of all parts is known only after the last one:
-        each is divided by the same number before (fp16 overflows on large sums), and the gradient by the rest at the end."""
+        """The same gradient from `micro_batch` rows at a time. The count of all parts is known only
+        after the last one: each is divided by the same number before (fp16 overflows on large
+        sums), and the gradient by the rest at the end."""
         sums = torch.zeros(2, dtype=self.wide, device=self.accelerator.device)
         for part in runtime.parts_of(batch, self.micro_batch):
             total, count = self.forward(part)
@@ -127,7 +153,9 @@ class Run:
             sums += torch.stack([total.detach().to(self.wide), count.to(self.wide)])
         sums = runtime.sum_over_processes(self.accelerator, sums)
         runtime.sum_gradients(self.accelerator, self.parameters)
-        for gradient in (parameter.grad for parameter in self.parameters if parameter.grad is not None):
+        for gradient in (
+            parameter.grad for parameter in self.parameters if parameter.grad is not None
+        ):
             gradient.mul_((self.micro_batch / sums[1]).to(gradient.dtype))
         return sums
 
@@ -141,25 +169,36 @@ class Run:
             raise ValueError(f"loss: returned {type(result).__name__}, expected (total, count)")
         total, count = result
         if not (isinstance(total, torch.Tensor) and total.dim() == 0 and total.requires_grad):
-            raise ValueError("loss: its total has to be a tensor of shape () that depends on the parameters")
+            raise ValueError(
+                "loss: its total has to be a tensor of shape () that depends on the parameters"
+            )
         count = torch.as_tensor(count, device=device)
         if count.dim() != 0:
-            raise ValueError(f"loss: its count has the shape {tuple(count.shape)}, expected a number")
+            raise ValueError(
+                f"loss: its count has the shape {tuple(count.shape)}, expected a number"
+            )
         return total, count
 
     def check(self, step: int, value: float, terms: float, norm: float) -> None:
         if terms <= 0:
-            raise ValueError(f"loss: the batch of step {step} has {terms:g} terms, expected at least one")
+            raise ValueError(
+                f"loss: the batch of step {step} has {terms:g} terms, expected at least one"
+            )
         if not math.isfinite(value):
             raise NonFiniteError("loss", step, value / terms)
         if math.isfinite(norm):
             self.overflows = 0
             return
         if self.accelerator.scaler is not None and self.overflows < 20:
-            # fp16: an overflow of the scaled gradients. The scaler skips this update and halves its scale.
+            # fp16: an overflow of the scaled gradients. The scaler skips this update and halves its
+            # scale.
             self.overflows += 1
             return
-        names = [n for n, p in self.model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]
+        names = [
+            n
+            for n, p in self.model.named_parameters()
+            if p.grad is not None and not p.grad.isfinite().all()
+        ]
         raise NonFiniteError("gradient", step, norm, f" (first in {names[0]})" if names else "")
 
     def any_process(self, flag: bool, asked: Any) -> bool:
@@ -171,7 +210,11 @@ class Run:
 
     def evaluate(self, evaluate, seed: int) -> None:
         step = self.history.steps
-        with runtime.own_random_state(seed + step), runtime.training_modes_kept(self.model, False), torch.no_grad():
+        with (
+            runtime.own_random_state(seed + step),
+            runtime.training_modes_kept(self.model, False),
+            torch.no_grad(),
+        ):
             value = _plain(evaluate(self.model))
         self.history.evaluations.append((step, runtime.on_main(self.accelerator, lambda: value)))
 
@@ -205,7 +248,9 @@ class Run:
             return
         history = History(**state["history"])
         if history.steps > steps:
-            raise ValueError(f"steps: got {steps}, but checkpoint_dir holds a run of {history.steps} steps")
+            raise ValueError(
+                f"steps: got {steps}, but checkpoint_dir holds a run of {history.steps} steps"
+            )
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.accelerator.scaler is not None and state["scaler"]:
@@ -216,7 +261,9 @@ class Run:
         runtime.set_random_state(state["random"][self.accelerator.process_index])
 
 
-def settings_of(run: Run, seed: int, precision: str, clip_norm: float | None, steps: int) -> dict[str, Any]:
+def settings_of(
+    run: Run, seed: int, precision: str, clip_norm: float | None, steps: int
+) -> dict[str, Any]:
     """All that has to be the same for a run to go on as if it had never stopped."""
     first = hashlib.sha256()
     for tensor in runtime.tensors_of(run.batches.batch(0)):
@@ -224,7 +271,10 @@ def settings_of(run: Run, seed: int, precision: str, clip_norm: float | None, st
         first.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     # Compared where both runs have them: the steps to come may have another number.
     probes = sorted({*range(min(4, steps)), *(10**k for k in range(1, 7) if 10**k < steps)})
-    groups = [{k: repr(v) for k, v in g.items() if k not in ("params", "lr", "initial_lr")} for g in run.optimizer.param_groups]
+    groups = [
+        {k: repr(v) for k, v in g.items() if k not in ("params", "lr", "initial_lr")}
+        for g in run.optimizer.param_groups
+    ]
     return {
         "model": type(run.model).__qualname__,
         "shapes": {name: list(tensor.shape) for name, tensor in run.model.state_dict().items()},
@@ -247,15 +297,22 @@ def settings_of(run: Run, seed: int, precision: str, clip_norm: float | None, st
 
 
 def _name(function: Any) -> str:
-    """A function, or an object that is called, by its name and what it was made with: the same in every process."""
+    """A function, or an object that is called, by its name and what it was made with: the same
+    in every process.
+    """
     if isinstance(function, partial):
-        given = [*map(_told, function.args), *(f"{key}={_told(value)}" for key, value in sorted(function.keywords.items()))]
+        given = [
+            *map(_told, function.args),
+            *(f"{key}={_told(value)}" for key, value in sorted(function.keywords.items())),
+        ]
         return f"{_name(function.func)}({', '.join(given)})"
     return getattr(function, "__qualname__", None) or _told(function)
 
 
 def _told(value: Any) -> str:
-    """`repr`, or the name of the class where `repr` holds an address, which another process has not."""
+    """`repr`, or the name of the class where `repr` holds an address, which another process has
+    not.
+    """
     if getattr(value, "__qualname__", None) or isinstance(value, partial):
         return _name(value)
     text = repr(value)
@@ -263,8 +320,11 @@ def _told(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, text and nests of them, out of tensors and NumPy scalars, so that a checkpoint can hold them."""
-    if isinstance(value, np.generic):  # first: np.float64 is a float, and cannot be read from a checkpoint
+    """Numbers, text and nests of them, out of tensors and NumPy scalars, so that a checkpoint
+    can hold them.
+    """
+    # first: np.float64 is a float, and cannot be read from a checkpoint
+    if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -274,4 +334,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if getattr(value, "size", None) == 1 or isinstance(value, torch.Tensor) and value.numel() == 1:
         return _plain(value.item())
-    raise ValueError(f"evaluate: returned {type(value).__name__}, expected a number, or a list or dict of numbers")
+    raise ValueError(
+        f"evaluate: returned {type(value).__name__}, expected a number, or a list or dict of "
+        f"numbers"
+    )

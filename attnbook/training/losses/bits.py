@@ -1,4 +1,6 @@
-"""Losses of models that say bits, in bits: what it costs to be told a sequence by a model that gives each bit a probability."""
+"""Losses of models that say bits, in bits: what it costs to be told a sequence by a model that
+gives each bit a probability.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +9,42 @@ import math
 import torch
 from torch.nn import functional as F
 
-from .token_loss import device_of, full_precision
 from ..loop.accelerator import training_modes_kept
+from .token_loss import device_of, full_precision
 
 __all__ = ["bit_costs", "bit_errors", "bit_loss", "score_bits"]
 
 
 def bit_costs(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """What each bit costs, ``−log₂ p(target)`` with ``p(1) = σ(logit)``; 0 at the steps that do not count.
+    """What each bit costs, ``−log₂ p(target)`` with ``p(1) = σ(logit)``; 0 at the steps that do not
+    count.
 
     A guesser, p = ½, pays 1 bit for each; 0 is for one that is right and sure.
 
-    Shapes: logits and targets ``(B, T, d)``, mask ``(B, T)`` boolean, result ``(B, T, d)`` in float32 at least.
+    Shapes: logits and targets ``(B, T, d)``, mask ``(B, T)`` boolean, result ``(B, T, d)`` in
+    float32 at least.
     Raises ValueError for other shapes.
     """
-    if logits.shape != targets.shape or logits.dim() != 3 or mask.shape != targets.shape[:2] or mask.dtype != torch.bool:
-        raise ValueError(f"logits and targets must be (batch, T, d) and mask (batch, T) of bool, got {tuple(logits.shape)}, "
-                         f"{tuple(targets.shape)} and {tuple(mask.shape)} of {mask.dtype}")
+    if (
+        logits.shape != targets.shape
+        or logits.dim() != 3
+        or mask.shape != targets.shape[:2]
+        or mask.dtype != torch.bool
+    ):
+        raise ValueError(
+            f"logits and targets must be (batch, T, d) and mask (batch, T) of bool, got "
+            f"{tuple(logits.shape)}, "
+            f"{tuple(targets.shape)} and {tuple(mask.shape)} of {mask.dtype}"
+        )
     logits = full_precision(logits)
     nats = F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype), reduction="none")
     return torch.where(mask[..., None], nats / math.log(2), 0.0)
 
 
 def bit_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """The bits that a batch of :class:`attnbook.tasks.algorithms.ntm_tasks.AlgorithmBatch` costs, and how many bits it has, for ``fit``."""
+    """The bits that a batch of :class:`attnbook.tasks.algorithms.ntm_tasks.AlgorithmBatch`
+    costs, and how many bits it has, for ``fit``.
+    """
     device = device_of(model)
     mask = batch.mask.to(device)
     costs = bit_costs(model(batch.inputs.to(device)).logits, batch.targets.to(device), mask)
@@ -38,15 +52,19 @@ def bit_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def bit_errors(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """How many bits of each sequence are wrong when the likelier value is said: ``(B,)``. Shapes as in :func:`bit_costs`."""
+    """How many bits of each sequence are wrong when the likelier value is said: ``(B,)``.
+
+    Shapes as in :func:`bit_costs`.
+    """
     wrong = (logits > 0) != (targets > 0.5)
     return (wrong & mask[..., None]).sum((1, 2))
 
 
 @torch.no_grad()
 def score_bits(model, batch, rows: int = 64) -> dict[str, float]:
-    """What a model says to a batch: ``per_bit`` and ``per_sequence``, the mean cost of a bit and of a sequence in bits, and
-    ``wrong``, the mean number of wrong bits of a sequence. So many rows go through the model at a time.
+    """What a model says to a batch: ``per_bit`` and ``per_sequence``, the mean cost of a bit and of
+    a sequence in bits, and ``wrong``, the mean number of wrong bits of a sequence. So many rows go
+    through the model at a time.
 
     Raises ValueError for a batch in which no bit counts.
     """
@@ -60,4 +78,8 @@ def score_bits(model, batch, rows: int = 64) -> dict[str, float]:
             logits = model(inputs).logits
             cost += float(bit_costs(logits, targets, mask).double().sum())
             wrong += float(bit_errors(logits, targets, mask).sum())
-    return {"per_bit": cost / count, "per_sequence": cost / len(batch.mask), "wrong": wrong / len(batch.mask)}
+    return {
+        "per_bit": cost / count,
+        "per_sequence": cost / len(batch.mask),
+        "wrong": wrong / len(batch.mask),
+    }

@@ -11,16 +11,22 @@ __all__ = ["smoothed_cross_entropy"]
 _BLOCK = 2**20  # elements: 4 MB in float32, which stays in a CPU's cache
 
 
-def smoothed_cross_entropy(logits: torch.Tensor, target: torch.Tensor, label_smoothing: float = 0.0,
-                           ignore_index: int = -100) -> torch.Tensor:
+def smoothed_cross_entropy(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+) -> torch.Tensor:
     """Cross-entropy between smoothed targets and a softmax, summed over the rows that count.
 
-    total = −Σ_{t : y_t ≠ ignored} Σ_v q_tv log p_tv,   p_t = softmax(z_t),   q_tv = (1 − ε) [v = y_t] + ε / V,
+    total = −Σ_{t : y_t ≠ ignored} Σ_v q_tv log p_tv,   p_t = softmax(z_t),   q_tv = (1 − ε) [v =
+    y_t] + ε / V,
 
-    which is the sum of −(1 − ε) log p_t,y_t − ε · mean_v log p_tv, as in `torch.nn.functional.cross_entropy`. On a CPU that
-    function goes over the (rows, V) matrix about ten times and keeps a second one for the way back; here rows go through
-    in blocks that fit the cache, nothing but the logits is kept, and the gradient p − q is made block by block. Elsewhere it
-    is that function.
+    which is the sum of −(1 − ε) log p_t,y_t − ε · mean_v log p_tv, as in
+    `torch.nn.functional.cross_entropy`. On a CPU that function goes over the (rows, V) matrix about
+    ten times and keeps a second one for the way back; here rows go through in blocks that fit the
+    cache, nothing but the logits is kept, and the gradient p − q is made block by block. Elsewhere
+    it is that function.
 
     Args:
         logits: z, (rows, V), floating point.
@@ -30,20 +36,31 @@ def smoothed_cross_entropy(logits: torch.Tensor, target: torch.Tensor, label_smo
 
     Returns the sum, of shape (), in nats, in the dtype of the logits. Differentiable once.
 
-    Raises ValueError when ε is out of range or the shapes do not fit; IndexError for a target outside the vocabulary.
-    Source: Szegedy et al. 2016, section 7.
-    """
+    Raises ValueError when ε is out of range or the shapes do not fit; IndexError for a target
+    outside the vocabulary. Source: Szegedy et al. 2016, section 7."""
     if not 0.0 <= label_smoothing < 1.0:
         raise ValueError(f"label_smoothing: got {label_smoothing!r}, expected a number in [0, 1)")
     if logits.dim() != 2 or target.shape != logits.shape[:1]:
-        raise ValueError(f"logits and target: got the shapes {tuple(logits.shape)} and {tuple(target.shape)}, expected "
-                         "(rows, V) and (rows,)")
+        raise ValueError(
+            f"logits and target: got the shapes {tuple(logits.shape)} and {tuple(target.shape)}, "
+            f"expected "
+            "(rows, V) and (rows,)"
+        )
     if logits.device.type != "cpu" or torch.compiler.is_compiling() or logits.numel() == 0:
-        return F.cross_entropy(logits, target, ignore_index=ignore_index, reduction="sum", label_smoothing=label_smoothing)
+        return F.cross_entropy(
+            logits,
+            target,
+            ignore_index=ignore_index,
+            reduction="sum",
+            label_smoothing=label_smoothing,
+        )
     counted = target != ignore_index
     picked = target.where(counted, 0)
     if ((picked < 0) | (picked >= logits.shape[1])).any():
-        raise IndexError(f"target: got ids from {int(picked.min())} to {int(picked.max())}, expected 0 to {logits.shape[1] - 1}")
+        raise IndexError(
+            f"target: got ids from {int(picked.min())} to {int(picked.max())}, expected 0 to "
+            f"{logits.shape[1] - 1}"
+        )
     return _Smoothed.apply(logits, picked, counted, label_smoothing)
 
 
@@ -73,7 +90,9 @@ class _Smoothed(torch.autograd.Function):
         result = torch.empty_like(logits)
         for rows in _rows(logits):
             block = torch.softmax(logits[rows], -1, out=result[rows])
-            block.scatter_add_(1, target[rows, None], block.new_full((len(block), 1), ctx.smoothing - 1))
+            block.scatter_add_(
+                1, target[rows, None], block.new_full((len(block), 1), ctx.smoothing - 1)
+            )
             if ctx.smoothing:
                 block.sub_(ctx.smoothing / logits.shape[1])
             block.mul_(share[rows])

@@ -1,4 +1,6 @@
-"""The loss and the perplexity of a language model: a model that scores the word after each token."""
+"""The loss and the perplexity of a language model: a model that scores the word after each
+token.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +10,23 @@ import torch
 
 from attnbook.tasks.text.vocabulary import PAD
 
-from .token_loss import check_smoothing, device_of, summed_cross_entropy
 from ..loop.accelerator import training_modes_kept
+from .token_loss import check_smoothing, device_of, summed_cross_entropy
 
 __all__ = ["language_loss", "perplexity"]
 
 
 def language_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cross-entropy of every word given the words before it, summed over all that are not PAD, and their number.
+    """Cross-entropy of every word given the words before it, summed over all that are not PAD, and
+    their number.
 
     total = −Σ_{b,t : y_bt ≠ PAD} Σ_v q_btv log p(v | y_b,<t),   q_btv = (1 − ε) [v = y_bt] + ε / V,
     count = number of (b, t) with y_bt ≠ PAD.
 
-    `batch` is one of `SequenceBatches`: target_in (B, n), which begins with BOS, and target_out (B, n), which ends with
-    EOS. The model maps tokens and their lengths to logits (B, n, V). `label_smoothing` is ε in [0, 1); without it the loss is
-    the sum of −log p(y_bt | y_b,<t). Returns (total, count), both of shape (), in nats.
+    `batch` is one of `SequenceBatches`: target_in (B, n), which begins with BOS, and target_out (B,
+    n), which ends with EOS. The model maps tokens and their lengths to logits (B, n, V).
+    `label_smoothing` is ε in [0, 1); without it the loss is the sum of −log p(y_bt | y_b,<t).
+    Returns (total, count), both of shape (), in nats.
 
     Raises ValueError when ε is out of range or the logits do not have the shape (B, n, V).
     Source: Bengio et al. 2003, section 2; smoothing: Szegedy et al. 2016, section 7.
@@ -32,11 +36,14 @@ def language_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Ten
     target = batch.target_out
     lengths = (target != PAD).sum(-1)
     logits = model(batch.target_in.to(device), lengths).logits
-    return summed_cross_entropy(model, logits, target.to(device), label_smoothing), lengths.sum().to(device)
+    return summed_cross_entropy(
+        model, logits, target.to(device), label_smoothing
+    ), lengths.sum().to(device)
 
 
 def perplexity(model, batches) -> float:
-    """exp of the mean loss a word over one epoch of `batches` (EOS counts as a word), without gradients or dropout.
+    """exp of the mean loss a word over one epoch of `batches` (EOS counts as a word), without
+    gradients or dropout.
 
     Infinite where exp is beyond a float. Raises ValueError for batches without a word.
     """

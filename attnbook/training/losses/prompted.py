@@ -1,4 +1,6 @@
-"""Source and target as one text, for decoder-only models: the loss on the target alone, or on all of the text."""
+"""Source and target as one text, for decoder-only models: the loss on the target alone, or on
+all of the text.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,14 @@ class OneText(NamedTuple):
 
 
 def one_text(batch) -> OneText:
-    """Lay source and target of a batch behind each other: BOS, the first token of ``target_in``, separates them."""
+    """Lay source and target of a batch behind each other: BOS, the first token of ``target_in``,
+    separates them.
+    """
     source, lengths, target_in, target_out = batch
     n, m = source.shape[1], target_in.shape[1]
     place = torch.arange(n + m, device=source.device)[None]  # (1, n + m)
-    behind = place - lengths[:, None].to(source.device)  # place in the target, below 0 in the source
+    # place in the target, below 0 in the source
+    behind = place - lengths[:, None].to(source.device)
     in_source = behind < 0
     words = source.gather(1, place.clamp(max=n - 1).expand(len(source), -1))
     inside = behind.clamp(0, m - 1)
@@ -51,9 +56,9 @@ def prompted_loss(model, batch, everything: bool = False) -> tuple[torch.Tensor,
 
     total = −Σ_{b,t : y_bt ≠ PAD} log p(y_bt | x_b, BOS, y_b,<t),   count = the number of its terms;
 
-    with ``everything`` the words of the source are predicted and counted, too. Returns (total, count), both of shape ().
-    Source: Liu et al. 2018, section 4.2.3, which trains on all of the text.
-    """
+    with ``everything`` the words of the source are predicted and counted, too. Returns (total,
+    count), both of shape (). Source: Liu et al. 2018, section 4.2.3, which trains on all of the
+    text."""
     device = device_of(model)
     text = one_text(batch)
     logits = model(text.read.to(device), text.lengths).logits
@@ -61,7 +66,12 @@ def prompted_loss(model, batch, everything: bool = False) -> tuple[torch.Tensor,
     counted = said != PAD
     if not everything:  # only the rows that count
         logits, said = logits[counted.to(device)], said[counted]
-    total = F.cross_entropy(full_precision(logits).flatten(0, -2), said.flatten().to(device), ignore_index=PAD, reduction="sum")
+    total = F.cross_entropy(
+        full_precision(logits).flatten(0, -2),
+        said.flatten().to(device),
+        ignore_index=PAD,
+        reduction="sum",
+    )
     return total, counted.sum().to(device)
 
 

@@ -16,8 +16,8 @@ def token_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Tensor
     total = -Σ_{b,t : y_bt ≠ PAD} Σ_v q_btv log p(v | y_b,<t, x_b),
     q_btv = (1 - ε) [v = y_bt] + ε / V,   count = number of (b, t) with y_bt ≠ PAD.
 
-    `batch` holds source (B, n), lengths (B,), target_in (B, m) and target_out (B, m); it is moved to
-    the device of the model. `label_smoothing` is ε in [0, 1), spread over all V classes as in
+    `batch` holds source (B, n), lengths (B,), target_in (B, m) and target_out (B, m); it is moved
+    to the device of the model. `label_smoothing` is ε in [0, 1), spread over all V classes as in
     `torch.nn.functional.cross_entropy`. Returns (total, count), both of shape (), total in nats.
 
     Raises ValueError when ε is out of range or the logits do not have the shape (B, m, V).
@@ -26,7 +26,9 @@ def token_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Tensor
     check_smoothing(label_smoothing)
     device = device_of(model)
     target = batch.target_out.to(device)
-    logits = model(batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)).logits
+    logits = model(
+        batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)
+    ).logits
     return summed_cross_entropy(model, logits, target, label_smoothing), (target != PAD).sum()
 
 
@@ -36,8 +38,12 @@ def check_smoothing(label_smoothing: float) -> None:
         raise ValueError(f"label_smoothing: got {label_smoothing!r}, expected a number in [0, 1)")
 
 
-def summed_cross_entropy(model, logits: torch.Tensor, target: torch.Tensor, label_smoothing: float) -> torch.Tensor:
-    """The sum over all targets (B, n) that are not PAD; a ValueError names the model when its logits are not (B, n, V)."""
+def summed_cross_entropy(
+    model, logits: torch.Tensor, target: torch.Tensor, label_smoothing: float
+) -> torch.Tensor:
+    """The sum over all targets (B, n) that are not PAD; a ValueError names the model when its
+    logits are not (B, n, V).
+    """
     if logits.dim() != 3 or logits.shape[:2] != target.shape:
         raise ValueError(
             f"logits: got the shape {tuple(logits.shape)} from {type(model).__name__}, "

@@ -1,4 +1,6 @@
-"""Training through many steps of a recurrent machine: gradients that grow on their way back are cut at every step."""
+"""Training through many steps of a recurrent machine: gradients that grow on their way back are
+cut at every step.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +15,41 @@ __all__ = ["clipped_backward"]
 def clipped_backward(net, limit: float) -> Iterator[None]:
     """Inside the block, cut every entry of the gradient of the state at every step of ``net.cell``.
 
-    With L the loss and s_t the state after step t (memory, weights, reads, controller), what flows back into step t is
+    With L the loss and s_t the state after step t (memory, weights, reads, controller), what flows
+    back into step t is
 
         ``min(max(∂L/∂s_t, −limit), limit)``, entry by entry.
 
-    The gradient through T steps is a product of T Jacobians; where they stretch, it leaves the range of float32 long before
-    an optimiser could cut it (a machine with content addressing and 200 steps does). Values do not change, and neither do
-    gradients whose entries all stay within the limit.
+    The gradient through T steps is a product of T Jacobians; where they stretch, it leaves the
+    range of float32 long before an optimiser could cut it (a machine with content addressing and
+    200 steps does). Values do not change, and neither do gradients whose entries all stay within
+    the limit.
 
     Args:
         net: an :class:`attnbook.NTM`, compiled or not.
-        limit: in units of the loss: for a loss that is a mean, so many times smaller than for a sum.
+        limit: in units of the loss: for a loss that is a mean, so many times smaller than for a
+            sum.
 
     Raises:
         ValueError: if the limit is not a finite positive number, or the net has no ``cell``.
 
-    Source: the cut of "all the gradient components during the backward pass" of Graves, Wayne and Danihelka 2014, section 4.6,
+    Source: the cut of "all the gradient components during the backward pass" of Graves, Wayne and
+    Danihelka 2014, section 4.6,
     read as Graves 2013, section 2.1, does it: on the derivatives inside the network.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not (math.isfinite(limit) and limit > 0):
+    if (
+        isinstance(limit, bool)
+        or not isinstance(limit, int | float)
+        or not (math.isfinite(limit) and limit > 0)
+    ):
         raise ValueError(f"limit must be a finite positive number, got {limit!r}")
     if not hasattr(net, "cell"):
         raise ValueError(f"net must have a method cell(x, state), got {type(net).__name__}")
     own, cell = "cell" in vars(net), net.cell
 
     def clip(gradient):
-        return None if gradient is None else gradient.clamp(-limit, limit)  # None: a compiled step was told that it is zero
+        # None: a compiled step was told that it is zero
+        return None if gradient is None else gradient.clamp(-limit, limit)
 
     def clipped(x, state):
         output, state, weights = cell(x, state)

@@ -1,4 +1,6 @@
-"""Where the wrong answers are collected: id of the exercise -> list of (name, function, words of the verdict)."""
+"""Where the wrong answers are collected: id of the exercise -> list of (name, function, words of
+the verdict).
+"""
 
 from collections import defaultdict
 

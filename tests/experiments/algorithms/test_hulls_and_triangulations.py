@@ -1,4 +1,6 @@
-"""Hulls and triangulations: what a small run learns and reports, and the two ways to change its batches."""
+"""Hulls and triangulations: what a small run learns and reports, and the two ways to change its
+batches.
+"""
 
 import json
 
@@ -25,19 +27,28 @@ def test_a_stored_set_comes_again_and_endless_batches_do_not():
 def test_from_any_corner_the_polygon_is_the_same_and_the_start_another():
     batches = PointBatches("hulls", (4, 9), 400, seed=2)
     plain, turned = batches.batch(3), hulls_and_triangulations.FromAnyCorner(batches).batch(3)
-    assert torch.equal(plain.inputs, turned.inputs) and torch.equal((plain.targets == plain.end), (turned.targets == plain.end))
+    assert torch.equal(plain.inputs, turned.inputs) and torch.equal(
+        (plain.targets == plain.end), (turned.targets == plain.end)
+    )
     starts = []
     for before, after, xy in zip(answers(plain), answers(turned), plain.inputs):
         assert hulls.same_polygon(before, after) and hulls.polygon_area(xy[after]) > 0
         starts.append(before.index(after[0]) / len(before))
-    assert 0.3 < sum(starts) / 400 < 0.45 and min(starts) == 0  # uniform over h corners: (h − 1) / 2h
-    again = hulls_and_triangulations.FromAnyCorner(PointBatches("hulls", (4, 9), 400, seed=2)).batch(3)
+    # uniform over h corners: (h − 1) / 2h
+    assert 0.3 < sum(starts) / 400 < 0.45 and min(starts) == 0
+    again = hulls_and_triangulations.FromAnyCorner(
+        PointBatches("hulls", (4, 9), 400, seed=2)
+    ).batch(3)
     assert torch.equal(again.targets, turned.targets)
-    assert not torch.equal(hulls_and_triangulations.FromAnyCorner(batches).batch(4).targets, turned.targets)
+    assert not torch.equal(
+        hulls_and_triangulations.FromAnyCorner(batches).batch(4).targets, turned.targets
+    )
 
 
 class Told(torch.nn.Module):
-    """Points at what the truth says: the decoder of a model that makes no mistake, for the rows that it was told about."""
+    """Points at what the truth says: the decoder of a model that makes no mistake, for the rows
+    that it was told about.
+    """
 
     ends = True
 
@@ -49,8 +60,13 @@ class Told(torch.nn.Module):
         return inputs
 
     def start(self, memory, count=1):
-        targets = torch.nn.utils.rnn.pad_sequence([self.rows[tuple(x.flatten().tolist())] for x in memory], True, -1)
-        return State(targets[:, None].expand(-1, count, -1), torch.zeros(len(memory), count, 1, dtype=torch.long))
+        targets = torch.nn.utils.rnn.pad_sequence(
+            [self.rows[tuple(x.flatten().tolist())] for x in memory], True, -1
+        )
+        return State(
+            targets[:, None].expand(-1, count, -1),
+            torch.zeros(len(memory), count, 1, dtype=torch.long),
+        )
 
     def step(self, pointed, state, memory):
         at = state.at.clamp(max=state.targets.shape[-1] - 1)
@@ -77,26 +93,66 @@ def test_a_model_that_knows_is_reported_as_such(beam_size):
     (row,) = hulls_and_triangulations.hull_rows(Told(batch), [6], count=40, beam_size=beam_size)
     assert row == {"n": 6, "exact": 1.0, "same": 1.0, "simple": 1.0, "area": 1.0}
     batch = draw("delaunay", 5, 20, torch.Generator().manual_seed(1_000_000_007 + 1000 + 5))
-    assert hulls_and_triangulations.triangulation_rows(Told(batch), [5], count=20, beam_size=beam_size) == [{"n": 5, "exact": 1.0, "coverage": 1.0}]
+    assert hulls_and_triangulations.triangulation_rows(
+        Told(batch), [5], count=20, beam_size=beam_size
+    ) == [{"n": 5, "exact": 1.0, "coverage": 1.0}]
 
 
-@pytest.mark.parametrize(("name", "kind"), [("pointer-hull-5-10-small", "hulls"), ("pointer-delaunay-5-small", "delaunay")])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("pointer-hull-5-10-small", "hulls"), ("pointer-delaunay-5-small", "delaunay")],
+)
 def test_a_small_run_leaves_its_figures_and_its_checkpoint(tmp_path, name, kind):
-    path = reproduce(name, out=tmp_path, device="cpu", steps=12, count=20, test=(5, 6), hidden_size=16, commit="here")
+    path = reproduce(
+        name,
+        out=tmp_path,
+        device="cpu",
+        steps=12,
+        count=20,
+        test=(5, 6),
+        hidden_size=16,
+        commit="here",
+    )
     found = json.loads(path.read_text())["figures"]
-    assert len(found["losses"]) >= 12 and {row["n"] for row in found["greedy"]} == {5, 6} and len(found["beam"]) == 2
+    assert (
+        len(found["losses"]) >= 12
+        and {row["n"] for row in found["greedy"]} == {5, 6}
+        and len(found["beam"]) == 2
+    )
     model = PointerNetwork(2, 16, ends=True, repeats=kind == "delaunay")
     load_model_weights(model, tmp_path / f"{name}.safetensors")
 
 
 def test_the_small_run_learns_to_walk_and_to_end():
-    found = hulls_and_triangulations.hull(n=3, test=(3,), hidden_size=48, steps=200, learning_rate=5e-3, pairs=None, count=200, beam_size=2)
+    found = hulls_and_triangulations.hull(
+        n=3,
+        test=(3,),
+        hidden_size=48,
+        steps=200,
+        learning_rate=5e-3,
+        pairs=None,
+        count=200,
+        beam_size=2,
+    )
     assert found["losses"][-1] < 0.3 * found["losses"][0]
     assert found["free"][0]["same"] > 0.95  # no rule helps: each corner once, then END
 
 
 def test_the_full_presets_are_those_of_the_paper():
-    for name in ("pointer-hull-50", "pointer-hull-5-50", "pointer-delaunay-5", "pointer-delaunay-10", "pointer-delaunay-50"):
+    for name in (
+        "pointer-hull-50",
+        "pointer-hull-5-50",
+        "pointer-delaunay-5",
+        "pointer-delaunay-10",
+        "pointer-delaunay-50",
+    ):
         run = EXPERIMENTS[name].run.split(":")[1]
-        settings = {**getattr(hulls_and_triangulations, run).__kwdefaults__, **EXPERIMENTS[name].settings}
-        assert settings["pairs"] == 1_000_000 and settings["hidden_size"] == 256 and settings["batch_size"] == 128
+        settings = {
+            **getattr(hulls_and_triangulations, run).__kwdefaults__,
+            **EXPERIMENTS[name].settings,
+        }
+        assert (
+            settings["pairs"] == 1_000_000
+            and settings["hidden_size"] == 256
+            and settings["batch_size"] == 128
+        )

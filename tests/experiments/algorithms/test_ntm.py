@@ -1,4 +1,6 @@
-"""The experiments of the neural Turing machine, small: what they measure, on machines whose heads are known."""
+"""The experiments of the neural Turing machine, small: what they measure, on machines whose
+heads are known.
+"""
 
 import json
 import math
@@ -15,48 +17,93 @@ from attnbook.training.losses.bits import score_bits
 from attnbook.training.optim.rmsprop import GravesRMSProp
 
 TINY = {"steps": 4, "batch_size": 3, "test_sequences": 5, "evaluations": 2}
-MACHINES = {"ntm": {"slots": 12, "slot_width": 4, "hidden_size": 6}, "lstm": {"hidden_size": 6, "num_layers": 2}}
+MACHINES = {
+    "ntm": {"slots": 12, "slot_width": 4, "hidden_size": 6},
+    "lstm": {"hidden_size": 6, "num_layers": 2},
+}
 
 
 def run(name, folder, **overrides):
-    return json.loads(reproduce(name, out=folder, device="cpu", commit="abc", **{**TINY, **overrides}).read_text())
+    return json.loads(
+        reproduce(name, out=folder, device="cpu", commit="abc", **{**TINY, **overrides}).read_text()
+    )
 
 
-@pytest.mark.parametrize("name", [name for name, e in EXPERIMENTS.items() if e.run == "ntm:algorithm"])
+@pytest.mark.parametrize(
+    "name", [name for name, e in EXPERIMENTS.items() if e.run == "ntm:algorithm"]
+)
 def test_every_registered_run_trains_and_measures(name, tmp_path):
     """With its own task, tests, heads, layers and optimizer; the sizes made small."""
     given = EXPERIMENTS[name].settings
     model = given.get("model", "ntm")
-    small = {"n-grams": {"n": 3, "length": 12}, "priority-sort": {"given": 4, "wanted": 3}}.get(given["task"], given.get("train", {}))
-    record = run(name, tmp_path, sizes={**given.get("sizes", {}), **MACHINES[model]}, train=small, compiled=False)
+    small = {"n-grams": {"n": 3, "length": 12}, "priority-sort": {"given": 4, "wanted": 3}}.get(
+        given["task"], given.get("train", {})
+    )
+    record = run(
+        name,
+        tmp_path,
+        sizes={**given.get("sizes", {}), **MACHINES[model]},
+        train=small,
+        compiled=False,
+    )
     figures = record["figures"]
     assert figures["sequences"] == 12 and [n for n, _ in figures["curve"]] == [6, 12]
-    assert len(figures["tests"]) == len(given["tests"]) and all(0.5 < row["per_bit"] < 2 for row in figures["tests"])
+    assert len(figures["tests"]) == len(given["tests"]) and all(
+        0.5 < row["per_bit"] < 2 for row in figures["tests"]
+    )
     for row, changed in zip(figures["tests"], given["tests"]):
         assert changed.items() <= row.items()
         if given["task"] == "copy" and "length" in changed:
-            assert row["per_sequence"] == pytest.approx(8 * changed["length"] * row["per_bit"], rel=1e-3)
-    assert (tmp_path / f"{given.get('checkpoint')}.seed0.safetensors").exists() == bool(given.get("checkpoint"))
+            assert row["per_sequence"] == pytest.approx(
+                8 * changed["length"] * row["per_bit"], rel=1e-3
+            )
+    assert (tmp_path / f"{given.get('checkpoint')}.seed0.safetensors").exists() == bool(
+        given.get("checkpoint")
+    )
     assert ("optimal" in figures) == (given["task"] == "n-grams")
 
 
 def test_the_paper_is_followed():
     """Sizes, rates and the optimizer of each task, from the tables of the paper."""
-    table = {"copy": ((1, 100, 1e-4), (1, 100, 1, 1e-4), (256, 3e-5)), "repeat-copy": ((1, 100, 1e-4), (1, 100, 1, 1e-4), (512, 3e-5)),
-             "associative-recall": ((4, 256, 1e-4), (1, 100, 1, 1e-4), (256, 1e-4)), "n-grams": ((1, 100, 3e-5), (1, 100, 1, 3e-5), (128, 1e-4)),
-             "priority-sort": ((8, 512, 3e-5), (5, 100, 2, 3e-5), (128, 3e-5))}
+    table = {
+        "copy": ((1, 100, 1e-4), (1, 100, 1, 1e-4), (256, 3e-5)),
+        "repeat-copy": ((1, 100, 1e-4), (1, 100, 1, 1e-4), (512, 3e-5)),
+        "associative-recall": ((4, 256, 1e-4), (1, 100, 1, 1e-4), (256, 1e-4)),
+        "n-grams": ((1, 100, 3e-5), (1, 100, 1, 3e-5), (128, 1e-4)),
+        "priority-sort": ((8, 512, 3e-5), (5, 100, 2, 3e-5), (128, 3e-5)),
+    }
     assert tuple(table) == ntm_tasks.KINDS
     for task, (plain, controlled, alone) in table.items():
         d_input, d_output = ntm_tasks.widths(task)
-        for name, model in ((f"ntm-{task}-paper", "ntm"), (f"ntm-{task}-lstm-controller-paper", "ntm"), (f"lstm-{task}-paper", "lstm")):
+        for name, model in (
+            (f"ntm-{task}-paper", "ntm"),
+            (f"ntm-{task}-lstm-controller-paper", "ntm"),
+            (f"lstm-{task}-paper", "lstm"),
+        ):
             given = {**experiments.algorithm.__kwdefaults__, **EXPERIMENTS[name].settings}
-            assert (given["batch_size"], given["optimizer"], given["clip"], given["decay"]) == (1, "rmsprop", 10.0, False)
-            assert given["train"] == {} and given["grow"] == 0, "the sizes of the task are its defaults, which are the paper's"
+            assert (given["batch_size"], given["optimizer"], given["clip"], given["decay"]) == (
+                1,
+                "rmsprop",
+                10.0,
+                False,
+            )
+            assert given["train"] == {} and given["grow"] == 0, (
+                "the sizes of the task are its defaults, which are the paper's"
+            )
             net = experiments.make_model(model, d_input, d_output, **given["sizes"])
             if model == "lstm":
-                assert (net.network.hidden_size, net.network.num_layers, given["learning_rate"]) == (alone[0], 3, alone[1])
+                assert (
+                    net.network.hidden_size,
+                    net.network.num_layers,
+                    given["learning_rate"],
+                ) == (alone[0], 3, alone[1])
                 continue
-            assert (net.slots, net.slot_width, net.shift_range, net.shift) == (128, 20, 1, "softmax")
+            assert (net.slots, net.slot_width, net.shift_range, net.shift) == (
+                128,
+                20,
+                1,
+                "softmax",
+            )
             found = (net.read_heads, net.hidden_size, net.num_layers, given["learning_rate"])
             assert net.read_heads == net.write_heads
             if net.controller == "lstm":
@@ -71,13 +118,17 @@ def test_the_baseline_reads_on_and_has_the_size_it_says():
     x = torch.randn(2, 7, 9)
     later = x.clone()
     later[:, 4:] += 1
-    assert torch.equal(net(x).logits[:, :4], net(later).logits[:, :4]) and not torch.equal(net(x).logits[:, 4:], net(later).logits[:, 4:])
+    assert torch.equal(net(x).logits[:, :4], net(later).logits[:, :4]) and not torch.equal(
+        net(x).logits[:, 4:], net(later).logits[:, 4:]
+    )
     with pytest.raises(ValueError, match="model must be 'ntm' or 'lstm', got 'gru'"):
         experiments.make_model("gru", 9, 8)
 
 
 class Scripted(NTM):
-    """A machine whose heads go where a script says: (T,) slots for each of the two heads, in order read, write."""
+    """A machine whose heads go where a script says: (T,) slots for each of the two heads, in
+    order read, write.
+    """
 
     def __init__(self, script, slots=10):
         super().__init__(3, 2, slots=slots, slot_width=2, hidden_size=2)
@@ -85,7 +136,9 @@ class Scripted(NTM):
 
     def forward(self, inputs, state=None, need_weights=False):
         out = super().forward(inputs, state, need_weights)
-        weights = 0.75 * torch.nn.functional.one_hot(self.script, self.slots).float() + 0.25 / self.slots
+        weights = (
+            0.75 * torch.nn.functional.one_hot(self.script, self.slots).float() + 0.25 / self.slots
+        )
         return out._replace(weights=weights.permute(1, 0, 2)[None].expand(len(inputs), -1, -1, -1))
 
 
@@ -97,7 +150,9 @@ def test_the_match_counts_where_the_heads_peak():
 
     rest, write = [6] * 5, [2, 3, 4, 5] + [0] * 5
     found = match(rest + [2, 3, 4, 5], write)
-    assert found == pytest.approx({"same": 1, "ahead": 0, "forward": 1, "backward": 0, "weight": 0.775})
+    assert found == pytest.approx(
+        {"same": 1, "ahead": 0, "forward": 1, "backward": 0, "weight": 0.775}
+    )
     found = match([6] * 4 + [2, 3, 4, 5, 7], write)
     assert (found["same"], found["ahead"]) == (0, 1)
     assert match(rest + [9, 2, 3, 4], write)["same"] == 0, "one step late"
@@ -105,13 +160,24 @@ def test_the_match_counts_where_the_heads_peak():
     assert found["same"] == found["forward"] == 1, "round the end of the memory"
     found = match(rest + [5, 4, 4, 2], [5, 4, 3, 2] + rest)
     assert (found["same"], found["forward"], found["backward"]) == (0.75, 0, 1)
-    assert match([2, 3, 4, 5] + [0] * 5, rest + [2, 3, 4, 5])["same"] == 0, "the read head is the first one"
+    assert match([2, 3, 4, 5] + [0] * 5, rest + [2, 3, 4, 5])["same"] == 0, (
+        "the read head is the first one"
+    )
     with pytest.raises(ValueError, match="one read head and one write head, got 2 and 1"):
-        experiments.read_write_match(NTM(3, 2, read_heads=2, slots=4, slot_width=2, hidden_size=2), batch)
+        experiments.read_write_match(
+            NTM(3, 2, read_heads=2, slots=4, slot_width=2, hidden_size=2), batch
+        )
 
 
 def test_the_optimum_of_n_grams_is_below_every_model_that_was_not_told(tmp_path):
-    record = run("ntm-n-grams-paper", tmp_path, train={"n": 3, "length": 60}, sizes=MACHINES["ntm"], compiled=False, test_sequences=100)
+    record = run(
+        "ntm-n-grams-paper",
+        tmp_path,
+        train={"n": 3, "length": 60},
+        sizes=MACHINES["ntm"],
+        compiled=False,
+        test_sequences=100,
+    )
     optimal, found = record["figures"]["optimal"][0], record["figures"]["tests"][0]["per_sequence"]
     assert 35 < optimal < 0.95 * found < 60
 
@@ -121,47 +187,93 @@ def test_the_optimizer_is_what_was_asked_for(monkeypatch):
 
     def fit(net, batches, loss, **options):
         made = options["optimizer"]
-        seen.append((made if isinstance(made, str) else made(list(net.parameters())), options["clip_norm"], options["schedule"]))
+        seen.append(
+            (
+                made if isinstance(made, str) else made(list(net.parameters())),
+                options["clip_norm"],
+                options["schedule"],
+            )
+        )
         raise KeyboardInterrupt
 
     monkeypatch.setattr(experiments, "fit", fit)
-    for options in ({}, {"optimizer": "rmsprop", "clip": 10.0, "decay": False, "learning_rate": 3e-5}):
+    for options in (
+        {},
+        {"optimizer": "rmsprop", "clip": 10.0, "decay": False, "learning_rate": 3e-5},
+    ):
         with pytest.raises(KeyboardInterrupt):
             experiments.algorithm(sizes=MACHINES["ntm"], **options)
     assert seen[0][0] == "adam" and seen[0][1] == 0.5 and seen[0][2](10**6) < 1e-6
     paper = seen[1][0]
     assert isinstance(paper, GravesRMSProp) and seen[1][1:] == (None, None)
-    assert (paper.defaults["lr"], paper.defaults["clip"], paper.defaults["momentum"]) == (3e-5, 10.0, 0.9)
+    assert (paper.defaults["lr"], paper.defaults["clip"], paper.defaults["momentum"]) == (
+        3e-5,
+        10.0,
+        0.9,
+    )
     with pytest.raises(ValueError, match="optimizer must be 'adam' or 'rmsprop', got 'sgd'"):
         experiments.algorithm(optimizer="sgd")
 
 
 def test_no_setting_gives_a_number_that_is_not_finite(tmp_path):
-    """Every combination that the book offers, two seeds, at a rate three times too high; fit raises at the first NaN."""
-    record = json.loads(reproduce("ntm-finite", out=tmp_path, device="cpu", commit="abc", seeds=2, steps=6, batch_size=4,
-                                  learning_rates=(3e-2,), slots=12, slot_width=5, hidden_size=10).read_text())
+    """Every combination that the book offers, two seeds, at a rate three times too high; fit
+    raises at the first NaN.
+    """
+    record = json.loads(
+        reproduce(
+            "ntm-finite",
+            out=tmp_path,
+            device="cpu",
+            commit="abc",
+            seeds=2,
+            steps=6,
+            batch_size=4,
+            learning_rates=(3e-2,),
+            slots=12,
+            slot_width=5,
+            hidden_size=10,
+        ).read_text()
+    )
     rows = record["figures"]["rows"]
     assert len(rows) == 16 and record["figures"]["runs"] == 32
-    assert len({tuple(row[k] for k in ("controller", "shift", "memory_start", "heads")) for row in rows}) == 16
+    assert (
+        len(
+            {
+                tuple(row[k] for k in ("controller", "shift", "memory_start", "heads"))
+                for row in rows
+            }
+        )
+        == 16
+    )
     assert all(math.isfinite(row[k]) for row in rows for k in ("first", "last", "largest_gradient"))
 
 
 @pytest.mark.slow
 def test_a_machine_learns_to_copy_and_its_twin_without_a_memory_does_not():
     """The twin forgets its memory and what it read at every step: nothing comes back."""
-    settings = dict(sizes={"slots": 16, "slot_width": 16}, train={"length": (1, 4), "together": True},
-                    tests=({"together": False}, {"length": 4}), steps=250)
+    settings = dict(
+        sizes={"slots": 16, "slot_width": 16},
+        train={"length": (1, 4), "together": True},
+        tests=({"together": False}, {"length": 4}),
+        steps=250,
+    )
     figures = experiments.algorithm(**settings)
     assert figures["tests"][0]["per_bit"] < 0.1 and figures["tests"][1]["wrong"] < 0.5
     heads = figures["heads"]
-    assert max(heads["same"], heads["ahead"]) > 0.8 and max(heads["forward"], heads["backward"]) > 0.8
+    assert (
+        max(heads["same"], heads["ahead"]) > 0.8 and max(heads["forward"], heads["backward"]) > 0.8
+    )
 
     class Twin(NTM):
         def __init__(self, *sizes, **options):
             super().__init__(*sizes, **options)
             step = self.cell
-            self.cell = lambda x, state: step(x, state._replace(reads=torch.zeros_like(state.reads),
-                                                                memory=torch.zeros_like(state.memory)))
+            self.cell = lambda x, state: step(
+                x,
+                state._replace(
+                    reads=torch.zeros_like(state.reads), memory=torch.zeros_like(state.memory)
+                ),
+            )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiments, "NTM", Twin)
@@ -169,14 +281,23 @@ def test_a_machine_learns_to_copy_and_its_twin_without_a_memory_does_not():
 
 
 def test_the_recorded_machines_copy():
-    """Less than 0.01 bit a bit from four of five seeds, and from those at most one wrong bit at twice the trained length; the
-    LSTM on as many sequences does not come near. The stored weights do what the record says, heads included."""
+    """Less than 0.01 bit a bit from four of five seeds, and from those at most one wrong bit at
+    twice the trained length; the LSTM on as many sequences does not come near. The stored weights
+    do what the record says, heads included."""
     runs = [json.loads(resources.text(f"results/ntm-copy.seed{seed}.json")) for seed in range(5)]
-    assert len({run["commit"] for run in runs}) == 1 and all(run["settings"]["train"]["length"] == [1, 10] for run in runs)
-    kept = [run for run in runs if run["figures"]["tests"][0]["per_bit"] < 0.01 and run["figures"]["tests"][2]["wrong"] <= 1]
+    assert len({run["commit"] for run in runs}) == 1 and all(
+        run["settings"]["train"]["length"] == [1, 10] for run in runs
+    )
+    kept = [
+        run
+        for run in runs
+        if run["figures"]["tests"][0]["per_bit"] < 0.01 and run["figures"]["tests"][2]["wrong"] <= 1
+    ]
     assert len(kept) >= 4 and all(run["figures"]["tests"][2]["length"] == 20 for run in runs)
     alone = json.loads(resources.text("results/lstm-copy.seed0.json"))["figures"]
-    assert alone["sequences"] == runs[0]["figures"]["sequences"] and alone["tests"][0]["per_bit"] > 0.5
+    assert (
+        alone["sequences"] == runs[0]["figures"]["sequences"] and alone["tests"][0]["per_bit"] > 0.5
+    )
 
     net = NTM(9, 8, slots=64)
     load_model_weights(net, resources.path("results/ntm-copy.seed0.safetensors"))

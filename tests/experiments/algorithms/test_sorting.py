@@ -4,7 +4,12 @@ import pytest
 import torch
 
 from attnbook.experiments import reproduce
-from attnbook.experiments.algorithms.sorting import SORTERS, make_sorter, sorted_share, start_as_the_paper
+from attnbook.experiments.algorithms.sorting import (
+    SORTERS,
+    make_sorter,
+    sorted_share,
+    start_as_the_paper,
+)
 from attnbook.models import PointerNetwork
 from attnbook.models.rnn.common import Step
 from attnbook.tasks.geometry.points import PointBatches
@@ -17,11 +22,17 @@ class ByValue(PointerNetwork):
     sign = 1.0
 
     def encode(self, inputs, lengths):
-        return super().encode(inputs, lengths)._replace(inputs=torch.nn.functional.pad(inputs, (0, 31, 0, 1)))
+        return (
+            super()
+            .encode(inputs, lengths)
+            ._replace(inputs=torch.nn.functional.pad(inputs, (0, 31, 0, 1)))
+        )
 
     def step(self, pointed, state, memory):
         out = super().step(pointed, state, memory)
-        logits = torch.where(out.logits.isfinite(), -self.sign * 100 * memory.inputs[:, None, :, 0], -torch.inf)
+        logits = torch.where(
+            out.logits.isfinite(), -self.sign * 100 * memory.inputs[:, None, :, 0], -torch.inf
+        )
         return Step(logits, out.state, out.weights)
 
 
@@ -35,14 +46,29 @@ def test_the_share_sorted_is_one_for_a_model_that_sorts_and_none_for_one_that_so
 def test_every_number_of_a_model_starts_within_the_range_of_the_paper():
     model = start_as_the_paper(make_sorter("pointer", most=10))
     everything = torch.cat([p.flatten() for p in model.parameters()])
-    assert everything.abs().max() <= 0.08 and everything.abs().max() > 0.079 and abs(float(everything.detach().mean())) < 1e-3
+    assert (
+        everything.abs().max() <= 0.08
+        and everything.abs().max() > 0.079
+        and abs(float(everything.detach().mean())) < 1e-3
+    )
 
 
 def test_a_recorded_run_of_sorting_holds_what_the_book_shows(tmp_path):
-    path = reproduce("pointer-sorting", out=tmp_path, device="cpu", commit="abc", steps=8, count=40, hidden_size=8, test=(5, 10, 12),
-                     checkpoint="sorter")
+    path = reproduce(
+        "pointer-sorting",
+        out=tmp_path,
+        device="cpu",
+        commit="abc",
+        steps=8,
+        count=40,
+        hidden_size=8,
+        test=(5, 10, 12),
+        checkpoint="sorter",
+    )
     figures = json.loads(path.read_text())["figures"]
-    assert [row["model"] for row in figures["rows"]] == list(SORTERS) and figures["sequences"] == 8 * 128
+    assert [row["model"] for row in figures["rows"]] == list(SORTERS) and figures[
+        "sequences"
+    ] == 8 * 128
     assert [size for size, _ in figures["rows"][0]["exact"]] == [5, 10, 12]
     assert [size for size, _ in figures["rows"][2]["exact"]] == [5, 10]  # no word for 12
     assert figures["rows"][1]["repeated_free"] > 0 and len(figures["rows"][0]["course"]) == 8

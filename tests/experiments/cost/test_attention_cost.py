@@ -3,7 +3,14 @@ import time
 import pytest
 import torch
 
-from attnbook.experiments.cost.attention_cost import KINDS, best_milliseconds, cost, kept_numbers, layers, operations
+from attnbook.experiments.cost.attention_cost import (
+    KINDS,
+    best_milliseconds,
+    cost,
+    kept_numbers,
+    layers,
+    operations,
+)
 
 
 def test_the_best_of_some_rounds_in_turn():
@@ -15,7 +22,9 @@ def test_the_best_of_some_rounds_in_turn():
         while time.process_time() < end:
             pass
 
-    found = best_milliseconds({"short": lambda: busy("short", 0.002), "long": lambda: busy("long", 0.02)}, rounds=3)
+    found = best_milliseconds(
+        {"short": lambda: busy("short", 0.002), "long": lambda: busy("long", 0.02)}, rounds=3
+    )
     assert order == ["short", "long"] * 4
     assert 2 <= found["short"] < 10 < 20 <= found["long"]
 
@@ -24,7 +33,8 @@ def test_operations_are_those_of_the_formulas():
     for n, d in ((32, 16), (64, 16), (32, 64)):
         made, x = layers(n, d, rank=8), torch.randn(1, n, d)
         assert operations(lambda: made[KINDS[0]](x)) == 2 * (4 * n * d * d + 2 * n * n * d)
-        assert operations(lambda: made["RNN"](x)) in (0, 2 * 2 * n * d * d)  # where a fused kernel runs there is nothing to count
+        # where a fused kernel runs there is nothing to count
+        assert operations(lambda: made["RNN"](x)) in (0, 2 * 2 * n * d * d)
 
 
 def test_numbers_kept_are_counted_once_and_without_parameters():
@@ -47,6 +57,8 @@ def test_a_recorded_measurement_has_a_row_a_kind():
     found = cost(lengths=(16, 32), width=16, rounds=1)
     assert found["lengths"] == [16, 32] and "MALLOC_MMAP_MAX_" in found["allocator"]
     for what in ("milliseconds", "kept"):
-        assert set(found[what]) == set(KINDS) and all(len(row) == 2 and min(row) > 0 for row in found[what].values())
+        assert set(found[what]) == set(KINDS) and all(
+            len(row) == 2 and min(row) > 0 for row in found[what].values()
+        )
     with pytest.raises(RuntimeError, match="ended with status"):
         cost(lengths=(0,), rounds=1)

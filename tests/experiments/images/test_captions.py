@@ -1,4 +1,6 @@
-"""The recorded runs of captions: figures that a perfect and a silent captioner must get, and tiny runs from end to end."""
+"""The recorded runs of captions: figures that a perfect and a silent captioner must get, and
+tiny runs from end to end.
+"""
 
 import json
 
@@ -25,7 +27,7 @@ def test_greedy_captions_are_those_of_a_loop(attention):
     said, weights = describe(model, data.pictures, vocab, max_length=9, batch_size=3)
     for k in range(7):
         with torch.no_grad():
-            regions = model.encode(data.pictures[k:k + 1])
+            regions = model.encode(data.pictures[k : k + 1])
             state, token, ids, maps = model.start(regions), torch.tensor([BOS]), [], []
             while len(ids) < 9:
                 logits, state, alpha = model.step(token, state, regions)
@@ -54,25 +56,40 @@ def test_looking_follows_the_given_captions_and_points_where_the_weights_are():
     found = look(model, data, vocab, batch_size=4)
     assert model.training and len(found) == 9 and found[0].shape == (8, 36)
     batch = PictureBatches(data.take([3]), vocab, 1).batch(0)
-    torch.testing.assert_close(found[3], model.eval()(batch.pictures, batch.target_in).weights[0].detach(), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(
+        found[3],
+        model.eval()(batch.pictures, batch.target_in).weights[0].detach(),
+        atol=1e-6,
+        rtol=1e-5,
+    )
     rate = pointing(found, data, scenes.GRID)
     gold = data.alignment(scenes.GRID)
     by_hand = [int(w[t].argmax()) in gold[k][t] for k, w in enumerate(found) for t in (1, 2, 5, 6)]
-    assert rate == {"pointing": pytest.approx(sum(by_hand) / 36, abs=1e-4), "pointing_by_chance": round(1 / 36, 4)}
+    assert rate == {
+        "pointing": pytest.approx(sum(by_hand) / 36, abs=1e-4),
+        "pointing_by_chance": round(1 / 36, 4),
+    }
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])
 def test_a_tiny_run_leaves_figures_and_a_checkpoint(attention, tmp_path):
     path = reproduce(f"captions-{attention}", seed=0, out=tmp_path, device="cpu", **TINY)
     figures = json.loads(path.read_text())["figures"]
-    assert {"exact", "bleu", "cider", "parameters"} <= set(figures) and ("pointing" in figures) == (attention != "none")
+    assert {"exact", "bleu", "cider", "parameters"} <= set(figures) and ("pointing" in figures) == (
+        attention != "none"
+    )
     model = make_captioner(attention, scenes.vocabulary(), scenes.GRID)
     weights = tmp_path / f"captions-{attention}.seed0.safetensors"
-    assert load_model_weights(model, weights) == {"attention": attention} and weights.stat().st_size < 500_000
+    assert (
+        load_model_weights(model, weights) == {"attention": attention}
+        and weights.stat().st_size < 500_000
+    )
 
 
 def test_soft_attention_learns_the_scenes_and_a_twin_with_flat_weights_does_not():
-    """Three hundred small steps: the right model points at what it names; one whose weights ignore the state cannot."""
+    """Three hundred small steps: the right model points at what it names; one whose weights
+    ignore the state cannot.
+    """
     from attnbook.training import fit
 
     vocab, test = scenes.vocabulary(), scenes.scenes(100, seed=9, part="test")
@@ -83,7 +100,17 @@ def test_soft_attention_learns_the_scenes_and_a_twin_with_flat_weights_does_not(
         model = make_captioner("soft", vocab, scenes.GRID)
         if broken:
             score = model.attention.score
-            score.compare = lambda query, projected, score=score: projected.tanh().mean(-1)[:, None] * 0
-        fit(model, batches, caption_loss, steps=300, learning_rate=3e-3, progress=False, device="cpu")
+            score.compare = lambda query, projected, score=score: (
+                projected.tanh().mean(-1)[:, None] * 0
+            )
+        fit(
+            model,
+            batches,
+            caption_loss,
+            steps=300,
+            learning_rate=3e-3,
+            progress=False,
+            device="cpu",
+        )
         rates.append(pointing(look(model, test, vocab), test, scenes.GRID)["pointing"])
     assert rates[0] > 0.7 and rates[1] < 0.1

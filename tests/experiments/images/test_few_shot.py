@@ -1,4 +1,6 @@
-"""Few-shot classification: what is counted, what the networks are made of, and that a short run learns what a broken one does not."""
+"""Few-shot classification: what is counted, what the networks are made of, and that a short run
+learns what a broken one does not.
+"""
 
 import math
 
@@ -21,7 +23,9 @@ def letters():
 
 
 class Oracle(torch.nn.Module):
-    """Names a query by the only example with the same corner pixel; looks there, and a little at itself."""
+    """Names a query by the only example with the same corner pixel; looks there, and a little at
+    itself.
+    """
 
     def __init__(self, ways, wrong=0.0):
         super().__init__()
@@ -31,8 +35,16 @@ class Oracle(torch.nn.Module):
         same = (query[:, :, None, 0, 0] == support[:, None, :, 0, 0]).float()  # (B, Q, S)
         logits = same @ torch.nn.functional.one_hot(labels, self.ways).float()
         if self.wrong:
-            logits = torch.where(torch.arange(query.shape[1])[:, None] < self.wrong, logits, -logits)
-        weights = torch.cat([0.5 * same / same.sum(-1, keepdim=True) + 0.3 / support.shape[1], torch.full_like(same[..., :1], 0.2)], -1)
+            logits = torch.where(
+                torch.arange(query.shape[1])[:, None] < self.wrong, logits, -logits
+            )
+        weights = torch.cat(
+            [
+                0.5 * same / same.sum(-1, keepdim=True) + 0.3 / support.shape[1],
+                torch.full_like(same[..., :1], 0.2),
+            ],
+            -1,
+        )
         return Answers(logits, (None, weights))
 
 
@@ -44,9 +56,13 @@ def coded(classes=9, examples=9):
 
 def test_shares_are_those_of_the_episodes():
     assert module.named(Oracle(4), coded(), episodes=120).tolist() == [1.0] * 120
-    assert module.named(Oracle(4, wrong=2), coded(), episodes=60).unique().tolist() == [pytest.approx(0.4)]
+    assert module.named(Oracle(4, wrong=2), coded(), episodes=60).unique().tolist() == [
+        pytest.approx(0.4)
+    ]
     shares = module.named(Oracle(4), coded(), episodes=60, shots=2, queries=3)
-    assert torch.equal(shares, module.named(Oracle(4), coded(), episodes=120, shots=2, queries=3)[:60])
+    assert torch.equal(
+        shares, module.named(Oracle(4), coded(), episodes=120, shots=2, queries=3)[:60]
+    )
 
 
 def test_the_interval_is_that_of_the_mean_of_episodes():
@@ -67,13 +83,22 @@ def test_measurements_keep_the_modes(measure):
 def test_where_it_looks_is_counted_by_class(shots):
     (row,) = module.looks(Oracle(4), coded(), shots=shots, episodes=30)
     assert row["part"] == 1 and row["chance"] == 0.25 and row["first"] == 1.0
-    assert row["own"] == pytest.approx(0.5 + 0.3 / 4, abs=1e-4) and row["other"] == pytest.approx(0.3 / 4, abs=1e-4)
-    assert row["itself"] == pytest.approx(0.2, abs=1e-4) and row["own"] + 3 * row["other"] + row["itself"] == pytest.approx(1, abs=1e-3)
+    assert row["own"] == pytest.approx(0.5 + 0.3 / 4, abs=1e-4) and row["other"] == pytest.approx(
+        0.3 / 4, abs=1e-4
+    )
+    assert row["itself"] == pytest.approx(0.2, abs=1e-4) and row["own"] + 3 * row["other"] + row[
+        "itself"
+    ] == pytest.approx(1, abs=1e-3)
 
 
 def test_the_nearest_picture_is_right_where_pixels_tell():
     assert float(module.nearest_picture(coded(), 4, episodes=60).mean()) == 1.0
-    noise = Classes(torch.randint(256, (9, 9, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)), coded().names)
+    noise = Classes(
+        torch.randint(
+            256, (9, 9, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+        ),
+        coded().names,
+    )
     assert 0.1 < float(module.nearest_picture(noise, 4, episodes=200).mean()) < 0.4
 
 
@@ -81,12 +106,21 @@ def test_networks_are_whole_or_halves():
     def kinds(model):
         return [type(part) for part in model.snail.parts]
 
-    assert kinds(module.make_network("snail", 5, 1, "paper")) == [AttentionBlock, TCBlock] * 2 + [AttentionBlock]
-    assert kinds(module.make_network("no TC", 5, 1)) == [AttentionBlock] * 3 and kinds(module.make_network("no attention", 5, 1)) == [TCBlock] * 2
+    assert kinds(module.make_network("snail", 5, 1, "paper")) == [AttentionBlock, TCBlock] * 2 + [
+        AttentionBlock
+    ]
+    assert (
+        kinds(module.make_network("no TC", 5, 1)) == [AttentionBlock] * 3
+        and kinds(module.make_network("no attention", 5, 1)) == [TCBlock] * 2
+    )
     paper = module.NETWORKS["paper, plain start"]["parts"]
-    assert paper == PAPER_PARTS and [p[:2] for p in module.NETWORKS["paper"]["parts"]] == [p[:2] for p in PAPER_PARTS]
+    assert paper == PAPER_PARTS and [p[:2] for p in module.NETWORKS["paper"]["parts"]] == [
+        p[:2] for p in PAPER_PARTS
+    ]
     assert module.NETWORKS["paper"]["parts"][1] == PAPER_PARTS[1]
-    with pytest.raises(ValueError, match="kind must be one of snail, no attention, no TC, prototypes, got 'TC'"):
+    with pytest.raises(
+        ValueError, match="kind must be one of snail, no attention, no TC, prototypes, got 'TC'"
+    ):
         module.make_network("TC", 5, 1)
     with pytest.raises(ValueError, match="network must be one of"):
         module.make_network("snail", 5, 1, "large")
@@ -105,14 +139,38 @@ def test_letters_of_training_and_test_are_of_other_alphabets():
 @pytest.mark.parametrize("kind", module.KINDS)
 def test_a_run_says_what_it_found(kind, letters, monkeypatch, tmp_path):
     monkeypatch.setattr(module, "the_data", lambda name: letters)
-    found = module.few_shot(kind=kind, ways=3, steps=4, batch_size=2, queries=2, episodes=10, folder=tmp_path, checkpoint="run")
-    assert len(found["accuracy"]) == 2 and 0 <= found["accuracy"][0] <= 100 and found["classes"] == [8, 6]
-    assert found["pictures"] == 4 * 2 * (3 + 2) and found["course"][-1][0] == 4 and ("looks" in found) == (kind in ("snail", "no TC"))
+    found = module.few_shot(
+        kind=kind,
+        ways=3,
+        steps=4,
+        batch_size=2,
+        queries=2,
+        episodes=10,
+        folder=tmp_path,
+        checkpoint="run",
+    )
+    assert (
+        len(found["accuracy"]) == 2
+        and 0 <= found["accuracy"][0] <= 100
+        and found["classes"] == [8, 6]
+    )
+    assert (
+        found["pictures"] == 4 * 2 * (3 + 2)
+        and found["course"][-1][0] == 4
+        and ("looks" in found) == (kind in ("snail", "no TC"))
+    )
     from attnbook.training import load_model_weights
 
     again = module.make_network(kind, 3, 1)
-    assert load_model_weights(again, tmp_path / "run.seed0.safetensors") == {"kind": kind, "network": "small", "ways": "3", "shots": "1"}
-    assert module.accuracy(module.named(again, letters[1], episodes=10)) == pytest.approx(found["accuracy"], abs=8)
+    assert load_model_weights(again, tmp_path / "run.seed0.safetensors") == {
+        "kind": kind,
+        "network": "small",
+        "ways": "3",
+        "shots": "1",
+    }
+    assert module.accuracy(module.named(again, letters[1], episodes=10)) == pytest.approx(
+        found["accuracy"], abs=8
+    )
 
 
 def test_mirrored_classes_are_learnt_from_and_not_tested_on(letters, monkeypatch):
@@ -125,14 +183,24 @@ def test_mirrored_classes_are_learnt_from_and_not_tested_on(letters, monkeypatch
             super().__init__(classes, *given)
 
     monkeypatch.setattr(module, "EpisodeBatches", Watched)
-    found = module.few_shot(kind="prototypes", ways=3, steps=2, batch_size=2, queries=2, episodes=10, mirrored=True)
-    assert found["classes"] == [16, 6] and torch.equal(shown[0].pictures[8:], letters[0].pictures.flip(-1))
-    assert found["nearest_picture"] == module.accuracy(module.nearest_picture(letters[1], 3, episodes=10))
+    found = module.few_shot(
+        kind="prototypes", ways=3, steps=2, batch_size=2, queries=2, episodes=10, mirrored=True
+    )
+    assert found["classes"] == [16, 6] and torch.equal(
+        shown[0].pictures[8:], letters[0].pictures.flip(-1)
+    )
+    assert found["nearest_picture"] == module.accuracy(
+        module.nearest_picture(letters[1], 3, episodes=10)
+    )
 
 
 @pytest.mark.slow
 def test_a_short_run_learns_and_one_with_answers_mixed_up_does_not(monkeypatch):
-    monkeypatch.setattr(module, "the_data", lambda name: (strokes.alphabets(1, 20, 12, seed=0), strokes.alphabets(1, 20, 12, seed=1)))
+    monkeypatch.setattr(
+        module,
+        "the_data",
+        lambda name: (strokes.alphabets(1, 20, 12, seed=0), strokes.alphabets(1, 20, 12, seed=1)),
+    )
     options = dict(kind="prototypes", steps=50, batch_size=8, episodes=100)
     right = module.few_shot(**options)["accuracy"][0]
     loss = module.few_shot_loss
@@ -149,10 +217,21 @@ def test_the_registered_runs_are_of_the_sizes_that_they_say():
     for ways, shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
         for data in ("omniglot", "omniglot-small"):
             settings = EXPERIMENTS[f"snail-{data}-{ways}-way-{shots}-shot-paper"].settings
-            assert (settings["ways"], settings["shots"], settings["network"], settings["data"]) == (ways, shots, "paper", data)
+            assert (settings["ways"], settings["shots"], settings["network"], settings["data"]) == (
+                ways,
+                shots,
+                "paper",
+                data,
+            )
             module.make_network("snail", ways, shots, "paper")
-    runs = [EXPERIMENTS[f"snail-omniglot{end}"].settings for end in ("", "-no-attention", "-no-tc", "-prototypes")]
+    runs = [
+        EXPERIMENTS[f"snail-omniglot{end}"].settings
+        for end in ("", "-no-attention", "-no-tc", "-prototypes")
+    ]
     assert [settings["kind"] for settings in runs] == list(module.KINDS)
-    assert {(settings["data"], settings["steps"]) for settings in runs} == {("omniglot-small", 2500)}  # one budget for all four
+    # one budget for all four
+    assert {(settings["data"], settings["steps"]) for settings in runs} == {
+        ("omniglot-small", 2500)
+    }
     long = EXPERIMENTS["snail-omniglot-long"].settings
     assert (long["data"], long["steps"]) == ("omniglot-small", 4 * 2500)

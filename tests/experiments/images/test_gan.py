@@ -1,4 +1,6 @@
-"""Experiments with pictures: who notices, what a judge is, what is compared with what, and that tiny runs leave what they say."""
+"""Experiments with pictures: who notices, what a judge is, what is compared with what, and that
+tiny runs leave what they say.
+"""
 
 import json
 
@@ -18,15 +20,23 @@ TINY = {"steps": 4, "batch_size": 4}
 
 
 class Reader(torch.nn.Module):
-    """Scores a drawn picture by its own colours: 1 if both figures have one, as the first channel of the outer columns says."""
+    """Scores a drawn picture by its own colours: 1 if both figures have one, as the first
+    channel of the outer columns says.
+    """
 
     def __init__(self, sign=1.0):
         super().__init__()
         self.weight, self.sign = torch.nn.Parameter(torch.zeros(1)), sign
 
     def forward(self, pictures, labels):
-        peaks = [(side - side.mean(1, keepdim=True)).abs().sum(1).flatten(1).argmax(1) for side in (pictures[..., 1:7], pictures[..., 25:31])]
-        colours = [side.flatten(2).gather(2, k[:, None, None].expand(-1, 3, 1))[..., 0] for side, k in zip((pictures[..., 1:7], pictures[..., 25:31]), peaks)]
+        peaks = [
+            (side - side.mean(1, keepdim=True)).abs().sum(1).flatten(1).argmax(1)
+            for side in (pictures[..., 1:7], pictures[..., 25:31])
+        ]
+        colours = [
+            side.flatten(2).gather(2, k[:, None, None].expand(-1, 3, 1))[..., 0]
+            for side, k in zip((pictures[..., 1:7], pictures[..., 25:31]), peaks)
+        ]
         return -self.sign * (colours[0] - colours[1]).abs().sum(1) + 0 * self.weight
 
 
@@ -42,21 +52,40 @@ def test_noticing_keeps_the_modes():
 
 def test_the_batches_of_both_sides_differ_in_agreement_alone():
     real, classes, others, their = gan.SideBySide(64, seed=1, count=200).batch(3)
-    assert real.shape == others.shape == (64, 3, 32, 32) and classes.dtype == their.dtype == torch.long
+    assert (
+        real.shape == others.shape == (64, 3, 32, 32) and classes.dtype == their.dtype == torch.long
+    )
     again = gan.SideBySide(64, seed=1, count=200).batch(3)
     assert torch.equal(again[0], real) and not torch.equal(real, others)
     scores = Reader()
-    assert float(((scores(real, classes) > -0.15)).float().mean()) > 0.9 > 0.4 > float((scores(others, their) > -0.15).float().mean())
+    assert (
+        float((scores(real, classes) > -0.15).float().mean())
+        > 0.9
+        > 0.4
+        > float((scores(others, their) > -0.15).float().mean())
+    )
     total, count = gan.noticing_loss(lambda x, y: x.mean((1, 2, 3)), (real, classes, others, their))
     by_hand = (1 - real.mean((1, 2, 3))).relu().mean() + (1 + others.mean((1, 2, 3))).relu().mean()
     assert count == 64 and float(total / count) == pytest.approx(float(by_hand), rel=1e-5)
 
 
 def test_without_attention_no_position_of_the_discriminator_sees_both_figures():
-    """The last map of the recorded discriminators: 18 pixels each way, as many as lie between the figures."""
+    """The last map of the recorded discriminators: 18 pixels each way, as many as lie between
+    the figures.
+    """
     torch.manual_seed(0)
-    nets = {v: gan.make_pair(v, blocks="convolution", attention_at=8, last_side=8, d_key=16, d_value=32, num_classes=4).discriminator
-            for v in gan.VARIANTS}
+    nets = {
+        v: gan.make_pair(
+            v,
+            blocks="convolution",
+            attention_at=8,
+            last_side=8,
+            d_key=16,
+            d_value=32,
+            num_classes=4,
+        ).discriminator
+        for v in gan.VARIANTS
+    }
     seen = {}
     for variant, net in nets.items():
         for key, value in net.named_parameters():
@@ -68,7 +97,11 @@ def test_without_attention_no_position_of_the_discriminator_sees_both_figures():
             x = stage(x)
         net.last_block(x)[0, :, 4, 4].abs().sum().backward()
         seen[variant] = int((picture.grad.abs().sum((0, 1, 2)) > 0).sum())
-    assert seen["none"] == 18 and seen["residual block"] == seen["scaled residual block"] >= 30 and seen["attention"] == seen["pooled attention"] == 32
+    assert (
+        seen["none"] == 18
+        and seen["residual block"] == seen["scaled residual block"] >= 30
+        and seen["attention"] == seen["pooled attention"] == 32
+    )
     counts = {v: sum(p.numel() for p in net.parameters()) for v, net in nets.items()}
     assert counts["attention"] <= counts["residual block"] < 1.1 * counts["attention"]
     assert counts["scaled residual block"] == counts["residual block"] + 1
@@ -76,9 +109,15 @@ def test_without_attention_no_position_of_the_discriminator_sees_both_figures():
     assert isinstance(nets["none"], PictureDiscriminator)
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: gan.make_pair("pooling"), "variant must be one of"), (lambda: gan.make_pair("none", blocks="dense"), "blocks must be"),
-    (lambda: gan.picture_set("cats"), "name must be one of"), (lambda: gan.load_judge("cats"), "name must be one of")])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: gan.make_pair("pooling"), "variant must be one of"),
+        (lambda: gan.make_pair("none", blocks="dense"), "blocks must be"),
+        (lambda: gan.picture_set("cats"), "name must be one of"),
+        (lambda: gan.load_judge("cats"), "name must be one of"),
+    ],
+)
 def test_errors_name_the_argument(call, words):
     with pytest.raises(ValueError, match=words):
         call()
@@ -103,58 +142,111 @@ def test_a_judge_is_kept_with_features_of_a_set_spread(folder):
     net = found.model
     with torch.no_grad():
         gan._set_spread(net, features, 400.0)
-        torch.testing.assert_close(net.eval()(to_floats(train.pictures[:50])), scaled, atol=1e-3, rtol=1e-3)  # the logits stay
-        torch.testing.assert_close(net.features(to_floats(train.pictures[:50])), 2 * features[:50], atol=1e-3, rtol=1e-2)
+        # the logits stay
+        torch.testing.assert_close(
+            net.eval()(to_floats(train.pictures[:50])), scaled, atol=1e-3, rtol=1e-3
+        )
+        torch.testing.assert_close(
+            net.features(to_floats(train.pictures[:50])), 2 * features[:50], atol=1e-3, rtol=1e-2
+        )
     right = (scaled.argmax(-1) == train.labels[:50]).float().mean()
     assert 0 <= right <= 1
 
 
-@pytest.mark.parametrize("variant", ["attention", "residual-block", "scaled-residual-block", "none"])
+@pytest.mark.parametrize(
+    "variant", ["attention", "residual-block", "scaled-residual-block", "none"]
+)
 def test_a_tiny_run_leaves_figures_and_both_networks(variant, folder):
     name = f"far-parts-{variant}"
     path = reproduce(name, out=folder, device="cpu", samples=40, evaluations=1, **TINY)
     figures = json.loads(path.read_text())["figures"]
     scores = figures["scores"]
-    assert scores["samples"] == figures["real_beside_real"]["samples"] == 40 and {"fid", "intra_fid", "inception_style", "as_asked"} <= set(scores)
+    assert scores["samples"] == figures["real_beside_real"]["samples"] == 40 and {
+        "fid",
+        "intra_fid",
+        "inception_style",
+        "as_asked",
+    } <= set(scores)
     assert figures["real_beside_real"]["agree"] == 1 and 0 <= scores["agree"] <= 1
     assert figures["real_beside_real"]["fid"] < scores["fid"]
-    assert [row["step"] for row in figures["path"]] == [1, 2, 3, 4] and "fid" in figures["path"][3] and "fid" not in figures["path"][2]
-    assert ("gamma_generator" in figures["path"][0]) == ("gamma_discriminator" in figures["path"][0]) == (variant == "attention")
+    assert (
+        [row["step"] for row in figures["path"]] == [1, 2, 3, 4]
+        and "fid" in figures["path"][3]
+        and "fid" not in figures["path"][2]
+    )
+    assert (
+        ("gamma_generator" in figures["path"][0])
+        == ("gamma_discriminator" in figures["path"][0])
+        == (variant == "attention")
+    )
     for side in ("generator", "discriminator"):
         assert (folder / f"{name}.{side}.seed0.safetensors").stat().st_size < 2_000_000
     pair = gan.load_pair(name, folder=folder)
     assert not pair.generator.training and not pair.discriminator.training
     pictures = to_pixels(sample_pictures(pair.generator, torch.arange(40) % 4, seed=1))
-    assert gan.far_parts.agreement(pictures).found == pytest.approx(scores["found"], abs=0.06)  # as it was scored, but for half precision
+    # as it was scored, but for half precision
+    assert gan.far_parts.agreement(pictures).found == pytest.approx(scores["found"], abs=0.06)
 
 
 def test_the_discriminators_alone_are_the_three_that_are_compared(tmp_path):
     path = reproduce("far-parts-alone", out=tmp_path, device="cpu", **TINY)
     rows = json.loads(path.read_text())["figures"]["discriminators"]
     assert [row["variant"] for row in rows] == ["attention", "residual block", "none"]
-    assert [len(row["gamma"]) for row in rows] == [1, 0, 0] and all(0 <= value <= 1 for row in rows for _, value in row["noticed"])
+    assert [len(row["gamma"]) for row in rows] == [1, 0, 0] and all(
+        0 <= value <= 1 for row in rows for _, value in row["noticed"]
+    )
 
 
-@pytest.mark.parametrize("name", ["gan-cifar-10-dcgan", "gan-cifar-10-attention-16", "gan-cifar-10-residual-block-4"])
+@pytest.mark.parametrize(
+    "name", ["gan-cifar-10-dcgan", "gan-cifar-10-attention-16", "gan-cifar-10-residual-block-4"]
+)
 def test_the_full_presets_train(name, tmp_path, monkeypatch):
     """A few steps at a small width on drawn pictures in the place of the photographs."""
     monkeypatch.setitem(gan.SETS, "cifar-10", gan.SETS["far-parts"])
     monkeypatch.setitem(gan.JUDGES, "cifar-10", gan.SETS["far-parts"])
     monkeypatch.setitem(gan.JUDGE_SIZES, "cifar-10", dict(channels=2, d_feature=4, steps=3))
-    path = reproduce(name, out=tmp_path, device="cpu", steps=2, batch_size=4, channels=4, max_channels=8, samples=16, evaluations=1)
+    path = reproduce(
+        name,
+        out=tmp_path,
+        device="cpu",
+        steps=2,
+        batch_size=4,
+        channels=4,
+        max_channels=8,
+        samples=16,
+        evaluations=1,
+    )
     figures = json.loads(path.read_text())["figures"]
-    assert figures["scores"]["samples"] == 16 and (tmp_path / "judge-cifar-10.seed0.safetensors").is_file()
+    assert (
+        figures["scores"]["samples"] == 16
+        and (tmp_path / "judge-cifar-10.seed0.safetensors").is_file()
+    )
 
 
 def test_the_recorded_runs_say_who_beats_whom():
-    """Digits: SAGAN before DCGAN. Far parts: attention before a residual block of its size, which agrees as often as chance has it."""
-    def scores(name):
-        return [json.loads(resources.text(f"results/{name}.seed{seed}.json"))["figures"]["scores"] for seed in range(3)]
+    """Digits: SAGAN before DCGAN.
 
-    sagan_s, dcgan_s = ([row["fid"] for row in scores(f"gan-digits-{name}")] for name in ("attention", "dcgan"))
+    Far parts: attention before a residual block of its size, which agrees as often as chance has
+    it.
+    """
+
+    def scores(name):
+        return [
+            json.loads(resources.text(f"results/{name}.seed{seed}.json"))["figures"]["scores"]
+            for seed in range(3)
+        ]
+
+    sagan_s, dcgan_s = (
+        [row["fid"] for row in scores(f"gan-digits-{name}")] for name in ("attention", "dcgan")
+    )
     assert max(sagan_s) < 4 < 8 < min(dcgan_s)
     attention = scores("far-parts-attention")
-    assert min(row["agree"] for row in attention) > 0.6 and max(row["fid"] for row in attention) < 15
+    assert (
+        min(row["agree"] for row in attention) > 0.6 and max(row["fid"] for row in attention) < 15
+    )
     for block in ("residual-block", "scaled-residual-block"):
         rows = scores(f"far-parts-{block}")
-        assert max(row["agree"] - row["chance"] for row in rows) < 0.1 and min(row["fid"] for row in rows) > 20
+        assert (
+            max(row["agree"] - row["chance"] for row in rows) < 0.1
+            and min(row["fid"] for row in rows) > 20
+        )

@@ -1,4 +1,6 @@
-"""The language model of characters as an experiment: sizes, what it records, and a checkpoint that is the model."""
+"""The language model of characters as an experiment: sizes, what it records, and a checkpoint
+that is the model.
+"""
 
 import pytest
 import torch
@@ -9,7 +11,10 @@ from attnbook.experiments.registry import EXPERIMENTS, reproduce
 from attnbook.tasks.text import characters
 from attnbook.training import load_model_weights, read_metadata
 
-TEXT = "".join(f"{word} {word[::-1]}\n" for word in ("king", "lear", "ann", "bob", "eve", "level", "not", "ton") * 120)
+TEXT = "".join(
+    f"{word} {word[::-1]}\n"
+    for word in ("king", "lear", "ann", "bob", "eve", "level", "not", "ton") * 120
+)
 SMALL = dict(length=16, d_model=16, num_heads=2, num_layers=1, batch_size=8, steps=30, warmup=3)
 
 
@@ -29,7 +34,10 @@ def test_both_models_have_equally_many_parameters():
 def test_it_learns_and_its_checkpoint_is_the_model(name, text, tmp_path):
     reproduce(name, out=tmp_path, device="cpu", commit="abc", **SMALL)
     found = experiment.shakespeare(folder=tmp_path, **{**EXPERIMENTS[name].settings, **SMALL})
-    assert found["held_out_loss"] < found["curve"][0][1] - 0.05 and found["characters_seen"] == 30 * 8 * 16
+    assert (
+        found["held_out_loss"] < found["curve"][0][1] - 0.05
+        and found["characters_seen"] == 30 * 8 * 16
+    )
     if name.endswith("lstm"):
         assert "sample" not in found
         return
@@ -39,9 +47,18 @@ def test_it_learns_and_its_checkpoint_is_the_model(name, text, tmp_path):
     assert stored["characters"] == "".join(sorted(set(TEXT)))
     vocabulary = characters.character_vocabulary(stored["characters"])
     torch.manual_seed(5)
-    model = experiment.make_model(stored["kind"], len(vocabulary), **{k: int(stored[k]) for k in ("d_model", "num_heads", "num_layers")})
+    model = experiment.make_model(
+        stored["kind"],
+        len(vocabulary),
+        **{k: int(stored[k]) for k in ("d_model", "num_heads", "num_layers")},
+    )
     load_model_weights(model, path)
-    ids = characters.encode_text(TEXT[-len(TEXT) // 10:], vocabulary)
+    ids = characters.encode_text(TEXT[-len(TEXT) // 10 :], vocabulary)
     from attnbook.training.losses.language_model import perplexity
-    again = torch.tensor(perplexity(model, characters.CharacterWindows(ids, 16, 64, cover=True))).log().item()
+
+    again = (
+        torch.tensor(perplexity(model, characters.CharacterWindows(ids, 16, 64, cover=True)))
+        .log()
+        .item()
+    )
     assert abs(again - found["held_out_loss"]) < 0.01  # half precision

@@ -8,17 +8,31 @@ import torch
 from modes import modes_are_kept
 
 from attnbook.experiments import EXPERIMENTS, reproduce
-from attnbook.experiments.language.language_models import DISTANCES, far_words, make_model, parameters
+from attnbook.experiments.language.language_models import (
+    DISTANCES,
+    far_words,
+    make_model,
+    parameters,
+)
 from attnbook.tasks import EOS, PAD, SequenceBatches
 from attnbook.tasks.text import sentences
 from attnbook.training import fit
 from attnbook.training.losses.language_model import language_loss, perplexity
 
-TINY = {"train_sentences": 200, "test_sentences": 60, "steps": 3, "d_embed": 8, "hidden_size": 8, "batch_size": 16}
+TINY = {
+    "train_sentences": 200,
+    "test_sentences": 60,
+    "steps": 3,
+    "d_embed": 8,
+    "hidden_size": 8,
+    "batch_size": 16,
+}
 
 
 class Knowing(torch.nn.Module):
-    """Reads the answer from the batch it will be asked about: right always, never, or equally unsure of all words."""
+    """Reads the answer from the batch it will be asked about: right always, never, or equally
+    unsure of all words.
+    """
 
     def __init__(self, task, confidence):
         super().__init__()
@@ -27,8 +41,12 @@ class Knowing(torch.nn.Module):
 
     def forward(self, tokens, lengths):
         following = torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], PAD)], dim=1)
-        following = torch.where(following == PAD, EOS, following)  # behind the last word comes the end
-        return SimpleNamespace(logits=self.confidence * torch.nn.functional.one_hot(following, self.size).double() + self.none)
+        # behind the last word comes the end
+        following = torch.where(following == PAD, EOS, following)
+        return SimpleNamespace(
+            logits=self.confidence * torch.nn.functional.one_hot(following, self.size).double()
+            + self.none
+        )
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +57,10 @@ def task():
 @pytest.mark.parametrize("size", [(60, 32, 64), (62, 48, 48), (4000, 64, 96)])
 def test_the_baseline_has_as_many_parameters_within_a_percent(size):
     vocabulary, d_embed, hidden_size = size
-    counts = [parameters(make_model(name, vocabulary, d_embed=d_embed, hidden_size=hidden_size)) for name in ("lstmn", "lstm")]
+    counts = [
+        parameters(make_model(name, vocabulary, d_embed=d_embed, hidden_size=hidden_size))
+        for name in ("lstmn", "lstm")
+    ]
     assert abs(counts[1] / counts[0] - 1) < 0.01
     with pytest.raises(ValueError, match="model must be one of"):
         make_model("rnn", 10, d_embed=4, hidden_size=4)
@@ -47,7 +68,9 @@ def test_the_baseline_has_as_many_parameters_within_a_percent(size):
 
 def test_perplexity_is_the_size_of_the_vocabulary_for_a_flat_model_and_one_for_a_perfect_one(task):
     batches = SequenceBatches(task.test, task.source_vocab, task.target_vocab, 64)
-    assert math.isclose(perplexity(Knowing(task, 0.0), batches), len(task.source_vocab), rel_tol=1e-6)
+    assert math.isclose(
+        perplexity(Knowing(task, 0.0), batches), len(task.source_vocab), rel_tol=1e-6
+    )
     assert perplexity(Knowing(task, 50.0), batches) < 1.0001
     assert perplexity(Knowing(task, -1000.0), batches) == math.inf
     model = Knowing(task, 0.0)
@@ -58,7 +81,9 @@ def test_perplexity_is_the_size_of_the_vocabulary_for_a_flat_model_and_one_for_a
         perplexity(model, [])
     total, count = language_loss(Knowing(task, 0.0), batches.batch(0))
     words = int((batches.batch(0).target_out != PAD).sum())
-    assert count == words and math.isclose(float(total.detach()), words * math.log(len(task.source_vocab)), rel_tol=1e-6)
+    assert count == words and math.isclose(
+        float(total.detach()), words * math.log(len(task.source_vocab)), rel_tol=1e-6
+    )
 
 
 @pytest.mark.parametrize("size", [7, 64])
@@ -72,11 +97,15 @@ def test_perplexity_counts_every_word_alike_whatever_the_batches(task, size):
     costs = []  # of each batch, those of its words
     for k in range(len(batches)):
         costs.append([])
-        for given, words in zip(batches.batch(k).target_in, batches.batch(k).target_out.tolist(), strict=True):
+        for given, words in zip(
+            batches.batch(k).target_in, batches.batch(k).target_out.tolist(), strict=True
+        ):
             n = len(words) - words.count(PAD)  # one sentence at a time, without padding
             with torch.no_grad():
                 logits = model(given[None, :n], torch.tensor([n])).logits[0].numpy()
-            costs[-1] += [np.log(np.exp(z).sum()) - z[word] for z, word in zip(logits, words[:n], strict=True)]
+            costs[-1] += [
+                np.log(np.exp(z).sum()) - z[word] for z, word in zip(logits, words[:n], strict=True)
+            ]
     assert sum(map(len, costs)) == sum(len(pair.target) + 1 for pair in task.test)
     expected = math.exp(np.mean(np.concatenate(costs)))
     assert math.isclose(perplexity(model, batches), expected, rel_tol=1e-12)
@@ -97,7 +126,10 @@ def test_the_smoothed_loss_is_that_of_a_loop_over_words(task, smoothing):
             if word != PAD:
                 log_probs = z - np.log(np.exp(z).sum())
                 expected -= (1 - smoothing) * log_probs[word] + smoothing / size * log_probs.sum()
-    assert math.isclose(float(total.detach()), expected, rel_tol=1e-12) and count == (batch.target_out != PAD).sum()
+    assert (
+        math.isclose(float(total.detach()), expected, rel_tol=1e-12)
+        and count == (batch.target_out != PAD).sum()
+    )
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0])
@@ -118,17 +150,28 @@ def test_the_loss_names_logits_of_another_shape(task):
 
 
 def test_far_words_are_all_right_or_all_wrong_and_counted_once_each(task):
-    right, wrong = (far_words(Knowing(task, c), task.test, task.source_vocab) for c in (50.0, -50.0))
+    right, wrong = (
+        far_words(Knowing(task, c), task.test, task.source_vocab) for c in (50.0, -50.0)
+    )
     assert all(row["right"] == 1 for row in right) and all(row["right"] == 0 for row in wrong)
-    far = [t - min(a) for pair in task.test for t, a in enumerate(pair.alignment) if a and t - min(a) > 1]
-    assert sum(row["words"] for row in right) == len(far) and all(tuple(row["distance"]) in DISTANCES for row in right)
+    far = [
+        t - min(a)
+        for pair in task.test
+        for t, a in enumerate(pair.alignment)
+        if a and t - min(a) > 1
+    ]
+    assert sum(row["words"] for row in right) == len(far) and all(
+        tuple(row["distance"]) in DISTANCES for row in right
+    )
     names = sum("says" in pair.source for pair in task.test)
     assert sum(row["words"] for row in right if row["kind"] == "name") == names
 
 
 def test_far_words_keep_the_modes(task):
     model = Knowing(task, 0.0)
-    assert modes_are_kept(model, lambda: far_words(model, task.test, task.source_vocab, batch_size=150))
+    assert modes_are_kept(
+        model, lambda: far_words(model, task.test, task.source_vocab, batch_size=150)
+    )
 
 
 def test_the_peak_is_looked_for_at_the_step_that_predicts_and_at_the_step_that_reads(task):
@@ -167,8 +210,12 @@ def test_a_recorded_run_holds_what_the_book_shows(tmp_path, name):
 
 
 def test_an_lstmn_learns_what_a_tape_that_is_not_read_cannot():
-    """The name comes back after four words; with the attention cut off the model keeps no past at all."""
-    task = sentences.language_task(train=120, valid=0, test=40, seed=0, kinds=("name",), insertions=(0, 1))
+    """The name comes back after four words; with the attention cut off the model keeps no past
+    at all.
+    """
+    task = sentences.language_task(
+        train=120, valid=0, test=40, seed=0, kinds=("name",), insertions=(0, 1)
+    )
     batches = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 40, seed=0)
     found = {}
     for cut in (False, True):
@@ -176,7 +223,11 @@ def test_an_lstmn_learns_what_a_tape_that_is_not_read_cannot():
         model = make_model("lstmn", len(task.source_vocab), d_embed=16, hidden_size=24)
         if cut:
             advance = model.layer._advance
-            model.layer._advance = lambda x, gates, tapes, mask: advance(x, gates, tapes, torch.zeros(len(x), 1, dtype=torch.bool))
+            model.layer._advance = lambda x, gates, tapes, mask: advance(
+                x, gates, tapes, torch.zeros(len(x), 1, dtype=torch.bool)
+            )
         fit(model, batches, language_loss, steps=60, learning_rate=1e-2, progress=False)
-        found[cut] = perplexity(model, SequenceBatches(task.train, task.source_vocab, task.target_vocab, 40))
+        found[cut] = perplexity(
+            model, SequenceBatches(task.train, task.source_vocab, task.target_vocab, 40)
+        )
     assert found[False] < 0.8 * found[True]

@@ -2,8 +2,22 @@ import pytest
 import torch
 
 from attnbook.experiments import EXPERIMENTS, reproduce
-from attnbook.experiments.language.summaries import MODELS, by_compression, by_length, kept_mb, make_model, quality, summary_loss, with_experts
-from attnbook.mechanisms import LocalAttention, MemoryCompressedAttention, MixtureOfExperts, MultiHeadAttention
+from attnbook.experiments.language.summaries import (
+    MODELS,
+    by_compression,
+    by_length,
+    kept_mb,
+    make_model,
+    quality,
+    summary_loss,
+    with_experts,
+)
+from attnbook.mechanisms import (
+    LocalAttention,
+    MemoryCompressedAttention,
+    MixtureOfExperts,
+    MultiHeadAttention,
+)
 from attnbook.models import TransformerLM
 from attnbook.tasks import EOS
 from attnbook.tasks.text import reports
@@ -12,13 +26,25 @@ from attnbook.training.losses.prompted import prompted_loss
 
 
 def test_models_are_made_of_what_they_are_called():
-    kinds = {kind: [type(layer.attention) for layer in make_model(kind).stack.layers] for kind in MODELS}
+    kinds = {
+        kind: [type(layer.attention) for layer in make_model(kind).stack.layers] for kind in MODELS
+    }
     local, compressed = LocalAttention, MemoryCompressedAttention
-    assert kinds == {"full": [MultiHeadAttention] * 3, "local": [local] * 3, "L-M-L": [local, compressed, local],
-                     "L-M-L-M-L": [local, compressed, local, compressed, local]}
+    assert kinds == {
+        "full": [MultiHeadAttention] * 3,
+        "local": [local] * 3,
+        "L-M-L": [local, compressed, local],
+        "L-M-L-M-L": [local, compressed, local, compressed, local],
+    }
     model = make_model("L-M-L", experts=3, stride=6)
-    assert [isinstance(layer.feed_forward, MixtureOfExperts) for layer in model.stack.layers] == [False, True, False]
-    assert model.stack.layers[1].attention.stride == model.stack.layers[1].attention.kernel_size == 6
+    assert [isinstance(layer.feed_forward, MixtureOfExperts) for layer in model.stack.layers] == [
+        False,
+        True,
+        False,
+    ]
+    assert (
+        model.stack.layers[1].attention.stride == model.stack.layers[1].attention.kernel_size == 6
+    )
     with pytest.raises(ValueError, match="kind"):
         make_model("M")
 
@@ -48,8 +74,17 @@ class Reader(torch.nn.Module):
         found = []
         for row in source.tolist():
             words = self.words.decode(row)
-            today = {words[k + 2]: words[k + 4] for k in range(0, len(words), 6) if words[k] == "today"}
-            found.append([*self.words.encode([w for field in reports.FIELDS for w in (field, today[field])]), EOS])
+            today = {
+                words[k + 2]: words[k + 4] for k in range(0, len(words), 6) if words[k] == "today"
+            }
+            found.append(
+                [
+                    *self.words.encode(
+                        [w for field in reports.FIELDS for w in (field, today[field])]
+                    ),
+                    EOS,
+                ]
+            )
         return torch.tensor(found)
 
     def start(self, memory):
@@ -59,7 +94,9 @@ class Reader(torch.nn.Module):
         from attnbook.models.rnn.common import Step
 
         said = memory.gather(1, state[:, None])[:, 0]
-        return Step(torch.nn.functional.one_hot(said, len(self.words)) * 9.0 + self.none, state + 1, None)
+        return Step(
+            torch.nn.functional.one_hot(said, len(self.words)) * 9.0 + self.none, state + 1, None
+        )
 
 
 def test_quality_of_a_perfect_reader_and_of_a_model_that_knows_nothing():
@@ -69,21 +106,43 @@ def test_quality_of_a_perfect_reader_and_of_a_model_that_knows_nothing():
 
 
 def test_what_is_kept_grows_with_the_length():
-    kept = {kind: [kept_mb(make_model(kind), n) for n in (16, 64, 256)] for kind in ("full", "local")}
+    kept = {
+        kind: [kept_mb(make_model(kind), n) for n in (16, 64, 256)] for kind in ("full", "local")
+    }
     assert kept["local"][2] < 4.5 * kept["local"][1] and kept["full"][2] > 6 * kept["full"][1]
 
 
 def test_recorded_runs_hold_what_the_book_shows(tmp_path):
     small = dict(steps=2, batch_size=2)
     rows = by_length(models=("full", "L-M-L"), lengths=(4, 6), **small)["rows"]
-    assert [(row["model"], row["sentences"], row["words"]) for row in rows] == [("full", 4, 24), ("L-M-L", 4, 24), ("full", 6, 36), ("L-M-L", 6, 36)]
-    assert all(0 <= row["facts"] <= 1 and row["parameters"] > 50_000 and row["kept_mb"] > 0 and row["losses"] for row in rows)
+    assert [(row["model"], row["sentences"], row["words"]) for row in rows] == [
+        ("full", 4, 24),
+        ("L-M-L", 4, 24),
+        ("full", 6, 36),
+        ("L-M-L", 6, 36),
+    ]
+    assert all(
+        0 <= row["facts"] <= 1
+        and row["parameters"] > 50_000
+        and row["kept_mb"] > 0
+        and row["losses"]
+        for row in rows
+    )
     rows = by_compression(strides=(3, 6), sentences=4, **small)["rows"]
-    assert [(row["stride"], row["loss_on"]) for row in rows] == [(3, "summary"), (6, "summary"), (3, "all")]
+    assert [(row["stride"], row["loss_on"]) for row in rows] == [
+        (3, "summary"),
+        (6, "summary"),
+        (3, "all"),
+    ]
     rows = with_experts(sentences=4, experts=2, checkpoint="tiny", folder=tmp_path, **small)["rows"]
-    assert [row["experts"] for row in rows] == [1, 2] and rows[1]["parameters"] > rows[0]["parameters"]
+    assert [row["experts"] for row in rows] == [1, 2] and rows[1]["parameters"] > rows[0][
+        "parameters"
+    ]
     model = make_model("L-M-L-M-L", experts=2)
-    assert isinstance(model, TransformerLM) and load_model_weights(model, tmp_path / "tiny.seed0.safetensors")["sentences"] == "4"
+    assert (
+        isinstance(model, TransformerLM)
+        and load_model_weights(model, tmp_path / "tiny.seed0.safetensors")["sentences"] == "4"
+    )
     assert {"reports-by-length", "reports-by-compression", "reports-experts"} <= set(EXPERIMENTS)
     path = reproduce("reports-by-length", out=tmp_path, lengths=(4,), models=("local",), **small)
     assert path.name == "reports-by-length.seed0.json"

@@ -1,4 +1,6 @@
-"""What heads look at and what is left without them: counted again by loops, and with weights of W_o set to zero by hand."""
+"""What heads look at and what is left without them: counted again by loops, and with weights of
+W_o set to zero by hand.
+"""
 
 import copy
 import json
@@ -9,8 +11,21 @@ import pytest
 import torch
 
 from attnbook.experiments import reproduce
-from attnbook.experiments.translation.pronoun_heads import (HIDINGS, KINDS, Asked, ask, attentions, both, follows, hiding, make_model, measure, read,
-                                                right_genders, without_head)
+from attnbook.experiments.translation.pronoun_heads import (
+    HIDINGS,
+    KINDS,
+    Asked,
+    ask,
+    attentions,
+    both,
+    follows,
+    hiding,
+    make_model,
+    measure,
+    read,
+    right_genders,
+    without_head,
+)
 from attnbook.tasks.translation import pronouns
 
 
@@ -38,14 +53,30 @@ def test_positions_name_the_nouns_on_both_sides(task, asked):
     pairs = [one for two in pronouns.minimal_pairs(6, seed=1) for one in two]
     for b, one in enumerate(pairs):
         source, read_words = one.pair.source, ["<bos>", *one.pair.target]
-        gender = {"il": "m", "ils": "m", "elle": "f", "elles": "f"}[one.pair.target[asked.written[b]]]
-        for which, expected in ((asked.antecedent, gender), (asked.other, {"m": "f", "f": "m"}[gender])):
+        gender = {"il": "m", "ils": "m", "elle": "f", "elles": "f"}[
+            one.pair.target[asked.written[b]]
+        ]
+        for which, expected in (
+            (asked.antecedent, gender),
+            (asked.other, {"m": "f", "f": "m"}[gender]),
+        ):
             english, french = source[which["encoder"][b]], read_words[which["decoder"][b]]
-            noun = next(n for n in pronouns._NOUNS.values() if english in (n.english, n.english_plural))
-            assert french in (noun.french, noun.french_plural) and noun.gender == expected and which["cross"][b] == which["encoder"][b]
-        assert source[asked.looks["encoder"][b]] in ("it", "they") and source[asked.decides[b]] == source[-2]
+            noun = next(
+                n for n in pronouns._NOUNS.values() if english in (n.english, n.english_plural)
+            )
+            assert (
+                french in (noun.french, noun.french_plural)
+                and noun.gender == expected
+                and which["cross"][b] == which["encoder"][b]
+            )
+        assert (
+            source[asked.looks["encoder"][b]] in ("it", "they")
+            and source[asked.decides[b]] == source[-2]
+        )
         assert task.target_vocab.decode([asked.own[b]]) == [one.pair.target[one.written]]
-        assert task.target_vocab.decode([asked.own[b]]) != task.target_vocab.decode([asked.wrong[b]])
+        assert task.target_vocab.decode([asked.own[b]]) != task.target_vocab.decode(
+            [asked.wrong[b]]
+        )
 
 
 def test_follows_counts_as_loops_do():
@@ -58,9 +89,13 @@ def test_follows_counts_as_loops_do():
     for h in range(3):
         more = [w[b, h, looks[b], antecedent[b]] > w[b, h, looks[b], other[b]] for b in range(8)]
         assert found["more"][h] == pytest.approx(np.mean(more))
-        assert found["pairs"][h] == pytest.approx(np.mean([more[b] and more[b + 1] for b in range(0, 8, 2)]))
+        assert found["pairs"][h] == pytest.approx(
+            np.mean([more[b] and more[b + 1] for b in range(0, 8, 2)])
+        )
         for key, noun in (("largest", antecedent), ("other", other)):
-            assert found[key][h] == pytest.approx(np.mean([w[b, h, looks[b]].argmax() == noun[b] for b in range(8)]))
+            assert found[key][h] == pytest.approx(
+                np.mean([w[b, h, looks[b]].argmax() == noun[b] for b in range(8)])
+            )
     assert both(torch.tensor([True, True, True, False, False, False])) == pytest.approx(1 / 3)
 
 
@@ -68,10 +103,13 @@ def test_follows_counts_as_loops_do():
 def test_a_head_that_is_left_out_is_a_block_of_zeros_in_its_matrix(model, asked, kind):
     before = model(*asked.batch[:3]).logits
     by_hand = copy.deepcopy(model)
-    attentions(by_hand)[kind][1].output_projection.weight.data[:, 8:] = 0.0  # head 1 of layer 1 has the inputs 8 … 15
+    # head 1 of layer 1 has the inputs 8 … 15
+    attentions(by_hand)[kind][1].output_projection.weight.data[:, 8:] = 0.0
     with without_head(attentions(model)[kind][1], 1):
         inside = model(*asked.batch[:3]).logits
-    assert torch.allclose(inside, by_hand(*asked.batch[:3]).logits, atol=1e-5) and not torch.allclose(inside, before, atol=1e-3)
+    assert torch.allclose(
+        inside, by_hand(*asked.batch[:3]).logits, atol=1e-5
+    ) and not torch.allclose(inside, before, atol=1e-3)
     assert torch.equal(model(*asked.batch[:3]).logits, before)
 
 
@@ -120,13 +158,31 @@ def test_a_turned_pronoun_is_wrong_and_nothing_else(task, asked):
 def test_every_measure_is_there_and_the_run_can_be_made_again(model, asked, tmp_path):
     found = measure(model, asked)
     assert set(found["hidden"]) == set(HIDINGS) and set(found["heads"]) == set(KINDS)
-    assert all(np.shape(found["heads"][kind][key]) == (2, 2) for kind in KINDS
-               for key in ("largest", "other", "more", "pairs", "right_without", "told_without"))
-    # The query of "it" in the first layer knows the word and its place, the same in both twins: blind to the adjective.
-    assert found["heads"]["encoder"]["pairs"][0] == [0.0, 0.0] and found["heads"]["encoder"]["more"][0] == [0.5, 0.5]
-    path = reproduce("pronoun-heads", out=tmp_path, device="cpu", train=60, test_pairs=4, steps=2, d_model=8, num_heads=2, num_layers=1)
+    assert all(
+        np.shape(found["heads"][kind][key]) == (2, 2)
+        for kind in KINDS
+        for key in ("largest", "other", "more", "pairs", "right_without", "told_without")
+    )
+    # The query of "it" in the first layer knows the word and its place, the same in both twins:
+    # blind to the adjective.
+    assert found["heads"]["encoder"]["pairs"][0] == [0.0, 0.0] and found["heads"]["encoder"][
+        "more"
+    ][0] == [0.5, 0.5]
+    path = reproduce(
+        "pronoun-heads",
+        out=tmp_path,
+        device="cpu",
+        train=60,
+        test_pairs=4,
+        steps=2,
+        d_model=8,
+        num_heads=2,
+        num_layers=1,
+    )
     figures = json.loads(path.read_text())["figures"]
-    assert figures["curve"][-1][0] == 2 and set(figures["trained"]) == set(found) == set(figures["untrained"])
+    assert figures["curve"][-1][0] == 2 and set(figures["trained"]) == set(found) == set(
+        figures["untrained"]
+    )
 
 
 @pytest.mark.slow
@@ -135,11 +191,26 @@ def test_a_short_training_learns_whom_the_pronoun_means_and_a_twin_without_the_a
     from attnbook.training import cosine_decay, fit, token_loss
 
     task = pronouns.pronoun_task(train=20_000, valid=0, test=0, seed=0)
-    asked = ask(task, [one for two in pronouns.minimal_pairs(100, seed=1, without={p.source for p in task.train}) for one in two])
+    asked = ask(
+        task,
+        [
+            one
+            for two in pronouns.minimal_pairs(100, seed=1, without={p.source for p in task.train})
+            for one in two
+        ],
+    )
     torch.manual_seed(0)
     model = make_model(task)
-    fit(model, SequenceBatches(task.train, task.source_vocab, task.target_vocab, 64, seed=0), token_loss, steps=350, learning_rate=4e-3,
-        schedule=cosine_decay(350, 50), device="cpu", progress=False)
+    fit(
+        model,
+        SequenceBatches(task.train, task.source_vocab, task.target_vocab, 64, seed=0),
+        token_loss,
+        steps=350,
+        learning_rate=4e-3,
+        schedule=cosine_decay(350, 50),
+        device="cpu",
+        progress=False,
+    )
     found = measure(model.eval(), asked)
     assert found["right"] > 0.85 and found["told"] > 0.99
     assert found["hidden"]["the adjective from everything"]["right"] < 0.6

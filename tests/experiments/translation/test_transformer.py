@@ -1,4 +1,6 @@
-"""The runs of the Transformer on Multi30k, with captions made here: the mean of checkpoints, what is stored, and the clock."""
+"""The runs of the Transformer on Multi30k, with captions made here: the mean of checkpoints,
+what is stored, and the clock.
+"""
 
 import json
 import random
@@ -10,37 +12,65 @@ import torch
 from attnbook import Bahdanau, resources
 from attnbook.experiments import EXPERIMENTS, reproduce
 from attnbook.experiments.translation import transformer
-from attnbook.experiments.translation.transformer import alternating, multi30k, paper_adam
 from attnbook.experiments.translation.recipe import CHANGES, measure, without_rise
+from attnbook.experiments.translation.transformer import alternating, multi30k, paper_adam
 from attnbook.models.rnn.common import Decoded, Step
 from attnbook.models.transformer.encoder_decoder import Transformer
 from attnbook.models.transformer.parts import paper_parts
 from attnbook.tasks import make_task
-from attnbook.tasks.translation import corpora
 from attnbook.tasks.text.batches import SequenceBatches
 from attnbook.tasks.text.subwords import Subwords
+from attnbook.tasks.translation import corpora
 from attnbook.training import inverse_sqrt, load_model_weights, token_loss
 
-TINY = dict(pieces=70, d_model=16, num_heads=2, d_feed_forward=16, num_layers=1, batch_size=16, steps=8, warmup=4, averaged=3,
-            save_every=2)
+TINY = dict(
+    pieces=70,
+    d_model=16,
+    num_heads=2,
+    d_feed_forward=16,
+    num_layers=1,
+    batch_size=16,
+    steps=8,
+    warmup=4,
+    averaged=3,
+    save_every=2,
+)
 
 
 @pytest.fixture
 def captions(monkeypatch):
     """Multi30k with sentences of eight words each way."""
+
     def made(source, target, split):
         choose = random.Random(split)
-        words = {"en": "a man dog red runs sits house on".split(), "de": "ein mann hund rot rennt sitzt haus auf".split()}
-        rows = [[choose.randrange(8) for _ in range(choose.randrange(2, 7))] for _ in range({"train": 60}.get(split, 8))]
-        return [corpora.Sentences(" ".join(words[source][i] for i in row), " ".join(words[target][i] for i in row)) for row in rows]
+        words = {
+            "en": "a man dog red runs sits house on".split(),
+            "de": "ein mann hund rot rennt sitzt haus auf".split(),
+        }
+        rows = [
+            [choose.randrange(8) for _ in range(choose.randrange(2, 7))]
+            for _ in range({"train": 60}.get(split, 8))
+        ]
+        return [
+            corpora.Sentences(
+                " ".join(words[source][i] for i in row), " ".join(words[target][i] for i in row)
+            )
+            for row in rows
+        ]
 
     monkeypatch.setattr(corpora, "multi30k", made)
 
 
 def test_what_is_measured_is_what_is_stored(captions, tmp_path, monkeypatch):
     scored = {}
-    monkeypatch.setattr(transformer, "bleu_figures",
-                        lambda net, *rest: scored.update(net={n: t.clone() for n, t in net.state_dict().items()}) or {"bleu_greedy": 1.0})
+    monkeypatch.setattr(
+        transformer,
+        "bleu_figures",
+        lambda net, *rest: (
+            scored.update(net={n: t.clone() for n, t in net.state_dict().items()})
+            or {"bleu_greedy": 1.0}
+        ),
+    )
     figures = multi30k(folder=tmp_path, checkpoint="here", **TINY)
     pieces = Subwords.load(tmp_path / "here.seed0.joint.json")
     net = Transformer(len(pieces), len(pieces), paper_parts(16, 2, 16), num_layers=1, tie="all")
@@ -49,7 +79,10 @@ def test_what_is_measured_is_what_is_stored(captions, tmp_path, monkeypatch):
     for name, weights in net.state_dict().items():
         assert torch.equal(weights, scored["net"][name]), name
     assert figures["validation_loss"][-1][0] == 8 and len(figures["validation_loss"]) == 8
-    assert {path.name for path in tmp_path.iterdir()} == {"here.seed0.safetensors", "here.seed0.joint.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "here.seed0.safetensors",
+        "here.seed0.joint.json",
+    }
 
 
 def test_the_last_checkpoints_are_averaged(captions, monkeypatch):
@@ -65,20 +98,34 @@ def test_the_last_checkpoints_are_averaged(captions, monkeypatch):
     several, one = multi30k(**TINY), multi30k(**{**TINY, "averaged": 1})
     assert taken == [["step_000004", "step_000006", "step_000008"], ["step_000008"]]
     assert several["validation_loss"] == one["validation_loss"]  # the training is the same
-    assert one["validation_loss_averaged"] == one["validation_loss"][-1][1] != several["validation_loss_averaged"]
+    assert (
+        one["validation_loss_averaged"]
+        == one["validation_loss"][-1][1]
+        != several["validation_loss_averaged"]
+    )
 
 
 def test_separate_pieces_and_the_clock_beside_a_rival(captions, tmp_path):
     rival = dict(steps=40, batch_size=20, pieces=60, d_embed=8, hidden_size=8, dropout=0.0)
-    path = reproduce("multi30k-en-de-transformer-small", out=tmp_path, device="cpu", commit="abc",
-                     **{**TINY, "joint": False, "rival": rival, "checkpoint": "apart"})
+    path = reproduce(
+        "multi30k-en-de-transformer-small",
+        out=tmp_path,
+        device="cpu",
+        commit="abc",
+        **{**TINY, "joint": False, "rival": rival, "checkpoint": "apart"},
+    )
     figures = json.loads(path.read_text())["figures"]
     clock = figures["equal_time"]
     low, high = clock["ratio_least_and_largest"]
     assert 0 < low <= clock["ratio"] <= high
     assert clock["steps_of_equal_time"] == pytest.approx(clock["ratio"] * 40, abs=0.6)
     assert clock["share_of_the_time"] == pytest.approx(8 / (clock["ratio"] * 40), rel=0.02)
-    assert {p.name for p in tmp_path.iterdir()} == {path.name, "apart.seed0.safetensors", "apart.seed0.en.json", "apart.seed0.de.json"}
+    assert {p.name for p in tmp_path.iterdir()} == {
+        path.name,
+        "apart.seed0.safetensors",
+        "apart.seed0.en.json",
+        "apart.seed0.de.json",
+    }
     assert 0 <= figures["bleu_beam5"] <= 100 and figures["training_cpu_seconds"] > 0
 
 
@@ -86,18 +133,29 @@ def test_models_take_turns_on_their_own_batches():
     task = make_task("copy", train=40, valid=0, test=0, symbols=4, length=(2, 4))
     batches = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 8)
     size = len(task.source_vocab)
-    models = {name: Bahdanau(size, size, d_embed=4, hidden_size=width) for name, width in (("small", 4), ("large", 256))}
+    models = {
+        name: Bahdanau(size, size, d_embed=4, hidden_size=width)
+        for name, width in (("small", 4), ("large", 256))
+    }
     seen = []
 
     def loss(model, batch):
         seen.append((model is models["large"], batch))
         return token_loss(model, batch)
 
-    rounds = [{"small": [batches.batch(0), batches.batch(1)], "large": [batches.batch(2), batches.batch(3)]} for _ in range(3)]
+    rounds = [
+        {
+            "small": [batches.batch(0), batches.batch(1)],
+            "large": [batches.batch(2), batches.batch(3)],
+        }
+        for _ in range(3)
+    ]
     spent = alternating(models, rounds, loss)
     assert [large for large, _ in seen] == [False, False, True, True] * 3
-    assert all(batch is (rounds[0]["large"] if large else rounds[0]["small"])[k % 2]
-               for k, (large, batch) in enumerate(seen[:4]))
+    assert all(
+        batch is (rounds[0]["large"] if large else rounds[0]["small"])[k % 2]
+        for k, (large, batch) in enumerate(seen[:4])
+    )
     assert all(len(times) == 3 and min(times) > 0 for times in spent.values())
     assert sum(spent["large"]) > sum(spent["small"])
 
@@ -110,21 +168,42 @@ def test_the_optimizer_is_that_of_the_paper():
 def test_the_small_runs_have_the_rival_that_is_recorded():
     for language in ("de", "fr"):
         rival = EXPERIMENTS[f"multi30k-en-{language}-transformer-small"].settings["rival"]
-        theirs = json.loads(resources.text(f"results/multi30k-en-{language}-bahdanau-small.seed0.json"))["settings"]
+        theirs = json.loads(
+            resources.text(f"results/multi30k-en-{language}-bahdanau-small.seed0.json")
+        )["settings"]
         assert rival == {name: theirs[name] for name in rival}
         full = EXPERIMENTS[f"multi30k-en-{language}-transformer"]
         assert "rival" not in full.settings and full.settings["target"] == language
 
 
 def test_the_recipe_is_measured_part_by_part(tmp_path):
-    tiny = dict(train_pairs=60, test_pairs=20, phrases=(1, 1), d_model=8, num_heads=2, d_feed_forward=8, num_layers=1, steps=6, warmup=3,
-                averaged=2, save_every=2)
-    rows, again = (json.loads(reproduce("transformer-recipe", out=tmp_path / str(k), device="cpu", **tiny).read_text())["figures"]["rows"]
-                   for k in range(2))
+    tiny = dict(
+        train_pairs=60,
+        test_pairs=20,
+        phrases=(1, 1),
+        d_model=8,
+        num_heads=2,
+        d_feed_forward=8,
+        num_layers=1,
+        steps=6,
+        warmup=3,
+        averaged=2,
+        save_every=2,
+    )
+    rows, again = (
+        json.loads(
+            reproduce("transformer-recipe", out=tmp_path / str(k), device="cpu", **tiny).read_text()
+        )["figures"]["rows"]
+        for k in range(2)
+    )
     assert rows == again and [row["changed"] for row in rows] == list(CHANGES)
     assert len({row["perplexity"] for row in rows}) == len(rows)  # every change changes something
     for row in rows:
-        assert 0 <= row["exact"] <= 1 and row["perplexity"] > 1 and row["perplexity_averaged"] != row["perplexity"]
+        assert (
+            0 <= row["exact"] <= 1
+            and row["perplexity"] > 1
+            and row["perplexity_averaged"] != row["perplexity"]
+        )
 
 
 def test_only_the_rise_is_missing():
@@ -158,4 +237,7 @@ def test_a_perfect_model_is_measured_as_one():
 
     assert measure(Copier(50.0), task.test, task) == {"exact": 1.0, "perplexity": 1.0}
     unsure = measure(Copier(0.0), task.test, task)
-    assert unsure["perplexity"] == pytest.approx(len(task.target_vocab), abs=1e-3) and unsure["exact"] == 0
+    assert (
+        unsure["perplexity"] == pytest.approx(len(task.target_vocab), abs=1e-3)
+        and unsure["exact"] == 0
+    )

@@ -19,10 +19,14 @@ def test_the_machine_has_a_field_an_entry_and_a_line_from_each_head_to_each_slot
 
 
 def test_the_flow_has_a_row_of_bars_a_stage_with_the_weights_as_heights():
-    fig = figures.addressing_flow({"before": WEIGHTS, "after": WEIGHTS[::-1]}, notes=["turned"], slots="abc")
+    fig = figures.addressing_flow(
+        {"before": WEIGHTS, "after": WEIGHTS[::-1]}, notes=["turned"], slots="abc"
+    )
     for ax, row in zip(fig.axes, (WEIGHTS, WEIGHTS[::-1])):
         np.testing.assert_allclose([bar.get_height() for bar in ax.patches], row)
-    assert [ax.get_ylabel() for ax in fig.axes] == ["before", "after"] and "turned" in fig.axes[1].get_title(loc="left")
+    assert [ax.get_ylabel() for ax in fig.axes] == ["before", "after"] and "turned" in fig.axes[
+        1
+    ].get_title(loc="left")
     assert [t.get_text() for t in fig.axes[1].get_xticklabels()] == ["a", "b", "c"]
     with pytest.raises(ValueError, match="stages must hold as many weights each"):
         figures.addressing_flow({"before": WEIGHTS, "after": WEIGHTS[1:]})
@@ -33,8 +37,11 @@ def test_the_flow_has_a_row_of_bars_a_stage_with_the_weights_as_heights():
 def test_kernels_stand_over_their_shifts():
     fig = figures.shift_kernels({"one": WEIGHTS, "two": [0.0, 0.0, 0.3, 0.7, 0.0]})
     one, two = fig.axes
-    np.testing.assert_allclose([bar.get_x() + bar.get_width() / 2 for bar in two.patches], [-2, -1, 0, 1, 2])
+    np.testing.assert_allclose(
+        [bar.get_x() + bar.get_width() / 2 for bar in two.patches], [-2, -1, 0, 1, 2]
+    )
     assert [t.get_text() for t in two.texts] == ["0.30", "0.70"] and one.get_title() == "one"
-    assert len(figures.shift_kernels({str(k): WEIGHTS for k in range(7)}).axes) == 7  # more than there are colours
+    # more than there are colours
+    assert len(figures.shift_kernels({str(k): WEIGHTS for k in range(7)}).axes) == 7
     with pytest.raises(ValueError, match="odd number of shifts"):
         figures.shift_kernels({"one": WEIGHTS[1:]})

@@ -26,33 +26,60 @@ def test_what_is_reached_is_a_product_of_what_is_read():
 
 
 def test_lines_dots_names_and_bars():
-    fig = layers_back([back(4, 1), np.tril(np.ones((4, 4)))], ["one back", "look"], ["convolution", "attention"], widths=[3, 5, 9])
+    fig = layers_back(
+        [back(4, 1), np.tril(np.ones((4, 4)))],
+        ["one back", "look"],
+        ["convolution", "attention"],
+        widths=[3, 5, 9],
+    )
     ax = fig.axes[0]
     lines = [line for line in ax.lines if len(line.get_xdata()) == 2]
     colours = [to_hex(line.get_color()) for line in lines]
-    assert colours.count(COLORS[0]) == 7 and colours.count(COLORS[1]) == 4 and len(lines) == 7 + 10  # the target alone looks
+    # the target alone looks
+    assert colours.count(COLORS[0]) == 7 and colours.count(COLORS[1]) == 4 and len(lines) == 7 + 10
     assert {"one back", "look", "1", "4", "3", "5", "9"} <= {text.get_text() for text in ax.texts}
     bars = [patch.get_width() for patch in ax.patches if isinstance(patch, Rectangle)]
-    assert len(bars) == 1 + 2 + 3 and np.allclose(np.array(bars[3:]) / sum(bars[3:]), [3 / 9, 2 / 9, 4 / 9])
+    assert len(bars) == 1 + 2 + 3 and np.allclose(
+        np.array(bars[3:]) / sum(bars[3:]), [3 / 9, 2 / 9, 4 / 9]
+    )
 
 
 def test_another_target_and_inputs_of_its_own():
     fig = layers_back([back(3, 1)], ["one back"], ["convolution"], inputs=["a", "b", "?"], target=1)
-    lines = [line for line in fig.axes[0].lines if len(line.get_xdata()) == 2 and to_hex(line.get_color()) == COLORS[0]]
+    lines = [
+        line
+        for line in fig.axes[0].lines
+        if len(line.get_xdata()) == 2 and to_hex(line.get_color()) == COLORS[0]
+    ]
     assert sorted(tuple(line.get_xdata()) for line in lines) == [(0, 1), (1, 1)]
     assert "?" in [text.get_text() for text in fig.axes[0].texts]
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: reached([]), "at least one layer"),
-    (lambda: reached([np.eye(5)], 7), "target must be one of the 5 positions, got 7"),
-    (lambda: reached([np.eye(5)], -6), "target must be one of the 5 positions, got -6"),
-    (lambda: reached([np.eye(3), np.eye(4)]), "square matrices of one size"),
-    (lambda: layers_back([np.eye(3)], ["a"], ["pooling"]), "kinds must be convolution or attention, got pooling"),
-    (lambda: layers_back([np.eye(3)], ["a", "b"], ["attention"]), "names and kinds must have 1 entries"),
-    (lambda: layers_back([np.eye(3)], ["a"], ["attention"], widths=[3]), "widths 2, got 1, 1 and 1"),
-    (lambda: layers_back([np.eye(3)], ["a"], ["attention"], inputs=["x"]), "inputs must hold 3 texts, got 1"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: reached([]), "at least one layer"),
+        (lambda: reached([np.eye(5)], 7), "target must be one of the 5 positions, got 7"),
+        (lambda: reached([np.eye(5)], -6), "target must be one of the 5 positions, got -6"),
+        (lambda: reached([np.eye(3), np.eye(4)]), "square matrices of one size"),
+        (
+            lambda: layers_back([np.eye(3)], ["a"], ["pooling"]),
+            "kinds must be convolution or attention, got pooling",
+        ),
+        (
+            lambda: layers_back([np.eye(3)], ["a", "b"], ["attention"]),
+            "names and kinds must have 1 entries",
+        ),
+        (
+            lambda: layers_back([np.eye(3)], ["a"], ["attention"], widths=[3]),
+            "widths 2, got 1, 1 and 1",
+        ),
+        (
+            lambda: layers_back([np.eye(3)], ["a"], ["attention"], inputs=["x"]),
+            "inputs must hold 3 texts, got 1",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

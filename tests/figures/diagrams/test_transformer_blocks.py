@@ -29,15 +29,21 @@ def sums(fig):
     return sorted(p.center[1] for p in fig.axes[0].patches if isinstance(p, Circle))
 
 
-@pytest.mark.parametrize(("wiring", "before", "behind", "join", "after"), [
-    (PostNorm, [], ["dropout"], "sum", ["LayerNorm"]),
-    (PreNorm, ["LayerNorm"], ["dropout"], "sum", []),
-    (ReZero, ["LayerNorm"], ["dropout", "× scale"], "sum", []),
-    (NoResidual, [], ["dropout", "LayerNorm"], "none", []),
-])
+@pytest.mark.parametrize(
+    ("wiring", "before", "behind", "join", "after"),
+    [
+        (PostNorm, [], ["dropout"], "sum", ["LayerNorm"]),
+        (PreNorm, ["LayerNorm"], ["dropout"], "sum", []),
+        (ReZero, ["LayerNorm"], ["dropout", "× scale"], "sum", []),
+        (NoResidual, [], ["dropout", "LayerNorm"], "none", []),
+    ],
+)
 def test_a_wiring_is_read_off_what_it_computes(wiring, before, behind, join, after):
     for sublayer in read_block(block(wiring)):
-        assert [[part.module for part in parts] for parts in (sublayer.before, sublayer.behind, sublayer.after)] == [before, behind, after]
+        assert [
+            [part.module for part in parts]
+            for parts in (sublayer.before, sublayer.behind, sublayer.after)
+        ] == [before, behind, after]
         assert sublayer.join == join
 
 
@@ -62,30 +68,45 @@ def test_a_wiring_of_one_s_own_is_read_by_its_code_not_its_name():
             return self.norm(x + found) + x
 
     (first, _) = read_block(block(PostNorm))
-    assert [p.module for p in first.before] == ["LayerNorm"] and [p.module for p in first.behind] == ["dropout", "× 0.5"]
+    assert [p.module for p in first.before] == ["LayerNorm"] and [
+        p.module for p in first.behind
+    ] == ["dropout", "× 0.5"]
     assert [p.module for p in first.after] == ["LayerNorm"] and first.join == "sum"
+
     class Changed(Wiring):  # what is added is not the stream itself
         def leave(self, x, found):
             return self.norm(x) + found
 
     for wiring in (Gate, Looks, Beside, Changed):
         (first, _) = read_block(block(wiring))
-        assert first.join == "wiring" and [p.lines[:2] for p in first.after] == [["wiring", wiring.__name__]]
+        assert first.join == "wiring" and [p.lines[:2] for p in first.after] == [
+            ["wiring", wiring.__name__]
+        ]
         assert texts(figures.draw_block(block(wiring))).count("residual") == 2
 
 
 def test_what_changes_nothing_is_not_drawn():
     plain = read_block(block(PostNorm, dropout=0.0))
     assert all(not sublayer.behind for sublayer in plain)
-    (only,) = read_block(replace(paper_parts(16, 4, 64, wiring=NoResidual, norm=lambda width: nn.Identity()),
-                                 feed_forward=nn.Identity).make_encoder(1).layers[0])
+    (only,) = read_block(
+        replace(
+            paper_parts(16, 4, 64, wiring=NoResidual, norm=lambda width: nn.Identity()),
+            feed_forward=nn.Identity,
+        )
+        .make_encoder(1)
+        .layers[0]
+    )
     assert only.part.role == "self-attention" and not only.after
 
 
 def test_boxes_say_widths_and_parameters_of_the_live_module():
     layer = block()
     attention, feed_forward = (sublayer.part for sublayer in read_block(layer))
-    assert attention.lines == ["self-attention", "MultiHeadAttention, 4 heads × 4", "1,088 parameters"]
+    assert attention.lines == [
+        "self-attention",
+        "MultiHeadAttention, 4 heads × 4",
+        "1,088 parameters",
+    ]
     assert feed_forward.lines == ["feed-forward", "FeedForward, 16 → 64 → 16", "2,128 parameters"]
     assert describe(GatedFeedForward(16, 40)).detail == "16 → 40 → 16"
     assert describe(RMSNorm(16)).lines == ["RMSNorm · 16 parameters"]
@@ -101,11 +122,29 @@ def test_boxes_say_widths_and_parameters_of_the_live_module():
 def test_post_norm_has_its_norms_on_the_stream_and_pre_norm_in_the_branch():
     post, pre = figures.draw_block(block()), figures.draw_block(block(PreNorm))
     for fig in (post, pre):
-        assert len(sums(fig)) == 2 and texts(fig).count("residual") == 2 and "x, (n × 16)" in texts(fig)
+        assert (
+            len(sums(fig)) == 2
+            and texts(fig).count("residual") == 2
+            and "x, (n × 16)" in texts(fig)
+        )
     attention, norms = height(post, "self-attention")[0], height(post, "LayerNorm · 32")
-    assert attention < sums(post)[0] < norms[0] < height(post, "feed-forward")[0] < sums(post)[1] < norms[1]
+    assert (
+        attention
+        < sums(post)[0]
+        < norms[0]
+        < height(post, "feed-forward")[0]
+        < sums(post)[1]
+        < norms[1]
+    )
     attention, norms = height(pre, "self-attention")[0], height(pre, "LayerNorm · 32")
-    assert norms[0] < attention < sums(pre)[0] < norms[1] < height(pre, "feed-forward")[0] < sums(pre)[1]
+    assert (
+        norms[0]
+        < attention
+        < sums(pre)[0]
+        < norms[1]
+        < height(pre, "feed-forward")[0]
+        < sums(pre)[1]
+    )
     none = figures.draw_block(block(NoResidual))
     assert not sums(none) and "residual" not in texts(none)
 
@@ -123,11 +162,16 @@ def test_a_decoder_block_reads_the_source():
     fig = figures.draw_block(paper_parts(16, 4, 64).make_decoder(1).layers[0])
     (box,) = height(fig, "attention over the source")
     assert len(sums(fig)) == 3
-    assert abs(height(fig, "source")[0] - box) < 0.5 and height(fig, "self-attention")[0] < box < height(fig, "feed-forward")[0]
+    assert (
+        abs(height(fig, "source")[0] - box) < 0.5
+        and height(fig, "self-attention")[0] < box < height(fig, "feed-forward")[0]
+    )
 
 
 def model(tie="output", source_size=20, **options):
-    return Transformer(source_size, 20, paper_parts(16, 4, 64, **options), num_layers=(2, 3), tie=tie)
+    return Transformer(
+        source_size, 20, paper_parts(16, 4, 64, **options), num_layers=(2, 3), tie=tie
+    )
 
 
 @pytest.mark.parametrize("wiring", [PostNorm, PreNorm])
@@ -138,9 +182,19 @@ def test_a_model_has_two_columns_a_frame_a_stack_and_an_arrow_between(wiring):
     assert fig.axes[0].get_title() == f"Transformer: {count_parameters(net):,} parameters"
     assert f"2 × EncoderLayer, {count_parameters(net.encoder.layers):,} parameters" in said
     assert f"3 × DecoderLayer, {count_parameters(net.decoder.layers):,} parameters" in said
-    assert said.count("self-attention") == 2 and said.count("attention over the source") == 1 and said.count("residual") == 5
-    assert said.count("source embedding") == said.count("target embedding") == said.count("output") == 1
-    assert said.count("LayerNorm · 32 parameters") == 5 + 2 * (wiring is PreNorm)  # each stack ends with one
+    assert (
+        said.count("self-attention") == 2
+        and said.count("attention over the source") == 1
+        and said.count("residual") == 5
+    )
+    assert (
+        said.count("source embedding")
+        == said.count("target embedding")
+        == said.count("output")
+        == 1
+    )
+    # each stack ends with one
+    assert said.count("LayerNorm · 32 parameters") == 5 + 2 * (wiring is PreNorm)
     assert height(fig, "target embedding") < height(fig, "self-attention") < height(fig, "output")
     assert any(isinstance(p, FancyArrowPatch) for p in fig.axes[0].patches)
     for name in ("source positions", "target positions"):
@@ -159,9 +213,17 @@ def test_one_stack_one_column_and_blocks_that_differ_are_drawn_apart():
     assert any(t.startswith("4 × EncoderLayer") for t in said) and said.count("self-attention") == 1
     lm.stack.layers[1] = block(PreNorm)
     said = texts(figures.draw_model(lm))
-    assert [t[:16] for t in said if "× EncoderLayer" in t] == ["1 × EncoderLayer", "1 × EncoderLayer", "2 × EncoderLayer"]
-    shared = TransformerLM(20, replace(paper_parts(16, 4, 64), stack=lambda make, n: [make()] * n), num_layers=3)
-    assert f"3 × the same block, {count_parameters(block()):,} parameters" in texts(figures.draw_model(shared))
+    assert [t[:16] for t in said if "× EncoderLayer" in t] == [
+        "1 × EncoderLayer",
+        "1 × EncoderLayer",
+        "2 × EncoderLayer",
+    ]
+    shared = TransformerLM(
+        20, replace(paper_parts(16, 4, 64), stack=lambda make, n: [make()] * n), num_layers=3
+    )
+    assert f"3 × the same block, {count_parameters(block()):,} parameters" in texts(
+        figures.draw_model(shared)
+    )
 
 
 def test_drawing_leaves_the_module_as_it_was():
@@ -169,17 +231,23 @@ def test_drawing_leaves_the_module_as_it_was():
     before = {name: value.clone() for name, value in net.state_dict().items()}
     names = [name for name, _ in net.named_modules()]
     figures.draw_model(net)
-    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items()) and net.training
+    assert (
+        all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+        and net.training
+    )
     assert [name for name, _ in net.named_modules()] == names
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: figures.draw_block(nn.Linear(2, 2)), "children NAME and around_NAME.*got Linear"),
-    (lambda: figures.draw_block("block"), "got str"),
-    (lambda: figures.draw_block(), "at least one layer"),
-    (lambda: figures.draw_block(block(), titles=["a", "b"]), "got 1 layers"),
-    (lambda: figures.draw_model(nn.Linear(2, 2)), "one or two stacks.*got 0 in Linear"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: figures.draw_block(nn.Linear(2, 2)), "children NAME and around_NAME.*got Linear"),
+        (lambda: figures.draw_block("block"), "got str"),
+        (lambda: figures.draw_block(), "at least one layer"),
+        (lambda: figures.draw_block(block(), titles=["a", "b"]), "got 1 layers"),
+        (lambda: figures.draw_model(nn.Linear(2, 2)), "one or two stacks.*got 0 in Linear"),
+    ],
+)
 def test_what_cannot_be_drawn_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -15,7 +15,11 @@ def test_a_picture_shows_its_pixels_regions_and_boxes():
     image[:, 1, 2] = torch.tensor([255, 0, 51])
     ax = figures.picture(image, grid=(2, 3), boxes=[(1, 0, 3, 2)], title="t").axes[0]
     shown = np.asarray(ax.images[0].get_array())
-    assert shown.shape == (4, 6, 3) and shown[1, 2] == pytest.approx([1, 0, 0.2]) and len(ax.lines) == 1 + 2
+    assert (
+        shown.shape == (4, 6, 3)
+        and shown[1, 2] == pytest.approx([1, 0, 0.2])
+        and len(ax.lines) == 1 + 2
+    )
     (box,) = [p for p in ax.patches if isinstance(p, Rectangle)]
     assert (*box.get_xy(), box.get_width(), box.get_height()) == (0.5, -0.5, 2, 2)
     again = figures.picture(image.float() / 255).axes[0]
@@ -23,7 +27,9 @@ def test_a_picture_shows_its_pixels_regions_and_boxes():
 
 
 def test_each_word_lights_the_regions_by_weight_row_by_row():
-    weights = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [0.2, 0.4, 0.1, 0.1, 0.1, 0.1], [1.0, 0, 0, 0, 0, 0]])
+    weights = torch.tensor(
+        [[0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [0.2, 0.4, 0.1, 0.1, 0.1, 0.1], [1.0, 0, 0, 0, 0, 0]]
+    )
     fig = figures.picture_words(gray(), ["a", "dog"], weights, (2, 3), boxes=[(), [(0, 0, 2, 2)]])
     first, second = fig.axes[1], fig.axes[2]
     light = np.asarray(first.images[0].get_array())[..., 0] / (200 / 255)
@@ -37,14 +43,23 @@ def test_each_word_lights_the_regions_by_weight_row_by_row():
     assert len(fig.axes) == 4 and not fig.axes[3].images
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: figures.picture(torch.zeros(4, 4)), r"image must have 3 dimension\(s\)"),
-    (lambda: figures.picture(torch.zeros(4, 4, 3)), r"image must be \(3, height, width\)"),
-    (lambda: figures.picture(torch.full((3, 2, 2), 7.0)), "0 to 1"),
-    (lambda: figures.picture_words(gray(), ["a", "b"], np.ones((1, 6)), (2, 3)), r"weights must be at least \(2, 6\)"),
-    (lambda: figures.picture_words(gray(), ["a"], np.ones((1, 5)), (2, 3)), r"weights must be at least \(1, 6\)"),
-    (lambda: figures.picture_words(gray(), ["a"], np.ones((1, 8)), (2, 4)), "grid must divide"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: figures.picture(torch.zeros(4, 4)), r"image must have 3 dimension\(s\)"),
+        (lambda: figures.picture(torch.zeros(4, 4, 3)), r"image must be \(3, height, width\)"),
+        (lambda: figures.picture(torch.full((3, 2, 2), 7.0)), "0 to 1"),
+        (
+            lambda: figures.picture_words(gray(), ["a", "b"], np.ones((1, 6)), (2, 3)),
+            r"weights must be at least \(2, 6\)",
+        ),
+        (
+            lambda: figures.picture_words(gray(), ["a"], np.ones((1, 5)), (2, 3)),
+            r"weights must be at least \(1, 6\)",
+        ),
+        (lambda: figures.picture_words(gray(), ["a"], np.ones((1, 8)), (2, 4)), "grid must divide"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

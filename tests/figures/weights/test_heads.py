@@ -1,4 +1,6 @@
-"""Figures of heads and memory: what is drawn where, and that the animation is a picture that moves."""
+"""Figures of heads and memory: what is drawn where, and that the animation is a picture that
+moves.
+"""
 
 import io
 
@@ -26,7 +28,9 @@ def test_heads_have_a_panel_each_and_the_slots_go_round_the_end():
     order = [5, 6, 7, 0, 1]
     assert [ax.get_title() for ax in fig.axes] == ["read", "write"]
     for k, ax in enumerate(fig.axes):
-        np.testing.assert_allclose(ax.images[0].get_array(), weights[:, k, order].T.numpy(), rtol=1e-6)
+        np.testing.assert_allclose(
+            ax.images[0].get_array(), weights[:, k, order].T.numpy(), rtol=1e-6
+        )
         assert [t.get_text() for t in ax.get_yticklabels()] == [str(slot) for slot in order]
     assert figures.head_weights(weights, ["a", "b"]).axes[0].images[0].get_array().shape == (8, 5)
 
@@ -36,8 +40,16 @@ def test_the_animation_has_a_still_then_a_frame_a_step():
     memory = torch.randn(T, N, 3)
     weights = torch.nn.functional.one_hot(torch.tensor([[0, 5], [0, 4], [5, 4], [4, 3]]), N).float()
     before = plt.get_fignums()
-    data = figures.memory_animation(memory, weights, torch.rand(T, 4), torch.rand(T, 2), names=["read", "write"],
-                                    titles=["the same"] * T, milliseconds=200, plays=2)
+    data = figures.memory_animation(
+        memory,
+        weights,
+        torch.rand(T, 4),
+        torch.rand(T, 2),
+        names=["read", "write"],
+        titles=["the same"] * T,
+        milliseconds=200,
+        plays=2,
+    )
     assert plt.get_fignums() == before, "no figure is left open, or it would be shown too"
     picture = Image.open(io.BytesIO(data))
     assert picture.format == "PNG" and picture.is_animated and picture.n_frames == T + 1
@@ -48,23 +60,59 @@ def test_the_animation_has_a_still_then_a_frame_a_step():
         frames.append(np.asarray(picture.convert("RGB")))
         if k:
             assert picture.info["duration"] == (600 if k == T else 200)
-    assert all((a != b).any() for a, b in zip(frames, frames[1:])), "it moves, though the titles do not"
+    assert all((a != b).any() for a, b in zip(frames, frames[1:])), (
+        "it moves, though the titles do not"
+    )
     assert all(np.median(frame[[0, -1]]) > 215 for frame in frames), "a light face"
-    again = figures.memory_animation(memory, weights, torch.zeros(T, 4), torch.zeros(T, 2), names=["read", "write"])
+    again = figures.memory_animation(
+        memory, weights, torch.zeros(T, 4), torch.zeros(T, 2), names=["read", "write"]
+    )
     assert again != data and len(again) < 400_000
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: figures.bit_panels({"a": torch.zeros(3, 2), "b": torch.zeros(4, 2)}), r"one number of steps, got \[3, 4\]"),
-    (lambda: figures.bit_panels({"a": torch.full((3, 2), 2.0)}), "a must lie between 0 and 1"),
-    (lambda: figures.bit_panels({"a": torch.zeros(3, 2)}, marks=[3]), "marks must lie between 0 and 2"),
-    (lambda: figures.head_weights(torch.rand(3, 2, 4), ["read"]), r"one name a head \(2\), got 1"),
-    (lambda: figures.head_weights(torch.rand(3, 1, 4), ["read"], count=5), "count must lie between 1 and the number of slots, 4"),
-    (lambda: figures.memory_animation(torch.rand(3, 4, 2), torch.rand(3, 1, 5), torch.rand(3, 2), torch.rand(3, 2), names=["read"]),
-     r"needs weights \(3, 1, 4\)"),
-    (lambda: figures.memory_animation(torch.rand(3, 4, 2), torch.rand(3, 1, 4), torch.rand(3, 2), torch.rand(3, 2), names=["read"],
-                                      titles=["a"]), r"titles must hold one a step \(3\), got 1"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: figures.bit_panels({"a": torch.zeros(3, 2), "b": torch.zeros(4, 2)}),
+            r"one number of steps, got \[3, 4\]",
+        ),
+        (lambda: figures.bit_panels({"a": torch.full((3, 2), 2.0)}), "a must lie between 0 and 1"),
+        (
+            lambda: figures.bit_panels({"a": torch.zeros(3, 2)}, marks=[3]),
+            "marks must lie between 0 and 2",
+        ),
+        (
+            lambda: figures.head_weights(torch.rand(3, 2, 4), ["read"]),
+            r"one name a head \(2\), got 1",
+        ),
+        (
+            lambda: figures.head_weights(torch.rand(3, 1, 4), ["read"], count=5),
+            "count must lie between 1 and the number of slots, 4",
+        ),
+        (
+            lambda: figures.memory_animation(
+                torch.rand(3, 4, 2),
+                torch.rand(3, 1, 5),
+                torch.rand(3, 2),
+                torch.rand(3, 2),
+                names=["read"],
+            ),
+            r"needs weights \(3, 1, 4\)",
+        ),
+        (
+            lambda: figures.memory_animation(
+                torch.rand(3, 4, 2),
+                torch.rand(3, 1, 4),
+                torch.rand(3, 2),
+                torch.rand(3, 2),
+                names=["read"],
+                titles=["a"],
+            ),
+            r"titles must hold one a step \(3\), got 1",
+        ),
+    ],
+)
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

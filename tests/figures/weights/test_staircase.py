@@ -17,7 +17,10 @@ def test_a_line_a_word_each_one_longer_and_darker_where_the_weight_is():
     darkness = [3 - sum(p.get_facecolor()[:3]) for p in fields[3:]]
     assert darkness[1] > darkness[2] > darkness[0]
     (frame,) = [p for p in ax.patches if not p.get_fill()]
-    assert abs(frame.get_x() - fields[4].get_x()) < 0.05 and abs(frame.get_y() - fields[4].get_y()) < 0.05
+    assert (
+        abs(frame.get_x() - fields[4].get_x()) < 0.05
+        and abs(frame.get_y() - fields[4].get_y()) < 0.05
+    )
 
 
 def test_the_looking_word_stands_last_in_a_colour_of_its_own():
@@ -26,11 +29,14 @@ def test_the_looking_word_stands_last_in_a_colour_of_its_own():
     assert colored == WORDS[2:]
 
 
-@pytest.mark.parametrize(("weights", "options", "words"), [
-    (WEIGHTS[:3], {}, r"weights must be \(4, 4\)"),
-    (np.eye(4), {}, "weights must be 0 on the diagonal"),
-    (WEIGHTS, {"first": 4}, "first must be a line from 0 to 3, got 4"),
-])
+@pytest.mark.parametrize(
+    ("weights", "options", "words"),
+    [
+        (WEIGHTS[:3], {}, r"weights must be \(4, 4\)"),
+        (np.eye(4), {}, "weights must be 0 on the diagonal"),
+        (WEIGHTS, {"first": 4}, "first must be a line from 0 to 3, got 4"),
+    ],
+)
 def test_mistakes_are_named(weights, options, words):
     with pytest.raises(ValueError, match=words):
         figures.word_staircase(WORDS, weights, **options)

@@ -8,9 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnbook import AdditiveScore, DotScore, LocationScore, ScaledDotScore, attend, causal_mask, make_score, padding_mask
-from attnbook.mechanisms.layers.spectral_norm import add_spectral_norm
+from attnbook import (
+    AdditiveScore,
+    DotScore,
+    LocationScore,
+    ScaledDotScore,
+    attend,
+    causal_mask,
+    make_score,
+    padding_mask,
+)
 from attnbook.mechanisms.attention.streaming import stream_attention
+from attnbook.mechanisms.layers.spectral_norm import add_spectral_norm
 
 from .. import oracles
 from ..conftest import D
@@ -25,7 +34,9 @@ def test_context_and_weights_equal_the_numpy_oracle(score, problem):
     query, key, value, mask = problem
     got = attend(score, query, key, value, mask)
     for b in range(2):
-        context, weights = oracles.attention(score, query[b].numpy(), key[b].numpy(), value[b].numpy(), mask[b].numpy())
+        context, weights = oracles.attention(
+            score, query[b].numpy(), key[b].numpy(), value[b].numpy(), mask[b].numpy()
+        )
         torch.testing.assert_close(got.context[b].detach(), torch.tensor(context), **EXACT)
         torch.testing.assert_close(got.weights[b].detach(), torch.tensor(weights), **EXACT)
 
@@ -47,10 +58,14 @@ def test_streaming_equals_the_stored_matrix_in_value_and_gradient(score, problem
     for stream in (False, True):
         query, key, value = (t.clone().requires_grad_() for t in problem[:3])
         if stream:
-            context = stream_attention(score, query, score.project_keys(key), value, mask, block_elements=blocks)
+            context = stream_attention(
+                score, query, score.project_keys(key), value, mask, block_elements=blocks
+            )
         else:
             context = attend(score, query, key, value, mask).context
-        loss = (context * torch.linspace(-1, 2, context.numel(), dtype=torch.float64).view_as(context)).sum()
+        loss = (
+            context * torch.linspace(-1, 2, context.numel(), dtype=torch.float64).view_as(context)
+        ).sum()
         wanted = [query, key, value, *score.parameters()]
         grads.append([context, *torch.autograd.grad(loss, wanted, allow_unused=True)])
     for stored, streamed in zip(*grads):
@@ -62,11 +77,15 @@ def test_streaming_equals_the_stored_matrix_in_value_and_gradient(score, problem
             torch.testing.assert_close(streamed, stored, **EXACT)
 
 
-def test_streaming_says_that_it_can_be_differentiated_once_also_where_the_gradient_that_comes_in_is_a_constant(problem):
+def test_streaming_says_that_it_can_be_differentiated_once_also_where_the_gradient_that_comes_in_is_a_constant(
+    problem,
+):
     query, key, value, _ = problem
     query, score = query.clone().requires_grad_(), AdditiveScore(D, D, 5).double()
     context = stream_attention(score, query, score.project_keys(key), value)
-    with pytest.raises(RuntimeError, match="need_weights=False.*differentiated once.*need_weights=True"):
+    with pytest.raises(
+        RuntimeError, match="need_weights=False.*differentiated once.*need_weights=True"
+    ):
         torch.autograd.grad(context.sum(), query, create_graph=True)
 
 
@@ -89,7 +108,9 @@ def both_ways(score, query, key, value, mask):
         q, k, v = (t.detach().clone().requires_grad_() for t in (query, key, value))
         context, weights = attend(score, q, k, v, mask, need_weights=need_weights)
         assert (weights is None) != need_weights
-        loss = (context * torch.linspace(-1, 2, context.numel(), dtype=context.dtype).view_as(context)).sum()
+        loss = (
+            context * torch.linspace(-1, 2, context.numel(), dtype=context.dtype).view_as(context)
+        ).sum()
         grads = torch.autograd.grad(loss, [q, k, v, *score.parameters()], allow_unused=True)
         found.append([context, *grads])
     for stored, lean in zip(*found):
@@ -102,7 +123,9 @@ def both_ways(score, query, key, value, mask):
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("small", [True, False])
-def test_need_weights_false_gives_the_same_context_and_gradients(score, problem, mask, small, monkeypatch):
+def test_need_weights_false_gives_the_same_context_and_gradients(
+    score, problem, mask, small, monkeypatch
+):
     if not small:
         monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
     query, key, value, _ = problem
@@ -114,26 +137,43 @@ def test_need_weights_false_gives_the_same_context_and_gradients(score, problem,
         assert (context[~mask.expand(2, 4, 7).any(-1)] == 0).all()
 
 
-@pytest.mark.parametrize(("q", "k", "v", "m"), [
-    ((4, D), (7, D), (7, 3), (4, 7)), ((4, D), (7, D), (7, 9), (7,)), ((2, 1, 4, D), (3, 7, D), (7, 9), (2, 1, 1, 7)),
-    ((2, 1, 1, 4, D), (3, 1, 7, D), (2, 7, D), (2, 1, 1, 1, 7)), ((2, 1, 1, 4, D), (3, 2, 7, D), (7, D), (4, 7)),
-    ((0, 4, D), (0, 7, D), (0, 7, 3), (1, 4, 7)), ((2, 0, D), (2, 7, D), (2, 7, 3), (2, 1, 7)), ((2, 1, D), (2, 7, D), (2, 7, 3), (2, 1, 7)),
-], ids=str)
+@pytest.mark.parametrize(
+    ("q", "k", "v", "m"),
+    [
+        ((4, D), (7, D), (7, 3), (4, 7)),
+        ((4, D), (7, D), (7, 9), (7,)),
+        ((2, 1, 4, D), (3, 7, D), (7, 9), (2, 1, 1, 7)),
+        ((2, 1, 1, 4, D), (3, 1, 7, D), (2, 7, D), (2, 1, 1, 1, 7)),
+        ((2, 1, 1, 4, D), (3, 2, 7, D), (7, D), (4, 7)),
+        ((0, 4, D), (0, 7, D), (0, 7, 3), (1, 4, 7)),
+        ((2, 0, D), (2, 7, D), (2, 7, 3), (2, 1, 7)),
+        ((2, 1, D), (2, 7, D), (2, 7, 3), (2, 1, 7)),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("masked", [False, True])
-def test_without_weights_leading_dimensions_broadcast_and_may_be_empty(score, q, k, v, m, masked, monkeypatch):
+def test_without_weights_leading_dimensions_broadcast_and_may_be_empty(
+    score, q, k, v, m, masked, monkeypatch
+):
     monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
     g = torch.Generator().manual_seed(5)
-    query, key, value = (torch.randn(shape, generator=g, dtype=torch.float64) for shape in (q, k, v))
+    query, key, value = (
+        torch.randn(shape, generator=g, dtype=torch.float64) for shape in (q, k, v)
+    )
     mask = torch.rand(m, generator=g) < 0.6 if masked else None
     for stored, lean in both_ways(score, query, key, value, mask):
         torch.testing.assert_close(lean, stored, **EXACT)
 
 
-def test_without_weights_float32_is_as_close_to_the_oracle_as_it_should_be(score, problem, monkeypatch):
+def test_without_weights_float32_is_as_close_to_the_oracle_as_it_should_be(
+    score, problem, monkeypatch
+):
     monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
     query, key, value, mask = problem
     expected = attend(score, query, key, value, mask).context  # itself held to the oracle at 1e-10
-    got = attend(score.float(), query.float(), key.float(), value.float(), mask, need_weights=False).context
+    got = attend(
+        score.float(), query.float(), key.float(), value.float(), mask, need_weights=False
+    ).context
     torch.testing.assert_close(got.double(), expected, atol=1e-5, rtol=0)
 
 
@@ -142,7 +182,11 @@ def saved_elements(score, n, mask=None):
     query, key = (torch.randn(1, n, D, dtype=torch.float64, requires_grad=True) for _ in range(2))
     found = {}
     with torch.autograd.graph.saved_tensors_hooks(
-            lambda t: found.__setitem__((t.data_ptr(), t.numel()), t.untyped_storage().nbytes() // 8) or t, lambda t: t):
+        lambda t: (
+            found.__setitem__((t.data_ptr(), t.numel()), t.untyped_storage().nbytes() // 8) or t
+        ),
+        lambda t: t,
+    ):
         attend(score, query, key, mask=mask, need_weights=False)
     assert found
     return max(found.values()), sum(found.values())
@@ -153,7 +197,11 @@ def test_without_weights_what_is_stored_grows_with_the_length_not_with_its_squar
     sizes = (1200, 2400)  # over a million weights: no problem is small any more
     for mask in (None, "padding"):
         (top, total), (_, twice) = (
-            saved_elements(score, n, None if mask is None else padding_mask(torch.tensor([n - 1]), n)[:, None]) for n in sizes)
+            saved_elements(
+                score, n, None if mask is None else padding_mask(torch.tensor([n - 1]), n)[:, None]
+            )
+            for n in sizes
+        )
         assert top < 1200 * 50 and twice < 2.2 * total
 
 
@@ -165,8 +213,12 @@ def test_small_problems_may_keep_a_few_megabytes():
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_parameters_behind_a_parametrization_get_the_same_gradients_without_weights(problem, training, monkeypatch):
-    """A weight that is computed, and in training computed anew at each look: it has to be the same one for every block."""
+def test_parameters_behind_a_parametrization_get_the_same_gradients_without_weights(
+    problem, training, monkeypatch
+):
+    """A weight that is computed, and in training computed anew at each look: it has to be the
+    same one for every block.
+    """
     monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
     monkeypatch.setattr("attnbook.mechanisms.attention.block_sizes.BLOCK_ELEMENTS", 40)
     torch.manual_seed(0)
@@ -175,7 +227,9 @@ def test_parameters_behind_a_parametrization_get_the_same_gradients_without_weig
     for need_weights in (True, False):
         score.load_state_dict(state)
         context = attend(score, *problem, need_weights=need_weights).context
-        gradients.append([context, *torch.autograd.grad(context.square().sum(), list(score.parameters()))])
+        gradients.append(
+            [context, *torch.autograd.grad(context.square().sum(), list(score.parameters()))]
+        )
     for stored, streamed in zip(*gradients):
         torch.testing.assert_close(streamed, stored, **EXACT)
 
@@ -197,7 +251,10 @@ def test_a_compare_of_ones_own_is_never_overruled_by_a_shortcut(problem, monkeyp
 
     replaced = [ScaledDotScore(), AdditiveScore(D, D, 5).double()]
     for one in replaced:
-        one.compare = lambda q, p: -(q[..., :1] + 0 * p[..., :1].transpose(-1, -2)) * torch.arange(7.0, dtype=torch.float64)
+        one.compare = lambda q, p: (
+            -(q[..., :1] + 0 * p[..., :1].transpose(-1, -2))
+            * torch.arange(7.0, dtype=torch.float64)
+        )
     for one in (Tempered(), Doubled(D, D, 5).double(), *replaced):
         for stored, lean in both_ways(one, *problem):
             torch.testing.assert_close(lean, stored, **EXACT)
@@ -240,13 +297,18 @@ def test_padding_has_no_weight_no_gradient_and_no_influence(score, problem):
     mask = padding_mask(torch.tensor([4, 7]), 7)[:, None]
     for need_weights in (True, False):
         k, v = key.clone().requires_grad_(), value.clone().requires_grad_()
-        attend(score, query, k, v, mask, need_weights=need_weights).context.square().sum().backward()
+        attend(
+            score, query, k, v, mask, need_weights=need_weights
+        ).context.square().sum().backward()
         assert (v.grad[0, 4:] == 0).all() and (k.grad is None or (k.grad[0, 4:] == 0).all())
         assert v.grad[0, :4].abs().min() > 0
     key2, value2 = key.clone(), value.clone()
     key2[0, 4:], value2[0, 4:] = 1e6, -1e6
-    torch.testing.assert_close(attend(score, query, key2, value2, mask).context,
-                               attend(score, query, key, value, mask).context, **EXACT)
+    torch.testing.assert_close(
+        attend(score, query, key2, value2, mask).context,
+        attend(score, query, key, value, mask).context,
+        **EXACT,
+    )
     row = attend(score, query[:1], key[:1, :4], value[:1, :4]).context
     torch.testing.assert_close(attend(score, query, key, value, mask).context[:1], row, **EXACT)
 
@@ -257,7 +319,7 @@ def test_changing_an_attended_value_changes_the_context_and_causal_hides_the_fut
     context = attend(score, query, key[:, :4], value[:, :4], causal_mask(4)).context
     for t in range(4):
         (grad,) = torch.autograd.grad(context[:, t].sum(), value, retain_graph=True)
-        assert (grad[:, t + 1:] == 0).all() and (grad[:, :t + 1].abs() > 0).all()
+        assert (grad[:, t + 1 :] == 0).all() and (grad[:, : t + 1].abs() > 0).all()
 
 
 @given(st.integers(1, 5), st.integers(1, 9), st.integers(0, 10_000))
@@ -266,7 +328,9 @@ def test_shuffling_keys_with_values_and_mask_leaves_the_context(m, n, seed):
     g = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
     score = AdditiveScore(4, 4, 3).double()
-    query, key, value = (torch.randn(n_, d, generator=g, dtype=torch.float64) for n_, d in ((m, 4), (n, 4), (n, 2)))
+    query, key, value = (
+        torch.randn(n_, d, generator=g, dtype=torch.float64) for n_, d in ((m, 4), (n, 4), (n, 2))
+    )
     mask = torch.rand(m, n, generator=g) < 0.7
     order = torch.randperm(n, generator=g)
     a = attend(score, query, key, value, mask)
@@ -292,7 +356,9 @@ def test_streaming_survives_large_scores_and_half_precision():
     stored = attend(DotScore(), query, key).context
     streamed = stream_attention(DotScore(), query, key, key, block_elements=64)
     torch.testing.assert_close(streamed, stored, atol=1e-4, rtol=1e-5)
-    low = stream_attention(DotScore(), query.bfloat16(), key.bfloat16(), key.bfloat16(), block_elements=64)
+    low = stream_attention(
+        DotScore(), query.bfloat16(), key.bfloat16(), key.bfloat16(), block_elements=64
+    )
     assert low.dtype == torch.bfloat16 and torch.isfinite(low).all()
 
 
@@ -306,7 +372,9 @@ def test_no_weights_under_autocast_in_both_directions(kind, monkeypatch):
     for need_weights in (True, False):
         with torch.autocast("cpu", torch.bfloat16):
             context = attend(score, query, key, need_weights=need_weights).context
-        grads.append(torch.autograd.grad(context.float().square().sum(), (query, key, *score.parameters())))
+        grads.append(
+            torch.autograd.grad(context.float().square().sum(), (query, key, *score.parameters()))
+        )
     for stored, streamed in zip(*grads):
         torch.testing.assert_close(streamed, stored, atol=0.1, rtol=0.1)
 
@@ -327,25 +395,49 @@ def test_known_wrong_attention_is_told_apart_by_the_oracle(mistake, problem):
     score, key, value = DotScore(), key[:, :4], value[:, :4]
     mask = causal_mask(4).expand(2, 4, 4)
     wrong = WRONG[mistake](score(query, key), value, mask)
-    right, _ = oracles.attention(score, query[0].numpy(), key[0].numpy(), value[0].numpy(), mask[0].numpy())
+    right, _ = oracles.attention(
+        score, query[0].numpy(), key[0].numpy(), value[0].numpy(), mask[0].numpy()
+    )
     assert not torch.allclose(wrong[0], torch.tensor(right), atol=1e-3)
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda a: a.update(value=a["value"][:, :3]), r"value must have as many positions as key \(7\)"),
-    (lambda a: a.update(key=a["key"][:, :0], value=a["value"][:, :0]), "empty source"),
-    (lambda a: a.update(mask=a["mask"].float()), "mask must be a boolean tensor"),
-    (lambda a: a.update(mask=a["mask"][..., :3]), r"broadcastable to .* \(2, 4, 7\), got shape \(2, 4, 3\)"),
-    (lambda a: a.update(query=a["query"][..., :5]), "one width, got 5 and 6"),
-    (lambda a: a.update(key=torch.cat([a["key"]] * 2)[:3], value=torch.cat([a["value"]] * 2)[:3], mask=None),
-     "leading dimensions that broadcast"),
-    (lambda a: a.update(score="dot"), "score must be a Score, got str"),
-    (lambda a: a.update(score=DotScore), "score must be a Score, got the class DotScore"),
-    (lambda a: a.update(query=a["query"].float()), "one dtype, got torch.float32, torch.float64 and torch.float64"),
-    (lambda a: a.update(value=a["value"].bfloat16()), "one dtype, got torch.float64, torch.float64 and torch.bfloat16"),
-    (lambda a: a.update(projected_keys=a["key"].float()), "one dtype, got torch.float64, torch.float32 and torch.float64"),
-    (lambda a: a.update(projected_keys=a["key"].tolist()), "projected_keys must be a tensor"),
-])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda a: a.update(value=a["value"][:, :3]),
+            r"value must have as many positions as key \(7\)",
+        ),
+        (lambda a: a.update(key=a["key"][:, :0], value=a["value"][:, :0]), "empty source"),
+        (lambda a: a.update(mask=a["mask"].float()), "mask must be a boolean tensor"),
+        (
+            lambda a: a.update(mask=a["mask"][..., :3]),
+            r"broadcastable to .* \(2, 4, 7\), got shape \(2, 4, 3\)",
+        ),
+        (lambda a: a.update(query=a["query"][..., :5]), "one width, got 5 and 6"),
+        (
+            lambda a: a.update(
+                key=torch.cat([a["key"]] * 2)[:3], value=torch.cat([a["value"]] * 2)[:3], mask=None
+            ),
+            "leading dimensions that broadcast",
+        ),
+        (lambda a: a.update(score="dot"), "score must be a Score, got str"),
+        (lambda a: a.update(score=DotScore), "score must be a Score, got the class DotScore"),
+        (
+            lambda a: a.update(query=a["query"].float()),
+            "one dtype, got torch.float32, torch.float64 and torch.float64",
+        ),
+        (
+            lambda a: a.update(value=a["value"].bfloat16()),
+            "one dtype, got torch.float64, torch.float64 and torch.bfloat16",
+        ),
+        (
+            lambda a: a.update(projected_keys=a["key"].float()),
+            "one dtype, got torch.float64, torch.float32 and torch.float64",
+        ),
+        (lambda a: a.update(projected_keys=a["key"].tolist()), "projected_keys must be a tensor"),
+    ],
+)
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_bad_input_is_named(problem, change, words, need_weights):
     arguments = dict(zip(("query", "key", "value", "mask"), problem), score=DotScore())
@@ -358,21 +450,44 @@ def test_bad_input_is_named(problem, change, words, need_weights):
 def test_autocast_brings_several_dtypes_to_one(problem, need_weights):
     query, key, value, mask = problem
     with torch.autocast("cpu", torch.bfloat16):
-        mixed = attend(DotScore(), query.float(), key.bfloat16(), value.bfloat16(), mask, need_weights=need_weights).context
-        plain = attend(DotScore(), query.bfloat16(), key.bfloat16(), value.bfloat16(), mask, need_weights=need_weights).context
+        mixed = attend(
+            DotScore(),
+            query.float(),
+            key.bfloat16(),
+            value.bfloat16(),
+            mask,
+            need_weights=need_weights,
+        ).context
+        plain = attend(
+            DotScore(),
+            query.bfloat16(),
+            key.bfloat16(),
+            value.bfloat16(),
+            mask,
+            need_weights=need_weights,
+        ).context
     torch.testing.assert_close(mixed, plain, atol=0.02, rtol=0.02)
 
 
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_projected_keys_of_another_shape_are_named(score, problem, need_weights, small, monkeypatch):
+def test_projected_keys_of_another_shape_are_named(
+    score, problem, need_weights, small, monkeypatch
+):
     if not small:
         monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
     query, key, value, mask = problem
     projected = score.project_keys(key).detach()
     width = projected.shape[-1]
-    for other in (projected[:, :3], torch.cat([projected, projected], dim=-2), projected[:1], projected[0]):
-        with pytest.raises(ValueError, match=r"projected_keys must have a row for each key, \(2, 7, width\)"):
+    for other in (
+        projected[:, :3],
+        torch.cat([projected, projected], dim=-2),
+        projected[:1],
+        projected[0],
+    ):
+        with pytest.raises(
+            ValueError, match=r"projected_keys must have a row for each key, \(2, 7, width\)"
+        ):
             attend(score, query, key, value, mask, need_weights=need_weights, projected_keys=other)
     for other in (projected[..., :1], torch.cat([projected, projected], dim=-1)):
         with pytest.raises(ValueError, match=f"projected_keys must have width {width}"):

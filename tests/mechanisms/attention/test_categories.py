@@ -1,4 +1,6 @@
-"""The list of categories: every name resolves, every source is in the bibliography, every entry says something."""
+"""The list of categories: every name resolves, every source is in the bibliography, every entry
+says something.
+"""
 
 import importlib
 import re
@@ -20,10 +22,17 @@ def faults(category: Category) -> list[str]:
         except (ImportError, AttributeError, ValueError):
             said.append(f"{name} does not exist")
             continue
-        if not callable(found) or not found.__doc__ or (found.__module__, found.__name__) != (module, attribute):
+        if (
+            not callable(found)
+            or not found.__doc__
+            or (found.__module__, found.__name__) != (module, attribute)
+        ):
             said.append(f"{name} is not a documented class or function of that module")
-    said += [f"{source} is not in the bibliography" for source in category.sources
-             if not re.search(rf"^@\w+{{{re.escape(source)},", BIB, flags=re.MULTILINE)]
+    said += [
+        f"{source} is not in the bibliography"
+        for source in category.sources
+        if not re.search(rf"^@\w+{{{re.escape(source)},", BIB, flags=re.MULTILINE)
+    ]
     if not category.names or not category.sources or len(category.definition) < 40:
         said.append("an entry needs names, sources and a definition")
     return said
@@ -38,15 +47,18 @@ def test_every_entry_points_at_something(name):
     assert CATEGORIES[name].name == name and faults(CATEGORIES[name]) == []
 
 
-@pytest.mark.parametrize(("change", "said"), [
-    ({"names": ("attnbook.mechanisms.attention.multi_head.Absent",)}, "does not exist"),
-    ({"names": ("attnbook.absent.Thing",)}, "does not exist"),
-    ({"names": ("attnbook.models.rnn.luong.MultiHeadAttention",)}, "does not exist"),
-    ({"names": ("attnbook.mechanisms.attention.multi_head.attend",)}, "of that module"),
-    ({"names": ()}, "needs names"),
-    ({"sources": ("absent1999",)}, "not in the bibliography"),
-    ({"definition": "soft"}, "needs names"),
-])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"names": ("attnbook.mechanisms.attention.multi_head.Absent",)}, "does not exist"),
+        ({"names": ("attnbook.absent.Thing",)}, "does not exist"),
+        ({"names": ("attnbook.models.rnn.luong.MultiHeadAttention",)}, "does not exist"),
+        ({"names": ("attnbook.mechanisms.attention.multi_head.attend",)}, "of that module"),
+        ({"names": ()}, "needs names"),
+        ({"sources": ("absent1999",)}, "not in the bibliography"),
+        ({"definition": "soft"}, "needs names"),
+    ],
+)
 def test_a_planted_fault_is_seen(change, said):
     found = faults(CATEGORIES["self-attention"]._replace(**change))
     assert len(found) == 1 and said in found[0]

@@ -13,7 +13,8 @@ def test_padding_mask_marks_the_real_positions():
 
 def test_causal_mask_includes_the_own_position_and_none_after():
     assert causal_mask(3).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    assert causal_mask(2, 4).tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]  # the last two of four positions
+    # the last two of four positions
+    assert causal_mask(2, 4).tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
 
 
 @given(st.integers(1, 6), st.integers(1, 8), st.integers(0, 10_000))
@@ -26,7 +27,9 @@ def test_weights_sum_to_one_over_allowed_keys_and_are_zero_elsewhere(m, n, seed)
     assert (weights[~mask] == 0).all() and (weights >= 0).all()
     torch.testing.assert_close(weights.sum(-1), mask.any(-1).double(), atol=1e-12, rtol=0)
     for t in range(m):  # against softmax over the allowed scores alone
-        torch.testing.assert_close(weights[t, mask[t]], scores[t, mask[t]].softmax(-1), atol=1e-12, rtol=0)
+        torch.testing.assert_close(
+            weights[t, mask[t]], scores[t, mask[t]].softmax(-1), atol=1e-12, rtol=0
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -45,7 +48,9 @@ def test_the_allowed_keys_may_score_far_below_the_masked_ones():
 
 WRONG = {
     "mask after the softmax": lambda e, k: e.softmax(-1).masked_fill(~k, 0.0),
-    "softmax over the queries": lambda e, k: e.masked_fill(~k, -1e30).softmax(-2).masked_fill(~k, 0.0),
+    "softmax over the queries": lambda e, k: (
+        e.masked_fill(~k, -1e30).softmax(-2).masked_fill(~k, 0.0)
+    ),
     "fill with 0 instead of the lowest number": lambda e, k: e.masked_fill(~k, 0.0).softmax(-1),
     "fill that leaves empty rows uniform": lambda e, k: e.masked_fill(~k, -1e9).softmax(-1),
     "minus infinity without a guard": lambda e, k: e.masked_fill(~k, float("-inf")).softmax(-1),
@@ -63,21 +68,45 @@ def test_known_wrong_masked_softmax_is_told_apart(name):
     assert not torch.allclose(right, wrong, atol=1e-6)  # NaN is never close
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: padding_mask([1, 2]), "lengths must be a vector of whole numbers"),
-    (lambda: padding_mask(torch.tensor([1.0])), "lengths must be a vector of whole numbers"),
-    (lambda: padding_mask(torch.tensor([-1])), "lengths must not be negative"),
-    (lambda: padding_mask(torch.tensor([5]), 4), "at most max_length = 4, got 5"),
-    (lambda: padding_mask(torch.tensor([2]), 2.5), "max_length must be a whole number of at least 0, got 2.5"),
-    (lambda: padding_mask(torch.tensor([2]), "3"), "max_length must be a whole number of at least 0, got '3'"),
-    (lambda: masked_softmax(torch.zeros(2, 3).long(), torch.ones(2, 3) > 0), "scores must be a tensor of floating point numbers, got torch.int64"),
-    (lambda: masked_softmax([0.0, 1.0]), "scores must be a tensor of floating point numbers, got list"),
-    (lambda: causal_mask(3, 2), "n must be at least m = 3"),
-    (lambda: causal_mask(0), "m must be a whole number of at least 1, got 0"),
-    (lambda: masked_softmax(torch.zeros(2, 3), torch.ones(2, 3)), "mask must be a boolean tensor.*float32"),
-    (lambda: masked_softmax(torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.uint8)), "boolean tensor.*uint8"),
-    (lambda: masked_softmax(torch.zeros(2, 4, 3), torch.ones(2, 3, dtype=torch.bool)), r"mask\[:, None, :\]"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: padding_mask([1, 2]), "lengths must be a vector of whole numbers"),
+        (lambda: padding_mask(torch.tensor([1.0])), "lengths must be a vector of whole numbers"),
+        (lambda: padding_mask(torch.tensor([-1])), "lengths must not be negative"),
+        (lambda: padding_mask(torch.tensor([5]), 4), "at most max_length = 4, got 5"),
+        (
+            lambda: padding_mask(torch.tensor([2]), 2.5),
+            "max_length must be a whole number of at least 0, got 2.5",
+        ),
+        (
+            lambda: padding_mask(torch.tensor([2]), "3"),
+            "max_length must be a whole number of at least 0, got '3'",
+        ),
+        (
+            lambda: masked_softmax(torch.zeros(2, 3).long(), torch.ones(2, 3) > 0),
+            "scores must be a tensor of floating point numbers, got torch.int64",
+        ),
+        (
+            lambda: masked_softmax([0.0, 1.0]),
+            "scores must be a tensor of floating point numbers, got list",
+        ),
+        (lambda: causal_mask(3, 2), "n must be at least m = 3"),
+        (lambda: causal_mask(0), "m must be a whole number of at least 1, got 0"),
+        (
+            lambda: masked_softmax(torch.zeros(2, 3), torch.ones(2, 3)),
+            "mask must be a boolean tensor.*float32",
+        ),
+        (
+            lambda: masked_softmax(torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.uint8)),
+            "boolean tensor.*uint8",
+        ),
+        (
+            lambda: masked_softmax(torch.zeros(2, 4, 3), torch.ones(2, 3, dtype=torch.bool)),
+            r"mask\[:, None, :\]",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

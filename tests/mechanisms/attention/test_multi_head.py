@@ -12,8 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnbook import (AdditiveScore, GeneralScore, LinformerAttention, LocalAttention, LocationScore, MemoryCompressedAttention,
-                      MultiHeadAttention, RelativeMultiHeadAttention, ScaledDotScore, causal_mask, padding_mask)
+from attnbook import (
+    AdditiveScore,
+    GeneralScore,
+    LinformerAttention,
+    LocalAttention,
+    LocationScore,
+    MemoryCompressedAttention,
+    MultiHeadAttention,
+    RelativeMultiHeadAttention,
+    ScaledDotScore,
+    causal_mask,
+    padding_mask,
+)
 from attnbook.mechanisms.attention.synthesizer import SynthesizerAttention
 
 EXACT = {"atol": 1e-10, "rtol": 0}
@@ -54,7 +65,10 @@ def layer(**options):
 
 
 def oracle(made, query, key, value, mask=None):
-    """One row of the batch in NumPy: heads, queries and keys in loops. Returns the output and the weights (h, m, n)."""
+    """One row of the batch in NumPy: heads, queries and keys in loops.
+
+    Returns the output and the weights (h, m, n).
+    """
     p = {name: t.detach().numpy() for name, t in made.named_parameters()}
 
     def project(name, x):
@@ -67,11 +81,14 @@ def oracle(made, query, key, value, mask=None):
     for i in range(h):
         for t in range(m):
             allowed = [j for j in range(n) if mask is None or mask[i, t, j]]
-            scores = [sum(q[t, i * d + c] * k[j, i * d + c] for c in range(d)) / math.sqrt(d) for j in allowed]
+            scores = [
+                sum(q[t, i * d + c] * k[j, i * d + c] for c in range(d)) / math.sqrt(d)
+                for j in allowed
+            ]
             powers = np.exp(np.array(scores) - max(scores)) if allowed else np.zeros(0)
             for j, power in zip(allowed, powers):
                 weights[i, t, j] = power / powers.sum()
-                joined[t, i * dv:(i + 1) * dv] += weights[i, t, j] * v[j, i * dv:(i + 1) * dv]
+                joined[t, i * dv : (i + 1) * dv] += weights[i, t, j] * v[j, i * dv : (i + 1) * dv]
     output = joined @ p["output_projection.weight"].T + p.get("output_projection.bias", 0.0)
     if mask is not None:
         output[~mask.any((0, 2))] = 0.0
@@ -98,7 +115,9 @@ def test_output_and_weights_equal_the_numpy_oracle(kind):
 def test_all_widths_may_differ_and_the_oracle_agrees():
     g = torch.Generator().manual_seed(1)
     made = layer(d_query=5, d_key=6, d_value=7, d_head=4, d_head_value=2, bias=False)
-    query, key, value = (torch.randn(n, d, generator=g, dtype=torch.float64) for n, d in ((M, 5), (N, 6), (N, 7)))
+    query, key, value = (
+        torch.randn(n, d, generator=g, dtype=torch.float64) for n, d in ((M, 5), (N, 6), (N, 7))
+    )
     got = made(query, key, value)
     expected, weights = oracle(made, query.numpy(), key.numpy(), value.numpy())
     assert got.context.shape == (M, D) and got.weights.shape == (H, M, N)
@@ -122,15 +141,24 @@ def twin(made):
 def test_value_and_gradient_equal_pytorch_s_layer(kind, need_weights):
     made, mask = layer(), masks()[kind]
     theirs = twin(made)
-    forbidden = None if mask is None else ~full(mask).flatten(0, 1)  # there True = may not, and batch · heads in front
+    # there True = may not, and batch · heads in front
+    forbidden = None if mask is None else ~full(mask).flatten(0, 1)
     results = []
-    for run in (lambda q, k, v: made(q, k, v, mask, need_weights=need_weights),
-                lambda q, k, v: theirs(q, k, v, attn_mask=forbidden, average_attn_weights=False)):
+    for run in (
+        lambda q, k, v: made(q, k, v, mask, need_weights=need_weights),
+        lambda q, k, v: theirs(q, k, v, attn_mask=forbidden, average_attn_weights=False),
+    ):
         inputs = [t.requires_grad_() for t in tensors()]
         context, weights = run(*inputs)
-        loss = (context * torch.linspace(-1, 2, context.numel(), dtype=torch.float64).view_as(context)).sum()
-        results.append((context, weights, torch.autograd.grad(loss, inputs, retain_graph=True), loss))
-    (ours, our_weights, our_grads, our_loss), (other, other_weights, other_grads, other_loss) = results
+        loss = (
+            context * torch.linspace(-1, 2, context.numel(), dtype=torch.float64).view_as(context)
+        ).sum()
+        results.append(
+            (context, weights, torch.autograd.grad(loss, inputs, retain_graph=True), loss)
+        )
+    (ours, our_weights, our_grads, our_loss), (other, other_weights, other_grads, other_loss) = (
+        results
+    )
     torch.testing.assert_close(ours, other, **EXACT)
     assert (our_weights is None) == (not need_weights)
     if need_weights:
@@ -139,11 +167,16 @@ def test_value_and_gradient_equal_pytorch_s_layer(kind, need_weights):
         torch.testing.assert_close(a, b, **EXACT)
     our_loss.backward()
     other_loss.backward()
-    for part, weight, bias in zip((made.query_projection, made.key_projection, made.value_projection),
-                                  theirs.in_proj_weight.grad.chunk(3), theirs.in_proj_bias.grad.chunk(3)):
+    for part, weight, bias in zip(
+        (made.query_projection, made.key_projection, made.value_projection),
+        theirs.in_proj_weight.grad.chunk(3),
+        theirs.in_proj_bias.grad.chunk(3),
+    ):
         torch.testing.assert_close(part.weight.grad, weight, **EXACT)
         torch.testing.assert_close(part.bias.grad, bias, **EXACT)
-    torch.testing.assert_close(made.output_projection.weight.grad, theirs.out_proj.weight.grad, **EXACT)
+    torch.testing.assert_close(
+        made.output_projection.weight.grad, theirs.out_proj.weight.grad, **EXACT
+    )
     torch.testing.assert_close(made.output_projection.bias.grad, theirs.out_proj.bias.grad, **EXACT)
 
 
@@ -151,15 +184,19 @@ def test_key_padding_together_with_a_causal_mask_equals_pytorch_s_layer():
     made, x = layer(), tensors()[1]
     words = padding_mask(torch.tensor([4, 7]), N)
     expected, _ = twin(made)(x, x, x, key_padding_mask=~words, attn_mask=~causal_mask(N))
-    torch.testing.assert_close(made(x, mask=words[:, None] & causal_mask(N)).context, expected, **EXACT)
+    torch.testing.assert_close(
+        made(x, mask=words[:, None] & causal_mask(N)).context, expected, **EXACT
+    )
 
 
 @pytest.mark.parametrize("kind", masks())
 def test_the_heads_are_pytorch_s_scaled_dot_product_attention(kind):
     made, mask = layer(), masks()[kind]
     query, key, value = tensors()
-    q, k, v = (getattr(made, f"{name}_projection")(x).view(B, -1, H, D // H).transpose(1, 2)
-               for name, x in (("query", query), ("key", key), ("value", value)))
+    q, k, v = (
+        getattr(made, f"{name}_projection")(x).view(B, -1, H, D // H).transpose(1, 2)
+        for name, x in (("query", query), ("key", key), ("value", value))
+    )
     heads = F.scaled_dot_product_attention(q, k, v, attn_mask=full(mask))
     expected = made.output_projection(heads.transpose(1, 2).reshape(B, M, D))
     torch.testing.assert_close(made(query, key, value, mask).context, expected, **EXACT)
@@ -175,7 +212,7 @@ def test_a_projected_source_serves_every_step():
     made, (query, key, value) = layer(), tensors()
     source, calls = made.project(key, value), []
     made.key_projection.register_forward_hook(lambda *_: calls.append(1))
-    steps = torch.cat([made(query[:, t:t + 1], projected=source).context for t in range(M)], 1)
+    steps = torch.cat([made(query[:, t : t + 1], projected=source).context for t in range(M)], 1)
     assert not calls
     torch.testing.assert_close(steps, made(query, key, value).context, **EXACT)
 
@@ -186,52 +223,78 @@ def test_the_score_s_own_projection_of_the_keys_is_made_once_as_well():
     made.score.key_projection.register_forward_hook(lambda *_: calls.append(1))
     source = made.project(key, value)
     for t in range(M):
-        made(query[:, t:t + 1], projected=source)
+        made(query[:, t : t + 1], projected=source)
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("kind", [MultiHeadAttention, partial(LocalAttention, block_length=3),
-                                  partial(MemoryCompressedAttention, kernel_size=2, stride=2)], ids=["plain", "local", "compressed"])
-@pytest.mark.parametrize("make", [lambda: LocationScore(4, N), lambda: GeneralScore(4, 4), lambda: AdditiveScore(4, 4, 5)],
-                         ids=["location", "general", "additive"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        MultiHeadAttention,
+        partial(LocalAttention, block_length=3),
+        partial(MemoryCompressedAttention, kernel_size=2, stride=2),
+    ],
+    ids=["plain", "local", "compressed"],
+)
+@pytest.mark.parametrize(
+    "make",
+    [lambda: LocationScore(4, N), lambda: GeneralScore(4, 4), lambda: AdditiveScore(4, 4, 5)],
+    ids=["location", "general", "additive"],
+)
 def test_with_a_cache_every_score_is_what_it_is_for_the_whole_text(kind, make):
     torch.manual_seed(0)
     made, x, cache = kind(D, H, score=make()).double(), tensors()[1], None
     whole = made(x, mask=causal_mask(N))
     for t in range(N):
-        own = made.project(x[:, t:t + 1])
+        own = made.project(x[:, t : t + 1])
         cache = own if cache is None else cache.extend(own)
-        step = made(x[:, t:t + 1], projected=cache)
+        step = made(x[:, t : t + 1], projected=cache)
         torch.testing.assert_close(step.context[:, 0], whole.context[:, t], **EXACT)
-        torch.testing.assert_close(step.weights[:, :, 0], whole.weights[:, :, t, :step.weights.shape[-1]], **EXACT)
+        torch.testing.assert_close(
+            step.weights[:, :, 0], whole.weights[:, :, t, : step.weights.shape[-1]], **EXACT
+        )
 
 
 def test_a_cache_longer_than_a_location_score_is_named():
     made, x = layer(score=LocationScore(4, 3).double()), tensors()[1]
-    with pytest.raises(ValueError, match="key has 4 positions, LocationScore was made for max_length = 3"):
+    with pytest.raises(
+        ValueError, match="key has 4 positions, LocationScore was made for max_length = 3"
+    ):
         made(x[:, 3:4], projected=made.project(x[:, :3]).extend(made.project(x[:, 3:4])))
 
 
 def test_widths_that_are_not_given_follow_the_others():
     def widths(*arguments, **options):
         made = MultiHeadAttention(*arguments, **options)
-        return [p.in_features for p in (made.query_projection, made.key_projection, made.value_projection)] + [made.d_head, made.d_head_value]
+        return [
+            p.in_features
+            for p in (made.query_projection, made.key_projection, made.value_projection)
+        ] + [made.d_head, made.d_head_value]
 
     assert widths(12, 3) == [12, 12, 12, 4, 4]
     assert widths(12, 3, d_key=6, d_head=5) == [12, 6, 6, 5, 5]
     assert widths(12, 3, d_query=7, d_value=8, d_head_value=2) == [7, 12, 8, 4, 2]
 
 
-@pytest.mark.parametrize("make", [lambda: AdditiveScore(4, 4, 5), lambda: GeneralScore(4, 4)], ids=["additive", "general"])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: AdditiveScore(4, 4, 5), lambda: GeneralScore(4, 4)],
+    ids=["additive", "general"],
+)
 def test_another_score_works_in_every_head(make):
     torch.manual_seed(1)
     score = make().double()
     made, (query, key, value) = layer(score=score), tensors()
     q, k, v = made.query_projection(query), made.key_projection(key), made.value_projection(value)
-    heads = [score(q[..., i:i + 4], k[..., i:i + 4]).softmax(-1) @ v[..., i:i + 4] for i in (0, 4, 8)]
+    heads = [
+        score(q[..., i : i + 4], k[..., i : i + 4]).softmax(-1) @ v[..., i : i + 4]
+        for i in (0, 4, 8)
+    ]
     expected = made.output_projection(torch.cat(heads, -1))
     for need_weights in (True, False):
-        torch.testing.assert_close(made(query, key, value, need_weights=need_weights).context, expected, **EXACT)
+        torch.testing.assert_close(
+            made(query, key, value, need_weights=need_weights).context, expected, **EXACT
+        )
     made(query, key, value).context.square().sum().backward()
     assert all(p.grad.abs().sum() > 0 for p in made.parameters())
 
@@ -252,7 +315,9 @@ def test_a_query_with_nothing_to_attend_to_gets_zeros_and_sends_no_gradient(need
     mask = mask[:, None].repeat(1, H, 1, 1)
     mask[0, 2, 1, 4] = True
     context = made(query, key, value, mask, need_weights=need_weights).context
-    expected, _ = oracle(made, *(t[0].detach().numpy() for t in (query, key, value)), mask[0].numpy())
+    expected, _ = oracle(
+        made, *(t[0].detach().numpy() for t in (query, key, value)), mask[0].numpy()
+    )
     torch.testing.assert_close(context[0].detach(), torch.tensor(expected), **EXACT)
 
 
@@ -261,7 +326,11 @@ def test_padding_has_no_gradient_and_no_influence():
     mask = padding_mask(torch.tensor([3, 7]), N)[:, None]
     key.requires_grad_(), value.requires_grad_()
     made(query, key, value, mask).context.square().sum().backward()
-    assert (key.grad[0, 3:] == 0).all() and (value.grad[0, 3:] == 0).all() and value.grad[0, :3].abs().min() > 0
+    assert (
+        (key.grad[0, 3:] == 0).all()
+        and (value.grad[0, 3:] == 0).all()
+        and value.grad[0, :3].abs().min() > 0
+    )
     alone = made(query[:1], key[:1, :3], value[:1, :3]).context
     torch.testing.assert_close(made(query, key, value, mask).context[:1], alone, **EXACT)
 
@@ -271,14 +340,18 @@ def test_later_positions_reach_no_earlier_one_through_a_causal_mask():
     context = made(x, mask=causal_mask(N)).context
     for t in range(N):
         (grad,) = torch.autograd.grad(context[:, t].sum(), x, retain_graph=True)
-        assert (grad[:, t + 1:] == 0).all() and (grad[:, :t + 1].abs().sum(-1) > 0).all()
+        assert (grad[:, t + 1 :] == 0).all() and (grad[:, : t + 1].abs().sum(-1) > 0).all()
 
 
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(0, 10_000))
 @settings(max_examples=25, deadline=None)
 def test_self_attention_is_equivariant_and_its_weights_are_shares(n, heads, seed):
     torch.manual_seed(seed)
-    made, x, order = MultiHeadAttention(4 * heads, heads).double(), torch.randn(n, 4 * heads).double(), torch.randperm(n)
+    made, x, order = (
+        MultiHeadAttention(4 * heads, heads).double(),
+        torch.randn(n, 4 * heads).double(),
+        torch.randperm(n),
+    )
     a, b = made(x), made(x[order])
     torch.testing.assert_close(b.context, a.context[order], **EXACT)
     torch.testing.assert_close(b.weights, a.weights[:, order][:, :, order], **EXACT)
@@ -288,7 +361,9 @@ def test_self_attention_is_equivariant_and_its_weights_are_shares(n, heads, seed
 def test_leading_dimensions_are_free():
     made, (query, key, value) = layer(), tensors()
     whole = made(query, key, value, masks()["(batch, m, n)"]).context
-    torch.testing.assert_close(made(query[0], key[0], value[0], masks()["(batch, m, n)"][0]).context, whole[0], **EXACT)
+    torch.testing.assert_close(
+        made(query[0], key[0], value[0], masks()["(batch, m, n)"][0]).context, whole[0], **EXACT
+    )
     more = made(query[:, None], key[:, None], value[:, None], masks()["(batch, m, n)"][:, None])
     torch.testing.assert_close(more.context[:, 0], whole, **EXACT)
     assert more.weights.shape == (B, 1, H, M, N)
@@ -301,7 +376,9 @@ def test_it_runs_under_autocast_and_copies():
     made = MultiHeadAttention(16, 4)
     x = torch.randn(2, 9, 16, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
-        results = [made(x, mask=causal_mask(9), need_weights=need).context for need in (True, False)]
+        results = [
+            made(x, mask=causal_mask(9), need_weights=need).context for need in (True, False)
+        ]
     exact = made(x, mask=causal_mask(9)).context
     for low in results:
         assert low.dtype == torch.bfloat16
@@ -312,13 +389,23 @@ def test_it_runs_under_autocast_and_copies():
     torch.testing.assert_close(twins(x, mask=causal_mask(9)).context, exact)
 
 
-def _wrong(made, q, k, v, mask, *, cut=None, scale=None, axis=-1, forbid=None, last=True, join=None):
+def _wrong(
+    made, q, k, v, mask, *, cut=None, scale=None, axis=-1, forbid=None, last=True, join=None
+):
     """Multi-head attention with one part replaced."""
+
     def split(x):
         return x.view(B, -1, H, D // H).transpose(1, 2)
 
     cut = cut or split
-    q, k, v = (cut(part(x)) for part, x in ((made.query_projection, q), (made.key_projection, k), (made.value_projection, v)))
+    q, k, v = (
+        cut(part(x))
+        for part, x in (
+            (made.query_projection, q),
+            (made.key_projection, k),
+            (made.value_projection, v),
+        )
+    )
     scores = q @ k.transpose(-1, -2) / math.sqrt(scale or D // H)
     weights = scores.masked_fill((forbid or torch.logical_not)(mask), -1e30).softmax(axis)
     heads = weights @ v
@@ -328,7 +415,9 @@ def _wrong(made, q, k, v, mask, *, cut=None, scale=None, axis=-1, forbid=None, l
 
 WRONG = {
     "a view without the transpose": dict(cut=lambda x: x.view(B, H, -1, D // H)),
-    "heads take every third column": dict(cut=lambda x: x.view(B, -1, D // H, H).permute(0, 3, 1, 2)),
+    "heads take every third column": dict(
+        cut=lambda x: x.view(B, -1, D // H, H).permute(0, 3, 1, 2)
+    ),
     "the scale is the root of d_model": dict(scale=D),
     "no scale": dict(scale=1),
     "a softmax over the queries": dict(axis=-2),
@@ -345,28 +434,69 @@ WRONG = {
 def test_known_wrong_layers_are_told_apart_by_the_oracle(mistake):
     made, mask = layer(), masks()["(batch, heads, m, n)"]
     got = _wrong(made, *tensors(), mask, **WRONG.get(mistake, {})).detach()
-    expected = torch.stack([torch.tensor(oracle(made, *(t[b].numpy() for t in tensors()), mask[b].numpy())[0]) for b in range(B)])
+    expected = torch.stack(
+        [
+            torch.tensor(oracle(made, *(t[b].numpy() for t in tensors()), mask[b].numpy())[0])
+            for b in range(B)
+        ]
+    )
     assert torch.allclose(got, expected, atol=1e-9) == (mistake is None)
     assert mistake is None or (got - expected).abs().max() > 1e-2
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda x: MultiHeadAttention(12, 5), "d_model must divide by num_heads, got 12 and 5"),
-    (lambda x: MultiHeadAttention(12, 0), "num_heads must be a whole number of at least 1, got 0"),
-    (lambda x: MultiHeadAttention(12, 3, d_head=0), "d_head must be a whole number of at least 1, got 0"),
-    (lambda x: MultiHeadAttention(12, 3, score=GeneralScore(12, 12)), "made for the width of a head, 4; its query_width is 12"),
-    (lambda x: MultiHeadAttention(12, 3, score="dot"), "score must be a Score, got str"),
-    (lambda x: MultiHeadAttention(12, 3)(x[..., :5]), r"query must have width 12.*\(2, 4, 5\)"),
-    (lambda x: MultiHeadAttention(12, 3, d_key=6)(x, x), r"key must have width 6.*\(2, 4, 12\)"),
-    (lambda x: MultiHeadAttention(12, 3, d_value=6)(x, x), r"value must have width 6.*\(2, 4, 12\)"),
-    (lambda x: MultiHeadAttention(12, 3)(x, x, x[:, :3]), r"value must have as many positions as key \(4\)"),
-    (lambda x: MultiHeadAttention(12, 3)(x, x[:, :0]), "empty source"),
-    (lambda x: MultiHeadAttention(12, 3)(x, torch.cat([x, x])[:3]), "leading dimensions that broadcast"),
-    (lambda x: MultiHeadAttention(12, 3)(x, mask=torch.ones(2, 4)), "mask must be a boolean tensor"),
-    (lambda x: MultiHeadAttention(12, 3)(x, mask=torch.ones(2, 2, 4, 4).bool()), r"= \(2, 3, 4, 4\), got shape \(2, 2, 4, 4\)"),
-    (lambda x: MultiHeadAttention(12, 3)(x, x[:, :3], mask=torch.ones(2, 3).bool()), r"needs a dimension for the queries"),
-    (lambda x: (made := MultiHeadAttention(12, 3))(x, x, projected=made.project(x)), "or projected, not both"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: MultiHeadAttention(12, 5), "d_model must divide by num_heads, got 12 and 5"),
+        (
+            lambda x: MultiHeadAttention(12, 0),
+            "num_heads must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda x: MultiHeadAttention(12, 3, d_head=0),
+            "d_head must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda x: MultiHeadAttention(12, 3, score=GeneralScore(12, 12)),
+            "made for the width of a head, 4; its query_width is 12",
+        ),
+        (lambda x: MultiHeadAttention(12, 3, score="dot"), "score must be a Score, got str"),
+        (lambda x: MultiHeadAttention(12, 3)(x[..., :5]), r"query must have width 12.*\(2, 4, 5\)"),
+        (
+            lambda x: MultiHeadAttention(12, 3, d_key=6)(x, x),
+            r"key must have width 6.*\(2, 4, 12\)",
+        ),
+        (
+            lambda x: MultiHeadAttention(12, 3, d_value=6)(x, x),
+            r"value must have width 6.*\(2, 4, 12\)",
+        ),
+        (
+            lambda x: MultiHeadAttention(12, 3)(x, x, x[:, :3]),
+            r"value must have as many positions as key \(4\)",
+        ),
+        (lambda x: MultiHeadAttention(12, 3)(x, x[:, :0]), "empty source"),
+        (
+            lambda x: MultiHeadAttention(12, 3)(x, torch.cat([x, x])[:3]),
+            "leading dimensions that broadcast",
+        ),
+        (
+            lambda x: MultiHeadAttention(12, 3)(x, mask=torch.ones(2, 4)),
+            "mask must be a boolean tensor",
+        ),
+        (
+            lambda x: MultiHeadAttention(12, 3)(x, mask=torch.ones(2, 2, 4, 4).bool()),
+            r"= \(2, 3, 4, 4\), got shape \(2, 2, 4, 4\)",
+        ),
+        (
+            lambda x: MultiHeadAttention(12, 3)(x, x[:, :3], mask=torch.ones(2, 3).bool()),
+            r"needs a dimension for the queries",
+        ),
+        (
+            lambda x: (made := MultiHeadAttention(12, 3))(x, x, projected=made.project(x)),
+            "or projected, not both",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call(torch.randn(2, 4, 12))
@@ -384,7 +514,9 @@ OTHERS = {
 @pytest.mark.parametrize("kind", OTHERS)
 def test_values_of_another_number_are_named_in_every_kind(kind):
     _, key, value = tensors()
-    with pytest.raises(ValueError, match=r"value must have as many positions as key \(7\), got shape \(2, 6, 12\)"):
+    with pytest.raises(
+        ValueError, match=r"value must have as many positions as key \(7\), got shape \(2, 6, 12\)"
+    ):
         OTHERS[kind]().double()(key, key, value[:, 1:])
 
 
@@ -392,7 +524,9 @@ def test_values_of_another_number_are_named_in_every_kind(kind):
 def test_no_keys_at_all_are_named_in_every_kind(kind):
     made, key = OTHERS[kind]().double(), tensors()[1][:, :0]
     for query in (key, tensors()[0]):
-        with pytest.raises(ValueError, match=r"key must have at least one position, got shape \(2, 0, 12\)"):
+        with pytest.raises(
+            ValueError, match=r"key must have at least one position, got shape \(2, 0, 12\)"
+        ):
             made(query, key)
         with pytest.raises(ValueError, match="key must have at least one position, got"):
             made(query, projected=made.project(key))
@@ -401,7 +535,11 @@ def test_no_keys_at_all_are_named_in_every_kind(kind):
 @pytest.mark.parametrize("kind", OTHERS)
 def test_an_empty_batch_has_an_empty_result_in_every_kind(kind):
     made, x = OTHERS[kind]().double(), tensors()[1][:0]
-    assert made(x).context.shape == (0, N, D) and made(x, need_weights=False).context.shape == (0, N, D)
+    assert made(x).context.shape == (0, N, D) and made(x, need_weights=False).context.shape == (
+        0,
+        N,
+        D,
+    )
 
 
 @pytest.mark.parametrize("allowed", [True, False])

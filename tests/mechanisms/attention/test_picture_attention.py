@@ -1,4 +1,6 @@
-"""Attention over the positions of a feature map, against loops in NumPy from the equations, and against versions that are wrong."""
+"""Attention over the positions of a feature map, against loops in NumPy from the equations, and
+against versions that are wrong.
+"""
 
 import math
 from contextlib import nullcontext
@@ -33,20 +35,50 @@ def feature_map(shape=(2, 16, 4, 6), seed=1):
 def pool(grid):
     """The largest of each 2×2 square of (height, width, d)."""
     h, w, d = grid.shape
-    return np.array([[[max(grid[2 * i + a, 2 * j + b, c] for a in (0, 1) for b in (0, 1)) for c in range(d)]
-                      for j in range(w // 2)] for i in range(h // 2)])
+    return np.array(
+        [
+            [
+                [
+                    max(grid[2 * i + a, 2 * j + b, c] for a in (0, 1) for b in (0, 1))
+                    for c in range(d)
+                ]
+                for j in range(w // 2)
+            ]
+            for i in range(h // 2)
+        ]
+    )
 
 
-def oracle(layer, x, *, axis="attended", add=True, scale=True, swap=False, root=False, pooled=None, pool_queries=False):
-    """y and β of one picture after the other, one pair of positions after the other. The keywords make it wrong."""
-    f, g, h, v = (m.weight.detach().numpy()[:, :, 0, 0] for m in (layer.key, layer.query, layer.value, layer.output))
+def oracle(
+    layer,
+    x,
+    *,
+    axis="attended",
+    add=True,
+    scale=True,
+    swap=False,
+    root=False,
+    pooled=None,
+    pool_queries=False,
+):
+    """y and β of one picture after the other, one pair of positions after the other.
+
+    The keywords make it wrong.
+    """
+    f, g, h, v = (
+        m.weight.detach().numpy()[:, :, 0, 0]
+        for m in (layer.key, layer.query, layer.value, layer.output)
+    )
     f, g = (g, f) if swap else (f, g)
     pooled = isinstance(layer, PooledPictureAttention) if pooled is None else pooled
     gamma, results, betas = float(layer.gamma.detach()), [], []
     for picture in x.numpy():
         c, height, width = picture.shape
         grid = picture.transpose(1, 2, 0)  # (height, width, C)
-        keys, queries, values = (np.array([[m @ grid[i, j] for j in range(width)] for i in range(height)]) for m in (f, g, h))
+        keys, queries, values = (
+            np.array([[m @ grid[i, j] for j in range(width)] for i in range(height)])
+            for m in (f, g, h)
+        )
         if pooled:
             keys, values = pool(keys), pool(values)
         if pool_queries:
@@ -56,7 +88,9 @@ def oracle(layer, x, *, axis="attended", add=True, scale=True, swap=False, root=
         s = s / math.sqrt(len(f)) if root else s
         e = np.exp(s - s.max())
         beta = e / e.sum(0, keepdims=True) if axis == "attended" else e / e.sum(1, keepdims=True)
-        found = np.array([v @ sum(beta[i, j] * values[i] for i in range(len(keys))) for j in range(len(queries))])
+        found = np.array(
+            [v @ sum(beta[i, j] * values[i] for i in range(len(keys))) for j in range(len(queries))]
+        )
         y = (grid.reshape(-1, c) if add else 0) + (gamma if scale else 1.0) * found
         results.append(y.reshape(height, width, c).transpose(2, 0, 1))
         betas.append(beta.T)
@@ -64,7 +98,9 @@ def oracle(layer, x, *, axis="attended", add=True, scale=True, swap=False, root=
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("options", [{}, {"d_key": 3, "d_value": 5}, {"d_key": 1, "d_value": 16}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"d_key": 3, "d_value": 5}, {"d_key": 1, "d_value": 16}], ids=str
+)
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_value_and_weights_equal_the_equations(kind, options, layout):
     layer, x = made(kind, **options), feature_map()
@@ -118,13 +154,18 @@ def test_gradients_with_and_without_weights_agree(kind, side):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradcheck(kind):
-    layer, x = made(kind, channels=4, d_key=2, d_value=3), feature_map((1, 4, 2, 4)).requires_grad_()
+    layer, x = (
+        made(kind, channels=4, d_key=2, d_value=3),
+        feature_map((1, 4, 2, 4)).requires_grad_(),
+    )
     names = [name for name, _ in layer.named_parameters()]
 
     def run(x, *parameters):
         return torch.func.functional_call(layer, dict(zip(names, parameters)), (x,))
 
-    assert torch.autograd.gradcheck(run, (x, *(p.detach().clone().requires_grad_() for p in layer.parameters())))
+    assert torch.autograd.gradcheck(
+        run, (x, *(p.detach().clone().requires_grad_() for p in layer.parameters()))
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -139,9 +180,22 @@ def test_the_layer_starts_as_the_identity_and_only_gamma_can_leave(kind):
 
 
 def test_widths_are_those_of_the_paper_and_of_its_code():
-    shapes = [{n: tuple(p.shape[:2]) for n, p in layer(64).named_parameters() if p.dim()} for layer in KINDS.values()]
-    assert shapes[0] == {"key.weight": (8, 64), "query.weight": (8, 64), "value.weight": (8, 64), "output.weight": (64, 8)}
-    assert shapes[1] == {"key.weight": (8, 64), "query.weight": (8, 64), "value.weight": (32, 64), "output.weight": (64, 32)}
+    shapes = [
+        {n: tuple(p.shape[:2]) for n, p in layer(64).named_parameters() if p.dim()}
+        for layer in KINDS.values()
+    ]
+    assert shapes[0] == {
+        "key.weight": (8, 64),
+        "query.weight": (8, 64),
+        "value.weight": (8, 64),
+        "output.weight": (64, 8),
+    }
+    assert shapes[1] == {
+        "key.weight": (8, 64),
+        "query.weight": (8, 64),
+        "value.weight": (32, 64),
+        "output.weight": (64, 32),
+    }
     assert PictureAttention(4).d_key == PooledPictureAttention(1).d_value == 1
 
 
@@ -162,7 +216,8 @@ def test_every_position_reaches_every_other_in_one_layer(kind):
     layer, x = made(kind), feature_map((1, 16, 4, 4)).requires_grad_()
     (grad,) = torch.autograd.grad(layer(x)[0, :, 0, 0].sum(), x)
     reached = grad[0].abs().amax(0)
-    # Behind a maximum only the largest of each square is there, for keys and values in every channel another one.
+    # Behind a maximum only the largest of each square is there, for keys and values in every
+    # channel another one.
     assert (reached > 0).all() if kind == "equation" else (F.max_pool2d(reached[None], 2) > 0).all()
 
 
@@ -184,26 +239,53 @@ def test_autocast_and_float32(kind, lower, device, layout):
             p.mul_(0.3)
         layer.gamma.fill_(0.5)
     exact = layer(x)
-    layer, x = layer.float().to(device), x.float().to(device).contiguous(memory_format=layout).requires_grad_()
+    layer, x = (
+        layer.float().to(device),
+        x.float().to(device).contiguous(memory_format=layout).requires_grad_(),
+    )
     with torch.autocast(device, dtype=torch.bfloat16) if lower else nullcontext():
         y = layer(x)
         weights = layer.attended(x).weights
     y.float().square().mean().backward()
     assert y.device.type == device and weights.isfinite().all()
-    torch.testing.assert_close(y.double().cpu(), exact, **({"atol": 0.06, "rtol": 0.05} if lower else {"atol": 2e-5, "rtol": 1e-4}))
-    torch.testing.assert_close(weights.float().sum(-1), torch.ones_like(weights[..., 0], dtype=torch.float32), atol=0.02 if lower else 1e-5, rtol=0)
-    assert all(p.grad.isfinite().all() and p.grad.dtype == torch.float32 for p in layer.parameters()) and x.grad.isfinite().all()
+    torch.testing.assert_close(
+        y.double().cpu(),
+        exact,
+        **({"atol": 0.06, "rtol": 0.05} if lower else {"atol": 2e-5, "rtol": 1e-4}),
+    )
+    torch.testing.assert_close(
+        weights.float().sum(-1),
+        torch.ones_like(weights[..., 0], dtype=torch.float32),
+        atol=0.02 if lower else 1e-5,
+        rtol=0,
+    )
+    assert (
+        all(p.grad.isfinite().all() and p.grad.dtype == torch.float32 for p in layer.parameters())
+        and x.grad.isfinite().all()
+    )
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: PictureAttention(0), "channels must be a whole number of at least 1, got 0"),
-    (lambda: PictureAttention(8, d_key=0), "d_key must be a whole number"),
-    (lambda: PictureAttention(8)(torch.zeros(2, 8, 4)), r"x must have the shape \(batch, 8, height, width\), got \(2, 8, 4\)"),
-    (lambda: PictureAttention(8)(torch.zeros(2, 6, 4, 4)), r"x must have the shape \(batch, 8, height, width\), got \(2, 6, 4, 4\)"),
-    (lambda: PictureAttention(8)(torch.zeros(2, 8, 4, 4).long()), "x must hold floating point numbers"),
-    (lambda: PictureAttention(8)([1.0]), "x must be a tensor .*, got list"),
-    (lambda: PooledPictureAttention(8)(torch.zeros(2, 8, 1, 4)), "2×2 positions at least"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: PictureAttention(0), "channels must be a whole number of at least 1, got 0"),
+        (lambda: PictureAttention(8, d_key=0), "d_key must be a whole number"),
+        (
+            lambda: PictureAttention(8)(torch.zeros(2, 8, 4)),
+            r"x must have the shape \(batch, 8, height, width\), got \(2, 8, 4\)",
+        ),
+        (
+            lambda: PictureAttention(8)(torch.zeros(2, 6, 4, 4)),
+            r"x must have the shape \(batch, 8, height, width\), got \(2, 6, 4, 4\)",
+        ),
+        (
+            lambda: PictureAttention(8)(torch.zeros(2, 8, 4, 4).long()),
+            "x must hold floating point numbers",
+        ),
+        (lambda: PictureAttention(8)([1.0]), "x must be a tensor .*, got list"),
+        (lambda: PooledPictureAttention(8)(torch.zeros(2, 8, 1, 4)), "2×2 positions at least"),
+    ],
+)
 def test_errors_say_what_came(call, words):
     with pytest.raises(ValueError, match=words):
         call()

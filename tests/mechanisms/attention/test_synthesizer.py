@@ -24,7 +24,9 @@ def build(kind="dense", mix=None, seed=0, **options):
 
 
 def x_of(n, batch=2, seed=3):
-    return torch.randn(batch, n, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        batch, n, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def linear(layer, x):
@@ -53,7 +55,11 @@ def oracle(layer, x, mask):
     for h in range(H):
         part = slice(h * W, (h + 1) * W)
         values = linear(layer.value_projection, x)[:, part]
-        queries = np.zeros((n, W)) if not list(layer.query_projection.parameters()) else linear(layer.query_projection, x)[:, part]
+        queries = (
+            np.zeros((n, W))
+            if not list(layer.query_projection.parameters())
+            else linear(layer.query_projection, x)[:, part]
+        )
         for t in range(n):
             scores = synthesised(layer, queries[t], h, t, n)
             if layer.mix is not None:
@@ -84,7 +90,9 @@ def test_context_and_weights_equal_the_definition(kind, mix):
         context, weights = oracle(layer, x[row], mask.numpy())
         np.testing.assert_allclose(found.context[row].detach(), context, atol=1e-10)
         np.testing.assert_allclose(found.weights[row].detach(), weights, atol=1e-10)
-    torch.testing.assert_close(layer(x, mask=mask, need_weights=False).context, found.context, **EXACT)
+    torch.testing.assert_close(
+        layer(x, mask=mask, need_weights=False).context, found.context, **EXACT
+    )
 
 
 @pytest.mark.parametrize("mix", [None, "plus", "alpha"])
@@ -105,8 +113,8 @@ def test_step_by_step_with_a_cache_is_the_same(kind, mix):
 @pytest.mark.parametrize(("q", "k"), [((1, 3), (4, 5)), ((3,), (4, 5)), ((4, 3), (5,))], ids=str)
 def test_leading_dimensions_broadcast(q, k, kind, mix):
     layer, query, key = build(kind, mix), torch.randn(*q, D).double(), torch.randn(*k, D).double()
-    mask = torch.rand(4, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
-    for mask in (mask, None):
+    random = torch.rand(4, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
+    for mask in (random, None):
         whole = layer(query.expand(4, 3, D), key.expand(4, 5, D), mask=mask)
         for ours, expected in zip(layer(query, key, mask=mask), whole):
             torch.testing.assert_close(ours, expected, **EXACT)
@@ -124,7 +132,9 @@ def test_gradients_reach_every_parameter_and_are_right(kind):
 
 
 def test_who_decides_where_to_look():
-    """A dense row follows the word that asks and not those that are asked; a random one follows no word."""
+    """A dense row follows the word that asks and not those that are asked; a random one follows
+    no word.
+    """
     x = x_of(5)
     other = x.clone()
     other[:, 2] += 1.0
@@ -133,12 +143,16 @@ def test_who_decides_where_to_look():
         before, after = layer(x).weights, layer(other).weights
         torch.testing.assert_close(before[:, :, [0, 1, 3, 4]], after[:, :, [0, 1, 3, 4]], **EXACT)
         assert bool((before - after)[:, :, 2].abs().max() > 1e-3) == follows
-    assert (build("dense", "plus")(x).weights - build("dense", "plus")(other).weights)[:, :, 0].abs().max() > 1e-3
+    assert (build("dense", "plus")(x).weights - build("dense", "plus")(other).weights)[
+        :, :, 0
+    ].abs().max() > 1e-3
 
 
 def test_parameters_are_those_of_the_definition():
     def extra(kind, mix=None):
-        return sum(p.numel() for p in SynthesizerAttention(D, H, length=L, kind=kind, mix=mix).parameters())
+        return sum(
+            p.numel() for p in SynthesizerAttention(D, H, length=L, kind=kind, mix=mix).parameters()
+        )
 
     linear_layer = D * D + D
     assert extra("dense") == 3 * linear_layer + H * (W * L + L)
@@ -148,37 +162,86 @@ def test_parameters_are_those_of_the_definition():
     assert extra("random", "alpha") == 4 * linear_layer + H * L * L + 1
 
 
-@pytest.mark.parametrize("mistake", [
-    "no relu", "rows from the first position", "columns and rows exchanged", "mask after the softmax", "share the other way", "no scale"])
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "no relu",
+        "rows from the first position",
+        "columns and rows exchanged",
+        "mask after the softmax",
+        "share the other way",
+        "no scale",
+    ],
+)
 def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
-    kind = {"rows from the first position": "random", "columns and rows exchanged": "random"}.get(mistake, "dense")
-    layer, x = build(kind, "alpha" if mistake in ("share the other way", "no scale") else None), x_of(5)
+    kind = {"rows from the first position": "random", "columns and rows exchanged": "random"}.get(
+        mistake, "dense"
+    )
+    layer, x = (
+        build(kind, "alpha" if mistake in ("share the other way", "no scale") else None),
+        x_of(5),
+    )
     right = layer(x[:, 3:], projected=layer.project(x), mask=causal_mask(2, 5)).context
     if mistake == "no relu":
-        monkeypatch.setattr(layer.synthesizer, "forward", lambda q, n: q @ layer.synthesizer.weight[..., :n] + layer.synthesizer.bias[..., :n])
+        monkeypatch.setattr(
+            layer.synthesizer,
+            "forward",
+            lambda q, n: q @ layer.synthesizer.weight[..., :n] + layer.synthesizer.bias[..., :n],
+        )
     elif mistake == "rows from the first position":
-        monkeypatch.setattr(layer.synthesizer, "forward", lambda q, n: layer.synthesizer.scores[:, : q.shape[-2], :n])
+        monkeypatch.setattr(
+            layer.synthesizer,
+            "forward",
+            lambda q, n: layer.synthesizer.scores[:, : q.shape[-2], :n],
+        )
     elif mistake == "columns and rows exchanged":
-        monkeypatch.setattr(layer.synthesizer, "forward", lambda q, n: layer.synthesizer.scores.mT[:, n - q.shape[-2] : n, :n])
+        monkeypatch.setattr(
+            layer.synthesizer,
+            "forward",
+            lambda q, n: layer.synthesizer.scores.mT[:, n - q.shape[-2] : n, :n],
+        )
     elif mistake == "mask after the softmax":
-        monkeypatch.setattr("attnbook.mechanisms.attention.synthesizer.masked_softmax", lambda s, mask: s.softmax(-1) * mask)
+        monkeypatch.setattr(
+            "attnbook.mechanisms.attention.synthesizer.masked_softmax",
+            lambda s, mask: s.softmax(-1) * mask,
+        )
     elif mistake == "share the other way":
         with torch.no_grad():
             layer.share.neg_()
     else:
         monkeypatch.setattr(layer.score, "compare", lambda q, k: q @ k.mT)
-    assert (layer(x[:, 3:], projected=layer.project(x), mask=causal_mask(2, 5)).context - right).abs().max() > 1e-3
+    assert (
+        layer(x[:, 3:], projected=layer.project(x), mask=causal_mask(2, 5)).context - right
+    ).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: SynthesizerAttention(D, H, length=L, kind="sparse"), "kind must be one of .*'dense'.*got 'sparse'"),
-    (lambda: SynthesizerAttention(D, H, length=L, mix="minus"), "mix must be None, 'plus' or 'alpha', got 'minus'"),
-    (lambda: SynthesizerAttention(D, H, length=0), "length must be a whole number of at least 1, got 0"),
-    (lambda: SynthesizerAttention(D, H, length=L, d_key=3), "takes no score, d_query, d_key or d_value"),
-    (lambda: build(kind="random")(x_of(3), torch.randn(2, 3, D + 1).double()), "key must have width 6"),
-    (lambda: build()(x_of(8)), "at most length = 7 keys.*got 8 queries and 8 keys"),
-    (lambda: build()(x_of(3), projected=build().project(x_of(2))), "got 3 queries and 2 keys"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (
+            lambda: SynthesizerAttention(D, H, length=L, kind="sparse"),
+            "kind must be one of .*'dense'.*got 'sparse'",
+        ),
+        (
+            lambda: SynthesizerAttention(D, H, length=L, mix="minus"),
+            "mix must be None, 'plus' or 'alpha', got 'minus'",
+        ),
+        (
+            lambda: SynthesizerAttention(D, H, length=0),
+            "length must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda: SynthesizerAttention(D, H, length=L, d_key=3),
+            "takes no score, d_query, d_key or d_value",
+        ),
+        (
+            lambda: build(kind="random")(x_of(3), torch.randn(2, 3, D + 1).double()),
+            "key must have width 6",
+        ),
+        (lambda: build()(x_of(8)), "at most length = 7 keys.*got 8 queries and 8 keys"),
+        (lambda: build()(x_of(3), projected=build().project(x_of(2))), "got 3 queries and 2 keys"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

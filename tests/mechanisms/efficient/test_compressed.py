@@ -1,4 +1,6 @@
-"""Memory-compressed attention and Linformer against loops from their formulas; nothing comes back from later positions."""
+"""Memory-compressed attention and Linformer against loops from their formulas; nothing comes
+back from later positions.
+"""
 
 import copy
 import math
@@ -8,7 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbook import GeneralScore, LinformerAttention, MemoryCompressedAttention, MultiHeadAttention, causal_mask, padding_mask
+from attnbook import (
+    GeneralScore,
+    LinformerAttention,
+    MemoryCompressedAttention,
+    MultiHeadAttention,
+    causal_mask,
+    padding_mask,
+)
 from attnbook.mechanisms import LengthProjection
 
 EXACT = {"atol": 1e-10, "rtol": 0}
@@ -33,27 +42,40 @@ def attended(made, q, k, v, allowed):
     if k.shape[-2] == 0:
         return 0 * q.transpose(1, 2).flatten(2), q[..., :0]
     weights = (q @ k.mT / math.sqrt(W)).masked_fill(~allowed, -math.inf).softmax(-1).nan_to_num()
-    return made.output_projection((weights @ v).transpose(1, 2).flatten(2)) * allowed.any(-1)[:, 0, :, None], weights
+    return made.output_projection((weights @ v).transpose(1, 2).flatten(2)) * allowed.any(-1)[
+        :, 0, :, None
+    ], weights
 
 
 def assert_agree(run, other, parameters, x_shape):
     results = []
     for one in (run, other):
-        x = torch.randn(*x_shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).requires_grad_()
+        x = torch.randn(
+            *x_shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+        ).requires_grad_()
         context, weights = one(x)
-        loss = (context * torch.linspace(-1, 2, context.numel(), dtype=torch.float64).view_as(context)).sum()
-        results.append((context, weights, torch.autograd.grad(loss, [x, *parameters], allow_unused=True)))
+        loss = (
+            context * torch.linspace(-1, 2, context.numel(), dtype=torch.float64).view_as(context)
+        ).sum()
+        results.append(
+            (context, weights, torch.autograd.grad(loss, [x, *parameters], allow_unused=True))
+        )
     (a, a_weights, a_grads), (b, b_weights, b_grads) = results
     torch.testing.assert_close(a, b, **EXACT)
     if a_weights is not None:
         torch.testing.assert_close(a_weights, b_weights, **EXACT)
     for one, another in zip(a_grads, b_grads):
         zero = torch.zeros(())
-        torch.testing.assert_close(zero if one is None or not one.any() else one, zero if another is None or not another.any() else another,
-                                   check_dtype=False, **EXACT)
+        torch.testing.assert_close(
+            zero if one is None or not one.any() else one,
+            zero if another is None or not another.any() else another,
+            check_dtype=False,
+            **EXACT,
+        )
 
 
 # Memory-compressed
+
 
 def compressed(kernel=3, stride=3, seed=0, **options):
     torch.manual_seed(seed)
@@ -61,25 +83,57 @@ def compressed(kernel=3, stride=3, seed=0, **options):
 
 
 def compressed_oracle(made, x, mask, first=0, see=all):
-    """Stretch by stretch, tap by tap; a stretch is allowed where the mask allows `see` of its positions."""
+    """Stretch by stretch, tap by tap; a stretch is allowed where the mask allows `see` of its
+    positions.
+    """
     k, v = made.key_projection(x), made.value_projection(x)
     n, starts = x.shape[1], range(first, x.shape[1] - made.kernel_size + 1, made.stride)
 
     def squeeze(rows, layer):
-        found = [layer.bias + sum(rows[:, s + i] @ layer.weight[:, :, i].T for i in range(made.kernel_size)) for s in starts]
-        return torch.stack(found, 1).view(len(x), -1, H, W).transpose(1, 2) if found else rows.new_zeros(len(x), H, 0, W)
+        found = [
+            layer.bias
+            + sum(rows[:, s + i] @ layer.weight[:, :, i].T for i in range(made.kernel_size))
+            for s in starts
+        ]
+        return (
+            torch.stack(found, 1).view(len(x), -1, H, W).transpose(1, 2)
+            if found
+            else rows.new_zeros(len(x), H, 0, W)
+        )
 
     mask = (torch.ones(1, 1, dtype=torch.bool) if mask is None else mask).expand(len(x), n, n)
-    allowed = torch.tensor([[[see([bool(mask[b, t, s + i]) for i in range(made.kernel_size)]) for s in starts] for t in range(n)]
-                            for b in range(len(x))], dtype=torch.bool).view(len(x), 1, n, len(starts))
-    return attended(made, heads(made.query_projection, x), squeeze(k, made.key_compression), squeeze(v, made.value_compression), allowed)
+    allowed = torch.tensor(
+        [
+            [
+                [see([bool(mask[b, t, s + i]) for i in range(made.kernel_size)]) for s in starts]
+                for t in range(n)
+            ]
+            for b in range(len(x))
+        ],
+        dtype=torch.bool,
+    ).view(len(x), 1, n, len(starts))
+    return attended(
+        made,
+        heads(made.query_projection, x),
+        squeeze(k, made.key_compression),
+        squeeze(v, made.value_compression),
+        allowed,
+    )
 
 
 def masks():
     words = padding_mask(torch.tensor([5, 8]), N)[:, None]
     some = torch.rand(B, N, N, generator=torch.Generator().manual_seed(0)) < 0.8
-    return {"none": None, "padding": words, "causal": causal_mask(N), "both": words & causal_mask(N), "rows": words.mT, "some": some,
-            "one row": torch.arange(N) > 3, "never": torch.zeros(1, 1, dtype=torch.bool)}
+    return {
+        "none": None,
+        "padding": words,
+        "causal": causal_mask(N),
+        "both": words & causal_mask(N),
+        "rows": words.mT,
+        "some": some,
+        "one row": torch.arange(N) > 3,
+        "never": torch.zeros(1, 1, dtype=torch.bool),
+    }
 
 
 @pytest.mark.parametrize("kind", masks())
@@ -87,8 +141,12 @@ def masks():
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_compressed_value_and_gradient_equal_the_oracle(kind, size, need_weights):
     made, mask = compressed(*size), masks()[kind]
-    assert_agree(lambda x: made(x, mask=mask, need_weights=need_weights), lambda x: compressed_oracle(made, x, mask), list(made.parameters()),
-                 (B, N, D))
+    assert_agree(
+        lambda x: made(x, mask=mask, need_weights=need_weights),
+        lambda x: compressed_oracle(made, x, mask),
+        list(made.parameters()),
+        (B, N, D),
+    )
 
 
 def test_a_query_sees_whole_stretches_of_its_past_alone_and_the_first_ones_see_nothing():
@@ -98,13 +156,18 @@ def test_a_query_sees_whole_stretches_of_its_past_alone_and_the_first_ones_see_n
     assert (context[0, :2] == 0).all() and (context[0, 2:] != 0).any(-1).all()
     for t in range(N):
         (grad,) = torch.autograd.grad(context[0, t].sum(), x, retain_graph=True)
-        reached = set(range(3 * ((t + 1) // 3))) | ({t} if t >= 2 else set())  # what is compressed, and the query itself
+        # what is compressed, and the query itself
+        reached = set(range(3 * ((t + 1) // 3))) | ({t} if t >= 2 else set())
         assert {j for j in range(N) if grad[0, j].any()} <= reached
         assert t >= 2 or not grad.any()
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.sampled_from([(3, 3), (3, 2), (2, 1), (5, 5)]), st.integers(0, 99))
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=5),
+    st.sampled_from([(3, 3), (3, 2), (2, 1), (5, 5)]),
+    st.integers(0, 99),
+)
 def test_a_text_in_pieces_is_the_text_at_once(pieces, size, seed):
     n, made = sum(pieces), compressed(*size, seed=seed)
     x = torch.randn(1, n, D, dtype=torch.float64)
@@ -115,14 +178,20 @@ def test_a_text_in_pieces_is_the_text_at_once(pieces, size, seed):
         start += m
         found = made(part, mask=causal_mask(m, start), projected=cache)
         torch.testing.assert_close(found.context, whole.context[:, start - m : start], **EXACT)
-        torch.testing.assert_close(found.weights, whole.weights[:, :, start - m : start, : found.weights.shape[-1]], **EXACT)
+        torch.testing.assert_close(
+            found.weights,
+            whole.weights[:, :, start - m : start, : found.weights.shape[-1]],
+            **EXACT,
+        )
     assert cache.length == n
 
 
 def test_a_cache_compresses_each_stretch_once():
     made, x = compressed(), torch.randn(1, 9, D).double()
     cache, rows = made.project(x[:, :1]), []
-    made.key_compression.register_forward_hook(lambda layer, inputs, result: rows.append(result.shape[-1]))
+    made.key_compression.register_forward_hook(
+        lambda layer, inputs, result: rows.append(result.shape[-1])
+    )
     for t in range(1, 9):
         cache = cache.extend(made.project(x[:, t : t + 1]))
     assert rows == [1, 1] and cache.settled().key.shape[-2] == 3 and cache.waiting[0].shape[-2] == 3
@@ -134,13 +203,17 @@ def test_compression_of_one_position_by_an_identity_is_plain_attention():
         for layer in (made.key_compression, made.value_compression):
             layer.weight.copy_(torch.eye(D).double()[:, :, None]), layer.bias.zero_()
     plain = MultiHeadAttention(D, H).double()
-    plain.load_state_dict({name: t for name, t in made.state_dict().items() if "compression" not in name})
+    plain.load_state_dict(
+        {name: t for name, t in made.state_dict().items() if "compression" not in name}
+    )
     torch.testing.assert_close(made(x, mask=causal_mask(N)), plain(x, mask=causal_mask(N)), **EXACT)
 
 
 def test_other_widths_scores_leading_dimensions_and_bfloat16():
     torch.manual_seed(0)
-    made = MemoryCompressedAttention(D, H, d_head=5, d_head_value=2, score=GeneralScore(5, 5)).double()
+    made = MemoryCompressedAttention(
+        D, H, d_head=5, d_head_value=2, score=GeneralScore(5, 5)
+    ).double()
     x = torch.randn(2, 3, N, D).double()
     found = made(x, mask=causal_mask(N))
     assert found.context.shape == (2, 3, N, D) and found.weights.shape == (2, 3, H, N, 2)
@@ -149,8 +222,12 @@ def test_other_widths_scores_leading_dimensions_and_bfloat16():
     x = torch.randn(B, N, D)
     with torch.autocast("cpu", torch.bfloat16):
         half = low(x, mask=causal_mask(N)).context
-    torch.testing.assert_close(half.float(), low(x, mask=causal_mask(N)).context, atol=0.05, rtol=0.05)
-    assert (low(x[:, :2], mask=causal_mask(2)).context == 0).all() and low(x[:, :2]).weights.shape == (B, H, 2, 0)
+    torch.testing.assert_close(
+        half.float(), low(x, mask=causal_mask(N)).context, atol=0.05, rtol=0.05
+    )
+    assert (low(x[:, :2], mask=causal_mask(2)).context == 0).all() and low(
+        x[:, :2]
+    ).weights.shape == (B, H, 2, 0)
 
 
 def _overlapping(mask):
@@ -167,14 +244,18 @@ def _everything(mask):
     return mask.unfold(-1, 3, 3).any(-1) | True
 
 
-@pytest.mark.parametrize("wrong", [_overlapping, _shifted, _everything], ids=lambda f: f.__name__.strip("_"))
+@pytest.mark.parametrize(
+    "wrong", [_overlapping, _shifted, _everything], ids=lambda f: f.__name__.strip("_")
+)
 def test_known_wrong_masks_let_the_future_in(wrong):
     made = compressed()
 
     def leaks(layer):
         x = torch.randn(1, N, D, dtype=torch.float64, requires_grad=True)
         context = layer(x, mask=causal_mask(N)).context[0]
-        grads = [torch.autograd.grad(context[t].sum(), x, retain_graph=True)[0][0] for t in range(N)]
+        grads = [
+            torch.autograd.grad(context[t].sum(), x, retain_graph=True)[0][0] for t in range(N)
+        ]
         return any(grad[t + 1 :].any() for t, grad in enumerate(grads))
 
     assert not leaks(made)
@@ -184,14 +265,17 @@ def test_known_wrong_masks_let_the_future_in(wrong):
 
 def test_a_head_that_sees_half_of_a_stretch_sees_nothing_of_it_whatever_the_others_see():
     made, x = compressed(2, 2), torch.randn(1, 4, D, dtype=torch.float64)
-    halves = torch.tensor([[True, False, False, True], [False, True, True, False], [True, False, True, False]])[:, None].repeat(1, 4, 1)
+    halves = torch.tensor(
+        [[True, False, False, True], [False, True, True, False], [True, False, True, False]]
+    )[:, None].repeat(1, 4, 1)
     found = made(x, mask=halves[None])
     assert found.weights.abs().max() == 0 and found.context.abs().max() == 0
     halves[1, 2] = True  # all of both stretches, for one query in one head
     found = made(x, mask=halves[None])
     assert (found.weights != 0).any(-1).nonzero().tolist() == [[0, 1, 2]]
     assert (found.context != 0).any(-1).tolist() == [[False, False, True, False]]
-    assert made(x[:, :1], mask=torch.ones(1, H, 1, 1, dtype=torch.bool)).context.abs().max() == 0  # no stretch at all
+    # no stretch at all
+    assert made(x[:, :1], mask=torch.ones(1, H, 1, 1, dtype=torch.bool)).context.abs().max() == 0
 
 
 def test_compressed_errors_name_the_argument():
@@ -200,10 +284,13 @@ def test_compressed_errors_name_the_argument():
     with pytest.raises(ValueError, match="kernel_size"):
         MemoryCompressedAttention(D, H, kernel_size=0)
     with pytest.raises(ValueError, match="mask"):
-        MemoryCompressedAttention(D, H)(torch.randn(1, 4, D), mask=torch.ones(4, 1, dtype=torch.bool).float())
+        MemoryCompressedAttention(D, H)(
+            torch.randn(1, 4, D), mask=torch.ones(4, 1, dtype=torch.bool).float()
+        )
 
 
 # Linformer
+
 
 def linformer(seed=0, **options):
     torch.manual_seed(seed)
@@ -211,18 +298,39 @@ def linformer(seed=0, **options):
 
 
 def linformer_oracle(made, x, words):
-    """Equation 7 with loops over heads and mixtures; words (B, n) says which positions are there."""
+    """Equation 7 with loops over heads and mixtures; words (B, n) says which positions are
+    there.
+    """
     outputs, kept = [], []
     for b in range(len(x)):
-        q, k, v = (heads(layer, x[b]) for layer in (made.query_projection, made.key_projection, made.value_projection))
+        q, k, v = (
+            heads(layer, x[b])
+            for layer in (made.query_projection, made.key_projection, made.value_projection)
+        )
         per_head, per_weight = [], []
         for h in range(H):
-            e, f = (m.weight[h] if m.weight.dim() == 3 else m.weight for m in (made.key_mixture, made.value_mixture))
-            keys, values = (torch.stack([sum((mixture[r, j] * rows[h, j] for j in range(x.shape[1]) if words[b, j]), torch.zeros(W).double())
-                                         for r in range(len(mixture))]) for mixture, rows in ((e, k), (f, v)))
+            e, f = (
+                m.weight[h] if m.weight.dim() == 3 else m.weight
+                for m in (made.key_mixture, made.value_mixture)
+            )
+            keys, values = (
+                torch.stack(
+                    [
+                        sum(
+                            (mixture[r, j] * rows[h, j] for j in range(x.shape[1]) if words[b, j]),
+                            torch.zeros(W).double(),
+                        )
+                        for r in range(len(mixture))
+                    ]
+                )
+                for mixture, rows in ((e, k), (f, v))
+            )
             weights = (q[h] @ keys.T / math.sqrt(W)).softmax(-1) * bool(words[b].any())
             per_head.append(weights @ values), per_weight.append(weights)
-        outputs.append(made.output_projection(torch.cat(per_head, -1)) * bool(words[b].any())), kept.append(torch.stack(per_weight))
+        (
+            outputs.append(made.output_projection(torch.cat(per_head, -1)) * bool(words[b].any())),
+            kept.append(torch.stack(per_weight)),
+        )
     return torch.stack(outputs), torch.stack(kept)
 
 
@@ -230,21 +338,38 @@ def linformer_oracle(made, x, words):
 @pytest.mark.parametrize("lengths", [None, (8, 5), (3, 0)], ids=str)
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_linformer_value_and_gradient_equal_the_oracle(sharing, lengths, need_weights):
-    options = {"length": None, "rank": None, "projection": LengthProjection(10, 4)} if sharing == "layerwise" else {"sharing": sharing}
+    options = (
+        {"length": None, "rank": None, "projection": LengthProjection(10, 4)}
+        if sharing == "layerwise"
+        else {"sharing": sharing}
+    )
     made = linformer(**options)
-    words = torch.ones(B, N, dtype=torch.bool) if lengths is None else padding_mask(torch.tensor(lengths), N)
+    words = (
+        torch.ones(B, N, dtype=torch.bool)
+        if lengths is None
+        else padding_mask(torch.tensor(lengths), N)
+    )
     mask = None if lengths is None else words[:, None]
-    assert_agree(lambda x: made(x, mask=mask, need_weights=need_weights), lambda x: linformer_oracle(made, x, words), list(made.parameters()),
-                 (B, N, D))
+    assert_agree(
+        lambda x: made(x, mask=mask, need_weights=need_weights),
+        lambda x: linformer_oracle(made, x, words),
+        list(made.parameters()),
+        (B, N, D),
+    )
 
 
 def test_what_is_shared_and_what_it_costs():
-    sizes = {name: sum(p.numel() for p in linformer(sharing=name).parameters()) - 4 * (D * D + D) for name in ("none", "headwise", "key-value")}
+    sizes = {
+        name: sum(p.numel() for p in linformer(sharing=name).parameters()) - 4 * (D * D + D)
+        for name in ("none", "headwise", "key-value")
+    }
     assert sizes == {"none": 2 * H * 40, "headwise": 2 * 40, "key-value": 40}
     shared = LengthProjection(10, 4)
     first, second = (LinformerAttention(D, H, projection=shared) for _ in range(2))
     assert first.key_mixture is second.value_mixture is shared
-    (first(torch.randn(1, 10, D)).context.sum() + second(torch.randn(1, 10, D)).context.sum()).backward()
+    (
+        first(torch.randn(1, 10, D)).context.sum() + second(torch.randn(1, 10, D)).context.sum()
+    ).backward()
     assert shared.weight.grad.shape == (4, 10)
 
 
@@ -267,7 +392,9 @@ def test_an_identity_for_a_projection_is_plain_attention():
     with torch.no_grad():
         made.key_mixture.weight.copy_(torch.eye(N))
     plain = MultiHeadAttention(D, H).double()
-    plain.load_state_dict({name: t for name, t in made.state_dict().items() if "mixture" not in name})
+    plain.load_state_dict(
+        {name: t for name, t in made.state_dict().items() if "mixture" not in name}
+    )
     torch.testing.assert_close(made(x), plain(x), **EXACT)
 
 
@@ -281,19 +408,27 @@ def test_it_is_for_encoders():
         made.project(x[:, :3]).extend(made.project(x[:, 3:4]))
     with pytest.raises(ValueError, match="at most length = 10 positions.*got 11"):
         made(torch.randn(1, 11, D).double())
-    assert made(torch.randn(1, 13, D).double(), x[:1]).context.shape == (1, 13, D)  # queries may be as many as they are
+    # queries may be as many as they are
+    assert made(torch.randn(1, 13, D).double(), x[:1]).context.shape == (1, 13, D)
 
 
 def test_the_mask_would_be_needed():
-    """Without the refusal a causal mask after the mixture would change nothing: the future is in every key."""
+    """Without the refusal a causal mask after the mixture would change nothing: the future is in
+    every key.
+    """
     made, x = linformer(), torch.randn(1, N, D, dtype=torch.float64, requires_grad=True)
     (grad,) = torch.autograd.grad(made(x).context[0, 0].sum(), x)
     assert grad[0, 1:].any(-1).all()
 
 
 def test_linformer_errors_and_copies():
-    for options, word in ((dict(rank=11), "rank"), (dict(length=0), "length"), (dict(sharing="all"), "sharing"),
-                          (dict(projection=LengthProjection(10, 4)), "projection"), (dict(length=None), "length")):
+    for options, word in (
+        (dict(rank=11), "rank"),
+        (dict(length=0), "length"),
+        (dict(sharing="all"), "sharing"),
+        (dict(projection=LengthProjection(10, 4)), "projection"),
+        (dict(length=None), "length"),
+    ):
         with pytest.raises(ValueError, match=word):
             LinformerAttention(D, H, **{"length": 10, "rank": 4, **options})
     made, x = linformer(sharing="key-value"), torch.randn(B, N, D).double()
@@ -303,18 +438,27 @@ def test_linformer_errors_and_copies():
 
 
 def test_a_projection_for_other_heads_is_named():
-    with pytest.raises(ValueError, match="projection must have one matrix for all heads or one for each of num_heads = 3, got 2"):
+    with pytest.raises(
+        ValueError,
+        match="projection must have one matrix for all heads or one for each of num_heads = 3, "
+        "got 2",
+    ):
         LinformerAttention(D, H, projection=LengthProjection(10, 4, num_heads=2))
-    with pytest.raises(ValueError, match="num_heads = 1, got 3"):  # it would broadcast, to more heads than there are
+    # it would broadcast, to more heads than there are
+    with pytest.raises(ValueError, match="num_heads = 1, got 3"):
         LinformerAttention(D, 1, projection=LengthProjection(10, 4, num_heads=3))
     for heads in (None, 1, H):
-        assert LinformerAttention(D, H, projection=LengthProjection(10, 4, heads))(torch.randn(B, N, D)).weights.shape == (B, H, N, 4)
+        assert LinformerAttention(D, H, projection=LengthProjection(10, 4, heads))(
+            torch.randn(B, N, D)
+        ).weights.shape == (B, H, N, 4)
 
 
 def test_memory_of_linformer_grows_with_the_length():
     def kept(n):
         made, sizes = LinformerAttention(D, H, length=n, rank=4), []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.numel()) or t, lambda t: t):
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t: sizes.append(t.numel()) or t, lambda t: t
+        ):
             made(torch.randn(1, n, D))
         return sum(sizes)
 
@@ -322,6 +466,7 @@ def test_memory_of_linformer_grows_with_the_length():
 
 
 # Known wrong versions of Linformer
+
 
 def _padding_enters(made, x, words):
     return linformer_oracle(made, x, torch.ones_like(words))[0]
@@ -340,7 +485,15 @@ def _keys_and_values_exchanged(made, x, words):
     return linformer_oracle(turned, x, words)[0]
 
 
-@pytest.mark.parametrize("wrong", [_padding_enters, _columns_from_the_end, _keys_and_values_exchanged], ids=lambda f: f.__name__.strip("_"))
+@pytest.mark.parametrize(
+    "wrong",
+    [_padding_enters, _columns_from_the_end, _keys_and_values_exchanged],
+    ids=lambda f: f.__name__.strip("_"),
+)
 def test_known_wrong_mixtures_are_told_apart(wrong):
-    made, x, words = linformer(), torch.randn(B, N, D).double(), padding_mask(torch.tensor([8, 5]), N)
+    made, x, words = (
+        linformer(),
+        torch.randn(B, N, D).double(),
+        padding_mask(torch.tensor([8, 5]), N),
+    )
     assert (made(x, mask=words[:, None]).context - wrong(made, x, words)).abs().max() > 1e-3

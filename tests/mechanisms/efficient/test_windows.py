@@ -7,8 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnbook
-from attnbook.mechanisms import (PredictedPosition, WindowedSource, attend_window, masked_softmax, monotonic_position,
-                                 padding_mask, window_index)
+from attnbook.mechanisms import (
+    PredictedPosition,
+    WindowedSource,
+    attend_window,
+    masked_softmax,
+    monotonic_position,
+    padding_mask,
+    window_index,
+)
 
 from ..conftest import D as WIDTH
 from ..conftest import build
@@ -18,7 +25,10 @@ EXACT = {"atol": 1e-10, "rtol": 0}
 
 
 def full_computation(score, query, key, position, half_width, value, mask, sigma):
-    """The same by way of all n scores: a mask of the window, then the Gaussian. (…, m, d_v) and (…, m, n)."""
+    """The same by way of all n scores: a mask of the window, then the Gaussian.
+
+    (…, m, d_v) and (…, m, n).
+    """
     n = key.shape[-2]
     j = torch.arange(n)
     centre = torch.floor(position.detach() + 0.5).unsqueeze(-1)
@@ -32,15 +42,20 @@ def full_computation(score, query, key, position, half_width, value, mask, sigma
 
 @st.composite
 def problems(draw):
-    """Sources from one position to more than a window, positions from before the source to behind it, padding, gaps."""
+    """Sources from one position to more than a window, positions from before the source to
+    behind it, padding, gaps.
+    """
     g = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
     batch, m, n = draw(st.integers(1, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 12))
     half_width = draw(st.integers(1, 4))
-    query, key, value = (torch.randn(batch, k, d, generator=g, dtype=torch.float64)
-                         for k, d in ((m, WIDTH), (n, WIDTH), (n, 3)))
+    query, key, value = (
+        torch.randn(batch, k, d, generator=g, dtype=torch.float64)
+        for k, d in ((m, WIDTH), (n, WIDTH), (n, 3))
+    )
     position = torch.rand(batch, m, generator=g, dtype=torch.float64) * (n + 8) - 4
     if draw(st.booleans()):
-        position = position.round() + draw(st.sampled_from([0.0, 0.5]))  # on a key, or half-way between two
+        # on a key, or half-way between two
+        position = position.round() + draw(st.sampled_from([0.0, 0.5]))
     mask = None
     kind = draw(st.sampled_from(["none", "padding", "gaps"]))
     if kind == "padding":
@@ -54,20 +69,26 @@ def problems(draw):
 
 @settings(max_examples=100, deadline=None)
 @given(problems(), st.sampled_from(sorted(attnbook.SCORES)))
-def test_the_gathered_window_equals_the_masked_full_computation_in_value_and_gradient(problem, name):
+def test_the_gathered_window_equals_the_masked_full_computation_in_value_and_gradient(
+    problem, name
+):
     query, key, value, position, half_width, mask, sigma = problem
     score = build(name)
     inputs = [t.clone().requires_grad_() for t in (query, key, value, position)]
     upstream = torch.randn(*query.shape[:2], value.shape[-1], dtype=torch.float64)
     results = []
-    for compute in (lambda q, k, v, p: attend_window(score, q, k, p, half_width, v, mask, sigma=sigma),
-                    lambda q, k, v, p: full_computation(score, q, k, p, half_width, v, mask, sigma)):
+    for compute in (
+        lambda q, k, v, p: attend_window(score, q, k, p, half_width, v, mask, sigma=sigma),
+        lambda q, k, v, p: full_computation(score, q, k, p, half_width, v, mask, sigma),
+    ):
         context, weights = compute(*inputs)
         loss = (context * upstream).sum() + weights.square().sum()
         grads = torch.autograd.grad(loss, [*inputs, *score.parameters()], allow_unused=True)
         results.append([context, weights, *(torch.zeros(()) if g is None else g for g in grads)])
     for ours, reference in zip(*results):
-        torch.testing.assert_close(ours, reference.expand_as(ours) if reference.dim() == 0 else reference, **EXACT)
+        torch.testing.assert_close(
+            ours, reference.expand_as(ours) if reference.dim() == 0 else reference, **EXACT
+        )
     j = torch.arange(key.shape[-2])
     outside = (j - torch.floor(position + 0.5).unsqueeze(-1)).abs() > half_width
     if mask is not None:
@@ -81,18 +102,26 @@ def test_without_weights_the_context_is_the_same_and_lean(problem, name):
     query, key, value, position, half_width, mask, sigma = problem
     score = build(name)
     with_weights = attend_window(score, query, key, position, half_width, value, mask, sigma=sigma)
-    without = attend_window(score, query, key, position, half_width, value, mask, sigma=sigma, need_weights=False)
+    without = attend_window(
+        score, query, key, position, half_width, value, mask, sigma=sigma, need_weights=False
+    )
     assert without.weights is None
     torch.testing.assert_close(without.context, with_weights.context, **EXACT)
 
 
 def slow(score, query, key, value, position, half_width, allowed, sigma):
-    """One query and one place of the window at a time, in NumPy, from equations 7, 8 and 10 of the paper."""
+    """One query and one place of the window at a time, in NumPy, from equations 7, 8 and 10 of
+    the paper.
+    """
     one, m, n = make(score), len(query), len(key)
     weights = np.zeros((m, n))
     for t in range(m):
         centre = math.floor(position[t] + 0.5)
-        places = [j for j in range(centre - half_width, centre + half_width + 1) if 0 <= j < n and allowed[j]]
+        places = [
+            j
+            for j in range(centre - half_width, centre + half_width + 1)
+            if 0 <= j < n and allowed[j]
+        ]
         if not places:
             continue
         powers = {j: math.exp(one(query[t], key[j], j)) for j in places}
@@ -103,7 +132,8 @@ def slow(score, query, key, value, position, half_width, allowed, sigma):
     return weights @ value, weights
 
 
-# Each is a known mistake: attend_window with one thing different. All must be told apart from the oracle.
+# Each is a known mistake: attend_window with one thing different. All must be told apart from the
+# oracle.
 def right(score, q, k, v, p, half_width, mask, sigma):
     return attend_window(score, q, k, p, half_width, v, mask, sigma=sigma)
 
@@ -128,7 +158,9 @@ def centre_cut_off_instead_of_rounded(score, q, k, v, p, half_width, mask, sigma
 
 
 def gaussian_with_sigma_d(score, q, k, v, p, half_width, mask, sigma):
-    return full_computation(score, q, k, p, half_width, v, mask, None if sigma is None else 2 * sigma)
+    return full_computation(
+        score, q, k, p, half_width, v, mask, None if sigma is None else 2 * sigma
+    )
 
 
 def gaussian_around_the_rounded_position(score, q, k, v, p, half_width, mask, sigma):
@@ -136,7 +168,9 @@ def gaussian_around_the_rounded_position(score, q, k, v, p, half_width, mask, si
 
 
 def gaussian_without_the_half(score, q, k, v, p, half_width, mask, sigma):
-    return full_computation(score, q, k, p, half_width, v, mask, None if sigma is None else sigma / math.sqrt(2))
+    return full_computation(
+        score, q, k, p, half_width, v, mask, None if sigma is None else sigma / math.sqrt(2)
+    )
 
 
 def normalised_again(score, q, k, v, p, half_width, mask, sigma):
@@ -147,7 +181,9 @@ def normalised_again(score, q, k, v, p, half_width, mask, sigma):
 
 def window_mask_after_the_softmax(score, q, k, v, p, half_width, mask, sigma):
     _, weights = full_computation(score, q, k, p, 10**6, v, mask, sigma)
-    weights = weights * ((torch.arange(k.shape[-2]) - torch.floor(p + 0.5).unsqueeze(-1)).abs() <= half_width)
+    weights = weights * (
+        (torch.arange(k.shape[-2]) - torch.floor(p + 0.5).unsqueeze(-1)).abs() <= half_width
+    )
     return weights @ v, weights
 
 
@@ -165,24 +201,46 @@ def places_outside_clamped_onto_the_ends(score, q, k, v, p, half_width, mask, si
     return weights @ v, weights
 
 
-WRONG = [window_off_by_one, window_without_its_last_position, centre_cut_off_instead_of_rounded, gaussian_with_sigma_d,
-         gaussian_around_the_rounded_position, gaussian_without_the_half, normalised_again, window_mask_after_the_softmax,
-         padding_inside_the_window, places_outside_clamped_onto_the_ends]
+WRONG = [
+    window_off_by_one,
+    window_without_its_last_position,
+    centre_cut_off_instead_of_rounded,
+    gaussian_with_sigma_d,
+    gaussian_around_the_rounded_position,
+    gaussian_without_the_half,
+    normalised_again,
+    window_mask_after_the_softmax,
+    padding_inside_the_window,
+    places_outside_clamped_onto_the_ends,
+]
 
 
 @pytest.mark.parametrize("compute", [right, *WRONG], ids=lambda f: f.__name__)
 def test_against_the_equations_in_numpy(compute):
     g = torch.Generator().manual_seed(5)
-    query, key, value = (torch.randn(2, k, d, generator=g, dtype=torch.float64) for k, d in ((5, WIDTH), (11, WIDTH), (11, 3)))
-    position = torch.tensor([[-0.3, 4.2, 5.5, 7.9, 10.8], [0.0, 2.6, 5.5, 6.7, 14.0]], dtype=torch.float64)
+    query, key, value = (
+        torch.randn(2, k, d, generator=g, dtype=torch.float64)
+        for k, d in ((5, WIDTH), (11, WIDTH), (11, 3))
+    )
+    position = torch.tensor(
+        [[-0.3, 4.2, 5.5, 7.9, 10.8], [0.0, 2.6, 5.5, 6.7, 14.0]], dtype=torch.float64
+    )
     lengths = torch.tensor([11, 7])
     mask, score = padding_mask(lengths)[:, None], build("general")
     worst = 0.0
     for sigma in (None, 1.0):  # D = 2
         context, weights = compute(score, query, key, value, position, 2, mask, sigma)
         for b in range(2):
-            expected = slow(score, query[b].numpy(), key[b].numpy(), value[b].numpy(), position[b].tolist(), 2,
-                            mask[b, 0].tolist(), sigma)
+            expected = slow(
+                score,
+                query[b].numpy(),
+                key[b].numpy(),
+                value[b].numpy(),
+                position[b].tolist(),
+                2,
+                mask[b, 0].tolist(),
+                sigma,
+            )
             for got, reference in zip((context[b], weights[b]), expected):
                 worst = max(worst, float((got.detach() - torch.from_numpy(reference)).abs().max()))
     assert worst < 1e-10 if compute is right else worst > 1e-3
@@ -195,34 +253,54 @@ def test_the_index_of_a_window():
 
 
 def test_monotonic_positions_stay_at_the_last_word_of_a_short_source():
-    assert monotonic_position(torch.arange(5), torch.tensor([3, 9])).tolist() == [[0, 1, 2, 2, 2], [0, 1, 2, 3, 4]]
+    assert monotonic_position(torch.arange(5), torch.tensor([3, 9])).tolist() == [
+        [0, 1, 2, 2, 2],
+        [0, 1, 2, 3, 4],
+    ]
 
 
 def test_predicted_positions_are_equation_9_and_learn_through_the_gaussian_alone():
     torch.manual_seed(0)
     predict = PredictedPosition(WIDTH, 5).double()
-    query, key = torch.randn(2, 3, WIDTH).double(), torch.randn(2, 9, WIDTH).double().requires_grad_()
+    query, key = (
+        torch.randn(2, 3, WIDTH).double(),
+        torch.randn(2, 9, WIDTH).double().requires_grad_(),
+    )
     lengths = torch.tensor([9, 6])
     p = predict(query, lengths)
     w, v = predict.hidden.weight.detach().numpy(), predict.vector.weight[0].detach().numpy()
     for b in range(2):
         for t in range(3):
-            expected = int(lengths[b]) / (1 + math.exp(-float(v @ np.tanh(w @ query[b, t].numpy()))))
+            expected = int(lengths[b]) / (
+                1 + math.exp(-float(v @ np.tanh(w @ query[b, t].numpy())))
+            )
             assert abs(float(p[b, t].detach()) - expected) < 1e-12
     mask = padding_mask(lengths)[:, None]
     for sigma, learns in ((1.0, True), (None, False)):
-        out = attend_window(build("dot"), query, key, predict(query, lengths), 2, mask=mask, sigma=sigma)
-        grads = torch.autograd.grad(out.context.square().sum(), predict.parameters(), allow_unused=True)
-        assert all(g is not None and g.abs().sum() > 0 for g in grads) if learns else all(g is None for g in grads)
+        out = attend_window(
+            build("dot"), query, key, predict(query, lengths), 2, mask=mask, sigma=sigma
+        )
+        grads = torch.autograd.grad(
+            out.context.square().sum(), predict.parameters(), allow_unused=True
+        )
+        assert (
+            all(g is not None and g.abs().sum() > 0 for g in grads)
+            if learns
+            else all(g is None for g in grads)
+        )
 
 
 def test_gradients_are_right_by_finite_differences():
     torch.manual_seed(0)
     score = build("general")
-    query, key = torch.randn(1, 2, WIDTH).double().requires_grad_(), torch.randn(1, 5, WIDTH).double().requires_grad_()
+    query, key = (
+        torch.randn(1, 2, WIDTH).double().requires_grad_(),
+        torch.randn(1, 5, WIDTH).double().requires_grad_(),
+    )
     position = torch.tensor([[0.2, 3.3]]).double().requires_grad_()
     assert torch.autograd.gradcheck(
-        lambda q, k, p: attend_window(score, q, k, p, 2, sigma=1.0).context, (query, key, position))
+        lambda q, k, p: attend_window(score, q, k, p, 2, sigma=1.0).context, (query, key, position)
+    )
 
 
 def gathered(query, key, position, half_width, sigma):
@@ -231,13 +309,15 @@ def gathered(query, key, position, half_width, sigma):
     index = window_index(position, half_width)  # (m, w)
     rows = key[index.clamp(0, n - 1)]  # (m, w, d)
     scores = (rows * query[:, None]).sum(-1).masked_fill((index < 0) | (index >= n), -math.inf)
-    weights = scores.softmax(-1) * torch.exp(-(index - position[:, None]) ** 2 / (2 * sigma**2))
+    weights = scores.softmax(-1) * torch.exp(-((index - position[:, None]) ** 2) / (2 * sigma**2))
     return (weights[..., None] * rows).sum(-2)
 
 
 def test_second_derivatives_are_those_of_a_gather_and_of_finite_differences():
     torch.manual_seed(0)
-    query, x, w = (torch.randn(*shape).double().requires_grad_() for shape in ((3, 4), (9, 4), (4, 4)))
+    query, x, w = (
+        torch.randn(*shape).double().requires_grad_() for shape in ((3, 4), (9, 4), (4, 4))
+    )
     position = torch.tensor([0.3, 4.2, 7.9]).double().requires_grad_()
     score, found = attnbook.DotScore(), []
 
@@ -246,17 +326,30 @@ def test_second_derivatives_are_those_of_a_gather_and_of_finite_differences():
 
     def in_steps(key):  # many readings of one source: each adds to its gradient
         source = WindowedSource(score, key)
-        return torch.cat([source.attend(query[t:t + 1], position[t:t + 1], 2, sigma=1.0).context for t in range(3)])
+        return torch.cat(
+            [
+                source.attend(query[t : t + 1], position[t : t + 1], 2, sigma=1.0).context
+                for t in range(3)
+            ]
+        )
 
     for way in (together, in_steps, lambda key: gathered(query, key, position, 2, 1.0)):
         context = way(x @ w)  # something to learn in front of the source
         first = torch.autograd.grad(context.square().sum(), (x, query, position), create_graph=True)
-        found.append([context, *first, *torch.autograd.grad(sum(g.square().sum() for g in first), (x, w, query, position))])
+        found.append(
+            [
+                context,
+                *first,
+                *torch.autograd.grad(sum(g.square().sum() for g in first), (x, w, query, position)),
+            ]
+        )
     for ours, again, expected in zip(*found):
         torch.testing.assert_close(ours, expected, **EXACT)
         torch.testing.assert_close(again, expected, **EXACT)
-    assert torch.autograd.gradgradcheck(lambda q, k, p: attend_window(score, q, k, p, 2, k.sin(), sigma=1.0).context,
-                                        (query, x, position))
+    assert torch.autograd.gradgradcheck(
+        lambda q, k, p: attend_window(score, q, k, p, 2, k.sin(), sigma=1.0).context,
+        (query, x, position),
+    )
 
 
 def test_many_readings_of_one_source_add_up_and_the_graph_may_be_used_twice():
@@ -265,7 +358,10 @@ def test_many_readings_of_one_source_add_up_and_the_graph_may_be_used_twice():
     key = torch.randn(2, 9, WIDTH).double().requires_grad_()
     queries, position = torch.randn(2, 4, WIDTH).double(), torch.rand(2, 4).double() * 9
     source = WindowedSource(score, key)
-    steps = [source.attend(queries[:, t:t + 1], position[:, t:t + 1], 2, sigma=1.0).context for t in range(4)]
+    steps = [
+        source.attend(queries[:, t : t + 1], position[:, t : t + 1], 2, sigma=1.0).context
+        for t in range(4)
+    ]
     together = attend_window(score, queries, key, position, 2, sigma=1.0).context
     torch.testing.assert_close(torch.cat(steps, 1), together, **EXACT)
     wanted = [key, *score.parameters()]
@@ -274,9 +370,14 @@ def test_many_readings_of_one_source_add_up_and_the_graph_may_be_used_twice():
     for _ in range(2):
         for ours, expected in zip(torch.autograd.grad(loss, wanted, retain_graph=True), reference):
             torch.testing.assert_close(ours, expected, **EXACT)
-    first = torch.autograd.grad(steps[0].square().sum(), wanted, retain_graph=True)  # a part of the readings
-    alone = torch.autograd.grad(attend_window(score, queries[:, :1], key, position[:, :1], 2, sigma=1.0)
-                                .context.square().sum(), wanted)
+    # a part of the readings
+    first = torch.autograd.grad(steps[0].square().sum(), wanted, retain_graph=True)
+    alone = torch.autograd.grad(
+        attend_window(score, queries[:, :1], key, position[:, :1], 2, sigma=1.0)
+        .context.square()
+        .sum(),
+        wanted,
+    )
     for ours, expected in zip(first, alone):
         torch.testing.assert_close(ours, expected, **EXACT)
 
@@ -294,9 +395,15 @@ def test_leading_dimensions_are_free_and_a_shared_source_is_not_copied():
 def test_float32_agrees_to_1e_5():
     torch.manual_seed(0)
     score = build("additive")
-    query, key, position = torch.randn(2, 5, WIDTH).double(), torch.randn(2, 30, WIDTH).double(), torch.rand(2, 5).double() * 30
+    query, key, position = (
+        torch.randn(2, 5, WIDTH).double(),
+        torch.randn(2, 30, WIDTH).double(),
+        torch.rand(2, 5).double() * 30,
+    )
     exact = attend_window(score, query, key, position, 3, sigma=1.5).context
-    low = attend_window(score.float(), query.float(), key.float(), position.float(), 3, sigma=1.5).context
+    low = attend_window(
+        score.float(), query.float(), key.float(), position.float(), 3, sigma=1.5
+    ).context
     torch.testing.assert_close(low.double(), exact, atol=1e-5, rtol=0)
 
 
@@ -306,15 +413,22 @@ def test_far_positions_are_exact_under_autocast():
     plain = predict(query, torch.tensor([n]))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         position = predict(query, torch.tensor([n]))
-        out = attend_window(attnbook.DotScore(), query, torch.randn(1, n, WIDTH), position, 3, sigma=1.5)
+        out = attend_window(
+            attnbook.DotScore(), query, torch.randn(1, n, WIDTH), position, 3, sigma=1.5
+        )
     assert torch.equal(position, plain) and (position != position.round()).any()
-    half = predict.bfloat16()(query.bfloat16(), torch.tensor([n]))  # from weights of eight bits, no coarser than those
+    # from weights of eight bits, no coarser than those
+    half = predict.bfloat16()(query.bfloat16(), torch.tensor([n]))
     assert half.dtype == torch.float32 and (half != half.bfloat16().float()).all()
-    assert (out.weights.argmax(-1) - position).abs().max() <= 3.5 and torch.isfinite(out.context).all()
+    assert (out.weights.argmax(-1) - position).abs().max() <= 3.5 and torch.isfinite(
+        out.context
+    ).all()
 
 
 class _Largest(torch.utils._python_dispatch.TorchDispatchMode):
-    """The largest tensor that any operation under it makes, in elements, and their sum: memory without a clock."""
+    """The largest tensor that any operation under it makes, in elements, and their sum: memory
+    without a clock.
+    """
 
     def __init__(self):
         super().__init__()
@@ -324,7 +438,8 @@ class _Largest(torch.utils._python_dispatch.TorchDispatchMode):
         out = function(*args, **(kwargs or {}))
         shares = {a.untyped_storage().data_ptr() for a in args if isinstance(a, torch.Tensor)}
         for t in out if isinstance(out, (tuple, list)) else (out,):
-            if isinstance(t, torch.Tensor) and t.untyped_storage().data_ptr() not in shares:  # a view makes nothing
+            # a view makes nothing
+            if isinstance(t, torch.Tensor) and t.untyped_storage().data_ptr() not in shares:
                 self.largest, self.total = max(self.largest, t.numel()), self.total + t.numel()
         return out
 
@@ -333,13 +448,18 @@ class _Largest(torch.utils._python_dispatch.TorchDispatchMode):
 def test_a_step_makes_as_much_for_a_long_source_as_for_a_short_one(name):
     made = []
     for n in (64, 4096):
-        score, query, key = build(name), torch.randn(2, 1, WIDTH).double(), torch.randn(2, n, WIDTH).double()
+        score, query, key = (
+            build(name),
+            torch.randn(2, 1, WIDTH).double(),
+            torch.randn(2, n, WIDTH).double(),
+        )
         mask = padding_mask(torch.tensor([n, n - 1]))[:, None]
         projected = score.project_keys(key)
         position = torch.tensor([[10.2], [31.7]]).double()
         with _Largest() as local, torch.no_grad():
             WindowedSource(score, key, mask=mask, projected_keys=projected).attend(
-                query, position, 10, sigma=5.0, need_weights=False)
+                query, position, 10, sigma=5.0, need_weights=False
+            )
         with _Largest() as everything, torch.no_grad():
             attnbook.attend(score, query, key, mask=mask, projected_keys=projected)
         made.append((local.largest, local.total, everything.largest))
@@ -350,8 +470,16 @@ def test_the_backward_pass_of_a_loop_makes_one_buffer_a_source_and_not_one_a_ste
     score, n, steps = build("dot"), 4096, 8
     key = torch.randn(1, n, WIDTH).double().requires_grad_()
     source = WindowedSource(score, key)
-    total = sum(source.attend(torch.randn(1, 1, WIDTH).double(), torch.tensor([[40.0 * t]]), 5, sigma=2.5,
-                              need_weights=False).context.sum() for t in range(steps))
+    total = sum(
+        source.attend(
+            torch.randn(1, 1, WIDTH).double(),
+            torch.tensor([[40.0 * t]]),
+            5,
+            sigma=2.5,
+            need_weights=False,
+        ).context.sum()
+        for t in range(steps)
+    )
     with _Largest() as made:
         total.backward()
     assert key.grad.abs().sum() > 0 and made.total < 1.5 * key.numel()
@@ -360,8 +488,14 @@ def test_the_backward_pass_of_a_loop_makes_one_buffer_a_source_and_not_one_a_ste
 BAD = [
     (dict(half_width=0), "half_width must be a whole number of at least 1, got 0"),
     (dict(sigma=0.0), "sigma must be positive, got 0.0"),
-    (dict(position=torch.zeros(2, 3, dtype=torch.long), sigma=1.0), "position must be real where there is a Gaussian"),
-    (dict(position=torch.zeros(2, 4)), r"position must hold one number a query, \(…, 3\), got shape \(2, 4\)"),
+    (
+        dict(position=torch.zeros(2, 3, dtype=torch.long), sigma=1.0),
+        "position must be real where there is a Gaussian",
+    ),
+    (
+        dict(position=torch.zeros(2, 4)),
+        r"position must hold one number a query, \(…, 3\), got shape \(2, 4\)",
+    ),
     (dict(position=torch.zeros(5, 3)), "leading dimensions that broadcast"),
     (dict(position=3.0), "position must be a tensor"),
     (dict(key=torch.zeros(2, 0, WIDTH)), "empty source"),
@@ -369,8 +503,14 @@ BAD = [
     (dict(value=torch.zeros(2, 6, 3)), r"value must have as many positions as key \(7\)"),
     (dict(mask=torch.ones(2, 7)), "mask must be a boolean tensor"),
     (dict(position=torch.tensor([0.0, math.nan, 1.0])), "position must hold finite numbers"),
-    (dict(position=torch.zeros(2, 3, dtype=torch.complex64)), "position must be a tensor .* of torch.complex64"),
-    (dict(projected_keys=torch.zeros(2, 5, WIDTH)), r"projected_keys must have a row for each key, \(2, 7, width\)"),
+    (
+        dict(position=torch.zeros(2, 3, dtype=torch.complex64)),
+        "position must be a tensor .* of torch.complex64",
+    ),
+    (
+        dict(projected_keys=torch.zeros(2, 5, WIDTH)),
+        r"projected_keys must have a row for each key, \(2, 7, width\)",
+    ),
     (dict(projected_keys=torch.zeros(2, 7, 3)), f"projected_keys must have width {WIDTH}"),
     (dict(value=torch.zeros(2, 7, 3).double()), "query, key and value must have one dtype"),
     (dict(score="dot"), "score must be a Score, got str"),
@@ -380,8 +520,13 @@ BAD = [
 
 @pytest.mark.parametrize(("change", "words"), BAD)
 def test_bad_input_is_named(change, words):
-    arguments = dict(score=attnbook.DotScore(), query=torch.zeros(2, 3, WIDTH), key=torch.zeros(2, 7, WIDTH), position=torch.zeros(2, 3),
-                     half_width=2)
+    arguments = dict(
+        score=attnbook.DotScore(),
+        query=torch.zeros(2, 3, WIDTH),
+        key=torch.zeros(2, 7, WIDTH),
+        position=torch.zeros(2, 3),
+        half_width=2,
+    )
     with pytest.raises(ValueError, match=words):
         attend_window(**{**arguments, **change})
     with pytest.raises(ValueError, match="d_query must be a whole number"):

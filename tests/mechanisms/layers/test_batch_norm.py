@@ -1,4 +1,6 @@
-"""Batch norm beside PyTorch's, in value, gradient and running statistics; padding that counts and padding that does not."""
+"""Batch norm beside PyTorch's, in value, gradient and running statistics; padding that counts
+and padding that does not.
+"""
 
 import pytest
 import torch
@@ -21,19 +23,28 @@ def pair(d=5, dtype=torch.float64):
 
 
 def batch(*shape, seed=1):
-    return (3 + 2 * torch.randn(*shape, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)).requires_grad_()
+    return (
+        3
+        + 2
+        * torch.randn(*shape, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    ).requires_grad_()
 
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_it_equals_batch_norm_1d_on_the_positions_that_count(masked):
     ours, theirs = pair()
-    mask = padding_mask(torch.tensor([4, 2, 1]), 4) if masked else torch.ones(3, 4, dtype=torch.bool)
+    mask = (
+        padding_mask(torch.tensor([4, 2, 1]), 4) if masked else torch.ones(3, 4, dtype=torch.bool)
+    )
     for seed in range(3):
         x = batch(3, 4, seed=seed)
         got, expected = ours(x, mask if masked else None)[mask], theirs(x[mask])
         torch.testing.assert_close(got, expected, **EXACT)
         ways = torch.linspace(-1, 2, got.numel(), dtype=torch.float64).view_as(got)
-        grads = [torch.autograd.grad((y * ways).sum(), [x, m.weight, m.bias]) for y, m in ((got, ours), (expected, theirs))]
+        grads = [
+            torch.autograd.grad((y * ways).sum(), [x, m.weight, m.bias])
+            for y, m in ((got, ours), (expected, theirs))
+        ]
         for one, other in zip(*grads):
             torch.testing.assert_close(one, other, **EXACT)
     for name in ("running_mean", "running_var"):
@@ -49,7 +60,9 @@ def test_padding_moves_the_words_unless_it_is_masked():
     assert not torch.allclose(ours(x)[mask], ours(other)[mask])
     torch.testing.assert_close(ours(x, mask)[mask], ours(other, mask)[mask], **EXACT)
     broken = torch.where(mask[..., None], x, torch.full_like(x, float("nan")))
-    assert torch.isfinite(ours(broken, mask)[mask]).all() and torch.isfinite(ours.running_mean).all()
+    assert (
+        torch.isfinite(ours(broken, mask)[mask]).all() and torch.isfinite(ours.running_mean).all()
+    )
 
 
 def test_a_row_depends_on_its_batch_in_training_and_not_in_evaluation():
@@ -75,14 +88,26 @@ def test_a_whole_number_is_a_number():
     torch.testing.assert_close(LayerNorm(8, 0)(x), LayerNorm(8, 0.0)(x), atol=0, rtol=0)
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: BatchNorm(5)(torch.randn(1, 5)), "two positions that count at least while training, got 1"),
-    (lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.zeros(2, 3, dtype=torch.bool)), "got 0"),
-    (lambda: BatchNorm(5)(torch.randn(2, 3, 4)), "must have width 5"),
-    (lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 3)), "mask must be a boolean tensor"),
-    (lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 4) > 0), r"to \(…, positions\) = \(2, 3\), got shape \(2, 4\)$"),
-    (lambda: BatchNorm(5, momentum=2.0), "momentum must be a number from 0 to 1"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: BatchNorm(5)(torch.randn(1, 5)),
+            "two positions that count at least while training, got 1",
+        ),
+        (lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.zeros(2, 3, dtype=torch.bool)), "got 0"),
+        (lambda: BatchNorm(5)(torch.randn(2, 3, 4)), "must have width 5"),
+        (
+            lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 3)),
+            "mask must be a boolean tensor",
+        ),
+        (
+            lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 4) > 0),
+            r"to \(…, positions\) = \(2, 3\), got shape \(2, 4\)$",
+        ),
+        (lambda: BatchNorm(5, momentum=2.0), "momentum must be a number from 0 to 1"),
+    ],
+)
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

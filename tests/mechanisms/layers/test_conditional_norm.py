@@ -1,4 +1,6 @@
-"""Conditional batch norm against the formula: statistics of all pictures, gain and shift of the class."""
+"""Conditional batch norm against the formula: statistics of all pictures, gain and shift of the
+class.
+"""
 
 import numpy as np
 import pytest
@@ -28,7 +30,11 @@ def oracle(norm, x, labels, *, shift_label=0, per_class=False):
 
 
 def test_value_equals_the_formula_and_not_that_of_another_class():
-    norm, x, labels = made(), torch.randn(5, 3, 4, 2).double() * 3 + 1, torch.tensor([0, 3, 1, 1, 0])
+    norm, x, labels = (
+        made(),
+        torch.randn(5, 3, 4, 2).double() * 3 + 1,
+        torch.tensor([0, 3, 1, 1, 0]),
+    )
     torch.testing.assert_close(norm(x, labels), oracle(norm, x, labels), atol=1e-10, rtol=0)
     for wrong in ({"shift_label": 1}, {"per_class": True}):
         assert (norm(x, labels) - oracle(norm, x, labels, **wrong)).abs().max() > 1e-2
@@ -41,26 +47,44 @@ def test_gradients():
     def run(x, gain, shift):
         return torch.func.functional_call(norm, {"gain": gain, "shift": shift}, (x, labels))
 
-    assert torch.autograd.gradcheck(run, (x, norm.gain.detach().clone().requires_grad_(), norm.shift.detach().clone().requires_grad_()))
+    assert torch.autograd.gradcheck(
+        run,
+        (
+            x,
+            norm.gain.detach().clone().requires_grad_(),
+            norm.shift.detach().clone().requires_grad_(),
+        ),
+    )
     norm(x, labels).square().sum().backward()
-    assert (norm.gain.grad[1] == 0).all() and (norm.shift.grad[[0, 2]] != 0).all()  # only classes that were there
+    # only classes that were there
+    assert (norm.gain.grad[1] == 0).all() and (norm.shift.grad[[0, 2]] != 0).all()
 
 
 def test_it_starts_as_plain_batch_norm_and_evaluates_with_running_means():
-    norm, plain, labels = ConditionalBatchNorm(3, 4), UnconditionalBatchNorm(3), torch.tensor([0, 1, 2, 3])
+    norm, plain, labels = (
+        ConditionalBatchNorm(3, 4),
+        UnconditionalBatchNorm(3),
+        torch.tensor([0, 1, 2, 3]),
+    )
     for _ in range(3):
         x = torch.randn(4, 3, 5, 5) * 2 + 1
         torch.testing.assert_close(norm(x, labels), plain(x, labels))
     norm.eval(), plain.eval()
     torch.testing.assert_close(norm(x, labels), plain(x))
-    torch.testing.assert_close(norm(x, labels)[1:2], norm(x[1:2], labels[1:2]))  # each picture alone
+    # each picture alone
+    torch.testing.assert_close(norm(x, labels)[1:2], norm(x[1:2], labels[1:2]))
 
 
-@pytest.mark.parametrize("labels, words", [
-    (None, "labels must be given: there are 4 classes"), (torch.tensor([0.0, 1.0]), "labels must be a tensor of whole numbers"),
-    (torch.tensor([0, 1, 2]), r"labels must have the shape \(2,\)"), (torch.tensor([0, 4]), "labels must lie from 0 to 3, got 0 to 4"),
-    (torch.tensor([-1, 0]), "labels must lie from 0 to 3"),
-])
+@pytest.mark.parametrize(
+    "labels, words",
+    [
+        (None, "labels must be given: there are 4 classes"),
+        (torch.tensor([0.0, 1.0]), "labels must be a tensor of whole numbers"),
+        (torch.tensor([0, 1, 2]), r"labels must have the shape \(2,\)"),
+        (torch.tensor([0, 4]), "labels must lie from 0 to 3, got 0 to 4"),
+        (torch.tensor([-1, 0]), "labels must lie from 0 to 3"),
+    ],
+)
 def test_errors_say_what_came(labels, words):
     with pytest.raises(ValueError, match=words):
         ConditionalBatchNorm(3, 4)(torch.randn(2, 3, 2, 2), labels)

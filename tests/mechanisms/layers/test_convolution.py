@@ -1,4 +1,6 @@
-"""Lightweight and dynamic convolutions against loops in NumPy, and against PyTorch's grouped convolution."""
+"""Lightweight and dynamic convolutions against loops in NumPy, and against PyTorch's grouped
+convolution.
+"""
 
 import numpy as np
 import pytest
@@ -26,7 +28,9 @@ def build(kind=LightweightConvolution, k=3, causal=False, seed=0):
 
 
 def x_of(n, batch=2, seed=3):
-    return torch.randn(batch, n, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        batch, n, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def softmax(a):
@@ -35,14 +39,18 @@ def softmax(a):
 
 
 def oracle(layer, x, mask):
-    """Context and weights for x (n, D) and a mask (n, n), position by position and channel by channel."""
+    """Context and weights for x (n, D) and a mask (n, n), position by position and channel by
+    channel.
+    """
     p = {name: value.detach().numpy() for name, value in layer.named_parameters()}
     gated = x.numpy() @ p["input_projection.weight"].T + p["input_projection.bias"]
     v = gated[:, :D] / (1 + np.exp(-gated[:, D:]))
     n, k = len(v), layer.kernel_size
     z, weights = np.zeros((n, D)), np.zeros((H, n, n))
     for t in range(n):
-        kernel = softmax(p["weight"] if "weight" in p else (p["kernel_projection.weight"] @ v[t]).reshape(H, k))
+        kernel = softmax(
+            p["weight"] if "weight" in p else (p["kernel_projection.weight"] @ v[t]).reshape(H, k)
+        )
         for c in range(D):
             head = c * H // D
             for j in range(k):
@@ -63,11 +71,15 @@ def test_context_and_weights_equal_the_definition(kind, causal, k):
     for mask in (None, causal_mask(5), padding_mask(torch.tensor([3, 5]), 5)[:, None]):
         found = layer(x, mask)
         for row in range(2):
-            allowed = torch.ones(5, 5, dtype=torch.bool) if mask is None else mask.expand(2, 5, 5)[row]
+            allowed = (
+                torch.ones(5, 5, dtype=torch.bool) if mask is None else mask.expand(2, 5, 5)[row]
+            )
             context, weights = oracle(layer, x[row], allowed.numpy())
             np.testing.assert_allclose(found.context[row].detach(), context, atol=1e-10)
             np.testing.assert_allclose(found.weights[row].detach(), weights, atol=1e-10)
-        torch.testing.assert_close(layer(x, mask, need_weights=False).context, found.context, **EXACT)
+        torch.testing.assert_close(
+            layer(x, mask, need_weights=False).context, found.context, **EXACT
+        )
 
 
 def test_the_lightweight_one_is_a_grouped_convolution():
@@ -86,10 +98,14 @@ def test_step_by_step_with_a_cache_is_the_same_and_nothing_later_is_read(n, k, s
     for t in range(n):
         own = layer.project(x[:, t : t + 1])
         cache = own if cache is None else cache.extend(own)
-        torch.testing.assert_close(layer(x[:, t : t + 1], projected=cache).context[:, 0], whole.context[:, t], **EXACT)
+        torch.testing.assert_close(
+            layer(x[:, t : t + 1], projected=cache).context[:, 0], whole.context[:, t], **EXACT
+        )
     changed = x.clone()
     changed[:, -1] += 1
-    torch.testing.assert_close(layer(changed, causal_mask(n)).context[:, :-1], whole.context[:, :-1], **EXACT)
+    torch.testing.assert_close(
+        layer(changed, causal_mask(n)).context[:, :-1], whole.context[:, :-1], **EXACT
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,7 +129,11 @@ def test_padding_has_no_weight_and_no_gradient_and_adds_nothing():
     mask = padding_mask(torch.tensor([4, 6]), 6)[:, None]
     found = layer(x, mask)
     found.context[0, :4].square().sum().backward()
-    assert x.grad[0, 4:].abs().max() == 0 and x.grad[0, :4].abs().min(-1).values.min() > 0 and found.weights[0, :, :, 4:].abs().max() == 0
+    assert (
+        x.grad[0, 4:].abs().max() == 0
+        and x.grad[0, :4].abs().min(-1).values.min() > 0
+        and found.weights[0, :, :, 4:].abs().max() == 0
+    )
     torch.testing.assert_close(found.context[0, :4], layer(x[:1, :4]).context[0], **EXACT)
 
 
@@ -125,8 +145,17 @@ def test_gradients_are_right_and_reach_every_parameter(kind):
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in layer.parameters())
 
 
-@pytest.mark.parametrize("mistake", ["no softmax", "softmax over the heads", "channels dealt out in turns", "one place too late", "no gate",
-                                     "kernel of the last position for all"])
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "no softmax",
+        "softmax over the heads",
+        "channels dealt out in turns",
+        "one place too late",
+        "no gate",
+        "kernel of the last position for all",
+    ],
+)
 def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
     dynamic = mistake.startswith("kernel")
     layer, x = build(KINDS[dynamic], 3, causal=True), x_of(5)
@@ -135,27 +164,42 @@ def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
     if mistake == "no softmax":
         monkeypatch.setattr(layer, "kernel", lambda v: layer.weight.expand(*v.shape[:-1], -1, -1))
     elif mistake == "softmax over the heads":
-        monkeypatch.setattr(layer, "kernel", lambda v: layer.weight.softmax(0).expand(*v.shape[:-1], -1, -1))
+        monkeypatch.setattr(
+            layer, "kernel", lambda v: layer.weight.softmax(0).expand(*v.shape[:-1], -1, -1)
+        )
     elif mistake == "channels dealt out in turns":
         order = torch.arange(D).reshape(D // H, H).T.flatten()
         project = layer.project
-        monkeypatch.setattr(layer, "project", lambda x: project(x)._replace(value=project(x).value[..., order]))
+        monkeypatch.setattr(
+            layer, "project", lambda x: project(x)._replace(value=project(x).value[..., order])
+        )
     elif mistake == "one place too late":
         monkeypatch.setattr(layer, "left", 1)
     elif mistake == "no gate":
-        monkeypatch.setattr("attnbook.mechanisms.layers.convolution.F.glu", lambda a, dim: a[..., :D])
+        monkeypatch.setattr(
+            "attnbook.mechanisms.layers.convolution.F.glu", lambda a, dim: a[..., :D]
+        )
     else:
         monkeypatch.setattr(layer, "kernel", lambda v: kernel(v[..., -1:, :].expand_as(v)))
     assert (layer(x, causal_mask(5)).context - right).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: LightweightConvolution(D, 4, 3), "d_model must divide by num_heads, got 6 and 4"),
-    (lambda: LightweightConvolution(D, 3, 0), "kernel_size must be a whole number of at least 1, got 0"),
-    (lambda: build()(x_of(3)[..., :4]), "x must.*6"),
-    (lambda: build()(x_of(3), projected=build().project(x_of(2))), "at least the 3 positions of x, got 2"),
-    (lambda: build()(x_of(3), torch.ones(3, 3)), "mask must"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: LightweightConvolution(D, 4, 3), "d_model must divide by num_heads, got 6 and 4"),
+        (
+            lambda: LightweightConvolution(D, 3, 0),
+            "kernel_size must be a whole number of at least 1, got 0",
+        ),
+        (lambda: build()(x_of(3)[..., :4]), "x must.*6"),
+        (
+            lambda: build()(x_of(3), projected=build().project(x_of(2))),
+            "at least the 3 positions of x, got 2",
+        ),
+        (lambda: build()(x_of(3), torch.ones(3, 3)), "mask must"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

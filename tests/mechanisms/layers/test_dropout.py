@@ -22,12 +22,15 @@ def test_the_share_of_what_is_kept_and_the_mean(p):
     assert abs(keep - (1 - p)) <= 2**-17
     deviation = math.sqrt(keep * (1 - keep) / N)
     assert abs((out != 0).double().mean().item() - keep) < 4.5 * deviation
-    assert set(out.unique().tolist()) == {0.0, 1 / keep}  # divided by the true probability: the mean is exact
+    # divided by the true probability: the mean is exact
+    assert set(out.unique().tolist()) == {0.0, 1 / keep}
     assert abs(out.mean().item() - 1) < 4.5 * deviation / keep
 
 
 def test_neighbours_are_independent():
-    """Four elements come from one random word: no pair of the four, nor of neighbouring words, knows of the other."""
+    """Four elements come from one random word: no pair of the four, nor of neighbouring words,
+    knows of the other.
+    """
     kept = (drawn(0.5) != 0).double() - 0.5
     for distance in (1, 2, 3, 4, 5, 8, 312, 624):  # 624: the state of the generator
         correlation = (kept[:-distance] * kept[distance:]).mean().item() * 4
@@ -39,8 +42,11 @@ def test_neighbours_are_independent():
 def test_runs_of_each_length_come_as_often_as_they_should():
     kept = drawn(0.3)[: N // 8 * 8].view(-1, 8).ne(0).sum(1)
     q, rows = Dropout(0.3).keep, N // 8
-    chi = sum((int((kept == k).sum()) - rows * w) ** 2 / (rows * w)
-              for k in range(9) for w in [math.comb(8, k) * q**k * (1 - q) ** (8 - k)])
+    chi = sum(
+        (int((kept == k).sum()) - rows * w) ** 2 / (rows * w)
+        for k in range(9)
+        for w in [math.comb(8, k) * q**k * (1 - q) ** (8 - k)]
+    )
     assert chi < 30  # 8 degrees of freedom: 0.0002 of all seeds
 
 
@@ -55,7 +61,9 @@ def test_the_gradient_passes_where_the_value_passed():
 
 
 def test_a_seed_repeats_it_and_every_call_draws_anew():
-    assert torch.equal(drawn(0.5, 3), drawn(0.5, 3)) and not torch.equal(drawn(0.5, 3), drawn(0.5, 4))
+    assert torch.equal(drawn(0.5, 3), drawn(0.5, 3)) and not torch.equal(
+        drawn(0.5, 3), drawn(0.5, 4)
+    )
     torch.manual_seed(0)
     drop, x = Dropout(0.5), torch.ones(1000)
     assert not torch.equal(drop(x), drop(x))
@@ -63,9 +71,17 @@ def test_a_seed_repeats_it_and_every_call_draws_anew():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 4095])
 def test_any_number_of_elements_shape_and_dtype(n):
-    for x in (torch.ones(n), torch.ones(n, 1, 3).transpose(0, 2), torch.ones(n, dtype=torch.bfloat16)):
+    for x in (
+        torch.ones(n),
+        torch.ones(n, 1, 3).transpose(0, 2),
+        torch.ones(n, dtype=torch.bfloat16),
+    ):
         out = Dropout(0.5)(x)
-        assert out.shape == x.shape and out.dtype == x.dtype and set(out.float().unique().tolist()) <= {0.0, 2.0}
+        assert (
+            out.shape == x.shape
+            and out.dtype == x.dtype
+            and set(out.float().unique().tolist()) <= {0.0, 2.0}
+        )
     assert Dropout(0.5)(torch.ones(0, 3)).shape == (0, 3)
 
 
@@ -100,11 +116,15 @@ def test_dropout_of_the_weights(need_weights):
     got = attend(ScaledDotScore(), query, key, need_weights=need_weights, dropout=double)
     torch.testing.assert_close(got.context, 2 * plain.context)
     assert got.weights is None if not need_weights else torch.equal(got.weights, plain.weights)
-    torch.testing.assert_close(attend(ScaledDotScore(), query, key, dropout=double.eval()).context, plain.context)
+    torch.testing.assert_close(
+        attend(ScaledDotScore(), query, key, dropout=double.eval()).context, plain.context
+    )
     made, same = MultiHeadAttention(4, 2, dropout=0.5).double(), MultiHeadAttention(4, 2).double()
     same.load_state_dict(made.state_dict())
     assert not torch.allclose(made(query, need_weights=need_weights).context, same(query).context)
-    torch.testing.assert_close(made.eval()(query, need_weights=need_weights).context, same(query).context)
+    torch.testing.assert_close(
+        made.eval()(query, need_weights=need_weights).context, same(query).context
+    )
 
 
 WRONG = {
@@ -112,7 +132,9 @@ WRONG = {
     "scaled by p": lambda x, p: x * (torch.rand_like(x) >= p) / p,
     "p kept instead of dropped": lambda x, p: x * (torch.rand_like(x) < p) / (1 - p),
     "one draw for a whole row": lambda x, p: x * (torch.rand(len(x), 1) >= p) / (1 - p),
-    "eight bits at p = 0.1, scaled by 0.9": lambda x, p: x * (torch.randint(0, 256, x.shape) < 230) / 0.9 / 0.997,
+    "eight bits at p = 0.1, scaled by 0.9": lambda x, p: (
+        x * (torch.randint(0, 256, x.shape) < 230) / 0.9 / 0.997
+    ),
 }
 
 

@@ -6,8 +6,13 @@ import torch
 from torch import nn
 from torch.autograd import gradcheck
 
-from attnbook.mechanisms.layers.embeddings import (AdaptiveEmbedding, AdaptiveOutput, FactorisedEmbedding, FactorisedOutput,
-                                            MixtureOfSoftmaxes)
+from attnbook.mechanisms.layers.embeddings import (
+    AdaptiveEmbedding,
+    AdaptiveOutput,
+    FactorisedEmbedding,
+    FactorisedOutput,
+    MixtureOfSoftmaxes,
+)
 
 D, SIZE = 8, 11
 CUTOFFS = (3, 6)
@@ -24,7 +29,9 @@ def randomised(module, seed=0):
 
 
 def x_of(*shape, seed=3):
-    return torch.randn(*shape, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        *shape, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def log_softmax(a):
@@ -45,14 +52,21 @@ def test_a_factorised_embedding_is_a_product_of_two_matrices():
 
 
 def test_a_factorised_output_and_its_sharing():
-    output, embedding = randomised(FactorisedOutput(D, SIZE, 3)), randomised(FactorisedEmbedding(SIZE, D, 3), 1)
+    output, embedding = (
+        randomised(FactorisedOutput(D, SIZE, 3)),
+        randomised(FactorisedEmbedding(SIZE, D, 3), 1),
+    )
     p, x = values(output), x_of(2, 4)
-    np.testing.assert_allclose(output(x).detach(), x.numpy() @ p["narrow"] @ p["words"].T, atol=1e-10)
+    np.testing.assert_allclose(
+        output(x).detach(), x.numpy() @ p["narrow"] @ p["words"].T, atol=1e-10
+    )
     output.share(embedding)
     table = embedding.widen(embedding.narrow.weight)
     torch.testing.assert_close(output(x), x @ table.mT, **EXACT)
     assert output.words is embedding.narrow.weight and output.narrow is embedding.widen.weight
-    with pytest.raises(ValueError, match=r"embedding must have matrices of shapes \(\(8, 3\), \(11, 3\)\), got"):
+    with pytest.raises(
+        ValueError, match=r"embedding must have matrices of shapes \(\(8, 3\), \(11, 3\)\), got"
+    ):
         output.share(FactorisedEmbedding(SIZE, D, 4))
 
 
@@ -63,7 +77,9 @@ def test_an_adaptive_embedding_looks_up_each_word_in_its_band(factor):
     for token in range(SIZE):
         b = next(i for i, (first, last) in enumerate(bands) if first <= token < last)
         vector = p[f"widen.{b}.weight"] @ p[f"tables.{b}.weight"][token - bands[b][0]]
-        np.testing.assert_allclose(layer(torch.tensor([token]))[0].detach(), np.sqrt(D) * vector, atol=1e-10)
+        np.testing.assert_allclose(
+            layer(torch.tensor([token]))[0].detach(), np.sqrt(D) * vector, atol=1e-10
+        )
         assert p[f"tables.{b}.weight"].shape[1] == max(1, int(D // factor**b))
 
 
@@ -80,7 +96,12 @@ def test_only_the_band_of_a_word_gets_gradients():
     layer = randomised(AdaptiveEmbedding(SIZE, D, CUTOFFS))
     layer(torch.tensor([4])).sum().backward()
     touched = [table.weight.grad.abs().sum(1) for table in layer.tables]
-    assert touched[1][1] > 0 and touched[0].abs().max() == 0 and touched[2].abs().max() == 0 and touched[1][[0, 2]].abs().max() == 0
+    assert (
+        touched[1][1] > 0
+        and touched[0].abs().max() == 0
+        and touched[2].abs().max() == 0
+        and touched[1][[0, 2]].abs().max() == 0
+    )
     layer.zero_grad()
     layer(torch.tensor([0])).sum().backward()
     assert layer.tables[0].weight.grad.abs().max() == 0
@@ -104,7 +125,11 @@ def test_an_adaptive_output_is_the_product_of_two_softmaxes(factor):
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,), (2, 0), (2, 1, 2)], ids=str)
 def test_every_output_takes_one_position_and_none(shape):
-    for layer in (AdaptiveOutput(D, SIZE, CUTOFFS, 2.0), FactorisedOutput(D, SIZE, 3), MixtureOfSoftmaxes(D, SIZE, 3)):
+    for layer in (
+        AdaptiveOutput(D, SIZE, CUTOFFS, 2.0),
+        FactorisedOutput(D, SIZE, 3),
+        MixtureOfSoftmaxes(D, SIZE, 3),
+    ):
         layer, x = randomised(layer), x_of(*shape)
         assert layer(x).shape == (*shape, SIZE)
         for where in np.ndindex(*shape):
@@ -117,12 +142,16 @@ def test_a_mixture_of_softmaxes_is_the_mean_of_distributions():
     share = np.exp(log_softmax(x.detach().numpy() @ p["share.weight"].T))
     h = np.tanh(x.detach().numpy() @ p["context.weight"].T + p["context.bias"]).reshape(2, 3, 3, D)
     each = np.exp(log_softmax(h @ p["weight"].T))
-    np.testing.assert_allclose(layer(x).exp().detach(), (share[..., None] * each).sum(-2), atol=1e-10)
+    np.testing.assert_allclose(
+        layer(x).exp().detach(), (share[..., None] * each).sum(-2), atol=1e-10
+    )
     assert gradcheck(layer, (x,))
 
 
 def test_the_logarithm_of_a_mixture_is_of_higher_rank():
-    """What it is good for: over many contexts one softmax gives a matrix of rank at most d + 1, a mixture does not."""
+    """What it is good for: over many contexts one softmax gives a matrix of rank at most d + 1,
+    a mixture does not.
+    """
     torch.manual_seed(0)
     x = torch.randn(60, 4, dtype=torch.float64)
 
@@ -133,7 +162,9 @@ def test_the_logarithm_of_a_mixture_is_of_higher_rank():
     assert rank(1) <= 5 and rank(3) > 20
 
 
-@pytest.mark.parametrize("mistake", ["mean of the logarithms", "shares not normalised", "no tanh", "one context for all"])
+@pytest.mark.parametrize(
+    "mistake", ["mean of the logarithms", "shares not normalised", "no tanh", "one context for all"]
+)
 def test_wrong_mixtures_are_told_apart(mistake):
     layer, x = randomised(MixtureOfSoftmaxes(D, SIZE, 3)), x_of(4)
     h = layer.context(x).unflatten(-1, (3, -1))
@@ -141,23 +172,51 @@ def test_wrong_mixtures_are_told_apart(mistake):
     h = h[..., :1, :].expand_as(h) if mistake == "one context for all" else h
     each = (h @ layer.weight.mT).log_softmax(-1)
     share = layer.share(x) if mistake == "shares not normalised" else layer.share(x).log_softmax(-1)
-    wrong = (share.exp()[..., None] * each).sum(-2) if mistake.startswith("mean") else (share[..., None] + each).logsumexp(-2)
+    wrong = (
+        (share.exp()[..., None] * each).sum(-2)
+        if mistake.startswith("mean")
+        else (share[..., None] + each).logsumexp(-2)
+    )
     assert (wrong - layer(x)).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: FactorisedEmbedding(SIZE, D, 0), "d_narrow must be a whole number of at least 1, got 0"),
-    (lambda: AdaptiveEmbedding(SIZE, D, (6, 3)), r"cutoffs must be whole numbers that rise.*size = 11, got \[6, 3\]"),
-    (lambda: AdaptiveEmbedding(SIZE, D, ()), r"cutoffs must.*got \[\]"),
-    (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS, 0), "factor must be a number above 0, got 0"),
-    (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS, -2.0), "factor must be a number above 0, got -2.0"),
-    (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS)(TOKENS + 1), "tokens must hold ids from 0 to 10, got 1 to 11"),
-    (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS)(TOKENS - 1), "tokens must hold ids from 0 to 10, got -1 to 9"),
-    (lambda: AdaptiveOutput(D, SIZE, CUTOFFS, 0), "factor must be a number above 0, got 0"),
-    (lambda: AdaptiveOutput(D, SIZE, (3, 11)), r"cutoffs must.*got \[3, 11\]"),
-    (lambda: AdaptiveOutput(D, SIZE, CUTOFFS, 4.0), "factor must leave the rarest band a width of at least 1, got 4.0 for d_model 8"),
-    (lambda: MixtureOfSoftmaxes(D, SIZE, 0), "components must be a whole number of at least 1, got 0"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (
+            lambda: FactorisedEmbedding(SIZE, D, 0),
+            "d_narrow must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda: AdaptiveEmbedding(SIZE, D, (6, 3)),
+            r"cutoffs must be whole numbers that rise.*size = 11, got \[6, 3\]",
+        ),
+        (lambda: AdaptiveEmbedding(SIZE, D, ()), r"cutoffs must.*got \[\]"),
+        (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS, 0), "factor must be a number above 0, got 0"),
+        (
+            lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS, -2.0),
+            "factor must be a number above 0, got -2.0",
+        ),
+        (
+            lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS)(TOKENS + 1),
+            "tokens must hold ids from 0 to 10, got 1 to 11",
+        ),
+        (
+            lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS)(TOKENS - 1),
+            "tokens must hold ids from 0 to 10, got -1 to 9",
+        ),
+        (lambda: AdaptiveOutput(D, SIZE, CUTOFFS, 0), "factor must be a number above 0, got 0"),
+        (lambda: AdaptiveOutput(D, SIZE, (3, 11)), r"cutoffs must.*got \[3, 11\]"),
+        (
+            lambda: AdaptiveOutput(D, SIZE, CUTOFFS, 4.0),
+            "factor must leave the rarest band a width of at least 1, got 4.0 for d_model 8",
+        ),
+        (
+            lambda: MixtureOfSoftmaxes(D, SIZE, 0),
+            "components must be a whole number of at least 1, got 0",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

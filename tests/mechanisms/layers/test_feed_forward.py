@@ -1,4 +1,6 @@
-"""Feed-forward sublayers and norms against loops in NumPy and PyTorch's own, and against versions that went wrong."""
+"""Feed-forward sublayers and norms against loops in NumPy and PyTorch's own, and against
+versions that went wrong.
+"""
 
 import math
 
@@ -21,12 +23,21 @@ def erf_gelu(x):
 
 
 SCALAR = {
-    "relu": lambda x: max(0.0, x), "gelu": erf_gelu, "swish": lambda x: x / (1 + math.exp(-x)),
-    "elu": lambda x: x if x > 0 else math.exp(x) - 1, "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+    "relu": lambda x: max(0.0, x),
+    "gelu": erf_gelu,
+    "swish": lambda x: x / (1 + math.exp(-x)),
+    "elu": lambda x: x if x > 0 else math.exp(x) - 1,
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
     "selu": lambda x: 1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (math.exp(x) - 1)),
     "softplus": lambda x: math.log(1 + math.exp(x)),
 }
-GATE_OF = {"glu": SCALAR["sigmoid"], "geglu": erf_gelu, "reglu": SCALAR["relu"], "swiglu": SCALAR["swish"], "liglu": lambda x: x}
+GATE_OF = {
+    "glu": SCALAR["sigmoid"],
+    "geglu": erf_gelu,
+    "reglu": SCALAR["relu"],
+    "swiglu": SCALAR["swish"],
+    "liglu": lambda x: x,
+}
 
 
 def build(kind, *arguments, **options):
@@ -61,13 +72,16 @@ def test_every_activation_equals_its_formula(name):
 @pytest.mark.parametrize("name", GATES)
 def test_every_gate_equals_its_formula(name, bias):
     made = build(GatedFeedForward, 4, 7, name, bias=bias)
-    gated = apply(GATE_OF[name], linear(made.gate_projection, X.numpy())) * linear(made.value_projection, X.numpy())
+    gated = apply(GATE_OF[name], linear(made.gate_projection, X.numpy())) * linear(
+        made.value_projection, X.numpy()
+    )
     torch.testing.assert_close(made(X), torch.tensor(linear(made.output, gated)), **EXACT)
 
 
 def test_glu_is_pytorch_s():
     made = build(GatedFeedForward, 4, 7, "glu")
-    both = torch.cat([made.value_projection(X), made.gate_projection(X)], -1)  # PyTorch gates with the second half
+    # PyTorch gates with the second half
+    both = torch.cat([made.value_projection(X), made.gate_projection(X)], -1)
     torch.testing.assert_close(made(X), made.output(F.glu(both)), **EXACT)
 
 
@@ -76,14 +90,17 @@ def test_feed_forward_is_two_linear_layers_in_value_and_gradient():
     theirs = nn.Sequential(nn.Linear(4, 7), nn.ReLU(), nn.Linear(7, 4)).double()
     theirs.load_state_dict(dict(zip(theirs.state_dict(), made.state_dict().values())))
     torch.testing.assert_close(made(X), theirs(X), **EXACT)
-    for a, b in zip(torch.autograd.grad(made(X).square().sum(), made.parameters()),
-                    torch.autograd.grad(theirs(X).square().sum(), theirs.parameters())):
+    for a, b in zip(
+        torch.autograd.grad(made(X).square().sum(), made.parameters()),
+        torch.autograd.grad(theirs(X).square().sum(), theirs.parameters()),
+    ):
         torch.testing.assert_close(a, b, **EXACT)
 
 
 def test_a_function_can_be_the_activation_and_two_thirds_keep_the_parameters():
     made = build(FeedForward, 4, 7, torch.tanh)
     torch.testing.assert_close(made(X), made.output(made.hidden(X).tanh()), **EXACT)
+
     def count(m):
         return sum(p.numel() for p in m.parameters())
 
@@ -95,7 +112,12 @@ def test_a_function_can_be_the_activation_and_two_thirds_keep_the_parameters():
 def test_positions_do_not_know_of_each_other(n, seed):
     torch.manual_seed(seed)
     x = torch.randn(2, n, 4).double()
-    for module in (build(FeedForward, 4, 7), build(GatedFeedForward, 4, 7), build(LayerNorm, 4), build(RMSNorm, 4)):
+    for module in (
+        build(FeedForward, 4, 7),
+        build(GatedFeedForward, 4, 7),
+        build(LayerNorm, 4),
+        build(RMSNorm, 4),
+    ):
         torch.testing.assert_close(module(x)[1, n - 1], module(x[1, n - 1 :])[0], **EXACT)
 
 
@@ -107,10 +129,18 @@ WRONG_FEED_FORWARD = {
     "gelu by tanh": lambda m, x: m.output(F.gelu(m.hidden(x), approximate="tanh")),
 }
 WRONG_GATED = {
-    "gate and value exchanged": lambda m, x: m.output(m.gate(m.value_projection(x)) * m.gate_projection(x)),
-    "a sum for the product": lambda m, x: m.output(m.gate(m.gate_projection(x)) + m.value_projection(x)),
-    "sigmoid for swish": lambda m, x: m.output(m.gate_projection(x).sigmoid() * m.value_projection(x)),
-    "both gated": lambda m, x: m.output(m.gate(m.gate_projection(x)) * m.gate(m.value_projection(x))),
+    "gate and value exchanged": lambda m, x: m.output(
+        m.gate(m.value_projection(x)) * m.gate_projection(x)
+    ),
+    "a sum for the product": lambda m, x: m.output(
+        m.gate(m.gate_projection(x)) + m.value_projection(x)
+    ),
+    "sigmoid for swish": lambda m, x: m.output(
+        m.gate_projection(x).sigmoid() * m.value_projection(x)
+    ),
+    "both gated": lambda m, x: m.output(
+        m.gate(m.gate_projection(x)) * m.gate(m.value_projection(x))
+    ),
 }
 
 
@@ -146,7 +176,9 @@ def test_norms_equal_their_formulas():
     layer, rms = build(LayerNorm, 4, eps=EPS), build(RMSNorm, 4, eps=EPS)
     g, b = layer.weight.detach().numpy(), layer.bias.detach().numpy()
     torch.testing.assert_close(layer(X), torch.tensor(norm_by_hand(X.numpy(), g, b, EPS)), **EXACT)
-    torch.testing.assert_close(rms(X), torch.tensor(rms_by_hand(X.numpy(), rms.weight.detach().numpy(), EPS)), **EXACT)
+    torch.testing.assert_close(
+        rms(X), torch.tensor(rms_by_hand(X.numpy(), rms.weight.detach().numpy(), EPS)), **EXACT
+    )
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(LayerNorm, nn.LayerNorm), (RMSNorm, nn.RMSNorm)])
@@ -158,7 +190,14 @@ def test_norms_equal_pytorch_s_in_value_and_gradient(ours, theirs):
     for module in (made, other):
         x = X.clone().requires_grad_()
         out = module(x)
-        results.append([out, *torch.autograd.grad((out * torch.linspace(-1, 1, 24).view_as(out)).sum(), [x, *module.parameters()])])
+        results.append(
+            [
+                out,
+                *torch.autograd.grad(
+                    (out * torch.linspace(-1, 1, 24).view_as(out)).sum(), [x, *module.parameters()]
+                ),
+            ]
+        )
     for a, b in zip(*results):
         torch.testing.assert_close(a, b, **EXACT)
 
@@ -176,26 +215,53 @@ def test_what_the_norms_forget(d, scale, shift, seed):
     torch.testing.assert_close(rms(x - x.mean(-1, keepdim=True)), layer(x), atol=1e-8, rtol=0)
 
 
-@pytest.mark.parametrize("make", [lambda: FeedForward(4, 7), lambda: GatedFeedForward(4, 7), lambda: LayerNorm(4), lambda: RMSNorm(4)],
-                         ids=["plain", "gated", "layer norm", "rms norm"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FeedForward(4, 7),
+        lambda: GatedFeedForward(4, 7),
+        lambda: LayerNorm(4),
+        lambda: RMSNorm(4),
+    ],
+    ids=["plain", "gated", "layer norm", "rms norm"],
+)
 def test_one_position_alone_is_taken_as_it_is(make):
     torch.manual_seed(0)
     made, x = make().double(), torch.randn(3, 4).double()
     torch.testing.assert_close(made(x[1]), made(x)[1], **EXACT)
-    for wrong, words in ((x[0, :3], r"x must have width 4 .*\(3,\)"), (x[0, 0], r"x must have at least one dimension .*, got shape \(\)"),
-                         (x[0].long(), "floating point"), (x[0].tolist(), r"x must be a tensor \(…, width\), got list")):
+    for wrong, words in (
+        (x[0, :3], r"x must have width 4 .*\(3,\)"),
+        (x[0, 0], r"x must have at least one dimension .*, got shape \(\)"),
+        (x[0].long(), "floating point"),
+        (x[0].tolist(), r"x must be a tensor \(…, width\), got list"),
+    ):
         with pytest.raises(ValueError, match=words):
             made(wrong)
 
 
 WRONG_NORMS = {
-    "unbiased variance": lambda x: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + EPS).sqrt(),
-    "eps outside the root": lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True, correction=0) + EPS),
-    "Bessel and eps outside": lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + EPS),
-    "variance for deviation": lambda x: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + EPS),
-    "over the positions": lambda x: (x - x.mean(-2, keepdim=True)) / (x.var(-2, keepdim=True, correction=0) + EPS).sqrt(),
-    "over the batch": lambda x: (x - x.mean(0, keepdim=True)) / (x.var(0, keepdim=True, correction=0) + EPS).sqrt(),
-    "over positions and features": lambda x: (x - x.mean((-1, -2), keepdim=True)) / (x.var((-1, -2), keepdim=True, correction=0) + EPS).sqrt(),
+    "unbiased variance": lambda x: (
+        (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + EPS).sqrt()
+    ),
+    "eps outside the root": lambda x: (
+        (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True, correction=0) + EPS)
+    ),
+    "Bessel and eps outside": lambda x: (
+        (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + EPS)
+    ),
+    "variance for deviation": lambda x: (
+        (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + EPS)
+    ),
+    "over the positions": lambda x: (
+        (x - x.mean(-2, keepdim=True)) / (x.var(-2, keepdim=True, correction=0) + EPS).sqrt()
+    ),
+    "over the batch": lambda x: (
+        (x - x.mean(0, keepdim=True)) / (x.var(0, keepdim=True, correction=0) + EPS).sqrt()
+    ),
+    "over positions and features": lambda x: (
+        (x - x.mean((-1, -2), keepdim=True))
+        / (x.var((-1, -2), keepdim=True, correction=0) + EPS).sqrt()
+    ),
     "no mean taken off": lambda x: x / (x.var(-1, keepdim=True, correction=0) + EPS).sqrt(),
     "sum of squares for their mean": lambda x: x / (x.square().sum(-1, keepdim=True) + EPS).sqrt(),
 }
@@ -215,18 +281,27 @@ def test_norms_under_autocast_are_computed_in_float32():
     torch.testing.assert_close(low.float(), LayerNorm(64)(x), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: FeedForward(4, 0), "d_hidden must be a whole number of at least 1, got 0"),
-    (lambda: FeedForward(4, 7, "swiglu"), "activation must be one of .*'relu'.* or a function, got 'swiglu'"),
-    (lambda: GatedFeedForward(4, 7, "relu"), "gate must be one of .*'swiglu'.* or a function, got 'relu'"),
-    (lambda: FeedForward(4, 7)(torch.zeros(2, 5)), "x must have width 4"),
-    (lambda: GatedFeedForward(4, 7)(torch.zeros(2, 5)), "x must have width 4"),
-    (lambda: FeedForward(4, 7, dropout=1.0), "p must be a number with 0 <= p < 1, got 1.0"),
-    (lambda: LayerNorm(0), "d_model must be"),
-    (lambda: LayerNorm(4, eps=-1.0), "eps must be a number of at least 0"),
-    (lambda: LayerNorm(4)(torch.zeros(2, 5)), "x must have width 4"),
-    (lambda: RMSNorm(4)(torch.zeros(2, 5)), "x must have width 4"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: FeedForward(4, 0), "d_hidden must be a whole number of at least 1, got 0"),
+        (
+            lambda: FeedForward(4, 7, "swiglu"),
+            "activation must be one of .*'relu'.* or a function, got 'swiglu'",
+        ),
+        (
+            lambda: GatedFeedForward(4, 7, "relu"),
+            "gate must be one of .*'swiglu'.* or a function, got 'relu'",
+        ),
+        (lambda: FeedForward(4, 7)(torch.zeros(2, 5)), "x must have width 4"),
+        (lambda: GatedFeedForward(4, 7)(torch.zeros(2, 5)), "x must have width 4"),
+        (lambda: FeedForward(4, 7, dropout=1.0), "p must be a number with 0 <= p < 1, got 1.0"),
+        (lambda: LayerNorm(0), "d_model must be"),
+        (lambda: LayerNorm(4, eps=-1.0), "eps must be a number of at least 0"),
+        (lambda: LayerNorm(4)(torch.zeros(2, 5)), "x must have width 4"),
+        (lambda: RMSNorm(4)(torch.zeros(2, 5)), "x must have width 4"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -1,4 +1,6 @@
-"""Mixtures of experts against dense references: every expert asked about every position, gates in loops."""
+"""Mixtures of experts against dense references: every expert asked about every position, gates
+in loops.
+"""
 
 import copy
 import math
@@ -17,7 +19,9 @@ B, N, D, E = 2, 5, 6, 4
 
 def mixture(k=2, seed=0, kind=MixtureOfExperts, **options):
     torch.manual_seed(seed)
-    made = kind(D, E, lambda: FeedForward(D, 5), **({"k": k} if kind is MixtureOfExperts else {}), **options).double()
+    made = kind(
+        D, E, lambda: FeedForward(D, 5), **({"k": k} if kind is MixtureOfExperts else {}), **options
+    ).double()
     with torch.no_grad():
         for p in made.parameters():
             p.normal_(std=0.7)
@@ -25,7 +29,9 @@ def mixture(k=2, seed=0, kind=MixtureOfExperts, **options):
 
 
 def inputs(seed=1, n=N):
-    return torch.randn(B, n, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).requires_grad_()
+    return torch.randn(
+        B, n, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).requires_grad_()
 
 
 def phi(z):
@@ -38,7 +44,10 @@ def variation(z):
 
 
 def dense_mixture(made, x, noise=None):
-    """Equations 1 to 11 position by position; the noise is given, or None in evaluation. Returns y and the balance."""
+    """Equations 1 to 11 position by position; the noise is given, or None in evaluation.
+
+    Returns y and the balance.
+    """
     rows, ys, gates, chances = x.reshape(-1, D), [], [], []
     for t, row in enumerate(rows):
         clean, spread = row @ made.gate, torch.log1p(torch.exp(row @ made.noise))
@@ -46,21 +55,33 @@ def dense_mixture(made, x, noise=None):
         order = sorted(range(E), key=lambda i: -h[i].item())
         best = order[: made.k]
         exps = {i: torch.exp(h[i] - h[best[0]]) for i in best}
-        gate = [exps[i] / sum(exps.values()) if i in best else torch.zeros(()).double() for i in range(E)]
+        gate = [
+            exps[i] / sum(exps.values()) if i in best else torch.zeros(()).double()
+            for i in range(E)
+        ]
         ys.append(sum(g * expert(row[None])[0] for g, expert in zip(gate, made.experts)))
         gates.append(torch.stack(gate))
         if made.k < E:
-            others = [sorted((h[j] for j in range(E) if j != i), key=lambda v: -v.item())[made.k - 1] for i in range(E)]
+            others = [
+                sorted((h[j] for j in range(E) if j != i), key=lambda v: -v.item())[made.k - 1]
+                for i in range(E)
+            ]
             chances.append(torch.stack([phi((clean[i] - others[i]) / spread[i]) for i in range(E)]))
         else:
             chances.append(torch.ones(E).double())
-    balance = made.importance_weight * variation(torch.stack(gates).sum(0)) + made.load_weight * variation(torch.stack(chances).sum(0))
+    balance = made.importance_weight * variation(
+        torch.stack(gates).sum(0)
+    ) + made.load_weight * variation(torch.stack(chances).sum(0))
     return torch.stack(ys).view(x.shape), balance
 
 
 def dense_switch(made, x, training):
     rows, ys, taken, p = x.reshape(-1, D), [], [0] * E, []
-    limit = math.ceil(made.capacity_factor * len(rows) / E) if training and made.capacity_factor else len(rows)
+    limit = (
+        math.ceil(made.capacity_factor * len(rows) / E)
+        if training and made.capacity_factor
+        else len(rows)
+    )
     asked = [0] * E
     for row in rows:
         e = (made.router.weight @ row).exp()
@@ -68,7 +89,11 @@ def dense_switch(made, x, training):
         i = int(p[-1].argmax())
         asked[i] += 1
         taken[i] += 1
-        ys.append(p[-1][i] * made.experts[i](row[None])[0] if taken[i] <= limit else torch.zeros(D).double())
+        ys.append(
+            p[-1][i] * made.experts[i](row[None])[0]
+            if taken[i] <= limit
+            else torch.zeros(D).double()
+        )
     shares = sum(a / len(rows) * m for a, m in zip(asked, torch.stack(p).mean(0)))
     return torch.stack(ys).view(x.shape), made.balance_weight * E * shares
 
@@ -78,13 +103,22 @@ def assert_agree(made, run, other):
     for one in (run, other):
         x = inputs()
         y, balance = one(x)
-        loss = (y * torch.linspace(-1, 2, y.numel(), dtype=torch.float64).view_as(y)).sum() + 3 * balance
-        results.append((y, balance, torch.autograd.grad(loss, [x, *made.parameters()], allow_unused=True)))
+        loss = (
+            y * torch.linspace(-1, 2, y.numel(), dtype=torch.float64).view_as(y)
+        ).sum() + 3 * balance
+        results.append(
+            (y, balance, torch.autograd.grad(loss, [x, *made.parameters()], allow_unused=True))
+        )
     (a, a_balance, a_grads), (b, b_balance, b_grads) = results
     torch.testing.assert_close(a, b, **EXACT)
-    torch.testing.assert_close(torch.as_tensor(a_balance), torch.as_tensor(b_balance), check_dtype=False, **EXACT)
+    torch.testing.assert_close(
+        torch.as_tensor(a_balance), torch.as_tensor(b_balance), check_dtype=False, **EXACT
+    )
     for one, another in zip(a_grads, b_grads):
-        torch.testing.assert_close(*(torch.zeros(()).double() if g is None or not g.any() else g for g in (one, another)), **EXACT)
+        torch.testing.assert_close(
+            *(torch.zeros(()).double() if g is None or not g.any() else g for g in (one, another)),
+            **EXACT,
+        )
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
@@ -98,15 +132,26 @@ def test_value_balance_and_gradient_equal_the_dense_reference(k, training):
 
     torch.manual_seed(5)
     noise = torch.randn(B * N, E, dtype=torch.float64)
-    assert_agree(made, run, lambda x: dense_mixture(made, x, noise) if training else (dense_mixture(made, x)[0], 0.0))
+    assert_agree(
+        made,
+        run,
+        lambda x: dense_mixture(made, x, noise) if training else (dense_mixture(made, x)[0], 0.0),
+    )
 
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("capacity", [None, 0.4, 1.0, 4.0])
 def test_switch_equals_the_dense_reference(training, capacity):
     made = mixture(kind=Switch, capacity_factor=capacity).train(training)
-    assert_agree(made, lambda x: (made(x), made.balance if training else 0.0),
-                 lambda x: dense_switch(made, x, training) if training else (dense_switch(made, x, training)[0], 0.0))
+    assert_agree(
+        made,
+        lambda x: (made(x), made.balance if training else 0.0),
+        lambda x: (
+            dense_switch(made, x, training)
+            if training
+            else (dense_switch(made, x, training)[0], 0.0)
+        ),
+    )
 
 
 def test_gradients_by_finite_differences():
@@ -118,7 +163,9 @@ def test_gradients_by_finite_differences():
 def test_an_expert_reads_only_the_positions_that_chose_it():
     made, read = mixture(2).eval(), [0] * E
     for i, expert in enumerate(made.experts):
-        expert.register_forward_hook(lambda layer, arguments, result, i=i: read.__setitem__(i, len(arguments[0])))
+        expert.register_forward_hook(
+            lambda layer, arguments, result, i=i: read.__setitem__(i, len(arguments[0]))
+        )
     made(inputs())
     assert made.counts.tolist() == read and sum(read) == 2 * B * N
 
@@ -151,7 +198,12 @@ def test_gates_are_shares_and_a_permutation_of_the_experts_changes_nothing(k, se
     x = inputs(seed)
     torch.testing.assert_close(turned(x), made(x), **EXACT)
     for expert in made.experts:  # experts that say 1: what is left is the sum of the gates
-        expert.hidden.weight.data.zero_(), expert.hidden.bias.data.zero_(), expert.output.weight.data.zero_(), expert.output.bias.data.fill_(1)
+        (
+            expert.hidden.weight.data.zero_(),
+            expert.hidden.bias.data.zero_(),
+            expert.output.weight.data.zero_(),
+            expert.output.bias.data.fill_(1),
+        )
     torch.testing.assert_close(made(x), torch.ones_like(x), **EXACT)
 
 
@@ -174,11 +226,15 @@ def test_the_balance_is_least_where_the_experts_share_equally():
     with torch.no_grad():
         noisy.gate[:, 0] = 20
     noisy(rows)
-    assert noisy.balance.item() == pytest.approx(0.1 * 3, abs=1e-6)  # one has 4 of 4: mean 1, variance 3
+    # one has 4 of 4: mean 1, variance 3
+    assert noisy.balance.item() == pytest.approx(0.1 * 3, abs=1e-6)
 
 
 def test_training_by_the_balance_alone_spreads_the_load():
-    for kind, options in ((MixtureOfExperts, {"k": 1}), (Switch, {"capacity_factor": None, "balance_weight": 1.0})):
+    for kind, options in (
+        (MixtureOfExperts, {"k": 1}),
+        (Switch, {"capacity_factor": None, "balance_weight": 1.0}),
+    ):
         torch.manual_seed(0)
         made = kind(D, E, lambda: FeedForward(D, 5), **options)
         with torch.no_grad():
@@ -195,14 +251,21 @@ def test_training_by_the_balance_alone_spreads_the_load():
 
 
 def test_copies_leave_the_last_pass_behind_and_bfloat16_works():
-    for made in (MixtureOfExperts(D, E, lambda: FeedForward(D, 5)), Switch(D, E, lambda: FeedForward(D, 5))):
+    for made in (
+        MixtureOfExperts(D, E, lambda: FeedForward(D, 5)),
+        Switch(D, E, lambda: FeedForward(D, 5)),
+    ):
         x = torch.randn(B, N, D)
         with torch.autocast("cpu", torch.bfloat16):
             y = made(x)
         (y.float().sum() + balance_loss(made)).backward()
         assert made.balance.dtype == torch.float32 and torch.isfinite(y).all()
         again = copy.deepcopy(made)
-        assert again.balance is None and again.counts is None and set(again.state_dict()) == set(made.state_dict())
+        assert (
+            again.balance is None
+            and again.counts is None
+            and set(again.state_dict()) == set(made.state_dict())
+        )
 
 
 @pytest.mark.parametrize("kind", [MixtureOfExperts, Switch])
@@ -219,10 +282,17 @@ def test_errors_name_the_argument():
     def expert():
         return FeedForward(D, 5)
 
-    for kind, options, word in ((MixtureOfExperts, {"k": 5}, "k must"), (MixtureOfExperts, {"load_weight": -1}, "load_weight"),
-                                (Switch, {"capacity_factor": 0}, "capacity_factor"),
-                                (Switch, {"capacity_factor": math.inf}, "capacity_factor must be a number above 0, or None for no limit, got inf"),
-                                (Switch, {"balance_weight": -1}, "balance_weight")):
+    for kind, options, word in (
+        (MixtureOfExperts, {"k": 5}, "k must"),
+        (MixtureOfExperts, {"load_weight": -1}, "load_weight"),
+        (Switch, {"capacity_factor": 0}, "capacity_factor"),
+        (
+            Switch,
+            {"capacity_factor": math.inf},
+            "capacity_factor must be a number above 0, or None for no limit, got inf",
+        ),
+        (Switch, {"balance_weight": -1}, "balance_weight"),
+    ):
         with pytest.raises(ValueError, match=word):
             kind(D, E, expert, **options)
     with pytest.raises(ValueError, match="num_experts"):
@@ -233,11 +303,14 @@ def test_errors_name_the_argument():
 
 # Known wrong versions: each told apart by the dense reference
 
+
 def _softmax_before_top_k(made):
     def forward(x):
         rows = x.reshape(-1, D)
         gates = (rows @ made.gate).softmax(-1)
-        chosen = torch.zeros_like(gates, dtype=torch.bool).scatter(1, gates.topk(made.k).indices, True)
+        chosen = torch.zeros_like(gates, dtype=torch.bool).scatter(
+            1, gates.topk(made.k).indices, True
+        )
         return made._sum_of_experts(rows, gates * chosen, chosen).view(x.shape)
 
     return forward
@@ -246,7 +319,9 @@ def _softmax_before_top_k(made):
 def _unweighted(made):
     def forward(x):
         rows = x.reshape(-1, D)
-        chosen = torch.zeros(len(rows), E, dtype=torch.bool).scatter(1, (rows @ made.gate).topk(made.k).indices, True)
+        chosen = torch.zeros(len(rows), E, dtype=torch.bool).scatter(
+            1, (rows @ made.gate).topk(made.k).indices, True
+        )
         return made._sum_of_experts(rows, chosen.double() / made.k, chosen).view(x.shape)
 
     return forward
@@ -262,7 +337,9 @@ def _the_worst(made):
     return forward
 
 
-@pytest.mark.parametrize("wrong", [_softmax_before_top_k, _unweighted, _the_worst], ids=lambda f: f.__name__.strip("_"))
+@pytest.mark.parametrize(
+    "wrong", [_softmax_before_top_k, _unweighted, _the_worst], ids=lambda f: f.__name__.strip("_")
+)
 def test_known_wrong_gates_are_told_apart(wrong):
     made = mixture(2).eval()
     with torch.no_grad():
@@ -279,6 +356,10 @@ def test_known_wrong_switches_are_told_apart():
         rows = x.reshape(-1, D)
         p = (rows @ made.router.weight.T).softmax(-1)
         chosen = torch.nn.functional.one_hot(p.argmax(1), E).bool()
-        late = chosen & (chosen.flip(0).cumsum(0).flip(0) <= math.ceil(0.5 * len(rows) / E))  # the last are served first
+        # the last are served first
+        late = chosen & (chosen.flip(0).cumsum(0).flip(0) <= math.ceil(0.5 * len(rows) / E))
         assert (made._sum_of_experts(rows, p, late).view(x.shape) - right).abs().max() > 1e-3
-        assert (made._sum_of_experts(rows, chosen.double(), chosen).view(x.shape) - dense_switch(made, x, False)[0]).abs().max() > 1e-3
+        assert (
+            made._sum_of_experts(rows, chosen.double(), chosen).view(x.shape)
+            - dense_switch(made, x, False)[0]
+        ).abs().max() > 1e-3

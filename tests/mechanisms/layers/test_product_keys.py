@@ -25,7 +25,9 @@ def build(seed=0, top_k=BEST, **options):
 
 
 def x_of(*shape, seed=3):
-    return torch.randn(*shape, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        *shape, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def oracle(memory, x):
@@ -35,7 +37,9 @@ def oracle(memory, x):
     total, slots = np.zeros(D), []
     for h in range(HEADS):
         first, second = queries[h, : DQ // 2], queries[h, DQ // 2 :]
-        scores = np.array([first @ keys[h, 0, i] + second @ keys[h, 1, j] for i in range(K) for j in range(K)])
+        scores = np.array(
+            [first @ keys[h, 0, i] + second @ keys[h, 1, j] for i in range(K) for j in range(K)]
+        )
         best = np.argsort(-scores)[: memory.top_k]
         weights = np.exp(scores[best] - scores[best].max())
         total += weights / weights.sum() @ values[best]
@@ -69,8 +73,15 @@ def test_gradients_are_right_and_reach_what_was_read():
 def test_a_position_does_not_know_of_the_others():
     memory, x = build(), x_of(2, 4)
     torch.testing.assert_close(memory(x)[1, 2], memory(x[1:, 2:3])[0, 0], **EXACT)
-    batch_norm = build(norm=lambda width: nn.Sequential(nn.Flatten(0, -2), nn.BatchNorm1d(width), nn.Unflatten(0, (2, 4))))
-    assert (batch_norm(x)[1, 2] - batch_norm(torch.cat([x[:, 2:3], x[:, :1], x[:, :1], x[:, :1]], 1))[1, 0]).abs().max() > 1e-3
+    batch_norm = build(
+        norm=lambda width: nn.Sequential(
+            nn.Flatten(0, -2), nn.BatchNorm1d(width), nn.Unflatten(0, (2, 4))
+        )
+    )
+    assert (
+        batch_norm(x)[1, 2]
+        - batch_norm(torch.cat([x[:, 2:3], x[:, :1], x[:, :1], x[:, :1]], 1))[1, 0]
+    ).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 0), (2, 1, 2)], ids=str)
@@ -78,7 +89,9 @@ def test_one_position_alone_and_none_at_all(shape):
     memory, x = build(), x_of(*shape)
     assert memory(x).shape == x.shape
     for where in np.ndindex(*shape):
-        np.testing.assert_allclose(memory(x)[where].detach(), oracle(memory, x[where])[0], atol=1e-10)
+        np.testing.assert_allclose(
+            memory(x)[where].detach(), oracle(memory, x[where])[0], atol=1e-10
+        )
 
 
 def test_many_slots_and_few_comparisons():
@@ -86,10 +99,19 @@ def test_many_slots_and_few_comparisons():
     assert memory.values.shape == (64**2, D) and memory.keys.shape == (4, 2, 64, DQ // 2)
     with torch.no_grad(), LargestTensor() as largest:
         memory.find(torch.randn(5, D))
-    assert largest.numel == 5 * 4 * 2 * 64 < 5 * 4 * 64**2 / 30  # a score for each half of a key, none for each slot
+    # a score for each half of a key, none for each slot
+    assert largest.numel == 5 * 4 * 2 * 64 < 5 * 4 * 64**2 / 30
 
 
-@pytest.mark.parametrize("mistake", ["softmax over all slots", "best of the first half only", "slots exchanged", "one softmax for all heads"])
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "softmax over all slots",
+        "best of the first half only",
+        "slots exchanged",
+        "one softmax for all heads",
+    ],
+)
 def test_known_wrong_versions_are_told_apart(mistake):
     memory, x = build(), x_of(3)
     slots, weights = memory.find(x)
@@ -110,12 +132,15 @@ def test_known_wrong_versions_are_told_apart(mistake):
     assert (wrong - memory(x)).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: ProductKeyMemory(D, 4, 2, 5, 8), "top_k must be at most num_keys = 4, got 5"),
-    (lambda: ProductKeyMemory(D, 4, 2, 2, 7), "d_query must be even.*got 7"),
-    (lambda: ProductKeyMemory(D, 0), "num_keys must be a whole number of at least 1, got 0"),
-    (lambda: build()(x_of(3)[..., :2]), "x must.*5"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: ProductKeyMemory(D, 4, 2, 5, 8), "top_k must be at most num_keys = 4, got 5"),
+        (lambda: ProductKeyMemory(D, 4, 2, 2, 7), "d_query must be even.*got 7"),
+        (lambda: ProductKeyMemory(D, 0), "num_keys must be a whole number of at least 1, got 0"),
+        (lambda: build()(x_of(3)[..., :2]), "x must.*5"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

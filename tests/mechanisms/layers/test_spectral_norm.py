@@ -1,4 +1,6 @@
-"""Spectral norm: on every weight, in the right dimension, followed in training only, against a singular value decomposition."""
+"""Spectral norm: on every weight, in the right dimension, followed in training only, against a
+singular value decomposition.
+"""
 
 import numpy as np
 import pytest
@@ -6,14 +8,24 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
-from attnbook.mechanisms import ConditionalBatchNorm, PictureAttention, add_spectral_norm, largest_singular_values
+from attnbook.mechanisms import (
+    ConditionalBatchNorm,
+    PictureAttention,
+    add_spectral_norm,
+    largest_singular_values,
+)
 from attnbook.mechanisms.layers.spectral_norm import weight_matrix
 
 
 def net(seed=0):
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), PictureAttention(16), nn.ConvTranspose2d(16, 5, 4, stride=2, padding=1),
-                         nn.Flatten(), nn.Linear(5 * 8 * 8, 7))
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1),
+        PictureAttention(16),
+        nn.ConvTranspose2d(16, 5, 4, stride=2, padding=1),
+        nn.Flatten(),
+        nn.Linear(5 * 8 * 8, 7),
+    )
 
 
 def sigma(weight, outputs=0):
@@ -35,9 +47,16 @@ def test_every_weight_has_norm_1_attention_too():
     made.eval()
     for name, layer in (("0", made[0]), ("1.key", made[1].key), ("2", made[2]), ("4", made[4])):
         weight, outputs = raw[f"{name}.weight"], int(name == "2")
-        torch.testing.assert_close(layer.weight, (weight / sigma(weight, outputs)).float(), atol=2e-3, rtol=2e-3)
+        torch.testing.assert_close(
+            layer.weight, (weight / sigma(weight, outputs)).float(), atol=2e-3, rtol=2e-3
+        )
         assert found[name] == pytest.approx(sigma(layer.weight, outputs), rel=1e-5)
-        np.testing.assert_array_equal(weight_matrix(layer).detach().numpy(), np.moveaxis(layer.weight.detach().numpy(), outputs, 0).reshape(weight.shape[outputs], -1))
+        np.testing.assert_array_equal(
+            weight_matrix(layer).detach().numpy(),
+            np.moveaxis(layer.weight.detach().numpy(), outputs, 0).reshape(
+                weight.shape[outputs], -1
+            ),
+        )
 
 
 def test_a_transposed_convolution_keeps_its_outputs_in_dimension_1():
@@ -47,7 +66,9 @@ def test_a_transposed_convolution_keeps_its_outputs_in_dimension_1():
     assert abs(by_outputs / by_inputs - 1) > 0.1  # else the test would see nothing
     raw = layer.weight.detach().clone()
     add_spectral_norm(layer, power_iterations=100).eval()
-    torch.testing.assert_close(raw / layer.weight.detach(), torch.full_like(raw, by_outputs), atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(
+        raw / layer.weight.detach(), torch.full_like(raw, by_outputs), atol=1e-3, rtol=1e-3
+    )
 
 
 def test_the_power_method_rests_in_evaluation_and_in_a_look_and_its_vectors_are_not_trained():
@@ -65,7 +86,9 @@ def test_the_power_method_rests_in_evaluation_and_in_a_look_and_its_vectors_are_
 
 
 def test_gains_and_scales_are_no_matrices():
-    made = add_spectral_norm(nn.ModuleList([ConditionalBatchNorm(4, 3), nn.BatchNorm2d(4), PictureAttention(8)]))
+    made = add_spectral_norm(
+        nn.ModuleList([ConditionalBatchNorm(4, 3), nn.BatchNorm2d(4), PictureAttention(8)])
+    )
     parametrized = [name for name, m in made.named_modules() if parametrize.is_parametrized(m)]
     assert parametrized == ["2.key", "2.query", "2.value", "2.output"]
     assert (made[0].gain == 1).all() and isinstance(made[2].gamma, nn.Parameter)
@@ -94,16 +117,30 @@ def test_gradients_pass_through_the_norm():
     (grad,) = torch.autograd.grad(layer(x), raw, down)
     u, s, vh = torch.linalg.svd(raw.detach())
     g = down.T @ x
-    torch.testing.assert_close(grad, (g - (g * raw.detach() / s[0]).sum() * torch.outer(u[:, 0], vh[0])) / s[0], atol=1e-8, rtol=1e-6)
+    torch.testing.assert_close(
+        grad,
+        (g - (g * raw.detach() / s[0]).sum() * torch.outer(u[:, 0], vh[0])) / s[0],
+        atol=1e-8,
+        rtol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_the_norm_is_as_exact_under_autocast(device):
     made = add_spectral_norm(net()).to(device)
     x = torch.randn(2, 3, 4, 4, device=device)
-    norms = [layer.parametrizations.weight[0].norm for layer in made.modules() if parametrize.is_parametrized(layer)]
-    states = []  # on a CPU autocast leaves the products of the power iteration alone, so the numbers would not tell
-    hooks = [norm.register_forward_hook(lambda *_: states.append(torch.is_autocast_enabled(device))) for norm in norms]
+    norms = [
+        layer.parametrizations.weight[0].norm
+        for layer in made.modules()
+        if parametrize.is_parametrized(layer)
+    ]
+    # on a CPU autocast leaves the products of the power iteration alone, so the numbers would not
+    # tell
+    states = []
+    hooks = [
+        norm.register_forward_hook(lambda *_: states.append(torch.is_autocast_enabled(device)))
+        for norm in norms
+    ]
     with torch.autocast(device, dtype=torch.bfloat16):
         for _ in range(100):
             made(x)

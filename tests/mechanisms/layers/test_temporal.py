@@ -1,4 +1,6 @@
-"""Causal convolutions, dense, TC and attention blocks against loops in NumPy; nothing later is read; known mistakes are told apart."""
+"""Causal convolutions, dense, TC and attention blocks against loops in NumPy; nothing later is
+read; known mistakes are told apart.
+"""
 
 import math
 
@@ -11,7 +13,13 @@ from torch.autograd import gradcheck
 
 from attnbook import Attended, DotScore
 from attnbook.mechanisms.layers import temporal
-from attnbook.mechanisms.layers.temporal import AttentionBlock, CausalConvolution, DenseBlock, TCBlock, blocks_for
+from attnbook.mechanisms.layers.temporal import (
+    AttentionBlock,
+    CausalConvolution,
+    DenseBlock,
+    TCBlock,
+    blocks_for,
+)
 
 D = 3
 EXACT = {"atol": 1e-10, "rtol": 0}
@@ -33,13 +41,18 @@ def build(kind, seed=0, dtype=torch.float64):
 
 
 def x_of(n, batch=2, seed=3, width=D):
-    return torch.randn(batch, n, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        batch, n, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 # Oracles: one sequence (n, d) at a time, position by position.
 
+
 def convolve(x, weight, bias, dilation):
-    """Kernel of two: the first half of each row of ``weight`` belongs to the position ``dilation`` steps back."""
+    """Kernel of two: the first half of each row of ``weight`` belongs to the position
+    ``dilation`` steps back.
+    """
     n, d = x.shape
     y = np.zeros((n, len(weight)))
     for t in range(n):
@@ -57,7 +70,10 @@ def dense(x, weight, bias, dilation):
 
 
 def attention(x, p):
-    q, k, v = (x @ p[f"{part}_projection.weight"].T + p[f"{part}_projection.bias"] for part in ("query", "key", "value"))
+    q, k, v = (
+        x @ p[f"{part}_projection.weight"].T + p[f"{part}_projection.bias"]
+        for part in ("query", "key", "value")
+    )
     n, read, weights = len(x), np.zeros((len(x), v.shape[1])), np.zeros((len(x), len(x)))
     for t in range(n):
         e = [math.exp(float(q[t] @ k[j]) / math.sqrt(k.shape[1])) for j in range(t + 1)]
@@ -73,10 +89,20 @@ def oracle(block, x):
     if isinstance(block, AttentionBlock):
         return attention(x, p)[0]
     if isinstance(block, DenseBlock):
-        return dense(x, p["convolution.linear.weight"], p["convolution.linear.bias"], block.convolution.dilation)
+        return dense(
+            x,
+            p["convolution.linear.weight"],
+            p["convolution.linear.bias"],
+            block.convolution.dilation,
+        )
     first = block.blocks[0].convolution.dilation
     for i in range(len(block.blocks)):
-        x = dense(x, p[f"blocks.{i}.convolution.linear.weight"], p[f"blocks.{i}.convolution.linear.bias"], first * 2**i)
+        x = dense(
+            x,
+            p[f"blocks.{i}.convolution.linear.weight"],
+            p[f"blocks.{i}.convolution.linear.bias"],
+            first * 2**i,
+        )
     return x
 
 
@@ -89,7 +115,12 @@ def test_the_output_is_that_of_the_formula(kind, n):
     for row in range(2):
         np.testing.assert_allclose(found[row].detach(), oracle(block, x[row]), atol=1e-10)
     single = build(kind, dtype=torch.float32)(x.float()).output
-    torch.testing.assert_close(single.double(), build(kind, dtype=torch.float32).double()(x.float().double()).output, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(
+        single.double(),
+        build(kind, dtype=torch.float32).double()(x.float().double()).output,
+        atol=1e-5,
+        rtol=1e-5,
+    )
 
 
 @pytest.mark.parametrize("kernel_size, dilation", [(1, 1), (2, 1), (2, 3), (3, 2), (4, 1)])
@@ -101,7 +132,9 @@ def test_a_causal_convolution_is_pytorchs_with_zeros_in_front(kernel_size, dilat
         theirs.bias.copy_(layer.linear.bias)
     expected = theirs(torch.nn.functional.pad(x.mT, (layer.reach, 0))).mT
     torch.testing.assert_close(layer(x), expected, **EXACT)
-    torch.testing.assert_close(layer(x[:, 3:], layer.with_past(x)[:, 3 : 3 + layer.reach]), expected[:, 3:], **EXACT)
+    torch.testing.assert_close(
+        layer(x[:, 3:], layer.with_past(x)[:, 3 : 3 + layer.reach]), expected[:, 3:], **EXACT
+    )
 
 
 def test_the_weights_are_those_of_the_formula_and_sum_to_one():
@@ -109,13 +142,19 @@ def test_the_weights_are_those_of_the_formula_and_sum_to_one():
     weights = block(x, need_weights=True).weights
     p = {name: value.detach().numpy() for name, value in block.named_parameters()}
     for row in range(2):
-        np.testing.assert_allclose(weights[row].detach(), attention(x[row].numpy(), p)[1], atol=1e-10)
+        np.testing.assert_allclose(
+            weights[row].detach(), attention(x[row].numpy(), p)[1], atol=1e-10
+        )
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 6, dtype=torch.float64), **EXACT)
     assert weights.triu(1).abs().max() == 0 and build("tc")(x, need_weights=True).weights is None
 
 
 @settings(max_examples=25, deadline=None)
-@given(cuts=st.lists(st.integers(1, 4), min_size=1, max_size=5), kind=st.sampled_from(sorted(MAKE)), seed=st.integers(0, 9))
+@given(
+    cuts=st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    kind=st.sampled_from(sorted(MAKE)),
+    seed=st.integers(0, 9),
+)
 def test_piece_by_piece_is_the_same(cuts, kind, seed):
     block, x = build(kind, seed), x_of(sum(cuts), seed=seed)
     whole, past, pieces = block(x).output, None, []
@@ -127,9 +166,12 @@ def test_piece_by_piece_is_the_same(cuts, kind, seed):
 
 
 def later_moves_it(block, x) -> bool:
-    """Whether any output depends on a later input, by the derivative and by changing one input after the other."""
+    """Whether any output depends on a later input, by the derivative and by changing one input
+    after the other.
+    """
     n = x.shape[-2]
-    jacobian = torch.autograd.functional.jacobian(lambda x: block(x).output.sum((0, 2)), x)  # (m, batch, n, d)
+    # (m, batch, n, d)
+    jacobian = torch.autograd.functional.jacobian(lambda x: block(x).output.sum((0, 2)), x)
     later = jacobian.abs().amax((1, 3)).triu(1).max() > 0
     before = block(x).output
     for j in range(1, n):
@@ -155,7 +197,9 @@ def seen_by_the_last(block, n):
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6, 8, 9, 11, 16, 17, 26, 101])
 def test_a_tc_block_sees_all_of_its_length_and_needs_all_of_its_layers(length):
     block = build(lambda: TCBlock(D, length, 2))
-    assert len(block.blocks) == blocks_for(length) == math.ceil(math.log2(length)) and block.d_out == D + 2 * len(block.blocks)
+    assert len(block.blocks) == blocks_for(length) == math.ceil(
+        math.log2(length)
+    ) and block.d_out == D + 2 * len(block.blocks)
     if length > 1:
         assert all(seen_by_the_last(block, length))
         assert 2 ** len(block.blocks) >= length > 2 ** (len(block.blocks) - 1)
@@ -186,7 +230,8 @@ def test_gradients_are_right_and_reach_every_parameter(kind):
 
 
 def over_the_queries(score, query, key, value, mask, *, need_weights):
-    weights = score(query, key).masked_fill(~mask, -torch.inf).softmax(-2)  # for each key over the queries that may look at it
+    # for each key over the queries that may look at it
+    weights = score(query, key).masked_fill(~mask, -torch.inf).softmax(-2)
     return Attended(weights @ value, weights)
 
 
@@ -205,16 +250,34 @@ def exchange(patch, block):
 
 
 BREAKS = {
-    "softmax over the queries": ("attention", lambda patch, block: patch(temporal, "attend", over_the_queries)),
+    "softmax over the queries": (
+        "attention",
+        lambda patch, block: patch(temporal, "attend", over_the_queries),
+    ),
     "no scale": ("attention", lambda patch, block: patch(block, "score", DotScore())),
-    "a mask that sees one further": ("attention", lambda patch, block: patch(temporal, "causal_mask", shifted_mask(1))),
-    "a mask that does not see itself": ("attention", lambda patch, block: patch(temporal, "causal_mask", shifted_mask(-1))),
+    "a mask that sees one further": (
+        "attention",
+        lambda patch, block: patch(temporal, "causal_mask", shifted_mask(1)),
+    ),
+    "a mask that does not see itself": (
+        "attention",
+        lambda patch, block: patch(temporal, "causal_mask", shifted_mask(-1)),
+    ),
     "dilations 2, 4, 8": ("tc", lambda patch, block: dilate(patch, block, (2, 4, 8))),
     "dilations 1, 1, 1": ("tc", lambda patch, block: dilate(patch, block, (1, 1, 1))),
-    "zeros behind instead of in front": ("dense", lambda patch, block: patch(
-        block.convolution, "with_past", lambda x, past=None: torch.nn.functional.pad(x, (0, 0, 0, 2)))),
+    "zeros behind instead of in front": (
+        "dense",
+        lambda patch, block: patch(
+            block.convolution,
+            "with_past",
+            lambda x, past=None: torch.nn.functional.pad(x, (0, 0, 0, 2)),
+        ),
+    ),
     "tanh and gate exchanged": ("dense", exchange),
-    "the gate by tanh too": ("dense", lambda patch, block: patch(torch.Tensor, "sigmoid", torch.Tensor.tanh)),
+    "the gate by tanh too": (
+        "dense",
+        lambda patch, block: patch(torch.Tensor, "sigmoid", torch.Tensor.tanh),
+    ),
 }
 
 
@@ -228,7 +291,14 @@ def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
     assert max(np.abs(found[row].detach().numpy() - right[row]).max() for row in range(2)) > 1e-3
 
 
-@pytest.mark.parametrize("mistake", ["softmax over the queries", "a mask that sees one further", "zeros behind instead of in front"])
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "softmax over the queries",
+        "a mask that sees one further",
+        "zeros behind instead of in front",
+    ],
+)
 def test_a_look_ahead_is_seen(mistake, monkeypatch):
     kind, spoil = BREAKS[mistake]
     block = build(kind)
@@ -246,10 +316,14 @@ def test_queries_and_keys_that_start_alike_look_at_what_resembles_them():
     assert torch.equal(block.key_projection.bias, block.query_projection.bias)
     assert torch.equal(block.value_projection.weight, plain.value_projection.weight)
     x = 2 * torch.eye(3).repeat(1, 2, 1)  # three different positions, then the same again
-    last = {name: made(x, need_weights=True).weights[0, -1] for name, made in (("alike", block), ("plain", plain))}
+    last = {
+        name: made(x, need_weights=True).weights[0, -1]
+        for name, made in (("alike", block), ("plain", plain))
+    }
     assert last["alike"][2] > 0.4 > 0.3 > last["plain"][2]
     block(x).output.sum().backward()
-    assert block.key_projection.weight.grad is not block.query_projection.weight.grad  # two matrices that learn apart
+    # two matrices that learn apart
+    assert block.key_projection.weight.grad is not block.query_projection.weight.grad
 
 
 def test_half_precision_runs():
@@ -258,20 +332,31 @@ def test_half_precision_runs():
         with torch.autocast("cpu", dtype=torch.bfloat16):
             found = block(x)
             more = block(x[:, :1], found.past)
-        assert (found.output.float() - block(x).output).abs().max() < 0.2 and more.output.isfinite().all()
+        assert (
+            found.output.float() - block(x).output
+        ).abs().max() < 0.2 and more.output.isfinite().all()
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: blocks_for(0), "length must be a whole number of at least 1, got 0"),
-    (lambda: CausalConvolution(3, 4, 0), "dilation must be a whole number of at least 1, got 0"),
-    (lambda: DenseBlock(3, 0, 1), "filters must be a whole number of at least 1, got 0"),
-    (lambda: TCBlock(3, 4, 2, first=0), "first must be a whole number of at least 1, got 0"),
-    (lambda: AttentionBlock(3, 4, 0), "d_value must be a whole number of at least 1, got 0"),
-    (lambda: AttentionBlock(3, 4, 2, alike=0), "alike must be a number above 0 or None, got 0"),
-    (lambda: build("attention")(x_of(3, width=5)), "x must have width 3"),
-    (lambda: build("tc")(x_of(3, width=5)), "x must have width 3"),
-    (lambda: build("dense")(x_of(3), x_of(1)), r"past must be \(2, 2, 3\) for this x, got \(2, 1, 3\)"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: blocks_for(0), "length must be a whole number of at least 1, got 0"),
+        (
+            lambda: CausalConvolution(3, 4, 0),
+            "dilation must be a whole number of at least 1, got 0",
+        ),
+        (lambda: DenseBlock(3, 0, 1), "filters must be a whole number of at least 1, got 0"),
+        (lambda: TCBlock(3, 4, 2, first=0), "first must be a whole number of at least 1, got 0"),
+        (lambda: AttentionBlock(3, 4, 0), "d_value must be a whole number of at least 1, got 0"),
+        (lambda: AttentionBlock(3, 4, 2, alike=0), "alike must be a number above 0 or None, got 0"),
+        (lambda: build("attention")(x_of(3, width=5)), "x must have width 3"),
+        (lambda: build("tc")(x_of(3, width=5)), "x must have width 3"),
+        (
+            lambda: build("dense")(x_of(3), x_of(1)),
+            r"past must be \(2, 2, 3\) for this x, got \(2, 1, 3\)",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

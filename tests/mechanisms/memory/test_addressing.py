@@ -1,4 +1,6 @@
-"""Every stage of the addressing against its formula, and beside it the versions that must be told apart."""
+"""Every stage of the addressing against its formula, and beside it the versions that must be
+told apart.
+"""
 
 import numpy as np
 import oracles_ntm as oracle
@@ -20,22 +22,37 @@ def problem(seed=0, dtype=torch.float64):
     def normal(*shape):
         return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
 
-    return dict(memory=normal(B, N, M), previous=(2 * normal(B, H, N)).softmax(-1), key=normal(B, H, M),
-                strength=normal(B, H).exp() * 2, gate=normal(B, H).sigmoid(), kernel=(2 * normal(B, H, 2 * R + 1)).softmax(-1),
-                gamma=1 + normal(B, H).exp(), erase=normal(B, H, M).sigmoid(), add=normal(B, H, M))
+    return dict(
+        memory=normal(B, N, M),
+        previous=(2 * normal(B, H, N)).softmax(-1),
+        key=normal(B, H, M),
+        strength=normal(B, H).exp() * 2,
+        gate=normal(B, H).sigmoid(),
+        kernel=(2 * normal(B, H, 2 * R + 1)).softmax(-1),
+        gamma=1 + normal(B, H).exp(),
+        erase=normal(B, H, M).sigmoid(),
+        add=normal(B, H, M),
+    )
 
 
 def expected_weights(p, wrong=None):
     out = np.zeros((B, H, N))
     for b in range(B):
         for h in range(H):
-            numbers = {name: p[name][b, h].numpy() for name in ("key", "strength", "gate", "kernel", "gamma")}
-            out[b, h] = oracle.address(p["memory"][b].numpy(), p["previous"][b, h].numpy(), numbers, wrong)
+            numbers = {
+                name: p[name][b, h].numpy()
+                for name in ("key", "strength", "gate", "kernel", "gamma")
+            }
+            out[b, h] = oracle.address(
+                p["memory"][b].numpy(), p["previous"][b, h].numpy(), numbers, wrong
+            )
     return torch.from_numpy(out)
 
 
 def addressed(p):
-    return A.address(*(p[name] for name in ("memory", "previous", "key", "strength", "gate", "kernel", "gamma")))
+    return A.address(
+        *(p[name] for name in ("memory", "previous", "key", "strength", "gate", "kernel", "gamma"))
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -44,7 +61,9 @@ def test_all_four_stages_equal_the_formulas(seed):
     found = addressed(p)
     for b in range(B):
         for h in range(H):
-            content = oracle.content(p["key"][b, h].numpy(), float(p["strength"][b, h]), p["memory"][b].numpy())
+            content = oracle.content(
+                p["key"][b, h].numpy(), float(p["strength"][b, h]), p["memory"][b].numpy()
+            )
             gated = oracle.interpolate(content, p["previous"][b, h].numpy(), float(p["gate"][b, h]))
             shifted = oracle.shift(gated, p["kernel"][b, h].numpy())
             sharp = oracle.sharpen(shifted, float(p["gamma"][b, h]))
@@ -53,8 +72,16 @@ def test_all_four_stages_equal_the_formulas(seed):
     assert attnbook.address is A.address
 
 
-@pytest.mark.parametrize("wrong", ["shift in the wrong direction", "shift that does not go round", "sharpening before shifting",
-                                   "interpolation swapped", "sharpening without normalisation"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "shift in the wrong direction",
+        "shift that does not go round",
+        "sharpening before shifting",
+        "interpolation swapped",
+        "sharpening without normalisation",
+    ],
+)
 def test_a_wrong_order_or_direction_is_told_apart(wrong):
     p = problem()
     assert (addressed(p).weights - expected_weights(p)).abs().max() < 1e-10
@@ -64,8 +91,12 @@ def test_a_wrong_order_or_direction_is_told_apart(wrong):
 WRONG_CONTENT = {
     "softmax over the heads": lambda p, cosine: (p["strength"][..., None] * cosine).softmax(1),
     "softmax over the batch": lambda p, cosine: (p["strength"][..., None] * cosine).softmax(0),
-    "dot product, not cosine": lambda p, cosine: (p["strength"][..., None] * (p["key"] @ p["memory"].mT)).softmax(-1),
-    "the strength after the softmax": lambda p, cosine: p["strength"][..., None] * cosine.softmax(-1),
+    "dot product, not cosine": lambda p, cosine: (
+        p["strength"][..., None] * (p["key"] @ p["memory"].mT)
+    ).softmax(-1),
+    "the strength after the softmax": lambda p, cosine: (
+        p["strength"][..., None] * cosine.softmax(-1)
+    ),
     "no strength": lambda p, cosine: cosine.softmax(-1),
 }
 
@@ -73,22 +104,38 @@ WRONG_CONTENT = {
 @pytest.mark.parametrize("wrong", WRONG_CONTENT)
 def test_wrong_content_weights_are_told_apart(wrong):
     p = problem()
-    cosine = torch.nn.functional.cosine_similarity(p["key"][:, :, None], p["memory"][:, None], dim=-1)
-    torch.testing.assert_close(A.cosine_similarity(p["key"], p["memory"]), cosine, atol=1e-7, rtol=0)
+    cosine = torch.nn.functional.cosine_similarity(
+        p["key"][:, :, None], p["memory"][:, None], dim=-1
+    )
+    torch.testing.assert_close(
+        A.cosine_similarity(p["key"], p["memory"]), cosine, atol=1e-7, rtol=0
+    )
     found = A.content_weights(p["key"], p["strength"], p["memory"])
-    torch.testing.assert_close(found, (p["strength"][..., None] * cosine).softmax(-1), atol=1e-7, rtol=0)
+    torch.testing.assert_close(
+        found, (p["strength"][..., None] * cosine).softmax(-1), atol=1e-7, rtol=0
+    )
     assert (found - WRONG_CONTENT[wrong](p, cosine)).abs().max() > 1e-2
 
 
 def test_reading_and_writing_equal_the_formulas_and_erase_after_add_does_not():
     p = problem()
-    reads, written = A.read(p["memory"], p["previous"]), A.write(p["memory"], p["previous"], p["erase"], p["add"])
+    reads, written = (
+        A.read(p["memory"], p["previous"]),
+        A.write(p["memory"], p["previous"], p["erase"], p["add"]),
+    )
     for b in range(B):
         memory = p["memory"][b].numpy()
-        heads = [(p["previous"][b, h].numpy(), p["erase"][b, h].numpy(), p["add"][b, h].numpy()) for h in range(H)]
-        np.testing.assert_allclose(reads[b].numpy(), np.stack([oracle.read(memory, w) for w, _, _ in heads]), atol=1e-10)
+        heads = [
+            (p["previous"][b, h].numpy(), p["erase"][b, h].numpy(), p["add"][b, h].numpy())
+            for h in range(H)
+        ]
+        np.testing.assert_allclose(
+            reads[b].numpy(), np.stack([oracle.read(memory, w) for w, _, _ in heads]), atol=1e-10
+        )
         np.testing.assert_allclose(written[b].numpy(), oracle.write(memory, heads), atol=1e-10)
-        assert np.abs(written[b].numpy() - oracle.write(memory, heads, "erase after add")).max() > 1e-2
+        assert (
+            np.abs(written[b].numpy() - oracle.write(memory, heads, "erase after add")).max() > 1e-2
+        )
     turned = A.write(p["memory"], *(p[name].flip(1) for name in ("previous", "erase", "add")))
     torch.testing.assert_close(written, turned, **EXACT)
 
@@ -100,7 +147,9 @@ def test_a_positive_shift_moves_to_higher_slots_and_around_the_end():
         kernel[..., k + 1] = 1
         moved = A.shift(here, kernel)
         assert moved.argmax(-1)[0].tolist() == [(h + k) % 5 for h in range(5)]
-    assert A.shift(here, torch.ones(1, 5, 5, dtype=torch.float64) / 5).allclose(torch.full((1, 5, 5), 0.2, dtype=torch.float64))
+    assert A.shift(here, torch.ones(1, 5, 5, dtype=torch.float64) / 5).allclose(
+        torch.full((1, 5, 5), 0.2, dtype=torch.float64)
+    )
 
 
 def test_a_kernel_of_one_shift_moves_nothing():
@@ -116,8 +165,11 @@ def test_a_scalar_shift_is_the_paper_s_example():
     assert kernel[8 + 6].item() == pytest.approx(0.3) and kernel[8 + 7].item() == pytest.approx(0.7)
     assert kernel.count_nonzero() == 2
     for x in (-2.0, -1.25, 0.0, 0.5, 1.999, 2.0):
-        np.testing.assert_allclose(A.uniform_shift(torch.tensor(x, dtype=torch.float64), 2).numpy(), oracle.uniform_shift(x, 2),
-                                   atol=1e-12)
+        np.testing.assert_allclose(
+            A.uniform_shift(torch.tensor(x, dtype=torch.float64), 2).numpy(),
+            oracle.uniform_shift(x, 2),
+            atol=1e-12,
+        )
     assert A.uniform_shift(torch.tensor([9.0, -9.0]), 2).argmax(-1).tolist() == [4, 0]
 
 
@@ -132,16 +184,22 @@ def test_the_moved_mean_is_the_shift():
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10_000), slots=st.integers(5, 12), by=st.integers(-2, 2), x=st.floats(-2, 2))
+@given(
+    seed=st.integers(0, 10_000), slots=st.integers(5, 12), by=st.integers(-2, 2), x=st.floats(-2, 2)
+)
 def test_a_shift_back_undoes_a_whole_shift(seed, slots, by, x):
-    weights = torch.randn(2, 1, slots, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).softmax(-1)
+    weights = torch.randn(
+        2, 1, slots, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).softmax(-1)
 
     def moved(w, k):
         return A.shift(w, A.uniform_shift(torch.full((2, 1), float(k), dtype=torch.float64), 2))
 
     torch.testing.assert_close(moved(moved(weights, by), -by), weights, **EXACT)
     torch.testing.assert_close(moved(weights, by), weights.roll(by, -1), **EXACT)
-    torch.testing.assert_close(moved(weights, x).sum(-1), torch.ones(2, 1, dtype=torch.float64), **EXACT)
+    torch.testing.assert_close(
+        moved(weights, x).sum(-1), torch.ones(2, 1, dtype=torch.float64), **EXACT
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -150,8 +208,13 @@ def test_shuffled_slots_have_shuffled_content_weights(seed):
     p = problem(seed)
     order = torch.randperm(N, generator=torch.Generator().manual_seed(seed))
     weights = A.content_weights(p["key"], p["strength"], p["memory"])
-    torch.testing.assert_close(A.content_weights(p["key"], p["strength"], p["memory"][:, order]), weights[..., order], **EXACT)
-    longer = A.content_weights(3 * p["key"], p["strength"], 5 * p["memory"])  # a cosine knows no lengths
+    torch.testing.assert_close(
+        A.content_weights(p["key"], p["strength"], p["memory"][:, order]),
+        weights[..., order],
+        **EXACT,
+    )
+    # a cosine knows no lengths
+    longer = A.content_weights(3 * p["key"], p["strength"], 5 * p["memory"])
     torch.testing.assert_close(longer, weights, atol=1e-6, rtol=0)
 
 
@@ -159,10 +222,20 @@ EXTREME = st.sampled_from([0.0, 1e-6, 1.0, 1e3, 1e6])
 
 
 @settings(max_examples=120, deadline=None)
-@given(seed=st.integers(0, 10_000), dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64]), key=EXTREME,
-       memory=st.sampled_from([0.0, 1e-20, 1e-6, 1.0, 1e4]), strength=EXTREME, gamma=EXTREME,
-       gate=st.sampled_from([0.0, 0.5, 1.0]), one=st.booleans(), whole=st.booleans())
-def test_every_stage_is_a_distribution_and_no_gradient_is_nan(seed, dtype, key, memory, strength, gamma, gate, one, whole):
+@given(
+    seed=st.integers(0, 10_000),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64]),
+    key=EXTREME,
+    memory=st.sampled_from([0.0, 1e-20, 1e-6, 1.0, 1e4]),
+    strength=EXTREME,
+    gamma=EXTREME,
+    gate=st.sampled_from([0.0, 0.5, 1.0]),
+    one=st.booleans(),
+    whole=st.booleans(),
+)
+def test_every_stage_is_a_distribution_and_no_gradient_is_nan(
+    seed, dtype, key, memory, strength, gamma, gate, one, whole
+):
     p = problem(seed)
     p["key"] = p["key"] * key
     p["memory"] = p["memory"] * memory
@@ -174,7 +247,8 @@ def test_every_stage_is_a_distribution_and_no_gradient_is_nan(seed, dtype, key, 
         p["kernel"] = torch.eye(2 * R + 1, dtype=torch.float64)[:H].expand(B, -1, -1)
     p = {name: part.to(dtype).detach().requires_grad_() for name, part in p.items()}
     found = addressed(p)
-    tolerance = 2e-2 if dtype == torch.bfloat16 else 1e-4  # what comes in sums to 1 as exactly as its dtype can say
+    # what comes in sums to 1 as exactly as its dtype can say
+    tolerance = 2e-2 if dtype == torch.bfloat16 else 1e-4
     for stage in found:
         assert stage.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
         assert (stage >= 0).all() and (stage.sum(-1) - 1).abs().max() < tolerance
@@ -193,15 +267,18 @@ def test_zeros_have_a_finite_gradient_and_the_plain_cosine_has_not():
 
     assert slope(A.cosine_similarity(key, zero)) <= 1 / A.SHORTEST**0.5
     assert slope(A.cosine_similarity(zero, key)) <= 1 / A.SHORTEST**0.5
-    assert not slope((key * zero).sum(-1) / ((key * key).sum(-1) * (zero * zero).sum(-1)).sqrt()).isfinite()
+    assert not slope(
+        (key * zero).sum(-1) / ((key * key).sum(-1) * (zero * zero).sum(-1)).sqrt()
+    ).isfinite()
     assert slope(torch.nn.functional.cosine_similarity(key, zero, dim=-1, eps=1e-8)) > 1e7
 
 
 def test_sharpening_by_powers_breaks_where_ours_does_not():
-    below = torch.tensor([[[0.6, 0.4, -1e-9]]])  # what rounding may leave of a 0 after a convolution
+    # what rounding may leave of a 0 after a convolution
+    below = torch.tensor([[[0.6, 0.4, -1e-9]]])
     assert (below**1.5).isnan().any()
     small, gamma = torch.tensor([[[1e-3, 2e-3, 1e-3]]], requires_grad=True), torch.tensor([[40.0]])
-    powers = small**gamma[..., None]
+    powers = small ** gamma[..., None]
     assert (powers / powers.sum(-1, keepdim=True)).isnan().all()  # 0/0
     sharp = A.sharpen(small, gamma)
     torch.testing.assert_close(sharp, torch.tensor([[[0.0, 1.0, 0.0]]]), atol=1e-6, rtol=0)
@@ -218,17 +295,29 @@ def test_sharpening_keeps_the_order_and_never_blurs(seed, gamma):
     sharp = A.sharpen(weights, torch.full((B, H), gamma, dtype=torch.float64))
     assert torch.equal(sharp.argsort(-1), weights.argsort(-1))
     assert (sharp.max(-1).values >= weights.max(-1).values - 1e-12).all()
-    torch.testing.assert_close(A.sharpen(weights, torch.ones(B, H, dtype=torch.float64)), weights, **EXACT)
+    torch.testing.assert_close(
+        A.sharpen(weights, torch.ones(B, H, dtype=torch.float64)), weights, **EXACT
+    )
 
 
-@pytest.mark.parametrize(("call", "names"), [
-    (A.read, ("memory", "previous")), (A.write, ("memory", "previous", "erase", "add")),
-    (A.cosine_similarity, ("key", "memory")), (A.content_weights, ("key", "strength", "memory")),
-    (A.interpolate, ("previous", "kernel_as_weights", "gate")), (A.shift, ("previous", "kernel")), (A.sharpen, ("previous", "gamma")),
-    (lambda x: A.uniform_shift(x, R), ("scalar",)),
-])
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (A.read, ("memory", "previous")),
+        (A.write, ("memory", "previous", "erase", "add")),
+        (A.cosine_similarity, ("key", "memory")),
+        (A.content_weights, ("key", "strength", "memory")),
+        (A.interpolate, ("previous", "kernel_as_weights", "gate")),
+        (A.shift, ("previous", "kernel")),
+        (A.sharpen, ("previous", "gamma")),
+        (lambda x: A.uniform_shift(x, R), ("scalar",)),
+    ],
+)
 def test_gradients_are_those_of_finite_differences(call, names):
-    p = problem() | {"kernel_as_weights": problem(5)["previous"], "scalar": torch.tensor([0.3, -1.6], dtype=torch.float64)}
+    p = problem() | {
+        "kernel_as_weights": problem(5)["previous"],
+        "scalar": torch.tensor([0.3, -1.6], dtype=torch.float64),
+    }
     assert torch.autograd.gradcheck(call, [p[name].detach().requires_grad_() for name in names])
 
 
@@ -240,48 +329,119 @@ def test_leading_dimensions_are_free_and_may_be_none():
     for mine, more, less in zip(found, deep, flat):
         torch.testing.assert_close(more.view_as(mine), mine, **EXACT)
         torch.testing.assert_close(less, mine[0], **EXACT)
-    written = A.write(*(p[name].view(1, B, 1, *p[name].shape[1:]) for name in ("memory", "previous", "erase", "add")))
-    torch.testing.assert_close(written[0, :, 0], A.write(p["memory"], p["previous"], p["erase"], p["add"]), **EXACT)
-    torch.testing.assert_close(A.read(p["memory"][0], p["previous"][0]), A.read(p["memory"], p["previous"])[0], **EXACT)
+    written = A.write(
+        *(
+            p[name].view(1, B, 1, *p[name].shape[1:])
+            for name in ("memory", "previous", "erase", "add")
+        )
+    )
+    torch.testing.assert_close(
+        written[0, :, 0], A.write(p["memory"], p["previous"], p["erase"], p["add"]), **EXACT
+    )
+    torch.testing.assert_close(
+        A.read(p["memory"][0], p["previous"][0]), A.read(p["memory"], p["previous"])[0], **EXACT
+    )
 
 
 @pytest.mark.gpu
 def test_a_gpu_gives_what_the_cpu_gives():
     p = problem()
-    for mine, theirs in zip(addressed({name: part.cuda() for name, part in p.items()}), addressed(p)):
+    for mine, theirs in zip(
+        addressed({name: part.cuda() for name, part in p.items()}), addressed(p)
+    ):
         torch.testing.assert_close(mine.cpu(), theirs, **EXACT)
 
 
 P = problem()
 
 
-@pytest.mark.parametrize(("call", "said"), [
-    (lambda: A.read([1.0], P["previous"]), "memory must be a tensor.*got list"),
-    (lambda: A.read(P["memory"], P["previous"][..., 1:]), "weights must be .*7.*one entry a slot"),
-    (lambda: A.read(P["memory"].long(), P["previous"]), "memory must hold floating point"),
-    (lambda: A.write(P["memory"], P["previous"], P["erase"][..., 1:], P["add"]), r"erase must be \(…, 3, 4\)"),
-    (lambda: A.write(P["memory"], P["previous"], P["erase"], P["add"][:, 1:]), r"add must be \(…, 3, 4\)"),
-    (lambda: A.write(P["memory"], P["previous"], 2 * P["erase"], P["add"]), "erase must be between 0 and 1"),
-    (lambda: A.content_weights(P["key"][..., 1:], P["strength"], P["memory"]), "key must be .*as wide as a slot"),
-    (lambda: A.content_weights(P["key"], P["strength"][:, 1:], P["memory"]), "strength must hold one number a head"),
-    (lambda: A.content_weights(P["key"], -P["strength"], P["memory"]), "strength must be at least 0"),
-    (lambda: A.content_weights(P["key"], 3.0, P["memory"]), "strength must hold one number a head.*got float"),
-    (lambda: A.interpolate(P["previous"], P["previous"][..., 1:], P["gate"]), r"previous must have \(3, 7\)"),
-    (lambda: A.interpolate(P["previous"], P["previous"], P["gate"] + 1), "gate must be between 0 and 1"),
-    (lambda: A.shift(P["previous"], P["kernel"][..., 1:]), "kernel must have an odd number of shifts.*got 4"),
-    (lambda: A.shift(P["previous"][..., :3], P["kernel"]), "kernel must have an odd number of shifts .*at most 3"),
-    (lambda: A.shift(P["previous"], P["kernel"][:, 1:]), "kernel must have one row a head, 3"),
-    (lambda: A.uniform_shift(0.5, 1), "lowest must be a tensor .*got float"),
-    (lambda: A.uniform_shift(torch.tensor(0.5), 0), "shift_range must be a whole number of at least 1"),
-    (lambda: A.sharpen(P["previous"], P["gamma"] - 1.2), "gamma must be at least 1"),
-    (lambda: A.sharpen(P["previous"], P["gamma"][:, 1:]), "gamma must hold one number a head"),
-    (lambda: A.read(P["memory"], P["previous"].repeat(3, 1, 1)), r"memory and weights must have leading .* broadcast, got \(2,\) and \(6,\)"),
-    (lambda: A.write(P["memory"], P["previous"], P["erase"], P["add"].repeat(3, 1, 1)), "memory, weights, erase and add must have leading"),
-    (lambda: A.content_weights(P["key"], P["strength"].repeat(3, 1), P["memory"]), "memory, key and strength must have leading"),
-    (lambda: A.interpolate(P["previous"], P["previous"].repeat(3, 1, 1), P["gate"]), "content, previous and gate must have leading"),
-    (lambda: A.shift(P["previous"], P["kernel"].repeat(3, 1, 1)), "weights and kernel must have leading"),
-    (lambda: A.sharpen(P["previous"], P["gamma"].repeat(3, 1)), "weights and gamma must have leading"),
-])
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: A.read([1.0], P["previous"]), "memory must be a tensor.*got list"),
+        (
+            lambda: A.read(P["memory"], P["previous"][..., 1:]),
+            "weights must be .*7.*one entry a slot",
+        ),
+        (lambda: A.read(P["memory"].long(), P["previous"]), "memory must hold floating point"),
+        (
+            lambda: A.write(P["memory"], P["previous"], P["erase"][..., 1:], P["add"]),
+            r"erase must be \(…, 3, 4\)",
+        ),
+        (
+            lambda: A.write(P["memory"], P["previous"], P["erase"], P["add"][:, 1:]),
+            r"add must be \(…, 3, 4\)",
+        ),
+        (
+            lambda: A.write(P["memory"], P["previous"], 2 * P["erase"], P["add"]),
+            "erase must be between 0 and 1",
+        ),
+        (
+            lambda: A.content_weights(P["key"][..., 1:], P["strength"], P["memory"]),
+            "key must be .*as wide as a slot",
+        ),
+        (
+            lambda: A.content_weights(P["key"], P["strength"][:, 1:], P["memory"]),
+            "strength must hold one number a head",
+        ),
+        (
+            lambda: A.content_weights(P["key"], -P["strength"], P["memory"]),
+            "strength must be at least 0",
+        ),
+        (
+            lambda: A.content_weights(P["key"], 3.0, P["memory"]),
+            "strength must hold one number a head.*got float",
+        ),
+        (
+            lambda: A.interpolate(P["previous"], P["previous"][..., 1:], P["gate"]),
+            r"previous must have \(3, 7\)",
+        ),
+        (
+            lambda: A.interpolate(P["previous"], P["previous"], P["gate"] + 1),
+            "gate must be between 0 and 1",
+        ),
+        (
+            lambda: A.shift(P["previous"], P["kernel"][..., 1:]),
+            "kernel must have an odd number of shifts.*got 4",
+        ),
+        (
+            lambda: A.shift(P["previous"][..., :3], P["kernel"]),
+            "kernel must have an odd number of shifts .*at most 3",
+        ),
+        (lambda: A.shift(P["previous"], P["kernel"][:, 1:]), "kernel must have one row a head, 3"),
+        (lambda: A.uniform_shift(0.5, 1), "lowest must be a tensor .*got float"),
+        (
+            lambda: A.uniform_shift(torch.tensor(0.5), 0),
+            "shift_range must be a whole number of at least 1",
+        ),
+        (lambda: A.sharpen(P["previous"], P["gamma"] - 1.2), "gamma must be at least 1"),
+        (lambda: A.sharpen(P["previous"], P["gamma"][:, 1:]), "gamma must hold one number a head"),
+        (
+            lambda: A.read(P["memory"], P["previous"].repeat(3, 1, 1)),
+            r"memory and weights must have leading .* broadcast, got \(2,\) and \(6,\)",
+        ),
+        (
+            lambda: A.write(P["memory"], P["previous"], P["erase"], P["add"].repeat(3, 1, 1)),
+            "memory, weights, erase and add must have leading",
+        ),
+        (
+            lambda: A.content_weights(P["key"], P["strength"].repeat(3, 1), P["memory"]),
+            "memory, key and strength must have leading",
+        ),
+        (
+            lambda: A.interpolate(P["previous"], P["previous"].repeat(3, 1, 1), P["gate"]),
+            "content, previous and gate must have leading",
+        ),
+        (
+            lambda: A.shift(P["previous"], P["kernel"].repeat(3, 1, 1)),
+            "weights and kernel must have leading",
+        ),
+        (
+            lambda: A.sharpen(P["previous"], P["gamma"].repeat(3, 1)),
+            "weights and gamma must have leading",
+        ),
+    ],
+)
 def test_bad_arguments_are_named(call, said):
     with pytest.raises(ValueError, match=said):
         call()

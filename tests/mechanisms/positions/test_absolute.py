@@ -1,4 +1,6 @@
-"""Sinusoidal and learned positions: the formula in loops, what the sinusoids promise, and copies that went wrong."""
+"""Sinusoidal and learned positions: the formula in loops, what the sinusoids promise, and copies
+that went wrong.
+"""
 
 import copy
 import math
@@ -9,7 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbook.mechanisms import LearnedPositions, NoPositions, SinusoidalPositions, shift_matrix, sinusoids
+from attnbook.mechanisms import (
+    LearnedPositions,
+    NoPositions,
+    SinusoidalPositions,
+    shift_matrix,
+    sinusoids,
+)
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 widths = st.integers(1, 24).map(lambda half: 2 * half)
@@ -27,7 +35,9 @@ def formula(length, d):
 
 @pytest.mark.parametrize(("length", "d"), [(1, 2), (7, 6), (300, 64)])
 def test_sinusoids_equal_the_formula(length, d):
-    torch.testing.assert_close(sinusoids(length, d, dtype=torch.float64), formula(length, d), **EXACT)
+    torch.testing.assert_close(
+        sinusoids(length, d, dtype=torch.float64), formula(length, d), **EXACT
+    )
     torch.testing.assert_close(sinusoids(length, d), formula(length, d).float(), atol=1e-7, rtol=0)
 
 
@@ -36,31 +46,45 @@ def test_sinusoids_equal_the_formula(length, d):
 def test_rows_are_bounded_of_one_norm_unique_and_deterministic(d, n):
     table = sinusoids(n, d, dtype=torch.float64)
     assert table.abs().max() <= 1 and torch.equal(table, sinusoids(n, d, dtype=torch.float64))
-    torch.testing.assert_close(table.norm(dim=1), torch.full((n,), math.sqrt(d / 2), dtype=torch.float64), **EXACT)
-    # The fastest pair alone tells whole positions apart: p radians, and no two whole numbers differ by a multiple of 2π.
+    torch.testing.assert_close(
+        table.norm(dim=1), torch.full((n,), math.sqrt(d / 2), dtype=torch.float64), **EXACT
+    )
+    # The fastest pair alone tells whole positions apart: p radians, and no two whole numbers differ
+    # by a multiple of 2π.
     assert torch.cdist(table, table).fill_diagonal_(9).min() > 1e-3
 
 
 @settings(max_examples=40, deadline=None)
 @given(widths, st.integers(0, 60), st.integers(-40, 40))
 def test_a_shift_is_one_rotation_for_all_positions(d, start, shift):
-    table, moved = sinusoids(160, d, dtype=torch.float64), shift_matrix(shift, d, dtype=torch.float64)
+    table, moved = (
+        sinusoids(160, d, dtype=torch.float64),
+        shift_matrix(shift, d, dtype=torch.float64),
+    )
     start = max(start, -shift)
-    torch.testing.assert_close(table[start : start + 20] @ moved.T, table[start + shift : start + shift + 20], **EXACT)
+    torch.testing.assert_close(
+        table[start : start + 20] @ moved.T, table[start + shift : start + shift + 20], **EXACT
+    )
     torch.testing.assert_close(moved @ moved.T, torch.eye(d).double(), **EXACT)
     # So the product of two position vectors depends on their distance alone.
     products = table @ table.T
     torch.testing.assert_close(products[start, start + shift], products[80, 80 + shift], **EXACT)
 
 
-@pytest.mark.parametrize("make", [lambda: SinusoidalPositions(6), lambda: LearnedPositions(40, 6).double()])
+@pytest.mark.parametrize(
+    "make", [lambda: SinusoidalPositions(6), lambda: LearnedPositions(40, 6).double()]
+)
 def test_an_offset_is_a_later_part_and_may_differ_by_row(make):
     torch.manual_seed(0)
     positions, x = make(), torch.randn(3, 5, 6, dtype=torch.float64)
     table = positions(torch.zeros(1, 30, 6).double())[0]
     torch.testing.assert_close(positions(x), x + table[:5], **EXACT)
     torch.testing.assert_close(positions(x, 7), x + table[7:12], **EXACT)
-    torch.testing.assert_close(positions(x, torch.tensor([0, 9, 25])), x + torch.stack([table[:5], table[9:14], table[25:]]), **EXACT)
+    torch.testing.assert_close(
+        positions(x, torch.tensor([0, 9, 25])),
+        x + torch.stack([table[:5], table[9:14], table[25:]]),
+        **EXACT,
+    )
     torch.testing.assert_close(positions(x[0], 2), x[0] + table[2:7], **EXACT)
     assert positions(x[:0], torch.tensor([], dtype=torch.long)).shape == (0, 5, 6)
     torch.testing.assert_close(copy.deepcopy(positions)(x, 7), x + table[7:12], **EXACT)
@@ -113,22 +137,48 @@ def test_sines_and_cosines_in_halves_are_another_order_of_columns():
     torch.testing.assert_close(halves @ halves.T, table @ table.T, **EXACT)
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: sinusoids(0, 4), "length must be a whole number of at least 1, got 0"),
-    (lambda: sinusoids(3, 5), "d_model must be even .*, got 5"),
-    (lambda: SinusoidalPositions(5), "d_model must be even .*, got 5"),
-    (lambda: shift_matrix(1, 4, base=1.0), "base must be above 1, got 1.0"),
-    (lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 6)), "x must have width 4"),
-    (lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 4), -1), "offset must be a whole number of at least 0, got -1"),
-    (lambda: SinusoidalPositions(4)(torch.zeros(2, 2, 4), torch.tensor([1])), "one for each row of x"),
-    (lambda: LearnedPositions(4, 4)(torch.zeros(1, 5, 4)), "before position max_length = 4, got position 4"),
-    (lambda: LearnedPositions(4, 4)(torch.zeros(2, 2, 4), torch.tensor([0, 3])), "max_length = 4, got position 4"),
-    *((lambda kind=kind: kind()(torch.zeros(2, 2, 4), torch.tensor([3, -1])), r"offset must be whole numbers of at least 0, got \[3, -1\]")
-      for kind in (lambda: SinusoidalPositions(4), lambda: LearnedPositions(9, 4))),
-    (lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), torch.tensor([True, False])), "offset must be a tensor of whole numbers, got torch.bool"),
-    (lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), True), "offset must be a whole number of at least 0, got True"),
-    (lambda: LearnedPositions(0, 4), "max_length must be"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: sinusoids(0, 4), "length must be a whole number of at least 1, got 0"),
+        (lambda: sinusoids(3, 5), "d_model must be even .*, got 5"),
+        (lambda: SinusoidalPositions(5), "d_model must be even .*, got 5"),
+        (lambda: shift_matrix(1, 4, base=1.0), "base must be above 1, got 1.0"),
+        (lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 6)), "x must have width 4"),
+        (
+            lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 4), -1),
+            "offset must be a whole number of at least 0, got -1",
+        ),
+        (
+            lambda: SinusoidalPositions(4)(torch.zeros(2, 2, 4), torch.tensor([1])),
+            "one for each row of x",
+        ),
+        (
+            lambda: LearnedPositions(4, 4)(torch.zeros(1, 5, 4)),
+            "before position max_length = 4, got position 4",
+        ),
+        (
+            lambda: LearnedPositions(4, 4)(torch.zeros(2, 2, 4), torch.tensor([0, 3])),
+            "max_length = 4, got position 4",
+        ),
+        *(
+            (
+                lambda kind=kind: kind()(torch.zeros(2, 2, 4), torch.tensor([3, -1])),
+                r"offset must be whole numbers of at least 0, got \[3, -1\]",
+            )
+            for kind in (lambda: SinusoidalPositions(4), lambda: LearnedPositions(9, 4))
+        ),
+        (
+            lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), torch.tensor([True, False])),
+            "offset must be a tensor of whole numbers, got torch.bool",
+        ),
+        (
+            lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), True),
+            "offset must be a whole number of at least 0, got True",
+        ),
+        (lambda: LearnedPositions(0, 4), "max_length must be"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -26,7 +26,9 @@ def layer(k=2, seed=0, **options):
 
 
 def oracle(made, x, mask, m=None, *, distance=lambda i, j: j - i, scale=None):
-    """Equations 3 to 5 of the paper with tensors a_ij of n×n×d; the queries are the last m positions."""
+    """Equations 3 to 5 of the paper with tensors a_ij of n×n×d; the queries are the last m
+    positions.
+    """
     n = x.shape[1]
     m = n if m is None else m
     k, d = made.max_distance, made.d_head
@@ -34,7 +36,9 @@ def oracle(made, x, mask, m=None, *, distance=lambda i, j: j - i, scale=None):
     def split(t):
         return t.view(len(x), n, H, -1).transpose(1, 2)
 
-    q, key, value = (split(getattr(made, f"{name}_projection")(x)) for name in ("query", "key", "value"))
+    q, key, value = (
+        split(getattr(made, f"{name}_projection")(x)) for name in ("query", "key", "value")
+    )
     a_key, a_value = torch.zeros(n, n, d).double(), torch.zeros(n, n, made.d_head_value).double()
     for i in range(n):
         for j in range(n):
@@ -42,7 +46,9 @@ def oracle(made, x, mask, m=None, *, distance=lambda i, j: j - i, scale=None):
             if made.key_distance is not None:
                 a_key = a_key.index_put((torch.tensor(i), torch.tensor(j)), made.key_distance[r])
             if made.value_distance is not None:
-                a_value = a_value.index_put((torch.tensor(i), torch.tensor(j)), made.value_distance[r])
+                a_value = a_value.index_put(
+                    (torch.tensor(i), torch.tensor(j)), made.value_distance[r]
+                )
     e = (q[:, :, :, None] * (key[:, :, None] + a_key)).sum(-1) / (scale or math.sqrt(d))
     weights = e.masked_fill(~mask, -math.inf).softmax(-1).nan_to_num()
     z = (weights[..., None] * (value[:, :, None] + a_value)).sum(3)
@@ -52,19 +58,37 @@ def oracle(made, x, mask, m=None, *, distance=lambda i, j: j - i, scale=None):
 
 def masks():
     words = padding_mask(torch.tensor([4, 7]), N)[:, None].expand(B, N, N)
-    return {"none": torch.ones(B, N, N, dtype=torch.bool), "padding": words, "causal": causal_mask(N).expand(B, N, N),
-            "both": words & causal_mask(N)}
+    return {
+        "none": torch.ones(B, N, N, dtype=torch.bool),
+        "padding": words,
+        "causal": causal_mask(N).expand(B, N, N),
+        "both": words & causal_mask(N),
+    }
 
 
 @pytest.mark.parametrize("kind", masks())
-@pytest.mark.parametrize("options", [{}, {"relative_values": False}, {"relative_keys": False}, {"d_head": 5, "d_head_value": 2}, {"k": 9}],
-                         ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"relative_values": False},
+        {"relative_keys": False},
+        {"d_head": 5, "d_head_value": 2},
+        {"k": 9},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_value_and_gradient_equal_the_oracle(kind, options, need_weights):
     made, mask = layer(**options), masks()[kind]
     results = []
-    for run in (lambda x: made(x, mask=mask, need_weights=need_weights), lambda x: oracle(made, x, mask[:, None])):
-        x = torch.randn(B, N, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64).requires_grad_()
+    for run in (
+        lambda x: made(x, mask=mask, need_weights=need_weights),
+        lambda x: oracle(made, x, mask[:, None]),
+    ):
+        x = torch.randn(
+            B, N, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+        ).requires_grad_()
         context, weights = run(x)
         loss = (context * torch.linspace(-1, 2, context.numel()).view_as(context)).sum()
         results.append((context, weights, torch.autograd.grad(loss, [x, *made.parameters()])))
@@ -84,13 +108,19 @@ def test_queries_with_a_cache_are_the_last_positions():
     cache = made.project(x[:, :3])
     for t in range(3, N):
         cache = cache.extend(made.project(x[:, t : t + 1]))
-        torch.testing.assert_close(made(x[:, t : t + 1], projected=cache).context, whole[:, t : t + 1], **EXACT)
+        torch.testing.assert_close(
+            made(x[:, t : t + 1], projected=cache).context, whole[:, t : t + 1], **EXACT
+        )
     several = made(x[:, 4:], projected=made.project(x), mask=causal_mask(N - 4, N)).context
     torch.testing.assert_close(several, whole[:, 4:], **EXACT)
 
 
-@pytest.mark.parametrize("options", [{}, {"relative_keys": False}, {"relative_values": False}], ids=str)
-@pytest.mark.parametrize(("q", "k"), [((1, 3), (4, 5)), ((3,), (4, 5)), ((4, 3), (5,)), ((2, 1, 3), (4, 5))], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"relative_keys": False}, {"relative_values": False}], ids=str
+)
+@pytest.mark.parametrize(
+    ("q", "k"), [((1, 3), (4, 5)), ((3,), (4, 5)), ((4, 3), (5,)), ((2, 1, 3), (4, 5))], ids=str
+)
 def test_leading_dimensions_broadcast(q, k, options):
     made, query, key = layer(**options), torch.randn(*q, D).double(), torch.randn(*k, D).double()
     batch = torch.broadcast_shapes(q[:-1], k[:-1])
@@ -101,14 +131,23 @@ def test_leading_dimensions_broadcast(q, k, options):
 
 
 def two_distances(dtype, device="cpu", n=2048):
-    """Keys that all look alike, half of them at one distance: shares and slopes are sums of 1024 numbers 2⁻¹¹, which in bfloat16
-    stop growing at 1/8. Returns the context, and its gradient in the query."""
+    """Keys that all look alike, half of them at one distance: shares and slopes are sums of 1024
+    numbers 2⁻¹¹, which in bfloat16 stop growing at 1/8. Returns the context, and its gradient in
+    the query."""
     index = (torch.arange(n, device=device) % 2)[None]
-    zeros, sign = torch.zeros(1, 1, n, 2, dtype=dtype, device=device), (1.0 - 2.0 * index).to(dtype)[..., None, :, None]
-    keys, values = (torch.tensor(t, dtype=dtype, device=device) for t in ([[1.0, 0.0], [1.0, 2.0]], [[3.0], [1.0]]))
+    zeros, sign = (
+        torch.zeros(1, 1, n, 2, dtype=dtype, device=device),
+        (1.0 - 2.0 * index).to(dtype)[..., None, :, None],
+    )
+    keys, values = (
+        torch.tensor(t, dtype=dtype, device=device)
+        for t in ([[1.0, 0.0], [1.0, 2.0]], [[3.0], [1.0]])
+    )
     query = torch.tensor([[[[1.0, 0.0]]]], dtype=dtype, device=device).requires_grad_()
     source = ProjectedSource(zeros, sign.expand(1, 1, n, 1))
-    context = attend_with_relations(query, source, [(index, keys, values)], None, None, False).context
+    context = attend_with_relations(
+        query, source, [(index, keys, values)], None, None, False
+    ).context
     return context.detach(), torch.autograd.grad(context, query)[0]
 
 
@@ -116,13 +155,19 @@ def two_distances(dtype, device="cpu", n=2048):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_many_small_shares_of_a_distance_add_up(dtype, device):
     context, slope = two_distances(dtype, device)
-    torch.testing.assert_close(context.cpu().double(), torch.full((1, 1, 1, 1), 2.0).double(), atol=1e-2, rtol=0)
-    torch.testing.assert_close(slope.cpu().double(), torch.tensor([[[[0.0, -2.0]]]]).double(), atol=1e-2, rtol=0)
+    torch.testing.assert_close(
+        context.cpu().double(), torch.full((1, 1, 1, 1), 2.0).double(), atol=1e-2, rtol=0
+    )
+    torch.testing.assert_close(
+        slope.cpu().double(), torch.tensor([[[[0.0, -2.0]]]]).double(), atol=1e-2, rtol=0
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_no_sum_over_pairs_is_kept_in_half_precision_and_wider_numbers_are_not_copied(dtype):
-    """What a GPU rounds after each addition, a CPU does not: so the dtype of the sums is looked at, both ways."""
+    """What a GPU rounds after each addition, a CPU does not: so the dtype of the sums is looked
+    at, both ways.
+    """
     sums, copies = [], []
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
@@ -136,7 +181,9 @@ def test_no_sum_over_pairs_is_kept_in_half_precision_and_wider_numbers_are_not_c
     made, x = layer().to(dtype), torch.randn(B, N, D, dtype=dtype, requires_grad=True)
     with Watch():
         made(x).context.sum().backward()
-    assert len(sums) == 2 and set(sums) == {torch.float64 if dtype == torch.float64 else torch.float32}
+    assert len(sums) == 2 and set(sums) == {
+        torch.float64 if dtype == torch.float64 else torch.float32
+    }
     assert bool(copies) == (dtype == torch.bfloat16)
 
 
@@ -156,13 +203,16 @@ def test_no_tensor_of_a_vector_for_each_pair_is_kept_or_made():
     x = torch.randn(1, n, 64, requires_grad=True)
     with LargestTensor() as largest:
         made(x, mask=causal_mask(n)).context.sum().backward()
-    assert 0 < largest.numel <= max(2 * n * n, 64 * n, 64 * 64) < n * n * 32  # weights of both heads; one vector a pair is 32 × n × n
+    # weights of both heads; one vector a pair is 32 × n × n
+    assert 0 < largest.numel <= max(2 * n * n, 64 * n, 64 * 64) < n * n * 32
 
 
 def test_zero_tables_are_plain_attention_and_a_table_changes_it():
     made, x = layer(), torch.randn(B, N, D).double()
     plain = MultiHeadAttention(D, H).double()
-    plain.load_state_dict({name: t for name, t in made.state_dict().items() if "distance" not in name})
+    plain.load_state_dict(
+        {name: t for name, t in made.state_dict().items() if "distance" not in name}
+    )
     assert (made(x).context - plain(x).context).abs().max() > 0.1
     with torch.no_grad():
         made.key_distance.zero_(), made.value_distance.zero_()
@@ -209,7 +259,11 @@ WRONG = {
 
 @pytest.mark.parametrize("mistake", [None, *WRONG])
 def test_known_wrong_versions_are_told_apart(mistake):
-    made, mask, x = layer(), masks()["both"], torch.randn(B, N, D, generator=torch.Generator().manual_seed(1)).double()
+    made, mask, x = (
+        layer(),
+        masks()["both"],
+        torch.randn(B, N, D, generator=torch.Generator().manual_seed(1)).double(),
+    )
     wrong, _ = oracle(made, x, mask[:, None], **WRONG.get(mistake, {}))
     difference = (made(x, mask=mask).context - wrong).abs().max()
     assert difference < 1e-10 if mistake is None else difference > 1e-2
@@ -218,21 +272,35 @@ def test_known_wrong_versions_are_told_apart(mistake):
 def test_known_wrong_cache_offset_is_told_apart():
     made, x = layer(), torch.randn(B, N, D).double()
     right = made(x[:, -1:], projected=made.project(x)).context
-    at_zero = relative_index(1, 1, 2).expand(1, N) * 0 + (torch.arange(N).clamp(-2, 2) + 2)  # as if the query stood first
+    # as if the query stood first
+    at_zero = relative_index(1, 1, 2).expand(1, N) * 0 + (torch.arange(N).clamp(-2, 2) + 2)
     assert (at_zero != relative_index(1, N, 2)).any()
     torch.testing.assert_close(right, oracle(made, x, masks()["none"][:, None], 1)[0], **EXACT)
 
 
 def test_autocast_and_options():
     torch.manual_seed(0)
-    made, x = RelativeMultiHeadAttention(16, 4, max_distance=3), torch.randn(2, 9, 16, requires_grad=True)
+    made, x = (
+        RelativeMultiHeadAttention(16, 4, max_distance=3),
+        torch.randn(2, 9, 16, requires_grad=True),
+    )
     with torch.autocast("cpu", torch.bfloat16):
         low = made(x, mask=causal_mask(9)).context
     assert low.dtype == torch.bfloat16
-    torch.testing.assert_close(low.float(), made(x, mask=causal_mask(9)).context, atol=0.05, rtol=0.05)
+    torch.testing.assert_close(
+        low.float(), made(x, mask=causal_mask(9)).context, atol=0.05, rtol=0.05
+    )
     low.float().sum().backward()
-    for call, words in ((lambda: RelativeMultiHeadAttention(12, 3, max_distance=0), "max_distance must be"),
-                        (lambda: RelativeMultiHeadAttention(12, 3, max_distance=2, score=None), "score cannot be chosen"),
-                        (lambda: layer()(torch.randn(1, 5, D).double(), torch.randn(1, 3, D).double()), "n must be at least m = 5")):
+    for call, words in (
+        (lambda: RelativeMultiHeadAttention(12, 3, max_distance=0), "max_distance must be"),
+        (
+            lambda: RelativeMultiHeadAttention(12, 3, max_distance=2, score=None),
+            "score cannot be chosen",
+        ),
+        (
+            lambda: layer()(torch.randn(1, 5, D).double(), torch.randn(1, 3, D).double()),
+            "n must be at least m = 5",
+        ),
+    ):
         with pytest.raises(ValueError, match=words):
             call()

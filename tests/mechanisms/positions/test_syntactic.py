@@ -1,4 +1,6 @@
-"""Positions in a tree against walks over a graph (NumPy, Floyd and Warshall), and attention against a vector for every pair."""
+"""Positions in a tree against walks over a graph (NumPy, Floyd and Warshall), and attention
+against a vector for every pair.
+"""
 
 import math
 
@@ -9,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbook import RelativeMultiHeadAttention, padding_mask
-from attnbook.mechanisms import StructuralPositions, SyntacticMultiHeadAttention, tree_depth, tree_distance, tree_offset
+from attnbook.mechanisms import (
+    StructuralPositions,
+    SyntacticMultiHeadAttention,
+    tree_depth,
+    tree_distance,
+    tree_offset,
+)
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 
@@ -36,12 +44,19 @@ def walk(heads):
 def signed(heads):
     _, distance, above = walk(heads)
     n = len(heads)
-    sign = np.array([[-1 if j in above[i] else 1 if i in above[j] else 1 if j > i else -1 for j in range(n)] for i in range(n)])
+    sign = np.array(
+        [
+            [-1 if j in above[i] else 1 if i in above[j] else 1 if j > i else -1 for j in range(n)]
+            for i in range(n)
+        ]
+    )
     return distance * sign
 
 
 def grown(n, seed):
-    """A random tree of n words in any order: each word but the root hangs on one that stood there before."""
+    """A random tree of n words in any order: each word but the root hangs on one that stood
+    there before.
+    """
     draw = np.random.default_rng(seed)
     order = draw.permutation(n).tolist()
     heads = [-1] * n
@@ -52,22 +67,37 @@ def grown(n, seed):
 
 def padded(trees, fill=-1):
     n = max(map(len, trees))
-    return torch.tensor([[*heads, *[fill] * (n - len(heads))] for heads in trees]), torch.tensor([len(heads) for heads in trees])
+    return torch.tensor([[*heads, *[fill] * (n - len(heads))] for heads in trees]), torch.tensor(
+        [len(heads) for heads in trees]
+    )
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(1, 14), min_size=1, max_size=4), st.integers(0, 10**6), st.sampled_from([-1, 0, 77]))
+@given(
+    st.lists(st.integers(1, 14), min_size=1, max_size=4),
+    st.integers(0, 10**6),
+    st.sampled_from([-1, 0, 77]),
+)
 def test_a_batch_equals_walks_over_each_tree_whatever_stands_at_the_padding(sizes, seed, fill):
     trees = [grown(n, seed + k) for k, n in enumerate(sizes)]
     heads, lengths = padded(trees, fill)
-    depth, distance, offset = tree_depth(heads, lengths), tree_distance(heads, lengths), tree_offset(heads, lengths)
+    depth, distance, offset = (
+        tree_depth(heads, lengths),
+        tree_distance(heads, lengths),
+        tree_offset(heads, lengths),
+    )
     for b, tree in enumerate(trees):
         n = len(tree)
         expected_depth, expected_distance, _ = walk(tree)
         assert depth[b, :n].tolist() == expected_depth.tolist() and not depth[b, n:].any()
         assert distance[b, :n, :n].tolist() == expected_distance.tolist()
         assert offset[b, :n, :n].tolist() == signed(tree).tolist()
-        assert not distance[b, n:].any() and not distance[b, :, n:].any() and not offset[b, n:].any() and not offset[b, :, n:].any()
+        assert (
+            not distance[b, n:].any()
+            and not distance[b, :, n:].any()
+            and not offset[b, n:].any()
+            and not offset[b, :, n:].any()
+        )
     assert depth.dtype == distance.dtype == offset.dtype == torch.int64
 
 
@@ -77,12 +107,21 @@ def test_what_holds_in_every_tree(n, seed):
     tree = grown(n, seed)
     heads = torch.tensor(tree)
     depth, distance, offset = tree_depth(heads), tree_distance(heads), tree_offset(heads)
-    assert torch.equal(distance, distance.T) and torch.equal(offset, -offset.T) and torch.equal(offset.abs(), distance)
+    assert (
+        torch.equal(distance, distance.T)
+        and torch.equal(offset, -offset.T)
+        and torch.equal(offset.abs(), distance)
+    )
     assert torch.equal(distance[tree.index(-1)], depth)
-    assert ((distance[:, :, None] + distance[None]).amin(1) >= distance).all()  # no way round is shorter
+    # no way round is shorter
+    assert ((distance[:, :, None] + distance[None]).amin(1) >= distance).all()
     for child, head in enumerate(tree):
         if head >= 0:
-            assert distance[child, head] == 1 and offset[child, head] == -1 and depth[child] == depth[head] + 1
+            assert (
+                distance[child, head] == 1
+                and offset[child, head] == -1
+                and depth[child] == depth[head] + 1
+            )
     stacked = torch.stack([heads, heads])[None]
     assert torch.equal(tree_offset(stacked)[0, 1], offset)
 
@@ -97,12 +136,27 @@ def test_a_long_chain_keeps_its_count_in_half_precision():
 TREE = [1, 4, 3, 1, -1, 7, 7, 4]  # the dogs near trees see the red cats
 WRONG = {
     "depth of the root is 1": lambda depth, distance, offset, above: (depth + 1, distance, offset),
-    "distance as a difference of depths": lambda depth, distance, offset, above: (depth, abs(depth[:, None] - depth), offset),
-    "every way leads over the root": lambda depth, distance, offset, above: (depth, depth[:, None] + depth - 2 * depth * np.eye(8, dtype=int), offset),
-    "distance in the sentence": lambda depth, distance, offset, above: (depth, abs(np.subtract.outer(np.arange(8), np.arange(8))), offset),
+    "distance as a difference of depths": lambda depth, distance, offset, above: (
+        depth,
+        abs(depth[:, None] - depth),
+        offset,
+    ),
+    "every way leads over the root": lambda depth, distance, offset, above: (
+        depth,
+        depth[:, None] + depth - 2 * depth * np.eye(8, dtype=int),
+        offset,
+    ),
+    "distance in the sentence": lambda depth, distance, offset, above: (
+        depth,
+        abs(np.subtract.outer(np.arange(8), np.arange(8))),
+        offset,
+    ),
     "offset from key to query": lambda depth, distance, offset, above: (depth, distance, -offset),
     "offset signed by the sentence alone": lambda depth, distance, offset, above: (
-        depth, distance, distance * np.where(np.arange(8) > np.arange(8)[:, None], 1, -1)),
+        depth,
+        distance,
+        distance * np.where(np.arange(8) > np.arange(8)[:, None], 1, -1),
+    ),
     "offset without a sign": lambda depth, distance, offset, above: (depth, distance, distance),
 }
 
@@ -110,27 +164,38 @@ WRONG = {
 @pytest.mark.parametrize("mistake", [None, *WRONG])
 def test_known_wrong_versions_are_told_apart(mistake):
     depth, distance, above = walk(TREE)
-    expected = (depth, distance, signed(TREE)) if mistake is None else WRONG[mistake](depth, distance, signed(TREE), above)
+    expected = (
+        (depth, distance, signed(TREE))
+        if mistake is None
+        else WRONG[mistake](depth, distance, signed(TREE), above)
+    )
     heads = torch.tensor(TREE)
-    same = [torch.equal(got, torch.as_tensor(np.asarray(want)).long()) for got, want in
-            zip((tree_depth(heads), tree_distance(heads), tree_offset(heads)), expected)]
+    same = [
+        torch.equal(got, torch.as_tensor(np.asarray(want)).long())
+        for got, want in zip(
+            (tree_depth(heads), tree_distance(heads), tree_offset(heads)), expected
+        )
+    ]
     assert all(same) == (mistake is None)
 
 
-@pytest.mark.parametrize(("heads", "lengths", "words"), [
-    ([[-1, -1]], None, r"one root \(−1\) a sentence, got \[2\]"),
-    ([[1, 0]], None, r"one root \(−1\) a sentence, got \[0\]"),
-    ([[-1, 2, 1]], None, r"words in a ring: \[\[0, 1\], \[0, 2\]\]"),
-    ([[-1, 1]], None, r"words in a ring: \[\[0, 1\]\]"),
-    ([[-1, 5]], None, r"words of the same sentence, or −1 for the root, got \[5\]"),
-    ([[-1, -2]], None, r"words of the same sentence.*got \[-2\]"),
-    ([[-1, 2, 0]], [2], r"words of the same sentence.*got \[2\] in sentences of lengths \[2\]"),
-    ([[-1, 0]], [3], r"lengths must be \(1,\) numbers from 1 to 2, got \[3\]"),
-    ([[-1, 0]], [0], "lengths must be"),
-    ([[-1, 0]], [[2]], "lengths must be"),
-    ([[-1.0, 0.0]], None, "heads must be a tensor of whole numbers, got torch.float32"),
-    ([[]], None, "heads must be"),
-])
+@pytest.mark.parametrize(
+    ("heads", "lengths", "words"),
+    [
+        ([[-1, -1]], None, r"one root \(−1\) a sentence, got \[2\]"),
+        ([[1, 0]], None, r"one root \(−1\) a sentence, got \[0\]"),
+        ([[-1, 2, 1]], None, r"words in a ring: \[\[0, 1\], \[0, 2\]\]"),
+        ([[-1, 1]], None, r"words in a ring: \[\[0, 1\]\]"),
+        ([[-1, 5]], None, r"words of the same sentence, or −1 for the root, got \[5\]"),
+        ([[-1, -2]], None, r"words of the same sentence.*got \[-2\]"),
+        ([[-1, 2, 0]], [2], r"words of the same sentence.*got \[2\] in sentences of lengths \[2\]"),
+        ([[-1, 0]], [3], r"lengths must be \(1,\) numbers from 1 to 2, got \[3\]"),
+        ([[-1, 0]], [0], "lengths must be"),
+        ([[-1, 0]], [[2]], "lengths must be"),
+        ([[-1.0, 0.0]], None, "heads must be a tensor of whole numbers, got torch.float32"),
+        ([[]], None, "heads must be"),
+    ],
+)
 def test_what_is_no_tree_is_named(heads, lengths, words):
     for function in (tree_depth, tree_distance, tree_offset):
         with pytest.raises(ValueError, match=words):
@@ -148,7 +213,9 @@ def tree_batch():
 
 def layer(**options):
     torch.manual_seed(0)
-    made = SyntacticMultiHeadAttention(D, H, max_distance=K, max_tree_distance=KT, **options).double()
+    made = SyntacticMultiHeadAttention(
+        D, H, max_distance=K, max_tree_distance=KT, **options
+    ).double()
     with torch.no_grad():
         for p in made.parameters():
             p.normal_(std=0.5)
@@ -158,27 +225,41 @@ def layer(**options):
 def every_pair(made, x, offset, mask, flip=1, tree=True):
     """The formula with a vector for every pair of words."""
     n = x.shape[1]
-    q, k, v = (getattr(made, f"{name}_projection")(x).view(len(x), n, H, -1).transpose(1, 2) for name in ("query", "key", "value"))
+    q, k, v = (
+        getattr(made, f"{name}_projection")(x).view(len(x), n, H, -1).transpose(1, 2)
+        for name in ("query", "key", "value")
+    )
     place = torch.arange(n)
     near = (place - place[:, None]).clamp(-K, K) + K
     in_tree = (flip * offset).clamp(-KT, KT)[:, None] + KT  # (B, 1, n, n)
+
     def pairs(sequence, branches):
         none = torch.zeros(1, dtype=x.dtype)
-        return (none if sequence is None else sequence[near]) + (none if branches is None or not tree else branches[in_tree])
+        return (none if sequence is None else sequence[near]) + (
+            none if branches is None or not tree else branches[in_tree]
+        )
 
-    e = (q[:, :, :, None] * (k[:, :, None] + pairs(made.key_distance, made.key_offset))).sum(-1) / math.sqrt(made.d_head)
+    e = (q[:, :, :, None] * (k[:, :, None] + pairs(made.key_distance, made.key_offset))).sum(
+        -1
+    ) / math.sqrt(made.d_head)
     weights = e.masked_fill(~mask[:, None], -math.inf).softmax(-1)
-    z = (weights[..., None] * (v[:, :, None] + pairs(made.value_distance, made.value_offset))).sum(3)
+    z = (weights[..., None] * (v[:, :, None] + pairs(made.value_distance, made.value_offset))).sum(
+        3
+    )
     return made.output_projection(z.transpose(1, 2).flatten(2)), weights
 
 
-@pytest.mark.parametrize("options", [{}, {"relative_values": False}, {"relative_keys": False}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"relative_values": False}, {"relative_keys": False}], ids=str
+)
 def test_attention_equals_a_vector_for_every_pair_in_value_and_gradient(options):
     made, (heads, lengths) = layer(**options), tree_batch()
     offset, mask = tree_offset(heads, lengths), padding_mask(lengths, N)[:, None].expand(B, N, N)
     results = []
     for run in (lambda x: made(x, offset, mask), lambda x: every_pair(made, x, offset, mask)):
-        x = torch.randn(B, N, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64).requires_grad_()
+        x = torch.randn(
+            B, N, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+        ).requires_grad_()
         context, weights = run(x)
         loss = (context * torch.linspace(-1, 2, context.numel()).view_as(context)).sum()
         results.append((context, weights, *torch.autograd.grad(loss, [x, *made.parameters()])))
@@ -188,17 +269,23 @@ def test_attention_equals_a_vector_for_every_pair_in_value_and_gradient(options)
     x = torch.randn(B, N, D).double()
     assert made(x, offset, mask, need_weights=False).weights is None
     for wrong in (dict(flip=-1), dict(tree=False)):
-        assert (every_pair(made, x, offset, mask, **wrong)[0] - made(x, offset, mask).context).abs().max() > 1e-2
+        assert (
+            every_pair(made, x, offset, mask, **wrong)[0] - made(x, offset, mask).context
+        ).abs().max() > 1e-2
 
 
 def test_without_the_tables_of_the_tree_it_is_relative_attention():
     made, x = layer(), torch.randn(B, N, D).double()
     heads, lengths = tree_batch()
     plain = RelativeMultiHeadAttention(D, H, max_distance=K).double()
-    plain.load_state_dict({name: t for name, t in made.state_dict().items() if "offset" not in name})
+    plain.load_state_dict(
+        {name: t for name, t in made.state_dict().items() if "offset" not in name}
+    )
     with torch.no_grad():
         made.key_offset.zero_(), made.value_offset.zero_()
-    torch.testing.assert_close(made(x, tree_offset(heads, lengths)).context, plain(x).context, **EXACT)
+    torch.testing.assert_close(
+        made(x, tree_offset(heads, lengths)).context, plain(x).context, **EXACT
+    )
 
 
 def test_structural_positions_equal_the_formula():
@@ -207,10 +294,20 @@ def test_structural_positions_equal_the_formula():
     depth = tree_depth(*tree_batch())
 
     def pe(p):
-        return np.array([f(p / 10000 ** (2 * k / 6)) for k in range(3) for f in (math.sin, math.cos)])
+        return np.array(
+            [f(p / 10000 ** (2 * k / 6)) for k in range(3) for f in (math.sin, math.cos)]
+        )
 
     w, b = made.mix.weight.detach().numpy(), made.mix.bias.detach().numpy()
-    expected = np.array([[x[s, p].numpy() + np.tanh(w @ np.concatenate([pe(p), pe(int(depth[s, p]))]) + b) for p in range(N)] for s in range(B)])
+    expected = np.array(
+        [
+            [
+                x[s, p].numpy() + np.tanh(w @ np.concatenate([pe(p), pe(int(depth[s, p]))]) + b)
+                for p in range(N)
+            ]
+            for s in range(B)
+        ]
+    )
     torch.testing.assert_close(made(x, depth), torch.tensor(expected), **EXACT)
     made(x, depth).sum().backward()
     assert made.mix.weight.grad.abs().min() > 0
@@ -220,19 +317,42 @@ def test_structural_positions_equal_the_formula():
 def test_offsets_of_any_whole_type_are_offsets():
     made, x, offset = layer(), torch.randn(B, N, D).double(), tree_offset(*tree_batch())
     for dtype in (torch.int8, torch.int32):
-        torch.testing.assert_close(made(x, offset.to(dtype)).context, made(x, offset).context, atol=0, rtol=0)
+        torch.testing.assert_close(
+            made(x, offset.to(dtype)).context, made(x, offset).context, atol=0, rtol=0
+        )
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: StructuralPositions(5), "d_model must be even"),
-    (lambda: StructuralPositions(0), "d_model must be a whole number of at least 1"),
-    (lambda: StructuralPositions(4)(torch.zeros(1, 2, 6), torch.zeros(1, 2).long()), "x must have width 4"),
-    (lambda: StructuralPositions(4)(torch.zeros(1, 2, 4), torch.zeros(1, 3).long()), r"depth must be \(1, 2\)"),
-    (lambda: StructuralPositions(4)(torch.zeros(1, 2, 4), torch.zeros(1, 2)), "depth must be a tensor of whole numbers"),
-    (lambda: layer()(torch.zeros(1, 2, D).double(), torch.zeros(1, 2, 3).long()), r"offset must be \(1, 2, 2\)"),
-    (lambda: layer()(torch.zeros(1, 2, D).double(), torch.zeros(1, 2, 2)), "offset must be a tensor of whole numbers"),
-    (lambda: SyntacticMultiHeadAttention(D, H, max_distance=2, max_tree_distance=0), "max_tree_distance must be"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: StructuralPositions(5), "d_model must be even"),
+        (lambda: StructuralPositions(0), "d_model must be a whole number of at least 1"),
+        (
+            lambda: StructuralPositions(4)(torch.zeros(1, 2, 6), torch.zeros(1, 2).long()),
+            "x must have width 4",
+        ),
+        (
+            lambda: StructuralPositions(4)(torch.zeros(1, 2, 4), torch.zeros(1, 3).long()),
+            r"depth must be \(1, 2\)",
+        ),
+        (
+            lambda: StructuralPositions(4)(torch.zeros(1, 2, 4), torch.zeros(1, 2)),
+            "depth must be a tensor of whole numbers",
+        ),
+        (
+            lambda: layer()(torch.zeros(1, 2, D).double(), torch.zeros(1, 2, 3).long()),
+            r"offset must be \(1, 2, 2\)",
+        ),
+        (
+            lambda: layer()(torch.zeros(1, 2, D).double(), torch.zeros(1, 2, 2)),
+            "offset must be a tensor of whole numbers",
+        ),
+        (
+            lambda: SyntacticMultiHeadAttention(D, H, max_distance=2, max_tree_distance=0),
+            "max_tree_distance must be",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -5,7 +5,15 @@ import torch
 from torch import nn
 
 import attnbook
-from attnbook import AdditiveScore, ContentScore, DotScore, GeneralScore, LocationScore, ReducedRankScore, ScaledDotScore
+from attnbook import (
+    AdditiveScore,
+    ContentScore,
+    DotScore,
+    GeneralScore,
+    LocationScore,
+    ReducedRankScore,
+    ScaledDotScore,
+)
 
 from .. import oracles
 
@@ -13,27 +21,40 @@ EXACT = {"atol": 1e-10, "rtol": 0}
 
 
 def test_the_registry_holds_the_seven_scores_of_the_literature():
-    assert sorted(attnbook.SCORES) == ["additive", "content", "dot", "general", "location", "reduced_rank", "scaled_dot"]
+    assert sorted(attnbook.SCORES) == [
+        "additive",
+        "content",
+        "dot",
+        "general",
+        "location",
+        "reduced_rank",
+        "scaled_dot",
+    ]
     for name, kind in attnbook.SCORES.items():
         assert kind.name == name and kind.formula and kind.source
 
 
 def test_every_score_equals_its_formula_in_numpy(score, problem):
     query, key, _, _ = problem
-    torch.testing.assert_close(score(query, key).detach(), oracles.scores(score, query, key), **EXACT)
+    torch.testing.assert_close(
+        score(query, key).detach(), oracles.scores(score, query, key), **EXACT
+    )
 
 
 def test_projecting_the_keys_once_changes_nothing(score, problem):
     query, key, _, _ = problem
     projected = score.project_keys(key)
-    step_by_step = torch.stack([score.compare(query[:, t:t + 1], projected)[:, 0] for t in range(4)], 1)
+    step_by_step = torch.stack(
+        [score.compare(query[:, t : t + 1], projected)[:, 0] for t in range(4)], 1
+    )
     torch.testing.assert_close(step_by_step, score(query, key), **EXACT)
 
 
 def test_leading_dimensions_are_free_and_broadcast(score, problem):
     query, key, _, _ = problem
     torch.testing.assert_close(score(query[0], key[0]), score(query, key)[0], **EXACT)
-    heads = score(query[:, None].expand(2, 3, 4, 6), key[:, None])  # (2, 3, 4, 6) against (2, 1, 7, 6)
+    # (2, 3, 4, 6) against (2, 1, 7, 6)
+    heads = score(query[:, None].expand(2, 3, 4, 6), key[:, None])
     assert heads.shape == (2, 3, 4, 7)
     torch.testing.assert_close(heads[:, 2], score(query, key), **EXACT)
 
@@ -45,7 +66,9 @@ def test_gradients_match_finite_differences(score, problem):
 
 
 def test_additive_can_be_differentiated_twice_and_twice_over(problem):
-    query, key, _, _ = (t[:1].clone().requires_grad_() if t.is_floating_point() else t for t in problem)
+    query, key, _, _ = (
+        t[:1].clone().requires_grad_() if t.is_floating_point() else t for t in problem
+    )
     score = AdditiveScore(6, 6, 5).double()
     assert torch.autograd.gradgradcheck(lambda q, k: score(q, k), (query, key))
     loss = score(query, key).square().sum()
@@ -56,17 +79,28 @@ def test_additive_can_be_differentiated_twice_and_twice_over(problem):
 
 
 @pytest.mark.parametrize("elements", [1, 40, 10**6])
-def test_additive_in_blocks_equals_the_formula_in_value_and_gradient(problem, elements, monkeypatch):
+def test_additive_in_blocks_equals_the_formula_in_value_and_gradient(
+    problem, elements, monkeypatch
+):
     from attnbook.mechanisms.attention import block_sizes
 
     monkeypatch.setattr(block_sizes, "BLOCK_ELEMENTS", elements)
     score = AdditiveScore(6, 6, 5).double()
     found = []
-    for way in (score, lambda q, k: score.vector(
-            (score.query_projection(q)[..., None, :] + score.key_projection(k)[..., None, :, :]).tanh()).squeeze(-1)):
-        query, key = problem[0].clone().requires_grad_(), problem[1][:1].clone().requires_grad_()  # broadcast
+    for way in (
+        score,
+        lambda q, k: score.vector(
+            (
+                score.query_projection(q)[..., None, :] + score.key_projection(k)[..., None, :, :]
+            ).tanh()
+        ).squeeze(-1),
+    ):
+        # broadcast
+        query, key = problem[0].clone().requires_grad_(), problem[1][:1].clone().requires_grad_()
         scores = way(query, key)
-        loss = (scores * torch.linspace(-1, 2, scores.numel(), dtype=torch.float64).view_as(scores)).sum()
+        loss = (
+            scores * torch.linspace(-1, 2, scores.numel(), dtype=torch.float64).view_as(scores)
+        ).sum()
         found.append([scores, *torch.autograd.grad(loss, (query, key, *score.parameters()))])
     for a, b in zip(*found):
         torch.testing.assert_close(a, b, **EXACT)
@@ -87,7 +121,12 @@ def test_additive_in_float32_stays_close_for_small_and_for_huge_hidden_units(pro
         query, key = size * problem[0], size * problem[1]
         score = AdditiveScore(6, 6, 5).double()
         expected = score(query, key)
-        torch.testing.assert_close(score.float()(query.float(), key.float()).double(), expected, atol=1e-5 * max(1, size / 1e3), rtol=0)
+        torch.testing.assert_close(
+            score.float()(query.float(), key.float()).double(),
+            expected,
+            atol=1e-5 * max(1, size / 1e3),
+            rtol=0,
+        )
 
 
 def test_permuting_the_keys_permutes_the_scores_of_all_but_location(score, problem):
@@ -107,8 +146,12 @@ def test_additive_in_both_written_forms(problem):
     query, key, _, _ = problem
     score = AdditiveScore(6, 6, 5).double()
     w = torch.cat([score.query_projection.weight, score.key_projection.weight], dim=1)
-    pairs = torch.cat([query[:, :, None].expand(-1, -1, 7, -1), key[:, None].expand(-1, 4, -1, -1)], -1)
-    torch.testing.assert_close(score(query, key), (pairs @ w.T).tanh() @ score.vector.weight[0], **EXACT)
+    pairs = torch.cat(
+        [query[:, :, None].expand(-1, -1, 7, -1), key[:, None].expand(-1, 4, -1, -1)], -1
+    )
+    torch.testing.assert_close(
+        score(query, key), (pairs @ w.T).tanh() @ score.vector.weight[0], **EXACT
+    )
 
 
 def test_reduced_rank_is_general_with_a_matrix_of_that_rank(problem):
@@ -134,11 +177,16 @@ def test_content_of_a_zero_vector_is_zero_with_finite_gradient():
 def test_content_with_however_small_an_eps_stays_finite_around_a_vector_of_norm_0(eps, dtype):
     smallest = torch.finfo(dtype).tiny
     key = torch.randn(1, 3, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
-    for size in (0.0, smallest, smallest**0.5, smallest**0.4, smallest**0.35, smallest**0.3):  # about where squares and cubes end
+    # about where squares and cubes end
+    for size in (0.0, smallest, smallest**0.5, smallest**0.4, smallest**0.35, smallest**0.3):
         query = torch.full((1, 1, 4), size, dtype=dtype, requires_grad=True)
         found = ContentScore(eps)(query, key)
         found.sum().backward()
-        assert found.isfinite().all() and query.grad.isfinite().all() and (size > 0 or (found == 0).all())
+        assert (
+            found.isfinite().all()
+            and query.grad.isfinite().all()
+            and (size > 0 or (found == 0).all())
+        )
     query = torch.randn(1, 2, 4, generator=torch.Generator().manual_seed(1)).to(dtype)
     torch.testing.assert_close(ContentScore(eps)(query, key), ContentScore()(query, key))
 
@@ -169,25 +217,36 @@ def _keras_additive(score, q, k):  # a published layer without W_q and W_k: only
 WRONG = {
     "additive": {
         "relu for tanh": lambda s, q, k: s.vector(
-            (s.query_projection(q)[:, :, None] + s.key_projection(k)[:, None]).relu()).squeeze(-1),
+            (s.query_projection(q)[:, :, None] + s.key_projection(k)[:, None]).relu()
+        ).squeeze(-1),
         "tanh of each part": lambda s, q, k: s.vector(
-            s.query_projection(q).tanh()[:, :, None] + s.key_projection(k).tanh()[:, None]).squeeze(-1),
+            s.query_projection(q).tanh()[:, :, None] + s.key_projection(k).tanh()[:, None]
+        ).squeeze(-1),
         "no projections": _keras_additive,
         "tanh forgotten": lambda s, q, k: s.vector(
-            s.query_projection(q)[:, :, None] + s.key_projection(k)[:, None]).squeeze(-1),
+            s.query_projection(q)[:, :, None] + s.key_projection(k)[:, None]
+        ).squeeze(-1),
     },
     "scaled_dot": {
         "no scale": lambda s, q, k: q @ k.transpose(-1, -2),
         "scaled by d": lambda s, q, k: q @ k.transpose(-1, -2) / q.shape[-1],
         "scaled by the length": lambda s, q, k: q @ k.transpose(-1, -2) / math.sqrt(k.shape[-2]),
     },
-    "content": {"no norm": lambda s, q, k: q @ k.transpose(-1, -2),
-                "norm over positions": lambda s, q, k: nn.functional.normalize(q, dim=-2)
-                @ nn.functional.normalize(k, dim=-2).transpose(-1, -2)},
-    "general": {"W transposed": lambda s, q, k: q @ (k @ s.key_projection.weight).transpose(-1, -2)},
+    "content": {
+        "no norm": lambda s, q, k: q @ k.transpose(-1, -2),
+        "norm over positions": lambda s, q, k: (
+            nn.functional.normalize(q, dim=-2)
+            @ nn.functional.normalize(k, dim=-2).transpose(-1, -2)
+        ),
+    },
+    "general": {
+        "W transposed": lambda s, q, k: q @ (k @ s.key_projection.weight).transpose(-1, -2)
+    },
     "location": {"reads the key": lambda s, q, k: q @ k.transpose(-1, -2)},
     "dot": {"cosine": lambda s, q, k: ContentScore()(q, k)},
-    "reduced_rank": {"U for V": lambda s, q, k: s.query_projection(q) @ s.query_projection(k).transpose(-1, -2)},
+    "reduced_rank": {
+        "U for V": lambda s, q, k: s.query_projection(q) @ s.query_projection(k).transpose(-1, -2)
+    },
 }
 
 
@@ -201,25 +260,40 @@ def test_known_wrong_scores_are_told_apart_by_the_oracle(name, mistake, problem)
     assert not torch.allclose(wrong, oracles.scores(score, query, key), atol=1e-3)
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda x: AdditiveScore(6, 6)(x[..., :5], x), r"query must have width 6.*\(2, 4, 5\)"),
-    (lambda x: GeneralScore(6, 5)(x, x), r"key must have width 5.*\(2, 4, 6\)"),
-    (lambda x: DotScore()(x, x[..., :3]), "needs query and key of one width, got 6 and 3"),
-    (lambda x: ContentScore()(x[..., :3], x), "needs query and key of one width, got 3 and 6"),
-    (lambda x: LocationScore(6, 3)(x, x), "key has 4 positions, LocationScore was made for max_length = 3"),
-    (lambda x: DotScore()(x.long(), x), "query must hold floating point numbers, got torch.int64"),
-    (lambda x: DotScore()(x[0, 0], x), r"at least two dimensions .* got shape \(6,\)"),
-    (lambda x: DotScore()(None, x), "query must be a tensor .* got NoneType"),
-    (lambda x: ContentScore(0.0), "eps must be a number above 0, got 0.0"),
-    (lambda x: ContentScore(-1e-8), "eps must be a number above 0, got -1e-08"),
-    (lambda x: ContentScore(math.nan), "eps must be a number above 0, got nan"),
-    (lambda x: ContentScore("1e-8"), "eps must be a number above 0, got '1e-8'"),
-    (lambda x: AdditiveScore(0, 6), "d_query must be a whole number of at least 1, got 0"),
-    (lambda x: ReducedRankScore(6, 6, 0), "rank must be a whole number of at least 1, got 0"),
-    (lambda x: attnbook.make_score("cosine", 6, 6), "score must be one of .*'additive'.*, got 'cosine'"),
-    (lambda x: attnbook.make_score("dot", 6, 12), "score 'dot' needs d_query = d_key, got 6 and 12"),
-    (lambda x: attnbook.make_score("location", 6, 6), "needs max_length"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: AdditiveScore(6, 6)(x[..., :5], x), r"query must have width 6.*\(2, 4, 5\)"),
+        (lambda x: GeneralScore(6, 5)(x, x), r"key must have width 5.*\(2, 4, 6\)"),
+        (lambda x: DotScore()(x, x[..., :3]), "needs query and key of one width, got 6 and 3"),
+        (lambda x: ContentScore()(x[..., :3], x), "needs query and key of one width, got 3 and 6"),
+        (
+            lambda x: LocationScore(6, 3)(x, x),
+            "key has 4 positions, LocationScore was made for max_length = 3",
+        ),
+        (
+            lambda x: DotScore()(x.long(), x),
+            "query must hold floating point numbers, got torch.int64",
+        ),
+        (lambda x: DotScore()(x[0, 0], x), r"at least two dimensions .* got shape \(6,\)"),
+        (lambda x: DotScore()(None, x), "query must be a tensor .* got NoneType"),
+        (lambda x: ContentScore(0.0), "eps must be a number above 0, got 0.0"),
+        (lambda x: ContentScore(-1e-8), "eps must be a number above 0, got -1e-08"),
+        (lambda x: ContentScore(math.nan), "eps must be a number above 0, got nan"),
+        (lambda x: ContentScore("1e-8"), "eps must be a number above 0, got '1e-8'"),
+        (lambda x: AdditiveScore(0, 6), "d_query must be a whole number of at least 1, got 0"),
+        (lambda x: ReducedRankScore(6, 6, 0), "rank must be a whole number of at least 1, got 0"),
+        (
+            lambda x: attnbook.make_score("cosine", 6, 6),
+            "score must be one of .*'additive'.*, got 'cosine'",
+        ),
+        (
+            lambda x: attnbook.make_score("dot", 6, 12),
+            "score 'dot' needs d_query = d_key, got 6 and 12",
+        ),
+        (lambda x: attnbook.make_score("location", 6, 6), "needs max_length"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call(torch.randn(2, 4, 6))

@@ -63,7 +63,9 @@ def test_padding_and_company_change_nothing():
     wider = torch.cat([dirty, torch.full((4, 4, 2), -5.0, dtype=torch.float64)], 1)
     torch.testing.assert_close(model(wider, LENGTHS).output, together.output, **EXACT)
     for b, n in enumerate(LENGTHS.tolist()):
-        torch.testing.assert_close(model(x[b:b + 1, :n], LENGTHS[b:b + 1]).output, together.output[b:b + 1], **EXACT)
+        torch.testing.assert_close(
+            model(x[b : b + 1, :n], LENGTHS[b : b + 1]).output, together.output[b : b + 1], **EXACT
+        )
 
 
 @settings(deadline=None, max_examples=30, derandomize=True)
@@ -87,7 +89,9 @@ def test_every_parameter_learns_but_the_score_of_the_mean():
         model = build(pooling)
         model(inputs(), LENGTHS).output.square().sum().backward()
         for name, p in model.named_parameters():
-            assert bool(p.grad.abs().sum() > 0) == (pooling == "attention" or not name.startswith("attention")), name
+            assert bool(p.grad.abs().sum() > 0) == (
+                pooling == "attention" or not name.startswith("attention")
+            ), name
 
 
 def test_a_bounded_score_bounds_the_weights():
@@ -97,7 +101,10 @@ def test_a_bounded_score_bounds_the_weights():
         model.attention.weight.mul_(100)
     n = 2000
     weights = model(torch.randn(1, n, 2, dtype=torch.float64), torch.tensor([n])).weights
-    assert weights.max() <= np.e / (np.e + (n - 1) / np.e) and weights.max() / weights.min() <= np.e**2 + 1e-9
+    assert (
+        weights.max() <= np.e / (np.e + (n - 1) / np.e)
+        and weights.max() / weights.min() <= np.e**2 + 1e-9
+    )
 
 
 def _softmax_over_padding(model):
@@ -108,13 +115,15 @@ def _softmax_over_padding(model):
 def _divided_by_the_padded_length(model):
     forward = model.forward
     model.forward = lambda x, n: forward(x, n)._replace(
-        output=_finish(model, x, (forward(x, n).weights > 0).double() / x.shape[1]))
+        output=_finish(model, x, (forward(x, n).weights > 0).double() / x.shape[1])
+    )
 
 
 def _softmax_over_the_batch(model):
     def spoilt(x, n):
         e = model.attention(torch.nn.functional.leaky_relu(model.embed(x))).tanh()[..., 0]
         return type(build()(x, n))(_finish(model, x, e.softmax(0)), e.softmax(0))
+
     model.forward = spoilt
 
 
@@ -123,6 +132,7 @@ def _score_without_tanh(model):
         e = model.attention(torch.nn.functional.leaky_relu(model.embed(x)))[..., 0]
         weights = e.masked_fill(torch.arange(x.shape[1]) >= n[:, None], float("-inf")).softmax(-1)
         return type(build()(x, n))(_finish(model, x, weights), weights)
+
     model.forward = spoilt
 
 
@@ -140,8 +150,17 @@ def _relu_twin(model, x, n):
     return right._replace(output=_finish(model, x, right.weights, torch.relu))
 
 
-@pytest.mark.parametrize("spoil", [_softmax_over_padding, _divided_by_the_padded_length, _softmax_over_the_batch,
-                                   _score_without_tanh, _plain_ramp], ids=lambda f: f.__name__.strip("_"))
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _softmax_over_padding,
+        _divided_by_the_padded_length,
+        _softmax_over_the_batch,
+        _score_without_tanh,
+        _plain_ramp,
+    ],
+    ids=lambda f: f.__name__.strip("_"),
+)
 def test_known_wrong_models_are_told_apart_by_the_oracle(spoil):
     model = build("mean" if spoil is _divided_by_the_padded_length else "attention")
     x = inputs()
@@ -158,9 +177,20 @@ def test_it_learns_to_add_marked_numbers_where_the_order_does_not_count():
     for kind in ("adding", "order"):
         torch.manual_seed(0)
         model = FeedForwardAttention(2, 48)
-        loss = lambda m, b: ((m(b.inputs, b.lengths).output - b.target).square().sum(), len(b.target))  # noqa: E731
-        fit(model, adding_problem.LongMemoryBatches(kind, 12, 100), loss, steps=250, learning_rate=0.02, schedule="cosine",
-            progress=False, device="cpu")
+        loss = lambda m, b: (
+            (m(b.inputs, b.lengths).output - b.target).square().sum(),
+            len(b.target),
+        )  # noqa: E731
+        fit(
+            model,
+            adding_problem.LongMemoryBatches(kind, 12, 100),
+            loss,
+            steps=250,
+            learning_rate=0.02,
+            schedule="cosine",
+            progress=False,
+            device="cpu",
+        )
         held = adding_problem.draw(kind, 12, 500, torch.Generator().manual_seed(99))
         with torch.no_grad():
             off = (model(held.inputs, held.lengths).output - held.target).abs()
@@ -168,16 +198,28 @@ def test_it_learns_to_add_marked_numbers_where_the_order_does_not_count():
     assert solved["adding"] > 0.8 and solved["order"] < 0.4
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda m: m(inputs()[..., :1], LENGTHS), "inputs must have width 2"),
-    (lambda m: m(inputs()[0], LENGTHS), "inputs must be .batch, n, 2."),
-    (lambda m: m(inputs()[:0], LENGTHS[:0]), r"inputs must be \(batch, n, 2\) with batch ≥ 1, got shape \(0, 7, 2\)"),
-    (lambda m: m(inputs(), LENGTHS[:2]), "lengths must be a vector of 4"),
-    (lambda m: m(inputs(), LENGTHS - 1), "at least one position, got lengths"),
-    (lambda m: m(inputs(), LENGTHS + 1), "lengths must be at most max_length = 7, got 8"),
-    (lambda m: FeedForwardAttention(2, 5, pooling="max"), "pooling must be 'attention' or 'mean', got 'max'"),
-    (lambda m: FeedForwardAttention(2, 0), "hidden_size must be a whole number of at least 1, got 0"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m: m(inputs()[..., :1], LENGTHS), "inputs must have width 2"),
+        (lambda m: m(inputs()[0], LENGTHS), "inputs must be .batch, n, 2."),
+        (
+            lambda m: m(inputs()[:0], LENGTHS[:0]),
+            r"inputs must be \(batch, n, 2\) with batch ≥ 1, got shape \(0, 7, 2\)",
+        ),
+        (lambda m: m(inputs(), LENGTHS[:2]), "lengths must be a vector of 4"),
+        (lambda m: m(inputs(), LENGTHS - 1), "at least one position, got lengths"),
+        (lambda m: m(inputs(), LENGTHS + 1), "lengths must be at most max_length = 7, got 8"),
+        (
+            lambda m: FeedForwardAttention(2, 5, pooling="max"),
+            "pooling must be 'attention' or 'mean', got 'max'",
+        ),
+        (
+            lambda m: FeedForwardAttention(2, 0),
+            "hidden_size must be a whole number of at least 1, got 0",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call(build())

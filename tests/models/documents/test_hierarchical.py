@@ -12,15 +12,23 @@ from .. import oracles
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 # Rows: three sentences; an empty one in the middle; one sentence of one word, and padding.
-DOCUMENTS = torch.tensor([[[5, 3, 7, 2], [4, 6, 0, 0], [3, 2, 2, 0]],
-                          [[6, 2, 0, 0], [0, 0, 0, 0], [7, 5, 3, 4]],
-                          [[4, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]])
+DOCUMENTS = torch.tensor(
+    [
+        [[5, 3, 7, 2], [4, 6, 0, 0], [3, 2, 2, 0]],
+        [[6, 2, 0, 0], [0, 0, 0, 0], [7, 5, 3, 4]],
+        [[4, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]],
+    ]
+)
 LENGTHS = torch.tensor([[4, 2, 3], [2, 0, 4], [1, 0, 0]])
 
 
 def build(pooling="attention"):
     torch.manual_seed(2)
-    model = HierarchicalAttention(9, 2, d_embed=4, hidden_size=3, d_attention=5, pooling=pooling).double().eval()
+    model = (
+        HierarchicalAttention(9, 2, d_embed=4, hidden_size=3, d_attention=5, pooling=pooling)
+        .double()
+        .eval()
+    )
     with torch.no_grad():
         for part in (model.word_pooling, model.sentence_pooling):  # weights far from equal
             part.key.weight.mul_(3)
@@ -39,15 +47,22 @@ def pool(part, h):
 
 def annotate(network, vectors):
     forward, _ = oracles.read("gru", oracles.weights(network), vectors, network.hidden_size)
-    backward, _ = oracles.read("gru", oracles.weights(network, suffix="_reverse"), vectors[::-1], network.hidden_size)
+    backward, _ = oracles.read(
+        "gru", oracles.weights(network, suffix="_reverse"), vectors[::-1], network.hidden_size
+    )
     return [torch.cat(pair) for pair in zip(forward, backward[::-1])]
 
 
 def oracle(model, sentences):
-    """Logits, word weights and sentence weights of one document: a list of lists of ids, none empty."""
+    """Logits, word weights and sentence weights of one document: a list of lists of ids, none
+    empty.
+    """
     words, vectors = [], []
     for sentence in sentences:
-        vector, alpha = pool(model.word_pooling, annotate(model.word_encoder, [model.embedding.weight[i] for i in sentence]))
+        vector, alpha = pool(
+            model.word_pooling,
+            annotate(model.word_encoder, [model.embedding.weight[i] for i in sentence]),
+        )
         vectors.append(vector)
         words.append(alpha)
     v, alpha = pool(model.sentence_pooling, annotate(model.sentence_encoder, vectors))
@@ -68,14 +83,16 @@ def test_logits_and_both_weights_equal_the_equations_row_by_row(pooling):
         full = (LENGTHS[b] > 0).nonzero()[:, 0].tolist()
         torch.testing.assert_close(out.sentence_weights[b, full], alpha, **EXACT)
         for i, each in zip(full, words):
-            torch.testing.assert_close(out.word_weights[b, i, :len(each)], each, **EXACT)
+            torch.testing.assert_close(out.word_weights[b, i, : len(each)], each, **EXACT)
 
 
 def test_padded_words_padded_sentences_and_empty_sentences_get_weight_zero():
     out = build()(DOCUMENTS, LENGTHS)
     real = torch.arange(4) < LENGTHS[..., None]
     assert (out.word_weights[~real] == 0).all() and (out.word_weights[real] > 0).all()
-    assert (out.sentence_weights[LENGTHS == 0] == 0).all() and (out.sentence_weights[LENGTHS > 0] > 0).all()
+    assert (out.sentence_weights[LENGTHS == 0] == 0).all() and (
+        out.sentence_weights[LENGTHS > 0] > 0
+    ).all()
     torch.testing.assert_close(out.sentence_weights.sum(-1), torch.ones(3).double(), **EXACT)
     torch.testing.assert_close(out.word_weights.sum(-1), (LENGTHS > 0).double(), **EXACT)
 
@@ -89,14 +106,18 @@ def test_neither_padding_nor_company_nor_empty_sentences_change_a_document():
     wide[torch.arange(6) >= lengths[..., None]] = 8  # rubbish in the padding
     torch.testing.assert_close(model(wide, lengths).logits, together, **EXACT)
     for b in range(3):
-        torch.testing.assert_close(model(DOCUMENTS[b:b + 1], LENGTHS[b:b + 1]).logits, together[b:b + 1], **EXACT)
+        torch.testing.assert_close(
+            model(DOCUMENTS[b : b + 1], LENGTHS[b : b + 1]).logits, together[b : b + 1], **EXACT
+        )
     without = model(DOCUMENTS[1:2, [0, 2]], LENGTHS[1:2, [0, 2]])  # the empty sentence taken out
     torch.testing.assert_close(without.logits, together[1:2], **EXACT)
 
 
 def test_padding_gets_no_gradient_and_every_real_word_some():
     model, seen = build(), []
-    hook = model.embedding.register_forward_hook(lambda m, i, out: (out.retain_grad(), seen.append(out)) and None)
+    hook = model.embedding.register_forward_hook(
+        lambda m, i, out: (out.retain_grad(), seen.append(out)) and None
+    )
     model(DOCUMENTS, LENGTHS).logits[:, 0].sum().backward()
     hook.remove()
     (embedded,) = seen  # the filled sentences alone
@@ -143,6 +164,7 @@ def _softmax_over_the_batch(model):
         e = (part.key(h).tanh() @ part.query).masked_fill(~mask, -1e9)
         alpha = e.softmax(0) * mask
         return (alpha[..., None] * h).sum(1), alpha
+
     model.sentence_pooling.forward = spoilt
 
 
@@ -152,13 +174,16 @@ def _keys_instead_of_values(model):
     def spoilt(h, mask):
         _, alpha = AttentionPooling.forward(part, h, mask)
         return (alpha[..., None] * h.tanh()).sum(1), alpha
+
     part.forward = spoilt
 
 
 def _scores_without_tanh(model):
     class Linear(torch.nn.Linear):
         def forward(self, x):
-            return torch.atanh(super().forward(x).clamp(-0.999, 0.999))  # undoes the tanh that follows
+            # undoes the tanh that follows
+            return torch.atanh(super().forward(x).clamp(-0.999, 0.999))
+
     model.word_pooling.key.__class__ = Linear
 
 
@@ -168,15 +193,25 @@ def _mean_of_words(model):
 
 def _empty_sentences_are_read(model):
     embed = model._check
-    model._check = lambda documents, lengths: (embed(documents, lengths), lengths.clamp_(min=1)) and None
+    model._check = lambda documents, lengths: (
+        (embed(documents, lengths), lengths.clamp_(min=1)) and None
+    )
 
 
 def _words_query_for_sentences(model):
     model.sentence_pooling.query = model.word_pooling.query
 
 
-WRONG = [_softmax_over_padded_words, _softmax_over_padded_sentences, _softmax_over_the_batch, _keys_instead_of_values,
-         _scores_without_tanh, _mean_of_words, _empty_sentences_are_read, _words_query_for_sentences]
+WRONG = [
+    _softmax_over_padded_words,
+    _softmax_over_padded_sentences,
+    _softmax_over_the_batch,
+    _keys_instead_of_values,
+    _scores_without_tanh,
+    _mean_of_words,
+    _empty_sentences_are_read,
+    _words_query_for_sentences,
+]
 
 
 @pytest.mark.parametrize("spoil", WRONG, ids=lambda f: f.__name__.strip("_"))
@@ -193,15 +228,27 @@ def test_it_finds_the_one_sentence_that_decides():
 
     options = dict(sentences=(4, 6), others=(1, 3))
     train, held = reviews.generate(300, seed=0, **options), reviews.generate(200, seed=1, **options)
-    vocab = Vocabulary.from_sequences(row for d in reviews.generate(2000, seed=2, **options) for row in d.sentences)
+    vocab = Vocabulary.from_sequences(
+        row for d in reviews.generate(2000, seed=2, **options) for row in d.sentences
+    )
     torch.manual_seed(0)
     model = HierarchicalAttention(len(vocab), 2, d_embed=24, hidden_size=12)
 
     def loss(m, b):
-        return torch.nn.functional.cross_entropy(m(b.documents, b.lengths).logits, b.label, reduction="sum"), len(b.label)
+        return torch.nn.functional.cross_entropy(
+            m(b.documents, b.lengths).logits, b.label, reduction="sum"
+        ), len(b.label)
 
-    fit(model, reviews.DocumentBatches(train, vocab, 32), loss, steps=100, learning_rate=0.01, schedule="cosine",
-        progress=False, device="cpu")
+    fit(
+        model,
+        reviews.DocumentBatches(train, vocab, 32),
+        loss,
+        steps=100,
+        learning_rate=0.01,
+        schedule="cosine",
+        progress=False,
+        device="cpu",
+    )
     batch = reviews.collate_documents(held, vocab)
     with torch.no_grad():
         out = model(batch.documents, batch.lengths)
@@ -210,21 +257,54 @@ def test_it_finds_the_one_sentence_that_decides():
     assert (out.sentence_weights.argmax(-1) == deciding).float().mean() > 0.8
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda m: m(DOCUMENTS[0], LENGTHS), "documents must be token ids .batch, sentences, words."),
-    (lambda m: m(DOCUMENTS.float(), LENGTHS), "documents must be token ids .*float32"),
-    (lambda m: m(DOCUMENTS, LENGTHS[:, :2]), r"lengths must be whole numbers \(3, 3\)"),
-    (lambda m: m(DOCUMENTS, LENGTHS > 0), "lengths must be a tensor of whole numbers, got torch.bool"),
-    (lambda m: m(DOCUMENTS, LENGTHS + 1), "lengths must lie between 0 and 4, the width of documents, got 1 to 5"),
-    (lambda m: m(DOCUMENTS, LENGTHS * torch.tensor([[1], [0], [1]])), "at least one sentence with a word, got none in row 1"),
-    (lambda m: m(DOCUMENTS + 2, LENGTHS), "documents must hold ids from 0 to 8, got 2 to 9"),
-    (lambda m: HierarchicalAttention(9, 2, pooling="max"), "pooling must be 'attention' or 'mean', got 'max'"),
-    (lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 6), torch.ones(2, 5) > 0), r"value must have width 4.*\(2, 5, 6\)"),
-    (lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), None), "mask must be a boolean tensor .*got None"),
-    (lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 5)), "mask must be a boolean tensor .*got torch.float32"),
-    (lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 3) > 0), r"to \(…, positions\) = \(2, 5\), got shape \(2, 3\)"),
-    (lambda m: HierarchicalAttention(9, 0), "num_classes must be a whole number of at least 1, got 0"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda m: m(DOCUMENTS[0], LENGTHS),
+            "documents must be token ids .batch, sentences, words.",
+        ),
+        (lambda m: m(DOCUMENTS.float(), LENGTHS), "documents must be token ids .*float32"),
+        (lambda m: m(DOCUMENTS, LENGTHS[:, :2]), r"lengths must be whole numbers \(3, 3\)"),
+        (
+            lambda m: m(DOCUMENTS, LENGTHS > 0),
+            "lengths must be a tensor of whole numbers, got torch.bool",
+        ),
+        (
+            lambda m: m(DOCUMENTS, LENGTHS + 1),
+            "lengths must lie between 0 and 4, the width of documents, got 1 to 5",
+        ),
+        (
+            lambda m: m(DOCUMENTS, LENGTHS * torch.tensor([[1], [0], [1]])),
+            "at least one sentence with a word, got none in row 1",
+        ),
+        (lambda m: m(DOCUMENTS + 2, LENGTHS), "documents must hold ids from 0 to 8, got 2 to 9"),
+        (
+            lambda m: HierarchicalAttention(9, 2, pooling="max"),
+            "pooling must be 'attention' or 'mean', got 'max'",
+        ),
+        (
+            lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 6), torch.ones(2, 5) > 0),
+            r"value must have width 4.*\(2, 5, 6\)",
+        ),
+        (
+            lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), None),
+            "mask must be a boolean tensor .*got None",
+        ),
+        (
+            lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 5)),
+            "mask must be a boolean tensor .*got torch.float32",
+        ),
+        (
+            lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 3) > 0),
+            r"to \(…, positions\) = \(2, 5\), got shape \(2, 3\)",
+        ),
+        (
+            lambda m: HierarchicalAttention(9, 0),
+            "num_classes must be a whole number of at least 1, got 0",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call(build())

@@ -1,4 +1,6 @@
-"""What the summaries of long texts are made with, passed into the Transformer: caches, causality, decoding, learning."""
+"""What the summaries of long texts are made with, passed into the Transformer: caches,
+causality, decoding, learning.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -6,24 +8,38 @@ from functools import partial
 import pytest
 import torch
 
-from attnbook import (FeedForward, LinformerAttention, LocalAttention, MemoryCompressedAttention, MixtureOfExperts, PreNorm, Switch,
-                      TransformerEncoderModel, TransformerLM, paper_parts)
+from attnbook import (
+    FeedForward,
+    LinformerAttention,
+    LocalAttention,
+    MemoryCompressedAttention,
+    MixtureOfExperts,
+    PreNorm,
+    Switch,
+    TransformerEncoderModel,
+    TransformerLM,
+    paper_parts,
+)
 from attnbook.mechanisms import LengthProjection, balance_loss, padding_mask
 from attnbook.models.transformer.parts import alternating
 from attnbook.training import beam_search, greedy
 
-from ..transformer.oracles_transformer import D, EXACT, FF, H, randomised
+from ..transformer.oracles_transformer import EXACT, FF, D, H, randomised
 
 BASE = paper_parts(D, H, FF, dropout=0.0, wiring=PreNorm)
 LOCAL = replace(BASE, attention=partial(LocalAttention, D, H, block_length=4))
 COMPRESSED = replace(BASE, attention=partial(MemoryCompressedAttention, D, H))
-EXPERTS = replace(COMPRESSED, feed_forward=partial(MixtureOfExperts, D, 3, lambda: FeedForward(D, FF)))
+EXPERTS = replace(
+    COMPRESSED, feed_forward=partial(MixtureOfExperts, D, 3, lambda: FeedForward(D, FF))
+)
 VARIANTS = {
     "local": LOCAL,
     "compressed": COMPRESSED,
     "L-M-L-M-L": replace(BASE, stack=alternating(LOCAL, COMPRESSED)),
     "experts": replace(BASE, stack=alternating(LOCAL, EXPERTS)),
-    "switch": replace(BASE, feed_forward=partial(Switch, D, 3, lambda: FeedForward(D, FF), capacity_factor=0.5)),
+    "switch": replace(
+        BASE, feed_forward=partial(Switch, D, 3, lambda: FeedForward(D, FF), capacity_factor=0.5)
+    ),
 }
 LAYERS = {"local": 2, "compressed": 2, "L-M-L-M-L": 5, "experts": 5, "switch": 2}
 TEXT = torch.randint(3, 8, (3, 14), generator=torch.Generator().manual_seed(0))
@@ -37,7 +53,13 @@ def build(name, seed=0):
 def test_layers_alternate():
     for _ in range(2):  # a second model begins anew
         kinds = [type(layer.attention) for layer in build("L-M-L-M-L").stack.layers]
-        assert kinds == [LocalAttention, MemoryCompressedAttention, LocalAttention, MemoryCompressedAttention, LocalAttention]
+        assert kinds == [
+            LocalAttention,
+            MemoryCompressedAttention,
+            LocalAttention,
+            MemoryCompressedAttention,
+            LocalAttention,
+        ]
     with pytest.raises(ValueError, match="parts"):
         alternating()
 
@@ -66,12 +88,16 @@ def test_no_later_word_has_any_influence(name):
 
 
 def test_how_far_each_attention_reaches():
-    """The first words decide nothing of what local layers say far behind; with compressed ones in between they do."""
+    """The first words decide nothing of what local layers say far behind; with compressed ones
+    in between they do.
+    """
     changed = TEXT.clone()
     changed[:, 0] = 3 + (changed[:, 0] - 2) % 5
     for name, reaches in (("local", False), ("L-M-L-M-L", True)):
         model = build(name)
-        assert (model(changed).logits[:, 12] - model(TEXT).logits[:, 12]).abs().max().gt(1e-6) == reaches
+        assert (model(changed).logits[:, 12] - model(TEXT).logits[:, 12]).abs().max().gt(
+            1e-6
+        ) == reaches
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -82,8 +108,15 @@ def test_greedy_and_beam_work_on_the_caches(name):
         found = greedy(model, source, lengths, 6)
         for b, beams in enumerate(beam_search(model, source, lengths, beam_size=3, max_length=6)):
             for h in beams:
-                tokens = torch.tensor([[*source[b].tolist(), 1, *h.tokens, *([2] if h.finished else [])]])
-                scores = model(tokens[:, :-1]).logits[0].log_softmax(-1).gather(1, tokens[0, 1:, None])[7:]
+                tokens = torch.tensor(
+                    [[*source[b].tolist(), 1, *h.tokens, *([2] if h.finished else [])]]
+                )
+                scores = (
+                    model(tokens[:, :-1])
+                    .logits[0]
+                    .log_softmax(-1)
+                    .gather(1, tokens[0, 1:, None])[7:]
+                )
                 assert h.log_prob == pytest.approx(scores.sum().item(), abs=1e-9)
     assert len(found.tokens) == 3
 
@@ -96,7 +129,9 @@ def test_linformer_in_an_encoder_and_not_in_a_decoder():
     lengths = torch.tensor([14, 9, 4])
     logits = model(TEXT, lengths).logits
     for b in range(3):
-        torch.testing.assert_close(logits[b, : lengths[b]], model(TEXT[b : b + 1, : lengths[b]]).logits[0], **EXACT)
+        torch.testing.assert_close(
+            logits[b, : lengths[b]], model(TEXT[b : b + 1, : lengths[b]]).logits[0], **EXACT
+        )
     assert padding_mask(lengths, 14).any() and torch.isfinite(logits).all()
     with pytest.raises(ValueError, match="causal"):
         TransformerLM(8, parts, num_layers=2)(TEXT)

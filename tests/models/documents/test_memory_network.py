@@ -12,30 +12,47 @@ from attnbook.tasks.text import questions
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 # Rows: three sentences; two and padding; an empty sentence in the middle.
-STORY = torch.tensor([[[5, 3, 7, 2], [4, 6, 0, 0], [3, 2, 2, 0]],
-                      [[6, 2, 3, 0], [7, 5, 3, 4], [0, 0, 0, 0]],
-                      [[4, 8, 0, 0], [0, 0, 0, 0], [2, 0, 0, 0]]])
+STORY = torch.tensor(
+    [
+        [[5, 3, 7, 2], [4, 6, 0, 0], [3, 2, 2, 0]],
+        [[6, 2, 3, 0], [7, 5, 3, 4], [0, 0, 0, 0]],
+        [[4, 8, 0, 0], [0, 0, 0, 0], [2, 0, 0, 0]],
+    ]
+)
 QUESTION = torch.tensor([[4, 3, 0], [6, 2, 8], [5, 0, 0]])
 
 
 def build(hops=3, **options):
     torch.manual_seed(4)
-    return MemoryNetwork(9, d_embed=5, hops=hops, max_memories=4, init_std=0.7, **options).double().eval()
+    return (
+        MemoryNetwork(9, d_embed=5, hops=hops, max_memories=4, init_std=0.7, **options)
+        .double()
+        .eval()
+    )
 
 
 def encoding(count, d):
     """l_kj of a sentence of ``count`` words, as the paper writes it: j and k from 1."""
-    return np.array([[(1 - j / count) - (k / d) * (1 - 2 * j / count) for k in range(1, d + 1)] for j in range(1, count + 1)])
+    return np.array(
+        [
+            [(1 - j / count) - (k / d) * (1 - 2 * j / count) for k in range(1, d + 1)]
+            for j in range(1, count + 1)
+        ]
+    )
 
 
 def oracle(model, story, question):
-    """Logits and the weights of each hop; ``story`` and ``question`` are lists of ids without padding."""
+    """Logits and the weights of each hop; ``story`` and ``question`` are lists of ids without
+    padding.
+    """
     E = [e.weight.detach().numpy() for e in model.embeddings]
     T = [t.detach().numpy() for t in model.times]
     d, K = E[0].shape[1], len(E) - 1
 
     def vector(words, matrix):
-        scale = encoding(len(words), d) if model.encoding == "position" else np.ones((len(words), d))
+        scale = (
+            encoding(len(words), d) if model.encoding == "position" else np.ones((len(words), d))
+        )
         return sum(scale[j] * matrix[w] for j, w in enumerate(words))
 
     A, C, B, W = E[:K], E[1:], E[0], E[K]
@@ -56,7 +73,9 @@ def plain(b):
     return [row for row in story if row], [w for w in QUESTION[b].tolist() if w]
 
 
-@pytest.mark.parametrize("options", [{}, {"hops": 1}, {"encoding": "bag"}, {"temporal": False}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"hops": 1}, {"encoding": "bag"}, {"temporal": False}], ids=str
+)
 def test_logits_and_weights_equal_the_equations_row_by_row(options):
     model = build(**options)
     out = model(STORY, QUESTION)
@@ -78,14 +97,19 @@ def test_neither_padding_nor_company_changes_an_answer(encoding):
     wide[:, :3, :4], question[:, :3] = STORY, QUESTION
     torch.testing.assert_close(model(wide, question).logits, together, **EXACT)
     for b in range(3):
-        torch.testing.assert_close(model(STORY[b:b + 1], QUESTION[b:b + 1]).logits, together[b:b + 1], **EXACT)
+        torch.testing.assert_close(
+            model(STORY[b : b + 1], QUESTION[b : b + 1]).logits, together[b : b + 1], **EXACT
+        )
 
 
 def test_neighbours_share_their_matrices():
     model = build()
     assert len(model.embeddings) == len(model.times) == 4  # K + 1, not 2 K
     used = []
-    hooks = [e.register_forward_hook(lambda m, i, o, n=n: used.append(n)) for n, e in enumerate(model.embeddings)]
+    hooks = [
+        e.register_forward_hook(lambda m, i, o, n=n: used.append(n))
+        for n, e in enumerate(model.embeddings)
+    ]
     model(STORY, QUESTION)
     for hook in hooks:
         hook.remove()
@@ -111,15 +135,20 @@ def test_position_encoding_of_the_paper():
     for b in range(2):
         for i in range(2):
             count = int(lengths[b, i])
-            np.testing.assert_allclose(got[b, i, :count], encoding(count, 6) if count else np.zeros((0, 6)), atol=1e-6)
+            np.testing.assert_allclose(
+                got[b, i, :count], encoding(count, 6) if count else np.zeros((0, 6)), atol=1e-6
+            )
             assert (got[b, i, count:] == 0).all()
 
 
 def test_order_counts_with_positions_and_with_time_alone():
     turned, words = STORY.flip(1), STORY.clone()
     words[0, 0] = STORY[0, 0].flip(0)
-    for options, time, order in (({"temporal": False, "encoding": "bag"}, False, False), ({"encoding": "bag"}, True, False),
-                                 ({"temporal": False}, False, True)):
+    for options, time, order in (
+        ({"temporal": False, "encoding": "bag"}, False, False),
+        ({"encoding": "bag"}, True, False),
+        ({"temporal": False}, False, True),
+    ):
         model = build(**options)
         with torch.no_grad():
             right = model(STORY, QUESTION).logits
@@ -141,6 +170,7 @@ def _forgets_u(model, monkeypatch):
     def spoilt(score, query, key, value, mask):
         found = attend(score, query, key, value, mask)
         return found._replace(context=found.context - query)  # u + o becomes o
+
     monkeypatch.setattr(_module(), "attend", spoilt)
 
 
@@ -157,18 +187,31 @@ def _position_from_zero(model, monkeypatch):
     right = position_encoding
 
     def spoilt(lengths, words, width, dtype):
-        return torch.cat([torch.ones_like(right(lengths, 1, width, dtype)), right(lengths, words, width, dtype)[..., :-1, :]], -2)
+        return torch.cat(
+            [
+                torch.ones_like(right(lengths, 1, width, dtype)),
+                right(lengths, words, width, dtype)[..., :-1, :],
+            ],
+            -2,
+        )
+
     monkeypatch.setattr(_module(), "position_encoding", spoilt)
 
 
 def _position_by_the_padded_length(model, monkeypatch):
-    monkeypatch.setattr(_module(), "position_encoding",
-                        lambda lengths, words, *rest: position_encoding(torch.full_like(lengths, words), words, *rest))
+    monkeypatch.setattr(
+        _module(),
+        "position_encoding",
+        lambda lengths, words, *rest: position_encoding(
+            torch.full_like(lengths, words), words, *rest
+        ),
+    )
 
 
 def _position_with_rows_and_columns_swapped(model, monkeypatch):
     def spoilt(lengths, words, width, dtype):
         return position_encoding(lengths, words, width, dtype).flip(-1)
+
     monkeypatch.setattr(_module(), "position_encoding", spoilt)
 
 
@@ -189,6 +232,7 @@ def _softmax_over_the_batch(model, monkeypatch):
     def spoilt(score, query, key, value, mask):
         p = score(query, key).masked_fill(~mask, -1e9).softmax(0)
         return _module().Answered(p @ value, p)
+
     monkeypatch.setattr(_module(), "attend", spoilt)
 
 
@@ -204,9 +248,19 @@ def _module():
     return importlib.import_module("attnbook.models.documents.memory_network")
 
 
-WRONG = [_forgets_u, _ties_output_to_the_question, _same_memory_for_keys_and_values, _position_from_zero,
-         _position_by_the_padded_length, _position_with_rows_and_columns_swapped, _time_from_the_first,
-         _time_counts_padding, _no_mask, _softmax_over_the_batch, _scaled]
+WRONG = [
+    _forgets_u,
+    _ties_output_to_the_question,
+    _same_memory_for_keys_and_values,
+    _position_from_zero,
+    _position_by_the_padded_length,
+    _position_with_rows_and_columns_swapped,
+    _time_from_the_first,
+    _time_counts_padding,
+    _no_mask,
+    _softmax_over_the_batch,
+    _scaled,
+]
 
 
 @pytest.mark.parametrize("spoil", WRONG, ids=lambda f: f.__name__.strip("_"))
@@ -223,35 +277,59 @@ def test_two_hops_find_two_facts_that_one_hop_cannot_join():
     from attnbook.training import fit
 
     vocab, generator = questions.vocabulary(), random.Random(0)
-    told, held = ([questions.draw("two facts", generator, (4, 7)) for _ in range(n)] for n in (4000, 400))
+    told, held = (
+        [questions.draw("two facts", generator, (4, 7)) for _ in range(n)] for n in (4000, 400)
+    )
     batch, right = questions.collate_stories(held, vocab), {}
 
     def loss(m, b):
-        return torch.nn.functional.cross_entropy(m(b.story, b.question).logits, b.answer, reduction="sum"), len(b.answer)
+        return torch.nn.functional.cross_entropy(
+            m(b.story, b.question).logits, b.answer, reduction="sum"
+        ), len(b.answer)
 
     for hops in (1, 2):
         torch.manual_seed(0)
         model = MemoryNetwork(len(vocab), d_embed=32, hops=hops, max_memories=7, init_std=0.4)
-        fit(model, questions.QuestionBatches(told, vocab, 64), loss, steps=350, learning_rate=5e-3, schedule="cosine",
-            progress=False, device="cpu")
+        fit(
+            model,
+            questions.QuestionBatches(told, vocab, 64),
+            loss,
+            steps=350,
+            learning_rate=5e-3,
+            schedule="cosine",
+            progress=False,
+            device="cpu",
+        )
         with torch.no_grad():
             out = model(batch.story, batch.question)
         right[hops] = float((out.logits.argmax(-1) == batch.answer).float().mean())
     assert right[1] < 0.65 and right[2] > 0.85
     peaks = out.weights.argmax(-1)
     for hop in range(2):
-        assert sum(int(peaks[b, hop]) == s.supporting[hop] for b, s in enumerate(held)) / len(held) > 0.8
+        assert (
+            sum(int(peaks[b, hop]) == s.supporting[hop] for b, s in enumerate(held)) / len(held)
+            > 0.8
+        )
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda m: m(STORY[0], QUESTION), "story must be token ids .batch, sentences, words."),
-    (lambda m: m(STORY, QUESTION.float()), "question must be token ids .*float32"),
-    (lambda m: m(STORY, QUESTION[:2]), "question must have 3 rows as story has, got 2"),
-    (lambda m: m(STORY + 1, QUESTION), "story must hold ids from 0 to 8, got 1 to 9"),
-    (lambda m: m(STORY.repeat(1, 2, 1), QUESTION), "story has 6 sentences, the network was made for max_memories = 4"),
-    (lambda m: MemoryNetwork(9, hops=0), "hops must be a whole number of at least 1, got 0"),
-    (lambda m: MemoryNetwork(9, encoding="words"), "encoding must be 'position' or 'bag', got 'words'"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m: m(STORY[0], QUESTION), "story must be token ids .batch, sentences, words."),
+        (lambda m: m(STORY, QUESTION.float()), "question must be token ids .*float32"),
+        (lambda m: m(STORY, QUESTION[:2]), "question must have 3 rows as story has, got 2"),
+        (lambda m: m(STORY + 1, QUESTION), "story must hold ids from 0 to 8, got 1 to 9"),
+        (
+            lambda m: m(STORY.repeat(1, 2, 1), QUESTION),
+            "story has 6 sentences, the network was made for max_memories = 4",
+        ),
+        (lambda m: MemoryNetwork(9, hops=0), "hops must be a whole number of at least 1, got 0"),
+        (
+            lambda m: MemoryNetwork(9, encoding="words"),
+            "encoding must be 'position' or 'bag', got 'words'",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call(build())

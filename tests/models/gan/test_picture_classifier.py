@@ -1,4 +1,6 @@
-"""The classifier of pictures: its layers by hand, its errors; that it learns, and a classifier of shuffled labels does not."""
+"""The classifier of pictures: its layers by hand, its errors; that it learns, and a classifier
+of shuffled labels does not.
+"""
 
 import pytest
 import torch
@@ -14,13 +16,22 @@ def test_the_layers_are_the_formula():
     for layer in (net.convolutions[0], net.convolutions[2], net.convolutions[4]):
         windows = torch.nn.functional.unfold(z, 4, padding=1, stride=2)  # (B, in · 16, positions)
         side = int(windows.shape[-1] ** 0.5)
-        z = (layer.weight.flatten(1) @ windows + layer.bias[:, None]).clamp_min(0).unflatten(-1, (side, side))
+        z = (
+            (layer.weight.flatten(1) @ windows + layer.bias[:, None])
+            .clamp_min(0)
+            .unflatten(-1, (side, side))
+        )
     f = (net.feature.weight @ z.flatten(1).T).T.add(net.feature.bias).clamp_min(0)
     torch.testing.assert_close(net.features(pictures), f, atol=1e-10, rtol=0)
-    torch.testing.assert_close(net(pictures), f @ net.output.weight.T + net.output.bias, atol=1e-10, rtol=0)
+    torch.testing.assert_close(
+        net(pictures), f @ net.output.weight.T + net.output.bias, atol=1e-10, rtol=0
+    )
     total, count = classifier_loss(net, (pictures, torch.tensor([1, 4])))
-    assert count == 2 and total.item() == pytest.approx(-net(pictures).log_softmax(-1)[[0, 1], [1, 4]].sum().item())
-    assert torch.equal(net.train().features(pictures), net.eval().features(pictures))  # no dropout in what the scores see
+    assert count == 2 and total.item() == pytest.approx(
+        -net(pictures).log_softmax(-1)[[0, 1], [1, 4]].sum().item()
+    )
+    # no dropout in what the scores see
+    assert torch.equal(net.train().features(pictures), net.eval().features(pictures))
 
 
 def test_it_learns_what_there_is_to_learn():
@@ -28,7 +39,7 @@ def test_it_learns_what_there_is_to_learn():
     labels = torch.randint(4, (256,), generator=generator)
     pictures = 0.3 * torch.randn(256, 1, 16, 16, generator=generator)
     for k, (row, column) in enumerate(((0, 0), (0, 8), (8, 0), (8, 8))):
-        pictures[labels == k, :, row:row + 8, column:column + 8] += 0.5
+        pictures[labels == k, :, row : row + 8, column : column + 8] += 0.5
     told = []
     for wanted in (labels, labels[torch.randperm(256, generator=generator)]):
         torch.manual_seed(0)
@@ -44,10 +55,21 @@ def test_it_learns_what_there_is_to_learn():
     assert told[0] > 0.95 and told[1] < 0.6
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: PictureClassifier(12, 1, 3), "size must be a multiple of 8"), (lambda: PictureClassifier(16, 0, 3), "colors must be"),
-    (lambda: PictureClassifier(16, 1, 3)(torch.zeros(2, 3, 16, 16)), r"pictures must be floats \(batch, 1, 16, 16\)"),
-    (lambda: PictureClassifier(16, 1, 3)(torch.zeros(2, 1, 16, 16, dtype=torch.uint8)), "pictures must be floats")])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: PictureClassifier(12, 1, 3), "size must be a multiple of 8"),
+        (lambda: PictureClassifier(16, 0, 3), "colors must be"),
+        (
+            lambda: PictureClassifier(16, 1, 3)(torch.zeros(2, 3, 16, 16)),
+            r"pictures must be floats \(batch, 1, 16, 16\)",
+        ),
+        (
+            lambda: PictureClassifier(16, 1, 3)(torch.zeros(2, 1, 16, 16, dtype=torch.uint8)),
+            "pictures must be floats",
+        ),
+    ],
+)
 def test_errors_name_the_argument(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -1,4 +1,6 @@
-"""Both networks: shapes, places of attention, the projection, classes, parts that are swapped, spectral norm on all weights."""
+"""Both networks: shapes, places of attention, the projection, classes, parts that are swapped,
+spectral norm on all weights.
+"""
 
 import numpy as np
 import pytest
@@ -7,9 +9,21 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from attnbook.mechanisms import ConditionalBatchNorm, PictureAttention, PooledPictureAttention, largest_singular_values
-from attnbook.models import (DCGAN_BLOCKS, PictureDiscriminator, PictureGenerator, ResidualInstead, attention_scales, dcgan_pair,
-                             sagan_pair)
+from attnbook.mechanisms import (
+    ConditionalBatchNorm,
+    PictureAttention,
+    PooledPictureAttention,
+    largest_singular_values,
+)
+from attnbook.models import (
+    DCGAN_BLOCKS,
+    PictureDiscriminator,
+    PictureGenerator,
+    ResidualInstead,
+    attention_scales,
+    dcgan_pair,
+    sagan_pair,
+)
 from attnbook.models.gan.blocks import ConvolutionDown, ConvolutionUp, ResidualDown, ResidualUp
 
 EXACT = {"atol": 1e-10, "rtol": 0}
@@ -17,7 +31,13 @@ EXACT = {"atol": 1e-10, "rtol": 0}
 
 def pair(make=sagan_pair, size=16, **options):
     torch.manual_seed(0)
-    options = {"channels": 4, "d_noise": 6, "num_classes": 3, **({"attention_at": 8} if make is sagan_pair else {}), **options}
+    options = {
+        "channels": 4,
+        "d_noise": 6,
+        "num_classes": 3,
+        **({"attention_at": 8} if make is sagan_pair else {}),
+        **options,
+    }
     return make(size, **options)
 
 
@@ -27,11 +47,15 @@ LABELS = torch.tensor([0, 2, 1])
 @pytest.mark.parametrize("size, at", [(8, 4), (16, 8), (32, 16), (64, 32), (128, 32)])
 @pytest.mark.parametrize("classes", [None, 3])
 def test_shapes_and_gradients_at_every_size(size, at, classes):
-    both = pair(size=size, attention_at=at, num_classes=classes, channels=2, max_channels=16, colors=1)
+    both = pair(
+        size=size, attention_at=at, num_classes=classes, channels=2, max_channels=16, colors=1
+    )
     labels = None if classes is None else LABELS
     pictures = both.generator(torch.randn(3, 6), labels)
     scores = both.discriminator(pictures, labels)
-    assert pictures.shape == (3, 1, size, size) and scores.shape == (3,) and pictures.abs().max() < 1
+    assert (
+        pictures.shape == (3, 1, size, size) and scores.shape == (3,) and pictures.abs().max() < 1
+    )
     scores.sum().backward()
     missing = [name for net in both for name, p in net.named_parameters() if p.grad is None]
     assert missing == []
@@ -41,11 +65,19 @@ def test_shapes_and_gradients_at_every_size(size, at, classes):
 def test_a_side_is_reached_by_doubling_and_the_width_halves(make):
     both = pair(make, 32, channels=8, max_channels=32)
     sides = {}
-    for name, stages in (("generator", both.generator.stages), ("discriminator", both.discriminator.stages)):
+    for name, stages in (
+        ("generator", both.generator.stages),
+        ("discriminator", both.discriminator.stages),
+    ):
         for stage in stages:
-            stage.register_forward_hook(lambda m, i, o, name=name: sides.setdefault(name, []).append(tuple(o.shape[1:3])))
+            stage.register_forward_hook(
+                lambda m, i, o, name=name: sides.setdefault(name, []).append(tuple(o.shape[1:3]))
+            )
     both.discriminator(both.generator(torch.randn(2, 6), LABELS[:2]), LABELS[:2])
-    assert sides == {"generator": [(32, 4), (32, 8), (16, 16), (8, 32)], "discriminator": [(8, 16), (16, 8), (32, 4)]}
+    assert sides == {
+        "generator": [(32, 4), (32, 8), (16, 16), (8, 32)],
+        "discriminator": [(8, 16), (16, 8), (32, 4)],
+    }
 
 
 def test_attention_stands_where_it_was_asked_for_in_both():
@@ -59,16 +91,33 @@ def test_attention_stands_where_it_was_asked_for_in_both():
             x = torch.randn(2, 6) if net is both.generator else torch.randn(2, 3, 32, 32)
             net(x, LABELS[:2])
             assert seen == [at]
-    assert attention_scales(nn.ModuleList(both)).keys() == {"0.stages.2.insert", "1.stages.0.insert"}
-    assert not any(isinstance(m, PictureAttention) for net in pair(attention_at=None) for m in net.modules())
+    assert attention_scales(nn.ModuleList(both)).keys() == {
+        "0.stages.2.insert",
+        "1.stages.0.insert",
+    }
+    assert not any(
+        isinstance(m, PictureAttention) for net in pair(attention_at=None) for m in net.modules()
+    )
 
 
 def test_inserts_are_modules_that_are_passed_in_and_the_rest_stays():
-    kinds = {"none": dict(attention_at=None), "equation": {}, "pooled": dict(insert=PooledPictureAttention), "residual": dict(insert=ResidualInstead)}
-    names = {kind: {n for n, _ in pair(**options).generator.named_parameters() if ".insert." not in n} for kind, options in kinds.items()}
+    kinds = {
+        "none": dict(attention_at=None),
+        "equation": {},
+        "pooled": dict(insert=PooledPictureAttention),
+        "residual": dict(insert=ResidualInstead),
+    }
+    names = {
+        kind: {n for n, _ in pair(**options).generator.named_parameters() if ".insert." not in n}
+        for kind, options in kinds.items()
+    }
     assert len({frozenset(found) for found in names.values()}) == 1
-    # γ is 0 at the start: a network with attention is the network without it, as long as its other weights are the same.
-    plain, with_attention = pair(attention_at=None, spectral_norm=False).generator, pair(spectral_norm=False).generator
+    # γ is 0 at the start: a network with attention is the network without it, as long as its other
+    # weights are the same.
+    plain, with_attention = (
+        pair(attention_at=None, spectral_norm=False).generator,
+        pair(spectral_norm=False).generator,
+    )
     with_attention.load_state_dict(plain.state_dict(), strict=False)
     noise = torch.randn(3, 6)
     torch.testing.assert_close(plain(noise, LABELS), with_attention(noise, LABELS))
@@ -78,14 +127,19 @@ def test_inserts_are_modules_that_are_passed_in_and_the_rest_stays():
 def test_the_residual_block_has_the_parameters_of_attention(channels):
     count = lambda m: sum(p.numel() for p in m.parameters())  # noqa: E731
     attention, block = count(PictureAttention(channels)), count(ResidualInstead(channels))
-    assert attention <= block < attention + 18 * channels  # one more hidden channel would be too many
+    # one more hidden channel would be too many
+    assert attention <= block < attention + 18 * channels
     assert count(ResidualInstead(channels, 10 * attention)) >= 10 * attention
     x = torch.randn(1, channels, 4, 4)
     block = ResidualInstead(channels)
-    added = F.conv2d(F.relu(F.conv2d(F.relu(x), block.first.weight, padding=1)), block.second.weight, padding=1)
+    added = F.conv2d(
+        F.relu(F.conv2d(F.relu(x), block.first.weight, padding=1)), block.second.weight, padding=1
+    )
     torch.testing.assert_close(block(x) - x, added)
     scaled = ResidualInstead(channels, scaled=True)
-    assert torch.equal(scaled(x), x) and count(scaled) == count(block) + 1, "it starts as the identity, like attention"
+    assert torch.equal(scaled(x), x) and count(scaled) == count(block) + 1, (
+        "it starts as the identity, like attention"
+    )
     scaled.load_state_dict(block.state_dict(), strict=False)
     torch.nn.init.constant_(scaled.gamma, -0.7)
     torch.testing.assert_close(scaled(x), x - 0.7 * added)
@@ -94,10 +148,19 @@ def test_the_residual_block_has_the_parameters_of_attention(channels):
 def test_the_discriminator_projects_the_features_on_the_vector_of_the_class():
     net = pair(spectral_norm=False).discriminator.double()
     pictures = torch.randn(3, 3, 16, 16).double()
-    h, w, b, table = net.features(pictures).detach().numpy(), *(p.detach().numpy() for p in (net.output.weight, net.output.bias, net.classes.weight))
-    expected = np.array([sum(h[k, c] * (w[0, c] + table[label, c]) for c in range(h.shape[1])) + b[0] for k, label in enumerate(LABELS.tolist())])
+    h, w, b, table = (
+        net.features(pictures).detach().numpy(),
+        *(p.detach().numpy() for p in (net.output.weight, net.output.bias, net.classes.weight)),
+    )
+    expected = np.array(
+        [
+            sum(h[k, c] * (w[0, c] + table[label, c]) for c in range(h.shape[1])) + b[0]
+            for k, label in enumerate(LABELS.tolist())
+        ]
+    )
     torch.testing.assert_close(net(pictures, LABELS).detach(), torch.tensor(expected), **EXACT)
-    assert (net(pictures, (LABELS + 1) % 3) - net(pictures, LABELS)).abs().min() > 1e-4  # the wrong class
+    # the wrong class
+    assert (net(pictures, (LABELS + 1) % 3) - net(pictures, LABELS)).abs().min() > 1e-4
     assert np.abs(expected - (h @ w[0] + b)).min() > 1e-4  # no class
 
 
@@ -131,8 +194,15 @@ def test_the_generator_obeys_the_class_and_needs_it():
 @pytest.mark.parametrize("activate", [True, False])
 def test_residual_down_equals_its_formula(halve, activate):
     torch.manual_seed(0)
-    block, x = ResidualDown(3, 5, halve=halve, activate=activate).double(), torch.randn(2, 3, 6, 6).double()
-    down = (lambda t: t.unflatten(2, (-1, 2)).unflatten(4, (-1, 2)).mean((3, 5))) if halve else (lambda t: t)
+    block, x = (
+        ResidualDown(3, 5, halve=halve, activate=activate).double(),
+        torch.randn(2, 3, 6, 6).double(),
+    )
+    down = (
+        (lambda t: t.unflatten(2, (-1, 2)).unflatten(4, (-1, 2)).mean((3, 5)))
+        if halve
+        else (lambda t: t)
+    )
     y = block.second(F.relu(block.first(F.relu(x) if activate else x)))
     torch.testing.assert_close(block(x), down(y) + down(block.around(x)), **EXACT)
 
@@ -152,37 +222,81 @@ def test_residual_up_equals_its_formula():
 def test_the_blocks_of_dcgan():
     torch.manual_seed(0)
     norm = lambda c: ConditionalBatchNorm(c, 3)  # noqa: E731
-    up, down, last = ConvolutionUp(5, 3, norm).double(), ConvolutionDown(3, 5).double(), ConvolutionDown(3, 5, nn.BatchNorm2d, halve=False).double()
+    up, down, last = (
+        ConvolutionUp(5, 3, norm).double(),
+        ConvolutionDown(3, 5).double(),
+        ConvolutionDown(3, 5, nn.BatchNorm2d, halve=False).double(),
+    )
     x = torch.randn(3, 5, 4, 4).double()
     torch.testing.assert_close(up(x, LABELS), up.convolution(up.norm(x, LABELS).relu()), **EXACT)
     z = torch.randn(3, 3, 8, 8).double()
-    torch.testing.assert_close(down(z), F.conv2d(torch.where(z > 0, z, 0.2 * z), down.convolution.weight, down.convolution.bias, stride=2, padding=1), **EXACT)
-    assert up(x, LABELS).shape == (3, 3, 8, 8) and down(z).shape == (3, 5, 4, 4) and last(z).shape == (3, 5, 8, 8)
-    assert not any(isinstance(m, nn.ReLU | nn.LeakyReLU) for m in ResidualDown(3, 5, activate=False).before.modules())
+    torch.testing.assert_close(
+        down(z),
+        F.conv2d(
+            torch.where(z > 0, z, 0.2 * z),
+            down.convolution.weight,
+            down.convolution.bias,
+            stride=2,
+            padding=1,
+        ),
+        **EXACT,
+    )
+    assert (
+        up(x, LABELS).shape == (3, 3, 8, 8)
+        and down(z).shape == (3, 5, 4, 4)
+        and last(z).shape == (3, 5, 8, 8)
+    )
+    assert not any(
+        isinstance(m, nn.ReLU | nn.LeakyReLU)
+        for m in ResidualDown(3, 5, activate=False).before.modules()
+    )
 
 
 def test_spectral_norm_is_on_all_weights_of_the_networks_asked_for():
-    for where, expected in ((True, (True, True)), ("discriminator", (False, True)), (False, (False, False))):
+    for where, expected in (
+        (True, (True, True)),
+        ("discriminator", (False, True)),
+        (False, (False, False)),
+    ):
         for insert in (PictureAttention, PooledPictureAttention, ResidualInstead):
             for blocks in (DCGAN_BLOCKS, None):
-                both = pair(spectral_norm=where, insert=insert, **({} if blocks is None else {"blocks": blocks}))
+                both = pair(
+                    spectral_norm=where,
+                    insert=insert,
+                    **({} if blocks is None else {"blocks": blocks}),
+                )
                 for net, on in zip(both, expected):
-                    layers = [m for m in net.modules() if isinstance(m, nn.Conv2d | nn.ConvTranspose2d | nn.Linear | nn.Embedding)]
-                    assert len(layers) >= 6 and all(parametrize.is_parametrized(m, "weight") == on for m in layers)
+                    layers = [
+                        m
+                        for m in net.modules()
+                        if isinstance(m, nn.Conv2d | nn.ConvTranspose2d | nn.Linear | nn.Embedding)
+                    ]
+                    assert len(layers) >= 6 and all(
+                        parametrize.is_parametrized(m, "weight") == on for m in layers
+                    )
     both = pair()
     for _ in range(50):
         both.discriminator(both.generator(torch.randn(3, 6), LABELS), LABELS)
     for net in both:
-        assert list(largest_singular_values(net).values()) == pytest.approx([1.0] * len(largest_singular_values(net)), abs=0.02)
+        assert list(largest_singular_values(net).values()) == pytest.approx(
+            [1.0] * len(largest_singular_values(net)), abs=0.02
+        )
 
 
 def test_dcgan_is_the_same_code_with_the_options_off():
     both = pair(dcgan_pair)
-    assert isinstance(both.generator, PictureGenerator) and isinstance(both.discriminator, PictureDiscriminator)
+    assert isinstance(both.generator, PictureGenerator) and isinstance(
+        both.discriminator, PictureDiscriminator
+    )
     kinds = {type(m) for net in both for m in net.modules()}
     assert ConvolutionUp in kinds and ConvolutionDown in kinds and nn.BatchNorm2d in kinds
-    assert not kinds & {ResidualUp, ResidualDown, PictureAttention} and not any(parametrize.is_parametrized(m) for net in both for m in net.modules())
-    assert any(isinstance(m, PictureAttention) for m in pair(dcgan_pair, attention_at=8).generator.modules())
+    assert not kinds & {ResidualUp, ResidualDown, PictureAttention} and not any(
+        parametrize.is_parametrized(m) for net in both for m in net.modules()
+    )
+    assert any(
+        isinstance(m, PictureAttention)
+        for m in pair(dcgan_pair, attention_at=8).generator.modules()
+    )
 
 
 def test_weights_start_with_glorot_and_gains_do_not():
@@ -190,7 +304,9 @@ def test_weights_start_with_glorot_and_gains_do_not():
     weight = net.stages[1].block.second.weight
     bound = (6 / (9 * (weight.shape[0] + weight.shape[1]))) ** 0.5
     assert 0.98 * bound < weight.abs().max() <= bound and (net.last.bias == 0).all()
-    assert attention_scales(net) == {"stages.1.insert": 0.0} and all((m.gain == 1).all() for m in net.modules() if isinstance(m, ConditionalBatchNorm))
+    assert attention_scales(net) == {"stages.1.insert": 0.0} and all(
+        (m.gain == 1).all() for m in net.modules() if isinstance(m, ConditionalBatchNorm)
+    )
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -202,12 +318,21 @@ def test_half_precision_channels_last_and_the_device(device):
     with torch.autocast(device, dtype=torch.bfloat16):
         scores = both.discriminator(both.generator(noise, labels), labels)
     scores.float().sum().backward()
-    assert scores.device.type == device and all(p.grad.isfinite().all() for net in both for p in net.parameters())
+    assert scores.device.type == device and all(
+        p.grad.isfinite().all() for net in both for p in net.parameters()
+    )
 
 
 @pytest.mark.parametrize("last_side, reach", [(32, 8), (16, 18), (8, 38)])
 def test_the_last_side_sets_how_far_a_position_of_the_discriminator_sees(last_side, reach):
-    net = pair(size=64, num_classes=None, attention_at=None, blocks=DCGAN_BLOCKS, channels=2, last_side=last_side).discriminator
+    net = pair(
+        size=64,
+        num_classes=None,
+        attention_at=None,
+        blocks=DCGAN_BLOCKS,
+        channels=2,
+        last_side=last_side,
+    ).discriminator
     picture = torch.randn(1, 3, 64, 64, requires_grad=True)
     x = picture
     for stage in net.stages:
@@ -220,22 +345,53 @@ def test_the_last_side_sets_how_far_a_position_of_the_discriminator_sees(last_si
     assert net(picture).shape == (1,)
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: pair(size=32, last_side=32), r"last_side must be one of \[16, 8, 4\], got 32"),
-    (lambda: pair(size=24), "size must be 4 times a power of 2, got 24"),
-    (lambda: PictureDiscriminator(4), "size must be 8 at least, got 4"),
-    (lambda: pair(attention_at=16), r"inserts must stand at a side that a block reaches, \[4, 8\], got 16"),
-    (lambda: pair(attention_at=7), "inserts must stand at a side"),
-    (lambda: pair(spectral_norm="generator"), "spectral_norm must be True, False or 'discriminator', got 'generator'"),
-    (lambda: pair(num_classes=0), "num_classes must be a whole number of at least 1"),
-    (lambda: pair(spectral_norm=1), "spectral_norm must be True, False or 'discriminator', got 1"),
-    (lambda: pair().generator(torch.randn(3, 5), LABELS), r"noise must be floating point numbers \(batch, 6\), got shape \(3, 5\) of torch.float32"),
-    (lambda: pair(num_classes=None).generator(torch.randn(2, 3, 6)), r"noise must be floating point numbers \(batch, 6\), got shape \(2, 3, 6\)"),
-    (lambda: pair().generator([0.0] * 6, LABELS), r"noise must be floating point numbers \(batch, 6\), got list"),
-    (lambda: pair().generator(torch.randn(3, 6), LABELS + 1), "labels must lie from 0 to 2, got 1 to 3"),
-    (lambda: pair().discriminator(torch.randn(3, 3, 8, 8), LABELS), "pictures must have the side 16"),
-    (lambda: pair().discriminator(torch.randn(3, 1, 16, 16), LABELS), r"pictures must have the shape \(batch, 3, height, width\)"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: pair(size=32, last_side=32), r"last_side must be one of \[16, 8, 4\], got 32"),
+        (lambda: pair(size=24), "size must be 4 times a power of 2, got 24"),
+        (lambda: PictureDiscriminator(4), "size must be 8 at least, got 4"),
+        (
+            lambda: pair(attention_at=16),
+            r"inserts must stand at a side that a block reaches, \[4, 8\], got 16",
+        ),
+        (lambda: pair(attention_at=7), "inserts must stand at a side"),
+        (
+            lambda: pair(spectral_norm="generator"),
+            "spectral_norm must be True, False or 'discriminator', got 'generator'",
+        ),
+        (lambda: pair(num_classes=0), "num_classes must be a whole number of at least 1"),
+        (
+            lambda: pair(spectral_norm=1),
+            "spectral_norm must be True, False or 'discriminator', got 1",
+        ),
+        (
+            lambda: pair().generator(torch.randn(3, 5), LABELS),
+            r"noise must be floating point numbers \(batch, 6\), got shape \(3, 5\) of "
+            r"torch.float32",
+        ),
+        (
+            lambda: pair(num_classes=None).generator(torch.randn(2, 3, 6)),
+            r"noise must be floating point numbers \(batch, 6\), got shape \(2, 3, 6\)",
+        ),
+        (
+            lambda: pair().generator([0.0] * 6, LABELS),
+            r"noise must be floating point numbers \(batch, 6\), got list",
+        ),
+        (
+            lambda: pair().generator(torch.randn(3, 6), LABELS + 1),
+            "labels must lie from 0 to 2, got 1 to 3",
+        ),
+        (
+            lambda: pair().discriminator(torch.randn(3, 3, 8, 8), LABELS),
+            "pictures must have the side 16",
+        ),
+        (
+            lambda: pair().discriminator(torch.randn(3, 1, 16, 16), LABELS),
+            r"pictures must have the shape \(batch, 3, height, width\)",
+        ),
+    ],
+)
 def test_errors_say_what_came(call, words):
     with pytest.raises(ValueError, match=words):
         call()

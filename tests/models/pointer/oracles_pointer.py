@@ -1,11 +1,25 @@
-"""The pointer network from equation 3 of Vinyals, Fortunato and Jaitly 2015: NumPy, float64, loops over rows, steps, positions."""
+"""The pointer network from equation 3 of Vinyals, Fortunato and Jaitly 2015: NumPy, float64,
+loops over rows, steps, positions.
+"""
 
 import numpy as np
 
-WRONG = ["repeated indices", "mask after the softmax", "decoder input never updated", "decoder reads the target of its own step",
-         "encoder state dropped", "encoder cell dropped", "keys of the step before", "padding in the softmax",
-         "query from the step before", "no tanh", "start is zero", "softmax over the steps", "last state at the padding",
-         "end is never offered"]
+WRONG = [
+    "repeated indices",
+    "mask after the softmax",
+    "decoder input never updated",
+    "decoder reads the target of its own step",
+    "encoder state dropped",
+    "encoder cell dropped",
+    "keys of the step before",
+    "padding in the softmax",
+    "query from the step before",
+    "no tanh",
+    "start is zero",
+    "softmax over the steps",
+    "last state at the padding",
+    "end is never offered",
+]
 
 
 def _sigmoid(x):
@@ -13,15 +27,21 @@ def _sigmoid(x):
 
 
 def _lstm(numbers, name, x, h, c):
-    gates = (numbers[f"{name}.weight_ih_l0"] @ x + numbers[f"{name}.bias_ih_l0"]
-             + numbers[f"{name}.weight_hh_l0"] @ h + numbers[f"{name}.bias_hh_l0"])
+    gates = (
+        numbers[f"{name}.weight_ih_l0"] @ x
+        + numbers[f"{name}.bias_ih_l0"]
+        + numbers[f"{name}.weight_hh_l0"] @ h
+        + numbers[f"{name}.bias_hh_l0"]
+    )
     i, f, g, o = np.split(gates, 4)
     c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
     return _sigmoid(o) * np.tanh(c), c
 
 
 def pointer(network, inputs, lengths, targets, wrong=None):
-    """Scores before any mask, and probabilities, both (B, m, n + 1), zeros behind the end of a row's targets; or one of WRONG."""
+    """Scores before any mask, and probabilities, both (B, m, n + 1), zeros behind the end of a
+    row's targets; or one of WRONG.
+    """
     numbers = {name: p.detach().double().numpy() for name, p in network.named_parameters()}
     x_all, lengths, targets = inputs.double().numpy(), lengths.tolist(), targets.tolist()
     batch, n, _ = x_all.shape
@@ -50,7 +70,11 @@ def pointer(network, inputs, lengths, targets, wrong=None):
             if target < 0:
                 break
             before = targets[b][i - 1] if i else None
-            x = start if before is None or wrong == "decoder input never updated" else embedded[before]
+            x = (
+                start
+                if before is None or wrong == "decoder input never updated"
+                else embedded[before]
+            )
             if wrong == "decoder reads the target of its own step" and target < n:
                 x = embedded[target]
             query = h
@@ -61,7 +85,11 @@ def pointer(network, inputs, lengths, targets, wrong=None):
             for j, key in keys.items():
                 inside = w_1 @ key + w_2 @ query
                 scores[b, i, j] = v @ (inside if wrong == "no tanh" else np.tanh(inside))
-                if network.repeats or j not in used or wrong in ("repeated indices", "mask after the softmax"):
+                if (
+                    network.repeats
+                    or j not in used
+                    or wrong in ("repeated indices", "mask after the softmax")
+                ):
                     free[j] = scores[b, i, j]
             total = sum(np.exp(u) for u in free.values())
             for j, u in free.items():
@@ -89,7 +117,9 @@ def loss(probabilities, targets, softmax_twice=False):
 
 
 def dictionary(network, inputs, lengths, targets):
-    """Probabilities (B, m, n + 1) of a fixed dictionary of positions, from the equations in its docstring."""
+    """Probabilities (B, m, n + 1) of a fixed dictionary of positions, from the equations in its
+    docstring.
+    """
     numbers = {name: p.detach().double().numpy() for name, p in network.named_parameters()}
     x_all, targets = inputs.double().numpy(), targets.tolist()
     batch, n, _ = x_all.shape
@@ -97,17 +127,35 @@ def dictionary(network, inputs, lengths, targets):
     for b, length in enumerate(lengths.tolist()):
         h, c, e = np.zeros(network.hidden_size), np.zeros(network.hidden_size), []
         for j in range(length):
-            h, c = _lstm(numbers, "encoder", numbers["embedding.weight"] @ x_all[b, j] + numbers["embedding.bias"], h, c)
+            h, c = _lstm(
+                numbers,
+                "encoder",
+                numbers["embedding.weight"] @ x_all[b, j] + numbers["embedding.bias"],
+                h,
+                c,
+            )
             e.append(h)
         used = set()
         for i, target in enumerate(targets[b]):
             if target < 0:
                 break
-            h, c = _lstm(numbers, "decoder", numbers["names.weight"][targets[b][i - 1]] if i else numbers["start_input"], h, c)
+            h, c = _lstm(
+                numbers,
+                "decoder",
+                numbers["names.weight"][targets[b][i - 1]] if i else numbers["start_input"],
+                h,
+                c,
+            )
             seen = h
             if "score.vector.weight" in numbers:
-                u = [numbers["score.vector.weight"][0] @ np.tanh(numbers["score.key_projection.weight"] @ key
-                                                                 + numbers["score.query_projection.weight"] @ h) for key in e]
+                u = [
+                    numbers["score.vector.weight"][0]
+                    @ np.tanh(
+                        numbers["score.key_projection.weight"] @ key
+                        + numbers["score.query_projection.weight"] @ h
+                    )
+                    for key in e
+                ]
                 a = np.exp(u) / np.exp(u).sum()
                 seen = np.concatenate([h, sum(weight * key for weight, key in zip(a, e))])
             logits = numbers["output.weight"] @ seen + numbers["output.bias"]

@@ -1,4 +1,6 @@
-"""The pointer network against an oracle with loops of its own, its known breakages, and what its masks promise."""
+"""The pointer network against an oracle with loops of its own, its known breakages, and what its
+masks promise.
+"""
 
 import numpy as np
 import pytest
@@ -6,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbook.models.pointer.network import PointerNetwork
 from attnbook.models.pointer.fixed_dictionary import FixedDictionary
+from attnbook.models.pointer.network import PointerNetwork
 from attnbook.tasks.geometry.points import PointBatch, PointBatches, answers
 from attnbook.training import fit, point_greedy, pointing_loss
 from attnbook.training.decoding.pointing import permutation
@@ -15,15 +17,22 @@ from attnbook.training.decoding.pointing import permutation
 from .oracles_pointer import WRONG, dictionary, loss, pointer
 
 N, LENGTHS = 5, torch.tensor([5, 3, 4])
-ONCE = torch.tensor([[4, 0, 2, 1, 3, -1], [2, 0, 1, -1, -1, -1], [3, 1, 0, 2, -1, -1]])  # as many steps as positions
+# as many steps as positions
+ONCE = torch.tensor([[4, 0, 2, 1, 3, -1], [2, 0, 1, -1, -1, -1], [3, 1, 0, 2, -1, -1]])
 ENDED = torch.tensor([[4, 0, 2, 5, -1, -1], [2, 0, 1, 5, -1, -1], [3, 1, 0, 2, 5, -1]])
 TWICE = torch.tensor([[4, 0, 2, 4, 0, 5], [2, 2, 5, -1, -1, -1], [3, 1, 3, 1, 1, 5]])
-KINDS = {"sorting": (dict(ends=False), ONCE), "hulls": (dict(ends=True), ENDED), "repeats": (dict(ends=True, repeats=True), TWICE)}
+KINDS = {
+    "sorting": (dict(ends=False), ONCE),
+    "hulls": (dict(ends=True), ENDED),
+    "repeats": (dict(ends=True, repeats=True), TWICE),
+}
 
 
 def network(ends, repeats=False, seed=0, dtype=torch.float64, sizes=(4, 3, 6)):
     torch.manual_seed(seed)
-    net = PointerNetwork(2, sizes[0], ends=ends, repeats=repeats, d_embed=sizes[1], d_attention=sizes[2])
+    net = PointerNetwork(
+        2, sizes[0], ends=ends, repeats=repeats, d_embed=sizes[1], d_attention=sizes[2]
+    )
     with torch.no_grad():  # away from the flat weights of the start
         for p in net.parameters():
             p.copy_(torch.randn_like(p))
@@ -32,8 +41,14 @@ def network(ends, repeats=False, seed=0, dtype=torch.float64, sizes=(4, 3, 6)):
 
 
 def points(seed=1, dtype=torch.float64, padding=0.0):
-    x = torch.randn(len(LENGTHS), N, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return torch.where((torch.arange(N) < LENGTHS[:, None])[..., None], x, torch.tensor(padding, dtype=torch.float64)).to(dtype)
+    x = torch.randn(
+        len(LENGTHS), N, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
+    return torch.where(
+        (torch.arange(N) < LENGTHS[:, None])[..., None],
+        x,
+        torch.tensor(padding, dtype=torch.float64),
+    ).to(dtype)
 
 
 def probabilities(logits, targets):
@@ -53,7 +68,9 @@ def test_logits_and_weights_equal_equation_3(kind, seed):
     np.testing.assert_array_equal(np.isfinite(logits[real]), expected[real] > 0)
     shown = np.isfinite(logits) & real[..., None]
     np.testing.assert_allclose(logits[shown], scores[shown], atol=1e-10, rtol=0)
-    np.testing.assert_allclose(out.weights.detach().numpy()[real], expected[real], atol=1e-10, rtol=0)
+    np.testing.assert_allclose(
+        out.weights.detach().numpy()[real], expected[real], atol=1e-10, rtol=0
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,7 +79,9 @@ def test_single_precision_stays_within_a_hundred_thousandth(kind):
     net = network(**options, dtype=torch.float32)
     x = points(dtype=torch.float32)
     _, expected = pointer(net, x, LENGTHS, targets)
-    np.testing.assert_allclose(probabilities(net(x, LENGTHS, targets).logits, targets), expected, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(
+        probabilities(net(x, LENGTHS, targets).logits, targets), expected, atol=1e-5, rtol=0
+    )
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -95,18 +114,29 @@ def test_the_loss_is_that_of_scores_and_not_of_probabilities():
 
         net.__class__ = Twice
         broken, _ = pointing_loss(net, PointBatch(x, LENGTHS, targets))
-        np.testing.assert_allclose(float((broken / count).detach()), loss(p, targets, softmax_twice=True), atol=1e-10)
+        np.testing.assert_allclose(
+            float((broken / count).detach()), loss(p, targets, softmax_twice=True), atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_those_of_finite_differences(kind):
     options, targets = KINDS[kind]
-    net, x, lengths, targets = network(**options, sizes=(2, 2, 3)), points()[1:].requires_grad_(), LENGTHS[1:], targets[1:]
+    net, x, lengths, targets = (
+        network(**options, sizes=(2, 2, 3)),
+        points()[1:].requires_grad_(),
+        LENGTHS[1:],
+        targets[1:],
+    )
     names = [name for name, _ in net.named_parameters()]
 
     def run(x, *parameters):
-        logits = torch.func.functional_call(net, dict(zip(names, parameters)), (x, lengths, targets)).logits
-        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none")
+        logits = torch.func.functional_call(
+            net, dict(zip(names, parameters)), (x, lengths, targets)
+        ).logits
+        return torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none"
+        )
 
     assert torch.autograd.gradcheck(run, (x, *net.parameters()))
 
@@ -132,10 +162,11 @@ def test_a_batch_of_one_equals_its_row(kind):
     net, x = network(**options), points()
     together = net(x, LENGTHS, targets, need_weights=True).weights
     for b, n in enumerate(LENGTHS.tolist()):
-        row = targets[b:b + 1, :int((targets[b] >= 0).sum())]
-        row = torch.where(row == N, n, row)  # END is the column behind the last position of the batch
-        alone = net(x[b:b + 1, :n], LENGTHS[b:b + 1], row, need_weights=True).weights[0]
-        expected = torch.cat([together[b, :row.shape[1], :n], together[b, :row.shape[1], N:]], -1)
+        row = targets[b : b + 1, : int((targets[b] >= 0).sum())]
+        # END is the column behind the last position of the batch
+        row = torch.where(row == N, n, row)
+        alone = net(x[b : b + 1, :n], LENGTHS[b : b + 1], row, need_weights=True).weights[0]
+        expected = torch.cat([together[b, : row.shape[1], :n], together[b, : row.shape[1], N:]], -1)
         torch.testing.assert_close(alone, expected, atol=1e-10, rtol=0)
 
 
@@ -152,8 +183,12 @@ def test_step_by_step_equals_teacher_forcing_for_answers_side_by_side(kind):
         out = net.step(pointed, state, memory)
         for k in range(2):
             real = both[:, k, i] >= 0
-            torch.testing.assert_close(out.logits[real, k], forced[k].logits[real, i], atol=1e-10, rtol=0)
-            torch.testing.assert_close(out.weights[real, k], forced[k].weights[real, i], atol=1e-10, rtol=0)
+            torch.testing.assert_close(
+                out.logits[real, k], forced[k].logits[real, i], atol=1e-10, rtol=0
+            )
+            torch.testing.assert_close(
+                out.weights[real, k], forced[k].weights[real, i], atol=1e-10, rtol=0
+            )
         pointed, state = torch.where(both[..., i] < 0, N, both[..., i]), out.state
 
 
@@ -166,7 +201,9 @@ def test_weights_are_a_distribution_over_what_is_left(data):
     rows = [data.draw(st.permutations(range(int(length)))) + [n] * ends for length in lengths]
     targets = torch.tensor([row + [-1] * (n + 1 - len(row)) for row in rows])
     net = network(ends, seed=seed)
-    weights = net(torch.randn(len(lengths), n, 2, dtype=torch.float64), lengths, targets, need_weights=True).weights
+    weights = net(
+        torch.randn(len(lengths), n, 2, dtype=torch.float64), lengths, targets, need_weights=True
+    ).weights
     for b, row in enumerate(rows):
         for i in range(n + 1):
             left = set(range(int(lengths[b]))) - set(row[:i]) | ({n} if ends else set())
@@ -199,36 +236,65 @@ def test_it_trains_under_bf16_autocast():
 
 
 def test_it_learns_to_sort_what_a_pointer_one_position_off_does_not():
-    """The right column, but the key of the position before it: it has read everything except the number it stands for."""
+    """The right column, but the key of the position before it: it has read everything except the
+    number it stands for.
+    """
     held, found = PointBatches("sorting", 5, 400, seed=1).batch(0), {}
     for broken in (False, True):
         torch.manual_seed(0)
         net = PointerNetwork(1, 32, ends=False, d_embed=16)
         if broken:
             encode = net.encode
-            net.encode = lambda *given: (lambda memory: memory._replace(keys=memory.keys.roll(1, 1)))(encode(*given))
-        fit(net, PointBatches("sorting", 5, 128), pointing_loss, steps=60, learning_rate=1e-2, progress=False)
+            net.encode = lambda *given: (
+                lambda memory: memory._replace(keys=memory.keys.roll(1, 1))
+            )(encode(*given))
+        fit(
+            net,
+            PointBatches("sorting", 5, 128),
+            pointing_loss,
+            steps=60,
+            learning_rate=1e-2,
+            progress=False,
+        )
         right = point_greedy(net, held.inputs, held.lengths, rule=permutation).positions
         found[broken] = sum(mine == other for mine, other in zip(right, answers(held))) / 400
     assert found[False] > 0.75 and found[True] < 0.4, found
 
 
-@pytest.mark.parametrize("change, message", [
-    (dict(inputs=torch.zeros(3, N, 3, dtype=torch.float64)), "inputs must have width 2"),
-    (dict(inputs=torch.zeros(3, N, 2).long()), "inputs must hold floating point numbers"),
-    (dict(inputs=torch.zeros(3, 0, 2, dtype=torch.float64)), "inputs must be .* with n ≥ 1"),
-    (dict(lengths=torch.tensor([5, 3])), "lengths must be a vector of 3 whole numbers"),
-    (dict(lengths=torch.tensor([5.0, 3.0, 4.0])), "lengths must be a vector of 3 whole numbers"),
-    (dict(lengths=torch.ones(3, dtype=torch.bool)), "lengths must be a vector of 3 whole numbers"),
-    (dict(lengths=torch.tensor([5, 0, 4])), "lengths must lie in 1 … 5"),
-    (dict(lengths=torch.tensor([6, 3, 4])), "lengths must lie in 1 … 5"),
-    (dict(targets=ONCE[:2]), r"targets must be positions \(3, m\)"),
-    (dict(targets=ONCE.double()), r"targets must be positions \(3, m\)"),
-    (dict(targets=torch.full((3, 2), -2)), r"targets must hold positions below the length of their row, no END .* got \[-2\]"),
-    (dict(targets=torch.tensor([[0], [3], [0]])), r"targets must hold positions below .* got \[3\]"),
-    (dict(targets=ENDED), r"targets must hold positions below .* no END .* got \[5\]"),
-    (dict(targets=torch.tensor([[0, 1, 0], [0, 1, 2], [0, 1, 2]])), "targets must not hold a position twice"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(inputs=torch.zeros(3, N, 3, dtype=torch.float64)), "inputs must have width 2"),
+        (dict(inputs=torch.zeros(3, N, 2).long()), "inputs must hold floating point numbers"),
+        (dict(inputs=torch.zeros(3, 0, 2, dtype=torch.float64)), "inputs must be .* with n ≥ 1"),
+        (dict(lengths=torch.tensor([5, 3])), "lengths must be a vector of 3 whole numbers"),
+        (
+            dict(lengths=torch.tensor([5.0, 3.0, 4.0])),
+            "lengths must be a vector of 3 whole numbers",
+        ),
+        (
+            dict(lengths=torch.ones(3, dtype=torch.bool)),
+            "lengths must be a vector of 3 whole numbers",
+        ),
+        (dict(lengths=torch.tensor([5, 0, 4])), "lengths must lie in 1 … 5"),
+        (dict(lengths=torch.tensor([6, 3, 4])), "lengths must lie in 1 … 5"),
+        (dict(targets=ONCE[:2]), r"targets must be positions \(3, m\)"),
+        (dict(targets=ONCE.double()), r"targets must be positions \(3, m\)"),
+        (
+            dict(targets=torch.full((3, 2), -2)),
+            r"targets must hold positions below the length of their row, no END .* got \[-2\]",
+        ),
+        (
+            dict(targets=torch.tensor([[0], [3], [0]])),
+            r"targets must hold positions below .* got \[3\]",
+        ),
+        (dict(targets=ENDED), r"targets must hold positions below .* no END .* got \[5\]"),
+        (
+            dict(targets=torch.tensor([[0, 1, 0], [0, 1, 2], [0, 1, 2]])),
+            "targets must not hold a position twice",
+        ),
+    ],
+)
 def test_wrong_arguments_are_named(change, message):
     given = {"inputs": points(), "lengths": LENGTHS, "targets": ONCE, **change}
     with pytest.raises(ValueError, match=message):
@@ -239,23 +305,38 @@ def test_wrong_arguments_are_named(change, message):
 def test_nothing_but_padding_stands_behind_an_end(row):
     targets = torch.tensor([[0, 5, -1, -1], row, [2, 1, 5, -1]])
     net = network(ends=True)
-    with pytest.raises(ValueError, match=rf"targets must hold nothing but −1 behind END or padding, got \[\[{str(row)[1:-1]}\]\]"):
+    with pytest.raises(
+        ValueError,
+        match=rf"targets must hold nothing but −1 behind END or padding, got "
+        rf"\[\[{str(row)[1:-1]}\]\]",
+    ):
         net(points(), torch.tensor([5, 5, 5]), targets)
 
 
-@pytest.mark.parametrize("sizes, message", [(dict(d_input=0), "d_input"), (dict(hidden_size=0), "hidden_size"), (dict(d_embed=0), "d_embed"),
-                                            (dict(d_attention=-1), "d_attention"), (dict(d_attention=0), "d_attention")])
+@pytest.mark.parametrize(
+    "sizes, message",
+    [
+        (dict(d_input=0), "d_input"),
+        (dict(hidden_size=0), "hidden_size"),
+        (dict(d_embed=0), "d_embed"),
+        (dict(d_attention=-1), "d_attention"),
+        (dict(d_attention=0), "d_attention"),
+    ],
+)
 def test_sizes_below_one_are_named(sizes, message):
     with pytest.raises(ValueError, match=message):
         PointerNetwork(**{"d_input": 2, "ends": True, **sizes})
 
 
-# The baselines -----------------------------------------------------------------------------------------------------------
+# The baselines
+# -----------------------------------------------------------------------------------------------------------
 
 
 def baseline(attention, ends, repeats=False, most=7):
     torch.manual_seed(0)
-    net = FixedDictionary(2, most, 4, attention=attention, ends=ends, repeats=repeats, d_embed=3).double()
+    net = FixedDictionary(
+        2, most, 4, attention=attention, ends=ends, repeats=repeats, d_embed=3
+    ).double()
     with torch.no_grad():
         for p in net.parameters():
             p.copy_(torch.randn_like(p))
@@ -271,13 +352,20 @@ def test_a_fixed_dictionary_equals_its_equations(kind, attention):
     expected = dictionary(net, x, LENGTHS, targets)
     np.testing.assert_allclose(probabilities(out.logits, targets), expected, atol=1e-10, rtol=0)
     real = (targets >= 0).numpy()
-    np.testing.assert_allclose(out.weights.detach().numpy()[real], expected[real], atol=1e-10, rtol=0)
+    np.testing.assert_allclose(
+        out.weights.detach().numpy()[real], expected[real], atol=1e-10, rtol=0
+    )
     memory = net.encode(x, LENGTHS)
     state, pointed = net.start(memory), torch.full((3, 1), -1)
     for i in range(targets.shape[1]):
         step = net.step(pointed, state, memory)
-        torch.testing.assert_close(step.logits[real[:, i], 0], out.logits[real[:, i], i], atol=1e-10, rtol=0)
-        pointed, state = torch.where(targets[:, i:i + 1] < 0, N, targets[:, i:i + 1]), step.state
+        torch.testing.assert_close(
+            step.logits[real[:, i], 0], out.logits[real[:, i], i], atol=1e-10, rtol=0
+        )
+        pointed, state = (
+            torch.where(targets[:, i : i + 1] < 0, N, targets[:, i : i + 1]),
+            step.state,
+        )
     pointing_loss(net, PointBatch(x, LENGTHS, targets))[0].backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
 
@@ -287,15 +375,27 @@ def test_only_the_baseline_with_attention_sees_single_states():
     for attention in (False, True):
         net, x = baseline(attention, ends=False), points()
         memory = net.encode(x, LENGTHS)
-        changed = memory._replace(states=memory.states.flip(1), keys=None if memory.keys is None else memory.keys.flip(1))
-        mine, other = (net.step(torch.full((3, 1), -1), net.start(m), m).logits for m in (memory, changed))
+        changed = memory._replace(
+            states=memory.states.flip(1), keys=None if memory.keys is None else memory.keys.flip(1)
+        )
+        mine, other = (
+            net.step(torch.full((3, 1), -1), net.start(m), m).logits for m in (memory, changed)
+        )
         assert torch.equal(mine, other) == (not attention)
 
 
 def test_a_fixed_dictionary_has_no_word_for_more_positions():
     for attention in (False, True):
-        with pytest.raises(ValueError, match="inputs must have at most 4 positions, as many as the dictionary names, got 5"):
+        with pytest.raises(
+            ValueError,
+            match="inputs must have at most 4 positions, as many as the dictionary names, got 5",
+        ):
             baseline(attention, ends=False, most=4)(points(), LENGTHS, ONCE)
     with pytest.raises(ValueError, match="most must be a whole number of at least 1, got 0"):
         FixedDictionary(2, 0, attention=False, ends=True)
-    assert network(ends=False).encode(torch.zeros(1, 50, 2, dtype=torch.float64), torch.tensor([50])).keys.shape[1] == 50
+    assert (
+        network(ends=False)
+        .encode(torch.zeros(1, 50, 2, dtype=torch.float64), torch.tensor([50]))
+        .keys.shape[1]
+        == 50
+    )

@@ -1,4 +1,6 @@
-"""The LSTMN against the equations of Cheng, Dong and Lapata 2016, written here with loops over rows, steps and tape."""
+"""The LSTMN against the equations of Cheng, Dong and Lapata 2016, written here with loops over
+rows, steps and tape.
+"""
 
 import math
 
@@ -26,7 +28,9 @@ def layer(seed=0):
 
 
 def inputs(seed=1):
-    return torch.randn(BATCH, N, D_X, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        BATCH, N, D_X, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def sigmoid(x):
@@ -34,21 +38,33 @@ def sigmoid(x):
 
 
 def cheng(layer, x, wrong=None):
-    """Hidden tape (B, n, d), memory tape (B, n, d) and weights (B, n, n) from the equations; or one of the wrong readings."""
+    """Hidden tape (B, n, d), memory tape (B, n, d) and weights (B, n, n) from the equations; or
+    one of the wrong readings.
+    """
     x = x.detach().numpy()
     batch, n, d_x = x.shape
     numbers = {name: p.detach().numpy() for name, p in layer.named_parameters()}
     d = numbers["context_gates.weight"].shape[1]
-    w_query, w_h, v = (numbers[f"score.{name}.weight"] for name in ("query_projection", "key_projection", "vector"))
+    w_query, w_h, v = (
+        numbers[f"score.{name}.weight"] for name in ("query_projection", "key_projection", "vector")
+    )
     w_x, w_summary = w_query[:, :d_x], w_query[:, d_x:]
     gates = {}
     for k, name in enumerate("ifoc" if wrong != "gates swapped" else "fioc"):
         rows = slice(k * d, (k + 1) * d)
-        gates[name] = (numbers["context_gates.weight"][rows], numbers["input_gates.weight"][rows], numbers["input_gates.bias"][rows])
+        gates[name] = (
+            numbers["context_gates.weight"][rows],
+            numbers["input_gates.weight"][rows],
+            numbers["input_gates.bias"][rows],
+        )
     h, c, weights = np.zeros((batch, n, d)), np.zeros((batch, n, d)), np.zeros((batch, n, n))
     summary = np.zeros((batch, d))  # h̃ of the step before
     for t in range(n):
-        seen = {"leak": range(n), "own position": range(t + 1), "shifted": range(max(0, t - 1))}.get(wrong, range(t))
+        seen = {
+            "leak": range(n),
+            "own position": range(t + 1),
+            "shifted": range(max(0, t - 1)),
+        }.get(wrong, range(t))
         a = np.full((batch, n), -np.inf)
         for b in range(batch):
             for i in seen:
@@ -57,20 +73,28 @@ def cheng(layer, x, wrong=None):
                 a[b, i] = (v @ (inside if wrong == "no tanh" else np.tanh(inside)))[0]
         for b in range(batch):
             for i in seen:
-                over = [a[k, i] for k in range(batch)] if wrong == "softmax over the batch" else [a[b, j] for j in seen]
+                over = (
+                    [a[k, i] for k in range(batch)]
+                    if wrong == "softmax over the batch"
+                    else [a[b, j] for j in seen]
+                )
                 weights[b, t, i] = math.exp(a[b, i]) / sum(math.exp(e) for e in over)
         h_tilde, c_tilde = np.zeros((batch, d)), np.zeros((batch, d))
         for b in range(batch):
             for i in seen:
                 h_tilde[b] += weights[b, t, i] * h[b, i]
-                c_tilde[b] += (1 / len(seen) if wrong == "other weights for the memory" else weights[b, t, i]) * c[b, i]
+                c_tilde[b] += (
+                    1 / len(seen) if wrong == "other weights for the memory" else weights[b, t, i]
+                ) * c[b, i]
             if t and wrong == "last memory":
                 c_tilde[b] = c[b, t - 1]
             if t and wrong == "last state":
                 h_tilde[b] = h[b, t - 1]
             z = {name: w @ h_tilde[b] + u @ x[b, t] + bias for name, (w, u, bias) in gates.items()}
             c[b, t] = sigmoid(z["f"]) * c_tilde[b] + sigmoid(z["i"]) * np.tanh(z["c"])
-            h[b, t] = sigmoid(z["o"]) * (c[b, t] if wrong == "no tanh of the memory" else np.tanh(c[b, t]))
+            h[b, t] = sigmoid(z["o"]) * (
+                c[b, t] if wrong == "no tanh of the memory" else np.tanh(c[b, t])
+            )
         summary = h_tilde
     return h, c, weights
 
@@ -79,14 +103,17 @@ def memory_tape(layer, x):
     tapes = layer.start(len(x))
     for t in range(x.shape[1]):
         tapes, _ = layer.step(x[:, t], tapes)
-    return tapes.states[..., layer.hidden_size:]
+    return tapes.states[..., layer.hidden_size :]
 
 
 def differences(layer, x, wrong=None):
     """The largest difference of hidden tape, memory tape and weights from the equations."""
     hidden, weights = layer(x, need_weights=True)
     found = hidden, memory_tape(layer, x), weights
-    return [float(np.abs(mine.detach().numpy() - theirs).max()) for mine, theirs in zip(found, cheng(layer, x, wrong))]
+    return [
+        float(np.abs(mine.detach().numpy() - theirs).max())
+        for mine, theirs in zip(found, cheng(layer, x, wrong))
+    ]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -94,9 +121,22 @@ def test_both_tapes_and_the_weights_equal_the_equations(seed):
     assert max(differences(layer(seed), inputs(seed + 10))) < 1e-10
 
 
-@pytest.mark.parametrize("wrong", ["leak", "own position", "shifted", "other weights for the memory", "last memory", "last state",
-                                   "state for summary", "softmax over the batch", "gates swapped", "no tanh",
-                                   "no tanh of the memory"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "leak",
+        "own position",
+        "shifted",
+        "other weights for the memory",
+        "last memory",
+        "last state",
+        "state for summary",
+        "softmax over the batch",
+        "gates swapped",
+        "no tanh",
+        "no tanh of the memory",
+    ],
+)
 def test_a_wrong_reading_of_the_equations_is_told_apart(wrong):
     assert max(differences(layer(), inputs(), wrong)) > 1e-3
 
@@ -106,7 +146,9 @@ def test_gradients_of_inputs_and_parameters_are_those_of_finite_differences():
 
     def run(x, *parameters):
         names = [name for name, _ in built.named_parameters()]
-        return torch.func.functional_call(built, dict(zip(names, parameters)), (x, torch.tensor([4, 2])), {"need_weights": True})
+        return torch.func.functional_call(
+            built, dict(zip(names, parameters)), (x, torch.tensor([4, 2])), {"need_weights": True}
+        )
 
     assert torch.autograd.gradcheck(run, (x, *built.parameters()))
 
@@ -115,7 +157,9 @@ def test_weights_sum_to_one_over_the_words_before_and_the_first_row_is_empty():
     _, weights = layer()(inputs(), LENGTHS, need_weights=True)
     for b, length in enumerate(LENGTHS.tolist()):
         expected = [float(0 < t < length) for t in range(N)]
-        torch.testing.assert_close(weights[b].sum(-1), torch.tensor(expected, dtype=torch.float64), **EXACT)
+        torch.testing.assert_close(
+            weights[b].sum(-1), torch.tensor(expected, dtype=torch.float64), **EXACT
+        )
         for t in range(N):
             assert (weights[b, t, t:] == 0).all() and (t >= length or (weights[b, t, :t] > 0).all())
 
@@ -143,10 +187,12 @@ def test_padding_changes_nothing_and_a_batch_of_one_equals_a_row(kind):
     out = model(TOKENS, LENGTHS)
     refilled = model(torch.where(TOKENS == 0, 5, TOKENS), LENGTHS)
     for b, length in enumerate(LENGTHS.tolist()):
-        alone = model(TOKENS[b:b + 1, :length])
+        alone = model(TOKENS[b : b + 1, :length])
         torch.testing.assert_close(out.logits[b, :length], alone.logits[0], **EXACT)
         torch.testing.assert_close(out.logits[b], refilled.logits[b], **EXACT)
-        torch.testing.assert_close(out.logits[b, length:], model.output.bias.expand(N - length, -1), **EXACT)
+        torch.testing.assert_close(
+            out.logits[b, length:], model.output.bias.expand(N - length, -1), **EXACT
+        )
 
 
 def test_padding_gets_no_gradient():
@@ -179,15 +225,26 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
     longer, weights = built.step(x[:, N - 1], tapes, allowed)
     for b, row in enumerate(hidden.tolist()):
         keep = [i for i in range(N - 1) if i != row]
-        short = tapes._replace(states=tapes.states[b:b + 1, keep], keys=tapes.keys[b:b + 1, keep], summary=tapes.summary[b:b + 1])
-        expected, shares = built.step(x[b:b + 1, N - 1], short)
+        short = tapes._replace(
+            states=tapes.states[b : b + 1, keep],
+            keys=tapes.keys[b : b + 1, keep],
+            summary=tapes.summary[b : b + 1],
+        )
+        expected, shares = built.step(x[b : b + 1, N - 1], short)
         torch.testing.assert_close(longer.states[b, -1], expected.states[0, -1], **EXACT)
         torch.testing.assert_close(weights[b, keep], shares[0], **EXACT)
         assert weights[b, row] == 0
-    for few in (allowed[0], allowed[:1], torch.tensor([False]), torch.tensor(True)):  # fewer dimensions, or 1 for some
-        for found, expected in zip(built.step(x[:, 0], tapes, few), built.step(x[:, 0], tapes, few.expand(BATCH, N - 1))):
+    # fewer dimensions, or 1 for some
+    for few in (allowed[0], allowed[:1], torch.tensor([False]), torch.tensor(True)):
+        for found, expected in zip(
+            built.step(x[:, 0], tapes, few), built.step(x[:, 0], tapes, few.expand(BATCH, N - 1))
+        ):
             torch.testing.assert_close(found, expected, **EXACT)
-    with pytest.raises(ValueError, match=r"mask must be broadcastable to \(batch, rows of the tapes\) = \(3, 5\), got shape \(3, 6\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"mask must be broadcastable to \(batch, rows of the tapes\) = \(3, 5\), got shape "
+        r"\(3, 6\)",
+    ):
         built.step(x[:, 0], tapes, torch.ones(BATCH, N, dtype=torch.bool))
     with pytest.raises(ValueError, match="mask must be a boolean tensor"):
         built.step(x[:, 0], tapes, allowed.tolist())
@@ -195,23 +252,38 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
 
 def test_every_row_of_the_tape_is_projected_once():
     built, rows = layer(), []
-    built.score.key_projection.register_forward_hook(lambda module, given, out: rows.append(out.numel() // (BATCH * D_A)))
+    built.score.key_projection.register_forward_hook(
+        lambda module, given, out: rows.append(out.numel() // (BATCH * D_A))
+    )
     built(inputs())
     assert sum(rows) == N
 
 
 def test_the_language_models_are_an_embedding_the_layer_and_one_product():
     torch.manual_seed(0)
-    model, plain = (kind(8, d_embed=D_X, hidden_size=D_H).double() for kind in (LSTMN, LSTMLanguageModel))
+    model, plain = (
+        kind(8, d_embed=D_X, hidden_size=D_H).double() for kind in (LSTMN, LSTMLanguageModel)
+    )
     hidden, _ = model.layer(model.embedding.weight[TOKENS])
-    torch.testing.assert_close(model(TOKENS).logits, hidden @ model.output.weight.T + model.output.bias, **EXACT)
+    torch.testing.assert_close(
+        model(TOKENS).logits, hidden @ model.output.weight.T + model.output.bias, **EXACT
+    )
     state = torch.zeros(1, D_H, dtype=torch.float64), torch.zeros(1, D_H, dtype=torch.float64)
-    w_ih, w_hh, b_ih, b_hh = (getattr(plain.layer, f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    w_ih, w_hh, b_ih, b_hh = (
+        getattr(plain.layer, f"{name}_l0")
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    )
     for t in range(N):
-        i, f, g, o = (plain.embedding.weight[TOKENS[:1, t]] @ w_ih.T + b_ih + state[0] @ w_hh.T + b_hh).chunk(4, -1)
+        i, f, g, o = (
+            plain.embedding.weight[TOKENS[:1, t]] @ w_ih.T + b_ih + state[0] @ w_hh.T + b_hh
+        ).chunk(4, -1)
         c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
         state = o.sigmoid() * c.tanh(), c
-        torch.testing.assert_close(plain(TOKENS[:1]).logits[:, t], state[0] @ plain.output.weight.T + plain.output.bias, **EXACT)
+        torch.testing.assert_close(
+            plain(TOKENS[:1]).logits[:, t],
+            state[0] @ plain.output.weight.T + plain.output.bias,
+            **EXACT,
+        )
 
 
 def test_every_parameter_learns_also_under_autocast():
@@ -235,33 +307,57 @@ def test_a_gpu_gives_what_the_cpu_gives():
 
 
 @pytest.mark.parametrize("kind", [LSTMN, LSTMLanguageModel])
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda m: m(TOKENS[0]), "tokens must be ids"),
-    (lambda m: m([1, 2]), "tokens must be ids .*got list"),
-    (lambda m: m(TOKENS.float()), "token ids"),
-    (lambda m: m(TOKENS + 8), "ids from 0 to 7, got 8"),
-    (lambda m: m(TOKENS[:, :0]), "token ids"),
-    (lambda m: m(TOKENS, LENGTHS[:2]), "lengths must be a vector of 3"),
-    (lambda m: m(TOKENS, LENGTHS.float()), "lengths must be a vector of 3 whole numbers.*float32"),
-    (lambda m: m(TOKENS, LENGTHS - 1), "at least one token, got lengths"),
-    (lambda m: m(TOKENS, LENGTHS + 1), "at most the width of source, 6, got 7"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m: m(TOKENS[0]), "tokens must be ids"),
+        (lambda m: m([1, 2]), "tokens must be ids .*got list"),
+        (lambda m: m(TOKENS.float()), "token ids"),
+        (lambda m: m(TOKENS + 8), "ids from 0 to 7, got 8"),
+        (lambda m: m(TOKENS[:, :0]), "token ids"),
+        (lambda m: m(TOKENS, LENGTHS[:2]), "lengths must be a vector of 3"),
+        (
+            lambda m: m(TOKENS, LENGTHS.float()),
+            "lengths must be a vector of 3 whole numbers.*float32",
+        ),
+        (lambda m: m(TOKENS, LENGTHS - 1), "at least one token, got lengths"),
+        (lambda m: m(TOKENS, LENGTHS + 1), "at most the width of source, 6, got 7"),
+    ],
+)
 def test_bad_input_is_named(kind, call, words):
     with pytest.raises(ValueError, match=words):
         call(kind(8, d_embed=D_X, hidden_size=D_H))
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: LSTMN(8, hidden_size=0), "hidden_size must be a whole number of at least 1, got 0"),
-    (lambda: LSTMLanguageModel(8, hidden_size=0), "hidden_size must be a whole number of at least 1, got 0"),
-    (lambda: LSTMN(0), "vocabulary_size must be a whole number"),
-    (lambda: LSTMN(8, d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
-    (lambda: LSTMLanguageModel(8, d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
-    (lambda: LSTMN(8, d_attention=0), "d_attention must be a whole number of at least 1, got 0"),
-    (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X), [3, 2]), "lengths must be a vector of 2 whole numbers.*got list"),
-    (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X + 1)), "inputs must have width 3"),
-    (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(3, D_X)), r"inputs must be \(batch, n, 3\)"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: LSTMN(8, hidden_size=0),
+            "hidden_size must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda: LSTMLanguageModel(8, hidden_size=0),
+            "hidden_size must be a whole number of at least 1, got 0",
+        ),
+        (lambda: LSTMN(0), "vocabulary_size must be a whole number"),
+        (lambda: LSTMN(8, d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
+        (
+            lambda: LSTMLanguageModel(8, d_embed=0),
+            "d_embed must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda: LSTMN(8, d_attention=0),
+            "d_attention must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X), [3, 2]),
+            "lengths must be a vector of 2 whole numbers.*got list",
+        ),
+        (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X + 1)), "inputs must have width 3"),
+        (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(3, D_X)), r"inputs must be \(batch, n, 3\)"),
+    ],
+)
 def test_bad_options_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -10,17 +10,43 @@ from attnbook.tasks import SequenceBatches, make_task
 from attnbook.training import beam_search, cosine_decay, fit, greedy, token_loss
 
 EXACT = {"atol": 1e-10, "rtol": 0}
-SOURCE = torch.tensor([[5, 3, 7, 4, 6, 2, 5, 4], [4, 6, 2, 0, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0, 0, 0]])
+SOURCE = torch.tensor(
+    [[5, 3, 7, 4, 6, 2, 5, 4], [4, 6, 2, 0, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0, 0, 0]]
+)
 LENGTHS = torch.tensor([8, 3, 1])
-TARGET = torch.tensor([[1, 4, 5, 3, 6], [1, 3, 5, 2, 4], [1, 5, 4, 0, 0]])  # the second and third outgrow their source
-PAIRS = [("global", "dot"), ("global", "general"), ("global", "additive"), ("global", "location"), ("local-m", "dot"),
-         ("local-m", "general"), ("local-p", "dot"), ("local-p", "general"), ("local-p", "additive")]
+# the second and third outgrow their source
+TARGET = torch.tensor([[1, 4, 5, 3, 6], [1, 3, 5, 2, 4], [1, 5, 4, 0, 0]])
+PAIRS = [
+    ("global", "dot"),
+    ("global", "general"),
+    ("global", "additive"),
+    ("global", "location"),
+    ("local-m", "dot"),
+    ("local-m", "general"),
+    ("local-p", "dot"),
+    ("local-p", "general"),
+    ("local-p", "additive"),
+]
 
 
 def build(attention="global", score="general", feed=False, seed=0, **options):
     torch.manual_seed(seed)
-    model = Luong(8, 7, d_embed=4, hidden_size=5, attention=attention, score=score, half_width=1, max_source=9,
-                  input_feeding=feed, **options).double().eval()
+    model = (
+        Luong(
+            8,
+            7,
+            d_embed=4,
+            hidden_size=5,
+            attention=attention,
+            score=score,
+            half_width=1,
+            max_source=9,
+            input_feeding=feed,
+            **options,
+        )
+        .double()
+        .eval()
+    )
     with torch.no_grad():
         for p in model.parameters():
             p.mul_(1.7)  # away from the flat weights of the start
@@ -30,6 +56,7 @@ def build(attention="global", score="general", feed=False, seed=0, **options):
 
 
 # The oracle: one token and one source position at a time, in NumPy, from the paper's equations.
+
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
@@ -48,15 +75,33 @@ def score_of(p, name, s, h, i):
     if name == "general":
         return s @ p["score.key_projection.weight"] @ h
     if name == "additive":
-        return p["score.vector.weight"][0] @ np.tanh(p["score.query_projection.weight"] @ s + p["score.key_projection.weight"] @ h)
+        return p["score.vector.weight"][0] @ np.tanh(
+            p["score.query_projection.weight"] @ s + p["score.key_projection.weight"] @ h
+        )
     return (p["score.rows.weight"] @ s)[i]
 
 
-def oracle(model, name, source, target, query="s_t", sigma=lambda d: d / 2, shift=0, tanh=True, feed="h̃",
-           window_after_softmax=False, start="last"):
-    """Logits (m, V) and weights (m, n) of one pair without padding; the options are known mistakes."""
+def oracle(
+    model,
+    name,
+    source,
+    target,
+    query="s_t",
+    sigma=lambda d: d / 2,
+    shift=0,
+    tanh=True,
+    feed="h̃",
+    window_after_softmax=False,
+    start="last",
+):
+    """Logits (m, V) and weights (m, n) of one pair without padding; the options are known
+    mistakes.
+    """
     p = {key: value.detach().numpy() for key, value in model.state_dict().items()}
-    parts = {side: {k.split(".")[1]: v for k, v in p.items() if k.startswith(side + ".")} for side in ("encoder", "decoder")}
+    parts = {
+        side: {k.split(".")[1]: v for k, v in p.items() if k.startswith(side + ".")}
+        for side in ("encoder", "decoder")
+    }
     size, d, n = 5, model.half_width, len(source)
     h, c, states = np.zeros(size), np.zeros(size), []
     for token in source:
@@ -76,11 +121,16 @@ def oracle(model, name, source, target, query="s_t", sigma=lambda d: d / 2, shif
         else:
             centre = min(t, n - 1)
             if model.attention == "local-p":
-                centre = n * sigmoid(p["position.vector.weight"][0] @ np.tanh(p["position.hidden.weight"] @ s))
+                centre = n * sigmoid(
+                    p["position.vector.weight"][0] @ np.tanh(p["position.hidden.weight"] @ s)
+                )
             middle = math.floor(centre + 0.5) + shift
             low, high = max(0, middle - d), min(n - 1, middle + d)
         inside = range(low, high + 1)
-        powers = {i: math.exp(score_of(p, name, s, states[i], i)) for i in (range(n) if window_after_softmax else inside)}
+        powers = {
+            i: math.exp(score_of(p, name, s, states[i], i))
+            for i in (range(n) if window_after_softmax else inside)
+        }
         row = np.zeros(n)
         for i in inside:
             row[i] = powers[i] / sum(powers.values())
@@ -97,7 +147,7 @@ def oracle(model, name, source, target, query="s_t", sigma=lambda d: d / 2, shif
 
 def rows():
     for b in range(3):
-        yield b, SOURCE[b, :LENGTHS[b]].tolist(), TARGET[b].tolist()
+        yield b, SOURCE[b, : LENGTHS[b]].tolist(), TARGET[b].tolist()
 
 
 @pytest.mark.parametrize("feed", [False, True], ids=["decoupled", "input feeding"])
@@ -108,43 +158,63 @@ def test_logits_and_weights_equal_the_equations_row_by_row(attention, score, fee
     for b, source, target in rows():
         logits, weights = oracle(model, score, source, target)
         torch.testing.assert_close(out.logits[b], torch.from_numpy(logits), **EXACT)
-        torch.testing.assert_close(out.weights[b, :, :LENGTHS[b]], torch.from_numpy(weights), **EXACT)
-        assert (out.weights[b, :, LENGTHS[b]:] == 0).all()
+        torch.testing.assert_close(
+            out.weights[b, :, : LENGTHS[b]], torch.from_numpy(weights), **EXACT
+        )
+        assert (out.weights[b, :, LENGTHS[b] :] == 0).all()
     lean = model(SOURCE, LENGTHS, TARGET)
     assert lean.weights is None
     torch.testing.assert_close(lean.logits, out.logits, **EXACT)
 
 
-WRONG = [("the query is s_{t-1}", "global", False, dict(query="s_{t-1}")),
-         ("the window is off by one", "local-m", False, dict(shift=1)),
-         ("the window is off by one", "local-p", False, dict(shift=-1)),
-         ("sigma is D", "local-p", False, dict(sigma=lambda d: d)),
-         ("the window mask comes after the softmax", "local-m", False, dict(window_after_softmax=True)),
-         ("the window mask comes after the softmax", "local-p", True, dict(window_after_softmax=True)),
-         ("no tanh in the attention vector", "global", False, dict(tanh=False)),
-         ("the context is fed, not the attention vector", "global", True, dict(feed="c")),
-         ("the decoder starts from zeros", "global", False, dict(start="zeros"))]
+WRONG = [
+    ("the query is s_{t-1}", "global", False, dict(query="s_{t-1}")),
+    ("the window is off by one", "local-m", False, dict(shift=1)),
+    ("the window is off by one", "local-p", False, dict(shift=-1)),
+    ("sigma is D", "local-p", False, dict(sigma=lambda d: d)),
+    ("the window mask comes after the softmax", "local-m", False, dict(window_after_softmax=True)),
+    ("the window mask comes after the softmax", "local-p", True, dict(window_after_softmax=True)),
+    ("no tanh in the attention vector", "global", False, dict(tanh=False)),
+    ("the context is fed, not the attention vector", "global", True, dict(feed="c")),
+    ("the decoder starts from zeros", "global", False, dict(start="zeros")),
+]
 
 
-@pytest.mark.parametrize(("attention", "feed", "mistake"), [w[1:] for w in WRONG], ids=[f"{w[0]}-{w[1]}" for w in WRONG])
+@pytest.mark.parametrize(
+    ("attention", "feed", "mistake"), [w[1:] for w in WRONG], ids=[f"{w[0]}-{w[1]}" for w in WRONG]
+)
 def test_known_wrong_versions_are_told_apart(attention, feed, mistake):
     model = build(attention, "general", feed)
     logits = model(SOURCE, LENGTHS, TARGET).logits.detach().numpy()
-    assert max(np.abs(oracle(model, "general", s, t, **mistake)[0] - logits[b]).max() for b, s, t in rows()) > 1e-3
+    assert (
+        max(
+            np.abs(oracle(model, "general", s, t, **mistake)[0] - logits[b]).max()
+            for b, s, t in rows()
+        )
+        > 1e-3
+    )
 
 
 def test_padding_inside_a_window_is_told_apart():
     model = build("local-m")
     encode = model.encode
     expected = model(SOURCE, LENGTHS, TARGET).logits
-    model.encode = lambda s, n: (lambda m: m._replace(mask=torch.ones_like(m.mask), states=m.states + (1 - 1 * m.mask[:, 0, :, None])))(encode(s, n))
+    model.encode = lambda s, n: (
+        lambda m: m._replace(
+            mask=torch.ones_like(m.mask), states=m.states + (1 - 1 * m.mask[:, 0, :, None])
+        )
+    )(encode(s, n))
     got = model(SOURCE, LENGTHS, TARGET).logits
-    assert not torch.allclose(got[1:], expected[1:], atol=1e-4) and torch.allclose(got[0], expected[0])
+    assert not torch.allclose(got[1:], expected[1:], atol=1e-4) and torch.allclose(
+        got[0], expected[0]
+    )
 
 
 @pytest.mark.parametrize("feed", [False, True], ids=["decoupled", "input feeding"])
 @pytest.mark.parametrize("attention", ATTENTIONS)
-@pytest.mark.parametrize("options", [{}, {"num_layers": 2}, {"unit": "gru"}, {"unit": "tanh", "num_layers": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"num_layers": 2}, {"unit": "gru"}, {"unit": "tanh", "num_layers": 2}], ids=str
+)
 def test_step_by_step_equals_teacher_forcing(attention, feed, options):
     model = build(attention, feed=feed, **options)
     memory = model.encode(SOURCE, LENGTHS)
@@ -164,14 +234,26 @@ def test_the_loop_equals_the_single_call_when_what_is_fed_counts_nothing(attenti
         state["decoder.weight_ih_l0"] = weight[:, :4].clone()
         plain.load_state_dict(state)
         # In the first step h̃ is zeros, so the weights that meet it do not matter.
-        assert not torch.allclose(feeding(SOURCE, LENGTHS, TARGET).logits, plain(SOURCE, LENGTHS, TARGET).logits, atol=1e-3)
-        torch.testing.assert_close(feeding(SOURCE, LENGTHS, TARGET[:, :1]).logits,
-                                   plain(SOURCE, LENGTHS, TARGET[:, :1]).logits, **EXACT)
+        assert not torch.allclose(
+            feeding(SOURCE, LENGTHS, TARGET).logits,
+            plain(SOURCE, LENGTHS, TARGET).logits,
+            atol=1e-3,
+        )
+        torch.testing.assert_close(
+            feeding(SOURCE, LENGTHS, TARGET[:, :1]).logits,
+            plain(SOURCE, LENGTHS, TARGET[:, :1]).logits,
+            **EXACT,
+        )
         weight[:, 4:] = 0
     results = []
     for model in (feeding, plain):
         out = model(SOURCE, LENGTHS, TARGET, need_weights=True)
-        grads = dict(zip(dict(model.named_parameters()), torch.autograd.grad(out.logits.square().sum(), model.parameters())))
+        grads = dict(
+            zip(
+                dict(model.named_parameters()),
+                torch.autograd.grad(out.logits.square().sum(), model.parameters()),
+            )
+        )
         grads["decoder.weight_ih_l0"] = grads["decoder.weight_ih_l0"][:, :4]
         results.append({"logits": out.logits, "weights": out.weights, **grads})
     for name, value in results[0].items():
@@ -182,20 +264,31 @@ def test_without_input_feeding_there_is_one_call_of_each_part_and_no_loop():
     calls = {}
     model = build("local-p", num_layers=2)
     for name, module in model.named_modules():
-        module.register_forward_hook(lambda *_, name=name: calls.update({name: calls.get(name, 0) + 1}))
+        module.register_forward_hook(
+            lambda *_, name=name: calls.update({name: calls.get(name, 0) + 1})
+        )
     model(SOURCE, LENGTHS, TARGET)
-    assert {calls[name] for name in ("encoder", "decoder", "position", "combine", "output", "score.key_projection")} == {1}
+    assert {
+        calls[name]
+        for name in ("encoder", "decoder", "position", "combine", "output", "score.key_projection")
+    } == {1}
 
 
 def test_with_input_feeding_the_output_layer_and_the_key_projection_stay_out_of_the_loop():
     calls = {}
     model = build("local-p", feed=True)
     for name, module in model.named_modules():
-        module.register_forward_hook(lambda *_, name=name: calls.update({name: calls.get(name, 0) + 1}))
+        module.register_forward_hook(
+            lambda *_, name=name: calls.update({name: calls.get(name, 0) + 1})
+        )
     opened, windows = [], model.windows
-    model.windows = lambda memory: opened.append(1) or windows(memory)  # one gradient buffer a source, not one a step
+    # one gradient buffer a source, not one a step
+    model.windows = lambda memory: opened.append(1) or windows(memory)
     model(SOURCE, LENGTHS, TARGET)
-    assert calls["output"] == calls["score.key_projection"] == len(opened) == 1 and calls["combine"] == TARGET.shape[1]
+    assert (
+        calls["output"] == calls["score.key_projection"] == len(opened) == 1
+        and calls["combine"] == TARGET.shape[1]
+    )
 
 
 @pytest.mark.parametrize("feed", [False, True], ids=["decoupled", "input feeding"])
@@ -211,14 +304,17 @@ def test_every_parameter_learns_and_later_targets_and_padding_count_nothing(atte
         out.retain_grad()
         embedded.append(out)
 
-    hooks = [layer.register_forward_hook(keep) for layer in (model.source_embedding, model.target_embedding)]
+    hooks = [
+        layer.register_forward_hook(keep)
+        for layer in (model.source_embedding, model.target_embedding)
+    ]
     model(SOURCE, LENGTHS, TARGET).logits[:, 1].sum().backward()
     for hook in hooks:
         hook.remove()
     source, target = (e.grad.abs().sum(-1) for e in embedded)
     assert (target[:, 2:] == 0).all() and (target[:, :2] > 0).all()
     for b in range(3):
-        assert (source[b, :LENGTHS[b]] > 0).all() and (source[b, LENGTHS[b]:] == 0).all()
+        assert (source[b, : LENGTHS[b]] > 0).all() and (source[b, LENGTHS[b] :] == 0).all()
 
 
 def test_dropout_in_the_loop_works_between_the_layers_too():
@@ -250,44 +346,78 @@ def test_bfloat16_autocast_stays_near_float32(attention, feed):
 def test_greedy_and_beam_search_decode_and_agree_on_the_best(attention):
     model = build(attention, feed=True)
     found = greedy(model, SOURCE, LENGTHS, 6)
-    assert all(w.shape == (len(t), n) for w, t, n in zip(found.weights, found.tokens, LENGTHS.tolist()))
+    assert all(
+        w.shape == (len(t), n) for w, t, n in zip(found.weights, found.tokens, LENGTHS.tolist())
+    )
     beams = beam_search(model, SOURCE, LENGTHS, beam_size=3, max_length=6)
     one = beam_search(model, SOURCE, LENGTHS, beam_size=1, max_length=6)
-    assert [b[0].tokens for b in one] == found.tokens and all(b[0].log_prob >= o[0].log_prob - 1e-9 for b, o in zip(beams, one))
+    assert [b[0].tokens for b in one] == found.tokens and all(
+        b[0].log_prob >= o[0].log_prob - 1e-9 for b, o in zip(beams, one)
+    )
 
 
 @pytest.mark.slow
 def test_a_window_that_keeps_step_loses_words_that_drift_and_global_attention_does_not():
     task = make_task("numbers-en", train=10000, valid=0, test=200, digits=(1, 9), british=True)
     batches, last = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 64), {}
-    for attention in ("global", "local-m"):  # local-p learns this from most starts, not from all: no test
+    # local-p learns this from most starts, not from all: no test
+    for attention in ("global", "local-m"):
         torch.manual_seed(0)
-        model = Luong(len(task.source_vocab), len(task.target_vocab), d_embed=48, hidden_size=64, attention=attention, half_width=2)
-        history = fit(model, batches, token_loss, steps=300, learning_rate=6e-3, schedule=cosine_decay(300, 20), progress=False)
+        model = Luong(
+            len(task.source_vocab),
+            len(task.target_vocab),
+            d_embed=48,
+            hidden_size=64,
+            attention=attention,
+            half_width=2,
+        )
+        history = fit(
+            model,
+            batches,
+            token_loss,
+            steps=300,
+            learning_rate=6e-3,
+            schedule=cosine_decay(300, 20),
+            progress=False,
+        )
         last[attention] = sum(history.losses[-30:]) / 30
     assert last["global"] < 0.25 < 0.35 < last["local-m"], last
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    (dict(attention="local"), r"attention must be one of \['global', 'local-m', 'local-p'\], got 'local'"),
-    (dict(score="concat"), "score must be one of .*additive.*got 'concat'"),
-    (dict(half_width=0), "half_width must be a whole number of at least 1, got 0"),
-    (dict(unit="LSTM"), "unit must be one of"),
-    (dict(d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
-    (dict(target_size=0), "target_size must be a whole number of at least 1, got 0"),
-])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            dict(attention="local"),
+            r"attention must be one of \['global', 'local-m', 'local-p'\], got 'local'",
+        ),
+        (dict(score="concat"), "score must be one of .*additive.*got 'concat'"),
+        (dict(half_width=0), "half_width must be a whole number of at least 1, got 0"),
+        (dict(unit="LSTM"), "unit must be one of"),
+        (dict(d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
+        (dict(target_size=0), "target_size must be a whole number of at least 1, got 0"),
+    ],
+)
 def test_bad_options_are_named(options, words):
     with pytest.raises(ValueError, match=words):
         Luong(**{"source_size": 8, "target_size": 7, **options})
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda m: m(SOURCE, torch.tensor([8, 0, 1]), TARGET), "at least one token"),
-    (lambda m: m(SOURCE, LENGTHS, TARGET[:2]), "target_in must have 3 rows"),
-    (lambda m: m(SOURCE + 5, LENGTHS, TARGET), "source must hold ids"),
-    (lambda m: m(SOURCE.repeat(1, 2), LENGTHS, TARGET), "made for max_length = 9"),
-    (lambda m: m.positions(torch.zeros(3, 2, 5).double(), m.encode(SOURCE, LENGTHS), torch.arange(2)), "has no window"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m: m(SOURCE, torch.tensor([8, 0, 1]), TARGET), "at least one token"),
+        (lambda m: m(SOURCE, LENGTHS, TARGET[:2]), "target_in must have 3 rows"),
+        (lambda m: m(SOURCE + 5, LENGTHS, TARGET), "source must hold ids"),
+        (lambda m: m(SOURCE.repeat(1, 2), LENGTHS, TARGET), "made for max_length = 9"),
+        (
+            lambda m: m.positions(
+                torch.zeros(3, 2, 5).double(), m.encode(SOURCE, LENGTHS), torch.arange(2)
+            ),
+            "has no window",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call(build(score="location"))

@@ -24,7 +24,9 @@ def build(kind=Seq2Seq, unit="gru", **options):
     return kind(8, 7, d_embed=4, hidden_size=5, unit=unit, **options).double().eval()
 
 
-@pytest.fixture(params=[(name, unit) for name in KINDS for unit in UNITS], ids=lambda p: f"{p[0]}-{p[1]}")
+@pytest.fixture(
+    params=[(name, unit) for name in KINDS for unit in UNITS], ids=lambda p: f"{p[0]}-{p[1]}"
+)
 def model(request):
     name, unit = request.param
     built = build(unit=unit, **KINDS[name])
@@ -33,21 +35,24 @@ def model(request):
 
 
 def oracle(model, b):
-    source, target = SOURCE[b, :LENGTHS[b]].tolist(), TARGET[b].tolist()
+    source, target = SOURCE[b, : LENGTHS[b]].tolist(), TARGET[b].tolist()
     if isinstance(model, Bahdanau):
         return oracles.bahdanau(model, model.unit, source, target)
     return oracles.seq2seq(model, model.unit, source, target), None
 
 
 def test_logits_and_weights_equal_the_equations_row_by_row(model):
-    out = model(SOURCE, LENGTHS, TARGET, need_weights=True) if isinstance(model, Bahdanau) \
+    out = (
+        model(SOURCE, LENGTHS, TARGET, need_weights=True)
+        if isinstance(model, Bahdanau)
         else model(SOURCE, LENGTHS, TARGET)
+    )
     for b in range(3):  # so padding changes nothing and a batch of one equals a row
         logits, weights = oracle(model, b)
         torch.testing.assert_close(out.logits[b], logits, **EXACT)
         if weights is not None:
-            torch.testing.assert_close(out.weights[b, :, :LENGTHS[b]], weights, **EXACT)
-            assert (out.weights[b, :, LENGTHS[b]:] == 0).all()
+            torch.testing.assert_close(out.weights[b, :, : LENGTHS[b]], weights, **EXACT)
+            assert (out.weights[b, :, LENGTHS[b] :] == 0).all()
 
 
 def test_step_by_step_equals_teacher_forcing(model):
@@ -67,7 +72,9 @@ def test_training_without_stored_weights_gives_the_same_logits_and_gradients():
         model = build(Bahdanau)
         out = model(SOURCE, LENGTHS, TARGET, need_weights=need_weights)
         assert (out.weights is None) != need_weights
-        grads.append(torch.autograd.grad(out.logits.square().sum(), model.parameters(), allow_unused=True))
+        grads.append(
+            torch.autograd.grad(out.logits.square().sum(), model.parameters(), allow_unused=True)
+        )
     for a, b in zip(*grads):
         torch.testing.assert_close(a, b, **EXACT)
 
@@ -75,7 +82,9 @@ def test_training_without_stored_weights_gives_the_same_logits_and_gradients():
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_training_stores_no_hidden_layer_of_the_alignment_model(need_weights):
     model, sizes = build(Bahdanau, d_attention=64), []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append((t.data_ptr(), t.numel())) or t, lambda t: t):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: sizes.append((t.data_ptr(), t.numel())) or t, lambda t: t
+    ):
         model(SOURCE, LENGTHS, TARGET, need_weights=need_weights)
     hidden = 3 * 6 * 64  # of one step; the keys, projected once, have this size too
     assert len({pointer for pointer, size in sizes if size == hidden}) <= 1
@@ -104,15 +113,20 @@ def test_logits_at_t_depend_on_no_later_target_and_on_every_real_source_token(mo
     assert (target_grad[:, 2:] == 0).all() and (target_grad[:, :2] > 0).all()
     if not getattr(model, "reverse_source", False):
         for b in range(3):
-            assert (source_grad[b, :LENGTHS[b]] > 0).all() and (source_grad[b, LENGTHS[b]:] == 0).all()
+            assert (source_grad[b, : LENGTHS[b]] > 0).all() and (
+                source_grad[b, LENGTHS[b] :] == 0
+            ).all()
 
 
 def test_shuffling_the_annotations_with_the_mask_leaves_the_decoder_unchanged():
     model = build(Bahdanau)
     memory = model.encode(SOURCE, LENGTHS)
     order = torch.tensor([4, 2, 0, 5, 1, 3])
-    shuffled = memory._replace(annotations=memory.annotations[:, order], projected=memory.projected[:, order],
-                               mask=memory.mask[..., order])
+    shuffled = memory._replace(
+        annotations=memory.annotations[:, order],
+        projected=memory.projected[:, order],
+        mask=memory.mask[..., order],
+    )
     state = model.start(memory)
     a, b = model.step(TARGET[:, 0], state, memory), model.step(TARGET[:, 0], state, shuffled)
     torch.testing.assert_close(a.logits, b.logits, **EXACT)
@@ -139,11 +153,17 @@ def test_two_layers_equal_pytorch_on_an_unpadded_row():
     model = build(Seq2Seq, num_layers=2)
     _, last = model.encoder(model.source_embedding(SOURCE[:1]))
     out, _ = model.decoder(model.target_embedding(TARGET[:1]), last)
-    torch.testing.assert_close(model(SOURCE, LENGTHS, TARGET).logits[:1], model.output(out), **EXACT)
+    torch.testing.assert_close(
+        model(SOURCE, LENGTHS, TARGET).logits[:1], model.output(out), **EXACT
+    )
 
 
 def test_reverse_padded():
-    assert reverse_padded(SOURCE, LENGTHS).tolist() == [[2, 6, 4, 7, 3, 5], [2, 6, 4, 0, 0, 0], [3, 0, 0, 0, 0, 0]]
+    assert reverse_padded(SOURCE, LENGTHS).tolist() == [
+        [2, 6, 4, 7, 3, 5],
+        [2, 6, 4, 0, 0, 0],
+        [3, 0, 0, 0, 0, 0],
+    ]
 
 
 def _attention_that_ignores_the_encoder(model):
@@ -152,7 +172,9 @@ def _attention_that_ignores_the_encoder(model):
 
 
 def _last_annotation_for_start(model):
-    model.start = lambda memory: (model.bridge(memory.annotations[:, -1, model.cell.hidden_size:]).tanh(),)
+    model.start = lambda memory: (
+        model.bridge(memory.annotations[:, -1, model.cell.hidden_size :]).tanh(),
+    )
 
 
 def _no_mask(model):
@@ -173,15 +195,22 @@ def _mean_of_annotations(model):
     model.score.compare = lambda q, p: torch.zeros(*q.shape[:-1], p.shape[-2], dtype=q.dtype)
 
 
-WRONG = [_attention_that_ignores_the_encoder, _last_annotation_for_start, _no_mask, _padding_runs_through_the_encoder,
-         _attend_with_zero_query, _mean_of_annotations]
+WRONG = [
+    _attention_that_ignores_the_encoder,
+    _last_annotation_for_start,
+    _no_mask,
+    _padding_runs_through_the_encoder,
+    _attend_with_zero_query,
+    _mean_of_annotations,
+]
 
 
 @pytest.mark.parametrize("spoil", WRONG, ids=lambda f: f.__name__.strip("_"))
 def test_known_wrong_models_are_told_apart_by_the_oracle(spoil):
     model = build(Bahdanau)
     model.unit = "gru"
-    with torch.no_grad():  # attention that has learnt something: away from the flat weights of the start
+    # attention that has learnt something: away from the flat weights of the start
+    with torch.no_grad():
         model.score.vector.weight.mul_(5)
     expected = [oracle(model, b)[0] for b in range(3)]
     spoil(model)
@@ -193,8 +222,14 @@ BAD = [
     (lambda m: m(SOURCE, torch.tensor([6, 0, 1]), TARGET), "at least one token, got lengths"),
     (lambda m: m(SOURCE, torch.tensor([7, 3, 1]), TARGET), "at most the width of source, 6, got 7"),
     (lambda m: m(SOURCE, LENGTHS[:2], TARGET), "lengths must be a vector of 3"),
-    (lambda m: m(SOURCE, LENGTHS.float(), TARGET), r"lengths must be a vector of 3 whole numbers, one a row of source, .* of torch.float32"),
-    (lambda m: m(SOURCE, LENGTHS > 0, TARGET), r"lengths must be a vector of 3 whole numbers.*torch.bool"),
+    (
+        lambda m: m(SOURCE, LENGTHS.float(), TARGET),
+        r"lengths must be a vector of 3 whole numbers, one a row of source, .* of torch.float32",
+    ),
+    (
+        lambda m: m(SOURCE, LENGTHS > 0, TARGET),
+        r"lengths must be a vector of 3 whole numbers.*torch.bool",
+    ),
     (lambda m: m(SOURCE[:, :0], LENGTHS, TARGET), "source must be token ids"),
     (lambda m: m(SOURCE.float(), LENGTHS, TARGET), "source must be token ids.*float32"),
     (lambda m: m(SOURCE + 5, LENGTHS, TARGET), "source must hold ids from 0 to 7, got 5 to 12"),
@@ -210,14 +245,17 @@ def test_bad_input_is_named(kind, call, words):
         call(build(kind))
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    (dict(unit="GRU"), "unit must be one of .*'gru'.*, got 'GRU'"),
-    (dict(hidden_size=0), "hidden_size must be a whole number of at least 1, got 0"),
-    (dict(d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
-    (dict(source_size=0), "source_size must be a whole number of at least 1, got 0"),
-    (dict(target_size=0), "target_size must be a whole number of at least 1, got 0"),
-    (dict(target_size=-1), "target_size must be a whole number of at least 1, got -1"),
-])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (dict(unit="GRU"), "unit must be one of .*'gru'.*, got 'GRU'"),
+        (dict(hidden_size=0), "hidden_size must be a whole number of at least 1, got 0"),
+        (dict(d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
+        (dict(source_size=0), "source_size must be a whole number of at least 1, got 0"),
+        (dict(target_size=0), "target_size must be a whole number of at least 1, got 0"),
+        (dict(target_size=-1), "target_size must be a whole number of at least 1, got -1"),
+    ],
+)
 def test_bad_options_are_named(options, words):
     for kind in (Seq2Seq, Bahdanau):
         with pytest.raises(ValueError, match=words):

@@ -1,4 +1,6 @@
-"""SNAIL and the two networks for few examples: nothing later is read, no query's label, no other query; a cache changes nothing."""
+"""SNAIL and the two networks for few examples: nothing later is read, no query's label, no other
+query; a cache changes nothing.
+"""
 
 import pytest
 import torch
@@ -7,11 +9,22 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from attnbook.models.snail.few_shot import FewShotSNAIL, PictureEmbedding, Prototypes, few_shot_loss
-from attnbook.models.snail.network import ATTENTION_ONLY, PAPER_PARTS, SNAIL, TC_ONLY, AttentionPart, TCPart
+from attnbook.models.snail.network import (
+    ATTENTION_ONLY,
+    PAPER_PARTS,
+    SNAIL,
+    TC_ONLY,
+    AttentionPart,
+    TCPart,
+)
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 SMALL = (AttentionPart(4, 3), TCPart(5), AttentionPart(6, 4), TCPart(5), AttentionPart(4, 4))
-KINDS = {"whole": SMALL, "no attention": (TCPart(5), TCPart(5)), "no TC": (AttentionPart(4, 3), AttentionPart(4, 4))}
+KINDS = {
+    "whole": SMALL,
+    "no attention": (TCPart(5), TCPart(5)),
+    "no TC": (AttentionPart(4, 3), AttentionPart(4, 4)),
+}
 
 
 def snail(parts=SMALL, length=6, seed=0):
@@ -24,14 +37,21 @@ def snail(parts=SMALL, length=6, seed=0):
 
 
 def x_of(n, batch=2, seed=1):
-    return torch.randn(batch, n, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        batch, n, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 @settings(max_examples=20, deadline=None)
 @given(n=st.integers(2, 9), kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 9))
 def test_no_output_depends_on_a_later_input_and_each_on_its_own(n, kind, seed):
     model, x = snail(KINDS[kind], n, seed), x_of(n, seed=seed)
-    slope = torch.autograd.functional.jacobian(lambda x: model(x).output.sum((0, 2)), x).abs().amax((1, 3))  # (outputs, inputs)
+    # (outputs, inputs)
+    slope = (
+        torch.autograd.functional.jacobian(lambda x: model(x).output.sum((0, 2)), x)
+        .abs()
+        .amax((1, 3))
+    )
     assert slope.triu(1).max() == 0 and slope.diagonal().min() > 0 and slope[-1].min() > 0
     j = seed % n
     changed = x.clone()
@@ -40,7 +60,9 @@ def test_no_output_depends_on_a_later_input_and_each_on_its_own(n, kind, seed):
 
 
 @settings(max_examples=20, deadline=None)
-@given(cuts=st.lists(st.integers(1, 4), min_size=1, max_size=5), kind=st.sampled_from(sorted(KINDS)))
+@given(
+    cuts=st.lists(st.integers(1, 4), min_size=1, max_size=5), kind=st.sampled_from(sorted(KINDS))
+)
 def test_step_by_step_with_its_past_is_the_whole(cuts, kind):
     model, x = snail(KINDS[kind], max(2, sum(cuts))), x_of(sum(cuts))
     whole, past, outputs = model(x, need_weights=True), None, []
@@ -50,7 +72,9 @@ def test_step_by_step_with_its_past_is_the_whole(cuts, kind):
         outputs.append(found.output)
     torch.testing.assert_close(torch.cat(outputs, 1), whole.output, **EXACT)
     for last, all_of_them in zip(found.weights, whole.weights):
-        assert last is all_of_them is None or torch.allclose(last, all_of_them[:, -cuts[-1] :], atol=1e-10)
+        assert last is all_of_them is None or torch.allclose(
+            last, all_of_them[:, -cuts[-1] :], atol=1e-10
+        )
 
 
 def test_branches_share_a_past_and_do_not_know_of_each_other():
@@ -58,17 +82,31 @@ def test_branches_share_a_past_and_do_not_know_of_each_other():
     past = model(x).past
     found = model(ends.unsqueeze(2), SNAIL.branch(past, 3)).output[:, :, 0]
     for k in range(3):
-        torch.testing.assert_close(found[:, k], model(torch.cat([x, ends[:, k : k + 1]], 1)).output[:, -1], **EXACT)
+        torch.testing.assert_close(
+            found[:, k], model(torch.cat([x, ends[:, k : k + 1]], 1)).output[:, -1], **EXACT
+        )
 
 
 def test_the_parts_of_the_paper_and_their_widths():
     model = SNAIL(69, 5, 6)
-    assert [type(part).__name__ for part in model.parts] == ["AttentionBlock", "TCBlock"] * 2 + ["AttentionBlock"]
+    assert [type(part).__name__ for part in model.parts] == ["AttentionBlock", "TCBlock"] * 2 + [
+        "AttentionBlock"
+    ]
     widths = [part.d_out for part in model.parts]
-    assert widths == [69 + 32, 101 + 3 * 128, 485 + 128, 613 + 3 * 128, 997 + 256] and model.output.in_features == widths[-1]
+    assert (
+        widths == [69 + 32, 101 + 3 * 128, 485 + 128, 613 + 3 * 128, 997 + 256]
+        and model.output.in_features == widths[-1]
+    )
     assert [len(model.parts[k].blocks) for k in (1, 3)] == [3, 3]
-    assert [part.query_projection.out_features for part in (model.parts[0], model.parts[2], model.parts[4])] == [64, 256, 512]
-    assert len(TC_ONLY) == 2 and len(ATTENTION_ONLY) == 3 and set(TC_ONLY) | set(ATTENTION_ONLY) == set(PAPER_PARTS)
+    assert [
+        part.query_projection.out_features
+        for part in (model.parts[0], model.parts[2], model.parts[4])
+    ] == [64, 256, 512]
+    assert (
+        len(TC_ONLY) == 2
+        and len(ATTENTION_ONLY) == 3
+        and set(TC_ONLY) | set(ATTENTION_ONLY) == set(PAPER_PARTS)
+    )
     assert snail((TCPart(5, first=2),)).parts[0].blocks[0].convolution.dilation == 2
 
 
@@ -80,6 +118,7 @@ def test_every_parameter_of_the_ablations_learns():
 
 
 # Few examples
+
 
 class Flat(torch.nn.Module):
     """An embedding that is quick to follow: a linear map of the pixels."""
@@ -96,8 +135,15 @@ class Flat(torch.nn.Module):
 
 def episode(ways=3, shots=2, queries=4, batch=2, seed=0):
     g = torch.Generator().manual_seed(seed)
-    labels = torch.arange(ways).repeat(batch, shots).gather(1, torch.rand(batch, ways * shots, generator=g).argsort(1))
-    support, query = (torch.rand(batch, n, 3, 3, generator=g, dtype=torch.float64) for n in (ways * shots, queries))
+    labels = (
+        torch.arange(ways)
+        .repeat(batch, shots)
+        .gather(1, torch.rand(batch, ways * shots, generator=g).argsort(1))
+    )
+    support, query = (
+        torch.rand(batch, n, 3, 3, generator=g, dtype=torch.float64)
+        for n in (ways * shots, queries)
+    )
     return support, labels, query, torch.randint(ways, (batch, queries), generator=g)
 
 
@@ -107,13 +153,21 @@ def few_shot(ways=3, shots=2, parts=SMALL):
 
 
 def one_by_one(model, support, labels, query, of_query=None):
-    """Each query as a sequence of its own, written out; ``of_query`` (batch, Q) puts labels where zeros belong."""
+    """Each query as a sequence of its own, written out; ``of_query`` (batch, Q) puts labels
+    where zeros belong.
+    """
     answers = []
     for q in range(query.shape[1]):
         seen = model.embedding(torch.cat([support, query[:, q : q + 1]], 1))
         known = F.one_hot(labels, model.ways).double()
-        last = torch.zeros(len(labels), 1, model.ways).double() if of_query is None else F.one_hot(of_query[:, q : q + 1], model.ways).double()
-        answers.append(model.snail(torch.cat([seen, torch.cat([known, last], 1)], -1)).output[:, -1])
+        last = (
+            torch.zeros(len(labels), 1, model.ways).double()
+            if of_query is None
+            else F.one_hot(of_query[:, q : q + 1], model.ways).double()
+        )
+        answers.append(
+            model.snail(torch.cat([seen, torch.cat([known, last], 1)], -1)).output[:, -1]
+        )
     return torch.stack(answers, 1)
 
 
@@ -121,7 +175,13 @@ def test_queries_that_share_their_support_answer_as_if_alone():
     model, (support, labels, query, _) = few_shot(), episode()
     found = model(support, labels, query, need_weights=True)
     torch.testing.assert_close(found.logits, one_by_one(model, support, labels, query), **EXACT)
-    assert [None if w is None else tuple(w.shape) for w in found.weights] == [(2, 4, 7), None, (2, 4, 7), None, (2, 4, 7)]
+    assert [None if w is None else tuple(w.shape) for w in found.weights] == [
+        (2, 4, 7),
+        None,
+        (2, 4, 7),
+        None,
+        (2, 4, 7),
+    ]
     for w in found.weights[::2]:
         torch.testing.assert_close(w.sum(-1), torch.ones(2, 4).double(), **EXACT)
     assert all(w is None for w in model(support, labels, query).weights)
@@ -131,7 +191,8 @@ def test_a_leak_of_the_query_s_label_would_be_seen():
     model, (support, labels, query, answers) = few_shot(), episode()
     right = model(support, labels, query).logits
     assert (one_by_one(model, support, labels, query, of_query=answers) - right).abs().max() > 1e-4
-    leaking = torch.cat([labels, answers[:, :1]], 1)  # a batch in which the query's label stands behind the others
+    # a batch in which the query's label stands behind the others
+    leaking = torch.cat([labels, answers[:, :1]], 1)
     with pytest.raises(ValueError, match=r"labels must be \(2, 6\)"):
         model(support, leaking, query)
 
@@ -147,7 +208,8 @@ def leaves_its_arguments_alone(model) -> bool:
 def test_the_caller_s_tensors_stay_as_they_are(make, monkeypatch):
     assert leaves_its_arguments_alone(make())
 
-    def zeroing(labels, ways, one_hot=F.one_hot):  # what published code does: a label is wiped where it stands, in the batch
+    # what published code does: a label is wiped where it stands, in the batch
+    def zeroing(labels, ways, one_hot=F.one_hot):
         labels[:, -1] = 0
         return one_hot(labels, ways)
 
@@ -158,7 +220,9 @@ def test_the_caller_s_tensors_stay_as_they_are(make, monkeypatch):
 def test_a_query_knows_of_no_other_query_and_of_all_examples():
     model, (support, labels, query, _) = few_shot(), episode()
     query.requires_grad_(), support.requires_grad_()
-    by_query, by_support = torch.autograd.grad(model(support, labels, query).logits[:, 1].sum(), (query, support))
+    by_query, by_support = torch.autograd.grad(
+        model(support, labels, query).logits[:, 1].sum(), (query, support)
+    )
     other = [0, 2, 3]
     assert by_query[:, other].abs().max() == 0 and by_query[:, 1].abs().amax((1, 2)).min() > 0
     assert by_support.abs().amax((2, 3)).min() > 0
@@ -168,25 +232,38 @@ def test_a_query_knows_of_no_other_query_and_of_all_examples():
 def test_the_labels_matter(make):
     model, (support, labels, query, _) = make(), episode()
     turned = (labels + 1) % 3
-    assert (model(support, turned, query).logits - model(support, labels, query).logits).abs().max() > 1e-4
+    assert (
+        model(support, turned, query).logits - model(support, labels, query).logits
+    ).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
 @pytest.mark.parametrize("make", [few_shot, lambda: Prototypes(Flat(), 3).double()])
 def test_labels_of_any_whole_type_are_labels(make, dtype):
     model, (support, labels, query, _) = make(), episode()
-    torch.testing.assert_close(model(support, labels.to(dtype), query).logits, model(support, labels, query).logits, atol=0, rtol=0)
+    torch.testing.assert_close(
+        model(support, labels.to(dtype), query).logits,
+        model(support, labels, query).logits,
+        atol=0,
+        rtol=0,
+    )
 
 
 def test_prototypes_are_means_and_distances():
     torch.manual_seed(0)
     model, (support, labels, query, _) = Prototypes(Flat(), 3).double(), episode()
-    found, seen, asked = model(support, labels, query).logits, model.embedding(support), model.embedding(query)
+    found, seen, asked = (
+        model(support, labels, query).logits,
+        model.embedding(support),
+        model.embedding(query),
+    )
     for b in range(2):
         for q in range(4):
             for c in range(3):
                 mean = torch.stack([seen[b, i] for i in range(6) if labels[b, i] == c]).mean(0)
-                torch.testing.assert_close(found[b, q, c], -((asked[b, q] - mean) ** 2).sum(), **EXACT)
+                torch.testing.assert_close(
+                    found[b, q, c], -((asked[b, q] - mean) ** 2).sum(), **EXACT
+                )
     same = model(support[:, [3, 1, 2, 0, 5, 4]], labels[:, [3, 1, 2, 0, 5, 4]], query).logits
     torch.testing.assert_close(same, found, **EXACT)  # the order of the examples does not matter
 
@@ -213,10 +290,18 @@ def test_the_embedding_is_convolution_norm_relu_pool():
         for k in range(0, 12, 4):
             conv, norm = model.stages[k], model.stages[k + 1]
             x = F.conv2d(x, conv.weight, padding=1)
-            mean, var = (x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False)) if mode else (norm.running_mean.clone(), norm.running_var.clone())
-            x = (x - mean[:, None, None]) / (var[:, None, None] + norm.eps).sqrt() * norm.weight[:, None, None] + norm.bias[:, None, None]
+            mean, var = (
+                (x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False))
+                if mode
+                else (norm.running_mean.clone(), norm.running_var.clone())
+            )
+            x = (x - mean[:, None, None]) / (var[:, None, None] + norm.eps).sqrt() * norm.weight[
+                :, None, None
+            ] + norm.bias[:, None, None]
             x = F.max_pool2d(x.relu(), 2)
-        torch.testing.assert_close(model(pictures), x.flatten(1) @ model.output.weight.T + model.output.bias, **EXACT)
+        torch.testing.assert_close(
+            model(pictures), x.flatten(1) @ model.output.weight.T + model.output.bias, **EXACT
+        )
 
 
 def test_the_embedding_takes_bytes_and_any_leading_dimensions_and_keeps_pictures_apart():
@@ -229,24 +314,45 @@ def test_the_embedding_takes_bytes_and_any_leading_dimensions_and_keeps_pictures
     torch.testing.assert_close(found[1, 2], model(pictures[1, 2]), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: SNAIL(4, 3, 6, ()), "parts must name at least one part"),
-    (lambda: SNAIL(4, 3, 6, ("tc",)), "parts must be AttentionPart and TCPart, got str"),
-    (lambda: SNAIL(4, 3, 0), "length must be a whole number of at least 1, got 0"),
-    (lambda: snail()(x_of(3)[..., :2]), "x must have width 4"),
-    (lambda: snail()(x_of(3), ()), "past must have 5 entries"),
-    (lambda: PictureEmbedding(size=8), r"size must be at least 2\^stages = 16, got 8"),
-    (lambda: PictureEmbedding()(torch.zeros(2, 27, 28)), r"pictures must be \(…, 28, 28\), got shape \(2, 27, 28\)"),
-    (lambda: few_shot()(*episode(ways=4)[:3]), "labels must lie between 0 and 2, got 0 to 3"),
-    (lambda: few_shot()(episode()[0], episode()[1].double(), episode()[2]), "labels must be a tensor of whole numbers"),
-    (lambda: few_shot()(episode()[0][0], *episode()[1:3]), "support must be"),
-    (lambda: few_shot()(episode()[0].tolist(), *episode()[1:3]), r"support must be .* got list and \(2, 4, 3, 3\)"),
-    (lambda: few_shot()(episode()[0][:, :0], episode()[1][:, :0], episode()[2]), r"support must be .* with S ≥ 1 .* got \(2, 0, 3, 3\)"),
-    (lambda: Prototypes(Flat(), 4).double()(*episode()[:3]),
-     r"labels must hold every class from 0 to 3, missing in \(episode, class\) \[\[0, 3\], \[1, 3\]\]"),
-    (lambda: PictureEmbedding()(torch.zeros(2, 28, 28, dtype=torch.bool)), "pictures must be uint8 or floating point numbers, got torch.bool"),
-    (lambda: Prototypes(Flat(), 0), "ways must be a whole number of at least 1, got 0"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: SNAIL(4, 3, 6, ()), "parts must name at least one part"),
+        (lambda: SNAIL(4, 3, 6, ("tc",)), "parts must be AttentionPart and TCPart, got str"),
+        (lambda: SNAIL(4, 3, 0), "length must be a whole number of at least 1, got 0"),
+        (lambda: snail()(x_of(3)[..., :2]), "x must have width 4"),
+        (lambda: snail()(x_of(3), ()), "past must have 5 entries"),
+        (lambda: PictureEmbedding(size=8), r"size must be at least 2\^stages = 16, got 8"),
+        (
+            lambda: PictureEmbedding()(torch.zeros(2, 27, 28)),
+            r"pictures must be \(…, 28, 28\), got shape \(2, 27, 28\)",
+        ),
+        (lambda: few_shot()(*episode(ways=4)[:3]), "labels must lie between 0 and 2, got 0 to 3"),
+        (
+            lambda: few_shot()(episode()[0], episode()[1].double(), episode()[2]),
+            "labels must be a tensor of whole numbers",
+        ),
+        (lambda: few_shot()(episode()[0][0], *episode()[1:3]), "support must be"),
+        (
+            lambda: few_shot()(episode()[0].tolist(), *episode()[1:3]),
+            r"support must be .* got list and \(2, 4, 3, 3\)",
+        ),
+        (
+            lambda: few_shot()(episode()[0][:, :0], episode()[1][:, :0], episode()[2]),
+            r"support must be .* with S ≥ 1 .* got \(2, 0, 3, 3\)",
+        ),
+        (
+            lambda: Prototypes(Flat(), 4).double()(*episode()[:3]),
+            r"labels must hold every class from 0 to 3, missing in \(episode, class\) \[\[0, "
+            r"3\], \[1, 3\]\]",
+        ),
+        (
+            lambda: PictureEmbedding()(torch.zeros(2, 28, 28, dtype=torch.bool)),
+            "pictures must be uint8 or floating point numbers, got torch.bool",
+        ),
+        (lambda: Prototypes(Flat(), 0), "ways must be a whole number of at least 1, got 0"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -1,4 +1,6 @@
-"""PyTorch's Transformer with the weights of ours, and the pairs of parameters whose gradients must agree."""
+"""PyTorch's Transformer with the weights of ours, and the pairs of parameters whose gradients
+must agree.
+"""
 
 import math
 
@@ -15,27 +17,42 @@ def randomised(module, seed=0):
     module.double()
     with torch.no_grad():
         for p in module.parameters():
-            p.copy_(torch.randn(p.shape, generator=g, dtype=torch.float64) * 0.4 + (0.5 if p.dim() == 1 else 0))
+            p.copy_(
+                torch.randn(p.shape, generator=g, dtype=torch.float64) * 0.4
+                + (0.5 if p.dim() == 1 else 0)
+            )
     return module
 
 
 def attention_pairs(ours, theirs):
     parts = (ours.query_projection, ours.key_projection, ours.value_projection)
-    return [([p.weight for p in parts], theirs.in_proj_weight), ([p.bias for p in parts], theirs.in_proj_bias),
-            ([ours.output_projection.weight], theirs.out_proj.weight), ([ours.output_projection.bias], theirs.out_proj.bias)]
+    return [
+        ([p.weight for p in parts], theirs.in_proj_weight),
+        ([p.bias for p in parts], theirs.in_proj_bias),
+        ([ours.output_projection.weight], theirs.out_proj.weight),
+        ([ours.output_projection.bias], theirs.out_proj.bias),
+    ]
 
 
 def layer_pairs(ours, theirs):
     """(our parameters, theirs that joins them) of an encoder or decoder layer."""
     pairs = attention_pairs(ours.attention, theirs.self_attn)
-    modules = [(ours.feed_forward.hidden, theirs.linear1), (ours.feed_forward.output, theirs.linear2),
-               (ours.around_attention.norm, theirs.norm1)]
+    modules = [
+        (ours.feed_forward.hidden, theirs.linear1),
+        (ours.feed_forward.output, theirs.linear2),
+        (ours.around_attention.norm, theirs.norm1),
+    ]
     if isinstance(theirs, nn.TransformerDecoderLayer):
         pairs += attention_pairs(ours.cross_attention, theirs.multihead_attn)
-        modules += [(ours.around_cross_attention.norm, theirs.norm2), (ours.around_feed_forward.norm, theirs.norm3)]
+        modules += [
+            (ours.around_cross_attention.norm, theirs.norm2),
+            (ours.around_feed_forward.norm, theirs.norm3),
+        ]
     else:
         modules += [(ours.around_feed_forward.norm, theirs.norm2)]
-    return pairs + [([getattr(a, name)], getattr(b, name)) for a, b in modules for name in ("weight", "bias")]
+    return pairs + [
+        ([getattr(a, name)], getattr(b, name)) for a, b in modules for name in ("weight", "bias")
+    ]
 
 
 def model_pairs(ours, theirs):
@@ -46,7 +63,10 @@ def model_pairs(ours, theirs):
             pairs += layer_pairs(a, b)
         norm = getattr(ours, side).norm
         if not isinstance(norm, nn.Identity):
-            pairs += [([norm.weight], getattr(theirs, side).norm.weight), ([norm.bias], getattr(theirs, side).norm.bias)]
+            pairs += [
+                ([norm.weight], getattr(theirs, side).norm.weight),
+                ([norm.bias], getattr(theirs, side).norm.bias),
+            ]
         else:
             getattr(theirs, side).norm = None
     return pairs
@@ -63,18 +83,28 @@ def positions(n, d):
     table = torch.zeros(n, d, dtype=torch.float64)
     for p in range(n):
         for k in range(d // 2):
-            table[p, 2 * k], table[p, 2 * k + 1] = math.sin(p / 10000 ** (2 * k / d)), math.cos(p / 10000 ** (2 * k / d))
+            table[p, 2 * k], table[p, 2 * k + 1] = (
+                math.sin(p / 10000 ** (2 * k / d)),
+                math.cos(p / 10000 ** (2 * k / d)),
+            )
     return table
 
 
 def embedded(embedding, tokens):
-    return embedding.weight[tokens] * math.sqrt(embedding.weight.shape[1]) + positions(tokens.shape[1], embedding.weight.shape[1])
+    return embedding.weight[tokens] * math.sqrt(embedding.weight.shape[1]) + positions(
+        tokens.shape[1], embedding.weight.shape[1]
+    )
 
 
 def logits(ours, theirs, source, lengths, target):
     """The whole model through ``nn.Transformer``."""
     outside = torch.arange(source.shape[1]) >= lengths[:, None]
     future = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
-    x = theirs(embedded(ours.source_embedding, source), embedded(ours.target_embedding, target), tgt_mask=future,
-               src_key_padding_mask=outside, memory_key_padding_mask=outside)
+    x = theirs(
+        embedded(ours.source_embedding, source),
+        embedded(ours.target_embedding, target),
+        tgt_mask=future,
+        src_key_padding_mask=outside,
+        memory_key_padding_mask=outside,
+    )
     return x @ ours.output.weight.T

@@ -1,4 +1,6 @@
-"""The Transformer beside PyTorch's, in value and gradient; where the dropout stands; the sizes of the paper; known wrong versions."""
+"""The Transformer beside PyTorch's, in value and gradient; where the dropout stands; the sizes
+of the paper; known wrong versions.
+"""
 
 import math
 
@@ -10,8 +12,22 @@ from attnbook import PreNorm, Transformer, causal_mask, padding_mask
 from attnbook.mechanisms import PostNorm, ReZero, RMSNorm
 from attnbook.models.transformer.parts import paper_parts
 
-from .oracles_transformer import (B, D, EXACT, FF, H, M, N, attention_pairs, copy_weights, embedded, layer_pairs, logits,
-                                  model_pairs, randomised)
+from .oracles_transformer import (
+    EXACT,
+    FF,
+    B,
+    D,
+    H,
+    M,
+    N,
+    attention_pairs,
+    copy_weights,
+    embedded,
+    layer_pairs,
+    logits,
+    model_pairs,
+    randomised,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 SOURCE = torch.tensor([[5, 3, 7, 4, 6], [4, 6, 2, 0, 0], [3, 0, 0, 0, 0]])
@@ -25,16 +41,24 @@ def parts(**options):
 
 
 def build(seed=0, num_layers=2, tie="none", source_size=8, target_size=7, **options):
-    return randomised(Transformer(source_size, target_size, parts(**options), num_layers=num_layers, tie=tie), seed)
+    return randomised(
+        Transformer(source_size, target_size, parts(**options), num_layers=num_layers, tie=tie),
+        seed,
+    )
 
 
 def masks(m, n):
-    """Every kind, as ours (True = may) and as PyTorch's key padding and attention masks (True = may not)."""
+    """Every kind, as ours (True = may) and as PyTorch's key padding and attention masks (True =
+    may not).
+    """
     words = padding_mask(torch.tensor([n, 3, 1]), n)
     kinds = {"none": (None, {}), "padding": (words[:, None], {"padding": ~words})}
     if m == n:
         kinds["causal"] = (causal_mask(n), {"attention": ~causal_mask(n)})
-        kinds["both"] = (words[:, None] & causal_mask(n), {"padding": ~words, "attention": ~causal_mask(n)})
+        kinds["both"] = (
+            words[:, None] & causal_mask(n),
+            {"padding": ~words, "attention": ~causal_mask(n)},
+        )
     some = torch.rand(m, n, generator=torch.Generator().manual_seed(1)) < 0.5
     some[:, 0] = True
     kinds["any"] = (some, {"attention": ~some})
@@ -43,7 +67,9 @@ def masks(m, n):
 
 def inputs(*lengths, seed=3):
     g = torch.Generator().manual_seed(seed)
-    return [torch.randn(B, n, D, generator=g, dtype=torch.float64).requires_grad_() for n in lengths]
+    return [
+        torch.randn(B, n, D, generator=g, dtype=torch.float64).requires_grad_() for n in lengths
+    ]
 
 
 def assert_agree(ours, theirs, run_ours, run_theirs, pairs, given):
@@ -67,11 +93,25 @@ def assert_agree(ours, theirs, run_ours, run_theirs, pairs, given):
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("kind", masks(N, N))
 def test_encoder_layer_equals_pytorch_s(kind, norm_first, activation, need_weights):
-    ours = randomised(parts(wiring=WIRINGS[norm_first], activation=activation).make_encoder(1).layers[0])
-    theirs = nn.TransformerEncoderLayer(D, H, FF, 0.0, activation, batch_first=True, norm_first=norm_first, dtype=torch.float64)
-    pairs, (mask, other), (x,) = copy_weights(layer_pairs(ours, theirs)), masks(N, N)[kind], inputs(N)
-    assert_agree(ours, theirs, lambda: ours(x, mask, need_weights=need_weights).x,
-                 lambda: theirs(x, other.get("attention"), other.get("padding")), pairs, [x])
+    ours = randomised(
+        parts(wiring=WIRINGS[norm_first], activation=activation).make_encoder(1).layers[0]
+    )
+    theirs = nn.TransformerEncoderLayer(
+        D, H, FF, 0.0, activation, batch_first=True, norm_first=norm_first, dtype=torch.float64
+    )
+    pairs, (mask, other), (x,) = (
+        copy_weights(layer_pairs(ours, theirs)),
+        masks(N, N)[kind],
+        inputs(N),
+    )
+    assert_agree(
+        ours,
+        theirs,
+        lambda: ours(x, mask, need_weights=need_weights).x,
+        lambda: theirs(x, other.get("attention"), other.get("padding")),
+        pairs,
+        [x],
+    )
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -80,12 +120,26 @@ def test_encoder_layer_equals_pytorch_s(kind, norm_first, activation, need_weigh
 @pytest.mark.parametrize("kind", masks(M, M))
 def test_decoder_layer_equals_pytorch_s(kind, source_kind, norm_first, need_weights):
     ours = randomised(parts(wiring=WIRINGS[norm_first]).make_decoder(1).layers[0])
-    theirs = nn.TransformerDecoderLayer(D, H, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64)
+    theirs = nn.TransformerDecoderLayer(
+        D, H, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
+    )
     pairs, (x, memory) = copy_weights(layer_pairs(ours, theirs)), inputs(M, N)
     (mask, target), (source_mask, source) = masks(M, M)[kind], masks(M, N)[source_kind]
-    assert_agree(ours, theirs, lambda: ours(x, ours.project(memory), mask, source_mask, need_weights=need_weights).x,
-                 lambda: theirs(x, memory, target.get("attention"), source.get("attention"), target.get("padding"), source.get("padding")),
-                 pairs, [x, memory])
+    assert_agree(
+        ours,
+        theirs,
+        lambda: ours(x, ours.project(memory), mask, source_mask, need_weights=need_weights).x,
+        lambda: theirs(
+            x,
+            memory,
+            target.get("attention"),
+            source.get("attention"),
+            target.get("padding"),
+            source.get("padding"),
+        ),
+        pairs,
+        [x, memory],
+    )
 
 
 def test_weights_of_a_decoder_layer_are_those_of_pytorch_s_attentions():
@@ -98,7 +152,9 @@ def test_weights_of_a_decoder_layer_are_those_of_pytorch_s_attentions():
     torch.testing.assert_close(of_target, expected, **EXACT)
     x = ours.around_attention.norm(x + found)
     copy_weights(attention_pairs(ours.cross_attention, attention))
-    torch.testing.assert_close(of_source, attention(x, memory, memory, average_attn_weights=False)[1], **EXACT)
+    torch.testing.assert_close(
+        of_source, attention(x, memory, memory, average_attn_weights=False)[1], **EXACT
+    )
 
 
 @pytest.mark.parametrize("final", [False, True])
@@ -106,18 +162,35 @@ def test_weights_of_a_decoder_layer_are_those_of_pytorch_s_attentions():
 def test_the_whole_model_equals_nn_transformer_between_embeddings_and_logits(norm_first, final):
     options = {"final_norm": lambda: nn.LayerNorm(D)} if final else {}
     ours = build(num_layers=(2, 3), wiring=WIRINGS[norm_first], **options)
-    theirs = nn.Transformer(D, H, 2, 3, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64)
-    assert isinstance(ours.decoder.norm, nn.Identity) == (not norm_first and not final)  # as in the paper
+    theirs = nn.Transformer(
+        D, H, 2, 3, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
+    )
+    # as in the paper
+    assert isinstance(ours.decoder.norm, nn.Identity) == (not norm_first and not final)
     pairs = copy_weights(model_pairs(ours, theirs))
     for need_weights in (True, False):
         got = ours(SOURCE, LENGTHS, TARGET, need_weights=need_weights).logits
         torch.testing.assert_close(got, logits(ours, theirs, SOURCE, LENGTHS, TARGET), **EXACT)
     ours.zero_grad()
-    grads = [torch.autograd.grad(run.square().sum(), [ours.source_embedding.weight, ours.target_embedding.weight, ours.output.weight,
-                                                      *(p for parts_of, _ in pairs for p in parts_of)], allow_unused=True)
-             for run in (got,)]
+    grads = [
+        torch.autograd.grad(
+            run.square().sum(),
+            [
+                ours.source_embedding.weight,
+                ours.target_embedding.weight,
+                ours.output.weight,
+                *(p for parts_of, _ in pairs for p in parts_of),
+            ],
+            allow_unused=True,
+        )
+        for run in (got,)
+    ]
     (logits(ours, theirs, SOURCE, LENGTHS, TARGET).square().sum()).backward()
-    expected = [ours.source_embedding.weight.grad, ours.target_embedding.weight.grad, ours.output.weight.grad]
+    expected = [
+        ours.source_embedding.weight.grad,
+        ours.target_embedding.weight.grad,
+        ours.output.weight.grad,
+    ]
     expected[0][0], expected[1][0] = 0, 0  # the row of the padding does not learn
     for one, other in zip(grads[0], expected):
         torch.testing.assert_close(one, other, **EXACT)
@@ -141,10 +214,14 @@ def replace_dropouts(module):
 
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("inside", [False, True])
-def test_dropout_stands_where_pytorch_has_it_and_by_default_where_the_paper_has_it(norm_first, inside):
+def test_dropout_stands_where_pytorch_has_it_and_by_default_where_the_paper_has_it(
+    norm_first, inside
+):
     """Every dropout doubles its input: two models agree only if they have it in the same places."""
     ours = build(wiring=WIRINGS[norm_first], final_norm=lambda: nn.LayerNorm(D))
-    theirs = nn.Transformer(D, H, 2, 2, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64)
+    theirs = nn.Transformer(
+        D, H, 2, 2, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
+    )
     copy_weights(model_pairs(ours, theirs))
     if not inside:
         for layer in (*ours.encoder.layers, *ours.decoder.layers):
@@ -154,20 +231,41 @@ def test_dropout_stands_where_pytorch_has_it_and_by_default_where_the_paper_has_
     replace_dropouts(ours), replace_dropouts(theirs)
     assert isinstance(ours.dropout, Doubled)
     ours.dropout = nn.Identity()
-    torch.testing.assert_close(ours(SOURCE, LENGTHS, TARGET).logits, logits(ours, theirs, SOURCE, LENGTHS, TARGET), **EXACT)
+    torch.testing.assert_close(
+        ours(SOURCE, LENGTHS, TARGET).logits, logits(ours, theirs, SOURCE, LENGTHS, TARGET), **EXACT
+    )
     ours.dropout = Doubled()  # on the sum of embeddings and positions, of both sides
     outside = torch.arange(N) >= LENGTHS[:, None]
-    x = theirs(2 * embedded(ours.source_embedding, SOURCE), 2 * embedded(ours.target_embedding, TARGET), tgt_mask=~causal_mask(M),
-               src_key_padding_mask=outside, memory_key_padding_mask=outside)
-    torch.testing.assert_close(ours(SOURCE, LENGTHS, TARGET).logits, x @ ours.output.weight.T, **EXACT)
+    x = theirs(
+        2 * embedded(ours.source_embedding, SOURCE),
+        2 * embedded(ours.target_embedding, TARGET),
+        tgt_mask=~causal_mask(M),
+        src_key_padding_mask=outside,
+        memory_key_padding_mask=outside,
+    )
+    torch.testing.assert_close(
+        ours(SOURCE, LENGTHS, TARGET).logits, x @ ours.output.weight.T, **EXACT
+    )
 
 
 def test_which_dropouts_the_options_set():
     def rates(**options):
         layer = paper_parts(D, H, FF, dropout=0.3, **options).make_decoder(1).layers[0]
-        attention = {a.dropout.p if a.dropout else 0.0 for a in (layer.attention, layer.cross_attention)}
-        return {w.dropout.p for w in (layer.around_attention, layer.around_cross_attention, layer.around_feed_forward)}, attention, \
-            layer.feed_forward.dropout.p
+        attention = {
+            a.dropout.p if a.dropout else 0.0 for a in (layer.attention, layer.cross_attention)
+        }
+        return (
+            {
+                w.dropout.p
+                for w in (
+                    layer.around_attention,
+                    layer.around_cross_attention,
+                    layer.around_feed_forward,
+                )
+            },
+            attention,
+            layer.feed_forward.dropout.p,
+        )
 
     assert rates() == ({0.3}, {0.0}, 0.0)
     assert rates(attention_dropout=0.1, feed_forward_dropout=0.2) == ({0.3}, {0.1}, 0.2)
@@ -189,7 +287,9 @@ def test_a_position_with_nothing_to_attend_to_gets_nothing_from_the_attention(ne
     mask[1, 2] = False
     got = layer(x, mask, need_weights=need_weights).x
     h = layer.around_attention.norm(x[1, 2:3])  # x + 0
-    torch.testing.assert_close(got[1, 2:3], layer.around_feed_forward.norm(h + layer.feed_forward(h)), **EXACT)
+    torch.testing.assert_close(
+        got[1, 2:3], layer.around_feed_forward.norm(h + layer.feed_forward(h)), **EXACT
+    )
     grads = torch.autograd.grad(got[1, 2].sum(), [x, *layer.attention.parameters()])
     assert all(torch.isfinite(g).all() for g in grads) and all((g == 0).all() for g in grads[1:])
     assert (grads[0][1, :2] == 0).all() and (grads[0][1, 2] != 0).any()
@@ -201,9 +301,19 @@ def test_a_position_with_nothing_to_attend_to_gets_nothing_from_the_attention(ne
 
 # Sizes
 
-PAPER = {"base": (dict(d_model=512, num_heads=8, d_feed_forward=2048), 65e6), "big": (dict(d_model=1024, num_heads=16, d_feed_forward=4096), 213e6)}
-MORE_ROWS = {"d256 dk32": (dict(d_model=256), 6, 28e6), "d1024 dk128": (dict(d_model=1024), 6, 168e6), "ff1024": (dict(d_feed_forward=1024), 6, 53e6),
-             "ff4096": (dict(d_feed_forward=4096), 6, 90e6), "N=2": ({}, 2, 36e6), "N=4": ({}, 4, 50e6), "N=8": ({}, 8, 80e6)}
+PAPER = {
+    "base": (dict(d_model=512, num_heads=8, d_feed_forward=2048), 65e6),
+    "big": (dict(d_model=1024, num_heads=16, d_feed_forward=4096), 213e6),
+}
+MORE_ROWS = {
+    "d256 dk32": (dict(d_model=256), 6, 28e6),
+    "d1024 dk128": (dict(d_model=1024), 6, 168e6),
+    "ff1024": (dict(d_feed_forward=1024), 6, 53e6),
+    "ff4096": (dict(d_feed_forward=4096), 6, 90e6),
+    "N=2": ({}, 2, 36e6),
+    "N=4": ({}, 4, 50e6),
+    "N=8": ({}, 8, 80e6),
+}
 VOCABULARY = 37_000  # "a shared source-target vocabulary of about 37000 tokens", section 5.1
 
 
@@ -212,10 +322,16 @@ def count(model):
 
 
 def counted(d, ff, layers, vocabulary, bias):
-    """From the sizes: attention has four d×d matrices, the network two, a norm two vectors; one matrix for all tokens."""
+    """From the sizes: attention has four d×d matrices, the network two, a norm two vectors; one
+    matrix for all tokens.
+    """
     attention = 4 * d * d + (4 * d if bias else 0)
     network = 2 * d * ff + ff + d
-    return layers * (attention + network + 2 * 2 * d) + layers * (2 * attention + network + 3 * 2 * d) + vocabulary * d
+    return (
+        layers * (attention + network + 2 * 2 * d)
+        + layers * (2 * attention + network + 3 * 2 * d)
+        + vocabulary * d
+    )
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -225,7 +341,8 @@ def test_parameters_of_base_and_big_are_those_of_the_paper(name, bias):
     with torch.device("meta"):
         model = Transformer(VOCABULARY, VOCABULARY, paper_parts(**sizes, bias=bias), tie="all")
     assert count(model) == counted(sizes["d_model"], sizes["d_feed_forward"], 6, VOCABULARY, bias)
-    assert abs(count(model) - published) < 0.035 * published  # the paper rounds, and its vocabulary is "about" 37000
+    # the paper rounds, and its vocabulary is "about" 37000
+    assert abs(count(model) - published) < 0.035 * published
     assert len(model.encoder.layers) == len(model.decoder.layers) == 6
 
 
@@ -233,7 +350,9 @@ def test_parameters_of_base_and_big_are_those_of_the_paper(name, bias):
 def test_parameters_of_other_rows_of_table_3(name):
     sizes, layers, published = MORE_ROWS[name]
     with torch.device("meta"):
-        model = Transformer(VOCABULARY, VOCABULARY, paper_parts(**sizes), num_layers=layers, tie="all")
+        model = Transformer(
+            VOCABULARY, VOCABULARY, paper_parts(**sizes), num_layers=layers, tie="all"
+        )
     assert abs(count(model) - published) < 0.08 * published
 
 
@@ -241,20 +360,32 @@ def test_without_arguments_it_is_the_base_model():
     with torch.device("meta"):
         model = Transformer(100, 100)
     layer = model.decoder.layers[0]
-    assert (layer.attention.num_heads, layer.attention.d_head, layer.feed_forward.hidden.out_features) == (8, 64, 2048)
+    assert (
+        layer.attention.num_heads,
+        layer.attention.d_head,
+        layer.feed_forward.hidden.out_features,
+    ) == (8, 64, 2048)
     assert isinstance(layer.around_attention, PostNorm) and model.dropout.p == 0.1
 
 
 def test_ties():
     every, output, none = (build(tie=tie, source_size=7) for tie in ("all", "output", "none"))
-    assert every.source_embedding is every.target_embedding and every.output.weight is every.target_embedding.weight
-    assert output.source_embedding is not output.target_embedding and output.output.weight is output.target_embedding.weight
+    assert (
+        every.source_embedding is every.target_embedding
+        and every.output.weight is every.target_embedding.weight
+    )
+    assert (
+        output.source_embedding is not output.target_embedding
+        and output.output.weight is output.target_embedding.weight
+    )
     assert none.output.weight is not none.target_embedding.weight
     assert count(none) - count(output) == count(output) - count(every) == 7 * D
-    assert Transformer(8, 7, parts(), num_layers=1).output.weight.shape == (7, D)  # two vocabularies work by default
+    # two vocabularies work by default
+    assert Transformer(8, 7, parts(), num_layers=1).output.weight.shape == (7, D)
 
 
 # Properties
+
 
 def test_no_gradient_from_later_targets_nor_from_padding_and_some_from_all_else():
     for wiring in (PostNorm, PreNorm, ReZero):
@@ -265,22 +396,30 @@ def test_no_gradient_from_later_targets_nor_from_padding_and_some_from_all_else(
             out.retain_grad()
             kept.append(out)
 
-        model.source_embedding.register_forward_hook(keep), model.target_embedding.register_forward_hook(keep)
+        (
+            model.source_embedding.register_forward_hook(keep),
+            model.target_embedding.register_forward_hook(keep),
+        )
         model(SOURCE, LENGTHS, TARGET).logits[:, 1].square().sum().backward()
         source, target = (t.grad.abs().sum(-1) for t in kept)
         assert (target[:, 2:] == 0).all() and (target[:, :2] > 0).all()
         for b in range(B):
-            assert (source[b, :LENGTHS[b]] > 0).all() and (source[b, LENGTHS[b]:] == 0).all()
+            assert (source[b, : LENGTHS[b]] > 0).all() and (source[b, LENGTHS[b] :] == 0).all()
 
 
 def test_a_batch_of_one_equals_a_row_and_more_padding_changes_nothing():
     model = build()
     whole = model(SOURCE, LENGTHS, TARGET, need_weights=True)
     for b in range(B):
-        alone = model(SOURCE[b : b + 1, :LENGTHS[b]], LENGTHS[b : b + 1], TARGET[b : b + 1], need_weights=True)
+        alone = model(
+            SOURCE[b : b + 1, : LENGTHS[b]],
+            LENGTHS[b : b + 1],
+            TARGET[b : b + 1],
+            need_weights=True,
+        )
         torch.testing.assert_close(alone.logits[0], whole.logits[b], **EXACT)
         for one, every in zip(alone.weights.cross, whole.weights.cross):
-            torch.testing.assert_close(one[0], every[b, :, :, :LENGTHS[b]], **EXACT)
+            torch.testing.assert_close(one[0], every[b, :, :, : LENGTHS[b]], **EXACT)
     wider = torch.nn.functional.pad(SOURCE, (0, 3), value=6)
     torch.testing.assert_close(model(wider, LENGTHS, TARGET).logits, whole.logits, **EXACT)
 
@@ -303,12 +442,15 @@ def test_every_parameter_learns():
         model = build(**options)
         model(SOURCE, LENGTHS, TARGET).logits.square().sum().backward()
         for name, p in model.named_parameters():
-            if "key_projection.bias" not in name:  # the same number for all keys: no softmax sees it
+            # the same number for all keys: no softmax sees it
+            if "key_projection.bias" not in name:
                 assert p.grad.abs().sum() > 1e-8, name
 
 
 def test_without_weights_memory_grows_with_the_length_and_not_with_its_square():
-    """What a block keeps for the way back, twice as long a text: twice as much, and nothing of n×n."""
+    """What a block keeps for the way back, twice as long a text: twice as much, and nothing of
+    n×n.
+    """
     layer = parts().make_encoder(1).layers[0].double()
 
     def kept(n):
@@ -341,12 +483,18 @@ def test_bfloat16_autocast_and_compile():
     x, memory = torch.randn(B, M, D), torch.randn(B, N, D)
     encoder, decoder = model.encoder.layers[0], model.decoder.layers[0]
     words = padding_mask(LENGTHS, N)[:, None]
-    torch.testing.assert_close(torch.compile(encoder, backend="eager", fullgraph=True)(memory, words).x, encoder(memory, words).x)
-    whole = torch.compile(decoder, backend="eager", fullgraph=True)(x, decoder.project(memory), causal_mask(M), words).x
+    torch.testing.assert_close(
+        torch.compile(encoder, backend="eager", fullgraph=True)(memory, words).x,
+        encoder(memory, words).x,
+    )
+    whole = torch.compile(decoder, backend="eager", fullgraph=True)(
+        x, decoder.project(memory), causal_mask(M), words
+    ).x
     torch.testing.assert_close(whole, decoder(x, decoder.project(memory), causal_mask(M), words).x)
 
 
 # Known wrong versions
+
 
 def _set(module, name, value):
     object.__setattr__(module, name, value)
@@ -357,19 +505,29 @@ def _wire(leave, enter=lambda wiring: lambda x: x):
         for layer in (*model.encoder.layers, *model.decoder.layers):
             for wiring in (c for name, c in layer.named_children() if name.startswith("around")):
                 _set(wiring, "leave", leave(wiring)), _set(wiring, "enter", enter(wiring))
+
     return spoil
 
 
 def _mask(change):
     def spoil(model):
         forward = model.decoder.forward
-        _set(model.decoder, "forward", lambda x, sources, mask, *more, **kw: forward(x, sources, change(mask), *more, **kw))
+        _set(
+            model.decoder,
+            "forward",
+            lambda x, sources, mask, *more, **kw: forward(x, sources, change(mask), *more, **kw),
+        )
+
     return spoil
 
 
 def _no_source_mask(model):
     forward = model.decoder.forward
-    _set(model.decoder, "forward", lambda x, sources, mask, source_mask, **kw: forward(x, sources, mask, None, **kw))
+    _set(
+        model.decoder,
+        "forward",
+        lambda x, sources, mask, source_mask, **kw: forward(x, sources, mask, None, **kw),
+    )
 
 
 def _no_mask_in_the_encoder(model):
@@ -385,14 +543,24 @@ def _first_block_only(model):
 def _source_attends_to_the_target(model):
     for layer in model.decoder.layers:
         forward = layer.cross_attention.forward
-        _set(layer.cross_attention, "forward",
-             lambda h, mask, projected, need_weights, f=forward, own=layer.cross_attention: f(h, projected=own.project(h), need_weights=need_weights))
+        _set(
+            layer.cross_attention,
+            "forward",
+            lambda h, mask, projected, need_weights, f=forward, own=layer.cross_attention: f(
+                h, projected=own.project(h), need_weights=need_weights
+            ),
+        )
 
 
 def _embedding(change):
     def spoil(model):
         for embedding in (model.source_embedding, model.target_embedding):
-            _set(embedding, "forward", lambda tokens, e=embedding: e.weight[tokens] * change(math.sqrt(D)))
+            _set(
+                embedding,
+                "forward",
+                lambda tokens, e=embedding: e.weight[tokens] * change(math.sqrt(D)),
+            )
+
     return spoil
 
 
@@ -409,16 +577,20 @@ def _heads_scaled_by_the_model(model):
 
 def _attention_and_network_exchanged(model):
     for layer in model.encoder.layers:
+
         def forward(x, mask=None, *, cache=None, need_weights=False, self=layer):
             x = self.around_feed_forward.leave(x, self.feed_forward(x))
             found, weights = self.attention(x, mask=mask)
             return type(LAYER)(self.around_attention.leave(x, found), None, weights)
+
         _set(layer, "forward", forward)
 
 
 WRONG = {
     "pre-norm for post-norm": _wire(lambda w: lambda x, y: x + y, lambda w: w.norm),
-    "the residual taken after the norm": _wire(lambda w: lambda x, y: w.norm(x) + y, lambda w: w.norm),
+    "the residual taken after the norm": _wire(
+        lambda w: lambda x, y: w.norm(x) + y, lambda w: w.norm
+    ),
     "norm of the branch alone": _wire(lambda w: lambda x, y: x + w.norm(y)),
     "no residual": _wire(lambda w: lambda x, y: w.norm(y)),
     "no norm": _wire(lambda w: lambda x, y: x + y),
@@ -451,18 +623,45 @@ def test_known_wrong_models_are_told_apart(mistake):
     assert difference < 1e-10 if mistake is None else difference > 1e-2
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: Transformer(0, 7, parts()), "source_size must be a whole number of at least 1, got 0"),
-    (lambda: Transformer(8, 7, parts(), num_layers=0), "num_layers must be a whole number of at least 1, got 0"),
-    (lambda: Transformer(8, 7, parts(), num_layers=(1, 2, 3)), r"num_layers must be a whole number or a pair of them.*got \(1, 2, 3\)"),
-    (lambda: Transformer(8, 7, parts(), num_layers=1, tie="both"), "tie must be 'none', 'output' or 'all', got 'both'"),
-    (lambda: Transformer(8, 7, parts(), num_layers=1, tie="all"), "one vocabulary, got source_size and target_size 8 and 7"),
-    (lambda: paper_parts(10, 4, 8).attention(), "d_model must divide by num_heads, got 10 and 4"),
-    (lambda: build()(SOURCE, torch.tensor([5, 0, 1]), TARGET), "at least one token, got lengths"),
-    (lambda: build()(SOURCE + 5, LENGTHS, TARGET), "source must hold ids from 0 to 7, got 5 to 12"),
-    (lambda: build()(SOURCE, LENGTHS, TARGET[:2]), "target_in must have 3 rows"),
-    (lambda: build()(SOURCE, LENGTHS, TARGET + 4), "target_in must hold ids from 0 to 6"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: Transformer(0, 7, parts()),
+            "source_size must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda: Transformer(8, 7, parts(), num_layers=0),
+            "num_layers must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda: Transformer(8, 7, parts(), num_layers=(1, 2, 3)),
+            r"num_layers must be a whole number or a pair of them.*got \(1, 2, 3\)",
+        ),
+        (
+            lambda: Transformer(8, 7, parts(), num_layers=1, tie="both"),
+            "tie must be 'none', 'output' or 'all', got 'both'",
+        ),
+        (
+            lambda: Transformer(8, 7, parts(), num_layers=1, tie="all"),
+            "one vocabulary, got source_size and target_size 8 and 7",
+        ),
+        (
+            lambda: paper_parts(10, 4, 8).attention(),
+            "d_model must divide by num_heads, got 10 and 4",
+        ),
+        (
+            lambda: build()(SOURCE, torch.tensor([5, 0, 1]), TARGET),
+            "at least one token, got lengths",
+        ),
+        (
+            lambda: build()(SOURCE + 5, LENGTHS, TARGET),
+            "source must hold ids from 0 to 7, got 5 to 12",
+        ),
+        (lambda: build()(SOURCE, LENGTHS, TARGET[:2]), "target_in must have 3 rows"),
+        (lambda: build()(SOURCE, LENGTHS, TARGET + 4), "target_in must hold ids from 0 to 6"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -1,4 +1,6 @@
-"""Blocks, stacks and starts that change the Transformer: each against its definition, and each decoding with the cache."""
+"""Blocks, stacks and starts that change the Transformer: each against its definition, and each
+decoding with the cache.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -8,36 +10,67 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attnbook import FeedForward, GeneralScore, MultiHeadAttention, PreNorm, Transformer, causal_mask, padding_mask, paper_parts
+from attnbook import (
+    FeedForward,
+    GeneralScore,
+    MultiHeadAttention,
+    PreNorm,
+    Transformer,
+    causal_mask,
+    padding_mask,
+    paper_parts,
+)
 from attnbook.mechanisms import PostNorm, Wiring
+from attnbook.mechanisms.attention.synthesizer import SYNTHESIZERS, SynthesizerAttention
 from attnbook.mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
 from attnbook.mechanisms.layers.dropout import Dropout
-from attnbook.mechanisms.layers.embeddings import (AdaptiveEmbedding, AdaptiveOutput, FactorisedEmbedding, FactorisedOutput,
-                                            MixtureOfSoftmaxes)
+from attnbook.mechanisms.layers.embeddings import (
+    AdaptiveEmbedding,
+    AdaptiveOutput,
+    FactorisedEmbedding,
+    FactorisedOutput,
+    MixtureOfSoftmaxes,
+)
 from attnbook.mechanisms.layers.fixup import Fixup, fixup_start
 from attnbook.mechanisms.layers.norms import LayerNorm
-from attnbook.mechanisms.positions.absolute import sinusoids
 from attnbook.mechanisms.layers.product_keys import ProductKeyMemory
-from attnbook.mechanisms.attention.synthesizer import SYNTHESIZERS, SynthesizerAttention
+from attnbook.mechanisms.positions.absolute import sinusoids
 from attnbook.models.transformer.evolved import EvolvedEncoderLayer, SequenceConvolution, evolved
 from attnbook.models.transformer.layers import DecoderLayer, EncoderLayer
-from attnbook.models.transformer.stacks import (FunnelEncoder, TimeStep, TransparentDecoder, TransparentEncoder, shared,
-                                                universal)
-from attnbook.models.transformer.weighted import BranchedAttention, WeightedDecoderLayer, WeightedEncoderLayer
+from attnbook.models.transformer.stacks import (
+    FunnelEncoder,
+    TimeStep,
+    TransparentDecoder,
+    TransparentEncoder,
+    shared,
+    universal,
+)
+from attnbook.models.transformer.weighted import (
+    BranchedAttention,
+    WeightedDecoderLayer,
+    WeightedEncoderLayer,
+)
 from attnbook.training import greedy
 
-from .oracles_transformer import D, EXACT, FF, H, randomised
+from .oracles_transformer import EXACT, FF, D, H, randomised
 
 SOURCE = torch.tensor([[5, 3, 7, 4, 6], [4, 6, 5, 0, 0], [3, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([5, 3, 1])
 TARGET = torch.tensor([[1, 4, 5, 3, 3, 6], [1, 3, 6, 4, 4, 5], [1, 5, 4, 3, 6, 6]])
 BASE = paper_parts(D, H, FF, dropout=0.0, wiring=PreNorm)
-synthesizers = {f"synthesizer {kind} {mix or ''}".strip(): replace(BASE, attention=partial(SynthesizerAttention, D, H, length=9, kind=kind, mix=mix))
-                for kind in SYNTHESIZERS for mix in (None, "plus", "alpha")}
+synthesizers = {
+    f"synthesizer {kind} {mix or ''}".strip(): replace(
+        BASE, attention=partial(SynthesizerAttention, D, H, length=9, kind=kind, mix=mix)
+    )
+    for kind in SYNTHESIZERS
+    for mix in (None, "plus", "alpha")
+}
 
 
 def convolutions(kind):
-    return replace(BASE, attention=partial(kind, D, H, 3), causal_attention=partial(kind, D, H, 3, causal=True))
+    return replace(
+        BASE, attention=partial(kind, D, H, 3), causal_attention=partial(kind, D, H, 3, causal=True)
+    )
 
 
 MODIFICATIONS = {
@@ -46,14 +79,18 @@ MODIFICATIONS = {
     "universal": replace(BASE, stack=universal(D)),
     "transparent": replace(BASE, encoder=TransparentEncoder, decoder=TransparentDecoder),
     "funnel": replace(BASE, encoder=FunnelEncoder),
-    "weighted": replace(BASE, encoder_layer=WeightedEncoderLayer, decoder_layer=WeightedDecoderLayer),
+    "weighted": replace(
+        BASE, encoder_layer=WeightedEncoderLayer, decoder_layer=WeightedDecoderLayer
+    ),
     "evolved": evolved(BASE, H, FF),
     "lightweight convolution": convolutions(LightweightConvolution),
     "dynamic convolution": convolutions(DynamicConvolution),
     "product keys": replace(BASE, feed_forward=partial(ProductKeyMemory, D, 5, 2, 3, 8)),
     "factorised embeddings": replace(BASE, embedding=lambda size: FactorisedEmbedding(size, D, 3)),
     "factorised output": replace(BASE, output=lambda size: FactorisedOutput(D, size, 3)),
-    "adaptive embeddings": replace(BASE, embedding=lambda size: AdaptiveEmbedding(size, D, (3, 6), 2.0)),
+    "adaptive embeddings": replace(
+        BASE, embedding=lambda size: AdaptiveEmbedding(size, D, (3, 6), 2.0)
+    ),
     "adaptive softmax": replace(BASE, output=lambda size: AdaptiveOutput(D, size, (3, 6), 2.0)),
     "mixture of softmaxes": replace(BASE, output=lambda size: MixtureOfSoftmaxes(D, size, 3)),
     **synthesizers,
@@ -82,7 +119,9 @@ def test_nothing_is_read_from_padding_nor_from_the_future(name):
     model = build(name)
     whole = model(SOURCE, LENGTHS, TARGET).logits
     for row, n in enumerate(LENGTHS.tolist()):
-        alone = model(SOURCE[row : row + 1, :n], LENGTHS[row : row + 1], TARGET[row : row + 1]).logits
+        alone = model(
+            SOURCE[row : row + 1, :n], LENGTHS[row : row + 1], TARGET[row : row + 1]
+        ).logits
         torch.testing.assert_close(whole[row : row + 1], alone, **EXACT)
     later = TARGET.clone()
     later[:, -1] = 7
@@ -102,6 +141,7 @@ def wire(norm=LayerNorm):
 
 # Fixup
 
+
 def test_fixup_begins_as_the_identity_and_scales_as_its_authors_say():
     torch.manual_seed(0)
     model = Transformer(8, 8, MODIFICATIONS["fixup"], num_layers=3).double()
@@ -113,7 +153,9 @@ def test_fixup_begins_as_the_identity_and_scales_as_its_authors_say():
     for name, p in model.named_parameters():
         last = name.endswith(("output_projection.weight", "feed_forward.output.weight"))
         first = name.endswith(("value_projection.weight", "feed_forward.hidden.weight"))
-        expected = 0 * before[name] if last else before[name] * branches**-0.5 if first else before[name]
+        expected = (
+            0 * before[name] if last else before[name] * branches**-0.5 if first else before[name]
+        )
         torch.testing.assert_close(p, expected, **EXACT)
 
 
@@ -123,31 +165,49 @@ def test_fixup_is_the_sum_with_two_shifts_and_a_factor():
     with torch.no_grad():
         wiring.before.fill_(0.5), wiring.after.fill_(-2.0), wiring.scale.fill_(3.0)
     x = x_of()
-    torch.testing.assert_close(wiring.leave(x, wiring.enter(x) ** 2), x + 3 * (x + 0.5) ** 2 - 2, **EXACT)
+    torch.testing.assert_close(
+        wiring.leave(x, wiring.enter(x) ** 2), x + 3 * (x + 0.5) ** 2 - 2, **EXACT
+    )
     assert isinstance(wiring.norm, nn.Identity) and isinstance(wiring, Wiring)
 
 
 def test_fixup_in_the_wrong_place_is_named():
-    with pytest.raises(ValueError, match="model must have Fixup as its wiring, got Transformer with none"):
+    with pytest.raises(
+        ValueError, match="model must have Fixup as its wiring, got Transformer with none"
+    ):
         fixup_start(Transformer(8, 8, BASE, num_layers=1))
     with pytest.raises(ValueError, match="must be a MultiHeadAttention or a FeedForward"):
-        fixup_start(Transformer(8, 8, replace(MODIFICATIONS["fixup"], feed_forward=partial(ProductKeyMemory, D, 5, 2, 3, 8)), num_layers=1))
+        fixup_start(
+            Transformer(
+                8,
+                8,
+                replace(
+                    MODIFICATIONS["fixup"], feed_forward=partial(ProductKeyMemory, D, 5, 2, 3, 8)
+                ),
+                num_layers=1,
+            )
+        )
 
 
 # Stacks
 
+
 def test_a_shared_block_is_one_block_and_a_universal_one_knows_its_depth():
     model = build("block sharing", 4)
-    assert len(list(model.encoder.layers)) == 4 and sum(p.numel() for p in model.encoder.parameters()) == sum(
-        p.numel() for p in build("block sharing", 1).encoder.parameters())
+    assert len(list(model.encoder.layers)) == 4 and sum(
+        p.numel() for p in model.encoder.parameters()
+    ) == sum(p.numel() for p in build("block sharing", 1).encoder.parameters())
     model = build("universal", 3)
     block, x = model.encoder.layers[0].block, x_of()
     assert all(layer.block is block for layer in model.encoder.layers)
     y = x
     for depth in range(3):
         y = block(y + sinusoids(3, D).double()[depth]).x
-    torch.testing.assert_close(model.encoder(x).x, model.encoder.norm(y), atol=1e-6, rtol=0)  # the buffer came from float32
-    assert not torch.allclose(TimeStep(block, 0, D).double()(x).x, TimeStep(block, 2, D).double()(x).x)
+    # the buffer came from float32
+    torch.testing.assert_close(model.encoder(x).x, model.encoder.norm(y), atol=1e-6, rtol=0)
+    assert not torch.allclose(
+        TimeStep(block, 0, D).double()(x).x, TimeStep(block, 2, D).double()(x).x
+    )
 
 
 def test_transparent_attention_mixes_the_levels_of_the_encoder():
@@ -163,12 +223,21 @@ def test_transparent_attention_mixes_the_levels_of_the_encoder():
     shares = model.decoder.mixture.softmax(-1)  # (blocks, levels)
     for j, layer in enumerate(model.decoder.layers):
         mixed = sum(shares[j, i] * levels[..., i, :] for i in range(4))
-        torch.testing.assert_close(model.decoder.project(levels)[j].key, layer.project(mixed).key, **EXACT)
-    assert Transformer(8, 8, MODIFICATIONS["transparent"], num_layers=2).decoder.mixture.abs().max() == 0
+        torch.testing.assert_close(
+            model.decoder.project(levels)[j].key, layer.project(mixed).key, **EXACT
+        )
+    assert (
+        Transformer(8, 8, MODIFICATIONS["transparent"], num_layers=2).decoder.mixture.abs().max()
+        == 0
+    )
     with pytest.raises(ValueError, match="must have the 4 levels of this decoder.*give levels"):
         model.decoder.project(levels[..., :2, :])
     uneven = replace(MODIFICATIONS["transparent"], decoder=partial(TransparentDecoder, levels=4))
-    assert Transformer(8, 8, uneven, num_layers=(3, 1))(SOURCE, LENGTHS, TARGET).logits.shape == (3, 6, 8)
+    assert Transformer(8, 8, uneven, num_layers=(3, 1))(SOURCE, LENGTHS, TARGET).logits.shape == (
+        3,
+        6,
+        8,
+    )
 
 
 def test_a_funnel_halves_the_sequence_and_its_queries_only():
@@ -184,10 +253,16 @@ def test_a_funnel_halves_the_sequence_and_its_queries_only():
         found = second.attention(enter(pairs), enter(long[row : row + 1, :n])).context
         y = leave(pairs, found)
         y = y + second.feed_forward(second.around_feed_forward.norm(y))
-        torch.testing.assert_close(stacked.x[row, : pairs.shape[1]], model.encoder.norm(y)[0], **EXACT)
-        assert stacked.mask[row, 0].tolist() == [True] * pairs.shape[1] + [False] * (3 - pairs.shape[1])
+        torch.testing.assert_close(
+            stacked.x[row, : pairs.shape[1]], model.encoder.norm(y)[0], **EXACT
+        )
+        assert stacked.mask[row, 0].tolist() == [True] * pairs.shape[1] + [False] * (
+            3 - pairs.shape[1]
+        )
     assert [w.shape[-2:] for w in stacked.weights] == [(5, 5), (3, 5)]
-    assert sorted(FunnelEncoder(nn.ModuleList(nn.Identity() for _ in range(6)), nn.Identity(), 3).seams) == [2, 4]
+    assert sorted(
+        FunnelEncoder(nn.ModuleList(nn.Identity() for _ in range(6)), nn.Identity(), 3).seams
+    ) == [2, 4]
     with pytest.raises(ValueError, match="groups must be at most the number of blocks 2, got 3"):
         FunnelEncoder([first, second], nn.Identity(), 3)
     with pytest.raises(ValueError, match="mask must be one of padding"):
@@ -196,6 +271,7 @@ def test_a_funnel_halves_the_sequence_and_its_queries_only():
 
 # Weighted Transformer
 
+
 def branches_by_hand(layer, x, mask):
     """Σ_i α_i FFN(κ_i head_i W_o,i), head by head."""
     weights = layer(x, mask=mask).weights
@@ -203,35 +279,53 @@ def branches_by_hand(layer, x, mask):
     total, w = 0, D // H
     for i in range(H):
         head = weights[:, i] @ values[..., i * w : (i + 1) * w]
-        branch = layer.heads_in.softmax(0)[i] * head @ layer.output_projection.weight[:, i * w : (i + 1) * w].mT
+        branch = (
+            layer.heads_in.softmax(0)[i]
+            * head
+            @ layer.output_projection.weight[:, i * w : (i + 1) * w].mT
+        )
         total = total + layer.branches_out.softmax(0)[i] * layer.feed_forward(branch)
     return total
 
 
 def test_branches_equal_the_definition_and_a_row_without_keys_is_zero():
     layer, x = randomised(BranchedAttention(FeedForward(D, FF), D, H)), x_of()
-    torch.testing.assert_close(layer(x, mask=causal_mask(5)).context, branches_by_hand(layer, x, causal_mask(5)), **EXACT)
+    torch.testing.assert_close(
+        layer(x, mask=causal_mask(5)).context, branches_by_hand(layer, x, causal_mask(5)), **EXACT
+    )
     nothing = causal_mask(5).clone()
     nothing[2] = False
     assert layer(x, mask=nothing).context[:, 2].abs().max() == 0
     fresh = BranchedAttention(FeedForward(D, FF), D, H)
-    assert fresh.heads_in.softmax(0).tolist() == fresh.branches_out.softmax(0).tolist() == [1 / H] * H
+    assert (
+        fresh.heads_in.softmax(0).tolist() == fresh.branches_out.softmax(0).tolist() == [1 / H] * H
+    )
 
 
 def test_weighted_blocks_have_one_sublayer_less():
     attention, network = MultiHeadAttention(D, H), FeedForward(D, FF)
     layer, x = randomised(WeightedEncoderLayer(attention, network, wire())), x_of()
-    torch.testing.assert_close(layer(x).x, x + layer.attention(layer.around_attention.norm(x)).context, **EXACT)
+    torch.testing.assert_close(
+        layer(x).x, x + layer.attention(layer.around_attention.norm(x)).context, **EXACT
+    )
     own = MultiHeadAttention(D, H, d_head=5, d_head_value=3, score=GeneralScore(5, 5))
     cross = MultiHeadAttention(D, H, d_key=7, d_value=9)
-    encoder, decoder = WeightedEncoderLayer(own, network, wire()).attention, WeightedDecoderLayer(own, cross, network, wire()).cross_attention
+    encoder, decoder = (
+        WeightedEncoderLayer(own, network, wire()).attention,
+        WeightedDecoderLayer(own, cross, network, wire()).cross_attention,
+    )
     assert encoder.score is own.score and (encoder.d_head, encoder.d_head_value) == (5, 3)
     assert (decoder.key_width, decoder.value_width) == (7, 9)
-    with pytest.raises(ValueError, match="attention must be a MultiHeadAttention to be cut into branches, got LightweightConvolution"):
+    with pytest.raises(
+        ValueError,
+        match="attention must be a MultiHeadAttention to be cut into branches, got "
+        "LightweightConvolution",
+    ):
         WeightedEncoderLayer(LightweightConvolution(D, H, 3), network, wire())
 
 
 # Evolved Transformer
+
 
 def test_a_sequence_convolution_is_pytorch_s():
     x = x_of(6)
@@ -246,7 +340,9 @@ def test_a_sequence_convolution_is_pytorch_s():
 
 
 def test_the_evolved_encoder_block_equals_its_figure():
-    layer = randomised(EvolvedEncoderLayer(MultiHeadAttention(D, H), FeedForward(D, FF), wire(), d_model=D))
+    layer = randomised(
+        EvolvedEncoderLayer(MultiHeadAttention(D, H), FeedForward(D, FF), wire(), d_model=D)
+    )
     x = x_of()
     y = x
     h = layer.around_gate.norm(y)
@@ -273,12 +369,21 @@ def test_the_evolved_decoder_block_equals_its_figure():
     layer, x, memory = model.decoder.layers[0], x_of(13), x_of(4, seed=5)
     mask = causal_mask(13)
     h = layer.around_both.norm(x)
-    assert layer.wide_attention.num_heads == 2 * H and layer.attention.num_heads == layer.first_cross_attention.num_heads == H
-    y = x + layer.wide_attention(h, mask=mask).context + layer.first_cross_attention(h, memory).context
+    assert (
+        layer.wide_attention.num_heads == 2 * H
+        and layer.attention.num_heads == layer.first_cross_attention.num_heads == H
+    )
+    y = (
+        x
+        + layer.wide_attention(h, mask=mask).context
+        + layer.first_cross_attention(h, memory).context
+    )
     h = layer.around_convolutions.norm(y)
 
     def separable(conv, h, k):
-        return conv.pointwise(F.conv1d(F.pad(h.mT, (k - 1, 0)), conv.convolution.weight, groups=h.shape[-1]).mT)
+        return conv.pointwise(
+            F.conv1d(F.pad(h.mT, (k - 1, 0)), conv.convolution.weight, groups=h.shape[-1]).mT
+        )
 
     left, right = torch.relu(separable(layer.left, h, 11)), separable(layer.right, h, 7)
     h = layer.norm(torch.cat([left[..., : D // 2] + right, left[..., D // 2 :]], -1))
@@ -289,23 +394,40 @@ def test_the_evolved_decoder_block_equals_its_figure():
     y = y + layer.feed_forward.output(h * torch.sigmoid(h))
     torch.testing.assert_close(layer(x, layer.project(memory), mask).x, y, **EXACT)
     cache = None
-    for first, last in ((0, 1), (1, 4), (4, 13)):  # blocks of several positions, longer than a kernel
-        found = layer(x[:, first:last], layer.project(memory), causal_mask(last - first, last), cache=cache)
+    # blocks of several positions, longer than a kernel
+    for first, last in ((0, 1), (1, 4), (4, 13)):
+        found = layer(
+            x[:, first:last], layer.project(memory), causal_mask(last - first, last), cache=cache
+        )
         torch.testing.assert_close(found.x, y[:, first:last], **EXACT)
         cache = found.cache
 
 
 # Sizes
 
+
 def test_blocks_share_across_a_model_what_they_should():
-    counts = {name: sum(p.numel() for p in Transformer(50, 50, parts, num_layers=4, tie="none").parameters())
-              for name, parts in {"all": BASE, **MODIFICATIONS}.items() if "adaptive" not in name}
-    assert counts["block sharing"] < counts["all"] / 2 and counts["factorised embeddings"] == counts["all"] - 2 * 50 * D + 2 * 3 * (50 + D)
+    counts = {
+        name: sum(
+            p.numel() for p in Transformer(50, 50, parts, num_layers=4, tie="none").parameters()
+        )
+        for name, parts in {"all": BASE, **MODIFICATIONS}.items()
+        if "adaptive" not in name
+    }
+    assert counts["block sharing"] < counts["all"] / 2 and counts[
+        "factorised embeddings"
+    ] == counts["all"] - 2 * 50 * D + 2 * 3 * (50 + D)
     assert counts["transparent"] == counts["all"] + 4 * 5 and counts["funnel"] == counts["all"]
 
 
 def test_a_decoder_has_the_causal_attention_it_is_given():
     model = build("lightweight convolution")
-    assert all(layer.attention.left == 1 for layer in model.encoder.layers) and all(layer.attention.left == 2 for layer in model.decoder.layers)
-    assert isinstance(model.decoder.layers[0], DecoderLayer) and isinstance(model.encoder.layers[0], EncoderLayer)
-    assert isinstance(model.decoder.layers[0].around_attention, PreNorm) and not isinstance(model.decoder.layers[0].around_attention, PostNorm)
+    assert all(layer.attention.left == 1 for layer in model.encoder.layers) and all(
+        layer.attention.left == 2 for layer in model.decoder.layers
+    )
+    assert isinstance(model.decoder.layers[0], DecoderLayer) and isinstance(
+        model.encoder.layers[0], EncoderLayer
+    )
+    assert isinstance(model.decoder.layers[0].around_attention, PreNorm) and not isinstance(
+        model.decoder.layers[0].around_attention, PostNorm
+    )

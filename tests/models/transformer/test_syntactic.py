@@ -1,4 +1,6 @@
-"""The encoder that is told trees: equal to the plain one where trees say nothing, and moved by them where they do."""
+"""The encoder that is told trees: equal to the plain one where trees say nothing, and moved by
+them where they do.
+"""
 
 import dataclasses
 from functools import partial
@@ -33,12 +35,19 @@ def test_padding_and_other_sentences_change_nothing_and_have_no_weight(depth, of
     logits, weights = made(TOKENS, HEADS, LENGTHS, need_weights=True)
     alone = made(TOKENS[1:, :3], HEADS[1:, :3])
     torch.testing.assert_close(logits[1:, :3], alone.logits, **EXACT)
-    assert len(weights) == 2 and all((w[1, :, :, 3:] == 0).all() for w in weights) and alone.weights is None
+    assert (
+        len(weights) == 2
+        and all((w[1, :, :, 3:] == 0).all() for w in weights)
+        and alone.weights is None
+    )
     filled = made(TOKENS, torch.where(torch.arange(5) < LENGTHS[:, None], HEADS, 7), LENGTHS)
     torch.testing.assert_close(filled.logits[1, :3], logits[1, :3], **EXACT)
 
 
-@pytest.mark.parametrize(("depth", "offsets", "moved"), [(False, None, False), (True, None, True), (False, 3, True), (True, 3, True)])
+@pytest.mark.parametrize(
+    ("depth", "offsets", "moved"),
+    [(False, None, False), (True, None, True), (False, 3, True), (True, 3, True)],
+)
 def test_another_tree_moves_what_is_told_of_trees_and_nothing_else(depth, offsets, moved):
     made, other = model(depth=depth, max_tree_distance=offsets), HEADS.clone()
     other[0] = torch.tensor([-1, 0, 1, 2, 3])
@@ -47,20 +56,38 @@ def test_another_tree_moves_what_is_told_of_trees_and_nothing_else(depth, offset
 
 
 def test_without_trees_it_is_the_plain_encoder_and_so_with_empty_tables():
-    plain = SyntacticEncoderModel(V, PARTS, num_layers=2, depth=False, max_tree_distance=None).double()
+    plain = SyntacticEncoderModel(
+        V, PARTS, num_layers=2, depth=False, max_tree_distance=None
+    ).double()
     same = TransformerEncoderModel(V, PARTS, num_layers=2, tie=False).double()
     names = {name: name.replace("layers.", "stack.layers.", 1) for name in plain.state_dict()}
     same.load_state_dict({names[name]: t for name, t in plain.state_dict().items()})
-    torch.testing.assert_close(plain(TOKENS, HEADS, LENGTHS).logits, same(TOKENS, LENGTHS).logits, **EXACT)
-    relative = dataclasses.replace(PARTS, positions=NoPositions, attention=partial(RelativeMultiHeadAttention, D, H, max_distance=2))
-    told = SyntacticEncoderModel(V, relative, num_layers=2, depth=False, max_distance=2, max_tree_distance=3).double()
+    torch.testing.assert_close(
+        plain(TOKENS, HEADS, LENGTHS).logits, same(TOKENS, LENGTHS).logits, **EXACT
+    )
+    relative = dataclasses.replace(
+        PARTS,
+        positions=NoPositions,
+        attention=partial(RelativeMultiHeadAttention, D, H, max_distance=2),
+    )
+    told = SyntacticEncoderModel(
+        V, relative, num_layers=2, depth=False, max_distance=2, max_tree_distance=3
+    ).double()
     same = TransformerEncoderModel(V, relative, num_layers=2, tie=False).double()
-    same.load_state_dict({name.replace("layers.", "stack.layers.", 1): t for name, t in told.state_dict().items() if "offset" not in name})
+    same.load_state_dict(
+        {
+            name.replace("layers.", "stack.layers.", 1): t
+            for name, t in told.state_dict().items()
+            if "offset" not in name
+        }
+    )
     with torch.no_grad():
         for name, p in told.named_parameters():
             if "offset" in name:
                 p.zero_()
-    torch.testing.assert_close(told(TOKENS, HEADS, LENGTHS).logits, same(TOKENS, LENGTHS).logits, **EXACT)
+    torch.testing.assert_close(
+        told(TOKENS, HEADS, LENGTHS).logits, same(TOKENS, LENGTHS).logits, **EXACT
+    )
 
 
 def test_every_parameter_learns():
@@ -69,13 +96,16 @@ def test_every_parameter_learns():
     assert all(p.grad is not None and p.grad.abs().max() > 0 for p in made.parameters())
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: model()(TOKENS, HEADS[:, :4], LENGTHS), r"heads must be \(2, 5\)"),
-    (lambda: model()(TOKENS, HEADS), "one root"),
-    (lambda: model()(TOKENS + 9, HEADS, LENGTHS), "ids from 0 to 10"),
-    (lambda: SyntacticEncoderModel(0, PARTS), "vocabulary_size must be"),
-    (lambda: SyntacticEncoderModel(V, PARTS, num_layers=0), "num_layers must be"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: model()(TOKENS, HEADS[:, :4], LENGTHS), r"heads must be \(2, 5\)"),
+        (lambda: model()(TOKENS, HEADS), "one root"),
+        (lambda: model()(TOKENS + 9, HEADS, LENGTHS), "ids from 0 to 10"),
+        (lambda: SyntacticEncoderModel(0, PARTS), "vocabulary_size must be"),
+        (lambda: SyntacticEncoderModel(V, PARTS, num_layers=0), "num_layers must be"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

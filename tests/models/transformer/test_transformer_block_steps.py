@@ -1,4 +1,6 @@
-"""A decoder with a cache that reads several tokens at a time, and beams whose caches follow them."""
+"""A decoder with a cache that reads several tokens at a time, and beams whose caches follow
+them.
+"""
 
 import pytest
 import torch
@@ -29,7 +31,9 @@ def in_blocks(model, sizes, mask):
     memory = model.encode(SOURCE, LENGTHS)
     state, found, start = model.start(memory), [], 0
     for m in sizes:
-        logits, state = read_block(model, TARGET[:, start : start + m], state, memory, mask(m, start + m))
+        logits, state = read_block(
+            model, TARGET[:, start : start + m], state, memory, mask(m, start + m)
+        )
         found.append(logits)
         start += m
     return torch.cat(found, 1), state
@@ -43,8 +47,15 @@ def test_blocks_of_tokens_behind_a_cache_equal_the_whole_target(sizes):
     assert state.position == 6 and state.caches[0].key.shape[-2] == 6
 
 
-@pytest.mark.parametrize("mask", [lambda m, n: None, lambda m, n: causal_mask(n)[:m], lambda m, n: causal_mask(m, n).roll(1, -1)],
-                         ids=["none", "aligned at the first column", "one column too far"])
+@pytest.mark.parametrize(
+    "mask",
+    [
+        lambda m, n: None,
+        lambda m, n: causal_mask(n)[:m],
+        lambda m, n: causal_mask(m, n).roll(1, -1),
+    ],
+    ids=["none", "aligned at the first column", "one column too far"],
+)
 def test_wrong_masks_of_a_block_are_told_apart(mask):
     model = build()
     logits, _ = in_blocks(model, (2, 4), mask)
@@ -92,13 +103,19 @@ class CachesStay(Prefix):
 @pytest.mark.parametrize("seed", range(4))
 def test_greedy_and_beams_with_a_cache_are_those_without(seed):
     model = build(seed)
-    assert greedy(model, SOURCE, LENGTHS, 7).tokens == greedy(Prefix(model), SOURCE, LENGTHS, 7).tokens
+    assert (
+        greedy(model, SOURCE, LENGTHS, 7).tokens == greedy(Prefix(model), SOURCE, LENGTHS, 7).tokens
+    )
     for alpha in (0.0, 0.6):
-        with_cache, without = (beam_search(m, SOURCE, LENGTHS, beam_size=4, max_length=7, length_penalty=alpha)
-                               for m in (model, Prefix(model)))
+        with_cache, without = (
+            beam_search(m, SOURCE, LENGTHS, beam_size=4, max_length=7, length_penalty=alpha)
+            for m in (model, Prefix(model))
+        )
         for ours, theirs in zip(with_cache, without, strict=True):
             assert [h.tokens for h in ours] == [h.tokens for h in theirs]
-            assert [h.log_prob for h in ours] == pytest.approx([h.log_prob for h in theirs], abs=1e-9)
+            assert [h.log_prob for h in ours] == pytest.approx(
+                [h.log_prob for h in theirs], abs=1e-9
+            )
 
 
 def test_caches_that_stay_where_they_are_give_scores_that_are_not_true():
@@ -108,9 +125,13 @@ def test_caches_that_stay_where_they_are_give_scores_that_are_not_true():
         for seed in range(4):
             model = build(seed)
             for b in range(len(SOURCE)):
-                source = SOURCE[b : b + 1, :LENGTHS[b]]
+                source = SOURCE[b : b + 1, : LENGTHS[b]]
                 with torch.no_grad():
-                    for h in beam_search(wrapped(model), source, LENGTHS[b : b + 1], beam_size=4, max_length=6)[0]:
+                    for h in beam_search(
+                        wrapped(model), source, LENGTHS[b : b + 1], beam_size=4, max_length=6
+                    )[0]:
                         tokens = [*h.tokens, EOS] if h.finished else h.tokens
-                        off[name] = max(off[name], abs(h.log_prob - log_prob(model, source[0], tokens)))
+                        off[name] = max(
+                            off[name], abs(h.log_prob - log_prob(model, source[0], tokens))
+                        )
     assert off["follow"] < 1e-9 and off["stay"] > 1e-3

@@ -1,4 +1,6 @@
-"""Decoding with a cache equals reading the whole prefix again, token by token; greedy and beam search work on it unchanged."""
+"""Decoding with a cache equals reading the whole prefix again, token by token; greedy and beam
+search work on it unchanged.
+"""
 
 import itertools
 from dataclasses import replace
@@ -10,8 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnbook import (FeedForward, LearnedPositions, LocationScore, MultiHeadAttention, PreNorm, RelativeMultiHeadAttention, Transformer,
-                      TransformerEncoderModel, TransformerLM, paper_parts)
+from attnbook import (
+    FeedForward,
+    LearnedPositions,
+    LocationScore,
+    MultiHeadAttention,
+    PreNorm,
+    RelativeMultiHeadAttention,
+    Transformer,
+    TransformerEncoderModel,
+    TransformerLM,
+    paper_parts,
+)
 from attnbook.mechanisms import NoPositions, ReZero, Wiring
 from attnbook.mechanisms.attention.attend import Attended
 from attnbook.mechanisms.attention.multi_head import ProjectedSource
@@ -19,7 +31,7 @@ from attnbook.models.transformer.layers import Decoder, Encoder, EncoderLayer, S
 from attnbook.training import beam_search, greedy, token_loss
 from attnbook.training.loop.accelerator import tensors_of
 
-from .oracles_transformer import D, EXACT, FF, H, randomised
+from .oracles_transformer import EXACT, FF, D, H, randomised
 
 PAD, BOS, EOS = 0, 1, 2
 SOURCE = torch.tensor([[5, 3, 7, 4, 6], [4, 6, 5, 0, 0], [3, 0, 0, 0, 0]])
@@ -28,7 +40,9 @@ TARGET = torch.tensor([[1, 4, 5, 3, 3, 6], [1, 3, 6, 4, 4, 5], [1, 5, 4, 3, 6, 6
 
 
 class CausalConvolution(nn.Module):
-    """What can stand in the place of an attention: a weighted sum of the last three positions, and its own kind of cache."""
+    """What can stand in the place of an attention: a weighted sum of the last three positions,
+    and its own kind of cache.
+    """
 
     class Past(tuple):
         def extend(self, more):
@@ -53,8 +67,14 @@ VARIANTS = {
     "pre-norm": paper_parts(D, H, FF, dropout=0.0, wiring=PreNorm),
     "rezero": paper_parts(D, H, FF, dropout=0.0, wiring=ReZero),
     "learned positions": replace(BASE, positions=partial(LearnedPositions, 20, D)),
-    "relative positions": replace(BASE, positions=NoPositions, attention=partial(RelativeMultiHeadAttention, D, H, max_distance=2)),
-    "scores by position": replace(BASE, attention=lambda: MultiHeadAttention(D, H, score=LocationScore(D // H, 20))),
+    "relative positions": replace(
+        BASE,
+        positions=NoPositions,
+        attention=partial(RelativeMultiHeadAttention, D, H, max_distance=2),
+    ),
+    "scores by position": replace(
+        BASE, attention=lambda: MultiHeadAttention(D, H, score=LocationScore(D // H, 20))
+    ),
     "one block three times": replace(BASE, stack=lambda make, n: [make()] * n),
     "convolution for self-attention": replace(BASE, attention=CausalConvolution),
 }
@@ -62,14 +82,18 @@ VARIANTS = {
 
 def build(name="post-norm", kind=Transformer, layers=3, seed=0, size=8, **options):
     torch.manual_seed(seed)
-    made = kind(size, size, VARIANTS[name], num_layers=layers, **options) if kind is Transformer \
+    made = (
+        kind(size, size, VARIANTS[name], num_layers=layers, **options)
+        if kind is Transformer
         else kind(size, VARIANTS[name], num_layers=layers, **options)
+    )
     return randomised(made, seed).eval()
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_cached_equals_uncached_token_by_token(name):
-    if name == "convolution for self-attention":  # it reads the padding of a source, which is fine for a decoder
+    # it reads the padding of a source, which is fine for a decoder
+    if name == "convolution for self-attention":
         source, lengths = SOURCE, torch.full((3,), 5)
     else:
         source, lengths = SOURCE, LENGTHS
@@ -80,7 +104,9 @@ def test_cached_equals_uncached_token_by_token(name):
         logits, state, weights = model.step(TARGET[:, t], state, memory)
         whole = model(source, lengths, TARGET[:, : t + 1])
         torch.testing.assert_close(logits, whole.logits[:, t], **EXACT)
-        torch.testing.assert_close(whole.logits, model(source, lengths, TARGET).logits[:, : t + 1], **EXACT)
+        torch.testing.assert_close(
+            whole.logits, model(source, lengths, TARGET).logits[:, : t + 1], **EXACT
+        )
         if name != "convolution for self-attention":
             cross = model(source, lengths, TARGET[:, : t + 1], need_weights=True).weights.cross
             torch.testing.assert_close(weights, cross[-1].mean(1)[:, t], **EXACT)
@@ -92,7 +118,11 @@ def uncached_greedy(model, source, lengths, max_length):
     for b in range(len(source)):
         tokens = [BOS]
         while len(tokens) <= max_length and tokens[-1] != EOS:
-            logits = model(source[b : b + 1, :lengths[b]], lengths[b : b + 1], torch.tensor([tokens])).logits[0, -1].clone()
+            logits = (
+                model(source[b : b + 1, : lengths[b]], lengths[b : b + 1], torch.tensor([tokens]))
+                .logits[0, -1]
+                .clone()
+            )
             logits[[PAD, BOS]] = -torch.inf
             tokens.append(int(logits.argmax()))
         rows.append([t for t in tokens[1:] if t != EOS])
@@ -104,7 +134,9 @@ def uncached_greedy(model, source, lengths, max_length):
 def test_greedy_with_a_cache_is_greedy_without(seed, name):
     model = build(name, seed=seed, layers=2)
     with torch.no_grad():
-        assert greedy(model, SOURCE, LENGTHS, 7).tokens == uncached_greedy(model, SOURCE, LENGTHS, 7)
+        assert greedy(model, SOURCE, LENGTHS, 7).tokens == uncached_greedy(
+            model, SOURCE, LENGTHS, 7
+        )
 
 
 def log_prob(model, source, tokens):
@@ -116,7 +148,9 @@ def log_prob(model, source, tokens):
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_a_beam_that_holds_everything_is_exhaustive_search(alpha):
-    """Two words and EOS, up to 4 tokens: every target is scored by `forward`, and the beam finds the same order."""
+    """Two words and EOS, up to 4 tokens: every target is scored by `forward`, and the beam finds
+    the same order.
+    """
     model, limit = build(size=5, layers=2, seed=4), 4
     with torch.no_grad():
         model.output.weight.mul_(0.3)
@@ -124,23 +158,33 @@ def test_a_beam_that_holds_everything_is_exhaustive_search(alpha):
     targets = [(*body, EOS) for n in range(limit) for body in itertools.product((3, 4), repeat=n)]
     targets += list(itertools.product((3, 4), repeat=limit))
     with torch.no_grad():
-        found = beam_search(model, source, lengths, beam_size=len(targets), max_length=limit, length_penalty=alpha)
+        found = beam_search(
+            model, source, lengths, beam_size=len(targets), max_length=limit, length_penalty=alpha
+        )
         for b in range(2):
-            scores = {t: log_prob(model, source[b, :lengths[b]], t) / len(t) ** alpha for t in targets}
+            scores = {
+                t: log_prob(model, source[b, : lengths[b]], t) / len(t) ** alpha for t in targets
+            }
             produced = [(*h.tokens, EOS) if h.finished else tuple(h.tokens) for h in found[b]]
             assert produced == sorted(targets, key=scores.get, reverse=True)
-            assert [h.score for h in found[b]] == pytest.approx(sorted(scores.values(), reverse=True), abs=1e-9)
+            assert [h.score for h in found[b]] == pytest.approx(
+                sorted(scores.values(), reverse=True), abs=1e-9
+            )
 
 
 def test_a_beam_takes_its_cache_along():
-    """Every hypothesis of a small beam has the probability that `forward` gives it: no row reads another one's past."""
+    """Every hypothesis of a small beam has the probability that `forward` gives it: no row reads
+    another one's past.
+    """
     model = build(seed=5)
     with torch.no_grad():
         for b, beams in enumerate(beam_search(model, SOURCE, LENGTHS, beam_size=4, max_length=6)):
             assert len({tuple(h.tokens) for h in beams}) == 4
             for h in beams:
                 tokens = [*h.tokens, EOS] if h.finished else h.tokens
-                assert h.log_prob == pytest.approx(log_prob(model, SOURCE[b, :LENGTHS[b]], tokens), abs=1e-9)
+                assert h.log_prob == pytest.approx(
+                    log_prob(model, SOURCE[b, : LENGTHS[b]], tokens), abs=1e-9
+                )
 
 
 def test_keys_of_the_source_are_projected_once_and_a_cache_is_two_tensors_a_block():
@@ -153,17 +197,24 @@ def test_keys_of_the_source_are_projected_once_and_a_cache_is_two_tensors_a_bloc
         state = model.step(TARGET[:, t], state, memory).state
     assert len(calls) == 3
     tensors = list(tensors_of(state))
-    assert len(tensors) == 2 * 3 and all(t.shape == (3, H, 4, D // H) for t in tensors)  # keys and values, batch first
+    # keys and values, batch first
+    assert len(tensors) == 2 * 3 and all(t.shape == (3, H, 4, D // H) for t in tensors)
 
 
 # Decoder-only
 
+
 @pytest.mark.parametrize("name", [name for name in VARIANTS])
 def test_a_text_goes_on_after_prompts_of_different_lengths(name):
     model = build(name, TransformerLM)
-    texts = [torch.cat([SOURCE[b, :LENGTHS[b]], TARGET[b]]) for b in range(3)]
-    if name in ("relative positions", "scores by position", "convolution for self-attention"):  # they count padding: prompts of one length
-        source, lengths, texts = SOURCE, torch.full((3,), 5), [torch.cat([SOURCE[b], TARGET[b]]) for b in range(3)]
+    texts = [torch.cat([SOURCE[b, : LENGTHS[b]], TARGET[b]]) for b in range(3)]
+    # they count padding: prompts of one length
+    if name in ("relative positions", "scores by position", "convolution for self-attention"):
+        source, lengths, texts = (
+            SOURCE,
+            torch.full((3,), 5),
+            [torch.cat([SOURCE[b], TARGET[b]]) for b in range(3)],
+        )
     else:
         source, lengths = SOURCE, LENGTHS
     memory = model.encode(source, lengths)
@@ -171,7 +222,9 @@ def test_a_text_goes_on_after_prompts_of_different_lengths(name):
     for t in range(TARGET.shape[1]):
         logits, state, weights = model.step(TARGET[:, t], state, memory)
         for b in range(3):
-            torch.testing.assert_close(logits[b], model(texts[b][None]).logits[0, lengths[b] + t], **EXACT)
+            torch.testing.assert_close(
+                logits[b], model(texts[b][None]).logits[0, lengths[b] + t], **EXACT
+            )
         assert weights is None
 
 
@@ -185,8 +238,15 @@ def test_a_text_from_nothing_and_with_greedy_and_beam():
         result = greedy(model, SOURCE, LENGTHS, 5)
         for b, beams in enumerate(beam_search(model, SOURCE, LENGTHS, beam_size=1, max_length=5)):
             assert beams[0].tokens == result.tokens[b]
-            tokens = torch.tensor([[*SOURCE[b, :LENGTHS[b]].tolist(), BOS, *result.tokens[b], EOS]])
-            log_probs = model(tokens[:, :-1]).logits[0].log_softmax(-1).gather(1, tokens[0, 1:, None])[LENGTHS[b] :, 0]
+            tokens = torch.tensor(
+                [[*SOURCE[b, : LENGTHS[b]].tolist(), BOS, *result.tokens[b], EOS]]
+            )
+            log_probs = (
+                model(tokens[:, :-1])
+                .logits[0]
+                .log_softmax(-1)
+                .gather(1, tokens[0, 1:, None])[LENGTHS[b] :, 0]
+            )
             if not result.finished[b]:
                 log_probs = log_probs[:-1]
             assert log_probs.sum().item() == pytest.approx(result.log_probs[b].item(), abs=1e-9)
@@ -196,31 +256,42 @@ def test_a_language_model_is_the_encoder_under_a_causal_mask_and_its_weights_say
     model = build(kind=TransformerLM, layers=2)
     logits, weights = model(SOURCE, LENGTHS, need_weights=True)
     x = SOURCE
-    theirs = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, H, FF, 0.0, batch_first=True, dtype=torch.float64), 2,
-                                   enable_nested_tensor=False)
+    theirs = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(D, H, FF, 0.0, batch_first=True, dtype=torch.float64),
+        2,
+        enable_nested_tensor=False,
+    )
     from .oracles_transformer import copy_weights, embedded, layer_pairs
 
     for ours, other in zip(model.stack.layers, theirs.layers):
         copy_weights(layer_pairs(ours, other))
-    expected = theirs(embedded(model.embedding, x), torch.ones(5, 5, dtype=torch.bool).triu(1)) @ model.embedding.weight.T
+    expected = (
+        theirs(embedded(model.embedding, x), torch.ones(5, 5, dtype=torch.bool).triu(1))
+        @ model.embedding.weight.T
+    )
     torch.testing.assert_close(logits, expected, **EXACT)  # tied: the embedding is the last matrix
-    assert len(weights) == 2 and all(w.shape == (3, H, 5, 5) and (w.triu(1) == 0).all() for w in weights)
+    assert len(weights) == 2 and all(
+        w.shape == (3, H, 5, 5) and (w.triu(1) == 0).all() for w in weights
+    )
     assert isinstance(model.stack.layers[0], EncoderLayer)
     logits = model(SOURCE).logits
     changed = SOURCE.clone()
     changed[:, 3] = 6 - changed[:, 3] % 3
-    assert torch.equal(model(changed).logits[:, :3], logits[:, :3]) and not torch.allclose(model(changed).logits[:, 3], logits[:, 3])
+    assert torch.equal(model(changed).logits[:, :3], logits[:, :3]) and not torch.allclose(
+        model(changed).logits[:, 3], logits[:, 3]
+    )
 
 
 # Encoder-only
+
 
 def test_the_encoder_model_sees_both_sides_and_no_padding():
     model = build(kind=TransformerEncoderModel)
     logits, weights = model(SOURCE, LENGTHS, need_weights=True)
     assert len(weights) == 3 and (weights[0][1, :, :, 3:] == 0).all()
     for b in range(3):
-        alone = model(SOURCE[b : b + 1, :LENGTHS[b]])
-        torch.testing.assert_close(logits[b, :LENGTHS[b]], alone.logits[0], **EXACT)
+        alone = model(SOURCE[b : b + 1, : LENGTHS[b]])
+        torch.testing.assert_close(logits[b, : LENGTHS[b]], alone.logits[0], **EXACT)
     later = SOURCE.clone()
     later[0, 4] = 3
     assert not torch.allclose(model(later, LENGTHS).logits[0, 0], logits[0, 0])
@@ -232,14 +303,25 @@ def test_the_encoder_model_sees_both_sides_and_no_padding():
 def test_without_positions_an_encoder_does_not_know_the_order(n, seed):
     torch.manual_seed(seed)
     tokens, order = torch.randint(3, 8, (2, n)), torch.randperm(n)
-    made = {name: randomised(TransformerEncoderModel(8, replace(BASE, positions=kind), num_layers=2), seed)
-            for name, kind in (("none", NoPositions), ("sinusoids", BASE.positions))}
-    torch.testing.assert_close(made["none"](tokens[:, order]).logits, made["none"](tokens).logits[:, order], **EXACT)
+    made = {
+        name: randomised(
+            TransformerEncoderModel(8, replace(BASE, positions=kind), num_layers=2), seed
+        )
+        for name, kind in (("none", NoPositions), ("sinusoids", BASE.positions))
+    }
+    torch.testing.assert_close(
+        made["none"](tokens[:, order]).logits, made["none"](tokens).logits[:, order], **EXACT
+    )
     if n > 1 and not torch.equal(order, torch.arange(n)):
-        assert not torch.allclose(made["sinusoids"](tokens[:, order]).logits, made["sinusoids"](tokens).logits[:, order], atol=1e-6)
+        assert not torch.allclose(
+            made["sinusoids"](tokens[:, order]).logits,
+            made["sinusoids"](tokens).logits[:, order],
+            atol=1e-6,
+        )
 
 
 # What a variant can replace
+
 
 class Factorised(nn.Module):
     """Embeddings through a narrow space."""
@@ -253,7 +335,9 @@ class Factorised(nn.Module):
 
 
 class Mixture(nn.Module):
-    """A mixture of two softmaxes, as log-probabilities: what comes after it normalises once more, which changes nothing."""
+    """A mixture of two softmaxes, as log-probabilities: what comes after it normalises once
+    more, which changes nothing.
+    """
 
     def __init__(self, size):
         super().__init__()
@@ -267,7 +351,9 @@ class Mixture(nn.Module):
 def test_embeddings_outputs_and_shared_blocks_are_passed_in():
     parts = replace(BASE, embedding=Factorised, output=Mixture, stack=lambda make, n: [make()] * n)
     model = Transformer(8, 8, parts, num_layers=3, tie="none").double()
-    assert len(model.decoder.layers) == 3 and len({id(layer) for layer in model.decoder.layers}) == 1
+    assert (
+        len(model.decoder.layers) == 3 and len({id(layer) for layer in model.decoder.layers}) == 1
+    )
     logits = model(SOURCE, LENGTHS, TARGET).logits
     torch.testing.assert_close(logits.logsumexp(-1), torch.zeros(3, 6).double(), **EXACT)
     logits.exp().square().sum().backward()
@@ -285,7 +371,9 @@ class Silent(MultiHeadAttention):
 
 
 def test_a_part_without_weights_decodes_without_them():
-    model = randomised(Transformer(8, 8, replace(BASE, cross_attention=partial(Silent, D, H)), num_layers=2)).eval()
+    model = randomised(
+        Transformer(8, 8, replace(BASE, cross_attention=partial(Silent, D, H)), num_layers=2)
+    ).eval()
     result = greedy(model, SOURCE, LENGTHS, 5)
     assert result.weights is None and result.tokens == uncached_greedy(model, SOURCE, LENGTHS, 5)
 
@@ -295,10 +383,16 @@ class Experts(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.gate, self.experts = nn.Linear(D, 3), nn.ModuleList([FeedForward(D, FF) for _ in range(3)])
+        self.gate, self.experts = (
+            nn.Linear(D, 3),
+            nn.ModuleList([FeedForward(D, FF) for _ in range(3)]),
+        )
 
     def forward(self, x):
-        return sum(w[..., None] * expert(x) for w, expert in zip(self.gate(x).softmax(-1).unbind(-1), self.experts))
+        return sum(
+            w[..., None] * expert(x)
+            for w, expert in zip(self.gate(x).softmax(-1).unbind(-1), self.experts)
+        )
 
 
 class AllLayersEncoder(Encoder):
@@ -320,7 +414,9 @@ class TransparentDecoder(Decoder):
 
     def project(self, memory):
         shares = self.mixture.softmax(-1)[..., None, None]
-        return tuple(layer.project((memory * share).sum(1)) for layer, share in zip(self.layers, shares))
+        return tuple(
+            layer.project((memory * share).sum(1)) for layer, share in zip(self.layers, shares)
+        )
 
 
 class ShorterEncoder(Encoder):
@@ -336,7 +432,9 @@ class Fixup(Wiring):
 
     def __init__(self, norm, dropout):
         super().__init__(nn.Identity(), dropout)
-        self.before, self.factor, self.after = (nn.Parameter(torch.full((1,), v)) for v in (0.0, 1.0, 0.0))
+        self.before, self.factor, self.after = (
+            nn.Parameter(torch.full((1,), v)) for v in (0.0, 1.0, 0.0)
+        )
 
     def enter(self, x):
         return x + self.before
@@ -367,7 +465,9 @@ def universal(make, number):
 MODIFICATIONS = {
     "mixture of experts": replace(BASE, feed_forward=Experts),
     "transparent attention": replace(BASE, encoder=AllLayersEncoder, decoder=TransparentDecoder),
-    "a shorter memory": replace(BASE, encoder=ShorterEncoder, cross_attention=partial(Silent, D, H)),
+    "a shorter memory": replace(
+        BASE, encoder=ShorterEncoder, cross_attention=partial(Silent, D, H)
+    ),
     "fixup": paper_parts(D, H, FF, dropout=0.0, wiring=Fixup),
     "universal": replace(BASE, stack=universal),
 }
@@ -389,19 +489,30 @@ def test_modifications_are_passed_in_and_decode_with_the_cache(name):
 @pytest.mark.gpu
 def test_on_a_gpu_it_is_the_same_model():
     model = build("relative positions")
-    expected, tokens = model(SOURCE, LENGTHS, TARGET).logits, greedy(model, SOURCE, LENGTHS, 6).tokens
+    expected, tokens = (
+        model(SOURCE, LENGTHS, TARGET).logits,
+        greedy(model, SOURCE, LENGTHS, 6).tokens,
+    )
     model.cuda()
-    torch.testing.assert_close(model(SOURCE.cuda(), LENGTHS.cuda(), TARGET.cuda()).logits.cpu(), expected, atol=1e-8, rtol=0)
+    torch.testing.assert_close(
+        model(SOURCE.cuda(), LENGTHS.cuda(), TARGET.cuda()).logits.cpu(),
+        expected,
+        atol=1e-8,
+        rtol=0,
+    )
     assert greedy(model, SOURCE, LENGTHS, 6).tokens == tokens
     torch.manual_seed(0)
     model = Transformer(8, 8, paper_parts(64, 4, 128), num_layers=2).cuda()
     with torch.autocast("cuda", torch.bfloat16):
         logits = model(SOURCE.cuda(), LENGTHS.cuda(), TARGET.cuda()).logits
     logits.float().square().sum().backward()
-    assert logits.dtype == torch.bfloat16 and all(torch.isfinite(p.grad).all() for p in model.parameters())
+    assert logits.dtype == torch.bfloat16 and all(
+        torch.isfinite(p.grad).all() for p in model.parameters()
+    )
 
 
 # Known wrong versions of the cache
+
 
 def _no_own_key(model):
     for layer in model.decoder.layers:
@@ -442,7 +553,10 @@ def _cache_of_keys_only(model):
 
 class KeysOnly(ProjectedSource):
     def extend(self, more):
-        return KeysOnly(torch.cat([self.key, more.key], -2), torch.cat([self.value[..., 1:, :], more.value, more.value], -2))
+        return KeysOnly(
+            torch.cat([self.key, more.key], -2),
+            torch.cat([self.value[..., 1:, :], more.value, more.value], -2),
+        )
 
 
 def _in_front(model):
@@ -462,7 +576,14 @@ def _only_the_last(model):
         layer.forward = lambda *a, cache=None, f=forward, **kw: f(*a, cache=None, **kw)
 
 
-WRONG = [_no_own_key, _positions_from_zero, _positions_ahead_by_one, _cache_of_keys_only, _in_front, _only_the_last]
+WRONG = [
+    _no_own_key,
+    _positions_from_zero,
+    _positions_ahead_by_one,
+    _cache_of_keys_only,
+    _in_front,
+    _only_the_last,
+]
 
 
 @pytest.mark.parametrize("spoil", WRONG, ids=lambda f: f.__name__.strip("_"))
@@ -479,7 +600,9 @@ def test_known_wrong_caches_are_told_apart(spoil):
 
 
 def test_it_learns_with_the_loss_of_the_book():
-    """Reversing short sequences, from the loss of a guess to nearly nothing in two hundred steps."""
+    """Reversing short sequences, from the loss of a guess to nearly nothing in two hundred
+    steps.
+    """
     from attnbook.tasks.text.batches import Batch
 
     torch.manual_seed(0)
@@ -487,8 +610,12 @@ def test_it_learns_with_the_loss_of_the_book():
     optimizer, losses = torch.optim.Adam(model.parameters(), lr=5e-3), []
     for _ in range(250):
         body = torch.randint(3, 8, (32, 4))
-        batch = Batch(body, torch.full((32,), 4), torch.cat([torch.full((32, 1), BOS), body.flip(1)], 1),
-                      torch.cat([body.flip(1), torch.full((32, 1), EOS)], 1))
+        batch = Batch(
+            body,
+            torch.full((32,), 4),
+            torch.cat([torch.full((32, 1), BOS), body.flip(1)], 1),
+            torch.cat([body.flip(1), torch.full((32, 1), EOS)], 1),
+        )
         total, terms = token_loss(model, batch)
         optimizer.zero_grad()
         (total / terms).backward()
@@ -496,4 +623,6 @@ def test_it_learns_with_the_loss_of_the_book():
         losses.append((total / terms).item())
     assert losses[0] > 1.5 and sum(losses[-10:]) / 10 < 0.15
     model.eval()
-    assert greedy(model, torch.tensor([[3, 4, 5, 7]]), torch.tensor([4]), 8).tokens == [[7, 5, 4, 3]]
+    assert greedy(model, torch.tensor([[3, 4, 5, 7]]), torch.tensor([4]), 8).tokens == [
+        [7, 5, 4, 3]
+    ]

@@ -15,9 +15,15 @@ def draw(kind="adding", length=50, count=400, seed=0):
 @given(st.sampled_from(adding_problem.KINDS), st.integers(10, 60), st.integers(0, 5))
 def test_markers_lengths_and_targets_hold_for_every_sequence(kind, length, seed):
     made = draw(kind, length, 30, seed)
-    for x, n, target, marked in zip(made.inputs.tolist(), made.lengths.tolist(), made.target.tolist(), made.marked.tolist()):
+    for x, n, target, marked in zip(
+        made.inputs.tolist(), made.lengths.tolist(), made.target.tolist(), made.marked.tolist()
+    ):
         assert length <= n <= length + length // 10
-        assert marked[0] < marked[1] < n and marked[0] < 10 and any(place < length // 2 - 1 or place < 10 for place in marked)
+        assert (
+            marked[0] < marked[1] < n
+            and marked[0] < 10
+            and any(place < length // 2 - 1 or place < 10 for place in marked)
+        )
         assert marked[1] < n - 1  # the last step has its own marker
         for t, (number, marker) in enumerate(x):
             if t >= n:
@@ -27,7 +33,11 @@ def test_markers_lengths_and_targets_hold_for_every_sequence(kind, length, seed)
             assert marker == (-1 if t in (0, n - 1) else 1 if t in marked else 0)
         neutral = 1.0 if kind == "multiplication" else 0.0
         a, b = (neutral if t == 0 else x[t][0] for t in marked)
-        expected = {"adding": 0.5 + (a + b) / 4, "multiplication": a * b, "order": 0.5 + (a - b) / 4}[kind]
+        expected = {
+            "adding": 0.5 + (a + b) / 4,
+            "multiplication": a * b,
+            "order": 0.5 + (a - b) / 4,
+        }[kind]
         assert abs(target - expected) < 1e-6
 
 
@@ -35,14 +45,17 @@ def test_markers_lengths_and_targets_hold_for_every_sequence(kind, length, seed)
 def test_in_the_shortest_sequences_both_numbers_are_marked(kind):
     made = draw(kind, 10, 400)
     markers = made.inputs[..., 1].gather(1, made.marked)
-    assert (markers == torch.where(made.marked == 0, -1.0, 1.0)).all() and set(made.marked.flatten().tolist()) == set(range(9))
+    assert (markers == torch.where(made.marked == 0, -1.0, 1.0)).all() and set(
+        made.marked.flatten().tolist()
+    ) == set(range(9))
 
 
 def test_where_the_marks_lie():
     made = draw(length=100, count=5000)
     first, second = made.marked[:, 0], made.marked[:, 1]
     assert set(made.lengths.tolist()) == set(range(100, 111))
-    assert set(first.tolist()) == set(range(10)) and int(second.max()) == 48  # the first 49 of 100 // 2 − 1
+    # the first 49 of 100 // 2 − 1
+    assert set(first.tolist()) == set(range(10)) and int(second.max()) == 48
     late = second[second >= 10]
     counts = torch.bincount(late, minlength=49)[10:]
     assert counts.min() > 0.6 * counts.float().mean() and counts.max() < 1.4 * counts.float().mean()
@@ -62,17 +75,31 @@ def test_batches_depend_on_seed_and_step_alone():
     third = batches.batch(2)
     assert all(torch.equal(a, b) for a, b in zip(third, again.batch(2)))
     assert not torch.equal(third.target, batches.batch(3).target)
-    assert not torch.equal(third.target, adding_problem.LongMemoryBatches("adding", 20, 5, seed=4).batch(2).target)
+    assert not torch.equal(
+        third.target, adding_problem.LongMemoryBatches("adding", 20, 5, seed=4).batch(2).target
+    )
     assert third.inputs.shape == (5, 22, 2)
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: draw("subtracting"), "kind must be one of adding, multiplication, order, got 'subtracting'"),
-    (lambda: draw(length=9), "length must be a whole number >= 10, got 9"),
-    (lambda: draw(count=-1), "count must be a whole number >= 0, got -1"),
-    (lambda: adding_problem.LongMemoryBatches("adding", 20, 0), "batch_size must be a whole number >= 1, got 0"),
-    (lambda: adding_problem.LongMemoryBatches("adding", 20).batch(-1), "step must be a whole number >= 0, got -1"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: draw("subtracting"),
+            "kind must be one of adding, multiplication, order, got 'subtracting'",
+        ),
+        (lambda: draw(length=9), "length must be a whole number >= 10, got 9"),
+        (lambda: draw(count=-1), "count must be a whole number >= 0, got -1"),
+        (
+            lambda: adding_problem.LongMemoryBatches("adding", 20, 0),
+            "batch_size must be a whole number >= 1, got 0",
+        ),
+        (
+            lambda: adding_problem.LongMemoryBatches("adding", 20).batch(-1),
+            "step must be a whole number >= 0, got -1",
+        ),
+    ],
+)
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -4,20 +4,38 @@ import pytest
 import torch
 
 from attnbook.tasks import PAD, UNK
-from attnbook.tasks.algorithms.gaps import FIRST, SYMBOLS, TOPICS, VALUES, GapBatches, Gaps, best_loss, frequencies, vocabulary_size
+from attnbook.tasks.algorithms.gaps import (
+    FIRST,
+    SYMBOLS,
+    TOPICS,
+    VALUES,
+    GapBatches,
+    Gaps,
+    best_loss,
+    frequencies,
+    vocabulary_size,
+)
 
 
 def test_a_look_up_has_every_name_twice_and_its_value_once():
     tokens, target = GapBatches("look-up", 12, 50).batch(0)
-    assert tokens.shape == target.shape == (50, 12) and tokens.max() < vocabulary_size("look-up", 12) == FIRST + 6 * (VALUES + 1)
+    assert tokens.shape == target.shape == (50, 12) and tokens.max() < vocabulary_size(
+        "look-up", 12
+    ) == FIRST + 6 * (VALUES + 1)
     orders = set()
     for row, answer in zip(tokens.tolist(), target.tolist()):
         told = dict(divmod(token - FIRST, VALUES + 1) for token in row[:6])
         asked = [divmod(token - FIRST, VALUES + 1) for token in row[6:]]
-        assert sorted(told) == sorted(name for name, _ in asked) == list(range(6)) and all(told[name] > 0 == value for name, value in asked)
-        assert answer[:6] == [PAD] * 6 and answer[6:] == [FIRST + told[name] - 1 for name, _ in asked]
+        assert sorted(told) == sorted(name for name, _ in asked) == list(range(6)) and all(
+            told[name] > 0 == value for name, value in asked
+        )
+        assert answer[:6] == [PAD] * 6 and answer[6:] == [
+            FIRST + told[name] - 1 for name, _ in asked
+        ]
         orders.add(tuple(told))
-    assert len(orders) > 30 and set(target[:, 6:].flatten().tolist()) == set(range(FIRST, FIRST + VALUES))
+    assert len(orders) > 30 and set(target[:, 6:].flatten().tolist()) == set(
+        range(FIRST, FIRST + VALUES)
+    )
 
 
 def test_a_topic_has_its_frequencies_and_hides_a_share():
@@ -40,29 +58,47 @@ def test_the_best_loss_is_that_of_bayes_rule():
         likelihood = [math.prod(row[t - FIRST] for t in tokens if t != UNK) for row in table]
         for t in target:
             if t != PAD:
-                total -= math.log(sum(p * row[t - FIRST] for p, row in zip(likelihood, table)) / sum(likelihood))
+                total -= math.log(
+                    sum(p * row[t - FIRST] for p, row in zip(likelihood, table)) / sum(likelihood)
+                )
                 gaps += 1
     assert best_loss("topic", batch) == pytest.approx(total / gaps, abs=1e-10)
     assert best_loss("look-up", GapBatches("look-up", 4, 3).batch(0)) == 0.0
     # Whoever sees more knows more; nobody who sees nothing beats the mean frequencies by much.
     unseen = Gaps(torch.full_like(batch.tokens, UNK), batch.target)
-    marginal = -torch.tensor(table).mean(0).log()[(batch.target - FIRST)[batch.target != PAD]].mean()
+    marginal = (
+        -torch.tensor(table).mean(0).log()[(batch.target - FIRST)[batch.target != PAD]].mean()
+    )
     assert best_loss("topic", unseen) == pytest.approx(marginal.item(), abs=1e-6)
     many = GapBatches("topic", 64, 500).batch(0)
-    fewer = Gaps(many.tokens.masked_fill(torch.arange(64) >= 8, UNK), many.target.masked_fill(torch.arange(64) >= 8, PAD))
+    fewer = Gaps(
+        many.tokens.masked_fill(torch.arange(64) >= 8, UNK),
+        many.target.masked_fill(torch.arange(64) >= 8, PAD),
+    )
     assert best_loss("topic", many) < best_loss("topic", fewer)
 
 
 def test_batches_depend_on_seed_and_step_alone():
     for kind in ("look-up", "topic"):
-        one, again, other = GapBatches(kind, 8, 4, 1), GapBatches(kind, 8, 4, 1), GapBatches(kind, 8, 4, 2)
+        one, again, other = (
+            GapBatches(kind, 8, 4, 1),
+            GapBatches(kind, 8, 4, 1),
+            GapBatches(kind, 8, 4, 2),
+        )
         assert torch.equal(one.batch(3).tokens, again.batch(3).tokens)
-        assert not torch.equal(one.batch(3).tokens, one.batch(4).tokens) and not torch.equal(one.batch(3).tokens, other.batch(3).tokens)
+        assert not torch.equal(one.batch(3).tokens, one.batch(4).tokens) and not torch.equal(
+            one.batch(3).tokens, other.batch(3).tokens
+        )
 
 
 def test_wrong_arguments_are_named():
-    for arguments, word in ((("echo", 8, 1), "kind"), (("look-up", 7, 1), "length"), (("topic", 1, 1), "length"), (("topic", 8, 0), "batch_size"),
-                            (("topic", 8, 1, 0, 0.6), "share")):
+    for arguments, word in (
+        (("echo", 8, 1), "kind"),
+        (("look-up", 7, 1), "length"),
+        (("topic", 1, 1), "length"),
+        (("topic", 8, 0), "batch_size"),
+        (("topic", 8, 1, 0, 0.6), "share"),
+    ):
         with pytest.raises(ValueError, match=word):
             GapBatches(*arguments)
     with pytest.raises(ValueError, match="step must be a whole number >= 0, got -1"):

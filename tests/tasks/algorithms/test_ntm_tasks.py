@@ -1,4 +1,6 @@
-"""The tasks of the neural Turing machine, row by row against a slow reading of their specification."""
+"""The tasks of the neural Turing machine, row by row against a slow reading of their
+specification.
+"""
 
 import itertools
 import math
@@ -10,7 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnbook.tasks.algorithms import ntm_tasks
-from attnbook.tasks.algorithms.ntm_tasks import AlgorithmBatch, AlgorithmBatches, draw, optimal_n_grams
+from attnbook.tasks.algorithms.ntm_tasks import (
+    AlgorithmBatch,
+    AlgorithmBatches,
+    draw,
+    optimal_n_grams,
+)
 from attnbook.training.losses.bits import score_bits
 
 
@@ -22,11 +29,17 @@ def rows(batch):
     return zip(*(part.tolist() for part in batch))
 
 
-RECALLED = [("copy", {}), ("copy", {"length": (3, 9), "together": True}), ("repeat-copy", {"length": (1, 4), "repeats": (1, 5)}),
-            ("associative-recall", {}), ("priority-sort", {})]
+RECALLED = [
+    ("copy", {}),
+    ("copy", {"length": (3, 9), "together": True}),
+    ("repeat-copy", {"length": (1, 4), "repeats": (1, 5)}),
+    ("associative-recall", {}),
+    ("priority-sort", {}),
+]
 
 
-# What holds for all tasks that recall -------------------------------------------------------------------------------------
+# What holds for all tasks that recall
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "settings"), RECALLED)
@@ -49,14 +62,16 @@ class Output(NamedTuple):
 
 
 class Echo(torch.nn.Module):
-    """Says what it is shown at the same step, as sure as it can be: what a model learns from targets that are shown."""
+    """Says what it is shown at the same step, as sure as it can be: what a model learns from
+    targets that are shown.
+    """
 
     def __init__(self, width):
         super().__init__()
         self.scale, self.width = torch.nn.Parameter(torch.tensor(6.0)), width
 
     def forward(self, inputs):
-        return Output((2 * inputs[..., :self.width] - 1) * self.scale)
+        return Output((2 * inputs[..., : self.width] - 1) * self.scale)
 
 
 @pytest.mark.parametrize(("kind", "settings"), RECALLED)
@@ -66,7 +81,9 @@ def test_a_model_that_says_what_it_is_shown_is_no_better_than_a_guess(kind, sett
     assert score_bits(echo, batch)["per_bit"] > 1
     leaking = AlgorithmBatch(batch.inputs.clone(), batch.targets, batch.mask)
     width = min(batch.inputs.shape[2], batch.targets.shape[2])
-    leaking.inputs[batch.mask] = torch.nn.functional.pad(batch.targets, (0, batch.inputs.shape[2] - width))[batch.mask]
+    leaking.inputs[batch.mask] = torch.nn.functional.pad(
+        batch.targets, (0, batch.inputs.shape[2] - width)
+    )[batch.mask]
     assert score_bits(echo, leaking)["per_bit"] < 0.01, "the same model on targets that are shown"
     with pytest.raises(AssertionError):
         assert (leaking.inputs[leaking.mask] == 0).all()
@@ -75,7 +92,9 @@ def test_a_model_that_says_what_it_is_shown_is_no_better_than_a_guess(kind, sett
 def test_a_bit_of_the_source_is_not_shown_before_it_is_asked_for():
     """n-grams: with the same coins, the inputs up to step t are the bits before t."""
     batch = draw("n-grams", 20, gen(), length=50)
-    assert torch.equal(batch.inputs[:, 1:], batch.targets[:, :-1]) and (batch.inputs[:, 0] == 0).all()
+    assert (
+        torch.equal(batch.inputs[:, 1:], batch.targets[:, :-1]) and (batch.inputs[:, 0] == 0).all()
+    )
     assert batch.mask.all()
     batch = draw("n-grams", 400, gen(2))
     assert score_bits(Echo(1), batch)["per_bit"] > 1
@@ -89,19 +108,39 @@ def test_batches_depend_on_seed_and_step_alone(kind):
     assert not torch.equal(third.targets, batches.batch(3).targets)
     assert not torch.equal(third.targets, AlgorithmBatches(kind, 5, seed=4).batch(2).targets)
     d_input, d_output = ntm_tasks.widths(kind)
-    assert third.inputs.shape[0] == 5 and third.inputs.shape[2] == d_input and third.targets.shape[2] == d_output
-    assert third.inputs.dtype == third.targets.dtype == torch.float32 and third.mask.dtype == torch.bool
+    assert (
+        third.inputs.shape[0] == 5
+        and third.inputs.shape[2] == d_input
+        and third.targets.shape[2] == d_output
+    )
+    assert (
+        third.inputs.dtype == third.targets.dtype == torch.float32
+        and third.mask.dtype == torch.bool
+    )
     assert third.inputs.shape[:2] == third.targets.shape[:2] == third.mask.shape
 
 
 def test_the_sizes_of_the_paper():
     """Widths, and the steps of the largest example of each task."""
-    assert [ntm_tasks.widths(kind) for kind in ntm_tasks.KINDS] == [(9, 8), (10, 9), (8, 6), (1, 1), (10, 8)]
-    longest = {"copy": 41, "repeat-copy": 112, "associative-recall": 32, "n-grams": 200, "priority-sort": 37}
+    assert [ntm_tasks.widths(kind) for kind in ntm_tasks.KINDS] == [
+        (9, 8),
+        (10, 9),
+        (8, 6),
+        (1, 1),
+        (10, 8),
+    ]
+    longest = {
+        "copy": 41,
+        "repeat-copy": 112,
+        "associative-recall": 32,
+        "n-grams": 200,
+        "priority-sort": 37,
+    }
     assert {kind: draw(kind, 2000, gen()).mask.shape[1] for kind in ntm_tasks.KINDS} == longest
 
 
-# Each task ----------------------------------------------------------------------------------------------------------------
+# Each task
+# ----------------------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 5), st.booleans())
@@ -129,13 +168,22 @@ def test_copy_draws_every_length_and_fair_bits():
     counts = torch.bincount(batch.mask.sum(1), minlength=21)
     assert counts[0] == 0 and counts[1:].min() > 130 and counts.max() < 280
     assert abs(float(batch.targets[batch.mask].mean()) - 0.5) < 0.01
-    lengths = {AlgorithmBatches("copy", 3, length=(1, 4), together=True).batch(step).mask.sum(1).max().item() for step in range(60)}
+    lengths = {
+        AlgorithmBatches("copy", 3, length=(1, 4), together=True)
+        .batch(step)
+        .mask.sum(1)
+        .max()
+        .item()
+        for step in range(60)
+    }
     assert lengths == {1, 2, 3, 4}
 
 
 @given(st.integers(0, 8))
 def test_repeat_copy_row_by_row(seed):
-    batch = draw("repeat-copy", 20, gen(seed), bits=3, length=(1, 4), repeats=(1, 5), counted=(1, 5))
+    batch = draw(
+        "repeat-copy", 20, gen(seed), bits=3, length=(1, 4), repeats=(1, 5), counted=(1, 5)
+    )
     for x, y, counts in rows(batch):
         n = next(t for t, step in enumerate(x) if step[3])
         r = (sum(counts) - 1) / n
@@ -143,7 +191,9 @@ def test_repeat_copy_row_by_row(seed):
         numbers = [1, 2, 3, 4, 5]
         deviation = math.sqrt(sum((k - 3) ** 2 for k in numbers) / 5)
         for t, (step, target, counted) in enumerate(zip(x, y, counts)):
-            assert step[3] == (t == n) and abs(step[4] - ((r - 3) / deviation if t == n else 0)) < 1e-6
+            assert (
+                step[3] == (t == n) and abs(step[4] - ((r - 3) / deviation if t == n else 0)) < 1e-6
+            )
             assert counted == (n < t <= n + n * r + 1)
             if n < t <= n + n * r:
                 assert target == x[(t - n - 1) % n][:3] + [0]
@@ -166,12 +216,19 @@ def test_associative_recall_row_by_row(seed, item):
         starts = [t for t, step in enumerate(x) if step[6]]
         asked, last = (t for t, step in enumerate(x) if step[7])
         k = len(starts)
-        assert 2 <= k <= 4 and starts == [i * (item + 1) for i in range(k)] and asked == k * (item + 1) and last == asked + item + 1
-        items = [[step[:6] for step in x[s + 1:s + 1 + item]] for s in starts]
-        query = [step[:6] for step in x[asked + 1:last]]
+        assert (
+            2 <= k <= 4
+            and starts == [i * (item + 1) for i in range(k)]
+            and asked == k * (item + 1)
+            and last == asked + item + 1
+        )
+        items = [[step[:6] for step in x[s + 1 : s + 1 + item]] for s in starts]
+        query = [step[:6] for step in x[asked + 1 : last]]
         told = [y[t] for t in range(last + 1, last + 1 + item)]
         assert any(items[i] == query and items[i + 1] == told for i in range(k - 1))
-        assert [t for t, counted in enumerate(counts) if counted] == list(range(last + 1, last + 1 + item))
+        assert [t for t, counted in enumerate(counts) if counted] == list(
+            range(last + 1, last + 1 + item)
+        )
         for t in (*starts, asked, last):
             assert x[t][:6] == [0] * 6
 
@@ -189,17 +246,20 @@ def test_priority_sort_row_by_row(seed):
     for x, y, counts in rows(batch):
         order = sorted(range(6), key=lambda i: -x[i][4])
         assert [x[i][:4] for i in order[:4]] == y[7:] and counts == [False] * 7 + [True] * 4
-        assert [step[5] for step in x] == [0] * 6 + [1] + [0] * 4 and all(-1 <= step[4] < 1 for step in x)
+        assert [step[5] for step in x] == [0] * 6 + [1] + [0] * 4 and all(
+            -1 <= step[4] < 1 for step in x
+        )
     priorities = draw("priority-sort", 500, gen()).inputs[:, :20, 8]
     assert abs(float(priorities.mean())) < 0.02 and abs(float(priorities.var()) - 1 / 3) < 0.01
 
 
-# n-grams ------------------------------------------------------------------------------------------------------------------
+# n-grams
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def posterior_mean(ones, zeros, points=4000):
-    """∫ p · p^ones (1 − p)^zeros Beta(½, ½) dp over the same without the first p, by the midpoint rule in θ, p = sin² θ,
-    where Beta(½, ½) is flat."""
+    """∫ p · p^ones (1 − p)^zeros Beta(½, ½) dp over the same without the first p, by the midpoint
+    rule in θ, p = sin² θ, where Beta(½, ½) is flat."""
     theta = (torch.arange(points, dtype=torch.float64) + 0.5) * (torch.pi / 2 / points)
     p = theta.sin() ** 2
     likelihood = p**ones * (1 - p) ** zeros
@@ -214,7 +274,7 @@ def test_the_optimal_predictor_is_the_posterior_mean_by_brute_force(n):
     for row, p in zip(bits.tolist(), told.tolist()):
         seen = {}
         for t, bit in enumerate(row):
-            context = tuple(row[t - n + 1:t]) if n > 1 else ()
+            context = tuple(row[t - n + 1 : t]) if n > 1 else ()
             if t < n - 1:
                 assert p[t] == 0.5
                 continue
@@ -224,7 +284,9 @@ def test_the_optimal_predictor_is_the_posterior_mean_by_brute_force(n):
 
 
 def test_no_other_constants_predict_better():
-    """(N1 + a) / (N0 + N1 + 2a) costs more bits for any other a, and more than the hidden source itself would."""
+    """(N1 + a) / (N0 + N1 + 2a) costs more bits for any other a, and more than the hidden source
+    itself would.
+    """
     batch = draw("n-grams", 400, gen(3), n=3, length=100)
     bits = batch.targets[..., 0]
 
@@ -238,16 +300,23 @@ def test_no_other_constants_predict_better():
     for t in range(2, 100):
         context = (2 * bits[:, t - 2] + bits[:, t - 1]).long()
         zeros, ones = totals[torch.arange(400), context].unbind(1)
-        laplace[:, t], krichevsky[:, t] = (ones + 1) / (zeros + ones + 2), (ones + 0.5) / (zeros + ones + 1)
+        laplace[:, t], krichevsky[:, t] = (
+            (ones + 1) / (zeros + ones + 2),
+            (ones + 0.5) / (zeros + ones + 1),
+        )
         totals[torch.arange(400), context, bits[:, t].long()] += 1
     assert torch.allclose(krichevsky, told) and best < cost(laplace) - 0.3
     assert best < 100
 
 
 def test_the_source_follows_its_table():
-    """With n = 1 the share of ones of a row is its hidden probability, whose law is the arcsine law."""
+    """With n = 1 the share of ones of a row is its hidden probability, whose law is the arcsine
+    law.
+    """
     bits = draw("n-grams", 3000, gen(), n=1, length=400).targets[..., 0]
-    assert torch.corrcoef(torch.stack([bits[:, 0], bits[:, 1:].mean(1)]))[0, 1] > 0.6, "the first bit is drawn from it too"
+    assert torch.corrcoef(torch.stack([bits[:, 0], bits[:, 1:].mean(1)]))[0, 1] > 0.6, (
+        "the first bit is drawn from it too"
+    )
     share = bits.mean(1).sort().values
     for q in (0.1, 0.25, 0.5, 0.75, 0.9):
         assert abs(float(share[int(q * 3000)]) - math.sin(math.pi / 2 * q) ** 2) < 0.03
@@ -257,10 +326,14 @@ def test_a_context_decides_the_next_bit_and_the_first_bits_are_tosses():
     bits = draw("n-grams", 2000, gen(5), n=3, length=60).targets[..., 0]
     assert (bits[:, :2].mean(0) - 0.5).abs().max() < 0.04
     context = 2 * bits[:, :-2] + bits[:, 1:-1]
-    shares = torch.stack([(bits[:, 2:] * (context == c)).sum(1) / (context == c).sum(1) for c in range(4)], 1)
+    shares = torch.stack(
+        [(bits[:, 2:] * (context == c)).sum(1) / (context == c).sum(1) for c in range(4)], 1
+    )
     known = shares[~shares.isnan().any(1)]
     within = torch.corrcoef(known.T)
-    assert (within - torch.eye(4)).abs().max() < 0.25, "the probabilities of the contexts are independent"
+    assert (within - torch.eye(4)).abs().max() < 0.25, (
+        "the probabilities of the contexts are independent"
+    )
     assert known.std() > 0.3
 
 
@@ -271,37 +344,60 @@ def test_short_sequences_have_no_context(length):
     assert told.shape == (2, length) and (told == 0.5).all()
 
 
-# Growing, arguments -------------------------------------------------------------------------------------------------------
+# Growing, arguments
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_growing_batches_begin_with_the_least_and_reach_the_most():
     batches = AlgorithmBatches("copy", 200, length=(2, 10), grow=40)
     most = [int(batches.batch(step).mask.sum(1).max()) for step in (0, 10, 20, 39, 40, 1000)]
     assert most == [2, 4, 6, 9, 10, 10]
-    assert int(AlgorithmBatches("copy", 200, grow=19).batch(1).mask.sum(1).max()) == 2, "the default range grows as well"
+    assert int(AlgorithmBatches("copy", 200, grow=19).batch(1).mask.sum(1).max()) == 2, (
+        "the default range grows as well"
+    )
     assert AlgorithmBatches("associative-recall", 100, grow=8).batch(0).mask.shape[1] == 16
     for step, n in ((0, 2), (2, 2), (3, 3), (9, 5), (10, 6), (50, 6)):
         grown = AlgorithmBatches("n-grams", 4, seed=3, grow=10).batch(step)
-        assert torch.equal(grown.targets, draw("n-grams", 4, gen(3 * 1_000_003 + step), n=n).targets), f"step {step} has n = {n}"
+        assert torch.equal(
+            grown.targets, draw("n-grams", 4, gen(3 * 1_000_003 + step), n=n).targets
+        ), f"step {step} has n = {n}"
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: draw("sorting", 1, gen()), "kind must be one of copy, repeat-copy, associative-recall, n-grams, priority-sort"),
-    (lambda: draw("copy", 1, gen(), length=0), r"length must be a whole number >= 1, or a pair \(least, most\) of them, got 0"),
-    (lambda: draw("copy", 1, gen(), length=(3, 2)), r"length must .* got \(3, 2\)"),
-    (lambda: draw("copy", 1, gen(), bits=0), "bits must be a whole number >= 1, got 0"),
-    (lambda: draw("copy", 0, gen()), "count must be a whole number >= 1, got 0"),
-    (lambda: draw("n-grams", 0, gen()), "count must be a whole number >= 1, got 0"),
-    (lambda: draw("repeat-copy", 1, gen(), repeats=(1, 2, 3)), "repeats must"),
-    (lambda: draw("repeat-copy", 1, gen(), counted=(4, 4)), "counted must hold two numbers at least"),
-    (lambda: draw("associative-recall", 1, gen(), items=1), "items must be a whole number >= 2"),
-    (lambda: draw("n-grams", 1, gen(), n=0), "n must be a whole number >= 1, got 0"),
-    (lambda: draw("priority-sort", 1, gen(), given=3, wanted=4), "wanted must be at most given, 3, got 4"),
-    (lambda: AlgorithmBatches("priority-sort", 2, grow=3), "grow must be 0 for priority-sort"),
-    (lambda: AlgorithmBatches("copy", 0), "batch_size must be a whole number >= 1, got 0"),
-    (lambda: AlgorithmBatches("copy", 1).batch(-1), "step must be a whole number >= 0, got -1"),
-    (lambda: optimal_n_grams(torch.tensor([[0.5]])), "bits must be"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: draw("sorting", 1, gen()),
+            "kind must be one of copy, repeat-copy, associative-recall, n-grams, priority-sort",
+        ),
+        (
+            lambda: draw("copy", 1, gen(), length=0),
+            r"length must be a whole number >= 1, or a pair \(least, most\) of them, got 0",
+        ),
+        (lambda: draw("copy", 1, gen(), length=(3, 2)), r"length must .* got \(3, 2\)"),
+        (lambda: draw("copy", 1, gen(), bits=0), "bits must be a whole number >= 1, got 0"),
+        (lambda: draw("copy", 0, gen()), "count must be a whole number >= 1, got 0"),
+        (lambda: draw("n-grams", 0, gen()), "count must be a whole number >= 1, got 0"),
+        (lambda: draw("repeat-copy", 1, gen(), repeats=(1, 2, 3)), "repeats must"),
+        (
+            lambda: draw("repeat-copy", 1, gen(), counted=(4, 4)),
+            "counted must hold two numbers at least",
+        ),
+        (
+            lambda: draw("associative-recall", 1, gen(), items=1),
+            "items must be a whole number >= 2",
+        ),
+        (lambda: draw("n-grams", 1, gen(), n=0), "n must be a whole number >= 1, got 0"),
+        (
+            lambda: draw("priority-sort", 1, gen(), given=3, wanted=4),
+            "wanted must be at most given, 3, got 4",
+        ),
+        (lambda: AlgorithmBatches("priority-sort", 2, grow=3), "grow must be 0 for priority-sort"),
+        (lambda: AlgorithmBatches("copy", 0), "batch_size must be a whole number >= 1, got 0"),
+        (lambda: AlgorithmBatches("copy", 1).batch(-1), "step must be a whole number >= 0, got -1"),
+        (lambda: optimal_n_grams(torch.tensor([[0.5]])), "bits must be"),
+    ],
+)
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

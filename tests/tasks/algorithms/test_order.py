@@ -7,10 +7,17 @@ from attnbook.tasks.algorithms.order import OrderBatches, order_answers
 
 
 def test_answers_letter_by_letter():
-    for order, expected in (("before", lambda text, p: text[p - 3] if p >= 3 else 0), ("reverse", lambda text, p: text[len(text) - 1 - p])):
+    for order, expected in (
+        ("before", lambda text, p: text[p - 3] if p >= 3 else 0),
+        ("reverse", lambda text, p: text[len(text) - 1 - p]),
+    ):
         for n in (1, 2, 3, 4, 9):
             batch = OrderBatches(order, n, 5, seed=n).batch(0)
-            assert batch.tokens.shape == batch.target.shape == (5, n) and batch.tokens.min() >= 1 and batch.tokens.max() <= 10
+            assert (
+                batch.tokens.shape == batch.target.shape == (5, n)
+                and batch.tokens.min() >= 1
+                and batch.tokens.max() <= 10
+            )
             for text, answers in zip(batch.tokens.tolist(), batch.target.tolist()):
                 assert answers == [expected(text, p) for p in range(n)]
 
@@ -19,18 +26,33 @@ def test_lengths_lie_in_the_range_and_batches_depend_on_seed_and_step_alone():
     batches = OrderBatches("before", (4, 6), 3, letters=3, seed=1)
     assert {batches.batch(k).tokens.shape[1] for k in range(40)} == {4, 5, 6}
     assert {int(i) for k in range(10) for i in batches.batch(k).tokens.flatten()} == {1, 2, 3}
-    assert torch.equal(batches.batch(7).tokens, OrderBatches("before", (4, 6), 3, letters=3, seed=1).batch(7).tokens)
-    assert any(not torch.equal(batches.batch(k).tokens, OrderBatches("before", (4, 6), 3, letters=3, seed=2).batch(k).tokens) for k in range(3))
+    assert torch.equal(
+        batches.batch(7).tokens,
+        OrderBatches("before", (4, 6), 3, letters=3, seed=1).batch(7).tokens,
+    )
+    assert any(
+        not torch.equal(
+            batches.batch(k).tokens,
+            OrderBatches("before", (4, 6), 3, letters=3, seed=2).batch(k).tokens,
+        )
+        for k in range(3)
+    )
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: order_answers("sort", torch.ones(1, 2).long()), "order must be one of before, reverse, got 'sort'"),
-    (lambda: OrderBatches("sort", 3), "order must be"),
-    (lambda: OrderBatches("before", (5, 3)), "length must be"),
-    (lambda: OrderBatches("before", 5, 0), "batch_size must be"),
-    (lambda: OrderBatches("before", 5, letters=0), "letters must be"),
-    (lambda: OrderBatches("before", 5).batch(-1), "step must be a whole number >= 0, got -1"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: order_answers("sort", torch.ones(1, 2).long()),
+            "order must be one of before, reverse, got 'sort'",
+        ),
+        (lambda: OrderBatches("sort", 3), "order must be"),
+        (lambda: OrderBatches("before", (5, 3)), "length must be"),
+        (lambda: OrderBatches("before", 5, 0), "batch_size must be"),
+        (lambda: OrderBatches("before", 5, letters=0), "letters must be"),
+        (lambda: OrderBatches("before", 5).batch(-1), "step must be a whole number >= 0, got -1"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

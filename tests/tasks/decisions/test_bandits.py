@@ -1,19 +1,35 @@
-"""Bandits and their policies: worlds by their law, policies by loops in NumPy, Gittins' index by other ways to compute it."""
+"""Bandits and their policies: worlds by their law, policies by loops in NumPy, Gittins' index by
+other ways to compute it.
+"""
 
 import math
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
 import torch
 
-from attnbook.tasks.decisions.bandits import UCB1, Bandits, EpsilonGreedy, Indexed, KnowsTheBest, RandomPolicy, Thompson
-from attnbook.tasks.decisions.gittins import bayes_value, discounted_index, finite_horizon_index
+from attnbook.tasks.decisions.bandits import (
+    UCB1,
+    Bandits,
+    EpsilonGreedy,
+    Indexed,
+    KnowsTheBest,
+    RandomPolicy,
+    Thompson,
+)
 from attnbook.tasks.decisions.environments import estimate, play
+from attnbook.tasks.decisions.gittins import bayes_value, discounted_index, finite_horizon_index
 
-POLICIES = {"random": RandomPolicy, "greedy": lambda: EpsilonGreedy(0.0), "ε-greedy": EpsilonGreedy, "UCB1": UCB1,
-            "Thompson": Thompson, "Gittins": lambda: Indexed(finite_horizon_index(10))}
+POLICIES = {
+    "random": RandomPolicy,
+    "greedy": lambda: EpsilonGreedy(0.0),
+    "ε-greedy": EpsilonGreedy,
+    "UCB1": UCB1,
+    "Thompson": Thompson,
+    "Gittins": lambda: Indexed(finite_horizon_index(10)),
+}
 
 
 # Worlds
@@ -42,15 +58,24 @@ def test_the_luck_of_an_arm_does_not_depend_on_what_is_pulled():
 def test_arms_pay_with_their_chance():
     world = Bandits(4, 200)
     world.reset(0, 500)
-    assert world.chances.min() >= 0 and world.chances.max() <= 1 and abs(float(world.chances.mean()) - 0.5) < 0.02
+    assert (
+        world.chances.min() >= 0
+        and world.chances.max() <= 1
+        and abs(float(world.chances.mean()) - 0.5) < 0.02
+    )
     arm = torch.randint(4, (500,), generator=torch.Generator().manual_seed(2))
     paid = torch.stack([world.step(arm).reward for _ in range(200)]).mean(0)
     chance = world.chances[torch.arange(500), arm]
-    assert float(((paid - chance).abs() / (chance * (1 - chance) / 200).sqrt().clamp(min=1e-3)).mean()) < 1.2
+    assert (
+        float(((paid - chance).abs() / (chance * (1 - chance) / 200).sqrt().clamp(min=1e-3)).mean())
+        < 1.2
+    )
 
 
 def test_the_input_holds_the_last_action_and_reward_and_nothing_newer():
-    """A world that showed the reward of the coming pull would let a policy earn more than the best arm."""
+    """A world that showed the reward of the coming pull would let a policy earn more than the
+    best arm.
+    """
     world = Bandits(5, 10)
     played = play(world, RandomPolicy(), seed=4, count=300)
     assert not played.inputs[:, 0].any()
@@ -62,20 +87,35 @@ def test_the_input_holds_the_last_action_and_reward_and_nothing_newer():
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_policy_beats_the_best_one_there_is(name):
-    """What a policy that saw the chances, or its worlds' luck, would do; all lie between random and the exact optimum."""
-    got = estimate(play(Bandits(5, 10), POLICIES[name](), seed=11, count=8000, keep_inputs=False).rewards.sum(1))
+    """What a policy that saw the chances, or its worlds' luck, would do; all lie between random
+    and the exact optimum.
+    """
+    got = estimate(
+        play(Bandits(5, 10), POLICIES[name](), seed=11, count=8000, keep_inputs=False).rewards.sum(
+            1
+        )
+    )
     assert got.mean - 2 * got.half_width < bayes_value(5, 10) and got.mean > 4.9
 
 
 def test_errors_name_the_argument():
-    for kwargs, word in ((dict(arms=1), "arms"), (dict(pulls=0), "pulls"), (dict(pulls=2.0), "pulls")):
+    for kwargs, word in (
+        (dict(arms=1), "arms"),
+        (dict(pulls=0), "pulls"),
+        (dict(pulls=2.0), "pulls"),
+    ):
         with pytest.raises(ValueError, match=word):
             Bandits(**kwargs)
     world = Bandits(3, 1)
     with pytest.raises(ValueError, match="reset"):
         world.step(torch.zeros(1, dtype=torch.int64))
     world.reset(0, 2)
-    for actions in (torch.zeros(2), torch.zeros(3, dtype=torch.int64), torch.tensor([0, 3]), [0, 1]):
+    for actions in (
+        torch.zeros(2),
+        torch.zeros(3, dtype=torch.int64),
+        torch.tensor([0, 3]),
+        [0, 1],
+    ):
         with pytest.raises(ValueError, match="actions"):
             world.step(actions)
     world.step(torch.tensor([0, 2]))
@@ -92,7 +132,9 @@ def test_errors_name_the_argument():
 def test_an_estimate_is_a_mean_and_its_interval():
     x = torch.arange(100.0)
     got = estimate(x)
-    assert got.mean == pytest.approx(49.5) and got.half_width == pytest.approx(1.96 * np.std(np.arange(100.0), ddof=1) / 10)
+    assert got.mean == pytest.approx(49.5) and got.half_width == pytest.approx(
+        1.96 * np.std(np.arange(100.0), ddof=1) / 10
+    )
 
 
 # Policies, one world at a time
@@ -103,17 +145,25 @@ def ucb_by_hand(actions, rewards, arms, untried_first=True):
     n = [actions.count(k) for k in range(arms)]
     if untried_first and 0 in n:
         return {k for k in range(arms) if n[k] == 0}
-    bounds = [sum(r for a, r in zip(actions, rewards) if a == k) / max(n[k], 1)
-              + math.sqrt(2 * math.log(max(len(actions), 1)) / max(n[k], 1)) for k in range(arms)]
+    bounds = [
+        sum(r for a, r in zip(actions, rewards) if a == k) / max(n[k], 1)
+        + math.sqrt(2 * math.log(max(len(actions), 1)) / max(n[k], 1))
+        for k in range(arms)
+    ]
     return {k for k in range(arms) if bounds[k] >= max(bounds) - 1e-5}
 
 
 def greedy_by_hand(actions, rewards, arms):
-    mean = [(1 + sum(r for a, r in zip(actions, rewards) if a == k)) / (2 + actions.count(k)) for k in range(arms)]
+    mean = [
+        (1 + sum(r for a, r in zip(actions, rewards) if a == k)) / (2 + actions.count(k))
+        for k in range(arms)
+    ]
     return {k for k in range(arms) if mean[k] >= max(mean) - 1e-6}
 
 
-@pytest.mark.parametrize(("policy", "by_hand"), [(UCB1(), ucb_by_hand), (EpsilonGreedy(0.0), greedy_by_hand)])
+@pytest.mark.parametrize(
+    ("policy", "by_hand"), [(UCB1(), ucb_by_hand), (EpsilonGreedy(0.0), greedy_by_hand)]
+)
 def test_choices_equal_those_of_a_loop(policy, by_hand):
     played = play(Bandits(4, 12), policy, seed=5, count=60)
     for actions, rewards in zip(played.actions.tolist(), played.rewards.tolist()):
@@ -130,8 +180,11 @@ class WithoutUntried(UCB1):
 
 def test_ucb_without_its_first_round_is_seen():
     played = play(Bandits(4, 12), WithoutUntried(), seed=5, count=60)
-    allowed = [action in ucb_by_hand(actions[:t], rewards[:t], 4) for actions, rewards in
-               zip(played.actions.tolist(), played.rewards.tolist()) for t, action in enumerate(actions)]
+    allowed = [
+        action in ucb_by_hand(actions[:t], rewards[:t], 4)
+        for actions, rewards in zip(played.actions.tolist(), played.rewards.tolist())
+        for t, action in enumerate(actions)
+    ]
     assert not all(allowed)
 
 
@@ -143,10 +196,13 @@ class Swapped(Thompson):
 
 
 def test_thompson_draws_from_the_posterior():
-    """The chance of each arm to be pulled, against numerical integration of the two Beta densities."""
+    """The chance of each arm to be pulled, against numerical integration of the two Beta
+    densities.
+    """
     wins, losses = torch.tensor([[3.0, 1.0]]), torch.tensor([[2.0, 0.0]])
     x = (np.arange(100_000) + 0.5) / 100_000
-    density, below = 60 * x**3 * (1 - x) ** 2, x**2  # Beta(4, 3), and the chance that Beta(2, 1) is smaller
+    # Beta(4, 3), and the chance that Beta(2, 1) is smaller
+    density, below = 60 * x**3 * (1 - x) ** 2, x**2
     expected = float((density * below).mean())
 
     def share(policy):
@@ -163,33 +219,51 @@ def test_policies_start_anew_in_new_worlds():
     used, fresh = Thompson(), Thompson()
     world = Bandits(3, 20)
     play(world, used, seed=1, count=40)
-    assert torch.equal(play(world, used, seed=2, count=40).actions, play(world, fresh, seed=2, count=40).actions)
+    assert torch.equal(
+        play(world, used, seed=2, count=40).actions, play(world, fresh, seed=2, count=40).actions
+    )
 
 
 def test_knowing_the_best_arm_earns_its_chance():
     world = Bandits(5, 50)
     played = play(world, KnowsTheBest(), seed=3, count=4000, keep_inputs=False)
-    assert float(played.rewards.mean()) == pytest.approx(5 / 6, abs=0.01)  # the largest of five uniform numbers
+    # the largest of five uniform numbers
+    assert float(played.rewards.mean()) == pytest.approx(5 / 6, abs=0.01)
 
 
 # The index
 
 
-PUBLISHED = {0.9: {(0, 0): 0.7029, (1, 1): 0.6346, (2, 2): 0.6010, (9, 1): 0.8695, (0, 1): 0.5001, (1, 0): 0.8001},
-             0.99: {(0, 0): 0.8699}}
+PUBLISHED = {
+    0.9: {
+        (0, 0): 0.7029,
+        (1, 1): 0.6346,
+        (2, 2): 0.6010,
+        (9, 1): 0.8695,
+        (0, 1): 0.5001,
+        (1, 0): 0.8001,
+    },
+    0.99: {(0, 0): 0.8699},
+}
 
 
 @pytest.mark.parametrize("discount", PUBLISHED)
 def test_the_discounted_index_is_the_published_one(discount):
-    """Gittins' table, as printed in Christian and Griffiths, Algorithms to Live By, and elsewhere; four decimals."""
-    table = discounted_index(discount, 10 if discount < 0.99 else 1, grid=400 if discount < 0.99 else 120)
+    """Gittins' table, as printed in Christian and Griffiths, Algorithms to Live By, and
+    elsewhere; four decimals.
+    """
+    table = discounted_index(
+        discount, 10 if discount < 0.99 else 1, grid=400 if discount < 0.99 else 120
+    )
     for (wins, losses), expected in PUBLISHED[discount].items():
         assert float(table[wins, losses]) == pytest.approx(expected, abs=2e-4)
 
 
-@lru_cache(maxsize=None)
+@cache
 def worth(left, wins, losses, rent):
-    """(E[rewards − rent], E[pulls]) of the best rule when to stop, which must pull at least once; exact."""
+    """(E[rewards − rent], E[pulls]) of the best rule when to stop, which must pull at least
+    once; exact.
+    """
     p = Fraction(wins + 1, wins + losses + 2)
     gain, pulls = p - rent, Fraction(1)
     if left > 1:
@@ -201,7 +275,9 @@ def worth(left, wins, losses, rent):
 
 
 def index_by_ratio(left, wins, losses):
-    """sup over stopping rules of reward a pull: raise the rent to what the best rule earns, until it earns nothing more."""
+    """sup over stopping rules of reward a pull: raise the rent to what the best rule earns,
+    until it earns nothing more.
+    """
     rent = Fraction(0)
     while True:
         gain, pulls = worth(left, wins, losses, rent)
@@ -215,12 +291,16 @@ def test_the_finite_index_is_the_best_reward_a_pull():
     for left in range(1, 11):
         for wins in range(0, 11 - left):
             for losses in range(0, 11 - left - wins):
-                assert float(table[left, wins, losses]) == pytest.approx(index_by_ratio(left, wins, losses), abs=2e-4), (left, wins, losses)
+                assert float(table[left, wins, losses]) == pytest.approx(
+                    index_by_ratio(left, wins, losses), abs=2e-4
+                ), (left, wins, losses)
     assert float(table[5, 4, 4]) == -1 and float(table[0].max()) == -1
 
 
 def test_an_index_without_the_worth_of_knowing_is_the_mean():
-    """Gittins' index with no pull to come is greedy; with pulls to come it is above the mean, the more of them the more."""
+    """Gittins' index with no pull to come is greedy; with pulls to come it is above the mean,
+    the more of them the more.
+    """
     table = finite_horizon_index(12)
     s, f = torch.meshgrid(torch.arange(13.0), torch.arange(13.0), indexing="ij")
     mean = (s + 1) / (s + f + 2)
@@ -228,7 +308,9 @@ def test_an_index_without_the_worth_of_knowing_is_the_mean():
     assert torch.allclose(table[1][inside], mean[inside].double(), atol=1e-5)
     for left in range(2, 13):
         inside = table[left] >= 0
-        assert (table[left][inside] > mean[inside] + 1e-3).all() and (table[left][inside] >= table[left - 1][inside] - 1e-5).all()
+        assert (table[left][inside] > mean[inside] + 1e-3).all() and (
+            table[left][inside] >= table[left - 1][inside] - 1e-5
+        ).all()
 
 
 def by_index(table):
@@ -237,19 +319,27 @@ def by_index(table):
 
 @pytest.mark.parametrize(("arms", "pulls"), [(2, 4), (2, 8), (3, 6)])
 def test_the_index_policy_is_nearly_the_best_there_is(arms, pulls):
-    best, gittins = bayes_value(arms, pulls), bayes_value(arms, pulls, by_index(finite_horizon_index(pulls)))
+    best, gittins = (
+        bayes_value(arms, pulls),
+        bayes_value(arms, pulls, by_index(finite_horizon_index(pulls))),
+    )
     assert best - 2e-3 * pulls < gittins <= best + 1e-12
 
 
 def test_without_the_worth_of_knowing_less_is_earned():
-    """Twenty pulls of two arms, exactly: the index, beside the same with the mean in its place, and the best there is."""
+    """Twenty pulls of two arms, exactly: the index, beside the same with the mean in its place,
+    and the best there is.
+    """
     table = finite_horizon_index(20)
     greedy, index = (bayes_value(2, 20, by_index(t)) for t in (torch.stack([table[1]] * 21), table))
     assert greedy + 0.02 < index <= bayes_value(2, 20) + 1e-12
 
 
 def test_the_best_value_by_enumeration():
-    """Two arms, two pulls, by hand: 1/2, then 2/3 after a win and 1/2 after a loss. And all rules tried on three pulls."""
+    """Two arms, two pulls, by hand: 1/2, then 2/3 after a win and 1/2 after a loss.
+
+    And all rules tried on three pulls.
+    """
     assert bayes_value(2, 2) == pytest.approx(0.5 + 0.5 * 2 / 3 + 0.5 * 0.5)
 
     def best(history, left):
@@ -259,7 +349,10 @@ def test_the_best_value_by_enumeration():
         for arm in (0, 1):
             wins, n = sum(r for a, r in history if a == arm), sum(a == arm for a, _ in history)
             p = Fraction(wins + 1, n + 2)
-            options.append(p * (1 + best((*history, (arm, 1)), left - 1)) + (1 - p) * best((*history, (arm, 0)), left - 1))
+            options.append(
+                p * (1 + best((*history, (arm, 1)), left - 1))
+                + (1 - p) * best((*history, (arm, 0)), left - 1)
+            )
         return max(options)
 
     assert bayes_value(2, 5) == pytest.approx(float(best((), 5)), abs=1e-12)
@@ -267,7 +360,11 @@ def test_the_best_value_by_enumeration():
 
 def test_simulated_and_exact_values_agree():
     table = finite_horizon_index(10)
-    got = estimate(play(Bandits(5, 10), Indexed(table), seed=21, count=20_000, keep_inputs=False).rewards.sum(1))
+    got = estimate(
+        play(Bandits(5, 10), Indexed(table), seed=21, count=20_000, keep_inputs=False).rewards.sum(
+            1
+        )
+    )
     assert abs(got.mean - bayes_value(5, 10, by_index(table))) < 2.5 * got.half_width
 
 
@@ -277,12 +374,19 @@ def test_the_shortest_horizon_fills_every_entry():
 
 
 def test_errors_of_the_index():
-    for call, word in ((lambda: finite_horizon_index(0), "pulls"), (lambda: finite_horizon_index(201), "pulls"),
-                       (lambda: finite_horizon_index(5, grid=2), "grid"), (lambda: discounted_index(1.0), "discount"),
-                       (lambda: discounted_index(0.9, 4, horizon=2), "horizon must be at least 2·size − 1 = 7, got 2"),
-                       (lambda: discounted_index(0.9, 4, horizon=0), "horizon must be .* got 0"),
-                       (lambda: discounted_index(0.9, grid=2), "grid must be at least 3, got 2"),
-                       (lambda: bayes_value(2, -1), "pulls must be a whole number of at least 0, got -1"),
-                       (lambda: bayes_value(0, 2), "arms must be a whole number of at least 1, got 0")):
+    for call, word in (
+        (lambda: finite_horizon_index(0), "pulls"),
+        (lambda: finite_horizon_index(201), "pulls"),
+        (lambda: finite_horizon_index(5, grid=2), "grid"),
+        (lambda: discounted_index(1.0), "discount"),
+        (
+            lambda: discounted_index(0.9, 4, horizon=2),
+            "horizon must be at least 2·size − 1 = 7, got 2",
+        ),
+        (lambda: discounted_index(0.9, 4, horizon=0), "horizon must be .* got 0"),
+        (lambda: discounted_index(0.9, grid=2), "grid must be at least 3, got 2"),
+        (lambda: bayes_value(2, -1), "pulls must be a whole number of at least 0, got -1"),
+        (lambda: bayes_value(0, 2), "arms must be a whole number of at least 1, got 0"),
+    ):
         with pytest.raises(ValueError, match=word):
             call()

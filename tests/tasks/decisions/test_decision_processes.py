@@ -1,4 +1,6 @@
-"""Random decision processes: their laws, value iteration against enumeration, and the planners' beliefs against counts by hand."""
+"""Random decision processes: their laws, value iteration against enumeration, and the planners'
+beliefs against counts by hand.
+"""
 
 import itertools
 
@@ -7,18 +9,30 @@ import pytest
 import torch
 
 from attnbook.tasks.decisions.bandits import Bandits, RandomPolicy
-from attnbook.tasks.decisions.decision_processes import DecisionProcesses, KnowsTheWorld, value_iteration
-from attnbook.tasks.decisions.planners import PSRL, PlansInTheMean
+from attnbook.tasks.decisions.decision_processes import (
+    DecisionProcesses,
+    KnowsTheWorld,
+    value_iteration,
+)
 from attnbook.tasks.decisions.environments import estimate, play
+from attnbook.tasks.decisions.planners import PSRL, PlansInTheMean
 
 
 def test_worlds_follow_their_law():
     world = DecisionProcesses(2)
     world.reset(0, 400)
     p, mean = world.transitions, world.means
-    assert p.shape == (400, 10, 5, 10) and torch.allclose(p.sum(-1), torch.ones(()), atol=1e-5) and p.min() >= 0
-    assert float(p.var()) == pytest.approx(9 / (100 * 11), rel=0.03), "the variance of a flat Dirichlet's entry"
-    assert float(mean.mean()) == pytest.approx(1, abs=0.02) and float(mean.std()) == pytest.approx(1, abs=0.02)
+    assert (
+        p.shape == (400, 10, 5, 10)
+        and torch.allclose(p.sum(-1), torch.ones(()), atol=1e-5)
+        and p.min() >= 0
+    )
+    assert float(p.var()) == pytest.approx(9 / (100 * 11), rel=0.03), (
+        "the variance of a flat Dirichlet's entry"
+    )
+    assert float(mean.mean()) == pytest.approx(1, abs=0.02) and float(mean.std()) == pytest.approx(
+        1, abs=0.02
+    )
 
 
 def test_moves_and_rewards_follow_the_world():
@@ -37,7 +51,10 @@ def test_moves_and_rewards_follow_the_world():
         squares[state, int(action)] += float(reward) ** 2
         state = int(new)
     n = counts.sum(-1)
-    assert (np.abs(counts / n[..., None] - world.transitions[0].numpy()) < 5 * np.sqrt(0.25 / n)[..., None]).all()
+    assert (
+        np.abs(counts / n[..., None] - world.transitions[0].numpy())
+        < 5 * np.sqrt(0.25 / n)[..., None]
+    ).all()
     assert (np.abs(sums / n - world.means[0].numpy()) < 4.5 / np.sqrt(n)).all()
     assert (np.abs(squares / n - (sums / n) ** 2 - 1) < 0.35).all()
 
@@ -52,7 +69,9 @@ def test_episodes_begin_in_state_0_and_the_world_stays():
         found = world.step(torch.full((50,), t % 2))
         last, reward, state, done = world.read(found.input)
         assert (last.argmax(-1) == t % 2).all() and torch.equal(reward, found.reward)
-        assert torch.equal(done, found.done) and bool(done.all()) == bool(done.any()) == (t % 5 == 0)
+        assert torch.equal(done, found.done) and bool(done.all()) == bool(done.any()) == (
+            t % 5 == 0
+        )
         if t % 5 == 0:
             assert not state.any()
     assert torch.equal(kept[0], world.transitions) and torch.equal(kept[1], world.means)
@@ -75,7 +94,9 @@ def test_reset_draws_new_worlds_and_forgets_where_it_was():
 def test_copies_of_one_world_have_their_own_luck():
     world = DecisionProcesses(1, alike=True)
     world.reset(4, 50)
-    assert torch.equal(world.means, world.means[:1].expand(50, -1, -1)) and torch.equal(world.transitions[3], world.transitions[0])
+    assert torch.equal(world.means, world.means[:1].expand(50, -1, -1)) and torch.equal(
+        world.transitions[3], world.transitions[0]
+    )
     found = world.step(torch.zeros(50, dtype=torch.int64))
     assert len(found.reward.unique()) == 50 and len(world.state.unique()) > 3
     other = DecisionProcesses(1)
@@ -97,12 +118,21 @@ def test_value_iteration_against_every_rule():
     generator = torch.Generator().manual_seed(3)
     for _ in range(4):
         p = torch.rand(1, 2, 2, 2, generator=generator, dtype=torch.float64)
-        p, mean = p / p.sum(-1, keepdim=True), torch.randn(1, 2, 2, generator=generator, dtype=torch.float64)
+        p, mean = (
+            p / p.sum(-1, keepdim=True),
+            torch.randn(1, 2, 2, generator=generator, dtype=torch.float64),
+        )
         plan = value_iteration(p, mean, 3)
         every = itertools.product(itertools.product(range(2), repeat=2), repeat=3)
         best = max(expected_return(p[0].numpy(), mean[0].numpy(), rules, 3) for rules in every)
-        followed = expected_return(p[0].numpy(), mean[0].numpy(), plan.actions[0].flip(0).numpy(), 3)
-        assert float(plan.values[0, -1, 0]) == pytest.approx(best, abs=1e-12) == pytest.approx(followed, abs=1e-12)
+        followed = expected_return(
+            p[0].numpy(), mean[0].numpy(), plan.actions[0].flip(0).numpy(), 3
+        )
+        assert (
+            float(plan.values[0, -1, 0])
+            == pytest.approx(best, abs=1e-12)
+            == pytest.approx(followed, abs=1e-12)
+        )
 
 
 def test_value_iteration_of_a_batch_equals_loops():
@@ -110,9 +140,18 @@ def test_value_iteration_of_a_batch_equals_loops():
     world.reset(0, 6)
     plan = value_iteration(world.transitions.double(), world.means.double(), 5)
     for b in range(6):
-        worth, p, mean = np.zeros(4), world.transitions[b].double().numpy(), world.means[b].double().numpy()
+        worth, p, mean = (
+            np.zeros(4),
+            world.transitions[b].double().numpy(),
+            world.means[b].double().numpy(),
+        )
         for h in range(5):
-            q = np.array([[mean[s, a] + sum(p[s, a, z] * worth[z] for z in range(4)) for a in range(3)] for s in range(4)])
+            q = np.array(
+                [
+                    [mean[s, a] + sum(p[s, a, z] * worth[z] for z in range(4)) for a in range(3)]
+                    for s in range(4)
+                ]
+            )
             worth = q.max(1)
             np.testing.assert_allclose(plan.values[b, h].numpy(), worth, atol=1e-10)
             assert (plan.actions[b, h].numpy() == q.argmax(1)).all()
@@ -125,7 +164,8 @@ def test_who_knows_the_world_earns_what_the_plan_says():
     difference = estimate(got - expected)
     assert abs(difference.mean) < 1.5 * difference.half_width + 0.1
     other = play(world, RandomPolicy(), seed=3, count=1500, keep_inputs=False).rewards.sum(1)
-    assert 0.4 < float(other.mean() / expected.mean()) < 0.52  # 1 a step, beside the largest of five N(1, 1) and the moves
+    # 1 a step, beside the largest of five N(1, 1) and the moves
+    assert 0.4 < float(other.mean() / expected.mean()) < 0.52
 
 
 def test_beliefs_are_counted_by_hand():
@@ -156,16 +196,28 @@ def test_psrl_draws_from_its_posterior():
     p, mean = policy.believe()
     assert float(p[:, 0, 0, 1].mean()) == pytest.approx(4 / 5, abs=0.01)
     assert float(p[:, 0, 0, 1].var()) == pytest.approx(4 * 1 / (25 * 6), rel=0.05)
-    assert float(mean[:, 0, 0].mean()) == pytest.approx(10 / 4, abs=0.02) and float(mean[:, 0, 0].std()) == pytest.approx(0.5, rel=0.03)
+    assert float(mean[:, 0, 0].mean()) == pytest.approx(10 / 4, abs=0.02) and float(
+        mean[:, 0, 0].std()
+    ) == pytest.approx(0.5, rel=0.03)
     assert float(mean[:, 1, 1].std()) == pytest.approx(1, rel=0.03)
 
 
 def test_plans_are_made_when_episodes_begin_and_earn_more_than_chance():
     world = DecisionProcesses(10)
-    earned = {name: play(world, policy, seed=8, count=300, keep_inputs=False).rewards
-              for name, policy in (("random", RandomPolicy()), ("psrl", PSRL()), ("mean", PlansInTheMean()), ("best", KnowsTheWorld()))}
+    earned = {
+        name: play(world, policy, seed=8, count=300, keep_inputs=False).rewards
+        for name, policy in (
+            ("random", RandomPolicy()),
+            ("psrl", PSRL()),
+            ("mean", PlansInTheMean()),
+            ("best", KnowsTheWorld()),
+        )
+    }
     total = {name: float(r.sum(1).mean()) for name, r in earned.items()}
-    assert total["random"] * 1.2 < min(total["psrl"], total["mean"]) and max(total["psrl"], total["mean"]) < 0.85 * total["best"]
+    assert (
+        total["random"] * 1.2 < min(total["psrl"], total["mean"])
+        and max(total["psrl"], total["mean"]) < 0.85 * total["best"]
+    )
     by_episode = earned["psrl"].view(300, 10, 10).sum(2).mean(0)
     assert by_episode[-1] > by_episode[0] + 3, "it learns from episode to episode"
 
@@ -174,11 +226,18 @@ def test_plans_are_made_when_episodes_begin_and_earn_more_than_chance():
 def test_planners_start_anew_in_new_worlds(policy):
     world, used = DecisionProcesses(2), policy()
     play(world, used, seed=1, count=10)
-    assert torch.equal(play(world, used, seed=2, count=10).actions, play(world, policy(), seed=2, count=10).actions)
+    assert torch.equal(
+        play(world, used, seed=2, count=10).actions, play(world, policy(), seed=2, count=10).actions
+    )
 
 
 def test_errors():
-    for kwargs, word in ((dict(episodes=0), "episodes"), (dict(actions=1), "actions"), (dict(states=0), "states"), (dict(horizon=True), "horizon")):
+    for kwargs, word in (
+        (dict(episodes=0), "episodes"),
+        (dict(actions=1), "actions"),
+        (dict(states=0), "states"),
+        (dict(horizon=True), "horizon"),
+    ):
         with pytest.raises(ValueError, match=word):
             DecisionProcesses(**kwargs)
     with pytest.raises(ValueError, match="transitions"):
@@ -193,7 +252,11 @@ def test_errors():
         world.step(torch.tensor([0, 5]))
 
 
-@pytest.mark.parametrize("worlds", [lambda: Bandits(3, 5), lambda: DecisionProcesses(2, horizon=3)], ids=["bandits", "processes"])
+@pytest.mark.parametrize(
+    "worlds",
+    [lambda: Bandits(3, 5), lambda: DecisionProcesses(2, horizon=3)],
+    ids=["bandits", "processes"],
+)
 def test_gymnasium_takes_them(worlds):
     gymnasium = pytest.importorskip("gymnasium")
     import warnings

@@ -1,4 +1,6 @@
-"""Hulls of a batch against Qhull, one row at a time, and what happens on lines and with equal points."""
+"""Hulls of a batch against Qhull, one row at a time, and what happens on lines and with equal
+points.
+"""
 
 import random
 
@@ -33,10 +35,14 @@ def test_every_hull_is_that_of_qhull(n):
 
 
 def test_rows_of_their_own_length_and_far_sizes():
-    points, lengths = rand(120, 40, 2) * 1000 - 300, torch.randint(3, 41, (120,), generator=torch.Generator().manual_seed(1))
+    points, lengths = (
+        rand(120, 40, 2) * 1000 - 300,
+        torch.randint(3, 41, (120,), generator=torch.Generator().manual_seed(1)),
+    )
     found = rows_of(hulls.convex_hulls(points, lengths))
     assert found == [qhull(row[:n]) for row, n in zip(points, lengths)]
-    assert rows_of(hulls.convex_hulls(points[7:8, :int(lengths[7])])) == [found[7]]  # a row alone, without its padding
+    # a row alone, without its padding
+    assert rows_of(hulls.convex_hulls(points[7:8, : int(lengths[7])])) == [found[7]]
 
 
 def test_all_points_of_a_circle_are_corners():
@@ -48,7 +54,9 @@ def test_all_points_of_a_circle_are_corners():
 
 
 def brute_force(points):
-    """Corners by definition, in whole numbers: a point is one unless it lies in the hull of the others."""
+    """Corners by definition, in whole numbers: a point is one unless it lies in the hull of the
+    others.
+    """
     first = {p: i for i, p in reversed(list(enumerate(points)))}
     distinct = list(first)
 
@@ -59,7 +67,12 @@ def brute_force(points):
     for a in distinct:
         for b in distinct:
             rest = [c for c in distinct if c not in (a, b)]
-            inside = all(min(a[k], b[k]) <= c[k] <= max(a[k], b[k]) for c in rest if turn(a, b, c) == 0 for k in (0, 1))
+            inside = all(
+                min(a[k], b[k]) <= c[k] <= max(a[k], b[k])
+                for c in rest
+                if turn(a, b, c) == 0
+                for k in (0, 1)
+            )
             if a != b and inside and all(turn(a, b, c) >= 0 for c in rest):
                 following[a] = b
     if not following:
@@ -74,7 +87,9 @@ def brute_force(points):
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=9))
 def test_points_on_lines_and_equal_points(points):
-    assert rows_of(hulls.convex_hulls(torch.tensor([points], dtype=torch.float32))) == [brute_force(points)]
+    assert rows_of(hulls.convex_hulls(torch.tensor([points], dtype=torch.float32))) == [
+        brute_force(points)
+    ]
 
 
 @given(st.integers(0, 1000), st.integers(3, 12))
@@ -83,27 +98,46 @@ def test_shuffling_the_points_renames_the_corners_and_turns_the_walk(seed, n):
     order = list(range(n))
     random.Random(seed).shuffle(order)
     (before,), (after,) = (rows_of(hulls.convex_hulls(p)) for p in (points, points[:, order]))
-    assert hulls.same_polygon([order[i] for i in after], before) and after[0] == min(after) and before[0] == min(before)
+    assert (
+        hulls.same_polygon([order[i] for i in after], before)
+        and after[0] == min(after)
+        and before[0] == min(before)
+    )
 
 
 def test_the_area_is_that_of_qhull_and_its_sign_tells_the_direction():
     points = rand(30, 20, 2)
     for row, walk in zip(points, rows_of(hulls.convex_hulls(points))):
-        assert hulls.polygon_area(row[walk]) == pytest.approx(ConvexHull(row.double().numpy()).volume, rel=1e-12)
-        assert hulls.polygon_area(row[walk[::-1]]) == pytest.approx(-hulls.polygon_area(row[walk]), rel=1e-12)
+        assert hulls.polygon_area(row[walk]) == pytest.approx(
+            ConvexHull(row.double().numpy()).volume, rel=1e-12
+        )
+        assert hulls.polygon_area(row[walk[::-1]]) == pytest.approx(
+            -hulls.polygon_area(row[walk]), rel=1e-12
+        )
 
 
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.5, 0.0], [0.5, 0.5]])
 
 
-@pytest.mark.parametrize(("walk", "simple"), [
-    ([0, 1, 2, 3], True), ([3, 2, 1, 0], True), ([0, 1, 2], True), ([0, 1, 5, 2, 3], True), ([0, 4, 1, 2, 3], True),
-    ([0, 2, 1, 3], False),  # crosses itself
-    ([0, 1], False), ([], False), ([0], False),
-    ([0, 1, 1, 2], False), ([0, 1, 2, 0, 3], False),  # a corner twice
-    ([0, 1, 4, 2], False), ([0, 1, 4], False),  # turns back on its own edge
-    ([0, 1, 2, 4, 3], False),  # touches an edge with a corner
-])
+@pytest.mark.parametrize(
+    ("walk", "simple"),
+    [
+        ([0, 1, 2, 3], True),
+        ([3, 2, 1, 0], True),
+        ([0, 1, 2], True),
+        ([0, 1, 5, 2, 3], True),
+        ([0, 4, 1, 2, 3], True),
+        ([0, 2, 1, 3], False),  # crosses itself
+        ([0, 1], False),
+        ([], False),
+        ([0], False),
+        ([0, 1, 1, 2], False),
+        ([0, 1, 2, 0, 3], False),  # a corner twice
+        ([0, 1, 4, 2], False),
+        ([0, 1, 4], False),  # turns back on its own edge
+        ([0, 1, 2, 4, 3], False),  # touches an edge with a corner
+    ],
+)
 def test_what_a_simple_polygon_is(walk, simple):
     assert hulls.is_simple(SQUARE[walk]) is simple
 
@@ -117,7 +151,12 @@ def test_simple_or_not_as_by_the_crossings_of_segments(seed, n):
         return 0 <= s <= 1 and 0 <= t <= 1
 
     edges = [(points[i], points[(i + 1) % n]) for i in range(n)]
-    met = any(crosses(*edges[i], *edges[j]) for i in range(n) for j in range(i + 2, n) if (i, j) != (0, n - 1))
+    met = any(
+        crosses(*edges[i], *edges[j])
+        for i in range(n)
+        for j in range(i + 2, n)
+        if (i, j) != (0, n - 1)
+    )
     assert hulls.is_simple(points) is not met
 
 
@@ -126,19 +165,34 @@ def test_a_report_counts_each_kind_of_answer():
     truth = [[0, 1, 2, 3]] * 4
     found = hulls.report(points, [[0, 1, 2, 3], [2, 1, 0, 3], [0, 1, 2], [0, 2, 1, 3]], truth)
     assert found == (0.25, 0.5, 0.75, pytest.approx((1 + 1 + 0.5) / 3))
-    assert found.area_text() == "FAIL" and hulls.report(points[:1], truth[:1], truth[:1]).area_text() == "100.0 %"
+    assert (
+        found.area_text() == "FAIL"
+        and hulls.report(points[:1], truth[:1], truth[:1]).area_text() == "100.0 %"
+    )
     assert hulls.report(points[:1], [[]], truth[:1]) == (0, 0, 0, 0)
     assert hulls.same_polygon([], []) and not hulls.same_polygon([0, 1, 2, 3], [0, 2, 1, 3])
     assert not hulls.same_polygon([0, 1], [0, 1, 1])
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: hulls.convex_hulls(torch.rand(2, 3)), r"points must be a tensor \(batch, n, 2\) with n >= 1, got \(2, 3\)"),
-    (lambda: hulls.convex_hulls(torch.rand(2, 0, 2)), r"got \(2, 0, 2\)"),
-    (lambda: hulls.convex_hulls(torch.tensor([[[0.0, torch.nan]]])), "points must be finite"),
-    (lambda: hulls.convex_hulls(torch.rand(2, 4, 2), torch.tensor([3, 5])), r"lengths must be \(2,\) whole numbers in 1..4"),
-    (lambda: hulls.report(torch.rand(1, 3, 2), [], []), "must be as many, at least one, got 1, 0 and 0"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: hulls.convex_hulls(torch.rand(2, 3)),
+            r"points must be a tensor \(batch, n, 2\) with n >= 1, got \(2, 3\)",
+        ),
+        (lambda: hulls.convex_hulls(torch.rand(2, 0, 2)), r"got \(2, 0, 2\)"),
+        (lambda: hulls.convex_hulls(torch.tensor([[[0.0, torch.nan]]])), "points must be finite"),
+        (
+            lambda: hulls.convex_hulls(torch.rand(2, 4, 2), torch.tensor([3, 5])),
+            r"lengths must be \(2,\) whole numbers in 1..4",
+        ),
+        (
+            lambda: hulls.report(torch.rand(1, 3, 2), [], []),
+            "must be as many, at least one, got 1, 0 and 0",
+        ),
+    ],
+)
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

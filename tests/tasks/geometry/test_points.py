@@ -1,4 +1,6 @@
-"""Batches of points: how answers are coded, that padding says nothing, that a batch depends on seed and step alone."""
+"""Batches of points: how answers are coded, that padding says nothing, that a batch depends on
+seed and step alone.
+"""
 
 import pytest
 import torch
@@ -31,8 +33,14 @@ def test_positions_then_end_then_padding(kind, low, more, seed):
     assert made.inputs.dtype == torch.float32 and made.targets.dtype == torch.long
     ends = kind in ("hulls", "delaunay")
     longest = 0
-    for row, length, target, answer in zip(made.inputs, made.lengths.tolist(), made.targets.tolist(), points.answers(made)):
-        assert low <= length <= n and bool((row[length:] == 0).all()) and bool(((row >= 0) & (row < 1)).all())
+    for row, length, target, answer in zip(
+        made.inputs, made.lengths.tolist(), made.targets.tolist(), points.answers(made)
+    ):
+        assert (
+            low <= length <= n
+            and bool((row[length:] == 0).all())
+            and bool(((row >= 0) & (row < 1)).all())
+        )
         assert answer == solved(kind, row[:length]) and max(answer) < length
         said = answer + [n] * ends
         assert target == said + [-1] * (len(target) - len(said))
@@ -42,7 +50,10 @@ def test_positions_then_end_then_padding(kind, low, more, seed):
 
 def test_sizes_and_places_are_uniform():
     made = draw("sorting", (2, 6), 4000)
-    assert set(made.lengths.tolist()) == {2, 3, 4, 5, 6} and torch.bincount(made.lengths)[2:].min() > 700
+    assert (
+        set(made.lengths.tolist()) == {2, 3, 4, 5, 6}
+        and torch.bincount(made.lengths)[2:].min() > 700
+    )
     square = draw("hulls", 10, 2000).inputs
     assert abs(float(square.mean()) - 0.5) < 0.01 and abs(float(square.var()) - 1 / 12) < 0.002
 
@@ -58,7 +69,9 @@ def test_batches_depend_on_seed_and_step_alone(kind):
     third = batches.batch(2)
     assert all(torch.equal(a, b) for a, b in zip(third, again.batch(2)))
     assert not torch.equal(third.inputs, batches.batch(3).inputs)
-    assert not torch.equal(third.inputs, points.PointBatches(kind, (3, 6), 5, seed=4).batch(2).inputs)
+    assert not torch.equal(
+        third.inputs, points.PointBatches(kind, (3, 6), 5, seed=4).batch(2).inputs
+    )
     assert third.inputs.shape[0] == 5
 
 
@@ -68,19 +81,37 @@ def test_no_rows_at_all(kind):
     assert len(made.inputs) == len(made.targets) == 0 and points.answers(made) == []
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: draw("circles"), "kind must be one of sorting, hulls, delaunay, tours, got 'circles'"),
-    (lambda: draw("hulls", 2), r"n must be a whole number >= 3, or \(least, most\) of such, got 2"),
-    (lambda: draw("sorting", (4, 3)), r"n must be .* got \(4, 3\)"),
-    (lambda: draw("sorting", 2.5), "n must be .* got 2.5"),
-    (lambda: draw("sorting", True), "n must be .* got True"),
-    (lambda: draw("tours", 17), "at most 16 cities"),
-    (lambda: draw(count=-1), "count must be a whole number >= 0, got -1"),
-    (lambda: points.PointBatches("hulls", 5, 0), "batch_size must be a whole number >= 1, got 0"),
-    (lambda: points.PointBatches("hulls", 5).batch(-1), "step must be a whole number >= 0, got -1"),
-    (lambda: points.PointBatches("tours", (3, 20)), r"n must be at most 16 cities for exact tours, got \(3, 20\)"),
-    (lambda: points.PointBatches("hulls", 2), "n must be a whole number >= 3"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: draw("circles"),
+            "kind must be one of sorting, hulls, delaunay, tours, got 'circles'",
+        ),
+        (
+            lambda: draw("hulls", 2),
+            r"n must be a whole number >= 3, or \(least, most\) of such, got 2",
+        ),
+        (lambda: draw("sorting", (4, 3)), r"n must be .* got \(4, 3\)"),
+        (lambda: draw("sorting", 2.5), "n must be .* got 2.5"),
+        (lambda: draw("sorting", True), "n must be .* got True"),
+        (lambda: draw("tours", 17), "at most 16 cities"),
+        (lambda: draw(count=-1), "count must be a whole number >= 0, got -1"),
+        (
+            lambda: points.PointBatches("hulls", 5, 0),
+            "batch_size must be a whole number >= 1, got 0",
+        ),
+        (
+            lambda: points.PointBatches("hulls", 5).batch(-1),
+            "step must be a whole number >= 0, got -1",
+        ),
+        (
+            lambda: points.PointBatches("tours", (3, 20)),
+            r"n must be at most 16 cities for exact tours, got \(3, 20\)",
+        ),
+        (lambda: points.PointBatches("hulls", 2), "n must be a whole number >= 3"),
+    ],
+)
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -1,4 +1,6 @@
-"""Shortest tours against every permutation, the canonical form, and what each rule of thumb promises."""
+"""Shortest tours against every permutation, the canonical form, and what each rule of thumb
+promises.
+"""
 
 import itertools
 import math
@@ -40,7 +42,9 @@ def test_where_tours_tie_the_length_is_the_shortest(points):
     matrix = tours.distances(torch.tensor([points], dtype=torch.float32))
     walk = tours.held_karp(matrix)
     assert tours.is_tour(walk[0].tolist(), len(points)) and torch.equal(walk, tours.canonical(walk))
-    best = min(length_of(points, [0, *rest]) for rest in itertools.permutations(range(1, len(points))))
+    best = min(
+        length_of(points, [0, *rest]) for rest in itertools.permutations(range(1, len(points)))
+    )
     assert float(tours.tour_length(matrix, walk)[0]) == pytest.approx(best, abs=1e-9)
     assert length_of(points, walk[0].tolist()) == pytest.approx(best, abs=1e-9)
 
@@ -55,7 +59,10 @@ def test_thirteen_cities_round_a_circle():
 
 
 def test_rows_of_their_own_length_and_many_parts(monkeypatch):
-    points, lengths = rand(30, 8, 2), torch.randint(3, 9, (30,), generator=torch.Generator().manual_seed(0))
+    points, lengths = (
+        rand(30, 8, 2),
+        torch.randint(3, 9, (30,), generator=torch.Generator().manual_seed(0)),
+    )
     found = tours.shortest_tours(points, lengths)
     for row, n, walk in zip(points, lengths.tolist(), found.tolist()):
         assert walk == tours.shortest_tours(row[None, :n])[0].tolist() + [-1] * (8 - n)
@@ -69,22 +76,41 @@ def test_only_the_teacher_that_is_called_exact_is_exact():
     walks = {name: tours.taught_tours(points, lengths, name) for name in tours.TEACHERS}
     above = {name: [] for name in walks}
     for k, n in enumerate(lengths.tolist()):
-        matrix, best = tours.distances(points[k:k + 1, :n]), tours.shortest_tours(points[k:k + 1, :n])
+        matrix, best = (
+            tours.distances(points[k : k + 1, :n]),
+            tours.shortest_tours(points[k : k + 1, :n]),
+        )
         shortest = float(tours.tour_length(matrix, best))
         for name, walk in walks.items():
-            said = walk[k:k + 1, :n]
-            assert tours.is_tour(said[0].tolist(), n) and torch.equal(said, tours.canonical(said)) and bool((walk[k, n:] == -1).all())
+            said = walk[k : k + 1, :n]
+            assert (
+                tours.is_tour(said[0].tolist(), n)
+                and torch.equal(said, tours.canonical(said))
+                and bool((walk[k, n:] == -1).all())
+            )
             above[name].append((n, float(tours.tour_length(matrix, said)) / shortest - 1))
             assert above[name][-1][1] > -1e-9
     assert all(a < 1e-9 for _, a in above["exact"])
     assert all(a < 1e-9 for n, a in above["exact to 12, 2-opt beyond"] if n <= 12)
     twelve = rand(400, 12, 2)
-    assert torch.equal(tours.taught_tours(twelve, teacher="exact to 12, 2-opt beyond"), tours.shortest_tours(twelve))
+    assert torch.equal(
+        tours.taught_tours(twelve, teacher="exact to 12, 2-opt beyond"),
+        tours.shortest_tours(twelve),
+    )
     for name in ("exact to 12, 2-opt beyond", "2-opt", "farthest insertion"):
         assert 0 < max(a for n, a in above[name] if n > 12) < 0.25
     mean = {name: sum(a for _, a in found) for name, found in above.items()}
-    assert mean["exact"] < mean["exact to 12, 2-opt beyond"] < mean["2-opt"] < mean["farthest insertion"]
-    with pytest.raises(ValueError, match="teacher must be one of exact, exact to 12, 2-opt beyond, 2-opt, farthest insertion, got 'guess'"):
+    assert (
+        mean["exact"]
+        < mean["exact to 12, 2-opt beyond"]
+        < mean["2-opt"]
+        < mean["farthest insertion"]
+    )
+    with pytest.raises(
+        ValueError,
+        match="teacher must be one of exact, exact to 12, 2-opt beyond, 2-opt, farthest "
+        "insertion, got 'guess'",
+    ):
         tours.taught_tours(points, lengths, "guess")
 
 
@@ -100,7 +126,9 @@ def test_the_canonical_form_is_one_for_all_starts_and_both_directions(walk):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 9, 30])
-@pytest.mark.parametrize("rule", [tours.nearest_neighbour, tours.farthest_insertion, tours.two_opt_best])
+@pytest.mark.parametrize(
+    "rule", [tours.nearest_neighbour, tours.farthest_insertion, tours.two_opt_best]
+)
 def test_every_rule_gives_tours(rule, n):
     matrix = tours.distances(rand(5, n, 2, seed=n))
     assert all(tours.is_tour(walk, n) for walk in rule(matrix).tolist())
@@ -109,8 +137,11 @@ def test_every_rule_gives_tours(rule, n):
 
 def test_nearest_neighbour_and_farthest_insertion_step_by_step():
     matrix = tours.distances(rand(4, 12, 2))
-    for d, near, inserted in zip(matrix.tolist(), tours.nearest_neighbour(matrix, torch.tensor([0, 3, 3, 7])).tolist(),
-                                 tours.farthest_insertion(matrix).tolist()):
+    for d, near, inserted in zip(
+        matrix.tolist(),
+        tours.nearest_neighbour(matrix, torch.tensor([0, 3, 3, 7])).tolist(),
+        tours.farthest_insertion(matrix).tolist(),
+    ):
         walk = [near[0]]
         while len(walk) < 12:
             walk.append(min(set(range(12)) - set(walk), key=lambda c: d[walk[-1]][c]))
@@ -120,13 +151,18 @@ def test_nearest_neighbour_and_farthest_insertion_step_by_step():
             city = max(set(range(12)) - set(walk), key=lambda c: min(d[c][t] for t in walk))
             costs = [d[a][city] + d[city][b] - d[a][b] for a, b in zip(walk, [*walk[1:], walk[0]])]
             walk.insert(costs.index(min(costs)) + 1, city)
-        assert tours.canonical(torch.tensor([inserted])).tolist() == tours.canonical(torch.tensor([walk])).tolist()
+        assert (
+            tours.canonical(torch.tensor([inserted])).tolist()
+            == tours.canonical(torch.tensor([walk])).tolist()
+        )
 
 
 def test_two_opt_never_lengthens_and_ends_where_no_exchange_helps():
     points = rand(8, 15, 2, seed=5)
     matrix = tours.distances(points)
-    before = torch.stack([torch.randperm(15, generator=torch.Generator().manual_seed(k)) for k in range(8)])
+    before = torch.stack(
+        [torch.randperm(15, generator=torch.Generator().manual_seed(k)) for k in range(8)]
+    )
     kept = before.clone()
     after = tours.two_opt(matrix, before)
     assert torch.equal(before, kept)  # the argument stays
@@ -135,7 +171,10 @@ def test_two_opt_never_lengthens_and_ends_where_no_exchange_helps():
         assert tours.is_tour(walk, 15)
         length = length_of(row, walk)
         for i, j in itertools.combinations(range(15), 2):
-            assert length_of(row, walk[:i + 1] + walk[i + 1:j + 1][::-1] + walk[j + 1:]) >= length - 1e-9
+            assert (
+                length_of(row, walk[: i + 1] + walk[i + 1 : j + 1][::-1] + walk[j + 1 :])
+                >= length - 1e-9
+            )
     assert torch.equal(tours.two_opt(matrix, after), after)
 
 
@@ -148,23 +187,39 @@ def test_two_opt_ends_in_float32_too():
 
 def test_the_best_of_several_is_no_longer_than_any_and_near_the_optimum():
     matrix = tours.distances(rand(40, 10, 2))
-    lengths = {name: tours.tour_length(matrix, walk) for name, walk in {
-        "nearest": tours.nearest_neighbour(matrix), "inserted": tours.two_opt(matrix, tours.farthest_insertion(matrix)),
-        "best": tours.two_opt_best(matrix), "exact": tours.held_karp(matrix)}.items()}
-    assert bool((lengths["exact"] <= lengths["best"] + 1e-9).all()) and bool((lengths["best"] <= lengths["inserted"] + 1e-9).all())
+    lengths = {
+        name: tours.tour_length(matrix, walk)
+        for name, walk in {
+            "nearest": tours.nearest_neighbour(matrix),
+            "inserted": tours.two_opt(matrix, tours.farthest_insertion(matrix)),
+            "best": tours.two_opt_best(matrix),
+            "exact": tours.held_karp(matrix),
+        }.items()
+    }
+    assert bool((lengths["exact"] <= lengths["best"] + 1e-9).all()) and bool(
+        (lengths["best"] <= lengths["inserted"] + 1e-9).all()
+    )
     mean = {name: float(value.mean()) for name, value in lengths.items()}
     assert mean["best"] < 1.01 * mean["exact"] and mean["nearest"] > 1.05 * mean["exact"]
 
 
 def test_what_a_tour_is():
     assert tours.is_tour([2, 0, 1], 3)
-    assert not tours.is_tour([0, 1, 1], 3) and not tours.is_tour([0, 1], 3) and not tours.is_tour([0, 1, 3], 3)
+    assert (
+        not tours.is_tour([0, 1, 1], 3)
+        and not tours.is_tour([0, 1], 3)
+        and not tours.is_tour([0, 1, 3], 3)
+    )
 
 
-@pytest.mark.parametrize("solve", [tours.shortest_tours, hulls.convex_hulls, triangulations.delaunay])
+@pytest.mark.parametrize(
+    "solve", [tours.shortest_tours, hulls.convex_hulls, triangulations.delaunay]
+)
 @pytest.mark.parametrize("lengths", [[3, -1], [3, 5], [3], [[3], [3]], [3.0, 3.0], [True, True]])
 def test_lengths_that_do_not_fit_are_named(solve, lengths):
-    with pytest.raises(ValueError, match=re.escape(f"lengths must be (2,) whole numbers in 1..4, got {lengths}")):
+    with pytest.raises(
+        ValueError, match=re.escape(f"lengths must be (2,) whole numbers in 1..4, got {lengths}")
+    ):
         solve(torch.rand(2, 4, 2), torch.tensor(lengths))
     with pytest.raises(ValueError, match="lengths must be .* got list"):
         solve(torch.rand(2, 4, 2), [3, 3])
@@ -181,16 +236,37 @@ def test_whole_distances_are_distances():
     points = 1000 * torch.rand(3, 9, 2, generator=torch.Generator().manual_seed(0))
     matrix = tours.distances(points).round()
     whole, start = matrix.long(), torch.arange(9).expand(3, 9)
-    for solve in (tours.held_karp, tours.nearest_neighbour, tours.farthest_insertion, tours.two_opt_best, lambda m: tours.two_opt(m, start)):
+    for solve in (
+        tours.held_karp,
+        tours.nearest_neighbour,
+        tours.farthest_insertion,
+        tours.two_opt_best,
+        lambda m: tours.two_opt(m, start),
+    ):
         assert torch.equal(solve(whole), solve(matrix))
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: tours.distances(torch.rand(3, 2)), r"points must be a tensor \(batch, n, 2\) with n >= 1, got \(3, 2\)"),
-    (lambda: tours.held_karp(torch.rand(1, 4, 5)), r"matrix must be \(batch, n, n\) with n >= 1, got \(1, 4, 5\)"),
-    (lambda: tours.held_karp(torch.arange(16.0).view(1, 4, 4)), "matrix must be finite and symmetric"),
-    (lambda: tours.held_karp(torch.full((1, 4, 4), torch.inf)), "matrix must be finite and symmetric"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: tours.distances(torch.rand(3, 2)),
+            r"points must be a tensor \(batch, n, 2\) with n >= 1, got \(3, 2\)",
+        ),
+        (
+            lambda: tours.held_karp(torch.rand(1, 4, 5)),
+            r"matrix must be \(batch, n, n\) with n >= 1, got \(1, 4, 5\)",
+        ),
+        (
+            lambda: tours.held_karp(torch.arange(16.0).view(1, 4, 4)),
+            "matrix must be finite and symmetric",
+        ),
+        (
+            lambda: tours.held_karp(torch.full((1, 4, 4), torch.inf)),
+            "matrix must be finite and symmetric",
+        ),
+    ],
+)
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

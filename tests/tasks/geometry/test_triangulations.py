@@ -1,4 +1,6 @@
-"""Triangulations by their definition (no point inside a triangle's circle), their order, and the shares of a report."""
+"""Triangulations by their definition (no point inside a triangle's circle), their order, and the
+shares of a report.
+"""
 
 import itertools
 import math
@@ -18,10 +20,20 @@ def by_definition(points):
     for triangle in itertools.combinations(range(len(points)), 3):
         (ax, ay), (bx, by), (cx, cy) = (points[i] for i in triangle)
         d = 2 * (ax * (by - cy) + bx * (cy - ay) + cx * (ay - by))
-        ux = ((ax * ax + ay * ay) * (by - cy) + (bx * bx + by * by) * (cy - ay) + (cx * cx + cy * cy) * (ay - by)) / d
-        uy = ((ax * ax + ay * ay) * (cx - bx) + (bx * bx + by * by) * (ax - cx) + (cx * cx + cy * cy) * (bx - ax)) / d
+        ux = (
+            (ax * ax + ay * ay) * (by - cy)
+            + (bx * bx + by * by) * (cy - ay)
+            + (cx * cx + cy * cy) * (ay - by)
+        ) / d
+        uy = (
+            (ax * ax + ay * ay) * (cx - bx)
+            + (bx * bx + by * by) * (ax - cx)
+            + (cx * cx + cy * cy) * (bx - ax)
+        ) / d
         radius = math.dist((ux, uy), (ax, ay))
-        if all(math.dist((ux, uy), points[i]) > radius for i in range(len(points)) if i not in triangle):
+        if all(
+            math.dist((ux, uy), points[i]) > radius for i in range(len(points)) if i not in triangle
+        ):
             found.add(triangle)
     return found
 
@@ -38,7 +50,8 @@ def test_triangles_by_definition_in_the_order_of_their_incentres(seed, n):
     said = triangulations.triangles_of(triangulations.delaunay(points)[0].tolist())
     plain = points[0].double().tolist()
     assert len(said) == len(set(said)) and set(said) == by_definition(plain)
-    assert triangulations.delaunay(points)[0].tolist() == [i for t in said for i in t]  # each ascends already
+    # each ascends already
+    assert triangulations.delaunay(points)[0].tolist() == [i for t in said for i in t]
     centres = [incentre(*(plain[i] for i in t)) for t in said]
     assert centres == sorted(centres)
 
@@ -49,9 +62,14 @@ def test_the_incentre_is_as_far_from_every_side():
         far = []
         for k in range(3):
             a, b = triangle[k], triangle[k - 1]
-            far.append(abs((b[0] - a[0]) * (a[1] - centre[1]) - (b[1] - a[1]) * (a[0] - centre[0])) / np.linalg.norm(b - a))
+            far.append(
+                abs((b[0] - a[0]) * (a[1] - centre[1]) - (b[1] - a[1]) * (a[0] - centre[0]))
+                / np.linalg.norm(b - a)
+            )
         assert max(far) - min(far) < 1e-12
-    np.testing.assert_allclose(triangulations.incentres(np.array([[0, 0], [3, 0], [0, 4.0]])), [1, 1])
+    np.testing.assert_allclose(
+        triangulations.incentres(np.array([[0, 0], [3, 0], [0, 4.0]])), [1, 1]
+    )
 
 
 def test_rows_of_their_own_length():
@@ -63,14 +81,23 @@ def test_rows_of_their_own_length():
     assert triangulations.delaunay(points[:0]).shape == (0, 0)
 
 
-@pytest.mark.parametrize(("points", "words"), [
-    ([[0, 0], [0.5, 0.5], [1, 1], [0.2, 0.2]], "row 0: points on one line have no triangulation"),
-    ([[0, 0], [1, 0], [0, 1], [0, 0]], r"row 0: points \[3\] coincide with others"),
-    ([[0, 0], [1, 0], [0, 1], [1, 1]], "row 0: four points lie on one circle: the triangulation is not unique"),
-    ([[0, 0], [2, 0], [0, 2], [2, 2], [5, 1]], "four points lie on one circle"),
-    ([[0, 0], [1, 0], [0, torch.nan]], "points must be finite"),
-    ([[0, 0], [1, 0]], r"points must be a tensor \(batch, n, 2\) with n >= 3, got \(1, 2, 2\)"),
-])
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        (
+            [[0, 0], [0.5, 0.5], [1, 1], [0.2, 0.2]],
+            "row 0: points on one line have no triangulation",
+        ),
+        ([[0, 0], [1, 0], [0, 1], [0, 0]], r"row 0: points \[3\] coincide with others"),
+        (
+            [[0, 0], [1, 0], [0, 1], [1, 1]],
+            "row 0: four points lie on one circle: the triangulation is not unique",
+        ),
+        ([[0, 0], [2, 0], [0, 2], [2, 2], [5, 1]], "four points lie on one circle"),
+        ([[0, 0], [1, 0], [0, torch.nan]], "points must be finite"),
+        ([[0, 0], [1, 0]], r"points must be a tensor \(batch, n, 2\) with n >= 3, got \(1, 2, 2\)"),
+    ],
+)
 def test_what_has_no_one_triangulation_is_refused(points, words):
     with pytest.raises(ValueError, match=words):
         triangulations.delaunay(torch.tensor([points], dtype=torch.float32))
@@ -88,7 +115,14 @@ def test_three_points_on_an_outer_edge_are_no_fault():
 
 def test_a_report_takes_the_set_of_triangles():
     right = [0, 1, 2, 1, 2, 3]
-    said = [right, [1, 3, 2, 2, 1, 0], [0, 1, 2], [0, 1, 2, 0, 1, 3, 7], [], [0, 1, 2, 1, 2, 3, 0, 1, 3]]
+    said = [
+        right,
+        [1, 3, 2, 2, 1, 0],
+        [0, 1, 2],
+        [0, 1, 2, 0, 1, 3, 7],
+        [],
+        [0, 1, 2, 1, 2, 3, 0, 1, 3],
+    ]
     found = triangulations.report(said, [right] * 6)
     assert found == (pytest.approx(2 / 6), pytest.approx((1 + 1 + 0.5 + 0.5 + 0 + 1) / 6))
     with pytest.raises(ValueError, match="must be as many, at least one, got 1 and 2"):

@@ -1,4 +1,6 @@
-"""TSPLIB: first on small files made here, then, where the data is at hand, all its tours against their known lengths."""
+"""TSPLIB: first on small files made here, then, where the data is at hand, all its tours against
+their known lengths.
+"""
 
 import math
 import os
@@ -8,7 +10,9 @@ import torch
 
 from attnbook.tasks.geometry import tours, tsplib
 
-real = pytest.mark.skipif(not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set")
+real = pytest.mark.skipif(
+    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
+)
 
 SQUARE = """NAME : four4
 COMMENT : 4 corners: (made up)
@@ -39,7 +43,10 @@ def library(mirror):
 def test_an_instance_is_read_with_its_tour_and_best_length(library):
     library()
     found = tsplib.load("four4")
-    assert found.points.tolist() == [[0, 0], [3, 4], [3, 0], [0, 4]] and found.points.dtype == torch.float64
+    assert (
+        found.points.tolist() == [[0, 0], [3, 4], [3, 0], [0, 4]]
+        and found.points.dtype == torch.float64
+    )
     assert found.tour.tolist() == [0, 2, 1, 3] and found.best == 14 and found.kind == "EUC_2D"
     matrix = tsplib.lengths_of(found.points, "EUC_2D")
     assert int(tours.tour_length(matrix[None], found.tour[None])) == 14
@@ -51,12 +58,15 @@ def test_an_instance_without_a_tour(library):
     assert tsplib.load("four4").tour is None
 
 
-@pytest.mark.parametrize(("changes", "words"), [
-    ({"kind": "EXPLICIT"}, "four4 has EXPLICIT"),
-    ({"text": SQUARE.replace("DIMENSION: 4", "DIMENSION: 5")}, "must list 5 cities in order"),
-    ({"text": SQUARE.replace("3 3 0", "3 3")}, "two coordinates"),
-    ({"tour": TOUR.replace("2 4", "2 2")}, "must visit each of 4 cities once"),
-])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kind": "EXPLICIT"}, "four4 has EXPLICIT"),
+        ({"text": SQUARE.replace("DIMENSION: 4", "DIMENSION: 5")}, "must list 5 cities in order"),
+        ({"text": SQUARE.replace("3 3 0", "3 3")}, "two coordinates"),
+        ({"tour": TOUR.replace("2 4", "2 2")}, "must visit each of 4 cities once"),
+    ],
+)
 def test_broken_files_are_named(library, changes, words):
     library(**changes)
     with pytest.raises(ValueError, match=words):
@@ -67,12 +77,15 @@ def test_broken_files_are_named(library, changes, words):
 
 def test_the_three_ways_to_round():
     points = torch.tensor([[0.0, 0.0], [1.0, 1.0], [1.5, 2.0]])
-    assert tsplib.lengths_of(points, "EUC_2D").tolist() == [[0, 1, 3], [1, 0, 1], [3, 1, 0]]  # 1.414, 2.5, 1.118
+    # 1.414, 2.5, 1.118
+    assert tsplib.lengths_of(points, "EUC_2D").tolist() == [[0, 1, 3], [1, 0, 1], [3, 1, 0]]
     ten = torch.tensor([[0.0, 0.0], [10.0, 0.0], [0.0, 0.1]])
     assert tsplib.lengths_of(ten, "ATT")[0].tolist() == [0, 4, 1]  # 3.16 and 0.03, up
-    # Half a degree (30 minutes) of longitude on the equator: 6378.388 · 3.141592 / 360 = 55.66, down and 1 added.
-    assert tsplib.lengths_of(torch.tensor([[0.0, 0.0], [0.0, 0.30], [0.0, -0.30]]), "GEO").tolist() == \
-        [[0, 56, 56], [56, 0, 112], [56, 112, 0]]
+    # Half a degree (30 minutes) of longitude on the equator: 6378.388 · 3.141592 / 360 = 55.66,
+    # down and 1 added.
+    assert tsplib.lengths_of(
+        torch.tensor([[0.0, 0.0], [0.0, 0.30], [0.0, -0.30]]), "GEO"
+    ).tolist() == [[0, 56, 56], [56, 0, 112], [56, 112, 0]]
     with pytest.raises(ValueError, match="kind must be one of EUC_2D, ATT, GEO, got 'MAX_2D'"):
         tsplib.lengths_of(points, "MAX_2D")
 
@@ -81,8 +94,11 @@ def test_the_unit_square_keeps_the_shape():
     points = torch.tensor([[100.0, 20.0], [300.0, 120.0], [200.0, 70.0]])
     made = tsplib.unit_square(points)
     torch.testing.assert_close(made, torch.tensor([[0.0, 0.0], [1.0, 0.5], [0.5, 0.25]]))
-    geo = tsplib.unit_square(torch.tensor([[59.30, 10.0], [60.30, 12.30]]), "GEO")  # 59.5° to 60.5°, 10° to 12.5°
-    torch.testing.assert_close(geo, torch.tensor([[0.0, 0.0], [1.0, 1 / (2.5 * math.cos(math.radians(60)))]]))
+    # 59.5° to 60.5°, 10° to 12.5°
+    geo = tsplib.unit_square(torch.tensor([[59.30, 10.0], [60.30, 12.30]]), "GEO")
+    torch.testing.assert_close(
+        geo, torch.tensor([[0.0, 0.0], [1.0, 1 / (2.5 * math.cos(math.radians(60)))]])
+    )
     with pytest.raises(ValueError, match="points must not all be the same"):
         tsplib.unit_square(torch.zeros(3, 2))
 
@@ -101,7 +117,9 @@ def test_every_optimal_tour_has_the_best_known_length():
             assert int(tours.tour_length(matrix[None], found.tour[None])) == found.best, name
             seen.append(name)
             kinds.add(found.kind)
-    assert {"berlin52", "eil51", "eil76", "att48", "ulysses22", "pr1002"} <= set(seen) and kinds == set(tsplib.KINDS)
+    assert {"berlin52", "eil51", "eil76", "att48", "ulysses22", "pr1002"} <= set(
+        seen
+    ) and kinds == set(tsplib.KINDS)
     assert len(seen) >= 20, seen
 
 

@@ -1,4 +1,6 @@
-"""Far parts: what is drawn is what is said, the reader reads it from the pixels alone, and chance is told from agreement."""
+"""Far parts: what is drawn is what is said, the reader reads it from the pixels alone, and
+chance is told from agreement.
+"""
 
 import pytest
 import torch
@@ -16,13 +18,17 @@ def test_the_reader_reads_what_was_drawn(seed, size, agree):
     assert found.data.pictures.shape == (20, 3, size, size)
     assert torch.equal(task.read_colours(found.data.pictures), found.colours)
     if agree:
-        assert torch.equal(found.colours[:, 0], found.colours[:, 1]) and task.agreement(found.data.pictures).agree == 1
+        assert (
+            torch.equal(found.colours[:, 0], found.colours[:, 1])
+            and task.agreement(found.data.pictures).agree == 1
+        )
 
 
 def test_figures_lie_where_they_should_and_nothing_coloured_between_them():
     data = task.far_parts(500, seed=1).data
     strength = (data.pictures.amax(1).int() - data.pictures.amin(1)).amax((0, 1))  # per column
-    assert (strength[7:25] == 0).all() and (strength[[0, 31]] == 0).all()  # 18 grey columns between, one at each edge
+    # 18 grey columns between, one at each edge
+    assert (strength[7:25] == 0).all() and (strength[[0, 31]] == 0).all()
     assert (strength[1:7] > 150).all() and (strength[25:31] > 150).all()
 
 
@@ -30,19 +36,21 @@ def test_shapes_are_of_their_form_and_the_same_on_both_sides():
     shapes = torch.arange(4)
     drawn = task.draw(shapes, torch.zeros(4, 2, dtype=torch.long), torch.tensor([[3, 15]] * 4))
     for left, top in ((1, 3), (25, 15)):
-        figure = drawn[:, 0, top:top + 12, left:left + 6].double()
+        figure = drawn[:, 0, top : top + 12, left : left + 6].double()
         cover = (figure - task.GROUND) / (task.COLOURS[0][0] - task.GROUND)
         area = cover.mean((1, 2))
         exact = torch.tensor([1, torch.pi / 4, 0.5, 0.55], dtype=torch.float64)
         torch.testing.assert_close(area, exact, atol=0.03, rtol=0)
         assert cover[2, 11].mean() > 0.8 > 0.2 > cover[2, 0].mean()  # the wedge stands on its base
-        drawn[:, :, top:top + 12, left:left + 6] = task.GROUND
+        drawn[:, :, top : top + 12, left : left + 6] = task.GROUND
     assert (drawn == task.GROUND).all()
 
 
 def test_class_colour_and_heights_are_independent_and_even():
     found = task.far_parts(8000, seed=0)
-    table = torch.zeros(4, 8).index_put_((found.data.labels, found.colours[:, 0]), torch.ones(8000), accumulate=True)
+    table = torch.zeros(4, 8).index_put_(
+        (found.data.labels, found.colours[:, 0]), torch.ones(8000), accumulate=True
+    )
     assert (table / 8000 - 1 / 32).abs().max() < 0.008
     apart = task.far_parts(8000, seed=0, agree=False)
     assert abs(task.agreement(apart.data.pictures).agree - 1 / 8) < 0.015
@@ -62,35 +70,74 @@ def test_agreement_counts_found_chance_and_colours():
     kept = colours[1:]
     assert (got.agree, got.found) == (4 / 8, 7 / 8)
     left, right = (torch.bincount(side, minlength=8) / 7 for side in kept.unbind(1))
-    assert got.chance == pytest.approx(float(left @ right)) and got.colours == pytest.approx(float(torch.special.entr(left).sum().exp()))
+    assert got.chance == pytest.approx(float(left @ right)) and got.colours == pytest.approx(
+        float(torch.special.entr(left).sum().exp())
+    )
     one = task.agreement(task.draw(shapes, torch.full((8, 2), 5), tops))
-    assert (one.agree, one.chance, one.colours) == (1, 1, 1)  # a generator of one colour is seen through
+    # a generator of one colour is seen through
+    assert (one.agree, one.chance, one.colours) == (1, 1, 1)
     assert task.agreement(torch.full((3, 3, 32, 32), 90, dtype=torch.uint8)) == (0, 0, 0, 0)
 
 
 def test_the_reader_is_not_misled():
-    """By noise it is at chance; a figure that is paler, blurred or a little off in hue is still read."""
-    noise = torch.randint(0, 256, (4000, 3, 32, 32), generator=GENERATOR().manual_seed(0), dtype=torch.uint8)
+    """By noise it is at chance; a figure that is paler, blurred or a little off in hue is still
+    read.
+    """
+    noise = torch.randint(
+        0, 256, (4000, 3, 32, 32), generator=GENERATOR().manual_seed(0), dtype=torch.uint8
+    )
     assert abs(task.agreement(noise).agree - 1 / 8) < 0.03
     found = task.far_parts(300, seed=5)
-    blurred = torch.nn.functional.avg_pool2d(found.data.pictures.float(), 3, 1, 1, count_include_pad=False)
+    blurred = torch.nn.functional.avg_pool2d(
+        found.data.pictures.float(), 3, 1, 1, count_include_pad=False
+    )
     paler = 128 + (found.data.pictures.float() - 128) * 0.5
     for changed in (blurred, paler):
-        assert (task.read_colours(changed.round().to(torch.uint8)) == found.colours).float().mean() > 0.99
-    swapped = torch.cat([found.data.pictures[..., :16], found.data.pictures.roll(1, 0)[..., 16:]], -1)
+        assert (
+            task.read_colours(changed.round().to(torch.uint8)) == found.colours
+        ).float().mean() > 0.99
+    swapped = torch.cat(
+        [found.data.pictures[..., :16], found.data.pictures.roll(1, 0)[..., 16:]], -1
+    )
     expected = (found.colours[:, 0] == found.colours[:, 1].roll(1)).double().mean()
     assert task.agreement(swapped).agree == pytest.approx(float(expected))
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: task.far_parts(0, seed=0), "count must be"),
-    (lambda: task.far_parts(3, seed=0, size=16), "size must be a multiple of 32"),
-    (lambda: task.draw(torch.zeros(2, dtype=torch.long), torch.zeros(2, dtype=torch.long), torch.zeros(2, 2)), r"must be \(2, 2\)"),
-    (lambda: task.draw(torch.zeros(1, dtype=torch.long), torch.zeros(1, 2, dtype=torch.long), torch.tensor([[0, 21]])), "tops must lie between 0 and 20"),
-    (lambda: task.draw(torch.tensor([-1]), torch.zeros(1, 2).long(), torch.zeros(1, 2).long()), "shapes must lie between 0 and 3, got -1 to -1"),
-    (lambda: task.draw(torch.tensor([0]), torch.tensor([[-1, 7]]), torch.zeros(1, 2).long()), "colours must lie between 0 and 7, got -1 to 7"),
-    (lambda: task.read_colours(torch.zeros(2, 3, 8, 8)), "pictures must be uint8"),
-    (lambda: task.agreement(torch.zeros(0, 3, 32, 32, dtype=torch.uint8)), "at least one")])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: task.far_parts(0, seed=0), "count must be"),
+        (lambda: task.far_parts(3, seed=0, size=16), "size must be a multiple of 32"),
+        (
+            lambda: task.draw(
+                torch.zeros(2, dtype=torch.long),
+                torch.zeros(2, dtype=torch.long),
+                torch.zeros(2, 2),
+            ),
+            r"must be \(2, 2\)",
+        ),
+        (
+            lambda: task.draw(
+                torch.zeros(1, dtype=torch.long),
+                torch.zeros(1, 2, dtype=torch.long),
+                torch.tensor([[0, 21]]),
+            ),
+            "tops must lie between 0 and 20",
+        ),
+        (
+            lambda: task.draw(
+                torch.tensor([-1]), torch.zeros(1, 2).long(), torch.zeros(1, 2).long()
+            ),
+            "shapes must lie between 0 and 3, got -1 to -1",
+        ),
+        (
+            lambda: task.draw(torch.tensor([0]), torch.tensor([[-1, 7]]), torch.zeros(1, 2).long()),
+            "colours must lie between 0 and 7, got -1 to 7",
+        ),
+        (lambda: task.read_colours(torch.zeros(2, 3, 8, 8)), "pictures must be uint8"),
+        (lambda: task.agreement(torch.zeros(0, 3, 32, 32, dtype=torch.uint8)), "at least one"),
+    ],
+)
 def test_errors_name_the_argument(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -1,4 +1,6 @@
-"""Episodes of a few classes, the letters that the book draws, and Omniglot: on a small archive made here and, at hand, on the real one."""
+"""Episodes of a few classes, the letters that the book draws, and Omniglot: on a small archive
+made here and, at hand, on the real one.
+"""
 
 import io
 import os
@@ -12,9 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnbook.tasks.images import few_shot_episodes, omniglot, strokes
-from attnbook.tasks.images.few_shot_episodes import Classes, EpisodeBatches, bent, draw_episodes, with_mirrors, with_rotations
+from attnbook.tasks.images.few_shot_episodes import (
+    Classes,
+    EpisodeBatches,
+    bent,
+    draw_episodes,
+    with_mirrors,
+    with_rotations,
+)
 
-real = pytest.mark.skipif(not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set")
+real = pytest.mark.skipif(
+    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
+)
 
 
 def coded(classes, examples, size=3):
@@ -31,17 +42,28 @@ def who(pictures):
 
 def faults(batch, ways, shots):
     """What is wrong with episodes of coded pictures."""
-    (shown_class, shown_example), (asked_class, asked_example) = who(batch.support), who(batch.query)
+    (shown_class, shown_example), (asked_class, asked_example) = (
+        who(batch.support),
+        who(batch.query),
+    )
     said = set()
     for b in range(len(batch.labels)):
         of_label = {}
         for label, c in zip(batch.labels[b].tolist(), shown_class[b].tolist()):
             of_label.setdefault(label, []).append(c)
-        if sorted(of_label) != list(range(ways)) or any(len(cs) != shots for cs in of_label.values()):
+        if sorted(of_label) != list(range(ways)) or any(
+            len(cs) != shots for cs in of_label.values()
+        ):
             said.add("not every label K times")
-        if any(len(set(cs)) > 1 for cs in of_label.values()) or len({cs[0] for cs in of_label.values()}) < ways:
+        if (
+            any(len(set(cs)) > 1 for cs in of_label.values())
+            or len({cs[0] for cs in of_label.values()}) < ways
+        ):
             said.add("label and class do not go together")
-        if any(answer not in of_label or of_label[answer][0] != c for answer, c in zip(batch.answers[b].tolist(), asked_class[b].tolist())):
+        if any(
+            answer not in of_label or of_label[answer][0] != c
+            for answer, c in zip(batch.answers[b].tolist(), asked_class[b].tolist())
+        ):
             said.add("a wrong answer")
         shown = list(zip(shown_class[b].tolist(), shown_example[b].tolist()))
         if len(set(shown)) < len(shown):
@@ -53,7 +75,9 @@ def faults(batch, ways, shots):
 
 
 def by_hand(picture, J, t):
-    """A picture through one affine map, pixel by pixel: linear between pixels, 0 beyond the edge."""
+    """A picture through one affine map, pixel by pixel: linear between pixels, 0 beyond the
+    edge.
+    """
     size, out = len(picture), np.zeros_like(picture, dtype=float)
     for r in range(size):
         for c in range(size):
@@ -68,12 +92,24 @@ def by_hand(picture, J, t):
 
 
 def test_a_picture_is_bent_by_an_affine_map_of_its_own():
-    pictures = (torch.rand(2, 3, 9, 9, generator=torch.Generator().manual_seed(0)) * 255).to(torch.uint8)
+    pictures = (torch.rand(2, 3, 9, 9, generator=torch.Generator().manual_seed(0)) * 255).to(
+        torch.uint8
+    )
     got = bent(pictures, 0.3, torch.Generator().manual_seed(1))
-    maps = ((2 * torch.rand(6, 2, 3, generator=torch.Generator().manual_seed(1)) - 1) * 0.3).double().numpy()
+    maps = (
+        ((2 * torch.rand(6, 2, 3, generator=torch.Generator().manual_seed(1)) - 1) * 0.3)
+        .double()
+        .numpy()
+    )
     assert got.dtype == torch.uint8 and got.shape == pictures.shape
     for k, (before, after) in enumerate(zip(pictures.flatten(0, 1), got.flatten(0, 1))):
-        assert np.abs(by_hand(before.double().numpy(), maps[k, :, :2], maps[k, :, 2]) - after.double().numpy()).max() <= 0.51
+        assert (
+            np.abs(
+                by_hand(before.double().numpy(), maps[k, :, :2], maps[k, :, 2])
+                - after.double().numpy()
+            ).max()
+            <= 0.51
+        )
     assert torch.equal(bent(pictures, 0.0), pictures)
     for wrong in (-0.1, 1.5, float("nan")):
         with pytest.raises(ValueError, match="amount must be a number from 0 to 1"):
@@ -94,16 +130,32 @@ def test_bent_batches_are_those_of_the_same_episodes():
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), st.integers(0, 50))
 def test_an_episode_is_what_it_says(ways, shots, queries, seed):
     batch = draw_episodes(coded(7, 8), ways, shots, queries, 6, torch.Generator().manual_seed(seed))
-    assert batch.support.shape == (6, ways * shots, 3, 3) and batch.query.shape == (6, queries, 3, 3)
-    assert batch.labels.dtype == batch.answers.dtype == torch.int64 and batch.support.dtype == torch.uint8
+    assert batch.support.shape == (6, ways * shots, 3, 3) and batch.query.shape == (
+        6,
+        queries,
+        3,
+        3,
+    )
+    assert (
+        batch.labels.dtype == batch.answers.dtype == torch.int64
+        and batch.support.dtype == torch.uint8
+    )
     assert not faults(batch, ways, shots)
 
 
 def by_chance(batch, ways):
-    """The largest distance from 1/N of: a label at a place, a class with a label, an answer, an answer given where its example stands."""
+    """The largest distance from 1/N of: a label at a place, a class with a label, an answer, an
+    answer given where its example stands.
+    """
     shown, _ = who(batch.support)
-    tables = [torch.nn.functional.one_hot(batch.labels, ways).double().mean(0), torch.nn.functional.one_hot(batch.answers, ways).double().mean((0, 1))]
-    tables += [torch.nn.functional.one_hot(batch.labels[shown == c], ways).double().mean(0) for c in range(7)]
+    tables = [
+        torch.nn.functional.one_hot(batch.labels, ways).double().mean(0),
+        torch.nn.functional.one_hot(batch.answers, ways).double().mean((0, 1)),
+    ]
+    tables += [
+        torch.nn.functional.one_hot(batch.labels[shown == c], ways).double().mean(0)
+        for c in range(7)
+    ]
     place = (batch.labels[:, None] == batch.answers[..., None]).double()  # (B, Q, S)
     tables.append(place.mean((0, 1)) * place.shape[-1] / place.sum(-1).mean() / ways)
     return max(float((t - 1 / ways).abs().max()) for t in tables)
@@ -120,26 +172,45 @@ def test_labels_places_and_answers_are_drawn_evenly():
 
 def test_a_batch_depends_on_its_step_and_seed_alone():
     data = Classes(coded(7, 8), tuple(("a", str(k)) for k in range(7)))
-    one, two = EpisodeBatches(data, 3, (1, 3), 2, 5, seed=1), EpisodeBatches(data, 3, (1, 3), 2, 5, seed=1)
+    one, two = (
+        EpisodeBatches(data, 3, (1, 3), 2, 5, seed=1),
+        EpisodeBatches(data, 3, (1, 3), 2, 5, seed=1),
+    )
     two.batch(9)
     assert all(torch.equal(a, b) for a, b in zip(one.batch(4), two.batch(4)))
-    assert not torch.equal(one.batch(4).query, one.batch(5).query) or not torch.equal(one.batch(4).support, one.batch(5).support)
+    assert not torch.equal(one.batch(4).query, one.batch(5).query) or not torch.equal(
+        one.batch(4).support, one.batch(5).support
+    )
     assert {one.batch(k).support.shape[1] for k in range(30)} == {3, 6, 9}
     before = torch.get_rng_state()
     other = EpisodeBatches(data, 3, (1, 3), 2, 5, seed=2)
     assert torch.equal(torch.get_rng_state(), before)
-    assert any(one.batch(k).query.shape != other.batch(k).query.shape or not torch.equal(one.batch(k).query, other.batch(k).query) for k in range(3))
+    assert any(
+        one.batch(k).query.shape != other.batch(k).query.shape
+        or not torch.equal(one.batch(k).query, other.batch(k).query)
+        for k in range(3)
+    )
 
 
-@pytest.mark.parametrize("mistake, fault", [("a shown one asked again", "a query that was shown"), ("answers of another numbering", "a wrong answer"),
-                                            ("classes drawn with repetition", "label and class do not go together")])
+@pytest.mark.parametrize(
+    "mistake, fault",
+    [
+        ("a shown one asked again", "a query that was shown"),
+        ("answers of another numbering", "a wrong answer"),
+        ("classes drawn with repetition", "label and class do not go together"),
+    ],
+)
 def test_known_wrong_versions_are_told_apart(mistake, fault, monkeypatch):
     g = torch.Generator().manual_seed(0)
     if mistake.startswith("classes"):
         topk = torch.Tensor.topk
 
         def repeated(self, k, dim):
-            return topk(self, k, dim=dim) if self.dim() == 3 else SimpleNamespace(indices=torch.randint(7, (len(self), k), generator=g))
+            return (
+                topk(self, k, dim=dim)
+                if self.dim() == 3
+                else SimpleNamespace(indices=torch.randint(7, (len(self), k), generator=g))
+            )
 
         monkeypatch.setattr(torch.Tensor, "topk", repeated)
     batch = draw_episodes(coded(7, 8), 4, 2, 3, 200, g)
@@ -150,12 +221,15 @@ def test_known_wrong_versions_are_told_apart(mistake, fault, monkeypatch):
     assert any(fault in said for said in faults(batch, 4, 2))
 
 
-@pytest.mark.parametrize("numbers, words", [
-    ((8, 1, 1, 1), "ways must be at most the number of classes, 7, got 8"),
-    ((3, 5, 4, 1), r"shots \+ queries must be at most the 8 examples of a class, got 5 \+ 4"),
-    ((0, 1, 1, 1), "ways must be a whole number of at least 1, got 0"),
-    ((3, 1, 0, 1), "queries must be a whole number of at least 1, got 0"),
-])
+@pytest.mark.parametrize(
+    "numbers, words",
+    [
+        ((8, 1, 1, 1), "ways must be at most the number of classes, 7, got 8"),
+        ((3, 5, 4, 1), r"shots \+ queries must be at most the 8 examples of a class, got 5 \+ 4"),
+        ((0, 1, 1, 1), "ways must be a whole number of at least 1, got 0"),
+        ((3, 1, 0, 1), "queries must be a whole number of at least 1, got 0"),
+    ],
+)
 def test_too_few_are_named(numbers, words):
     with pytest.raises(ValueError, match=words):
         draw_episodes(coded(7, 8), *numbers)
@@ -176,10 +250,16 @@ def test_wrong_batches_are_named():
 def test_turned_classes_are_classes_of_their_own():
     pictures = torch.arange(2 * 1 * 9, dtype=torch.uint8).view(2, 1, 3, 3)
     found = with_rotations(Classes(pictures, (("a", "x"), ("b", "y"))))
-    assert len(found) == 8 and found.alphabets == ("a", "b") and found.names[2] == ("a", "x turned by 90")
+    assert (
+        len(found) == 8
+        and found.alphabets == ("a", "b")
+        and found.names[2] == ("a", "x turned by 90")
+    )
     for k in range(4):
         for c in range(2):
-            assert np.array_equal(found.pictures[2 * k + c, 0].numpy(), np.rot90(pictures[c, 0].numpy(), k))
+            assert np.array_equal(
+                found.pictures[2 * k + c, 0].numpy(), np.rot90(pictures[c, 0].numpy(), k)
+            )
 
 
 def test_mirrored_classes_are_classes_of_their_own():
@@ -194,6 +274,7 @@ def test_mirrored_classes_are_classes_of_their_own():
 
 # Letters that the book draws
 
+
 def nearest(pictures, count=500, seed=0):
     """How often the nearest of five pictures, pixel by pixel, is of the query's class."""
     batch = draw_episodes(pictures, 5, 1, 1, count, torch.Generator().manual_seed(seed))
@@ -202,12 +283,23 @@ def nearest(pictures, count=500, seed=0):
 
 
 def test_an_alphabet_depends_on_its_seed_alone_and_its_letters_are_written_by_hand():
-    one, same, other = strokes.alphabet(6, 5, seed=3), strokes.alphabet(6, 5, seed=3), strokes.alphabet(6, 5, seed=4)
-    assert torch.equal(one.pictures, same.pictures) and not torch.equal(one.pictures, other.pictures)
-    assert one.pictures.shape == (6, 5, 28, 28) and one.pictures.dtype == torch.uint8 and one.alphabets == ("alphabet 3",)
+    one, same, other = (
+        strokes.alphabet(6, 5, seed=3),
+        strokes.alphabet(6, 5, seed=3),
+        strokes.alphabet(6, 5, seed=4),
+    )
+    assert torch.equal(one.pictures, same.pictures) and not torch.equal(
+        one.pictures, other.pictures
+    )
+    assert (
+        one.pictures.shape == (6, 5, 28, 28)
+        and one.pictures.dtype == torch.uint8
+        and one.alphabets == ("alphabet 3",)
+    )
     flat = one.pictures.flatten(2).float()
     assert (flat[:, 0] - flat[:, 1]).abs().amax(1).min() > 100  # no example is a copy
-    assert flat.amax(2).min() > 200 and 0.02 < float(flat.mean()) / 255 < 0.3  # there is ink, and not everywhere
+    # there is ink, and not everywhere
+    assert flat.amax(2).min() > 200 and 0.02 < float(flat.mean()) / 255 < 0.3
 
 
 def test_letters_are_hard_for_their_pixels_but_no_guess():
@@ -234,6 +326,7 @@ def test_ink_lies_where_the_points_are():
 
 # Omniglot
 
+
 def archive(folder, characters, examples=2, size=105, seed=0):
     from PIL import Image
 
@@ -255,8 +348,18 @@ def archive(folder, characters, examples=2, size=105, seed=0):
 def small(mirror):
     omniglot.read.cache_clear()
     kept = {}
-    for name, characters in (("small1", [("Latin", "character02"), ("Greek", "character01"), ("Latin", "character01")]),
-                             ("small2", [("Greek", "character01"), ("Tagalog", "character01"), ("Latin", "character01"), ("Tagalog", "character02")])):
+    for name, characters in (
+        ("small1", [("Latin", "character02"), ("Greek", "character01"), ("Latin", "character01")]),
+        (
+            "small2",
+            [
+                ("Greek", "character01"),
+                ("Tagalog", "character01"),
+                ("Latin", "character01"),
+                ("Tagalog", "character02"),
+            ],
+        ),
+    ):
         content, kept[name] = archive(omniglot.SETS[name][:-4], characters, seed=len(kept))
         mirror("omniglot", omniglot.SETS[name], content)
     yield kept
@@ -265,19 +368,29 @@ def small(mirror):
 
 def test_characters_are_read_in_order_and_made_small(small):
     found = omniglot.read("small1")
-    assert found.names == (("Greek", "character01"), ("Latin", "character01"), ("Latin", "character02"))
+    assert found.names == (
+        ("Greek", "character01"),
+        ("Latin", "character01"),
+        ("Latin", "character02"),
+    )
     assert found.pictures.shape == (3, 2, 28, 28) and found.pictures.dtype == torch.uint8
     for c, names in enumerate(found.names):
         for k in range(2):
             ink = 1.0 - small["small1"][(*names, k)]
-            assert abs(ink.mean() - found.pictures[c, k].double().mean() / 255) < 0.01  # as much ink, and it is ink that is white
-    with pytest.raises(ValueError, match="name must be one of small1, small2, background, evaluation"):
+            # as much ink, and it is ink that is white
+            assert abs(ink.mean() - found.pictures[c, k].double().mean() / 255) < 0.01
+    with pytest.raises(
+        ValueError, match="name must be one of small1, small2, background, evaluation"
+    ):
         omniglot.read("small3")
 
 
 def test_the_split_shares_no_alphabet(small):
     train, test = omniglot.split()
-    assert train.alphabets == ("Greek", "Latin") and test.names == (("Tagalog", "character01"), ("Tagalog", "character02"))
+    assert train.alphabets == ("Greek", "Latin") and test.names == (
+        ("Tagalog", "character01"),
+        ("Tagalog", "character02"),
+    )
     assert torch.equal(test.pictures, omniglot.read("small2").pictures[2:])
     with pytest.raises(ValueError, match="size must be one of small, full"):
         omniglot.split("large")
@@ -285,7 +398,11 @@ def test_the_split_shares_no_alphabet(small):
 
 def test_pictures_of_another_size_are_named(mirror):
     omniglot.read.cache_clear()
-    mirror("omniglot", omniglot.SETS["small1"], archive("images_background_small1", [("A", "character01")], size=28)[0])
+    mirror(
+        "omniglot",
+        omniglot.SETS["small1"],
+        archive("images_background_small1", [("A", "character01")], size=28)[0],
+    )
     with pytest.raises(ValueError, match="must be 105 by 105 pixels, got \\(28, 28\\)"):
         omniglot.read("small1")
 
@@ -294,7 +411,9 @@ def test_pictures_of_another_size_are_named(mirror):
 def test_the_small_sets_as_published():
     omniglot.read.cache_clear()
     train, test = omniglot.split()
-    assert (len(train), len(test)) == (136, 106) and train.pictures.shape[1:] == test.pictures.shape[1:] == (20, 28, 28)
+    assert (len(train), len(test)) == (136, 106) and train.pictures.shape[
+        1:
+    ] == test.pictures.shape[1:] == (20, 28, 28)
     assert train.alphabets == ("Balinese", "Early_Aramaic", "Greek", "Korean", "Latin")
     assert test.alphabets == ("Japanese_(katakana)", "Sanskrit", "Tagalog")
     assert 0.3 < nearest(test.pictures) < 0.5
@@ -305,10 +424,14 @@ def test_no_loop_runs_over_the_batch(monkeypatch):
     """As many calls of gather for one episode as for a hundred."""
     calls = []
     gather = torch.Tensor.gather
-    monkeypatch.setattr(torch.Tensor, "gather", lambda self, *a, **k: calls.append(1) or gather(self, *a, **k))
+    monkeypatch.setattr(
+        torch.Tensor, "gather", lambda self, *a, **k: calls.append(1) or gather(self, *a, **k)
+    )
     counts = []
     for count in (1, 100):
         calls.clear()
-        few_shot_episodes.draw_episodes(coded(7, 8), 3, 2, 2, count, torch.Generator().manual_seed(0))
+        few_shot_episodes.draw_episodes(
+            coded(7, 8), 3, 2, 2, count, torch.Generator().manual_seed(0)
+        )
         counts.append(len(calls))
     assert counts[0] == counts[1] > 0

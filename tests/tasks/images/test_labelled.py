@@ -1,4 +1,6 @@
-"""Pictures with classes: batches, halves, the digits of scikit-learn, IDX files, archives of pictures."""
+"""Pictures with classes: batches, halves, the digits of scikit-learn, IDX files, archives of
+pictures.
+"""
 
 import gzip
 import io
@@ -13,14 +15,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from attnbook.tasks import datasets
-from attnbook.tasks.images import digits, color_pictures
 from attnbook.tasks.archives import fetch_archive, members_digest
+from attnbook.tasks.images import color_pictures, digits
 from attnbook.tasks.images.labelled import Labelled, LabelledBatches, to_floats, to_pixels
 
 
 def some(count, classes=3):
     """Pictures whose every pixel is their number."""
-    pictures = torch.arange(count, dtype=torch.uint8)[:, None, None, None].expand(-1, 1, 8, 8).clone()
+    pictures = (
+        torch.arange(count, dtype=torch.uint8)[:, None, None, None].expand(-1, 1, 8, 8).clone()
+    )
     return Labelled(pictures, torch.arange(count) % classes, tuple("abcdefg"[:classes]))
 
 
@@ -40,11 +44,14 @@ def test_every_picture_comes_once_an_epoch_and_a_step_says_all(count, size, seed
     batches = LabelledBatches(some(count), size, seed)
     seen = torch.cat([batches.indices(step) for step in range(3 * count)])
     for epoch in range(len(seen) // count):
-        assert sorted(seen[epoch * count:(epoch + 1) * count].tolist()) == list(range(count))
+        assert sorted(seen[epoch * count : (epoch + 1) * count].tolist()) == list(range(count))
     again = LabelledBatches(some(count), size, seed)
     for step in (7, 0, 3):  # in any order
         batch = again.batch(step)
-        assert torch.equal(again.indices(step), batches.indices(step)) and batch.labels.dtype == torch.long
+        assert (
+            torch.equal(again.indices(step), batches.indices(step))
+            and batch.labels.dtype == torch.long
+        )
         assert torch.equal(to_pixels(batch.pictures)[:, 0, 0, 0].long(), again.indices(step))
         assert torch.equal(batch.labels, again.indices(step) % 3)
 
@@ -69,11 +76,27 @@ def test_halves_share_no_picture():
     assert one.pictures[:, 0, 0, 0].tolist() != some(41).halves(1)[0].pictures[:, 0, 0, 0].tolist()
 
 
-@pytest.mark.parametrize("pictures, labels, words", [
-    (torch.zeros(2, 1, 8, 8), torch.zeros(2, dtype=torch.long), "pictures must be uint8"),
-    (torch.zeros(2, 2, 8, 8, dtype=torch.uint8), torch.zeros(2, dtype=torch.long), "pictures must be uint8"),
-    (torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.zeros(3, dtype=torch.long), r"labels must be long \(2,\)"),
-    (torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 3]), "between 0 and 2, got 0 to 3")])
+@pytest.mark.parametrize(
+    "pictures, labels, words",
+    [
+        (torch.zeros(2, 1, 8, 8), torch.zeros(2, dtype=torch.long), "pictures must be uint8"),
+        (
+            torch.zeros(2, 2, 8, 8, dtype=torch.uint8),
+            torch.zeros(2, dtype=torch.long),
+            "pictures must be uint8",
+        ),
+        (
+            torch.zeros(2, 1, 8, 8, dtype=torch.uint8),
+            torch.zeros(3, dtype=torch.long),
+            r"labels must be long \(2,\)",
+        ),
+        (
+            torch.zeros(2, 1, 8, 8, dtype=torch.uint8),
+            torch.tensor([0, 3]),
+            "between 0 and 2, got 0 to 3",
+        ),
+    ],
+)
 def test_sets_that_do_not_fit_are_refused(pictures, labels, words):
     with pytest.raises(ValueError, match=words):
         Labelled(pictures, labels, ("a", "b", "c"))
@@ -87,20 +110,34 @@ def test_the_digits_of_scikit_learn():
     stored = load_digits()
     assert whole.labels.tolist() == stored.target.tolist() and whole.classes == tuple("0123456789")
     keys = [{p.numpy().tobytes() for p in part.pictures} for part in (train, test)]
-    assert keys[0] | keys[1] == {p.numpy().tobytes() for p in whole.pictures} and not keys[0] & keys[1]
-    # the middle two pixels of a block of four lie within an eighth of a pixel of the old one: their mean is near the old value
+    assert (
+        keys[0] | keys[1] == {p.numpy().tobytes() for p in whole.pictures} and not keys[0] & keys[1]
+    )
+    # the middle two pixels of a block of four lie within an eighth of a pixel of the old one: their
+    # mean is near the old value
     small = whole.pictures.double().view(-1, 8, 4, 8, 4)[:, :, 1:3, :, 1:3].mean((2, 4)) * 16 / 255
     assert (small - torch.from_numpy(stored.images)).abs().mean() < 0.6
-    assert whole.pictures.shape[1:] == (1, 32, 32) and whole.pictures.max() == 255 and whole.pictures.min() == 0
+    assert (
+        whole.pictures.shape[1:] == (1, 32, 32)
+        and whole.pictures.max() == 255
+        and whole.pictures.min() == 0
+    )
     exact = digits.enlarge(torch.from_numpy(stored.images), 8)
-    assert torch.equal(exact[:, 0], torch.from_numpy((stored.images * 255 / 16).round()).to(torch.uint8))
+    assert torch.equal(
+        exact[:, 0], torch.from_numpy((stored.images * 255 / 16).round()).to(torch.uint8)
+    )
     for part, size in (("valid", 32), ("train", 30), ("train", 0)):
         with pytest.raises(ValueError, match="part must|size must"):
             digits.small_digits(part, size=size)
 
 
 def idx(array):
-    return gzip.compress(b"\0\0\x08" + bytes([array.ndim]) + struct.pack(f">{array.ndim}i", *array.shape) + array.tobytes())
+    return gzip.compress(
+        b"\0\0\x08"
+        + bytes([array.ndim])
+        + struct.pack(f">{array.ndim}i", *array.shape)
+        + array.tobytes()
+    )
 
 
 def test_idx_files(tmp_path):
@@ -108,13 +145,23 @@ def test_idx_files(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(idx(array))
     assert torch.equal(digits.read_idx(path), torch.from_numpy(array))
-    for content in (idx(array)[:0] + gzip.compress(gzip.decompress(idx(array))[:-1]), gzip.compress(b"\0\0\x0d\x01\0\0\0\1\0"), gzip.compress(b"")):
+    for content in (
+        idx(array)[:0] + gzip.compress(gzip.decompress(idx(array))[:-1]),
+        gzip.compress(b"\0\0\x0d\x01\0\0\0\1\0"),
+        gzip.compress(b""),
+    ):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="IDX file|in its header"):
             digits.read_idx(path)
-    for content, words in ((gzip.compress(gzip.decompress(idx(array))[:9]), "a.gz says 3 dimensions, and ends within its header"),
-                           (idx(array)[:-9], "a.gz is no whole gzip file: Compressed file ended"), (b"IDX", "a.gz is no whole gzip file: Not a gzipped"),
-                           (idx(array)[:60] + b"?" + idx(array)[61:], "a.gz is no whole gzip file: ")):
+    for content, words in (
+        (
+            gzip.compress(gzip.decompress(idx(array))[:9]),
+            "a.gz says 3 dimensions, and ends within its header",
+        ),
+        (idx(array)[:-9], "a.gz is no whole gzip file: Compressed file ended"),
+        (b"IDX", "a.gz is no whole gzip file: Not a gzipped"),
+        (idx(array)[:60] + b"?" + idx(array)[61:], "a.gz is no whole gzip file: "),
+    ):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=words):
             digits.read_idx(path)
@@ -122,7 +169,10 @@ def test_idx_files(tmp_path):
 
 def test_mnist_from_a_mirror(mirror):
     rng = np.random.default_rng(1)
-    pictures = {part: rng.integers(0, 256, (n, 28, 28)).astype(np.uint8) for part, n in (("train", 6), ("t10k", 4))}
+    pictures = {
+        part: rng.integers(0, 256, (n, 28, 28)).astype(np.uint8)
+        for part, n in (("train", 6), ("t10k", 4))
+    }
     labels = {part: rng.integers(0, 10, len(p)).astype(np.uint8) for part, p in pictures.items()}
     for part in pictures:
         mirror("mnist-t10k", f"{part}-labels-idx1-ubyte.gz", idx(labels[part]))
@@ -130,7 +180,10 @@ def test_mnist_from_a_mirror(mirror):
     mirror("mnist-train-rebuilt", "train-images-idx3-ubyte.gz", idx(pictures["train"]))
     for part, file in (("train", "train"), ("test", "t10k")):
         data = digits.mnist(part)
-        assert torch.equal(data.pictures[:, 0, 2:30, 2:30], torch.from_numpy(pictures[file])) and data.labels.tolist() == labels[file].tolist()
+        assert (
+            torch.equal(data.pictures[:, 0, 2:30, 2:30], torch.from_numpy(pictures[file]))
+            and data.labels.tolist() == labels[file].tolist()
+        )
         assert data.pictures[:, 0, :2].sum() == data.pictures[:, 0, :, 30:].sum() == 0
     with pytest.raises(ValueError, match="part must be"):
         digits.mnist("all")
@@ -153,10 +206,18 @@ def archive(files, top="repo-1"):
 
 
 def test_pictures_of_an_archive(mirror):
-    files = {"train/cat/1.jpg": png((10, 20, 30)), "test/ship/0.jpg": png((1, 2, 3)), "train/bird/9.jpg": png((40, 50, 60)), "train/cat/a.txt": b"no"}
-    mirror("cifar-10-images", f"CIFAR-10-images-{color_pictures.CIFAR_COMMIT}.tar.gz", archive(files))
+    files = {
+        "train/cat/1.jpg": png((10, 20, 30)),
+        "test/ship/0.jpg": png((1, 2, 3)),
+        "train/bird/9.jpg": png((40, 50, 60)),
+        "train/cat/a.txt": b"no",
+    }
+    mirror(
+        "cifar-10-images", f"CIFAR-10-images-{color_pictures.CIFAR_COMMIT}.tar.gz", archive(files)
+    )
     data = color_pictures.cifar10("train")
-    assert [data.classes[k] for k in data.labels.tolist()] == ["bird", "cat"]  # in the order of the names
+    # in the order of the names
+    assert [data.classes[k] for k in data.labels.tolist()] == ["bird", "cat"]
     assert data.pictures[:, :, 5, 7].tolist() == [[40, 50, 60], [10, 20, 30]]
     assert len(color_pictures.cifar10("test")) == 1
     with pytest.raises(ValueError, match="part must be"):
@@ -165,10 +226,22 @@ def test_pictures_of_an_archive(mirror):
 
 def test_emoji_on_white(mirror):
     file = f"noto-emoji-{color_pictures.EMOJI_COMMIT}-png32.tar.gz"
-    mirror("noto-emoji", file, archive({"png/32/emoji_u1f600.png": png((9, 9, 9), 0), "png/32/emoji_u0023_20e3.png": png((0, 0, 0), 128)}))
+    mirror(
+        "noto-emoji",
+        file,
+        archive(
+            {
+                "png/32/emoji_u1f600.png": png((9, 9, 9), 0),
+                "png/32/emoji_u0023_20e3.png": png((0, 0, 0), 128),
+            }
+        ),
+    )
     data = color_pictures.emoji()
     assert [data.classes[k] for k in data.labels.tolist()] == ["signs", "faces"]
-    assert data.pictures[1].unique().tolist() == [255] and abs(int(data.pictures[0, 0, 0, 0]) - 127) <= 1
+    assert (
+        data.pictures[1].unique().tolist() == [255]
+        and abs(int(data.pictures[0, 0, 0, 0]) - 127) <= 1
+    )
     mirror("noto-emoji", file, archive({"png/32/emoji_u1f600.png": png((9, 9, 9), side=16)}))
     datasets._verified.clear()
     with pytest.raises(ValueError, match="16 by 16 pixels, expected 32"):
@@ -185,19 +258,36 @@ def test_an_archive_is_known_by_its_files_whatever_its_bytes(registry, server, c
     wanted = lambda name: name.endswith(".jpg")  # noqa: E731
     (cache / "x").mkdir(parents=True)
     digests = []
-    for k, content in enumerate((plain, again, archive({**files, "a/1.jpg": b"One"}), archive({"a/1.jpg": b"one"}), archive({**files, "c/1.jpg": b""}))):
+    for k, content in enumerate(
+        (
+            plain,
+            again,
+            archive({**files, "a/1.jpg": b"One"}),
+            archive({"a/1.jpg": b"one"}),
+            archive({**files, "c/1.jpg": b""}),
+        )
+    ):
         path = cache / f"x/{k}"
         path.write_bytes(content)
         digests.append(members_digest(path, wanted))
     assert digests[0] == digests[1] and len(set(digests)) == 4
-    registry("set", "file.tar.gz", b"other bytes")  # what the registry knows is another archive of the same files
+    # what the registry knows is another archive of the same files
+    registry("set", "file.tar.gz", b"other bytes")
     url = server.serve("/f", again, plain[:120])
     path = fetch_archive("set", "file.tar.gz", url, digests[0], wanted)
-    assert path.read_bytes() == again and fetch_archive("set", "file.tar.gz", url, digests[0], wanted) == path and server.requests == ["/f"]
+    assert (
+        path.read_bytes() == again
+        and fetch_archive("set", "file.tar.gz", url, digests[0], wanted) == path
+        and server.requests == ["/f"]
+    )
     path.write_bytes(plain[:120])
     with pytest.raises(ValueError, match="does not hold the files expected"):
         fetch_archive("set", "file.tar.gz", url, digests[0], wanted)
-    assert not path.exists() and path.with_name("file.tar.gz.corrupt").exists() and not list(path.parent.glob("*.part"))
+    assert (
+        not path.exists()
+        and path.with_name("file.tar.gz.corrupt").exists()
+        and not list(path.parent.glob("*.part"))
+    )
     with pytest.raises(OSError, match="could not be downloaded"):
         fetch_archive("set", "file.tar.gz", server.serve("/g", 404), digests[0], wanted)
     with pytest.raises(ValueError, match="name must be"):

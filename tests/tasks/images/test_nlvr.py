@@ -8,22 +8,33 @@ import torch
 
 from attnbook.tasks import UNK
 from attnbook.tasks.images import nlvr
-from attnbook.tasks.images.nlvr import Item, Statement
 from attnbook.tasks.images.captioned_pictures import Box
+from attnbook.tasks.images.nlvr import Item, Statement
 
-real = pytest.mark.skipif(not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set")
+real = pytest.mark.skipif(
+    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
+)
 
 
 def scene(*boxes):
-    return [[dict(zip(("x_loc", "y_loc", "size", "type", "color"), item)) for item in box] for box in boxes]
+    return [
+        [dict(zip(("x_loc", "y_loc", "size", "type", "color"), item)) for item in box]
+        for box in boxes
+    ]
 
 
-SCENE = scene([(10, 20, 20, "square", "Yellow")], [(0, 70, 30, "circle", "#0099ff"), (60, 0, 10, "square", "Black")],
-              [(90, 90, 10, "triangle", "Black")])
+SCENE = scene(
+    [(10, 20, 20, "square", "Yellow")],
+    [(0, 70, 30, "circle", "#0099ff"), (60, 0, 10, "square", "Black")],
+    [(90, 90, 10, "triangle", "Black")],
+)
 
 
 def put(mirror, rows, file="dev"):
-    lines = [json.dumps({"sentence": s, "label": label, "identifier": i, "structured_rep": SCENE}) for s, label, i in rows]
+    lines = [
+        json.dumps({"sentence": s, "label": label, "identifier": i, "structured_rep": SCENE})
+        for s, label, i in rows
+    ]
     mirror("nlvr", f"nlvr/{file}/{file}.json", "\n".join(lines).encode())
 
 
@@ -31,15 +42,21 @@ def test_true_statements_are_read_with_their_items(mirror):
     put(mirror, [("There is a box.", "true", "12-3"), ("Not so.", "false", "13-0")])
     (found,) = nlvr.read("dev")
     assert (found.sentence, found.identifier) == ("There is a box.", "12")
-    assert found.boxes == ((Item(10, 20, 20, "square", "yellow"),),
-                           (Item(0, 70, 30, "circle", "blue"), Item(60, 0, 10, "square", "black")),
-                           (Item(90, 90, 10, "triangle", "black"),))
+    assert found.boxes == (
+        (Item(10, 20, 20, "square", "yellow"),),
+        (Item(0, 70, 30, "circle", "blue"), Item(60, 0, 10, "square", "black")),
+        (Item(90, 90, 10, "triangle", "black"),),
+    )
     with pytest.raises(ValueError, match="file must be one of dev, test, hidden"):
         nlvr.read("train")
 
 
 def test_the_picture_is_drawn_from_the_description():
-    boxes = ((Item(0, 50, 50, "square", "yellow"),), (Item(25, 25, 50, "circle", "blue"),), (Item(0, 0, 100, "triangle", "black"),))
+    boxes = (
+        (Item(0, 50, 50, "square", "yellow"),),
+        (Item(25, 25, 50, "circle", "blue"),),
+        (Item(0, 0, 100, "triangle", "black"),),
+    )
     data = nlvr.captioned([Statement("A yellow square, 2 circles; one triangle!", "1", boxes)])
     (picture,) = data.pictures
     assert picture.shape == (3, 48, 192) and picture.dtype == torch.uint8
@@ -47,18 +64,36 @@ def test_the_picture_is_drawn_from_the_description():
     def colour(y, x):
         return tuple(picture[:, y, x].tolist())
 
-    assert {colour(y, x) for y in (0, 47) for x in (48, 71, 120, 143)} == {(128, 128, 128)}  # between the boxes
-    assert colour(24, 0) == colour(47, 23) == (255, 255, 0) and colour(23, 0) == colour(24, 24) == (211, 211, 211)
-    assert colour(24, 72 + 24) == (0, 153, 255) and colour(12, 72 + 12) == (211, 211, 211)  # the circle has no corner
+    # between the boxes
+    assert {colour(y, x) for y in (0, 47) for x in (48, 71, 120, 143)} == {(128, 128, 128)}
+    assert colour(24, 0) == colour(47, 23) == (255, 255, 0) and colour(23, 0) == colour(24, 24) == (
+        211,
+        211,
+        211,
+    )
+    # the circle has no corner
+    assert colour(24, 72 + 24) == (0, 153, 255) and colour(12, 72 + 12) == (211, 211, 211)
     assert colour(13, 72 + 24) == (0, 153, 255) and colour(11, 72 + 24) == (211, 211, 211)
-    assert colour(46, 144 + 2) == colour(6, 144 + 24) == (0, 0, 0) and colour(2, 144 + 2) == (211, 211, 211)
+    assert colour(46, 144 + 2) == colour(6, 144 + 24) == (0, 0, 0) and colour(2, 144 + 2) == (
+        211,
+        211,
+        211,
+    )
     assert data.captions == [("a", "yellow", "square", "2", "circles", "one", "triangle")]
-    square, circle, triangle = (Box(0, 24, 24, 48),), (Box(84, 12, 108, 36),), (Box(144, 0, 192, 48),)
+    square, circle, triangle = (
+        (Box(0, 24, 24, 48),),
+        (Box(84, 12, 108, 36),),
+        (Box(144, 0, 192, 48),),
+    )
     assert data.boxes == [((), square, square, (), circle, (), triangle)]
 
 
 def test_a_word_means_every_object_of_its_colour_or_shape_in_every_box():
-    boxes = ((Item(0, 0, 20, "square", "black"),), (Item(50, 50, 10, "square", "blue"),), (Item(0, 0, 10, "circle", "black"),))
+    boxes = (
+        (Item(0, 0, 20, "square", "black"),),
+        (Item(50, 50, 10, "square", "blue"),),
+        (Item(0, 0, 10, "circle", "black"),),
+    )
     assert nlvr.named("black", boxes) == (nlvr.place(boxes[0][0], 0), nlvr.place(boxes[2][0], 2))
     assert nlvr.named("squares", boxes) == (nlvr.place(boxes[0][0], 0), nlvr.place(boxes[1][0], 1))
     assert nlvr.named("triangle", boxes) == nlvr.named("tower", boxes) == ()
@@ -70,11 +105,17 @@ def test_all_orders_of_the_boxes():
     seen = {tuple(tuple(p[:, 24, x].tolist()) for x in (24, 96, 168)) for p in data.pictures}
     assert len(data) == 6 and len(seen) == 6
     for picture, ((box,),) in zip(data.pictures, data.boxes):
-        assert (picture[:, box.top:box.bottom, box.left:box.right] == torch.tensor([255, 255, 0])[:, None, None]).all()
+        assert (
+            picture[:, box.top : box.bottom, box.left : box.right]
+            == torch.tensor([255, 255, 0])[:, None, None]
+        ).all()
 
 
 def test_the_split_shares_no_sentence_and_no_identifier():
-    made = [Statement(f"{'Sentence' if k % 2 else 'sentence'} {k // 3}.", str(k // 4), ((), (), ())) for k in range(240)]
+    made = [
+        Statement(f"{'Sentence' if k % 2 else 'sentence'} {k // 3}.", str(k // 4), ((), (), ()))
+        for k in range(240)
+    ]
     parts = nlvr.split(made, (0.2, 0.2), seed=1)
     assert sorted(s for part in parts for s in part) == sorted(made)
     for key in (lambda s: nlvr.words(s.sentence), lambda s: s.identifier):
@@ -88,7 +129,11 @@ def test_the_split_shares_no_sentence_and_no_identifier():
 
 def test_rare_words_are_unknown_and_bad_input_is_named():
     data = nlvr.captioned([Statement("box box box odd", "1", ((), (), ()))])
-    assert nlvr.vocabulary(data).encode(("box", "odd"))[1] == UNK != nlvr.vocabulary(data).encode(("box",))[0]
+    assert (
+        nlvr.vocabulary(data).encode(("box", "odd"))[1]
+        == UNK
+        != nlvr.vocabulary(data).encode(("box",))[0]
+    )
     with pytest.raises(ValueError, match="at least one"):
         nlvr.captioned([])
     with pytest.raises(ValueError, match="shape must be one of"):

@@ -1,4 +1,6 @@
-"""Scenes: the picture, the caption and the boxes are of one another; test scenes name pairs that training never names."""
+"""Scenes: the picture, the caption and the boxes are of one another; test scenes name pairs that
+training never names.
+"""
 
 import pytest
 import torch
@@ -7,8 +9,8 @@ from hypothesis import strategies as st
 
 from attnbook.tasks import BOS, EOS, PAD
 from attnbook.tasks.images import scenes
-from attnbook.tasks.translation.alignments import alignment_accuracy
 from attnbook.tasks.images.captioned_pictures import Box, Captioned, PictureBatches, regions_of
+from attnbook.tasks.translation.alignments import alignment_accuracy
 
 GROUND = torch.tensor(scenes.BACKGROUND, dtype=torch.uint8)
 
@@ -22,18 +24,29 @@ def painted(picture):
 def test_the_caption_names_the_two_large_objects_the_upper_one_first(seed, part):
     data = scenes.scenes(5, seed=seed, part=part)
     for picture, caption, boxes in zip(data.pictures, data.captions, data.boxes):
-        assert len(caption) == len(boxes) == 7 and (caption[0], caption[3], caption[4]) == ("a", "above", "a")
+        assert len(caption) == len(boxes) == 7 and (caption[0], caption[3], caption[4]) == (
+            "a",
+            "above",
+            "a",
+        )
         (upper,), (lower,) = boxes[1], boxes[5]
-        assert boxes == ((), (upper,), (upper,), (), (), (lower,), (lower,)) and upper.bottom <= lower.top
+        assert (
+            boxes == ((), (upper,), (upper,), (), (), (lower,), (lower,))
+            and upper.bottom <= lower.top
+        )
         for box, colour, shape in ((upper, *caption[1:3]), (lower, *caption[5:7])):
             assert (box.right - box.left, box.bottom - box.top) == (scenes.LARGE, scenes.LARGE)
-            inside = picture[:, box.top:box.bottom, box.left:box.right]
+            inside = picture[:, box.top : box.bottom, box.left : box.right]
             # the middle of every form near the lower edge is filled with the colour
             assert tuple(inside[:, -2, 3].tolist()) == scenes.COLOURS[colour]
             corners = [bool(painted(inside)[y, x]) for y, x in ((0, 0), (0, -1), (-1, 0), (-1, -1))]
             share = painted(inside).float().mean()
-            assert {"square": corners == [True] * 4, "cross": corners == [False] * 4,
-                    "circle": corners == [False] * 4 and share > 0.8, "triangle": corners[:2] == [False] * 2}[shape]
+            assert {
+                "square": corners == [True] * 4,
+                "cross": corners == [False] * 4,
+                "circle": corners == [False] * 4 and share > 0.8,
+                "triangle": corners[:2] == [False] * 2,
+            }[shape]
             assert (share == 1) == (shape == "square")
 
 
@@ -42,11 +55,16 @@ def test_shapes_cover_what_their_formulas_say():
     y, x = torch.meshgrid(*[(torch.arange(800) + 0.5) / 100] * 2, indexing="ij")
     dy, dx = y - 1, x  # one pixel down
     half = scenes.LARGE / 2
-    forms = {"square": (dy >= 0) & (dx < scenes.LARGE), "circle": (dx - half) ** 2 + (dy - half) ** 2 <= half**2,
-             "triangle": (dy >= 0) & ((dx - half).abs() <= dy / 2)}
+    forms = {
+        "square": (dy >= 0) & (dx < scenes.LARGE),
+        "circle": (dx - half) ** 2 + (dy - half) ** 2 <= half**2,
+        "triangle": (dy >= 0) & ((dx - half).abs() <= dy / 2),
+    }
     for shape, form in forms.items():
         exact = form.double().view(8, 100, 8, 100).mean((1, 3))
-        torch.testing.assert_close(sprites[scenes.SHAPES.index(shape)].double(), exact, atol=0.06, rtol=0)
+        torch.testing.assert_close(
+            sprites[scenes.SHAPES.index(shape)].double(), exact, atol=0.06, rtol=0
+        )
     assert len({tuple(s.flatten().tolist()) for s in sprites}) == 4
 
 
@@ -61,7 +79,9 @@ def test_objects_stand_alone_in_their_cells_and_the_small_ones_are_as_many_as_as
             assert all(len(r) == 1 for r in (regions[1], regions[5])) and regions[1] != regions[5]
             named[k, [*regions[1], *regions[5]]] = True
         others = filled.flatten(1)[~named]
-        assert others.max() <= (scenes.SMALL + 1) ** 2 and filled.flatten(1)[named].min() > others.max() * bool(small)
+        assert others.max() <= (scenes.SMALL + 1) ** 2 and filled.flatten(1)[
+            named
+        ].min() > others.max() * bool(small)
 
 
 def test_train_and_test_name_different_pairs_and_seeds_differ():
@@ -73,21 +93,32 @@ def test_train_and_test_name_different_pairs_and_seeds_differ():
 
     train, test = scenes.scenes(3000, seed=0), scenes.scenes(600, seed=0, part="test")
     assert pairs(train).isdisjoint(held) and pairs(test) <= held and len(pairs(test)) > 90
-    assert {k for pair in pairs(test) for k in pair} <= {k for pair in pairs(train) for k in pair}  # every kind was seen
+    # every kind was seen
+    assert {k for pair in pairs(test) for k in pair} <= {k for pair in pairs(train) for k in pair}
     again = scenes.scenes(3000, seed=0)
-    assert torch.equal(train.pictures, again.pictures) and train.captions == again.captions and train.boxes == again.boxes
+    assert (
+        torch.equal(train.pictures, again.pictures)
+        and train.captions == again.captions
+        and train.boxes == again.boxes
+    )
     assert not torch.equal(train.pictures, scenes.scenes(3000, seed=1).pictures)
     assert all(word in scenes.vocabulary() for caption in train.captions for word in caption)
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: scenes.scenes(0, seed=0), "count must be at least 1"),
-    (lambda: scenes.scenes(2, seed=0, part="valid"), 'part must be "train" or "test"'),
-    (lambda: scenes.scenes(2, seed=0, small=30), "small must be at most 16"),
-    (lambda: scenes.held_out(1.0), "share must lie between 0 and 1"),
-    (lambda: regions_of([Box(0, 0, 1, 1)], (48, 48), (5, 6)), "grid must divide a picture of 48 by 48"),
-    (lambda: Captioned(torch.zeros(1, 3, 8, 8), [], []), "must be as many"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: scenes.scenes(0, seed=0), "count must be at least 1"),
+        (lambda: scenes.scenes(2, seed=0, part="valid"), 'part must be "train" or "test"'),
+        (lambda: scenes.scenes(2, seed=0, small=30), "small must be at most 16"),
+        (lambda: scenes.held_out(1.0), "share must lie between 0 and 1"),
+        (
+            lambda: regions_of([Box(0, 0, 1, 1)], (48, 48), (5, 6)),
+            "grid must divide a picture of 48 by 48",
+        ),
+        (lambda: Captioned(torch.zeros(1, 3, 8, 8), [], []), "must be as many"),
+    ],
+)
 def test_bad_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()
@@ -97,7 +128,7 @@ def test_bad_arguments_are_named(call, words):
 def test_regions_are_those_that_share_a_pixel(left, top, width, height):
     box = Box(left, top, left + width, top + height)
     pixels = torch.zeros(16, 24)
-    pixels[box.top:box.bottom, box.left:box.right] = 1
+    pixels[box.top : box.bottom, box.left : box.right] = 1
     shared = pixels.view(4, 4, 3, 8).sum((1, 3)).flatten().nonzero()[:, 0].tolist()
     assert regions_of([box], (16, 24), (4, 3)) == set(shared)
     assert regions_of([], (16, 24), (4, 3)) == frozenset()
@@ -106,7 +137,10 @@ def test_regions_are_those_that_share_a_pixel(left, top, width, height):
 def test_alignment_gives_the_pointing_rate():
     data = scenes.scenes(20, seed=3)
     gold = data.alignment(scenes.GRID)
-    looking = [torch.stack([torch.eye(36)[min(r)] if r else torch.full((36,), 1 / 36) for r in row]) for row in gold]
+    looking = [
+        torch.stack([torch.eye(36)[min(r)] if r else torch.full((36,), 1 / 36) for r in row])
+        for row in gold
+    ]
     assert alignment_accuracy(looking, gold) == 1
     assert alignment_accuracy([w.roll(1, -1) for w in looking], gold) == 0
 
@@ -119,7 +153,9 @@ def test_batches_keep_pictures_and_captions_together():
     for step in range(3):
         batch = batches.batch(step)
         assert batch.pictures.dtype == torch.uint8 and (batch.target_in[:, 0] == BOS).all()
-        assert (batch.target_in[:, 1:] == batch.target_out[:, :-1]).all() and (batch.target_out[:, -1] == EOS).all()
+        assert (batch.target_in[:, 1:] == batch.target_out[:, :-1]).all() and (
+            batch.target_out[:, -1] == EOS
+        ).all()
         assert (batch.target_out != PAD).all()
         for picture, ids in zip(batch.pictures, batch.target_out.tolist()):
             (k,) = [i for i in range(10) if torch.equal(data.pictures[i], picture)]
@@ -127,5 +163,7 @@ def test_batches_keep_pictures_and_captions_together():
             seen += 1
     assert seen == 10
     some = data.take([3, 1])
-    assert some.captions == [data.captions[3], data.captions[1]] and torch.equal(some.pictures[1], data.pictures[1])
+    assert some.captions == [data.captions[3], data.captions[1]] and torch.equal(
+        some.pictures[1], data.pictures[1]
+    )
     assert data.take(slice(2)).boxes == data.boxes[:2]

@@ -9,7 +9,9 @@ LETTERS = Vocabulary(list("abcdefghij"))
 
 
 def pairs_of(*sizes):
-    return [Pair(tuple("abcdefghij"[i % 10] for i in range(n)), tuple("j" * (n % 4))) for n in sizes]
+    return [
+        Pair(tuple("abcdefghij"[i % 10] for i in range(n)), tuple("j" * (n % 4))) for n in sizes
+    ]
 
 
 def test_collate_by_hand():
@@ -22,15 +24,29 @@ def test_collate_by_hand():
     assert batch._fields == ("source", "lengths", "target_in", "target_out")
 
 
-@given(st.lists(st.tuples(st.text("abcj", min_size=1, max_size=7), st.text("abcj", max_size=7)), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.text("abcj", min_size=1, max_size=7), st.text("abcj", max_size=7)),
+        min_size=1,
+        max_size=6,
+    )
+)
 def test_collate_turns_back(texts):
     pairs = [Pair(tuple(s), tuple(t)) for s, t in texts]
     batch = collate(pairs, LETTERS, LETTERS)
     assert batch.source.shape == (len(pairs), max(len(s) for s, _ in texts))
-    assert batch.target_in.shape == batch.target_out.shape == (len(pairs), max(len(t) for _, t in texts) + 1)
+    assert (
+        batch.target_in.shape
+        == batch.target_out.shape
+        == (len(pairs), max(len(t) for _, t in texts) + 1)
+    )
     for row, pair in enumerate(pairs):
         assert LETTERS.decode(batch.source[row]) == list(pair.source)
-        assert LETTERS.decode(batch.target_in[row]) == LETTERS.decode(batch.target_out[row]) == list(pair.target)
+        assert (
+            LETTERS.decode(batch.target_in[row])
+            == LETTERS.decode(batch.target_out[row])
+            == list(pair.target)
+        )
         assert int((batch.source[row] != PAD).sum()) == batch.lengths[row] == len(pair.source)
         assert batch.target_in[row, 0] == BOS and EOS not in batch.target_in[row]
         assert batch.target_out[row, len(pair.target)] == EOS
@@ -57,7 +73,9 @@ def test_empty_and_unknown_are_named():
 
 @given(st.integers(1, 300), st.integers(1, 40), st.booleans(), st.integers(0, 5))
 def test_an_epoch_shows_every_pair_once(count, batch_size, bucket, seed):
-    batches = SequenceBatches(pairs_of(*[1 + i % 9 for i in range(count)]), LETTERS, LETTERS, batch_size, seed, bucket)
+    batches = SequenceBatches(
+        pairs_of(*[1 + i % 9 for i in range(count)]), LETTERS, LETTERS, batch_size, seed, bucket
+    )
     assert len(batches) == -(-count // batch_size)
     for epoch in range(2):
         shown = [batches.indices(epoch * len(batches) + i) for i in range(len(batches))]
@@ -78,7 +96,9 @@ def test_a_batch_depends_on_the_step_alone(bucket):
     for step in (79, 3, 50, 3, 0, 26, 25):
         for a, b in zip(jumping.batch(step), in_order[step]):
             assert torch.equal(a, b)
-    epochs = [[forward.indices(e * len(forward) + i) for i in range(len(forward))] for e in range(3)]
+    epochs = [
+        [forward.indices(e * len(forward) + i) for i in range(len(forward))] for e in range(3)
+    ]
     assert epochs[0] != epochs[1] != epochs[2]
     assert [fresh(1).indices(i) for i in range(len(forward))] != epochs[0]
 
@@ -89,10 +109,13 @@ def test_buckets_save_padding_and_still_mix():
     def padding(bucket):
         batches = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 32, 0, bucket)
         shown = [batches.batch(step) for step in range(len(batches))]
-        return sum(int((b.source == PAD).sum()) for b in shown) / sum(b.source.numel() for b in shown), shown
+        return sum(int((b.source == PAD).sum()) for b in shown) / sum(
+            b.source.numel() for b in shown
+        ), shown
 
     plain, _ = padding(False)
     bucketed, shown = padding(True)
     assert plain > 0.4 and bucketed < 0.05
     lengths = [int(b.lengths.max()) for b in shown]
-    assert sum(a > b for a, b in zip(lengths, lengths[1:])) > len(lengths) / 4  # short and long follow one another
+    # short and long follow one another
+    assert sum(a > b for a, b in zip(lengths, lengths[1:])) > len(lengths) / 4

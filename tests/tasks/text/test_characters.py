@@ -5,8 +5,14 @@ import os
 import pytest
 import torch
 
-from attnbook.tasks.text.characters import (CharacterWindows, character_vocabulary, encode_text, shakespeare, split_text,
-                                       to_text)
+from attnbook.tasks.text.characters import (
+    CharacterWindows,
+    character_vocabulary,
+    encode_text,
+    shakespeare,
+    split_text,
+    to_text,
+)
 
 TEXT = "to be, or not to be"
 
@@ -15,7 +21,9 @@ def test_a_text_goes_to_ids_and_back():
     vocabulary = character_vocabulary(TEXT)
     ids = encode_text(TEXT, vocabulary)
     assert to_text(ids, vocabulary) == TEXT and list(vocabulary.tokens[4:]) == sorted(set(TEXT))
-    assert to_text([0, 1, 2, *ids.tolist()], vocabulary) == TEXT and encode_text("z", vocabulary).tolist() == [3]
+    assert to_text([0, 1, 2, *ids.tolist()], vocabulary) == TEXT and encode_text(
+        "z", vocabulary
+    ).tolist() == [3]
     assert split_text("abcdefghij", 0.3) == ("abcdefg", "hij")
 
 
@@ -26,11 +34,17 @@ def test_windows_are_pieces_of_the_text_one_character_apart():
     for step in range(200):
         batch = windows.batch(step)
         assert batch.target_in.shape == batch.target_out.shape == (5, 7)
-        assert torch.equal(batch.target_out, batch.target_in + 1) and torch.equal(batch.target_in[:, 1:], batch.target_out[:, :-1])
+        assert torch.equal(batch.target_out, batch.target_in + 1) and torch.equal(
+            batch.target_in[:, 1:], batch.target_out[:, :-1]
+        )
         starts |= set((batch.target_in[:, 0] - 4).tolist())
     assert starts == set(range(93))  # the last window ends at the last character
-    assert torch.equal(windows.batch(3).target_in, CharacterWindows(ids, 7, 5, seed=1).batch(3).target_in)
-    assert not torch.equal(windows.batch(3).target_in, CharacterWindows(ids, 7, 5, seed=2).batch(3).target_in)
+    assert torch.equal(
+        windows.batch(3).target_in, CharacterWindows(ids, 7, 5, seed=1).batch(3).target_in
+    )
+    assert not torch.equal(
+        windows.batch(3).target_in, CharacterWindows(ids, 7, 5, seed=2).batch(3).target_in
+    )
 
 
 def test_covering_windows_score_each_character_once():
@@ -41,14 +55,32 @@ def test_covering_windows_score_each_character_once():
     assert scored.tolist() == list(range(5, 45))
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: CharacterWindows(torch.arange(5), 5, 2), "ids must hold more than length = 5 characters, got 5"),
-    (lambda: CharacterWindows(torch.arange(9), 0, 2), "length must be a whole number of at least 1, got 0"),
-    (lambda: CharacterWindows(torch.arange(9), 5, 0), "batch_size must be a whole number of at least 1, got 0"),
-    (lambda: CharacterWindows(torch.arange(9), 2, 2, cover=True).batch(-1), "step must be a whole number >= 0, got -1"),
-    (lambda: CharacterWindows(torch.arange(9), 2, 2).batch(-1), "step must be a whole number >= 0, got -1"),
-    (lambda: split_text("abc", 1.0), "held must lie between 0 and 1, got 1.0"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (
+            lambda: CharacterWindows(torch.arange(5), 5, 2),
+            "ids must hold more than length = 5 characters, got 5",
+        ),
+        (
+            lambda: CharacterWindows(torch.arange(9), 0, 2),
+            "length must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda: CharacterWindows(torch.arange(9), 5, 0),
+            "batch_size must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda: CharacterWindows(torch.arange(9), 2, 2, cover=True).batch(-1),
+            "step must be a whole number >= 0, got -1",
+        ),
+        (
+            lambda: CharacterWindows(torch.arange(9), 2, 2).batch(-1),
+            "step must be a whole number >= 0, got -1",
+        ),
+        (lambda: split_text("abc", 1.0), "held must lie between 0 and 1, got 1.0"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()
@@ -59,7 +91,9 @@ def test_tiny_shakespeare_is_read_as_it_is(mirror):
     assert shakespeare() == "First Citizen:\nSpeak, speak.\n"
 
 
-@pytest.mark.skipif(not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set")
+@pytest.mark.skipif(
+    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
+)
 def test_tiny_shakespeare():
     text = shakespeare()
     assert len(text) == 1_115_394 and len(set(text)) == 65 and text.startswith("First Citizen:\n")

@@ -1,4 +1,6 @@
-"""Denoising: what is left and what was cut out make the text again, and the gaps are as many and as long as they should be."""
+"""Denoising: what is left and what was cut out make the text again, and the gaps are as many and
+as long as they should be.
+"""
 
 import random
 from collections import Counter
@@ -8,7 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnbook.tasks.text.denoising import DenoisingBatches, corrupt, gaps_in, numbered_vocabulary, segments
+from attnbook.tasks.text.denoising import (
+    DenoisingBatches,
+    corrupt,
+    gaps_in,
+    numbered_vocabulary,
+    segments,
+)
 
 MARKS = list(range(1000, 1040))
 
@@ -22,11 +30,17 @@ def put_back(source, target):
             gaps[mark] = []
         else:
             gaps[mark].append(token)
-    return [token for piece in source for token in (gaps.get(piece, [piece]) if piece in MARKS else [piece])]
+    return [
+        token
+        for piece in source
+        for token in (gaps.get(piece, [piece]) if piece in MARKS else [piece])
+    ]
 
 
 @settings(max_examples=200, deadline=None)
-@given(n=st.integers(2, 80), share=st.floats(0.05, 0.9), mean=st.floats(1, 6), seed=st.integers(0, 99))
+@given(
+    n=st.integers(2, 80), share=st.floats(0.05, 0.9), mean=st.floats(1, 6), seed=st.integers(0, 99)
+)
 def test_both_halves_make_the_text_again(n, share, mean, seed):
     text = list(range(n))
     source, target = corrupt(text, MARKS, random.Random(seed), share=share, mean=mean)
@@ -35,16 +49,26 @@ def test_both_halves_make_the_text_again(n, share, mean, seed):
     assert [t for t in source if t in MARKS] == [t for t in target if t in MARKS] == MARKS[:number]
     assert len(target) == gone + number and len(source) == n - gone + number
     assert source[0] == text[0] and source[-1] in MARKS
-    assert all(not (a in MARKS and b in MARKS) for row in (source, target) for a, b in zip(row, row[1:]))
+    assert all(
+        not (a in MARKS and b in MARKS) for row in (source, target) for a, b in zip(row, row[1:])
+    )
 
 
 def test_how_much_is_cut_out():
-    assert gaps_in(64) == (10, 3) and gaps_in(512) == (77, 26) and gaps_in(2) == (1, 1) and gaps_in(4, 0.9) == (3, 1)
+    assert (
+        gaps_in(64) == (10, 3)
+        and gaps_in(512) == (77, 26)
+        and gaps_in(2) == (1, 1)
+        and gaps_in(4, 0.9) == (3, 1)
+    )
 
 
 def test_all_ways_to_cut_are_alike():
     """Of 6 tokens, 2 go in 2 spans of one token: the 4 that stay are split in 3 ways."""
-    counts = Counter(tuple(corrupt(range(6), MARKS, random.Random(k), share=1 / 3, mean=1.0)[0]) for k in range(6000))
+    counts = Counter(
+        tuple(corrupt(range(6), MARKS, random.Random(k), share=1 / 3, mean=1.0)[0])
+        for k in range(6000)
+    )
     assert len(counts) == 3 and all(abs(c / 6000 - 1 / 3) < 0.03 for c in counts.values())
 
 
@@ -56,11 +80,18 @@ def test_batches_show_every_text_once_an_epoch_with_other_gaps_each_time():
         seen = []
         for k in range(3):
             batch = batches.batch(3 * epoch + k)
-            for row, n, target in zip(batch.source.tolist(), batch.lengths.tolist(), batch.target_out.tolist()):
+            for row, n, target in zip(
+                batch.source.tolist(), batch.lengths.tolist(), batch.target_out.tolist()
+            ):
                 seen.append(put_back(row[:n], target[: target.index(2)]))
         assert sorted(seen) == texts.tolist()
-    same, other = DenoisingBatches(texts, 2, MARKS, seed=3).batch(4), DenoisingBatches(texts, 2, MARKS, seed=4).batch(4)
-    assert torch.equal(same.source, batches.batch(4).source) and not torch.equal(same.source, other.source)
+    same, other = (
+        DenoisingBatches(texts, 2, MARKS, seed=3).batch(4),
+        DenoisingBatches(texts, 2, MARKS, seed=4).batch(4),
+    )
+    assert torch.equal(same.source, batches.batch(4).source) and not torch.equal(
+        same.source, other.source
+    )
     assert not torch.equal(batches.batch(0).source, batches.batch(3).source)
 
 
@@ -73,14 +104,26 @@ def test_vocabulary_and_segments():
         segments(sentences, vocabulary, 7)
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: gaps_in(1), "length must be a whole number of at least 2, got 1"),
-    (lambda: gaps_in(9, 1.0), "share must lie between 0 and 1"),
-    (lambda: gaps_in(9, 0.2, 0.5), "mean be at least 1, got 0.2 and 0.5"),
-    (lambda: corrupt(range(20), [1], random.Random(0), share=0.5), "marks must hold one a gap, 3, got 1"),
-    (lambda: DenoisingBatches(torch.zeros(2, 9), 1, MARKS).batch(-1), "step must be a whole number >= 0, got -1"),
-    (lambda: DenoisingBatches(torch.zeros(2, 9), 0, MARKS), "batch_size must be a whole number of at least 1, got 0"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: gaps_in(1), "length must be a whole number of at least 2, got 1"),
+        (lambda: gaps_in(9, 1.0), "share must lie between 0 and 1"),
+        (lambda: gaps_in(9, 0.2, 0.5), "mean be at least 1, got 0.2 and 0.5"),
+        (
+            lambda: corrupt(range(20), [1], random.Random(0), share=0.5),
+            "marks must hold one a gap, 3, got 1",
+        ),
+        (
+            lambda: DenoisingBatches(torch.zeros(2, 9), 1, MARKS).batch(-1),
+            "step must be a whole number >= 0, got -1",
+        ),
+        (
+            lambda: DenoisingBatches(torch.zeros(2, 9), 0, MARKS),
+            "batch_size must be a whole number of at least 1, got 0",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

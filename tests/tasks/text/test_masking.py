@@ -12,7 +12,9 @@ SIZE = 50
 
 def texts(number=40, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return [torch.randint(4, SIZE, (2 + k % 9,), generator=generator).tolist() for k in range(number)]
+    return [
+        torch.randint(4, SIZE, (2 + k % 9,), generator=generator).tolist() for k in range(number)
+    ]
 
 
 @settings(max_examples=30, deadline=None)
@@ -21,8 +23,12 @@ def test_targets_are_the_hidden_tokens_and_all_else_is_read_as_it_stands(share, 
     tokens, lengths = pad(texts(12, seed))
     found = hide(tokens, lengths, SIZE, torch.Generator().manual_seed(seed), share)
     asked = found.target != 0
-    assert torch.equal(found.target[asked], tokens[asked]) and torch.equal(found.tokens[~asked], tokens[~asked])
-    assert asked.any(1).all() and not asked[tokens == 0].any() and torch.equal(found.lengths, lengths)
+    assert torch.equal(found.target[asked], tokens[asked]) and torch.equal(
+        found.tokens[~asked], tokens[~asked]
+    )
+    assert (
+        asked.any(1).all() and not asked[tokens == 0].any() and torch.equal(found.lengths, lengths)
+    )
 
 
 def test_shares_of_all_kinds():
@@ -32,30 +38,48 @@ def test_shares_of_all_kinds():
     assert abs(asked.float().mean() - 0.15) < 0.01
     masked, same = (found.tokens == MASK)[asked], (found.tokens == tokens)[asked]
     assert abs(masked.float().mean() - 0.8) < 0.02
-    assert abs(same.float().mean() - (0.1 + 0.1 / (SIZE - 4))) < 0.02  # a random token may be the right one
+    # a random token may be the right one
+    assert abs(same.float().mean() - (0.1 + 0.1 / (SIZE - 4))) < 0.02
     others = found.tokens[asked][~masked & ~same]
     assert others.min() >= 4 and others.max() < SIZE and len(others.unique()) > 40
 
 
 def test_batches_are_the_same_again_and_of_like_length():
     batches = MaskedBatches(texts(4000), SIZE, 8, seed=3)
-    again, other = MaskedBatches(texts(4000), SIZE, 8, seed=3), MaskedBatches(texts(4000), SIZE, 8, seed=4)
+    again, other = (
+        MaskedBatches(texts(4000), SIZE, 8, seed=3),
+        MaskedBatches(texts(4000), SIZE, 8, seed=4),
+    )
     assert all(torch.equal(a, b) for a, b in zip(batches.batch(5), again.batch(5)))
     assert not torch.equal(batches.batch(5).tokens, other.batch(5).tokens)
-    spread = [int(batch.lengths.max() - batch.lengths.min()) for batch in map(batches.batch, range(50))]
+    spread = [
+        int(batch.lengths.max() - batch.lengths.min()) for batch in map(batches.batch, range(50))
+    ]
     assert max(spread) <= 1 and len({int(batches.batch(k).lengths[0]) for k in range(50)}) > 5
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: hide(*pad([[5, 6]]), SIZE, torch.Generator(), 1.0), "share must lie between 0 and 1, got 1.0"),
-    (lambda: hide(*pad([[5, 6]]), 4, torch.Generator()), "size must be a whole number above 4, got 4"),
-    (lambda: MaskedBatches([], SIZE, 2), "at least one text"),
-    (lambda: MaskedBatches([[4], []], SIZE, 2), "none that is empty"),
-    (lambda: MaskedBatches([[4]], SIZE, 2, share=2), "share must lie between 0 and 1, got 2"),
-    (lambda: MaskedBatches([[4]], 4, 2), "size must be a whole number above 4, got 4"),
-    (lambda: MaskedBatches([[4]], SIZE, 0), "batch_size must be a whole number >= 1, got 0"),
-    (lambda: MaskedBatches([[4]], SIZE, 2).batch(-1), "step must be a whole number >= 0, got -1"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (
+            lambda: hide(*pad([[5, 6]]), SIZE, torch.Generator(), 1.0),
+            "share must lie between 0 and 1, got 1.0",
+        ),
+        (
+            lambda: hide(*pad([[5, 6]]), 4, torch.Generator()),
+            "size must be a whole number above 4, got 4",
+        ),
+        (lambda: MaskedBatches([], SIZE, 2), "at least one text"),
+        (lambda: MaskedBatches([[4], []], SIZE, 2), "none that is empty"),
+        (lambda: MaskedBatches([[4]], SIZE, 2, share=2), "share must lie between 0 and 1, got 2"),
+        (lambda: MaskedBatches([[4]], 4, 2), "size must be a whole number above 4, got 4"),
+        (lambda: MaskedBatches([[4]], SIZE, 0), "batch_size must be a whole number >= 1, got 0"),
+        (
+            lambda: MaskedBatches([[4]], SIZE, 2).batch(-1),
+            "step must be a whole number >= 0, got -1",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -46,10 +46,20 @@ def test_the_answer_is_that_of_the_world_and_needs_the_supporting_sentences_alon
         assert all(0 <= i < len(story.sentences) for i in story.supporting)
         rest = tuple(row for i, row in enumerate(story.sentences) if i in story.supporting)
         assert solve(story._replace(sentences=rest)) == story.answer
-        assert len(story.supporting) == {"one fact": 1, "two facts": 2, "giving": 1, "yes or no": 1}.get(kind, len(story.supporting))
+        assert len(story.supporting) == {
+            "one fact": 1,
+            "two facts": 2,
+            "giving": 1,
+            "yes or no": 1,
+        }.get(kind, len(story.supporting))
         for left_out in rest:  # none of them is idle
             try:
-                assert solve(story._replace(sentences=tuple(row for row in rest if row is not left_out))) != story.answer
+                assert (
+                    solve(
+                        story._replace(sentences=tuple(row for row in rest if row is not left_out))
+                    )
+                    != story.answer
+                )
             except KeyError:
                 pass  # no answer at all
 
@@ -57,12 +67,23 @@ def test_the_answer_is_that_of_the_world_and_needs_the_supporting_sentences_alon
 def test_two_facts_come_in_the_order_in_which_they_are_followed():
     for story in draw("two facts"):
         take, move = (story.sentences[i] for i in story.supporting)
-        assert take[2] == "takes" and take[4] == story.question[3] and move[1] == take[1] and move[-1] == story.answer
+        assert (
+            take[2] == "takes"
+            and take[4] == story.question[3]
+            and move[1] == take[1]
+            and move[-1] == story.answer
+        )
 
 
 def test_stories_differ_and_answers_are_spread():
     stories = draw("two facts", 500)
-    assert len({s.sentences for s in stories}) > 480 and {len(s.sentences) for s in stories} == {6, 7, 8, 9, 10}
+    assert len({s.sentences for s in stories}) > 480 and {len(s.sentences) for s in stories} == {
+        6,
+        7,
+        8,
+        9,
+        10,
+    }
     answers = [s.answer for s in stories]
     assert all(answers.count(place) > 40 for place in questions.PLACES)
     assert 0.4 < sum(s.answer == "yes" for s in draw("yes or no", 500)) / 500 < 0.6
@@ -79,7 +100,7 @@ def test_every_word_is_in_the_vocabulary_and_batches_are_padded():
     for b, story in enumerate(stories):
         for i, row in enumerate(story.sentences):
             assert vocab.decode(batch.story[b, i].tolist()) == list(row)
-        assert (batch.story[b, len(story.sentences):] == 0).all()
+        assert (batch.story[b, len(story.sentences) :] == 0).all()
         assert vocab.tokens[int(batch.answer[b])] == story.answer
 
 
@@ -94,12 +115,24 @@ def test_batches_show_each_story_once_an_epoch_and_depend_on_the_step_alone():
     assert not torch.equal(batches.batch(0).story, batches.batch(3).story)
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: draw("three facts"), "kind must be one of one fact, two facts"),
-    (lambda: draw("one fact", sentences=(2, 5)), "sentences must be .least, most. with 3 <= least"),
-    (lambda: questions.collate_stories([], questions.vocabulary()), "at least one story, got none"),
-    (lambda: questions.QuestionBatches(draw("one fact", 2), questions.vocabulary(), 0), "batch_size must be a whole number"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: draw("three facts"), "kind must be one of one fact, two facts"),
+        (
+            lambda: draw("one fact", sentences=(2, 5)),
+            "sentences must be .least, most. with 3 <= least",
+        ),
+        (
+            lambda: questions.collate_stories([], questions.vocabulary()),
+            "at least one story, got none",
+        ),
+        (
+            lambda: questions.QuestionBatches(draw("one fact", 2), questions.vocabulary(), 0),
+            "batch_size must be a whole number",
+        ),
+    ],
+)
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -2,8 +2,19 @@ import pytest
 import torch
 
 from attnbook.tasks import BOS, EOS
-from attnbook.tasks.text.reports import (FIELDS, QUALITIES, SENTENCE, THINGS, ReportBatches, draw, facts_right, lead, oracle_extract,
-                                    tokens, vocabulary)
+from attnbook.tasks.text.reports import (
+    FIELDS,
+    QUALITIES,
+    SENTENCE,
+    THINGS,
+    ReportBatches,
+    draw,
+    facts_right,
+    lead,
+    oracle_extract,
+    tokens,
+    vocabulary,
+)
 
 WORDS = vocabulary()
 
@@ -23,8 +34,12 @@ def test_the_summary_is_what_a_reader_finds_in_the_report():
         said = sentences_of(source)
         today = {s[2]: s[4] for s in said if s[0] == "today" and s[2] in FIELDS}
         assert sum(s[0] == "today" and s[2] in FIELDS for s in said) == 4 == len(today)  # each once
-        assert WORDS.decode(target.tolist()) == [word for field in FIELDS for word in (field, today[field])]
-        assert [said[k][2] for k in places] == list(FIELDS) and all(said[k][0] == "today" for k in places)
+        assert WORDS.decode(target.tolist()) == [
+            word for field in FIELDS for word in (field, today[field])
+        ]
+        assert [said[k][2] for k in places] == list(FIELDS) and all(
+            said[k][0] == "today" for k in places
+        )
 
 
 def test_every_sentence_is_one_of_the_grammar():
@@ -32,7 +47,11 @@ def test_every_sentence_is_one_of_the_grammar():
     for source in some().source:
         for day, the, subject, be, value, stop in sentences_of(source):
             assert day in ("today", "yesterday") and (the, be, stop) == ("the", "is", ".")
-            assert value in FIELDS[subject] if subject in FIELDS else subject in THINGS and value in QUALITIES
+            assert (
+                value in FIELDS[subject]
+                if subject in FIELDS
+                else subject in THINGS and value in QUALITIES
+            )
             kinds.add((day, subject in FIELDS))
     assert kinds == {("today", True), ("yesterday", True), ("today", False), ("yesterday", False)}
     assert all(word in WORDS for word in tokens()) and len(set(tokens())) == len(tokens())
@@ -44,7 +63,10 @@ def test_facts_stand_anywhere_and_all_values_come_up():
     assert (counts > 400).all() and (counts < 600).all()
     for k, values in enumerate(FIELDS.values()):
         assert set(WORDS.decode(reports.target[:, 2 * k + 1].tolist())) == set(values)
-    none, all_of_it = (some(8, 300, yesterday=share).source.unflatten(1, (-1, SENTENCE))[..., 2] for share in (0.0, 1.0))
+    none, all_of_it = (
+        some(8, 300, yesterday=share).source.unflatten(1, (-1, SENTENCE))[..., 2]
+        for share in (0.0, 1.0)
+    )
     fields = torch.tensor(WORDS.encode(FIELDS))
     assert torch.isin(none, fields).sum() == 4 * 300 and torch.isin(all_of_it, fields).all()
 
@@ -53,10 +75,20 @@ def test_seeds_and_batches():
     batches = ReportBatches(5, 7, seed=3)
     again, other = ReportBatches(5, 7, seed=3), ReportBatches(5, 7, seed=4)
     assert torch.equal(batches.batch(2).source, again.batch(2).source)
-    assert not torch.equal(batches.batch(2).source, batches.batch(1).source) and not torch.equal(batches.batch(2).source, other.batch(2).source)
+    assert not torch.equal(batches.batch(2).source, batches.batch(1).source) and not torch.equal(
+        batches.batch(2).source, other.batch(2).source
+    )
     source, lengths, target_in, target_out = batches.batch(0)
-    assert source.shape == (7, 30) and (lengths == 30).all() and target_in.shape == target_out.shape == (7, 9)
-    assert (target_in[:, 0] == BOS).all() and (target_out[:, -1] == EOS).all() and torch.equal(target_in[:, 1:], target_out[:, :-1])
+    assert (
+        source.shape == (7, 30)
+        and (lengths == 30).all()
+        and target_in.shape == target_out.shape == (7, 9)
+    )
+    assert (
+        (target_in[:, 0] == BOS).all()
+        and (target_out[:, -1] == EOS).all()
+        and torch.equal(target_in[:, 1:], target_out[:, :-1])
+    )
 
 
 def test_scores_and_baselines():
@@ -65,7 +97,10 @@ def test_scores_and_baselines():
     assert facts_right(right, reports) == [1.0] * 300
     one_wrong = [row[:1] + [row[3]] + row[2:] for row in right]
     assert facts_right(one_wrong, reports) == [0.75] * 300
-    assert facts_right([row[:4] for row in right], reports) == [0.5] * 300 and facts_right([[]] * 300, reports) == [0.0] * 300
+    assert (
+        facts_right([row[:4] for row in right], reports) == [0.5] * 300
+        and facts_right([[]] * 300, reports) == [0.0] * 300
+    )
     names_wrong = [[5, *row[1:]] for row in right]
     assert facts_right(names_wrong, reports) == [0.75] * 300
     for extract, least, most in ((lead(reports), 0.0, 0.3), (oracle_extract(reports), 1.0, 1.0)):

@@ -44,7 +44,9 @@ def test_joined_pieces_are_the_sentence(subwords, words):
 
 
 def merges_by_hand(corpus, merges):
-    """Byte-pair encoding from its definition: again and again the most frequent pair of neighbours becomes one."""
+    """Byte-pair encoding from its definition: again and again the most frequent pair of
+    neighbours becomes one.
+    """
     words = {}
     for word in corpus.split(" "):
         words[tuple("▁" + word)] = words.get(tuple("▁" + word), 0) + 1
@@ -100,8 +102,12 @@ def test_training_twice_gives_the_same_pieces(subwords, tmp_path):
         f"Subwords.train({TEXT!r}, 64).save(sys.argv[1])"
     )
     environment = {**os.environ, "RAYON_NUM_THREADS": "1", "PYTHONHASHSEED": "7"}
-    subprocess.run([sys.executable, "-c", script, str(tmp_path / "there.json")], env=environment, check=True)
-    assert (tmp_path / "there.json").read_bytes() == subwords.save(tmp_path / "here.json").read_bytes()
+    subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "there.json")], env=environment, check=True
+    )
+    assert (tmp_path / "there.json").read_bytes() == subwords.save(
+        tmp_path / "here.json"
+    ).read_bytes()
 
 
 def test_each_piece_knows_its_word(subwords):
@@ -115,7 +121,25 @@ def test_each_piece_knows_its_word(subwords):
         assert mine.replace("▁", "") == word
 
 
-WORDS = st.sampled_from(["the", "tower", "l'", "d'", ",", ".", "(", ")", "isn't", "n't", "'s", "lower", "!", "est-il", "'n"])
+WORDS = st.sampled_from(
+    [
+        "the",
+        "tower",
+        "l'",
+        "d'",
+        ",",
+        ".",
+        "(",
+        ")",
+        "isn't",
+        "n't",
+        "'s",
+        "lower",
+        "!",
+        "est-il",
+        "'n",
+    ]
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -133,7 +157,10 @@ def test_the_pieces_of_a_word_make_the_word(subwords, words):
 
 
 def test_running_text():
-    assert join_words(["L'", "eau", ",", "c'", "est", "\"", "bon", "\"", "!"])[0] == "L'eau, c'est \" bon \"!"
+    assert (
+        join_words(["L'", "eau", ",", "c'", "est", '"', "bon", '"', "!"])[0]
+        == "L'eau, c'est \" bon \"!"
+    )
     assert join_words(["I", "do", "n't", "(", "really", ")", "."])[0] == "I don't (really)."
     assert join_words([]) == ("", [])
 

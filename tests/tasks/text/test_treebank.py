@@ -12,9 +12,25 @@ from attnbook.tasks.text.treebank import TreeBatches, collate_trees, sentence, t
 
 SINGULAR = {"sleeps", "sings", "waits", "smiles", "sees", "likes", "knows", "hears"}
 PLURAL = {verb[:-1] for verb in SINGULAR}
-VERBS, TRANSITIVE = SINGULAR | PLURAL, {"sees", "likes", "knows", "hears", "see", "like", "know", "hear"}
+VERBS, TRANSITIVE = (
+    SINGULAR | PLURAL,
+    {"sees", "likes", "knows", "hears", "see", "like", "know", "hear"},
+)
 PLACES = {"near", "behind", "beside"}
-NOUNS = {"boy", "girl", "dog", "cat", "horse", "farmer", "doctor", "king", "sailor", "house", "tree", "boat"}
+NOUNS = {
+    "boy",
+    "girl",
+    "dog",
+    "cat",
+    "horse",
+    "farmer",
+    "doctor",
+    "king",
+    "sailor",
+    "house",
+    "tree",
+    "boat",
+}
 VOCABULARY = Vocabulary(tokens())
 
 
@@ -23,7 +39,9 @@ def is_noun(word):
 
 
 class Parser:
-    """Recursive descent over one sentence, told only which noun an insertion belongs to (a string alone does not say)."""
+    """Recursive descent over one sentence, told only which noun an insertion belongs to (a
+    string alone does not say).
+    """
 
     def __init__(self, tree):
         self.words, self.told, self.at = tree.words, tree.heads, 0
@@ -60,7 +78,9 @@ class Parser:
         return noun
 
     def belongs(self, noun):
-        """Whether what comes next hangs on this noun and not on one further out: of three candidates the told head decides."""
+        """Whether what comes next hangs on this noun and not on one further out: of three
+        candidates the told head decides.
+        """
         first, at = self.words[self.at], self.told[self.at]
         return self.told[at] == noun if first in PLACES | {"that"} else False
 
@@ -90,8 +110,14 @@ def test_every_sentence_parses_to_its_tree_and_every_verb_agrees(seed, insertion
     for word, subject in zip(tree.words, tree.decided):
         assert (subject >= 0) == (word in VERBS)
         if subject >= 0:
-            assert is_noun(tree.words[subject]) and (word in PLURAL) == tree.words[subject].endswith("s")
-    assert tree.words[tree.main_verb] in VERBS and tree.relations[tree.main_verb] == "root" and tree.relations.count("root") == 1
+            assert is_noun(tree.words[subject]) and (word in PLURAL) == tree.words[
+                subject
+            ].endswith("s")
+    assert (
+        tree.words[tree.main_verb] in VERBS
+        and tree.relations[tree.main_verb] == "root"
+        and tree.relations.count("root") == 1
+    )
     assert set(tree.words) <= set(tokens())
 
 
@@ -101,9 +127,18 @@ def test_no_two_branches_cross_and_relations_fit_their_words(seed):
     spans = [(min(k, head), max(k, head)) for k, head in enumerate(tree.heads) if head >= 0]
     assert not any(a < c < b < d for a, b in spans for c, d in spans)
     for word, head, relation in zip(tree.words, tree.heads, tree.relations):
-        assert {"det": word == "the", "case": word in PLACES, "mark": word == "that", "punct": word == ".", "nmod": is_noun(word),
-                "nsubj": is_noun(word), "obj": is_noun(word), "acl": word in TRANSITIVE, "root": word in VERBS,
-                "amod": not is_noun(word) and word not in VERBS}[relation]
+        assert {
+            "det": word == "the",
+            "case": word in PLACES,
+            "mark": word == "that",
+            "punct": word == ".",
+            "nmod": is_noun(word),
+            "nsubj": is_noun(word),
+            "obj": is_noun(word),
+            "acl": word in TRANSITIVE,
+            "root": word in VERBS,
+            "amod": not is_noun(word) and word not in VERBS,
+        }[relation]
         if head >= 0 and relation in ("nsubj", "obj", "mark", "punct"):
             assert tree.words[head] in VERBS
 
@@ -126,33 +161,46 @@ def test_a_batch_hides_the_number_of_verbs_and_keeps_the_trees():
         n = len(tree.words)
         shown = [VOCABULARY.tokens[i] for i in batch.tokens[b, :n].tolist()]
         assert batch.lengths[b] == n and batch.heads[b, :n].tolist() == list(tree.heads)
-        assert (batch.tokens[b, n:] == PAD).all() and (batch.heads[b, n:] == -1).all() and (batch.target[b, n:] == PAD).all()
+        assert (
+            (batch.tokens[b, n:] == PAD).all()
+            and (batch.heads[b, n:] == -1).all()
+            and (batch.target[b, n:] == PAD).all()
+        )
         for k, (word, seen) in enumerate(zip(tree.words, shown)):
             wanted = int(batch.target[b, k])
             assert seen not in SINGULAR
             if word in VERBS:
-                assert VOCABULARY.tokens[wanted] == word and seen in PLURAL and seen == word.removesuffix("s")
+                assert (
+                    VOCABULARY.tokens[wanted] == word
+                    and seen in PLURAL
+                    and seen == word.removesuffix("s")
+                )
             else:
                 assert wanted == PAD and seen == word
 
 
 def test_batches_depend_on_seed_and_step_alone():
-    batches, again, other = (TreeBatches(VOCABULARY, 5, seed, insertions=(0, 2)) for seed in (1, 1, 2))
+    batches, again, other = (
+        TreeBatches(VOCABULARY, 5, seed, insertions=(0, 2)) for seed in (1, 1, 2)
+    )
     batches.batch(0)
     assert all(torch.equal(a, b) for a, b in zip(batches.batch(3), again.batch(3)))
     assert not torch.equal(batches.batch(3).tokens[:, :5], other.batch(3).tokens[:, :5])
     assert treebank(3, seed=1) == treebank(3, seed=1) != treebank(3, seed=2)
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: treebank(-1, seed=0), "count must be"),
-    (lambda: treebank(1, seed=0, insertions=(3, 1)), "insertions must be"),
-    (lambda: treebank(1, seed=0, adjectives=99), "adjectives must not exceed"),
-    (lambda: TreeBatches(VOCABULARY, 2).batch(-1), "step must be a whole number >= 0, got -1"),
-    (lambda: TreeBatches(VOCABULARY, 0), "batch_size must be"),
-    (lambda: TreeBatches(VOCABULARY, 2, insertions=-1), "insertions must be"),
-    (lambda: collate_trees([], VOCABULARY), "trees must hold"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: treebank(-1, seed=0), "count must be"),
+        (lambda: treebank(1, seed=0, insertions=(3, 1)), "insertions must be"),
+        (lambda: treebank(1, seed=0, adjectives=99), "adjectives must not exceed"),
+        (lambda: TreeBatches(VOCABULARY, 2).batch(-1), "step must be a whole number >= 0, got -1"),
+        (lambda: TreeBatches(VOCABULARY, 0), "batch_size must be"),
+        (lambda: TreeBatches(VOCABULARY, 2, insertions=-1), "insertions must be"),
+        (lambda: collate_trees([], VOCABULARY), "trees must hold"),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

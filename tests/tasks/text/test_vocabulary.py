@@ -39,7 +39,13 @@ def test_decode_turns_encode_around(sequences):
 def test_decode_stops_at_the_first_eos_and_can_keep_everything():
     vocabulary = Vocabulary(["a", "b"])
     assert vocabulary.decode([BOS, 4, UNK, EOS, 5]) == ["a", "<unk>"]
-    assert vocabulary.decode([BOS, 4, EOS, 5, PAD], keep_special=True) == ["<bos>", "a", "<eos>", "b", "<pad>"]
+    assert vocabulary.decode([BOS, 4, EOS, 5, PAD], keep_special=True) == [
+        "<bos>",
+        "a",
+        "<eos>",
+        "b",
+        "<pad>",
+    ]
 
 
 def test_unknown_tokens_are_named_or_mapped():
@@ -94,7 +100,9 @@ def test_a_strange_file_is_refused(tmp_path):
             Vocabulary.load(tmp_path / "v.json")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device /dev/full, which Linux has")
+@pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="needs the device /dev/full, which Linux has"
+)
 def test_no_space_leaves_the_old_file_and_nothing_else(tmp_path):
     path = Vocabulary(["a"]).save(tmp_path / "v.json")
     before = path.read_bytes()

@@ -1,4 +1,6 @@
-"""Winogender's sentences: positions read from a small copy of the two files, and the rules that all sentences keep."""
+"""Winogender's sentences: positions read from a small copy of the two files, and the rules that
+all sentences keep.
+"""
 
 import pytest
 
@@ -32,29 +34,59 @@ def small(tmp_path, monkeypatch):
 
 def test_positions_of_the_pronoun_and_of_both_people(small):
     pays, repairs, files, helps = winogender.schemas("male")
-    assert pays.words == tuple("the technician told the customer that he could pay with cash .".split())
-    assert [pays.words[k] for k in (pays.pronoun, pays.referent, pays.other)] == ["he", "customer", "technician"]
-    assert [repairs.words[k] for k in (repairs.pronoun, repairs.referent, repairs.other)] == ["he", "technician", "customer"]
-    assert [files.words[k] for k in (files.pronoun, files.referent, files.other)] == ["his", "taxpayer", "accountant"]
-    assert [one.occupation_meant for one in (pays, repairs, files, helps)] == [False, True, False, True]
+    assert pays.words == tuple(
+        "the technician told the customer that he could pay with cash .".split()
+    )
+    assert [pays.words[k] for k in (pays.pronoun, pays.referent, pays.other)] == [
+        "he",
+        "customer",
+        "technician",
+    ]
+    assert [repairs.words[k] for k in (repairs.pronoun, repairs.referent, repairs.other)] == [
+        "he",
+        "technician",
+        "customer",
+    ]
+    assert [files.words[k] for k in (files.pronoun, files.referent, files.other)] == [
+        "his",
+        "taxpayer",
+        "accountant",
+    ]
+    assert [one.occupation_meant for one in (pays, repairs, files, helps)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
     assert [one.possessive for one in (pays, repairs, files, helps)] == [False, False, True, False]
-    assert winogender.schemas()[0].words[6] == "they" and winogender.schemas("female")[2].words[10] == "her"
+    assert (
+        winogender.schemas()[0].words[6] == "they"
+        and winogender.schemas("female")[2].words[10] == "her"
+    )
 
 
 def test_files_that_do_not_fit_and_other_genders_are_named(small):
     with pytest.raises(ValueError, match="gender must be one of"):
         winogender.schemas("male ")
     path = small / "all_sentences.tsv"
-    path.write_text(path.read_text(encoding="utf-8").replace("that he could", "that Ann, he could"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("that he could", "that Ann, he could"),
+        encoding="utf-8",
+    )
     with pytest.raises(ValueError, match="do not fit together"):
         winogender.schemas("male")
 
 
-@pytest.mark.skipif(not datasets.available("winogender", "all_sentences.tsv"), reason="Winogender is not at hand")
+@pytest.mark.skipif(
+    not datasets.available("winogender", "all_sentences.tsv"), reason="Winogender is not at hand"
+)
 @pytest.mark.parametrize("gender", winogender.GENDERS)
 def test_the_whole_set(gender):
     found = winogender.schemas(gender)
     assert len(found) == 120 and len({one.occupation for one in found}) == 60
     for a, b in zip(found[::2], found[1::2]):
         assert a.occupation == b.occupation and a.occupation_meant != b.occupation_meant
-        assert {a.words[a.referent], a.words[a.other]} == {b.words[b.referent], b.words[b.other]} and a.words[a.referent] == b.words[b.other]
+        assert {a.words[a.referent], a.words[a.other]} == {
+            b.words[b.referent],
+            b.words[b.other],
+        } and a.words[a.referent] == b.words[b.other]

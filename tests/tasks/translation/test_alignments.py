@@ -48,12 +48,15 @@ def test_error_rate_against_brute_force(corpus):
 def test_error_rate_by_hand():
     sure, possible = [{(0, 0), (1, 1)}], [{(0, 0), (1, 1), (2, 1)}]
     assert alignment_error_rate([{(0, 0), (1, 1)}], sure, possible) == 0
-    assert alignment_error_rate([{(0, 0), (1, 1), (2, 1)}], sure, possible) == 0  # possible links cost nothing
+    # possible links cost nothing
+    assert alignment_error_rate([{(0, 0), (1, 1), (2, 1)}], sure, possible) == 0
     assert alignment_error_rate([{(3, 3)}], sure, possible) == 1
     assert alignment_error_rate([set()], sure, possible) == 1
     assert math.isclose(alignment_error_rate([{(0, 0), (3, 0)}], sure, possible), 1 - 2 / 4)
     # Summed over the corpus, not averaged over sentences: 1 − (1 + 1 + 0 + 0) / (1 + 1 + 3 + 3).
-    rate = alignment_error_rate([{(0, 0)}, {(0, 1), (0, 2), (0, 3)}], [{(0, 0)}, {(1, 0), (2, 0), (3, 0)}], [set(), set()])
+    rate = alignment_error_rate(
+        [{(0, 0)}, {(0, 1), (0, 2), (0, 3)}], [{(0, 0)}, {(1, 0), (2, 0), (3, 0)}], [set(), set()]
+    )
     assert math.isclose(rate, 0.75)
 
 
@@ -122,7 +125,11 @@ def test_word_weights_against_loops(seed):
     found = word_weights(torch.tensor(weights), source_words, target_words)
     assert found.shape == (max(target_words) + 1, max(source_words) + 1)
     for t, s in itertools.product(range(found.shape[0]), range(found.shape[1])):
-        rows = [weights[k, [j for j in range(6) if source_words[j] == s]].sum() for k in range(5) if target_words[k] == t]
+        rows = [
+            weights[k, [j for j in range(6) if source_words[j] == s]].sum()
+            for k in range(5)
+            if target_words[k] == t
+        ]
         assert math.isclose(found[t, s], sum(rows) / len(rows) if rows else 0, abs_tol=1e-10)
     for t in set(target_words):
         assert math.isclose(found[t].sum(), 1, abs_tol=1e-10)

@@ -1,4 +1,6 @@
-"""Loaders of real sentences: first on small files made here, then, where the data is at hand, on the real ones."""
+"""Loaders of real sentences: first on small files made here, then, where the data is at hand, on
+the real ones.
+"""
 
 import gzip
 import io
@@ -11,7 +13,9 @@ from attnbook.tasks import UNK, make_task
 from attnbook.tasks.translation import corpora
 from attnbook.tasks.translation.alignments import alignment_error_rate
 
-real = pytest.mark.skipif(not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set")
+real = pytest.mark.skipif(
+    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
+)
 
 
 def put_tatoeba(mirror, lines):
@@ -23,7 +27,7 @@ def put_tatoeba(mirror, lines):
 
 
 def test_multi30k_lines_correspond_and_only_newlines_end_them(mirror):
-    texts = {"en": "One\u2028dog.\n\"Two\" cats.\n", "de": "Ein Hund.\nZwei\u00a0Katzen.\n"}
+    texts = {"en": 'One\u2028dog.\n"Two" cats.\n', "de": "Ein Hund.\nZwei\u00a0Katzen.\n"}
     for language, text in texts.items():
         mirror("multi30k", f"val.{language}.gz", gzip.compress(text.encode("utf-8"), mtime=0))
     expected = [("One dog.", "Ein Hund."), ('"Two" cats.', "Zwei Katzen.")]
@@ -35,7 +39,11 @@ def test_multi30k_lines_correspond_and_only_newlines_end_them(mirror):
 
 
 def test_multi30k_arguments_are_named():
-    for arguments, name in ((("en", "it"), "target"), (("xx", "en"), "source"), (("de", "de"), "differ")):
+    for arguments, name in (
+        (("en", "it"), "target"),
+        (("xx", "en"), "source"),
+        (("de", "de"), "differ"),
+    ):
         with pytest.raises(ValueError, match=name):
             corpora.multi30k(*arguments)
     with pytest.raises(ValueError, match="split must"):
@@ -68,18 +76,28 @@ def leaks(task):
     found = []
     for side in (0, 1):
         held = {
-            name: {tuple(t for t in pair[side] if t[0].isalnum()) for pair in pairs} for name, pairs in splits.items()
+            name: {tuple(t for t in pair[side] if t[0].isalnum()) for pair in pairs}
+            for name, pairs in splits.items()
         }
-        found += [held["train"] & held["test"], held["train"] & held["valid"], held["valid"] & held["test"]]
+        found += [
+            held["train"] & held["test"],
+            held["train"] & held["valid"],
+            held["valid"] & held["test"],
+        ]
     return set().union(*found)
 
 
 @pytest.mark.parametrize("direction", [("en", "fr"), ("fr", "en")])
 def test_the_split_leaks_nothing(mirror, direction):
-    # Sentences that differ in punctuation alone, several translations each, and French shared between English ones.
+    # Sentences that differ in punctuation alone, several translations each, and French shared
+    # between English ones.
     lines = []
     for n, word in enumerate(LETTERS):
-        lines += [(f"see {word}", f"vu {n // 2}"), (f"see {word}.", f"vois {word}."), (f"See {word}!", f"regarde {word} !")]
+        lines += [
+            (f"see {word}", f"vu {n // 2}"),
+            (f"see {word}.", f"vois {word}."),
+            (f"See {word}!", f"regarde {word} !"),
+        ]
         lines += [(f"SEE {word}.", f"Vois {word}.")]  # the same pair once more, but for case
     put_tatoeba(mirror, lines)
     source, target = direction
@@ -89,21 +107,34 @@ def test_the_split_leaks_nothing(mirror, direction):
     assert len(set(task.train)) == 120
     again = make_task("tatoeba", train=90, valid=15, test=20, seed=3, source=source, target=target)
     assert (again.test, again.valid, again.train) == (task.test, task.valid, task.train[:90])
-    assert make_task("tatoeba", train=120, valid=15, test=20, seed=4, source=source, target=target).test != task.test
-    turned = make_task("tatoeba", train=120, valid=15, test=20, seed=3, source=target, target=source)
-    assert [pair[1::-1] for pair in turned.test] == [pair[:2] for pair in task.test]  # one split for both directions
+    assert (
+        make_task(
+            "tatoeba", train=120, valid=15, test=20, seed=4, source=source, target=target
+        ).test
+        != task.test
+    )
+    turned = make_task(
+        "tatoeba", train=120, valid=15, test=20, seed=3, source=target, target=source
+    )
+    # one split for both directions
+    assert [pair[1::-1] for pair in turned.test] == [pair[:2] for pair in task.test]
     assert task.attribution == "by the makers of tatoeba-fra-eng"
     with pytest.raises(ValueError, match="fixed collection"):
         task.unseen(1, seed=0)
 
 
 def test_long_sentences_and_rare_words(mirror):
-    put_tatoeba(mirror, [(f"one {w} two", "un deux") for w in LETTERS] + [("one two " * 6, "non")] * 3)
+    put_tatoeba(
+        mirror, [(f"one {w} two", "un deux") for w in LETTERS] + [("one two " * 6, "non")] * 3
+    )
     # All translations are the same, so one test sentence would take every training pair with it.
     with pytest.raises(ValueError, match="train asks for 1 pairs"):
         make_task("tatoeba", train=1, valid=0, test=1, max_words=3)
     task = make_task("tatoeba", train=100, valid=0, test=0, max_words=3)
-    assert task.source_vocab.tokens[4:] == ("one", "two") and task.target_vocab.tokens[4:] == ("deux", "un")
+    assert task.source_vocab.tokens[4:] == ("one", "two") and task.target_vocab.tokens[4:] == (
+        "deux",
+        "un",
+    )
     assert task.source_vocab.encode(("one", "aa")) == [4, UNK]
     assert max(len(pair.source) for pair in task.train) == 3
     with pytest.raises(ValueError, match="train asks for 500 pairs, but with max_words=3"):
@@ -115,16 +146,22 @@ def test_long_sentences_and_rare_words(mirror):
 def put_alibi(mirror, links="0-0 1p2 2-1 "):
     for french, english in corpora.ALIBI_TEXTS:
         folder = f"ali/{french}_{english}"
-        mirror("alibi-alignments", f"{folder}/{french}_sents.txt", "0\tla maison rouge\n".encode())
+        mirror("alibi-alignments", f"{folder}/{french}_sents.txt", b"0\tla maison rouge\n")
         mirror("alibi-alignments", f"{folder}/{english}_sents.txt", b"0\tthe red house\n")
-        mirror("alibi-alignments", f"{folder}/ali_w2w_{french}_{english}.txt", f"0\t{links}\n".encode())
+        mirror(
+            "alibi-alignments", f"{folder}/ali_w2w_{french}_{english}.txt", f"0\t{links}\n".encode()
+        )
 
 
 def test_alibi_links_are_turned_around_for_english_sources(mirror):
     put_alibi(mirror)
     found = corpora.alibi()
     assert len(found) == 5
-    assert found[0].source == ("the", "red", "house") and found[0].target == ("la", "maison", "rouge")
+    assert found[0].source == ("the", "red", "house") and found[0].target == (
+        "la",
+        "maison",
+        "rouge",
+    )
     assert found[0].sure == {(0, 0), (1, 2)} and found[0].possible == {(0, 0), (2, 1), (1, 2)}
     french = corpora.alibi("fr", "en")[0]
     assert french.source == ("la", "maison", "rouge")
@@ -133,7 +170,9 @@ def test_alibi_links_are_turned_around_for_english_sources(mirror):
         corpora.alibi("en", "en")
 
 
-@pytest.mark.parametrize(("links", "fault"), [("0-3", "outside"), ("3-0", "outside"), ("0:1", "look like")])
+@pytest.mark.parametrize(
+    ("links", "fault"), [("0-3", "outside"), ("3-0", "outside"), ("0:1", "look like")]
+)
 def test_strange_links_are_refused(mirror, links, fault):
     put_alibi(mirror, links)
     with pytest.raises(ValueError, match=fault):
@@ -142,7 +181,14 @@ def test_strange_links_are_refused(mirror, links, fault):
 
 @real
 def test_the_real_multi30k():
-    sizes = {"train": 29000, "valid": 1014, "test2016": 1000, "test2017": 1000, "mscoco2017": 461, "test2018": 1071}
+    sizes = {
+        "train": 29000,
+        "valid": 1014,
+        "test2016": 1000,
+        "test2017": 1000,
+        "mscoco2017": 461,
+        "test2018": 1071,
+    }
     for split, size in sizes.items():
         pairs = corpora.multi30k("en", "de", split)
         assert len(pairs) == size and all(source and target for source, target in pairs)
@@ -169,5 +215,8 @@ def test_the_real_alibi():
     assert sum(len(s.possible - s.sure) for s in sentences) == 14147
     gold = [s.sure for s in sentences], [s.possible for s in sentences]
     assert alignment_error_rate(gold[0], *gold) == 0
-    diagonal = [{(j * len(s.source) // len(s.target), j) for j in range(len(s.target))} for s in sentences]
-    assert 0.4 < alignment_error_rate(diagonal, *gold) < 0.9  # turned around, it would be no better than chance
+    diagonal = [
+        {(j * len(s.source) // len(s.target), j) for j in range(len(s.target))} for s in sentences
+    ]
+    # turned around, it would be no better than chance
+    assert 0.4 < alignment_error_rate(diagonal, *gold) < 0.9

@@ -1,4 +1,6 @@
-"""Numbers in words, against parsers that read them back without sharing a line with the generator."""
+"""Numbers in words, against parsers that read them back without sharing a line with the
+generator.
+"""
 
 import pytest
 from hypothesis import given
@@ -54,7 +56,9 @@ VALUES = st.one_of(
     st.integers(0, 1100),
     st.integers(0, numbers.LARGEST),
     st.sampled_from([10**k for k in range(9)]),
-    st.sampled_from([70, 71, 80, 81, 91]).flatmap(lambda v: st.sampled_from([v, v * 1000, v * 10**6, v * 1001001])),
+    st.sampled_from([70, 71, 80, 81, 91]).flatmap(
+        lambda v: st.sampled_from([v, v * 1000, v * 10**6, v * 1001001])
+    ),
 )
 
 
@@ -150,7 +154,11 @@ def test_french_spelling_rules(value):
         (302, "three hundred two", "three hundred and two"),
         (100, "one hundred", "one hundred"),
         (1005, "one thousand five", "one thousand and five"),
-        (5321, "five thousand three hundred twenty one", "five thousand three hundred and twenty one"),
+        (
+            5321,
+            "five thousand three hundred twenty one",
+            "five thousand three hundred and twenty one",
+        ),
         (1000042, "one million forty two", "one million and forty two"),
     ],
 )
@@ -160,7 +168,9 @@ def test_english_on_both_sides_of_the_atlantic(value, american, british):
 
 
 def say_where(value, words, language):
-    """The alignment by another way: what each word adds to the number, and so which digits it says."""
+    """The alignment by another way: what each word adds to the number, and so which digits it
+    says.
+    """
     table, digits = (EN, str(value)) if language == "en" else (FR, str(value))
     scale = 1
     adds = [None] * len(words)  # (lowest place, highest place) that word i says
@@ -174,7 +184,9 @@ def say_where(value, words, language):
                 adds[i] = (3, 3)
         elif word in ("million", "millions"):
             scale = 6
-        elif scale == 1 and not any(w in ("thousand", "mille", "million", "millions") for w in words[i:]):
+        elif scale == 1 and not any(
+            w in ("thousand", "mille", "million", "millions") for w in words[i:]
+        ):
             scale = 0
         base = scale if scale != 1 else 0
         if word == "cent" and (before is None or before in ("million", "millions", "mille")):
@@ -194,7 +206,8 @@ def say_where(value, words, language):
                 adds[i] = (base + 1, base + 1)
     size = len(digits)
     return tuple(
-        frozenset(i for i, span in enumerate(adds) if span and span[0] <= size - 1 - t <= span[1]) for t in range(size)
+        frozenset(i for i, span in enumerate(adds) if span and span[0] <= size - 1 - t <= span[1])
+        for t in range(size)
     )
 
 
@@ -219,7 +232,12 @@ def test_known_alignments():
     assert numbers.pair(71, "fr").alignment == (frozenset({0, 2}), frozenset({2}))
     assert numbers.pair(312).alignment == (frozenset({0}), frozenset({2}), frozenset({2}))
     assert numbers.pair(302).alignment == (frozenset({0}), frozenset(), frozenset({2}))
-    assert numbers.pair(1000, "fr").alignment == (frozenset({0}), frozenset(), frozenset(), frozenset())
+    assert numbers.pair(1000, "fr").alignment == (
+        frozenset({0}),
+        frozenset(),
+        frozenset(),
+        frozenset(),
+    )
 
 
 def test_generate_is_seeded_and_covers_the_lengths():
@@ -227,7 +245,9 @@ def test_generate_is_seeded_and_covers_the_lengths():
     assert pairs == numbers.generate(3000, seed=5, language="fr", digits=(2, 7))
     assert pairs != numbers.generate(3000, seed=6, language="fr", digits=(2, 7))
     lengths = [len(pair.target) for pair in pairs]
-    assert {n: 400 < lengths.count(n) < 600 for n in set(lengths)} == dict.fromkeys(range(2, 8), True)
+    assert {n: 400 < lengths.count(n) < 600 for n in set(lengths)} == dict.fromkeys(
+        range(2, 8), True
+    )
     assert {len(p.target) for p in numbers.generate(50, seed=0, digits=9)} == {9}
 
 
@@ -240,7 +260,11 @@ GOLDEN = ["7890", "4", "73691", "5969", "6866", "38631"]
 
 def test_every_word_of_the_vocabulary_is_used():
     for language, british in (("en", False), ("en", True), ("fr", False)):
-        said = {w for v in [*range(101), 10**3, 10**6, 2 * 10**6, 200, 105] for w in numbers.words(v, language, british=british)}
+        said = {
+            w
+            for v in [*range(101), 10**3, 10**6, 2 * 10**6, 200, 105]
+            for w in numbers.words(v, language, british=british)
+        }
         assert said == set(numbers.source_tokens(language, british=british))
 
 

@@ -1,4 +1,6 @@
-"""French noun phrases: agreement and order held against tables and rules written here, not in the generator."""
+"""French noun phrases: agreement and order held against tables and rules written here, not in
+the generator.
+"""
 
 import re
 
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 from attnbook.tasks.translation import phrases
 
 NOUN = {noun.english: noun for noun in phrases.NOUNS}
-ADJECTIVE = {a.english: a for a in phrases.BEFORE + phrases.COLOURS + phrases.ORIGINS + phrases.KINDS}
+ADJECTIVE = {
+    a.english: a for a in phrases.BEFORE + phrases.COLOURS + phrases.ORIGINS + phrases.KINDS
+}
 LAYERS = (phrases.COLOURS, phrases.ORIGINS, phrases.KINDS)
 
 
@@ -72,7 +76,9 @@ CHOICE = st.tuples(
     st.sampled_from(["the", "the *", *phrases.QUANTITIES]),
     st.sampled_from(phrases.NOUNS),
     st.none() | st.sampled_from(phrases.BEFORE),
-    st.tuples(*[st.none() | st.sampled_from(layer) for layer in LAYERS]).map(lambda t: tuple(a for a in t if a)),
+    st.tuples(*[st.none() | st.sampled_from(layer) for layer in LAYERS]).map(
+        lambda t: tuple(a for a in t if a)
+    ),
 )
 
 
@@ -94,7 +100,13 @@ def agrees(form, adjective, feminine, plural):
         elif not base.endswith("e"):
             base += "e"
     if plural:
-        base = re.sub("al$", "aux", base) if base.endswith("al") else base if base[-1] in "sx" else base + "s"
+        base = (
+            re.sub("al$", "aux", base)
+            if base.endswith("al")
+            else base
+            if base[-1] in "sx"
+            else base + "s"
+        )
     return form == base
 
 
@@ -144,11 +156,22 @@ def test_agreement_order_and_alignment(choice):
 def test_nouns_that_are_several_words_on_one_side():
     def pieces(text):
         pair = make(text)
-        return [(word, [pair.source[i] for i in sorted(s)]) for word, s in zip(pair.target, pair.alignment)]
+        return [
+            (word, [pair.source[i] for i in sorted(s)])
+            for word, s in zip(pair.target, pair.alignment)
+        ]
 
-    assert pieces("two potatoes")[1:] == [("pommes", ["potatoes"]), ("de", []), ("terre", ["potatoes"])]
+    assert pieces("two potatoes")[1:] == [
+        ("pommes", ["potatoes"]),
+        ("de", []),
+        ("terre", ["potatoes"]),
+    ]
     assert pieces("the railway station")[1:] == [("gare", ["railway", "station"])]
-    assert pieces("the washing machine")[1:] == [("machine", ["machine"]), ("à", []), ("laver", ["washing"])]
+    assert pieces("the washing machine")[1:] == [
+        ("machine", ["machine"]),
+        ("à", []),
+        ("laver", ["washing"]),
+    ]
     assert make("two potatoes").content == (True, True, False, True)
 
 
@@ -164,7 +187,9 @@ def test_plurals_of_the_lexicon():
         "railway station": ("railway stations", "gares"),
     }  # fmt: skip
     for noun in phrases.NOUNS:
-        assert plurals[noun.english] == irregular.get(noun.english, (noun.english + "s", noun.french + "s"))
+        assert plurals[noun.english] == irregular.get(
+            noun.english, (noun.english + "s", noun.french + "s")
+        )
     assert set(irregular) <= set(plurals)
     assert len(plurals) == len(phrases.NOUNS)
 
@@ -193,7 +218,8 @@ def test_generated_blocks_are_reordered():
             runs.append(run)
         return max(runs)
 
-    # With two adjectives or more at least one follows the noun, most often two: blocks of 2, 3 and 4 run backwards.
+    # With two adjectives or more at least one follows the noun, most often two: blocks of 2, 3 and
+    # 4 run backwards.
     lengths = [longest_reversal(pair) for pair in pairs]
     assert set(lengths) <= {1, 2, 3, 4}
     assert min(lengths) >= 1 and lengths.count(3) > 100 and lengths.count(4) > 20

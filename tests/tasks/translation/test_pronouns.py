@@ -1,4 +1,6 @@
-"""The pronoun sentences read again by rules written here: who is meant, in what gender, and what the twins differ in."""
+"""The pronoun sentences read again by rules written here: who is meant, in what gender, and what
+the twins differ in.
+"""
 
 import random
 import re
@@ -11,15 +13,41 @@ from attnbook.tasks import UNK, SequenceBatches
 from attnbook.tasks.translation import phrases, pronouns
 
 WHOLE = re.compile(r"(we|you) (\w+) the (\w+) (\w+) the (\w+) because (it is|they are) (\w+) \.")
-KIND_OF_ADJECTIVE = {"automatic": "machine", "reliable": "machine", "fast": "machine", "quiet": "place", "vast": "place", "historic": "place",
-                     "legible": "text", "difficult": "text", "honest": "text", "comfortable": "garment", "washable": "garment",
-                     "loose": "garment"}
+KIND_OF_ADJECTIVE = {
+    "automatic": "machine",
+    "reliable": "machine",
+    "fast": "machine",
+    "quiet": "place",
+    "vast": "place",
+    "historic": "place",
+    "legible": "text",
+    "difficult": "text",
+    "honest": "text",
+    "comfortable": "garment",
+    "washable": "garment",
+    "loose": "garment",
+}
 MACHINES = {"car", "watch", "lamp", "machine", "train", "boat", "bus", "aeroplane"}
-FEMININE = {"car", "watch", "lamp", "machine", "house", "school", "church", "island", "letter", "law", "dress", "shirt"}
+FEMININE = {
+    "car",
+    "watch",
+    "lamp",
+    "machine",
+    "house",
+    "school",
+    "church",
+    "island",
+    "letter",
+    "law",
+    "dress",
+    "shirt",
+}
 
 
 def singular(word):
-    return next(noun for noun in phrases.NOUNS if word in (noun.english, noun.english_plural)).english
+    return next(
+        noun for noun in phrases.NOUNS if word in (noun.english, noun.english_plural)
+    ).english
 
 
 def check(one):
@@ -31,19 +59,32 @@ def check(one):
     assert all((word == noun) != plural for word, noun in zip((first, second), nouns))
     assert (nouns[0] in FEMININE) != (nouns[1] in FEMININE)
     meant = source[one.antecedent]
-    assert {meant, source[one.other]} == {first, second} and source[one.pronoun] == verb.split()[0] and source[one.decides] == adjective
+    assert (
+        {meant, source[one.other]} == {first, second}
+        and source[one.pronoun] == verb.split()[0]
+        and source[one.decides] == adjective
+    )
     fits = [(noun in MACHINES) for noun in nouns]
     if KIND_OF_ADJECTIVE[adjective] == "machine":
         assert fits[[first, second].index(meant)] and not all(fits)
     else:
         assert not fits[[first, second].index(meant)]
     said = ("elle" if singular(meant) in FEMININE else "il") + "s" * plural
-    assert target[one.written] == said and sum(word in ("il", "elle", "ils", "elles") for word in target) == 1
-    assert target[one.written - 2:one.written] == ("parce", "qu'") and target[one.written + 1] == ("sont" if plural else "est")
+    assert (
+        target[one.written] == said
+        and sum(word in ("il", "elle", "ils", "elles") for word in target) == 1
+    )
+    assert target[one.written - 2 : one.written] == ("parce", "qu'") and target[
+        one.written + 1
+    ] == ("sont" if plural else "est")
     assert target[-2].endswith("s") == plural or target[-2] in ("large",)
     assert len(one.pair.alignment) == len(target) == len(one.pair.content)
-    assert one.pair.alignment[one.written] == {one.pronoun} and one.pair.alignment[-2] == {one.decides}
-    french = {noun.french: noun for noun in phrases.NOUNS} | {noun.french_plural: noun for noun in phrases.NOUNS}
+    assert one.pair.alignment[one.written] == {one.pronoun} and one.pair.alignment[-2] == {
+        one.decides
+    }
+    french = {noun.french: noun for noun in phrases.NOUNS} | {
+        noun.french_plural: noun for noun in phrases.NOUNS
+    }
     for word, places in zip(target, one.pair.alignment):
         if word in french:
             (place,) = places
@@ -60,10 +101,21 @@ def test_twins_differ_in_the_adjective_alone_and_mean_one_noun_each():
     for first, second in pairs:
         check(first)
         check(second)
-        different = [k for k, (a, b) in enumerate(zip(first.pair.source, second.pair.source, strict=True)) if a != b]
+        different = [
+            k
+            for k, (a, b) in enumerate(zip(first.pair.source, second.pair.source, strict=True))
+            if a != b
+        ]
         assert different == [first.decides] == [second.decides]
-        assert (first.antecedent, first.other) == (second.other, second.antecedent) and first.antecedent < second.antecedent
-        turned = [t for t, (a, b) in enumerate(zip(first.pair.target, second.pair.target, strict=True)) if a != b]
+        assert (first.antecedent, first.other) == (
+            second.other,
+            second.antecedent,
+        ) and first.antecedent < second.antecedent
+        turned = [
+            t
+            for t, (a, b) in enumerate(zip(first.pair.target, second.pair.target, strict=True))
+            if a != b
+        ]
         assert turned == [first.written, first.written + 2]
     sources = [one.pair.source for two in pairs for one in two]
     assert len(set(sources)) == 400
@@ -90,7 +142,9 @@ def test_neither_place_nor_number_nor_adjective_gives_the_gender_away():
 def test_a_task_has_different_pairs_and_knows_all_its_words():
     task = pronouns.pronoun_task(train=300, valid=50, test=100, seed=0)
     sources = [pair.source for part in (task.train, task.valid, task.test) for pair in part]
-    assert [len(part) for part in (task.train, task.valid, task.test)] == [300, 50, 100] and len(set(sources)) == 450
+    assert [len(part) for part in (task.train, task.valid, task.test)] == [300, 50, 100] and len(
+        set(sources)
+    ) == 450
     batch = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 32).batch(0)
     assert not (batch.source == UNK).any() and not (batch.target_out == UNK).any()
     assert task.test == pronouns.pronoun_task(train=400, valid=50, test=100, seed=0).test

@@ -18,7 +18,9 @@ def test_no_source_is_in_two_splits(name):
     assert len(set(sources)) == 2000
     assert task.name == name and task.attribution == ""
     for pair in task.train + task.valid + task.test:
-        assert UNK not in task.source_vocab.encode(pair.source) and UNK not in task.target_vocab.encode(pair.target)
+        assert UNK not in task.source_vocab.encode(
+            pair.source
+        ) and UNK not in task.target_vocab.encode(pair.target)
         assert len(pair.alignment) == len(pair.content) == len(pair.target)
         assert all(0 <= i < len(pair.source) for sources in pair.alignment for i in sources)
 
@@ -50,13 +52,17 @@ def test_unseen_pairs_are_new_and_can_be_longer(name, options, longer):
     assert len({pair.source for pair in more} - seen) == 200
     long = task.unseen(50, seed=1, **longer)
     assert min(len(p.source) for p in long) > 3
-    assert sum(len(p.target) for p in long) / 50 > 1.5 * sum(len(p.target) for p in task.train) / 300
+    assert (
+        sum(len(p.target) for p in long) / 50 > 1.5 * sum(len(p.target) for p in task.train) / 300
+    )
     for pair in long:
         task.source_vocab.encode(pair.source), task.target_vocab.encode(pair.target)
 
 
 def test_options_reach_the_generator():
-    task = make_task("dates", train=50, valid=0, test=0, seed=0, formats=["year month day"], cases=["upper"])
+    task = make_task(
+        "dates", train=50, valid=0, test=0, seed=0, formats=["year month day"], cases=["upper"]
+    )
     assert all("".join(pair.source[5:]).isupper() for pair in task.train)
     assert task.source_vocab == Vocabulary(dates.source_tokens())
     assert len(make_task("reverse", train=9, valid=0, test=0, symbols=3).source_vocab) == 7
@@ -66,13 +72,21 @@ def test_options_reach_the_generator():
 def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match="name must be one of dates, .*'date'"):
         make_task("date", train=1)
-    for sizes in ({"train": 0}, {"train": 1, "valid": -1}, {"train": 1, "test": 1.5}, {"train": True}):
+    for sizes in (
+        {"train": 0},
+        {"train": 1, "valid": -1},
+        {"train": 1, "test": 1.5},
+        {"train": True},
+    ):
         with pytest.raises(ValueError, match="whole number"):
             make_task("copy", **sizes)
     with pytest.raises(ValueError, match="options of 'copy'.*colour"):
         make_task("copy", train=1, colour="red")
     for length in ("3", None, 2.5, (1, 2, 3), (1, "2")):
-        with pytest.raises(ValueError, match=re.escape(f"length must be (low, high) with 1 <= low <= high, got {length!r}")):
+        with pytest.raises(
+            ValueError,
+            match=re.escape(f"length must be (low, high) with 1 <= low <= high, got {length!r}"),
+        ):
             make_task("copy", train=1, length=length)
     with pytest.raises(ValueError, match="too few different sources"):
         make_task("copy", train=100, length=1, symbols=5)
@@ -86,7 +100,9 @@ def test_wrong_arguments_are_named():
 
 def test_a_task_can_use_up_all_its_sources():
     task = make_task("numbers-en", train=7, valid=1, test=2, digits=1)
-    assert sorted("".join(p.target) for p in task.train + task.valid + task.test) == list("0123456789")
+    assert sorted("".join(p.target) for p in task.train + task.valid + task.test) == list(
+        "0123456789"
+    )
     with pytest.raises(ValueError, match="too few"):
         task.unseen(1, seed=0, digits=1)
 

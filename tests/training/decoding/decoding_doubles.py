@@ -1,4 +1,6 @@
-"""Small models that end early, late or not at all, and the long way round to what decoding gives."""
+"""Small models that end early, late or not at all, and the long way round to what decoding
+gives.
+"""
 
 import itertools
 
@@ -36,7 +38,9 @@ def step_by_step(model, source, length, tokens):
 
 
 def all_targets(max_length, words=range(3, TARGETS)):
-    """Every sequence that ends with EOS within max_length tokens, and every one of max_length words."""
+    """Every sequence that ends with EOS within max_length tokens, and every one of max_length
+    words.
+    """
     for n in range(max_length):
         for body in itertools.product(words, repeat=n):
             yield (*body, EOS)

@@ -33,7 +33,9 @@ def test_greedy_is_the_argmax_of_each_step_sentence_by_sentence():
         assert result.log_probs[i].item() == pytest.approx(total, abs=1e-10)
         assert result.weights[i].shape == (len(row), n)
         if row:
-            torch.testing.assert_close(result.weights[i], torch.stack(maps).detach(), rtol=1e-10, atol=1e-12)
+            torch.testing.assert_close(
+                result.weights[i], torch.stack(maps).detach(), rtol=1e-10, atol=1e-12
+            )
 
 
 def test_a_batch_of_one_equals_a_row():
@@ -44,7 +46,9 @@ def test_a_batch_of_one_equals_a_row():
         alone = greedy(model, source[i : i + 1], lengths[i : i + 1], 6)
         assert alone.tokens[0] == together.tokens[i]
         assert alone.log_probs[0].item() == pytest.approx(together.log_probs[i].item(), abs=1e-10)
-        (single,) = beam_search(model, source[i : i + 1], lengths[i : i + 1], beam_size=3, max_length=6)
+        (single,) = beam_search(
+            model, source[i : i + 1], lengths[i : i + 1], beam_size=3, max_length=6
+        )
         assert [h.tokens for h in single] == [h.tokens for h in beams[i]]
         assert [h.score for h in single] == pytest.approx([h.score for h in beams[i]], abs=1e-10)
 
@@ -68,7 +72,10 @@ def test_decoding_runs_in_eval_mode_without_gradients_and_puts_the_mode_back():
     first, second = (greedy(model, source, lengths, 6) for _ in range(2))
     assert first.tokens == second.tokens and torch.equal(first.log_probs, second.log_probs)
     assert not first.log_probs.requires_grad and model.training and model.dropout.training
-    assert [beam_search(model, source, lengths, beam_size=1, max_length=6)[i][0].tokens for i in range(7)] == first.tokens
+    assert [
+        beam_search(model, source, lengths, beam_size=1, max_length=6)[i][0].tokens
+        for i in range(7)
+    ] == first.tokens
 
 
 def test_models_without_attention_give_no_weights():

@@ -1,4 +1,6 @@
-"""Decoding of answers that are positions: against every answer there is, and against rules written as plain checks."""
+"""Decoding of answers that are positions: against every answer there is, and against rules
+written as plain checks.
+"""
 
 import itertools
 import math
@@ -9,7 +11,15 @@ import torch
 
 from attnbook.models.pointer.network import PointerNetwork
 from attnbook.tasks.geometry.points import PointBatch
-from attnbook.training.decoding.pointing import Candidate, distinct, groups, permutation, point_beam, point_greedy, pointing_loss
+from attnbook.training.decoding.pointing import (
+    Candidate,
+    distinct,
+    groups,
+    permutation,
+    point_beam,
+    point_greedy,
+    pointing_loss,
+)
 
 LENGTHS = torch.tensor([4, 3, 4, 2])
 
@@ -36,17 +46,27 @@ def orders(length):
 
 
 def hulls(length, least):
-    return [list(p) for size in range(min(least, length), length + 1) for p in itertools.permutations(range(length), size)]
+    return [
+        list(p)
+        for size in range(min(least, length), length + 1)
+        for p in itertools.permutations(range(length), size)
+    ]
 
 
 def triangles(length, most):
     """Every list of up to ``most`` different ascending triples."""
     triples = list(itertools.combinations(range(length), 3))
-    return [[i for triple in chosen for i in triple] for size in range(1, most + 1) for chosen in itertools.permutations(triples, size)]
+    return [
+        [i for triple in chosen for i in triple]
+        for size in range(1, most + 1)
+        for chosen in itertools.permutations(triples, size)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kind", ["tours", "tours, unmasked model", "hulls", "hulls, unmasked model"])
+@pytest.mark.parametrize(
+    "kind", ["tours", "tours, unmasked model", "hulls", "hulls, unmasked model"]
+)
 def test_a_wide_beam_finds_what_exhaustive_search_finds(kind, seed):
     ends, repeats = "hulls" in kind, "unmasked" in kind
     net, x = network(ends, repeats, seed)
@@ -54,7 +74,9 @@ def test_a_wide_beam_finds_what_exhaustive_search_finds(kind, seed):
     found = point_beam(net, x, LENGTHS, beam_size=200, rule=rule)
     for b, length in enumerate(LENGTHS.tolist()):
         every = hulls(length, 3) if ends else orders(length)
-        scores = sorted(((log_prob(net, x[b], length, answer), answer) for answer in every), reverse=True)
+        scores = sorted(
+            ((log_prob(net, x[b], length, answer), answer) for answer in every), reverse=True
+        )
         assert len(found[b]) == len(scores) and all(c.finished for c in found[b])
         assert [c.positions for c in found[b]] == [answer for _, answer in scores]
         assert all(abs(c.log_prob - value) < 1e-9 for c, (value, _) in zip(found[b], scores))
@@ -72,12 +94,25 @@ def test_a_wide_beam_finds_every_list_of_triangles():
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("ends, repeats, rule", [(False, False, None), (False, False, permutation), (False, True, permutation),
-                                                 (True, False, distinct(3)), (True, True, distinct(1)), (True, True, groups(3)),
-                                                 (False, True, None), (True, False, None)])
+@pytest.mark.parametrize(
+    "ends, repeats, rule",
+    [
+        (False, False, None),
+        (False, False, permutation),
+        (False, True, permutation),
+        (True, False, distinct(3)),
+        (True, True, distinct(1)),
+        (True, True, groups(3)),
+        (False, True, None),
+        (True, False, None),
+    ],
+)
 def test_a_beam_of_one_is_greedy_and_greedy_takes_the_best_at_each_step(ends, repeats, rule, seed):
     net, x = network(ends, repeats, seed)
-    greedy, beam = point_greedy(net, x, LENGTHS, rule=rule), point_beam(net, x, LENGTHS, rule=rule, beam_size=1)
+    greedy, beam = (
+        point_greedy(net, x, LENGTHS, rule=rule),
+        point_beam(net, x, LENGTHS, rule=rule, beam_size=1),
+    )
     for b, length in enumerate(LENGTHS.tolist()):
         positions, finished = greedy.positions[b], bool(greedy.finished[b])
         if not positions and not finished:  # two positions make no triangle
@@ -86,22 +121,32 @@ def test_a_beam_of_one_is_greedy_and_greedy_takes_the_best_at_each_step(ends, re
         if beam[b]:  # an answer that is left with nothing to point at leaves the beam
             assert beam[b][0].positions == positions and beam[b][0].finished == finished
             assert abs(beam[b][0].log_prob - float(greedy.log_probs[b])) < 1e-9
-        assert abs(float(greedy.log_probs[b]) - log_prob(net, x[b], length, positions, finished)) < 1e-9
+        assert (
+            abs(float(greedy.log_probs[b]) - log_prob(net, x[b], length, positions, finished))
+            < 1e-9
+        )
         assert len(greedy.weights[b]) == len(positions) + (ends and finished)
         if rule is None and not (ends or repeats):
             assert sorted(positions) == list(range(length))
         for i, chosen in enumerate(positions):  # each is the most probable of what was left
             row = greedy.weights[b][i]
             path = torch.tensor(positions[:i], dtype=torch.long)[None, None]
-            left = rule(path, LENGTHS[b:b + 1], 4)[0, 0] if rule else torch.ones(5, dtype=torch.bool)
+            left = (
+                rule(path, LENGTHS[b : b + 1], 4)[0, 0] if rule else torch.ones(5, dtype=torch.bool)
+            )
             assert chosen == int(row.masked_fill(~left, -1).argmax())
 
 
 def test_what_a_rule_forbids_is_not_given_to_others():
     net, x = network(False, True)
-    free, ruled = (point_beam(net, x, LENGTHS, beam_size=300, rule=rule) for rule in (None, permutation))
+    free, ruled = (
+        point_beam(net, x, LENGTHS, beam_size=300, rule=rule) for rule in (None, permutation)
+    )
     for b, length in enumerate(LENGTHS.tolist()):
-        assert len(free[b]) == length**length and abs(sum(math.exp(c.log_prob) for c in free[b]) - 1) < 1e-9
+        assert (
+            len(free[b]) == length**length
+            and abs(sum(math.exp(c.log_prob) for c in free[b]) - 1) < 1e-9
+        )
         all_of_them = {tuple(c.positions): c.log_prob for c in free[b]}
         assert all(abs(all_of_them[tuple(c.positions)] - c.log_prob) < 1e-9 for c in ruled[b])
         assert any(len(set(c.positions)) < length for c in free[b])
@@ -119,26 +164,51 @@ def test_rows_and_beams_go_through_the_model_as_one_batch():
 def test_a_row_is_decoded_as_it_is_alone():
     for ends, rule in ((False, permutation), (True, distinct(3))):
         net, x = network(ends)
-        together, greedy = point_beam(net, x, LENGTHS, beam_size=3, rule=rule), point_greedy(net, x, LENGTHS, rule=rule)
+        together, greedy = (
+            point_beam(net, x, LENGTHS, beam_size=3, rule=rule),
+            point_greedy(net, x, LENGTHS, rule=rule),
+        )
         for b, n in enumerate(LENGTHS.tolist()):
-            (alone,) = point_beam(net, x[b:b + 1, :n], LENGTHS[b:b + 1], beam_size=3, rule=rule)
+            (alone,) = point_beam(net, x[b : b + 1, :n], LENGTHS[b : b + 1], beam_size=3, rule=rule)
             assert [c.positions for c in alone] == [c.positions for c in together[b]]
-            assert point_greedy(net, x[b:b + 1, :n], LENGTHS[b:b + 1], rule=rule).positions == [greedy.positions[b]]
+            assert point_greedy(net, x[b : b + 1, :n], LENGTHS[b : b + 1], rule=rule).positions == [
+                greedy.positions[b]
+            ]
 
 
 def allowed(rule, path, length, n=5):
-    return set(rule(torch.tensor(path, dtype=torch.long)[None, None], torch.tensor([length]), n)[0, 0].nonzero()[:, 0].tolist())
+    return set(
+        rule(torch.tensor(path, dtype=torch.long)[None, None], torch.tensor([length]), n)[0, 0]
+        .nonzero()[:, 0]
+        .tolist()
+    )
 
 
 def test_the_rules_say_what_an_answer_may_go_on_with():
     assert allowed(permutation, [], 3) == {0, 1, 2} and allowed(permutation, [2, 0], 3) == {1}
     assert allowed(permutation, [2, 0, 1], 3) == {5}
     # The model itself masks padding, positions 3 and 4 here.
-    assert allowed(distinct(3), [], 3) == {0, 1, 2, 3, 4} and allowed(distinct(3), [1, 2], 3) == {0, 3, 4}
-    assert allowed(distinct(3), [1, 2, 0], 5) == {3, 4, 5} and allowed(distinct(3), [1, 0], 2) == {2, 3, 4, 5}
+    assert allowed(distinct(3), [], 3) == {0, 1, 2, 3, 4} and allowed(distinct(3), [1, 2], 3) == {
+        0,
+        3,
+        4,
+    }
+    assert allowed(distinct(3), [1, 2, 0], 5) == {3, 4, 5} and allowed(distinct(3), [1, 0], 2) == {
+        2,
+        3,
+        4,
+        5,
+    }
     assert allowed(groups(3), [], 5) == {0, 1, 2} and allowed(groups(3), [1], 5) == {2, 3}
-    assert allowed(groups(3), [1, 2], 5) == {3, 4} and allowed(groups(3), [1, 2, 3], 5) == {0, 1, 2, 5}
-    assert allowed(groups(3), [1, 2, 3, 1, 2], 5) == {4} and allowed(groups(3), [1, 2, 3, 1], 5) == {2, 3}
+    assert allowed(groups(3), [1, 2], 5) == {3, 4} and allowed(groups(3), [1, 2, 3], 5) == {
+        0,
+        1,
+        2,
+        5,
+    }
+    assert allowed(groups(3), [1, 2, 3, 1, 2], 5) == {4} and allowed(
+        groups(3), [1, 2, 3, 1], 5
+    ) == {2, 3}
     assert allowed(groups(3), [], 3) == {0} and allowed(groups(3), [0, 1], 3) == {2}
     assert allowed(groups(1), [1], 3) == {0, 2, 5}
 
@@ -156,12 +226,30 @@ def test_unruled_answers_of_an_unmasked_model_do_repeat():
 
 def test_an_answer_with_nothing_left_or_no_steps_left_is_unfinished():
     net, x = network(True)
-    nothing = point_greedy(net, x, LENGTHS, rule=lambda path, lengths, n: torch.zeros(4, 1, n + 1, dtype=torch.bool))
-    assert nothing.positions == [[]] * 4 and not nothing.finished.any() and (nothing.log_probs == 0).all()
-    assert point_beam(net, x, LENGTHS, beam_size=2,
-                      rule=lambda path, lengths, n: torch.zeros(4, 2, n + 1, dtype=torch.bool)) == [[]] * 4
+    nothing = point_greedy(
+        net, x, LENGTHS, rule=lambda path, lengths, n: torch.zeros(4, 1, n + 1, dtype=torch.bool)
+    )
+    assert (
+        nothing.positions == [[]] * 4
+        and not nothing.finished.any()
+        and (nothing.log_probs == 0).all()
+    )
+    assert (
+        point_beam(
+            net,
+            x,
+            LENGTHS,
+            beam_size=2,
+            rule=lambda path, lengths, n: torch.zeros(4, 2, n + 1, dtype=torch.bool),
+        )
+        == [[]] * 4
+    )
     short = point_beam(net, x, LENGTHS, beam_size=2, rule=distinct(3), max_steps=2)
-    assert all(isinstance(c, Candidate) and not c.finished and len(c.positions) == 2 for row in short[:3] for c in row)
+    assert all(
+        isinstance(c, Candidate) and not c.finished and len(c.positions) == 2
+        for row in short[:3]
+        for c in row
+    )
 
 
 def test_the_model_keeps_its_mode_and_no_gradients_are_kept():
@@ -184,15 +272,22 @@ def test_the_loss_is_zero_for_a_sure_right_answer_and_skips_padding(logit, expec
         return Fixed(logit * torch.nn.functional.one_hot(targets.clamp(min=0), 4).double())
 
     model.parameters = lambda: iter(())
-    total, count = pointing_loss(model, PointBatch(torch.zeros(2, 3, 1), torch.tensor([3, 3]), targets))
+    total, count = pointing_loss(
+        model, PointBatch(torch.zeros(2, 3, 1), torch.tensor([3, 3]), targets)
+    )
     assert count == 5 and abs(float(total) / 5 - expected) < 1e-9
 
 
 def test_wrong_arguments_are_named():
     net, x = network(False)
-    for change, message in (({"inputs": x[0]}, "inputs: got"), ({"inputs": x[:0]}, "inputs: got"), ({"lengths": LENGTHS[:2]}, "lengths: got"),
-                            ({"lengths": LENGTHS.double()}, "lengths: got"), ({"max_steps": 0}, "max_steps: got 0"),
-                            ({"rule": lambda *_: torch.ones(2, 2, dtype=torch.bool)}, r"rule: gave \(2, 2\)")):
+    for change, message in (
+        ({"inputs": x[0]}, "inputs: got"),
+        ({"inputs": x[:0]}, "inputs: got"),
+        ({"lengths": LENGTHS[:2]}, "lengths: got"),
+        ({"lengths": LENGTHS.double()}, "lengths: got"),
+        ({"max_steps": 0}, "max_steps: got 0"),
+        ({"rule": lambda *_: torch.ones(2, 2, dtype=torch.bool)}, r"rule: gave \(2, 2\)"),
+    ):
         given = {"inputs": x, "lengths": LENGTHS, **change}
         for decode, more in ((point_greedy, {}), (point_beam, {"beam_size": 2})):
             with pytest.raises(ValueError, match=message):

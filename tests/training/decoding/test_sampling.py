@@ -1,4 +1,6 @@
-"""Texts drawn from a language model: the distribution they are drawn from, prompts of different lengths, and when they end."""
+"""Texts drawn from a language model: the distribution they are drawn from, prompts of different
+lengths, and when they end.
+"""
 
 import pytest
 import torch
@@ -28,15 +30,28 @@ def test_the_next_token_has_the_probability_that_the_model_gives(temperature, to
         logits[logits < logits.topk(top_k).values[-1]] = -torch.inf
     wanted = (logits / temperature).softmax(0)
     number = 4000
-    drawn = sample(model, torch.tensor([prompt]).expand(number, 3), torch.full((number,), 3), 1, temperature=temperature, top_k=top_k,
-                   generator=torch.Generator().manual_seed(0))
-    found = torch.bincount(torch.tensor([row[0] if row else EOS for row in drawn]), minlength=SIZE) / number
+    drawn = sample(
+        model,
+        torch.tensor([prompt]).expand(number, 3),
+        torch.full((number,), 3),
+        1,
+        temperature=temperature,
+        top_k=top_k,
+        generator=torch.Generator().manual_seed(0),
+    )
+    found = (
+        torch.bincount(torch.tensor([row[0] if row else EOS for row in drawn]), minlength=SIZE)
+        / number
+    )
     assert (found - wanted).abs().max() < 0.03 and (found[wanted == 0] == 0).all()
 
 
 def test_temperature_zero_is_greedy_whatever_the_lengths_of_the_prompts():
     model = build(3)
-    prompts, lengths = torch.tensor([[1, 5, 4, 6], [1, 3, 0, 0], [1, 7, 3, 0]]), torch.tensor([4, 2, 3])
+    prompts, lengths = (
+        torch.tensor([[1, 5, 4, 6], [1, 3, 0, 0], [1, 7, 3, 0]]),
+        torch.tensor([4, 2, 3]),
+    )
     drawn = sample(model, prompts, lengths, 6, temperature=0.0)
     for row, n in enumerate(lengths.tolist()):
         text = prompts[row, :n].tolist()
@@ -53,10 +68,17 @@ def test_temperature_zero_is_greedy_whatever_the_lengths_of_the_prompts():
 
 def test_it_goes_on_from_one_token_and_repeats_with_its_generator_and_leaves_the_model_as_it_was():
     model = build().train()
-    draw = lambda seed: sample(model, torch.tensor([[BOS]] * 4), torch.ones(4, dtype=torch.long), 12,  # noqa: E731
-                               generator=torch.Generator().manual_seed(seed))
+    draw = lambda seed: sample(
+        model,
+        torch.tensor([[BOS]] * 4),
+        torch.ones(4, dtype=torch.long),
+        12,  # noqa: E731
+        generator=torch.Generator().manual_seed(seed),
+    )
     assert draw(1) == draw(1) != draw(2) and model.training
-    assert all(EOS not in row and PAD not in row and BOS not in row and len(row) <= 12 for row in draw(1))
+    assert all(
+        EOS not in row and PAD not in row and BOS not in row and len(row) <= 12 for row in draw(1)
+    )
     assert any(len(row) < 12 for seed in range(5) for row in draw(seed))  # some end by themselves
 
 
@@ -81,24 +103,57 @@ def test_nan_from_the_model(temperature):
 def test_lengths_of_any_whole_dtype():
     for dtype in (torch.int16, torch.int32):
         given = torch.tensor([[1, 3, 4], [1, 5, 0]]), torch.tensor([3, 2])
-        assert sample(build(), given[0], given[1].to(dtype), 4, temperature=0) == sample(build(), *given, 4, temperature=0)
+        assert sample(build(), given[0], given[1].to(dtype), 4, temperature=0) == sample(
+            build(), *given, 4, temperature=0
+        )
 
 
-@pytest.mark.parametrize("change, words", [
-    ({"max_length": 0}, "max_length: got 0, expected a whole number of at least 1"),
-    ({"temperature": 1e-320}, "temperature: got 1e-320, expected one by which the model's logits can be divided"),
-    ({"prompts": [[1, 3]]}, r"prompts: got list, expected token ids \(batch, length\)"),
-    ({"prompts": torch.zeros(0, 2, dtype=torch.long), "lengths": torch.zeros(0, dtype=torch.long)}, "prompts: got an empty batch"),
-    ({"lengths": torch.tensor([2.0])}, r"lengths: got \(1,\) torch.float32, expected whole numbers of shape \(1,\)"),
-    ({"lengths": torch.tensor([True])}, r"lengths: got \(1,\) torch.bool, expected whole numbers of shape \(1,\)"),
-    ({"lengths": [2]}, "lengths: got list"),
-    ({"temperature": -1.0}, "temperature must be a number of at least 0, got -1.0"),
-    ({"temperature": float("nan")}, "temperature must be a number of at least 0, got nan"),
-    ({"top_k": 0}, "top_k must be a whole number of at least 1 or None, got 0"),
-    ({"lengths": torch.tensor([0])}, "lengths: got 0 to 0, expected 1 to 2, the width of prompts"),
-    ({"prompts": torch.tensor([[1, 3], [1, 0]]), "lengths": torch.tensor([2, 1])}, "put BOS in front of all"),
-])
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"max_length": 0}, "max_length: got 0, expected a whole number of at least 1"),
+        (
+            {"temperature": 1e-320},
+            "temperature: got 1e-320, expected one by which the model's logits can be divided",
+        ),
+        ({"prompts": [[1, 3]]}, r"prompts: got list, expected token ids \(batch, length\)"),
+        (
+            {
+                "prompts": torch.zeros(0, 2, dtype=torch.long),
+                "lengths": torch.zeros(0, dtype=torch.long),
+            },
+            "prompts: got an empty batch",
+        ),
+        (
+            {"lengths": torch.tensor([2.0])},
+            r"lengths: got \(1,\) torch.float32, expected whole numbers of shape \(1,\)",
+        ),
+        (
+            {"lengths": torch.tensor([True])},
+            r"lengths: got \(1,\) torch.bool, expected whole numbers of shape \(1,\)",
+        ),
+        ({"lengths": [2]}, "lengths: got list"),
+        ({"temperature": -1.0}, "temperature must be a number of at least 0, got -1.0"),
+        ({"temperature": float("nan")}, "temperature must be a number of at least 0, got nan"),
+        ({"top_k": 0}, "top_k must be a whole number of at least 1 or None, got 0"),
+        (
+            {"lengths": torch.tensor([0])},
+            "lengths: got 0 to 0, expected 1 to 2, the width of prompts",
+        ),
+        (
+            {"prompts": torch.tensor([[1, 3], [1, 0]]), "lengths": torch.tensor([2, 1])},
+            "put BOS in front of all",
+        ),
+    ],
+)
 def test_bad_input_is_named(change, words):
-    given = {"prompts": torch.tensor([[1, 3]]), "lengths": torch.tensor([2]), "max_length": 3, **change}
+    given = {
+        "prompts": torch.tensor([[1, 3]]),
+        "lengths": torch.tensor([2]),
+        "max_length": 3,
+        **change,
+    }
     with pytest.raises(ValueError, match=words):
-        sample(build(), given.pop("prompts"), given.pop("lengths"), given.pop("max_length"), **given)
+        sample(
+            build(), given.pop("prompts"), given.pop("lengths"), given.pop("max_length"), **given
+        )

@@ -1,4 +1,6 @@
-"""Beam search against exhaustive search and a plain one with lists, and the known faults of decoding."""
+"""Beam search against exhaustive search and a plain one with lists, and the known faults of
+decoding.
+"""
 
 import math
 import time
@@ -27,7 +29,14 @@ def test_beam_of_one_equals_greedy(alpha):
 def test_a_beam_as_wide_as_all_sequences_is_exhaustive_search(alpha):
     max_length = 3
     model, (source, lengths) = sharp(), sources(4)
-    found = beam_search(model, source, lengths, beam_size=TARGETS**max_length, max_length=max_length, length_penalty=alpha)
+    found = beam_search(
+        model,
+        source,
+        lengths,
+        beam_size=TARGETS**max_length,
+        max_length=max_length,
+        length_penalty=alpha,
+    )
     for row, n, hypotheses in zip(source, lengths.tolist(), found, strict=True):
         expected = []
         for sequence in all_targets(max_length):
@@ -35,9 +44,15 @@ def test_a_beam_as_wide_as_all_sequences_is_exhaustive_search(alpha):
             expected.append((log_prob / len(sequence) ** alpha, log_prob, list(sequence)))
         expected.sort(reverse=True)
         assert [produced(h) for h in hypotheses] == [sequence for *_, sequence in expected]
-        assert [h.score for h in hypotheses] == pytest.approx([score for score, *_ in expected], abs=1e-10)
-        assert [h.log_prob for h in hypotheses] == pytest.approx([value for _, value, _ in expected], abs=1e-10)
-        assert [h.finished for h in hypotheses] == [sequence[-1] == EOS for *_, sequence in expected]
+        assert [h.score for h in hypotheses] == pytest.approx(
+            [score for score, *_ in expected], abs=1e-10
+        )
+        assert [h.log_prob for h in hypotheses] == pytest.approx(
+            [value for _, value, _ in expected], abs=1e-10
+        )
+        assert [h.finished for h in hypotheses] == [
+            sequence[-1] == EOS for *_, sequence in expected
+        ]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
@@ -46,7 +61,9 @@ def test_equals_a_plain_search_with_lists(beam_size, alpha):
     """The same rule, one sentence and one hypothesis at a time."""
     max_length = 6
     model, (source, lengths) = sharp(3), sources(6)
-    found = beam_search(model, source, lengths, beam_size=beam_size, max_length=max_length, length_penalty=alpha)
+    found = beam_search(
+        model, source, lengths, beam_size=beam_size, max_length=max_length, length_penalty=alpha
+    )
     for row, n, hypotheses in zip(source, lengths.tolist(), found, strict=True):
         beams = [()]
         for _ in range(max_length):
@@ -54,16 +71,24 @@ def test_equals_a_plain_search_with_lists(beam_size, alpha):
             for beam in beams:
                 ends = beam[-1:] == (EOS,)
                 candidates += [beam] if ends else [(*beam, v) for v in range(EOS, TARGETS)]
-            candidates.sort(key=lambda c: step_by_step(model, row, n, c) / len(c) ** alpha, reverse=True)
+            candidates.sort(
+                key=lambda c: step_by_step(model, row, n, c) / len(c) ** alpha, reverse=True
+            )
             beams = candidates[:beam_size]
         assert [tuple(produced(h)) for h in hypotheses] == beams
         for hypothesis, beam in zip(hypotheses, beams, strict=True):
-            assert hypothesis.log_prob == pytest.approx(step_by_step(model, row, n, beam), abs=1e-10)
-            assert hypothesis.score == pytest.approx(hypothesis.log_prob / len(beam) ** alpha, abs=1e-10)
+            assert hypothesis.log_prob == pytest.approx(
+                step_by_step(model, row, n, beam), abs=1e-10
+            )
+            assert hypothesis.score == pytest.approx(
+                hypothesis.log_prob / len(beam) ** alpha, abs=1e-10
+            )
 
 
 def test_sentences_that_are_done_leave_the_batch():
-    """Rows that the model sees at each step: all at first, fewer once half of the sentences have ended."""
+    """Rows that the model sees at each step: all at first, fewer once half of the sentences have
+    ended.
+    """
 
     class Watched(TinyAttention):
         rows = ()
@@ -86,7 +111,9 @@ def test_sentences_that_are_done_leave_the_batch():
 
 def test_no_hypothesis_comes_twice_and_scores_fall():
     model, (source, lengths) = sharp(), sources(20)
-    for hypotheses in beam_search(model, source, lengths, beam_size=8, max_length=6, length_penalty=0.5):
+    for hypotheses in beam_search(
+        model, source, lengths, beam_size=8, max_length=6, length_penalty=0.5
+    ):
         assert len({(tuple(h.tokens), h.finished) for h in hypotheses}) == len(hypotheses) == 8
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
         assert any(h.finished for h in hypotheses)
@@ -113,7 +140,10 @@ def score_of(hypotheses, source, lengths, model):
     rows = [produced(h) for h in hypotheses]
     width = max(map(len, rows))
     out = torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
-    return score_targets(model, Batch(source, lengths, torch.cat([torch.full((len(rows), 1), BOS), out[:, :-1]], 1), out))
+    return score_targets(
+        model,
+        Batch(source, lengths, torch.cat([torch.full((len(rows), 1), BOS), out[:, :-1]], 1), out),
+    )
 
 
 def test_log_probs_are_those_of_teacher_forcing():
@@ -122,7 +152,9 @@ def test_log_probs_are_those_of_teacher_forcing():
     for place in range(4):
         column = [hypotheses[place] for hypotheses in beams]
         expected = torch.tensor([h.log_prob for h in column], dtype=torch.float64)
-        torch.testing.assert_close(score_of(column, source, lengths, model), expected, rtol=0, atol=1e-10)
+        torch.testing.assert_close(
+            score_of(column, source, lengths, model), expected, rtol=0, atol=1e-10
+        )
 
 
 def test_score_targets_is_the_sum_over_steps():
@@ -132,7 +164,9 @@ def test_score_targets_is_the_sum_over_steps():
     assert model.training and not scores.requires_grad
     for i, target in enumerate(batch.target_out.tolist()):
         tokens = [token for token in target if token != PAD]
-        assert scores[i].item() == pytest.approx(step_by_step(model, batch.source[i], int(batch.lengths[i]), tokens), abs=1e-10)
+        assert scores[i].item() == pytest.approx(
+            step_by_step(model, batch.source[i], int(batch.lengths[i]), tokens), abs=1e-10
+        )
 
 
 # Known faults: each changes the result, so that the tests above would see it
@@ -151,7 +185,9 @@ def test_a_state_that_does_not_follow_its_beam_is_noticed(monkeypatch):
         calls.append(None)
         return real(nest, rows) if len(calls) <= 2 else nest
 
-    assert_fails_when(monkeypatch, "_pick", first_two_only, test_log_probs_are_those_of_teacher_forcing)
+    assert_fails_when(
+        monkeypatch, "_pick", first_two_only, test_log_probs_are_those_of_teacher_forcing
+    )
 
 
 def test_a_nested_part_of_the_state_that_does_not_follow_is_noticed(monkeypatch):
@@ -170,7 +206,9 @@ def test_a_penalty_on_the_wrong_length_is_noticed(monkeypatch):
         def score(self, log_prob, length):
             return super().score(log_prob, (length - 1).clamp(min=1))
 
-    assert_fails_when(monkeypatch, "_Beams", Wrong, test_a_beam_as_wide_as_all_sequences_is_exhaustive_search, 1.0)
+    assert_fails_when(
+        monkeypatch, "_Beams", Wrong, test_a_beam_as_wide_as_all_sequences_is_exhaustive_search, 1.0
+    )
     assert_fails_when(monkeypatch, "_Beams", Wrong, test_equals_a_plain_search_with_lists, 3, 1.0)
 
 
@@ -191,15 +229,26 @@ def _without_dead(real):
 # Bad input
 
 
-@pytest.mark.parametrize("decode", [lambda *a, **k: greedy(*a, **k), lambda *a, **k: beam_search(*a, beam_size=2, **k)])
+@pytest.mark.parametrize(
+    "decode", [lambda *a, **k: greedy(*a, **k), lambda *a, **k: beam_search(*a, beam_size=2, **k)]
+)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"source": torch.zeros(0, 3, dtype=torch.long), "lengths": torch.zeros(0, dtype=torch.long)}, "empty batch"),
+        (
+            {
+                "source": torch.zeros(0, 3, dtype=torch.long),
+                "lengths": torch.zeros(0, dtype=torch.long),
+            },
+            "empty batch",
+        ),
         ({"source": torch.zeros(7, 3)}, "source: got .*float32"),
         ({"source": torch.zeros(3, dtype=torch.long)}, r"source: got \(3,\)"),
         ({"source": [[1, 2]]}, "source: got list"),
-        ({"lengths": torch.ones(2, dtype=torch.long)}, r"lengths: got \(2,\) torch.int64, expected whole numbers of shape \(7,\)"),
+        (
+            {"lengths": torch.ones(2, dtype=torch.long)},
+            r"lengths: got \(2,\) torch.int64, expected whole numbers of shape \(7,\)",
+        ),
         ({"lengths": torch.ones(7)}, "lengths: got"),
         ({"lengths": torch.ones(7, dtype=torch.bool)}, r"lengths: got \(7,\) torch.bool"),
         ({"lengths": torch.zeros(7, dtype=torch.long)}, "lengths: got 0 to 0, expected 1 to"),
@@ -214,7 +263,10 @@ def test_bad_input(decode, change, message):
         decode(sharp(), **{"source": source, "lengths": lengths, "max_length": 4, **change})
 
 
-@pytest.mark.parametrize("options", [{"beam_size": 0}, {"beam_size": 2.0}, {"length_penalty": -1}, {"length_penalty": math.nan}])
+@pytest.mark.parametrize(
+    "options",
+    [{"beam_size": 0}, {"beam_size": 2.0}, {"length_penalty": -1}, {"length_penalty": math.nan}],
+)
 def test_bad_beam_options(options):
     with pytest.raises(ValueError, match=f"{next(iter(options))}: got"):
         beam_search(sharp(), *sources(), **{"beam_size": 2, "max_length": 3, **options})
@@ -222,11 +274,16 @@ def test_bad_beam_options(options):
 
 def test_a_penalty_beyond_the_numbers_of_the_scores():
     source, lengths = sources()
-    with pytest.raises(ValueError, match="length_penalty: got 20 with max_length 100, expected a power that float32 can hold"):
+    with pytest.raises(
+        ValueError,
+        match="length_penalty: got 20 with max_length 100, expected a power that float32 can hold",
+    ):
         beam_search(make_model(), source, lengths, beam_size=2, max_length=100, length_penalty=20)
     with pytest.raises(ValueError, match="length_penalty: got 400 with .* float64"):
         beam_search(sharp(), source, lengths, beam_size=2, max_length=100, length_penalty=400)
-    assert all(beam_search(sharp(), source, lengths, beam_size=2, max_length=100, length_penalty=20))
+    assert all(
+        beam_search(sharp(), source, lengths, beam_size=2, max_length=100, length_penalty=20)
+    )
 
 
 def test_nan_from_the_model():
@@ -259,7 +316,9 @@ def test_one_batch_is_many_times_faster_than_one_sentence_at_a_time():
     def seconds(chunks):
         start = time.perf_counter()
         for chunk in chunks:
-            beam_search(model, batch.source[chunk], batch.lengths[chunk], beam_size=5, max_length=12)
+            beam_search(
+                model, batch.source[chunk], batch.lengths[chunk], beam_size=5, max_length=12
+            )
         return time.perf_counter() - start
 
     seconds([slice(0, 4)])

@@ -1,4 +1,6 @@
-"""The loss around a point of weight space: lengths of the directions, the plane that is walked, and weights that come back."""
+"""The loss around a point of weight space: lengths of the directions, the plane that is walked,
+and weights that come back.
+"""
 
 import pytest
 import torch
@@ -9,7 +11,9 @@ from attnbook.training.evaluation.loss_landscape import curvatures, loss_surface
 
 def net(dtype=torch.float64):
     torch.manual_seed(0)
-    return nn.Sequential(nn.Embedding(5, 4, padding_idx=0), nn.Linear(4, 6), nn.LayerNorm(6), nn.Conv1d(3, 2, 3)).to(dtype)
+    return nn.Sequential(
+        nn.Embedding(5, 4, padding_idx=0), nn.Linear(4, 6), nn.LayerNorm(6), nn.Conv1d(3, 2, 3)
+    ).to(dtype)
 
 
 def test_every_filter_of_a_direction_is_as_long_as_the_model_s():
@@ -24,15 +28,23 @@ def test_every_filter_of_a_direction_is_as_long_as_the_model_s():
             for mine, filter in zip(direction[name], weight.detach()):  # a row, whatever its shape
                 torch.testing.assert_close(mine.norm(), filter.norm(), rtol=1e-10, atol=1e-12)
             assert not direction[name].requires_grad
-    assert direction["0.weight"][0].norm() == 0, "the vector of the padding is 0, and so is its direction"
+    assert direction["0.weight"][0].norm() == 0, (
+        "the vector of the padding is 0, and so is its direction"
+    )
 
 
 def test_directions_come_from_the_seed_and_differ():
     model = net()
-    (a, b), again, (c, _) = random_directions(model, 0), random_directions(model, 0), random_directions(model, 1)
+    (a, b), again, (c, _) = (
+        random_directions(model, 0),
+        random_directions(model, 0),
+        random_directions(model, 1),
+    )
     assert all(torch.equal(a[k], again[0][k]) and torch.equal(b[k], again[1][k]) for k in a)
     for other in (b, c):
-        cosine = torch.cosine_similarity(a["1.weight"].flatten(), other["1.weight"].flatten(), dim=0)
+        cosine = torch.cosine_similarity(
+            a["1.weight"].flatten(), other["1.weight"].flatten(), dim=0
+        )
         assert abs(cosine) < 0.9
     assert len(random_directions(model, 0, count=3)) == 3
 
@@ -59,23 +71,40 @@ def test_a_quadratic_is_found_exactly_and_the_first_index_is_the_first_direction
 
     grid = [-1.0, -0.5, 0.0, 0.5, 1.0]
     z = loss_surface(model, d, bowl, grid)
-    a, b = torch.tensor(grid, dtype=torch.float64)[:, None], torch.tensor(grid, dtype=torch.float64)[None]
-    expected = a**2 * (one @ one) + b**2 * (two @ two) + 2 * a * b * (one @ two) + a * (one @ one) + b * (one @ two)
+    a, b = (
+        torch.tensor(grid, dtype=torch.float64)[:, None],
+        torch.tensor(grid, dtype=torch.float64)[None],
+    )
+    expected = (
+        a**2 * (one @ one)
+        + b**2 * (two @ two)
+        + 2 * a * b * (one @ two)
+        + a * (one @ one)
+        + b * (one @ two)
+    )
     torch.testing.assert_close(z, expected, rtol=1e-10, atol=1e-10)
-    matrix = 2 * torch.stack([torch.stack([one @ one, one @ two]), torch.stack([one @ two, two @ two])])
+    matrix = 2 * torch.stack(
+        [torch.stack([one @ one, one @ two]), torch.stack([one @ two, two @ two])]
+    )
     found = curvatures(z, 0.5)
     assert found.shape == (3, 3, 2)
-    torch.testing.assert_close(found, torch.linalg.eigvalsh(matrix).expand(3, 3, 2), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        found, torch.linalg.eigvalsh(matrix).expand(3, 3, 2), rtol=1e-9, atol=1e-9
+    )
 
 
 def test_a_saddle_bends_down_everywhere():
     x = torch.linspace(-1, 1, 5, dtype=torch.float64)
-    torch.testing.assert_close(curvatures(x[:, None] * x[None], 0.5), torch.tensor([-1.0, 1.0], dtype=torch.float64).expand(3, 3, 2))
+    torch.testing.assert_close(
+        curvatures(x[:, None] * x[None], 0.5),
+        torch.tensor([-1.0, 1.0], dtype=torch.float64).expand(3, 3, 2),
+    )
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_model_comes_back_to_the_last_bit_also_after_an_error(fails):
-    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)).train()  # in training mode its buffers move
+    # in training mode its buffers move
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)).train()
     x, calls = torch.randn(6, 3), []
     before = {name: value.clone() for name, value in model.state_dict().items()}
 
@@ -103,17 +132,25 @@ def test_a_shared_weight_moves_once():
     model[1].weight = model[0].weight
     directions = random_directions(model, 0)
     z = loss_surface(model, directions, lambda m: m[1].weight[0, 0], [0, 1])
-    torch.testing.assert_close(z[1, 0], (model[0].weight + directions[0]["0.weight"])[0, 0].double(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        z[1, 0], (model[0].weight + directions[0]["0.weight"])[0, 0].double(), rtol=1e-6, atol=1e-6
+    )
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda m, d: loss_surface(m, d[:1], float, [0]), "got 1 directions"),
-    (lambda m, d: loss_surface(m, d, float, []), "got 2 directions and 0 steps"),
-    (lambda m, d: loss_surface(nn.Linear(2, 2), d, float, [0]), r"directions\[0\] must have a tensor for every parameter"),
-    (lambda m, d: curvatures(torch.zeros(2, 2), 1.0), r"got \(2, 2\)"),
-    (lambda m, d: curvatures(torch.zeros(3, 5), 1.0), r"got \(3, 5\)"),
-    (lambda m, d: curvatures(torch.zeros(3, 3), 0.0), "step above 0"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m, d: loss_surface(m, d[:1], float, [0]), "got 1 directions"),
+        (lambda m, d: loss_surface(m, d, float, []), "got 2 directions and 0 steps"),
+        (
+            lambda m, d: loss_surface(nn.Linear(2, 2), d, float, [0]),
+            r"directions\[0\] must have a tensor for every parameter",
+        ),
+        (lambda m, d: curvatures(torch.zeros(2, 2), 1.0), r"got \(2, 2\)"),
+        (lambda m, d: curvatures(torch.zeros(3, 5), 1.0), r"got \(3, 5\)"),
+        (lambda m, d: curvatures(torch.zeros(3, 3), 0.0), "step above 0"),
+    ],
+)
 def test_wrong_arguments_are_named(call, words):
     model = net()
     with pytest.raises(ValueError, match=words):

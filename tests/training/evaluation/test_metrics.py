@@ -5,7 +5,14 @@ import sys
 
 import pytest
 
-from attnbook.training import bleu, cider, edit_distance, exact_match, token_accuracy, token_error_rate
+from attnbook.training import (
+    bleu,
+    cider,
+    edit_distance,
+    exact_match,
+    token_accuracy,
+    token_error_rate,
+)
 
 
 def test_exact_match():
@@ -85,7 +92,11 @@ def test_bleu_without_sacrebleu_names_the_extra(monkeypatch):
 
 
 def _cider_by_hand(hypotheses, references):
-    """CIDEr-D of one reference each, from the formula of Vedantam et al. 2015, with its length penalty (σ = 6) and clipping."""
+    """CIDEr-D of one reference each, from the formula of Vedantam et al.
+
+    2015, with its length penalty (σ = 6) and clipping.
+    """
+
     def grams(text, n):
         words = text.split()
         found = {}
@@ -99,9 +110,15 @@ def _cider_by_hand(hypotheses, references):
         cosines = []
         for n in (1, 2, 3, 4):
             a, b = grams(hypothesis, n), grams(reference, n)
-            idf = {g: math.log(len(references) / max(1, sum(g in grams(r, n) for r in references))) for g in {*a, *b}}
+            idf = {
+                g: math.log(len(references) / max(1, sum(g in grams(r, n) for r in references)))
+                for g in {*a, *b}
+            }
             dot = sum(min(a[g], b[g]) * b[g] * idf[g] ** 2 for g in a if g in b)
-            norms = [math.sqrt(sum((count * idf[g]) ** 2 for g, count in side.items())) for side in (a, b)]
+            norms = [
+                math.sqrt(sum((count * idf[g]) ** 2 for g, count in side.items()))
+                for side in (a, b)
+            ]
             cosines.append(dot / (norms[0] * norms[1]) if min(norms) > 0 else 0.0)
         delta = len(hypothesis.split()) - len(reference.split())
         scores.append(10 * sum(cosines) / 4 * math.exp(-delta * delta / (2 * 6.0**2)))
@@ -109,18 +126,32 @@ def _cider_by_hand(hypotheses, references):
 
 
 def test_cider_is_the_formula():
-    references = ["a red circle left of a blue square", "a green cross right of a red circle", "one black square"]
-    hypotheses = ["a red circle left of a red circle", "a green cross right of a red circle", "one small square"]
+    references = [
+        "a red circle left of a blue square",
+        "a green cross right of a red circle",
+        "one black square",
+    ]
+    hypotheses = [
+        "a red circle left of a red circle",
+        "a green cross right of a red circle",
+        "one small square",
+    ]
     assert cider(hypotheses, references) == pytest.approx(_cider_by_hand(hypotheses, references))
     assert 0 < cider(hypotheses, references) < cider(references, references)
     assert cider(["x y z", "u v w"], ["a b c d", "e f g h"]) == 0
     assert cider(["a b c d", "e f g h"], ["a b c d", "e f g h"]) == pytest.approx(10)
-    assert cider(["a b c d", "e f g h"], [["q r s t", "a b c d"], ["e f g h", "x"]]) == pytest.approx(5)
+    assert cider(
+        ["a b c d", "e f g h"], [["q r s t", "a b c d"], ["e f g h", "x"]]
+    ) == pytest.approx(5)
 
 
 def test_cider_rejects_tokens_one_picture_and_nothing():
-    for hypotheses, references, words in ((["a"], ["a"], "at least 2"), ([["a"], "b"], ["a", "b"], "detokenised"),
-                                          (["a", "b"], ["a", []], "at least 1 for each"), ([], [], "empty list")):
+    for hypotheses, references, words in (
+        (["a"], ["a"], "at least 2"),
+        ([["a"], "b"], ["a", "b"], "detokenised"),
+        (["a", "b"], ["a", []], "at least 1 for each"),
+        ([], [], "empty list"),
+    ):
         with pytest.raises(ValueError, match=words):
             cider(hypotheses, references)
 

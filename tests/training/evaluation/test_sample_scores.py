@@ -1,4 +1,6 @@
-"""FID and inception-style score: known answers, SciPy as the oracle, properties, and versions that must be told apart."""
+"""FID and inception-style score: known answers, SciPy as the oracle, properties, and versions
+that must be told apart.
+"""
 
 import math
 
@@ -19,7 +21,9 @@ def normal(n, d, seed, scale=1.0, shift=0.0):
 
 
 def oracle(one, other):
-    """The formula as it stands in the paper, with SciPy's root of a matrix that is not symmetric."""
+    """The formula as it stands in the paper, with SciPy's root of a matrix that is not
+    symmetric.
+    """
     x, y = np.asarray(one), np.asarray(other)
     a, b = (np.cov(z, rowvar=False) for z in (x, y))
     root = scipy.linalg.sqrtm(a @ b)
@@ -49,16 +53,23 @@ def test_two_normal_distributions_with_known_means_and_covariances():
     exact = float((mu - nu).square().sum() + (sigma - tau).square().sum())
     turn = torch.linalg.qr(normal(3, 3, 0))[0]
     for q in (torch.eye(3).double(), turn):
-        pair = [scores.Statistics(q @ m, q @ s.square().diag() @ q.T, 10) for m, s in ((mu, sigma), (nu, tau))]
+        pair = [
+            scores.Statistics(q @ m, q @ s.square().diag() @ q.T, 10)
+            for m, s in ((mu, sigma), (nu, tau))
+        ]
         assert scores.frechet_distance(*pair) == pytest.approx(exact, abs=1e-10)
     shifted = scores.Statistics(mu + 2, sigma.square().diag(), 10)
-    assert scores.frechet_distance(shifted, scores.Statistics(mu, sigma.square().diag(), 10)) == pytest.approx(12, abs=1e-10)
+    assert scores.frechet_distance(
+        shifted, scores.Statistics(mu, sigma.square().diag(), 10)
+    ) == pytest.approx(12, abs=1e-10)
 
 
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.integers(0, 2**31), st.integers(2, 30), st.integers(1, 6))
 def test_properties_of_the_fid(seed, n, d):
-    """Zero for a set with itself, whatever the rank; symmetric; blind to the order; never negative; quadratic in the scale."""
+    """Zero for a set with itself, whatever the rank; symmetric; blind to the order; never
+    negative; quadratic in the scale.
+    """
     one, other = normal(n, d, seed), normal(n + 3, d, seed + 1)
     apart = scores.fid(one, other)
     size = float(one.var(0).sum() + other.var(0).sum()) + 1
@@ -70,22 +81,37 @@ def test_properties_of_the_fid(seed, n, d):
     assert scores.fid(one + 7, other + 7) == pytest.approx(apart, abs=1e-6 * size)
 
 
-def plain(one, other, root=lambda m: np.real(scipy.linalg.sqrtm(m)), cov=lambda z: np.cov(z, rowvar=False), square=True):
+def plain(
+    one,
+    other,
+    root=lambda m: np.real(scipy.linalg.sqrtm(m)),
+    cov=lambda z: np.cov(z, rowvar=False),
+    square=True,
+):
     x, y = np.asarray(one), np.asarray(other)
     a, b = cov(x), cov(y)
     gap = np.abs(x.mean(0) - y.mean(0))
-    return float((gap**2 if square else gap).sum() + np.trace(a) + np.trace(b) - 2 * np.trace(root(a @ b)))
+    return float(
+        (gap**2 if square else gap).sum() + np.trace(a) + np.trace(b) - 2 * np.trace(root(a @ b))
+    )
 
 
 WRONG_FID = {
     "no root": lambda x, y: plain(x, y, root=lambda m: m),
     "root of every entry": lambda x, y: plain(x, y, root=lambda m: np.sqrt(np.maximum(m, 0))),
-    "covariance over the wrong axis": lambda x, y: plain(x, y[: len(x)], cov=lambda z: np.cov(z, rowvar=True)),
+    "covariance over the wrong axis": lambda x, y: plain(
+        x, y[: len(x)], cov=lambda z: np.cov(z, rowvar=True)
+    ),
     "covariance not centred": lambda x, y: plain(x, y, cov=lambda z: z.T @ z / (len(z) - 1)),
     "variances alone": lambda x, y: plain(x, y, cov=lambda z: np.diag(z.var(0, ddof=1))),
     "means not squared": lambda x, y: plain(x, y, square=False),
     "means alone": lambda x, y: float(((np.asarray(x).mean(0) - np.asarray(y).mean(0)) ** 2).sum()),
-    "one root too few": lambda x, y: plain(x, y) + float(np.trace(np.real(scipy.linalg.sqrtm(np.cov(x, rowvar=False) @ np.cov(y, rowvar=False))))),
+    "one root too few": lambda x, y: (
+        plain(x, y)
+        + float(
+            np.trace(np.real(scipy.linalg.sqrtm(np.cov(x, rowvar=False) @ np.cov(y, rowvar=False))))
+        )
+    ),
 }
 
 
@@ -98,7 +124,9 @@ def test_wrong_versions_of_the_fid_are_told_apart(name):
 
 
 def test_real_beside_real_must_not_share_pictures():
-    """Halves that share pictures look too near: the score of real data against itself is then no floor."""
+    """Halves that share pictures look too near: the score of real data against itself is then no
+    floor.
+    """
     data = normal(400, 12, 0)
     apart = scores.fid(data[:200], data[200:])
     shared = scores.fid(data[:200], data[100:300])
@@ -109,9 +137,15 @@ def test_the_fid_of_equal_distributions_falls_as_one_over_n_and_the_line_takes_i
     d, real = 10, torch.from_numpy(np.random.default_rng(0).normal(size=(20_000, 10)))
     rng, means = np.random.default_rng(1), []
     for n in (100, 400):
-        means.append(np.mean([scores.fid(torch.from_numpy(rng.normal(size=(n, d))), real) for _ in range(20)]))
+        means.append(
+            np.mean(
+                [scores.fid(torch.from_numpy(rng.normal(size=(n, d))), real) for _ in range(20)]
+            )
+        )
     # d/n from the means and about d²/4n from the covariances, to first order
-    assert means[0] == pytest.approx((d + d * (d + 1) / 4) / 100, rel=0.15) and means[0] / means[1] == pytest.approx(4, rel=0.15)
+    assert means[0] == pytest.approx((d + d * (d + 1) / 4) / 100, rel=0.15) and means[0] / means[
+        1
+    ] == pytest.approx(4, rel=0.15)
     sample = torch.from_numpy(rng.normal(size=(400, d)))
     assert abs(scores.fid_without_bias(sample, real)) < 0.35 * scores.fid(sample, real)
     off = sample + torch.tensor([2.0] + [0.0] * 9)
@@ -126,8 +160,12 @@ def test_intra_fid_is_the_mean_over_classes_and_sees_a_generator_that_mixes_them
     assert scores.intra_fid(one, a, other, b) == pytest.approx(expected, rel=1e-8)
     classes = torch.cat([normal(50, 3, 2), normal(50, 3, 2) + 9])
     labels = torch.arange(100) // 50
-    assert scores.fid(classes, classes) < 1e-6 and scores.intra_fid(classes, labels, classes, labels) < 1e-6
-    assert scores.intra_fid(classes, 1 - labels, classes, labels) > 100  # FID cannot tell: the pictures are the same
+    assert (
+        scores.fid(classes, classes) < 1e-6
+        and scores.intra_fid(classes, labels, classes, labels) < 1e-6
+    )
+    # FID cannot tell: the pictures are the same
+    assert scores.intra_fid(classes, 1 - labels, classes, labels) > 100
     with pytest.raises(ValueError, match="same classes"):
         scores.intra_fid(one, a, other, b + 1)
     with pytest.raises(ValueError, match=r"at least one, got \[\] and \[\]"):
@@ -137,13 +175,18 @@ def test_intra_fid_is_the_mean_over_classes_and_sees_a_generator_that_mixes_them
 @pytest.mark.parametrize("splits", [1, 3])
 def test_the_inception_score_is_the_formula(splits):
     logits = 3 * normal(50, 6, 0)
-    assert scores.inception_score(logits, splits=splits) == pytest.approx(oracle_is(logits, splits), rel=1e-10)
-    assert scores.inception_score(logits.float(), splits=splits) == pytest.approx(oracle_is(logits, splits), rel=1e-5)
+    assert scores.inception_score(logits, splits=splits) == pytest.approx(
+        oracle_is(logits, splits), rel=1e-10
+    )
+    assert scores.inception_score(logits.float(), splits=splits) == pytest.approx(
+        oracle_is(logits, splits), rel=1e-5
+    )
 
 
 def test_known_inception_scores():
     sure = 1000.0 * torch.eye(5)
-    assert scores.inception_score(sure.repeat(4, 1)) == pytest.approx(5)  # sure, and all classes alike often
+    # sure, and all classes alike often
+    assert scores.inception_score(sure.repeat(4, 1)) == pytest.approx(5)
     assert scores.inception_score(sure[:1].repeat(9, 1)) == pytest.approx(1)  # sure, one class
     assert scores.inception_score(torch.zeros(7, 5)) == pytest.approx(1)  # never sure
     assert scores.inception_score(sure[:2].repeat(3, 1)) == pytest.approx(2)
@@ -159,14 +202,25 @@ def _kl(p, q):
 
 
 WRONG_IS = {
-    "no softmax": lambda z: _kl(*(2 * [np.abs(z) / np.abs(z).sum(1, keepdims=True)])[:1], (np.abs(z) / np.abs(z).sum(1, keepdims=True)).mean(0)),
-    "the other way round": lambda z: np.exp(np.mean(np.sum(_softmax(z).mean(0) * (np.log(_softmax(z).mean(0)) - np.log(_softmax(z))), 1))),
+    "no softmax": lambda z: _kl(
+        *(2 * [np.abs(z) / np.abs(z).sum(1, keepdims=True)])[:1],
+        (np.abs(z) / np.abs(z).sum(1, keepdims=True)).mean(0),
+    ),
+    "the other way round": lambda z: np.exp(
+        np.mean(
+            np.sum(_softmax(z).mean(0) * (np.log(_softmax(z).mean(0)) - np.log(_softmax(z))), 1)
+        )
+    ),
     "no exponential": lambda z: np.log(oracle_is(z)),
     "mean of the logits for p(y)": lambda z: _kl(_softmax(z), _softmax(z.mean(0, keepdims=True))),
-    "mean of exponentials": lambda z: np.mean(np.exp(np.sum(_softmax(z) * (np.log(_softmax(z)) - np.log(_softmax(z).mean(0))), 1))),
+    "mean of exponentials": lambda z: np.mean(
+        np.exp(np.sum(_softmax(z) * (np.log(_softmax(z)) - np.log(_softmax(z).mean(0))), 1))
+    ),
     "softmax over the pictures": lambda z: _kl(_softmax(z.T).T, _softmax(z.T).T.mean(0)),
     "entropy alone": lambda z: np.exp(-np.mean(np.sum(_softmax(z) * np.log(_softmax(z)), 1))),
-    "summed, not averaged": lambda z: np.exp(np.sum(np.sum(_softmax(z) * (np.log(_softmax(z)) - np.log(_softmax(z).mean(0))), 1))),
+    "summed, not averaged": lambda z: np.exp(
+        np.sum(np.sum(_softmax(z) * (np.log(_softmax(z)) - np.log(_softmax(z).mean(0))), 1))
+    ),
 }
 
 
@@ -187,18 +241,35 @@ def test_properties_of_the_inception_score(seed, n, k):
     assert scores.inception_score(logits + 5) == pytest.approx(value, rel=1e-9)
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: scores.statistics(torch.zeros(1, 3)), "features must be"), (lambda: scores.statistics(torch.zeros(3)), "features must be"),
-    (lambda: scores.statistics(torch.zeros(3, 3, dtype=torch.long)), "features must be"),
-    (lambda: scores.statistics(torch.tensor([[1.0], [math.nan]])), "finite"),
-    (lambda: scores.fid(torch.zeros(3, 2), torch.zeros(3, 4)), "one width, got 2 and 4"),
-    (lambda: scores.intra_fid(torch.zeros(4, 2), torch.zeros(3), torch.zeros(4, 2), torch.zeros(4)),
-     r"one_labels must have shape \(4,\), a label for each row of features, got \(3,\)"),
-    (lambda: scores.intra_fid(torch.zeros(4, 2), torch.zeros(4), torch.zeros(4, 2), torch.zeros(4, 1)), r"other_labels must have shape \(4,\)"),
-    (lambda: scores.inception_score(torch.zeros(3)), "logits must be"),
-    (lambda: scores.inception_score(torch.full((3, 2), math.inf)), "logits must be finite"),
-    (lambda: scores.inception_score(torch.zeros(3, 2), splits=4), "splits must be"),
-    (lambda: scores.fid_without_bias(torch.zeros(9, 2), torch.zeros(9, 2), least=1.0), "least must")])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: scores.statistics(torch.zeros(1, 3)), "features must be"),
+        (lambda: scores.statistics(torch.zeros(3)), "features must be"),
+        (lambda: scores.statistics(torch.zeros(3, 3, dtype=torch.long)), "features must be"),
+        (lambda: scores.statistics(torch.tensor([[1.0], [math.nan]])), "finite"),
+        (lambda: scores.fid(torch.zeros(3, 2), torch.zeros(3, 4)), "one width, got 2 and 4"),
+        (
+            lambda: scores.intra_fid(
+                torch.zeros(4, 2), torch.zeros(3), torch.zeros(4, 2), torch.zeros(4)
+            ),
+            r"one_labels must have shape \(4,\), a label for each row of features, got \(3,\)",
+        ),
+        (
+            lambda: scores.intra_fid(
+                torch.zeros(4, 2), torch.zeros(4), torch.zeros(4, 2), torch.zeros(4, 1)
+            ),
+            r"other_labels must have shape \(4,\)",
+        ),
+        (lambda: scores.inception_score(torch.zeros(3)), "logits must be"),
+        (lambda: scores.inception_score(torch.full((3, 2), math.inf)), "logits must be finite"),
+        (lambda: scores.inception_score(torch.zeros(3, 2), splits=4), "splits must be"),
+        (
+            lambda: scores.fid_without_bias(torch.zeros(9, 2), torch.zeros(9, 2), least=1.0),
+            "least must",
+        ),
+    ],
+)
 def test_errors_name_the_argument(call, words):
     with pytest.raises(ValueError, match=words):
         call()

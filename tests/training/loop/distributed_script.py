@@ -1,4 +1,6 @@
-"""Run by test_distributed.py in two processes: the same calls of `fit` as its single process makes."""
+"""Run by test_distributed.py in two processes: the same calls of `fit` as its single process
+makes.
+"""
 
 import errno
 import os
@@ -12,18 +14,30 @@ from training_doubles import CopyBatches, make_model
 
 from attnbook.training import NonFiniteError, fit, token_loss
 
-OPTIONS = {"steps": 8, "learning_rate": 0.01, "optimizer": "adamw", "clip_norm": 0.5, "device": "cpu", "progress": False}
+OPTIONS = {
+    "steps": 8,
+    "learning_rate": 0.01,
+    "optimizer": "adamw",
+    "clip_norm": 0.5,
+    "device": "cpu",
+    "progress": False,
+}
 
 
 def start(seed, dtype):
-    """A model with weights of that seed, two of which no loss depends on: no gradient, so no weight decay either."""
+    """A model with weights of that seed, two of which no loss depends on: no gradient, so no
+    weight decay either.
+    """
     model = make_model(seed, dtype)
     model.unused = torch.nn.Parameter(torch.full((2,), seed + 1.0, dtype=dtype))
     return model
 
 
 def run(name, directory, rank=0):
-    """The state of the model, and the history, of one case. Every rank starts from other weights."""
+    """The state of the model, and the history, of one case.
+
+    Every rank starts from other weights.
+    """
     dtype = torch.float32 if name == "float32" else torch.float64
     rows = {"uneven rows": 5, "one row": 1, "parts": 5}.get(name, 6)
     model = start(rank, dtype)
@@ -39,8 +53,18 @@ def run(name, directory, rank=0):
 
     options = dict(OPTIONS, micro_batch=2 if name == "parts" else None)
     if name == "checkpoints":
-        options.update(checkpoint_dir=directory, save_every=3, evaluate=lambda m: m.readout.bias[0], evaluate_every=4)
-        fit(model, CopyBatches(rows), loss, **{**options, "steps": 3, "evaluate_every": None, "evaluate": None})
+        options.update(
+            checkpoint_dir=directory,
+            save_every=3,
+            evaluate=lambda m: m.readout.bias[0],
+            evaluate_every=4,
+        )
+        fit(
+            model,
+            CopyBatches(rows),
+            loss,
+            **{**options, "steps": 3, "evaluate_every": None, "evaluate": None},
+        )
         model = start(rank + 5, dtype)
     history = fit(model, CopyBatches(rows), loss, **options)
     return {"weights": model.state_dict(), "history": vars(history)}
@@ -70,12 +94,22 @@ def errors(directory, rank):
         fit(make_model(), CopyBatches(), poisoned, **OPTIONS)
     except NonFiniteError as error:
         raised["nan"] = str(error)
-    limited = fit(make_model(), CopyBatches(), token_loss, **{**OPTIONS, "steps": 100_000, "time_limit": 0.3})
+    limited = fit(
+        make_model(), CopyBatches(), token_loss, **{**OPTIONS, "steps": 100_000, "time_limit": 0.3}
+    )
     raised["stopped"] = (limited.stopped, limited.steps)
     return raised
 
 
-CASES = ("float64", "float32", "uneven rows", "one row", "parts", "checkpoints", "running statistics")
+CASES = (
+    "float64",
+    "float32",
+    "uneven rows",
+    "one row",
+    "parts",
+    "checkpoints",
+    "running statistics",
+)
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

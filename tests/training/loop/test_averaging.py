@@ -23,22 +23,43 @@ def test_the_mean_of_three_files(tmp_path):
         torch.testing.assert_close(tensor, expected.float(), atol=1e-8, rtol=0)
     one_by_one = make_model(8)
     average_checkpoints(one_by_one, (path for path in paths))
-    assert all(torch.equal(a, b) for a, b in zip(weights(one_by_one).values(), weights(averaged).values(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(weights(one_by_one).values(), weights(averaged).values(), strict=True)
+    )
     average_checkpoints(averaged, paths[1])  # one alone is that one
-    assert all(torch.equal(a, b) for a, b in zip(weights(averaged).values(), weights(models[1]).values(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(weights(averaged).values(), weights(models[1]).values(), strict=True)
+    )
 
 
 def test_the_last_folders_of_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNBOOK_PROGRESS", "0")
     model = make_model()
-    fit(model, CopyBatches(), token_loss, steps=12, learning_rate=0.05, checkpoint_dir=tmp_path, save_every=3, keep_checkpoints=3,
-        device="cpu")
+    fit(
+        model,
+        CopyBatches(),
+        token_loss,
+        steps=12,
+        learning_rate=0.05,
+        checkpoint_dir=tmp_path,
+        save_every=3,
+        keep_checkpoints=3,
+        device="cpu",
+    )
     kept = [read_checkpoint(path)[1]["model"] for path in checkpoints_in(tmp_path)]
-    assert [path.name for path in checkpoints_in(tmp_path)] == ["step_000006", "step_000009", "step_000012"]
+    assert [path.name for path in checkpoints_in(tmp_path)] == [
+        "step_000006",
+        "step_000009",
+        "step_000012",
+    ]
     last, averaged = weights(model), make_model(5)
     average_checkpoints(averaged, tmp_path)
     for name, tensor in averaged.state_dict().items():
-        torch.testing.assert_close(tensor, (sum(state[name].double() for state in kept) / 3).float(), atol=1e-7, rtol=0)
+        torch.testing.assert_close(
+            tensor, (sum(state[name].double() for state in kept) / 3).float(), atol=1e-7, rtol=0
+        )
     assert any(not torch.allclose(averaged.state_dict()[name], last[name]) for name in last)
 
 
@@ -56,12 +77,19 @@ def test_tied_weights_stay_tied_counters_and_dtypes_stay_what_they_are(tmp_path)
     paths = [save_model(model, tmp_path / f"{k}.safetensors") for k, model in enumerate(models)]
     averaged = Tied(7).double()
     average_checkpoints(averaged, paths)
-    assert averaged.readout.weight is averaged.embedding.weight and averaged.embedding.weight.dtype == torch.float64
+    assert (
+        averaged.readout.weight is averaged.embedding.weight
+        and averaged.embedding.weight.dtype == torch.float64
+    )
     expected = sum(model.embedding.weight.double() for model in models) / 2
     torch.testing.assert_close(averaged.embedding.weight, expected)
     assert averaged.norm.num_batches_tracked.item() == 2
-    wide = [save_model(model.double(), tmp_path / f"wide{k}.safetensors") for k, model in enumerate(models)]
-    average_checkpoints(averaged, wide)  # nothing is added twice where no copy to float64 stands between the two names
+    wide = [
+        save_model(model.double(), tmp_path / f"wide{k}.safetensors")
+        for k, model in enumerate(models)
+    ]
+    # nothing is added twice where no copy to float64 stands between the two names
+    average_checkpoints(averaged, wide)
     torch.testing.assert_close(averaged.embedding.weight, expected)
 
 
@@ -76,15 +104,23 @@ def test_a_mean_of_models_is_no_mean_of_their_outputs_but_of_a_linear_one_it_is(
 
 def test_what_does_not_fit_is_named_and_changes_nothing(tmp_path):
     model = make_model()
-    good, other = save_model(make_model(1), tmp_path / "a.safetensors"), save_model(make_model(width=9), tmp_path / "b.safetensors")
+    good, other = (
+        save_model(make_model(1), tmp_path / "a.safetensors"),
+        save_model(make_model(width=9), tmp_path / "b.safetensors"),
+    )
     before = weights(model)
-    for paths, words in (([], "paths: got none"), ([good, other], "b.safetensors holds the weights of TinyAttention, which do not fit"),
-                         (tmp_path / "step_000001", None)):
+    for paths, words in (
+        ([], "paths: got none"),
+        ([good, other], "b.safetensors holds the weights of TinyAttention, which do not fit"),
+        (tmp_path / "step_000001", None),
+    ):
         with pytest.raises(ValueError if words else OSError, match=words):
             average_checkpoints(model, paths)
     broken = tmp_path / "c.safetensors"
     broken.write_bytes(good.read_bytes()[:-5])
     with pytest.raises(ValueError, match="not a whole safetensors file"):
         average_checkpoints(model, [good, broken])
-    assert all(torch.equal(a, b) for a, b in zip(before.values(), weights(model).values(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(before.values(), weights(model).values(), strict=True)
+    )
     load_model_weights(model, good)

@@ -66,10 +66,15 @@ def test_tied_weights_are_stored_once_and_stay_tied(tmp_path):
 def test_another_model_is_refused_and_nothing_is_copied(tmp_path):
     path = save_model(make_model(0, target_size=9), tmp_path / "m.safetensors")
     model, before = make_model(1), make_model(1)
-    with pytest.raises(ValueError, match=r"target\.weight is \(9, 8\) in the file and \(7, 8\) in the model"):
+    with pytest.raises(
+        ValueError, match=r"target\.weight is \(9, 8\) in the file and \(7, 8\) in the model"
+    ):
         load_model_weights(model, path)
     assert same(model, before)
-    with pytest.raises(ValueError, match="holds the weights of TinyAttention, which do not fit Linear.*the file lacks weight"):
+    with pytest.raises(
+        ValueError,
+        match="holds the weights of TinyAttention, which do not fit Linear.*the file lacks weight",
+    ):
         load_model_weights(nn.Linear(2, 2), path)
 
 
@@ -85,7 +90,11 @@ def test_two_tensors_are_not_loaded_into_one(tmp_path):
     path = save_model(apart, tmp_path / "apart.safetensors")
     before = {name: tensor.clone() for name, tensor in tied.state_dict().items()}
     for load in (load_model_weights, average_checkpoints):
-        with pytest.raises(ValueError, match="readout.weight and embedding.weight are one tensor in the model and differ in the file"):
+        with pytest.raises(
+            ValueError,
+            match="readout.weight and embedding.weight are one tensor in the model and differ in "
+            "the file",
+        ):
             load(tied, path)
     assert all(torch.equal(tensor, before[name]) for name, tensor in tied.state_dict().items())
     load_model_weights(apart, save_model(tied, tmp_path / "tied.safetensors"))
@@ -93,7 +102,10 @@ def test_two_tensors_are_not_loaded_into_one(tmp_path):
     assert same(tied, apart)
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-50], lambda data: data[:20], lambda data: b"", lambda data: b"x" * 500])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[:-50], lambda data: data[:20], lambda data: b"", lambda data: b"x" * 500],
+)
 def test_damaged_files_are_refused(tmp_path, damage):
     path = save_model(make_model(0), tmp_path / "m.safetensors")
     path.write_bytes(damage(path.read_bytes()))
@@ -109,7 +121,9 @@ def test_absent_file_and_directory(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_model_weights(make_model(), tmp_path / "none.safetensors")
     for read in (lambda path: load_model_weights(make_model(), path), read_metadata):
-        with pytest.raises(ValueError, match=f"path: {tmp_path} is a directory, expected a safetensors file"):
+        with pytest.raises(
+            ValueError, match=f"path: {tmp_path} is a directory, expected a safetensors file"
+        ):
             read(tmp_path)
 
 
@@ -153,7 +167,9 @@ def test_a_device_that_is_really_full(tmp_path, monkeypatch):
     from attnbook.training.loop import checkpoints
 
     real = open
-    monkeypatch.setattr(checkpoints, "open", lambda path, mode: real("/dev/full", mode), raising=False)
+    monkeypatch.setattr(
+        checkpoints, "open", lambda path, mode: real("/dev/full", mode), raising=False
+    )
     with pytest.raises(OSError, match="No space left"):
         save_model(make_model(0), tmp_path / "m.safetensors")
     assert os.listdir(tmp_path) == []

@@ -1,4 +1,6 @@
-"""Two processes under `accelerate launch` reach the weights of one process on the same global batches."""
+"""Two processes under `accelerate launch` reach the weights of one process on the same global
+batches.
+"""
 
 import os
 import socket
@@ -20,14 +22,36 @@ def ranks(tmp_path_factory):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # With --cpu the launcher starts one process only, unless there is MPI; --multi_gpu starts as many as asked for,
-    # and `fit` joins them by gloo where there is no GPU.
-    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
+    # With --cpu the launcher starts one process only, unless there is MPI; --multi_gpu starts as
+    # many as asked for, and `fit` joins them by gloo where there is no GPU.
+    command = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--multi_gpu",
+        "--num_processes",
+        "2",
+    ]
     command += ["--num_machines", "1"]
-    command += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(port)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path]), "OMP_NUM_THREADS": "1"}
+    command += [
+        "--mixed_precision",
+        "no",
+        "--dynamo_backend",
+        "no",
+        "--main_process_port",
+        str(port),
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path]),
+        "OMP_NUM_THREADS": "1",
+    }
     done = subprocess.run(
-        [*command, distributed_script.__file__, str(place)], env=environment, capture_output=True, text=True, timeout=400
+        [*command, distributed_script.__file__, str(place)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return [torch.load(place / f"rank_{rank}.pt") for rank in range(2)], place
@@ -37,7 +61,9 @@ def largest_difference(first, second):
     return max((first[name] - second[name]).abs().max().item() for name in first)
 
 
-@pytest.mark.parametrize("name", ["float64", "float32", "uneven rows", "one row", "parts", "checkpoints"])
+@pytest.mark.parametrize(
+    "name", ["float64", "float32", "uneven rows", "one row", "parts", "checkpoints"]
+)
 def test_two_processes_equal_one(ranks, name, tmp_path):
     tolerance = 1e-5 if name == "float32" else 1e-10
     alone = distributed_script.run(name, tmp_path / "checkpoints")
@@ -46,7 +72,9 @@ def test_two_processes_equal_one(ranks, name, tmp_path):
     for rank in (first[name], second[name]):
         assert largest_difference(rank["weights"], alone["weights"]) < tolerance
         assert rank["history"]["losses"] == pytest.approx(alone["history"]["losses"], abs=tolerance)
-        assert rank["history"]["grad_norms"] == pytest.approx(alone["history"]["grad_norms"], abs=tolerance)
+        assert rank["history"]["grad_norms"] == pytest.approx(
+            alone["history"]["grad_norms"], abs=tolerance
+        )
     assert largest_difference(first[name]["weights"], second[name]["weights"]) == 0
     started = distributed_script.make_model(seed=0, dtype=torch.float64).state_dict()
     moved = {key: alone["weights"][key].double() for key in started}
@@ -73,7 +101,9 @@ def test_rows_are_shared_out_once_each():
     batch = CopyBatches(7).batch(0)
     parts = [accelerator.rows_of(batch, rank, 3) for rank in range(3)]
     assert [len(part.source) for part in parts] == [3, 2, 2]
-    assert torch.equal(torch.cat([part.source for part in parts]), batch.source[[0, 3, 6, 1, 4, 2, 5]])
+    assert torch.equal(
+        torch.cat([part.source for part in parts]), batch.source[[0, 3, 6, 1, 4, 2, 5]]
+    )
     assert torch.equal(parts[1].lengths, batch.lengths[1::3])
 
 
@@ -82,7 +112,10 @@ def test_checkpoints_of_two_processes_resume(ranks):
     for rank in (first, second):
         assert rank["checkpoints"]["history"]["resumed_from"] == 3
         assert [step for step, _ in rank["checkpoints"]["history"]["evaluations"]] == [4, 8]
-    assert sorted(path.name for path in (place / "checkpoints").iterdir()) == ["step_000006", "step_000008"]
+    assert sorted(path.name for path in (place / "checkpoints").iterdir()) == [
+        "step_000006",
+        "step_000008",
+    ]
 
 
 def test_checkpoints_of_two_processes_are_refused_in_one(ranks):
@@ -92,12 +125,19 @@ def test_checkpoints_of_two_processes_are_refused_in_one(ranks):
 
 def test_buffers_are_those_of_the_main_process(ranks):
     first, second = ranks[0]
-    assert first["running statistics"]["weights"]["seen"] == second["running statistics"]["weights"]["seen"] == 8 * 3
+    assert (
+        first["running statistics"]["weights"]["seen"]
+        == second["running statistics"]["weights"]["seen"]
+        == 8 * 3
+    )
 
 
 def test_an_error_in_one_process_is_raised_in_both(ranks):
     for rank in ranks[0]:
-        assert "was not written" in rank["errors"]["full disk"] and "No space left" in rank["errors"]["full disk"]
+        assert (
+            "was not written" in rank["errors"]["full disk"]
+            and "No space left" in rank["errors"]["full disk"]
+        )
         assert "loss: got nan at step 0" in rank["errors"]["nan"]
     assert list((ranks[1] / "full").iterdir()) == []
 
@@ -108,8 +148,13 @@ def test_a_time_limit_stops_both_at_the_same_step(ranks):
 
 
 def test_a_launch_that_would_train_each_process_alone_is_refused(monkeypatch):
-    """Accelerate, told of a GPU type, leaves processes on the CPU unconnected; `fit` must not go on then."""
+    """Accelerate, told of a GPU type, leaves processes on the CPU unconnected; `fit` must not go
+    on then.
+    """
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
-    with accelerator.own_accelerate_state(), pytest.raises(ValueError, match="WORLD_SIZE is 2 but Accelerate started 1"):
+    with (
+        accelerator.own_accelerate_state(),
+        pytest.raises(ValueError, match="WORLD_SIZE is 2 but Accelerate started 1"),
+    ):
         accelerator.make_accelerator("no", None)

@@ -1,4 +1,6 @@
-"""The training loop: arithmetic of one update, what it records, what it refuses, what it leaves as it was."""
+"""The training loop: arithmetic of one update, what it records, what it refuses, what it leaves
+as it was.
+"""
 
 import random
 from functools import partial
@@ -41,13 +43,26 @@ def by_hand(model, batches, steps, learning_rate, clip_norm, factor=lambda step:
 
 def test_equals_a_plain_loop():
     model, other = make_model(dtype=torch.float64), make_model(dtype=torch.float64)
-    history = fit(model, CopyBatches(), token_loss, steps=12, learning_rate=0.01, schedule=inverse_sqrt(4), clip_norm=0.5)
+    history = fit(
+        model,
+        CopyBatches(),
+        token_loss,
+        steps=12,
+        learning_rate=0.01,
+        schedule=inverse_sqrt(4),
+        clip_norm=0.5,
+    )
     losses, norms = by_hand(other, CopyBatches(), 12, 0.01, 0.5, inverse_sqrt(4))
     assert max(norms) > 0.5 > min(norms)  # some are clipped, some are not
     assert history.losses == pytest.approx(losses, rel=1e-10)
     assert history.grad_norms == pytest.approx(norms, rel=1e-10)
     torch.testing.assert_close(weights(model), weights(other), rtol=1e-10, atol=1e-12)
-    assert history.steps == 12 and history.stopped == "steps" and history.seconds > 0 and history.resumed_from == 0
+    assert (
+        history.steps == 12
+        and history.stopped == "steps"
+        and history.seconds > 0
+        and history.resumed_from == 0
+    )
 
 
 @pytest.mark.parametrize("rows", [1, 4, 6, 100])
@@ -60,7 +75,9 @@ def test_parts_of_a_batch_give_the_gradient_of_the_whole(rows):
         seen.append(len(batch.source))
         return token_loss(model, batch)
 
-    history = fit(model, CopyBatches(), loss, steps=8, learning_rate=0.01, clip_norm=0.5, micro_batch=rows)
+    history = fit(
+        model, CopyBatches(), loss, steps=8, learning_rate=0.01, clip_norm=0.5, micro_batch=rows
+    )
     losses, norms = by_hand(other, CopyBatches(), 8, 0.01, 0.5)
     assert seen == 8 * {1: [1] * 6, 4: [4, 2], 6: [6], 100: [6]}[rows]
     assert history.losses == pytest.approx(losses, rel=1e-10)
@@ -72,7 +89,9 @@ def test_learns_the_copy_task():
     model = make_model(width=32)
     history = fit(model, CopyBatches(32), token_loss, steps=500, learning_rate=1e-2)
     test = CopyBatches(200, seed=7).batch(0)
-    references = [row[:n].tolist() for row, n in zip(test.source, test.lengths.tolist(), strict=True)]
+    references = [
+        row[:n].tolist() for row, n in zip(test.source, test.lengths.tolist(), strict=True)
+    ]
     trained = exact_match(greedy(model, test.source, test.lengths, 7).tokens, references)
     untrained = make_model(width=32)
     chance = exact_match(greedy(untrained, test.source, test.lengths, 7).tokens, references)
@@ -82,21 +101,41 @@ def test_learns_the_copy_task():
 
 def test_one_step_of_sgd_is_clipped_to_the_norm():
     model, before = make_model(), weights(make_model())
-    history = fit(model, CopyBatches(), token_loss, steps=1, optimizer="sgd", learning_rate=0.1, clip_norm=0.01)
+    history = fit(
+        model,
+        CopyBatches(),
+        token_loss,
+        steps=1,
+        optimizer="sgd",
+        learning_rate=0.1,
+        clip_norm=0.01,
+    )
     assert history.grad_norms[0] > 0.1  # recorded as it was before clipping
     assert (weights(model) - before).norm().item() == pytest.approx(0.1 * 0.01, rel=1e-3)
 
 
 def test_no_clipping():
     model, before = make_model(), weights(make_model())
-    history = fit(model, CopyBatches(), token_loss, steps=1, optimizer="sgd", learning_rate=0.1, clip_norm=None)
-    assert (weights(model) - before).norm().item() == pytest.approx(0.1 * history.grad_norms[0], rel=1e-4)
+    history = fit(
+        model,
+        CopyBatches(),
+        token_loss,
+        steps=1,
+        optimizer="sgd",
+        learning_rate=0.1,
+        clip_norm=None,
+    )
+    assert (weights(model) - before).norm().item() == pytest.approx(
+        0.1 * history.grad_norms[0], rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adadelta"])
 def test_optimizers_by_name(name):
     rate = {"sgd": 0.5, "adadelta": 10.0}.get(name, 1e-2)
-    history = fit(make_model(), CopyBatches(16), token_loss, steps=100, optimizer=name, learning_rate=rate)
+    history = fit(
+        make_model(), CopyBatches(16), token_loss, steps=100, optimizer=name, learning_rate=rate
+    )
     assert np.mean(history.losses[-5:]) < 0.95 * history.losses[0]
 
 
@@ -104,7 +143,9 @@ def test_an_optimizer_of_the_callers_making():
     model = make_model()
 
     def two_rates(parameters):
-        return torch.optim.SGD([{"params": parameters[:1], "lr": 0.0}, {"params": parameters[1:], "lr": 0.1}])
+        return torch.optim.SGD(
+            [{"params": parameters[:1], "lr": 0.0}, {"params": parameters[1:], "lr": 0.1}]
+        )
 
     first = model.source.weight.clone()
     fit(model, CopyBatches(), token_loss, steps=2, optimizer=two_rates, schedule="linear")
@@ -144,7 +185,8 @@ def test_every_generator_is_seeded():
         return token_loss(model, batch)
 
     fit(make_model(), CopyBatches(), loss, steps=2, seed=1)
-    random.random(), np.random.rand(), torch.rand(())  # the second call starts from another state of the caller
+    # the second call starts from another state of the caller
+    random.random(), np.random.rand(), torch.rand(())
     fit(make_model(), CopyBatches(), loss, steps=2, seed=1)
     assert seen[:2] == seen[2:] and seen[0] != seen[1]
 
@@ -166,7 +208,14 @@ def test_evaluation_is_called_on_time_in_eval_mode_and_does_not_change_training(
 def test_evaluation_at_the_end_only_and_once():
     history = fit(make_model(), CopyBatches(), token_loss, steps=4, evaluate=lambda model: 1.0)
     assert history.evaluations == [(4, 1.0)]
-    history = fit(make_model(), CopyBatches(), token_loss, steps=4, evaluate=lambda model: 1.0, evaluate_every=2)
+    history = fit(
+        make_model(),
+        CopyBatches(),
+        token_loss,
+        steps=4,
+        evaluate=lambda model: 1.0,
+        evaluate_every=2,
+    )
     assert history.evaluations == [(2, 1.0), (4, 1.0)]
 
 
@@ -250,11 +299,27 @@ def test_stops_before_the_weights_are_touched(where, value):
 def test_a_schedule_without_a_number_stops_before_the_weights_are_touched(factor, tmp_path):
     model, twin = make_model(), make_model()
     fit(twin, CopyBatches(), token_loss, steps=2)
-    with pytest.raises(ValueError, match=f"schedule: got {factor!r} at step 2, expected a finite number of at least 0"):
-        fit(model, CopyBatches(), token_loss, steps=9, schedule=lambda step: factor if step == 2 else 1.0)
+    with pytest.raises(
+        ValueError,
+        match=f"schedule: got {factor!r} at step 2, expected a finite number of at least 0",
+    ):
+        fit(
+            model,
+            CopyBatches(),
+            token_loss,
+            steps=9,
+            schedule=lambda step: factor if step == 2 else 1.0,
+        )
     assert torch.equal(weights(model), weights(twin))
     with pytest.raises(ValueError, match="schedule: got"):
-        fit(model, CopyBatches(), token_loss, steps=9, schedule=lambda step: factor, checkpoint_dir=tmp_path)
+        fit(
+            model,
+            CopyBatches(),
+            token_loss,
+            steps=9,
+            schedule=lambda step: factor,
+            checkpoint_dir=tmp_path,
+        )
 
 
 def test_a_batch_without_terms():
@@ -270,9 +335,15 @@ def test_a_batch_without_terms():
     ("loss", "message"),
     [
         (lambda model, batch: token_loss(model, batch)[0], r"expected \(total, count\)"),
-        (lambda model, batch: (token_loss(model, batch)[0].detach(), 1), "depends on the parameters"),
+        (
+            lambda model, batch: (token_loss(model, batch)[0].detach(), 1),
+            "depends on the parameters",
+        ),
         (lambda model, batch: (token_loss(model, batch)[0].expand(2), 1), r"tensor of shape \(\)"),
-        (lambda model, batch: (token_loss(model, batch)[0], torch.ones(2)), r"count has the shape \(2,\)"),
+        (
+            lambda model, batch: (token_loss(model, batch)[0], torch.ones(2)),
+            r"count has the shape \(2,\)",
+        ),
     ],
 )
 def test_losses_of_the_wrong_kind(loss, message):
@@ -295,7 +366,10 @@ def test_losses_of_the_wrong_kind(loss, message):
         ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, "made already"),
         ({"optimizer": lambda parameters: None}, "the function returned NoneType"),
         ({"optimizer": ["adam"]}, r"optimizer: got \['adam'\], expected one of adam"),
-        ({"loss": "token_loss"}, "loss: got 'token_loss', expected a function of the model and a batch"),
+        (
+            {"loss": "token_loss"},
+            "loss: got 'token_loss', expected a function of the model and a batch",
+        ),
         ({"evaluate": "loss"}, "evaluate: got 'loss', expected a function of the model"),
         ({"schedule": "noam"}, "schedule: got 'noam'"),
         ({"precision": "fp8"}, "precision: got 'fp8'"),
@@ -310,7 +384,13 @@ def test_losses_of_the_wrong_kind(loss, message):
     ],
 )
 def test_arguments_out_of_range(options, message):
-    given = {"model": make_model(), "batches": CopyBatches(), "loss": token_loss, "steps": 1, **options}
+    given = {
+        "model": make_model(),
+        "batches": CopyBatches(),
+        "loss": token_loss,
+        "steps": 1,
+        **options,
+    }
     with pytest.raises(ValueError, match=message):
         fit(given.pop("model"), given.pop("batches"), given.pop("loss"), **given)
 
@@ -344,7 +424,14 @@ def test_two_precisions_in_one_process_and_an_accelerator_of_the_callers():
 
 
 def test_bf16_on_the_cpu_learns():
-    history = fit(make_model(width=16), CopyBatches(16), token_loss, steps=80, learning_rate=1e-2, precision="bf16")
+    history = fit(
+        make_model(width=16),
+        CopyBatches(16),
+        token_loss,
+        steps=80,
+        learning_rate=1e-2,
+        precision="bf16",
+    )
     assert np.mean(history.losses[-5:]) < 0.7 * history.losses[0]
 
 
@@ -371,7 +458,9 @@ def test_frozen_parameters_and_unused_ones_stay():
     model.source.weight.requires_grad_(False)
     before = [model.source.weight.clone(), model.unused.weight.detach().clone()]
     fit(model, CopyBatches(), token_loss, steps=2, optimizer="adamw")
-    assert torch.equal(model.source.weight, before[0]) and torch.equal(model.unused.weight, before[1])
+    assert torch.equal(model.source.weight, before[0]) and torch.equal(
+        model.unused.weight, before[1]
+    )
 
 
 def test_nested_batches_of_another_kind():

@@ -35,7 +35,15 @@ def test_fit_learns_on_the_gpu(precision):
 def test_fit_on_the_gpu_equals_the_cpu():
     models = [make_model(dtype=torch.float64) for _ in range(2)]
     histories = [
-        fit(model, CopyBatches(), token_loss, steps=10, learning_rate=0.01, clip_norm=0.5, device=device)
+        fit(
+            model,
+            CopyBatches(),
+            token_loss,
+            steps=10,
+            learning_rate=0.01,
+            clip_norm=0.5,
+            device=device,
+        )
         for model, device in zip(models, ("cpu", "cuda"), strict=True)
     ]
     assert histories[0].losses == pytest.approx(histories[1].losses, rel=1e-8)
@@ -74,12 +82,21 @@ def test_decoding_on_the_gpu_equals_the_cpu():
         results.append(
             (
                 greedy(model, batch.source, batch.lengths, 8),
-                beam_search(model, batch.source, batch.lengths, beam_size=4, max_length=8, length_penalty=0.6),
+                beam_search(
+                    model,
+                    batch.source,
+                    batch.lengths,
+                    beam_size=4,
+                    max_length=8,
+                    length_penalty=0.6,
+                ),
             )
         )
     (cpu_greedy, cpu_beam), (gpu_greedy, gpu_beam) = results
     assert cpu_greedy.tokens == gpu_greedy.tokens
-    torch.testing.assert_close(cpu_greedy.log_probs, gpu_greedy.log_probs.cpu(), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(
+        cpu_greedy.log_probs, gpu_greedy.log_probs.cpu(), rtol=1e-10, atol=1e-10
+    )
     for a, b in zip(cpu_greedy.weights, gpu_greedy.weights, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
     for a, b in zip(cpu_beam, gpu_beam, strict=True):
@@ -90,12 +107,16 @@ def test_decoding_on_the_gpu_equals_the_cpu():
 def test_resume_on_the_gpu_keeps_the_dropout(tmp_path):
     options = {"learning_rate": 0.01, "precision": "bf16", "save_every": 4}
     whole, parts = (make_model(dropout=0.4) for _ in range(2))
-    first = fit(whole, CopyBatches(), token_loss, steps=12, checkpoint_dir=tmp_path / "whole", **options)
+    first = fit(
+        whole, CopyBatches(), token_loss, steps=12, checkpoint_dir=tmp_path / "whole", **options
+    )
     fit(parts, CopyBatches(), token_loss, steps=7, checkpoint_dir=tmp_path / "parts", **options)
     parts = make_model(1, dropout=0.4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        second = fit(parts, CopyBatches(), token_loss, steps=12, checkpoint_dir=tmp_path / "parts", **options)
+        second = fit(
+            parts, CopyBatches(), token_loss, steps=12, checkpoint_dir=tmp_path / "parts", **options
+        )
     assert second.resumed_from == 7
     assert first.losses == pytest.approx(second.losses, rel=1e-5)
     assert first.losses[7] == pytest.approx(second.losses[7], rel=1e-6)

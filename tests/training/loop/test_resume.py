@@ -1,4 +1,6 @@
-"""Checkpoints: a run that was killed ends where one that was never stopped does, to the last bit."""
+"""Checkpoints: a run that was killed ends where one that was never stopped does, to the last
+bit.
+"""
 
 import errno
 import hashlib
@@ -17,7 +19,7 @@ import torch
 from training_doubles import CopyBatches, make_model
 
 from attnbook.training import fit, token_loss
-from attnbook.training.loop import training_loop, resume
+from attnbook.training.loop import resume, training_loop
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +35,13 @@ def train(directory, model=None, batches=None, loss=token_loss, steps=12, save_e
     model = model or make_model(dropout=0.4)
     options = {"evaluate": evaluate, "evaluate_every": 5, **OPTIONS, **options}
     history = fit(
-        model, batches or CopyBatches(), loss, steps=steps, checkpoint_dir=directory, save_every=save_every, **options
+        model,
+        batches or CopyBatches(),
+        loss,
+        steps=steps,
+        checkpoint_dir=directory,
+        save_every=save_every,
+        **options,
     )
     return model, history
 
@@ -43,7 +51,9 @@ def evaluate(model):
 
 
 def assert_equal_runs(first, second):
-    for (name, a), b in zip(first[0].state_dict().items(), second[0].state_dict().values(), strict=True):
+    for (name, a), b in zip(
+        first[0].state_dict().items(), second[0].state_dict().values(), strict=True
+    ):
         assert torch.equal(a, b), name
     assert first[1].losses == second[1].losses
     assert first[1].grad_norms == second[1].grad_norms
@@ -69,12 +79,16 @@ def test_resume_after_kill_9_is_exact(tmp_path):
     program = (
         f"import sys; sys.path[:0] = [{os.path.dirname(__file__)!r}]\n"
         # as many threads as here: another number adds the same terms in another order
-        f"from pathlib import Path\nimport torch; torch.set_num_threads({torch.get_num_threads()})\n"
+        f"from pathlib import Path\nimport torch; "
+        f"torch.set_num_threads({torch.get_num_threads()})\n"
         "import test_resume\ntest_resume.train(Path(sys.argv[1]), batches=test_resume.Killed())\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "killed")], env=environment, capture_output=True, timeout=300
+        [sys.executable, "-c", program, str(tmp_path / "killed")],
+        env=environment,
+        capture_output=True,
+        timeout=300,
     )
     assert done.returncode in (-KILL, KILL), done.stderr.decode()
     assert names(tmp_path / "killed") == ["step_000004", "step_000008"]
@@ -87,15 +101,22 @@ def test_resume_after_kill_9_is_exact(tmp_path):
 def test_stopped_while_a_checkpoint_is_written(tmp_path, monkeypatch, moment):
     """A kill inside the writing of step 8 leaves step 4 whole; the run goes on from there."""
     whole = train(tmp_path / "whole")
-    owner, name = {"torch.save": (torch, "save"), "os.fsync": (os, "fsync"), "os.replace": (os, "replace")}[moment]
+    owner, name = {
+        "torch.save": (torch, "save"),
+        "os.fsync": (os, "fsync"),
+        "os.replace": (os, "replace"),
+    }[moment]
     real = getattr(owner, name)
 
     class Kill(BaseException):
         pass
 
     def stop(*arguments, **options):
-        if (tmp_path / "cut" / "step_000004").exists() and list((tmp_path / "cut").glob(".step_000008*")):
-            monkeypatch.setattr(resume.shutil, "rmtree", lambda *a, **k: None)  # the dead do not tidy up
+        if (tmp_path / "cut" / "step_000004").exists() and list(
+            (tmp_path / "cut").glob(".step_000008*")
+        ):
+            # the dead do not tidy up
+            monkeypatch.setattr(resume.shutil, "rmtree", lambda *a, **k: None)
             raise Kill
         return real(*arguments, **options)
 
@@ -129,7 +150,9 @@ def test_a_run_in_two_parts_equals_one(tmp_path):
 
 
 def test_known_wrong_resumes_differ(tmp_path, monkeypatch):
-    """Restarting the data, forgetting the optimizer and reseeding the dropout each give another run."""
+    """Restarting the data, forgetting the optimizer and reseeding the dropout each give another
+    run.
+    """
     whole = train(tmp_path / "whole", schedule=None)
 
     class Restarted(CopyBatches):
@@ -173,17 +196,35 @@ def test_without_save_every_only_the_end_is_saved(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"learning_rate": 0.02}, r"learning_rate: \[0.01\] in the checkpoint, \[0.02\] in this call"),
-        ({"schedule": "linear"}, "schedule: factor 0.98.* at step 1 in the checkpoint, 0.91.* in this call"),
+        (
+            {"learning_rate": 0.02},
+            r"learning_rate: \[0.01\] in the checkpoint, \[0.02\] in this call",
+        ),
+        (
+            {"schedule": "linear"},
+            "schedule: factor 0.98.* at step 1 in the checkpoint, 0.91.* in this call",
+        ),
         ({"clip_norm": None}, "clip_norm: 0.5 in the checkpoint, None in this call"),
         ({"seed": 4}, "seed: 3 in the checkpoint, 4 in this call"),
         ({"optimizer": "adamw"}, "optimizer: 'Adam' in the checkpoint, 'AdamW' in this call"),
-        ({"optimizer": lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.5, 0.9))}, "optimizer groups: .*0.999.*0.5"),
+        (
+            {"optimizer": lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.5, 0.9))},
+            "optimizer groups: .*0.999.*0.5",
+        ),
         ({"precision": "bf16"}, "precision: 'no' in the checkpoint, 'bf16' in this call"),
-        ({"loss": partial(token_loss, label_smoothing=0.1)}, r"loss: 'token_loss' .* 'token_loss\(label_smoothing=0.1\)'"),
+        (
+            {"loss": partial(token_loss, label_smoothing=0.1)},
+            r"loss: 'token_loss' .* 'token_loss\(label_smoothing=0.1\)'",
+        ),
         ({"batches": CopyBatches(seed=9)}, "first batch: "),
-        ({"model": make_model(target_size=9)}, r"target.weight is \(7, 8\) in the file and \(9, 8\) in the model"),
-        ({"model": torch.nn.Linear(2, 2)}, "model: 'TinyAttention' in the checkpoint, 'Linear'.*the model lacks source.weight"),
+        (
+            {"model": make_model(target_size=9)},
+            r"target.weight is \(7, 8\) in the file and \(9, 8\) in the model",
+        ),
+        (
+            {"model": torch.nn.Linear(2, 2)},
+            "model: 'TinyAttention' in the checkpoint, 'Linear'.*the model lacks source.weight",
+        ),
         ({"model": make_model(dtype=torch.float64)}, "dtypes: .*float32.*float64"),
         ({"steps": 20}, "schedule: factor"),
         ({"micro_batch": 2}, "micro_batch: None in the checkpoint, 2 in this call"),
@@ -199,7 +240,10 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
 
 def test_a_run_in_parts_does_not_go_on_without_them(tmp_path):
     train(tmp_path, steps=4, schedule=None, micro_batch=2)
-    with pytest.raises(ValueError, match="step_000004 is of another run. micro_batch: 2 in the checkpoint, None in this call"):
+    with pytest.raises(
+        ValueError,
+        match="step_000004 is of another run. micro_batch: 2 in the checkpoint, None in this call",
+    ):
         train(tmp_path, schedule=None)
 
 
@@ -234,7 +278,9 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, message):
     whole = train(tmp_path / "whole")
     train(tmp_path / "run", steps=12, batches=CopyBatches())
     DAMAGES[message](tmp_path / "run" / "step_000012")
-    with pytest.warns(UserWarning, match=f"step_000012 is damaged: .*{message}.*an earlier checkpoint is tried"):
+    with pytest.warns(
+        UserWarning, match=f"step_000012 is damaged: .*{message}.*an earlier checkpoint is tried"
+    ):
         resumed = train(tmp_path / "run")
     assert resumed[1].resumed_from == 8
     assert_equal_runs(resumed, whole)
@@ -249,20 +295,36 @@ def test_a_state_that_cannot_be_read_is_damaged_too(tmp_path):
     state = b"not a state"
     (path / "state.pt").write_bytes(state)
     manifest = json.loads((path / "manifest.json").read_text())
-    manifest["files"]["state.pt"] = {"bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()}
+    manifest["files"]["state.pt"] = {
+        "bytes": len(state),
+        "sha256": hashlib.sha256(state).hexdigest(),
+    }
     (path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.warns(UserWarning, match="step_000012 is damaged: .*an earlier checkpoint is tried"):
+    with pytest.warns(
+        UserWarning, match="step_000012 is damaged: .*an earlier checkpoint is tried"
+    ):
         assert train(tmp_path)[1].resumed_from == 8
 
 
 def test_numbers_of_numpy_do_not_spoil_a_checkpoint(tmp_path):
-    options = dict(evaluate=lambda model: {"mean": np.mean([1.0, 2.0]), "all": [np.float32(0.5), np.int64(3)]}, schedule=lambda k: np.sqrt(1 / (k + 1)))
+    options = dict(
+        evaluate=lambda model: {"mean": np.mean([1.0, 2.0]), "all": [np.float32(0.5), np.int64(3)]},
+        schedule=lambda k: np.sqrt(1 / (k + 1)),
+    )
     whole = train(tmp_path / "whole", **options)
     train(tmp_path / "run", steps=8, **options)
     resumed = train(tmp_path / "run", **options)
-    assert resumed[1].resumed_from == 8 and resumed[1].evaluations[-1][1] == {"mean": 1.5, "all": [0.5, 3]}
-    assert [type(value) for value in (resumed[1].evaluations[-1][1]["mean"], *resumed[1].evaluations[-1][1]["all"])] == [float, float, int]
-    for (name, a), b in zip(whole[0].state_dict().items(), resumed[0].state_dict().values(), strict=True):
+    assert resumed[1].resumed_from == 8 and resumed[1].evaluations[-1][1] == {
+        "mean": 1.5,
+        "all": [0.5, 3],
+    }
+    assert [
+        type(value)
+        for value in (resumed[1].evaluations[-1][1]["mean"], *resumed[1].evaluations[-1][1]["all"])
+    ] == [float, float, int]
+    for (name, a), b in zip(
+        whole[0].state_dict().items(), resumed[0].state_dict().values(), strict=True
+    ):
         assert torch.equal(a, b), name
 
 
@@ -291,10 +353,15 @@ class Told(Penalised):
 
 def test_a_loss_has_the_same_name_in_every_process(tmp_path):
     assert training_loop._name(partial(Penalised(), penalty=small)) == "Penalised(penalty=small)"
-    assert training_loop._name(partial(token_loss, Penalised(), label_smoothing=0.1)) == "token_loss(Penalised, label_smoothing=0.1)"
+    assert (
+        training_loop._name(partial(token_loss, Penalised(), label_smoothing=0.1))
+        == "token_loss(Penalised, label_smoothing=0.1)"
+    )
     train(tmp_path, loss=Told(1), steps=4, schedule=None)
     assert train(tmp_path, loss=Told(1), steps=8, schedule=None)[1].resumed_from == 4
-    with pytest.raises(ValueError, match=r"loss: 'Told\(1\)' in the checkpoint, 'Told\(2\)' in this call"):
+    with pytest.raises(
+        ValueError, match=r"loss: 'Told\(1\)' in the checkpoint, 'Told\(2\)' in this call"
+    ):
         train(tmp_path, loss=Told(2), steps=12, schedule=None)
 
 
@@ -302,7 +369,10 @@ def test_when_all_are_damaged(tmp_path):
     train(tmp_path)
     for path in tmp_path.iterdir():
         truncate(path)
-    with pytest.warns(UserWarning), pytest.raises(ValueError, match="every checkpoint in .* is damaged"):
+    with (
+        pytest.warns(UserWarning),
+        pytest.raises(ValueError, match="every checkpoint in .* is damaged"),
+    ):
         train(tmp_path)
 
 
@@ -315,7 +385,9 @@ def test_full_disk_leaves_the_earlier_checkpoint_and_a_clear_error(tmp_path, mon
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="checkpoint of step 8 was not written, earlier ones stay: No space left") as caught:
+        with pytest.raises(
+            OSError, match="checkpoint of step 8 was not written, earlier ones stay: No space left"
+        ) as caught:
             train(tmp_path, steps=12, schedule=None)
     assert caught.value.errno == errno.ENOSPC and "step_000008" in caught.value.filename
     assert names(tmp_path) == ["step_000004"]

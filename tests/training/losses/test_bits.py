@@ -1,4 +1,6 @@
-"""Losses in bits: what a guesser pays, what a sure model pays, and that only the steps that count are paid for."""
+"""Losses in bits: what a guesser pays, what a sure model pays, and that only the steps that
+count are paid for.
+"""
 
 import math
 from typing import NamedTuple
@@ -47,7 +49,9 @@ def test_no_constant_pays_less_than_a_guess_on_fair_bits():
 
 def test_costs_are_minus_the_log_of_the_probability_to_base_two_and_nothing_where_nothing_counts():
     batch = copies()
-    logits = torch.randn(batch.targets.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    logits = torch.randn(
+        batch.targets.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     costs = bit_costs(logits, batch.targets, batch.mask)
     p = 1 / (1 + (-logits).exp())
     told = torch.where(batch.targets == 1, p, 1 - p)
@@ -64,7 +68,9 @@ def test_wrong_bits_are_counted_where_they_count():
     assert bit_errors(logits, batch.targets, batch.mask).tolist() == [0] * 50
     logits[3, batch.mask[3], 2] *= -1
     assert bit_errors(logits, batch.targets, batch.mask)[3] == batch.mask[3].sum()
-    assert score_bits(Constant(-30.0), batch)["wrong"] == pytest.approx(float(batch.targets.sum() / 50))
+    assert score_bits(Constant(-30.0), batch)["wrong"] == pytest.approx(
+        float(batch.targets.sum() / 50)
+    )
 
 
 def test_scores_do_not_depend_on_how_many_rows_go_through_at_a_time():
@@ -79,7 +85,10 @@ def test_modes_of_parts_are_kept_and_a_batch_without_bits_is_named():
     model.part = torch.nn.Dropout().eval()
     score_bits(model, batch)
     assert model.training and not model.part.training
-    for nothing in (type(batch)(*(tensor[:0] for tensor in batch)), batch._replace(mask=torch.zeros_like(batch.mask))):
+    for nothing in (
+        type(batch)(*(tensor[:0] for tensor in batch)),
+        batch._replace(mask=torch.zeros_like(batch.mask)),
+    ):
         with pytest.raises(ValueError, match="batch: got no bit that counts"):
             score_bits(model, nothing)
 
@@ -90,7 +99,9 @@ def test_the_loss_is_a_sum_with_its_count_and_its_gradient_leaves_the_other_step
     class Given(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.logits = torch.nn.Parameter(torch.randn(batch.targets.shape, generator=torch.Generator().manual_seed(2)))
+            self.logits = torch.nn.Parameter(
+                torch.randn(batch.targets.shape, generator=torch.Generator().manual_seed(2))
+            )
 
         def forward(self, inputs):
             return Output(self.logits)
@@ -98,20 +109,28 @@ def test_the_loss_is_a_sum_with_its_count_and_its_gradient_leaves_the_other_step
     model = Given()
     total, count = bit_loss(model, batch)
     assert int(count) == int(batch.mask.sum()) * 8
-    assert float((total / count).detach()) == pytest.approx(score_bits(model, batch, rows=50)["per_bit"], rel=1e-5)
+    assert float((total / count).detach()) == pytest.approx(
+        score_bits(model, batch, rows=50)["per_bit"], rel=1e-5
+    )
     total.backward()
-    assert (model.logits.grad[~batch.mask] == 0).all() and (model.logits.grad[batch.mask] != 0).all()
+    assert (model.logits.grad[~batch.mask] == 0).all() and (
+        model.logits.grad[batch.mask] != 0
+    ).all()
     expected = (model.logits.detach().sigmoid() - batch.targets) / math.log(2)
     assert torch.allclose(model.logits.grad[batch.mask], expected[batch.mask], atol=1e-6)
 
 
 def test_half_precision_logits_are_widened():
     batch = copies()
-    costs = bit_costs(torch.zeros(batch.targets.shape, dtype=torch.bfloat16), batch.targets, batch.mask)
+    costs = bit_costs(
+        torch.zeros(batch.targets.shape, dtype=torch.bfloat16), batch.targets, batch.mask
+    )
     assert costs.dtype == torch.float32
 
 
-@pytest.mark.parametrize(("logits", "mask"), [((3, 4, 2), (3, 4, 1)), ((3, 4, 1), (3, 4)), ((3, 5, 2), (3, 5))])
+@pytest.mark.parametrize(
+    ("logits", "mask"), [((3, 4, 2), (3, 4, 1)), ((3, 4, 1), (3, 4)), ((3, 5, 2), (3, 5))]
+)
 def test_wrong_shapes_are_named(logits, mask):
     with pytest.raises(ValueError, match="logits and targets must be"):
         bit_costs(torch.zeros(logits), torch.zeros(3, 4, 2), torch.ones(mask, dtype=torch.bool))

@@ -1,4 +1,6 @@
-"""The smoothed cross-entropy against a loop over every number, PyTorch's function, and versions that went wrong."""
+"""The smoothed cross-entropy against a loop over every number, PyTorch's function, and versions
+that went wrong.
+"""
 
 import math
 
@@ -34,18 +36,28 @@ def problem(rows, size, seed, scale=3.0):
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.integers(1, 9), st.integers(1, 12), st.sampled_from([0.0, 0.1, 0.5, 0.99]), st.integers(1, 40), st.integers(0, 999))
+@given(
+    st.integers(1, 9),
+    st.integers(1, 12),
+    st.sampled_from([0.0, 0.1, 0.5, 0.99]),
+    st.integers(1, 40),
+    st.integers(0, 999),
+)
 def test_value_and_gradient_equal_the_formula_and_pytorch(rows, size, smoothing, block, seed):
     logits, target = problem(rows, size, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cross_entropy, "_BLOCK", block)  # several blocks, the last one smaller
         total = smoothed_cross_entropy(logits, target, smoothing, ignore_index=PAD)
         (grad,) = torch.autograd.grad(3 * total, logits)
-    theirs = F.cross_entropy(logits, target, ignore_index=PAD, reduction="sum", label_smoothing=smoothing)
+    theirs = F.cross_entropy(
+        logits, target, ignore_index=PAD, reduction="sum", label_smoothing=smoothing
+    )
     (expected,) = torch.autograd.grad(3 * theirs, logits)
     torch.testing.assert_close(total, theirs, **EXACT)
     torch.testing.assert_close(grad, expected, **EXACT)
-    assert total.item() == pytest.approx(by_hand(logits.detach(), target, smoothing, PAD), abs=1e-10)
+    assert total.item() == pytest.approx(
+        by_hand(logits.detach(), target, smoothing, PAD), abs=1e-10
+    )
     assert (grad[target == PAD] == 0).all()
     # The gradient of a row that counts is p − q: it sums to zero.
     torch.testing.assert_close(grad.sum(1), torch.zeros(rows).double(), **EXACT)
@@ -82,11 +94,17 @@ def test_the_loss_of_the_book_uses_it_and_counts_as_before(monkeypatch):
     from attnbook.training.losses import token_loss as losses
 
     seen = []
-    monkeypatch.setattr(losses, "smoothed_cross_entropy", lambda *a, **kw: seen.append(1) or smoothed_cross_entropy(*a, **kw))
+    monkeypatch.setattr(
+        losses,
+        "smoothed_cross_entropy",
+        lambda *a, **kw: seen.append(1) or smoothed_cross_entropy(*a, **kw),
+    )
     model, batch = make_model(dtype=torch.float64), CopyBatches().batch(0)
     total, count = token_loss(model, batch, 0.1)
     logits = model(batch.source, batch.lengths, batch.target_in).logits
-    assert total.item() == pytest.approx(by_hand(logits.flatten(0, 1).detach(), batch.target_out.flatten(), 0.1, PAD), abs=1e-9)
+    assert total.item() == pytest.approx(
+        by_hand(logits.flatten(0, 1).detach(), batch.target_out.flatten(), 0.1, PAD), abs=1e-9
+    )
     assert count == (batch.target_out != PAD).sum() and seen == [1]
 
 
@@ -101,16 +119,28 @@ def targets(y, size, eps, others):
 
 
 WRONG = {
-    "mass over the other V - 1 tokens": lambda z, y, e: smoothed(z, targets(y, z.shape[1], e, e / (z.shape[1] - 1)) * (y != PAD)[:, None]),
+    "mass over the other V - 1 tokens": lambda z, y, e: smoothed(
+        z, targets(y, z.shape[1], e, e / (z.shape[1] - 1)) * (y != PAD)[:, None]
+    ),
     "mass over V - 2 tokens, none on the padding": lambda z, y, e: smoothed(
-        z, targets(y, z.shape[1], e, e / (z.shape[1] - 2)).index_fill(1, torch.tensor(PAD), 0.0) * (y != PAD)[:, None]),
+        z,
+        targets(y, z.shape[1], e, e / (z.shape[1] - 2)).index_fill(1, torch.tensor(PAD), 0.0)
+        * (y != PAD)[:, None],
+    ),
     "padding counted": lambda z, y, e: F.cross_entropy(z, y, label_smoothing=e, reduction="sum"),
     "mean for the sum": lambda z, y, e: F.cross_entropy(z, y, label_smoothing=e, ignore_index=PAD),
     "divergence: the entropy of the target taken off": lambda z, y, e: F.kl_div(
-        z.log_softmax(-1), targets(y, z.shape[1], e - e / z.shape[1], e / z.shape[1]) * (y != PAD)[:, None], reduction="sum"),
+        z.log_softmax(-1),
+        targets(y, z.shape[1], e - e / z.shape[1], e / z.shape[1]) * (y != PAD)[:, None],
+        reduction="sum",
+    ),
     "smoothing left out": lambda z, y, e: F.cross_entropy(z, y, ignore_index=PAD, reduction="sum"),
-    "smoothing the wrong way": lambda z, y, e: F.cross_entropy(z, y, label_smoothing=1 - e, ignore_index=PAD, reduction="sum"),
-    "probabilities for logits": lambda z, y, e: F.cross_entropy(z.softmax(-1), y, label_smoothing=e, ignore_index=PAD, reduction="sum"),
+    "smoothing the wrong way": lambda z, y, e: F.cross_entropy(
+        z, y, label_smoothing=1 - e, ignore_index=PAD, reduction="sum"
+    ),
+    "probabilities for logits": lambda z, y, e: F.cross_entropy(
+        z.softmax(-1), y, label_smoothing=e, ignore_index=PAD, reduction="sum"
+    ),
 }
 
 
@@ -122,13 +152,16 @@ def test_known_wrong_losses_are_told_apart(mistake):
     assert abs(right - WRONG[mistake](logits, target, 0.1)) > 1e-2
 
 
-@pytest.mark.parametrize(("change", "error", "words"), [
-    (lambda z, y: (z, y, 1.0), ValueError, "label_smoothing: got 1.0"),
-    (lambda z, y: (z, y, -0.1), ValueError, "label_smoothing: got -0.1"),
-    (lambda z, y: (z[None], y, 0.1), ValueError, r"got the shapes \(1, 4, 6\) and \(4,\)"),
-    (lambda z, y: (z, y[:3], 0.1), ValueError, r"expected \(rows, V\) and \(rows,\)"),
-    (lambda z, y: (z, y + 6, 0.1), IndexError, "expected 0 to 5"),
-])
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (lambda z, y: (z, y, 1.0), ValueError, "label_smoothing: got 1.0"),
+        (lambda z, y: (z, y, -0.1), ValueError, "label_smoothing: got -0.1"),
+        (lambda z, y: (z[None], y, 0.1), ValueError, r"got the shapes \(1, 4, 6\) and \(4,\)"),
+        (lambda z, y: (z, y[:3], 0.1), ValueError, r"expected \(rows, V\) and \(rows,\)"),
+        (lambda z, y: (z, y + 6, 0.1), IndexError, "expected 0 to 5"),
+    ],
+)
 def test_bad_input_is_named(change, error, words):
     with pytest.raises(error, match=words):
         smoothed_cross_entropy(*change(*problem(4, 6, 0)))

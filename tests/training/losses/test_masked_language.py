@@ -16,7 +16,9 @@ def model():
 
 @pytest.fixture
 def batch():
-    return hide(*pad([[4, 7, 5, 9, 11, 6], [8, 5], [10, 10, 4]]), 12, torch.Generator().manual_seed(2), 0.4)
+    return hide(
+        *pad([[4, 7, 5, 9, 11, 6], [8, 5], [10, 10, 4]]), 12, torch.Generator().manual_seed(2), 0.4
+    )
 
 
 def test_it_is_the_cross_entropy_of_the_hidden_tokens(model, batch):
@@ -32,9 +34,15 @@ def test_it_is_the_cross_entropy_of_the_hidden_tokens(model, batch):
 
 def test_what_is_not_asked_and_padding_do_not_count(model, batch):
     logits, wanted = hidden_logits(model, batch)
-    assert logits.shape == (len(wanted), 12) and torch.equal(wanted, batch.target[batch.target != 0])
+    assert logits.shape == (len(wanted), 12) and torch.equal(
+        wanted, batch.target[batch.target != 0]
+    )
     longer = Masked(*(torch.nn.functional.pad(t, (0, 3)) if t.dim() == 2 else t for t in batch))
-    torch.testing.assert_close(masked_loss(model, longer)[0], masked_loss(model, batch)[0], atol=1e-10, rtol=0)
+    torch.testing.assert_close(
+        masked_loss(model, longer)[0], masked_loss(model, batch)[0], atol=1e-10, rtol=0
+    )
     everything = batch._replace(target=batch.tokens)
-    assert (masked_loss(model, everything)[0] / masked_loss(model, everything)[1]
-            - masked_loss(model, batch)[0] / masked_loss(model, batch)[1]).abs() > 1e-3
+    assert (
+        masked_loss(model, everything)[0] / masked_loss(model, everything)[1]
+        - masked_loss(model, batch)[0] / masked_loss(model, batch)[1]
+    ).abs() > 1e-3

@@ -12,7 +12,9 @@ from attnbook.training import score_targets, token_loss
 
 
 def by_hand(model, batch, smoothing):
-    """Σ over tokens that are not PAD of the cross-entropy with the smoothed target, one token at a time."""
+    """Σ over tokens that are not PAD of the cross-entropy with the smoothed target, one token at
+    a time.
+    """
     logits = model(batch.source, batch.lengths, batch.target_in).logits.detach().numpy()
     total, count = 0.0, 0
     for row, targets in zip(logits, batch.target_out.tolist(), strict=True):
@@ -41,12 +43,16 @@ def test_equals_cross_entropy_of_the_real_tokens():
     total, count = token_loss(model, batch)
     real = batch.target_out != PAD
     logits = model(batch.source, batch.lengths, batch.target_in).logits
-    assert (total / count).item() == pytest.approx(F.cross_entropy(logits[real], batch.target_out[real]).item(), rel=1e-12)
+    assert (total / count).item() == pytest.approx(
+        F.cross_entropy(logits[real], batch.target_out[real]).item(), rel=1e-12
+    )
 
 
 def test_more_padding_changes_nothing():
     model, batch = make_model(dtype=torch.float64), CopyBatches().batch(0)
-    padded = batch._replace(target_in=F.pad(batch.target_in, (0, 3)), target_out=F.pad(batch.target_out, (0, 3)))
+    padded = batch._replace(
+        target_in=F.pad(batch.target_in, (0, 3)), target_out=F.pad(batch.target_out, (0, 3))
+    )
     for first, second in zip(token_loss(model, batch), token_loss(model, padded), strict=True):
         assert first.item() == pytest.approx(second.item(), rel=1e-12)
 
@@ -56,11 +62,15 @@ def test_known_wrong_losses_differ():
     total, count = token_loss(model, batch)
     logits = model(batch.source, batch.lengths, batch.target_in).logits.flatten(0, 1)
     with_pad = F.cross_entropy(logits, batch.target_out.flatten(), reduction="sum")
-    softmax_twice = F.cross_entropy(logits.softmax(-1), batch.target_out.flatten(), ignore_index=PAD, reduction="sum")
+    softmax_twice = F.cross_entropy(
+        logits.softmax(-1), batch.target_out.flatten(), ignore_index=PAD, reduction="sum"
+    )
     per_row = batch.target_out.ne(PAD).sum(1)
     mean_of_means = sum(
         F.cross_entropy(row[:n], target[:n])
-        for row, target, n in zip(logits.unflatten(0, batch.target_out.shape), batch.target_out, per_row, strict=True)
+        for row, target, n in zip(
+            logits.unflatten(0, batch.target_out.shape), batch.target_out, per_row, strict=True
+        )
     ) / len(per_row)
     assert abs(with_pad - total) > 1e-2
     assert abs(softmax_twice - total) > 1e-2
@@ -69,7 +79,9 @@ def test_known_wrong_losses_differ():
 
 def test_scores_of_targets_add_up_to_the_loss():
     model, batch = make_model(dtype=torch.float64), CopyBatches().batch(0)
-    assert -score_targets(model, batch).sum().item() == pytest.approx(token_loss(model, batch)[0].item(), rel=1e-12)
+    assert -score_targets(model, batch).sum().item() == pytest.approx(
+        token_loss(model, batch)[0].item(), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -1,4 +1,6 @@
-"""The cut of what flows back from step to step: against a chain of derivatives by hand, and on the machine of the book."""
+"""The cut of what flows back from step to step: against a chain of derivatives by hand, and on
+the machine of the book.
+"""
 
 import pytest
 import torch
@@ -12,7 +14,9 @@ from attnbook.training.optim.recurrent_gradients import clipped_backward
 
 
 class Doubling(nn.Module):
-    """s ← a s + x, with the state in the place of the memory: gradients grow by a at each step on the way back."""
+    """s ← a s + x, with the state in the place of the memory: gradients grow by a at each step
+    on the way back.
+    """
 
     def __init__(self, a):
         super().__init__()
@@ -43,8 +47,12 @@ def test_every_step_cuts_what_flows_into_its_state(sign):
     for t in (3, 2, 1, 0):  # by hand: cut, then through the step
         flow = min(max(flow, -limit), limit)
         expected[t], slope, flow = flow, slope + flow * states[t], flow * a
-    assert expected == [sign * value for value in (5.0, 5.0, 3.0, 1.0)], "the last factor of 3 would have made 27"
-    assert inputs.grad[:, 0].tolist() == expected and float(net.a.grad) == pytest.approx(slope, abs=1e-12)
+    assert expected == [sign * value for value in (5.0, 5.0, 3.0, 1.0)], (
+        "the last factor of 3 would have made 27"
+    )
+    assert inputs.grad[:, 0].tolist() == expected and float(net.a.grad) == pytest.approx(
+        slope, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("controller", ["feedforward", "lstm"])
@@ -86,10 +94,16 @@ def test_the_cell_is_put_back_also_after_an_error():
 
 @pytest.mark.parametrize("limit", [0, -1.0, float("inf"), float("nan"), True, "1", None])
 def test_a_limit_that_is_none_is_refused(limit):
-    with pytest.raises(ValueError, match="limit must be a finite positive number, got"), clipped_backward(NTM(2, 2, slots=4), limit):
+    with (
+        pytest.raises(ValueError, match="limit must be a finite positive number, got"),
+        clipped_backward(NTM(2, 2, slots=4), limit),
+    ):
         pass
 
 
 def test_a_net_without_a_cell_is_refused():
-    with pytest.raises(ValueError, match=r"net must have a method cell\(x, state\), got Linear"), clipped_backward(nn.Linear(2, 2), 1.0):
+    with (
+        pytest.raises(ValueError, match=r"net must have a method cell\(x, state\), got Linear"),
+        clipped_backward(nn.Linear(2, 2), 1.0),
+    ):
         pass

@@ -34,12 +34,17 @@ def test_equals_the_equations(clip):
     expected = [by_hand(column, 0.02, math.inf if clip is None else clip) for column in gradients.T]
     np.testing.assert_allclose(weights.detach().numpy(), expected, rtol=1e-10)
     assert (untouched == 1).all(), "no gradient, no step"
-    assert not np.allclose(expected, [by_hand(c, 0.02, 1e9, eps=1e-8) for c in gradients.T], rtol=1e-3)
+    assert not np.allclose(
+        expected, [by_hand(c, 0.02, 1e9, eps=1e-8) for c in gradients.T], rtol=1e-3
+    )
 
 
 def test_is_not_the_form_of_pytorch():
     ours, theirs = (torch.zeros(1, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    steps = GravesRMSProp([ours], lr=0.01), torch.optim.RMSprop([theirs], lr=0.01, alpha=0.95, eps=1e-4, momentum=0.9, centered=True)
+    steps = (
+        GravesRMSProp([ours], lr=0.01),
+        torch.optim.RMSprop([theirs], lr=0.01, alpha=0.95, eps=1e-4, momentum=0.9, centered=True),
+    )
     for g in (0.003, -0.002, 0.004):
         for weights, optimizer in zip((ours, theirs), steps):
             weights.grad = torch.tensor([g], dtype=torch.float64)
@@ -62,12 +67,22 @@ def test_fit_takes_it():
             return (torch.ones(4, 1),)
 
     model = torch.nn.Linear(1, 1)
-    history = fit(model, Batches(), lambda m, b: ((m(b[0]) - 3).square().sum(), 4), steps=300, clip_norm=None, progress=False,
-                  optimizer=lambda parameters: GravesRMSProp(parameters, lr=3e-3), device="cpu")
+    history = fit(
+        model,
+        Batches(),
+        lambda m, b: ((m(b[0]) - 3).square().sum(), 4),
+        steps=300,
+        clip_norm=None,
+        progress=False,
+        optimizer=lambda parameters: GravesRMSProp(parameters, lr=3e-3),
+        device="cpu",
+    )
     assert history.losses[-1] < 1e-3 * history.losses[0]
 
 
-@pytest.mark.parametrize("wrong", [{"lr": 0}, {"momentum": 1.0}, {"rho": 0}, {"eps": 0}, {"clip": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"lr": 0}, {"momentum": 1.0}, {"rho": 0}, {"eps": 0}, {"clip": -1}]
+)
 def test_wrong_numbers_are_named(wrong):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))}: got"):
         GravesRMSProp([torch.zeros(1, requires_grad=True)], **wrong)

@@ -12,18 +12,26 @@ def test_inverse_sqrt_is_the_noam_rate():
     d_model, warmup = 512, 4000
     for number in (1, 7, 3999, 4000, 4001, 100000):
         paper = d_model**-0.5 * min(number**-0.5, number * warmup**-1.5)
-        assert inverse_sqrt(warmup)(number - 1) * (d_model * warmup) ** -0.5 == pytest.approx(paper, rel=1e-12)
+        assert inverse_sqrt(warmup)(number - 1) * (d_model * warmup) ** -0.5 == pytest.approx(
+            paper, rel=1e-12
+        )
 
 
 def test_inverse_sqrt_at_step_0_and_against_known_wrong_schedules():
-    """The paper's step numbers begin at 1: 0^-0.5 has no value, and a rate of 0 would waste a step."""
+    """The paper's step numbers begin at 1: 0^-0.5 has no value, and a rate of 0 would waste a
+    step.
+    """
     warmup, factor = 10, inverse_sqrt(10)
-    assert factor(0) == pytest.approx(1 / warmup) and all(math.isfinite(factor(k)) for k in range(3))
-    wrong = {"one step late": lambda k: min(k / warmup, math.sqrt(warmup / max(k, 1))),
-             "no decay": lambda k: min(1.0, (k + 1) / warmup),
-             "decay from the start": lambda k: math.sqrt(1 / (k + 1)),
-             "the larger of the two": lambda k: max((k + 1) / warmup, math.sqrt(warmup / (k + 1))),
-             "inverse, without the root": lambda k: min((k + 1) / warmup, warmup / (k + 1))}
+    assert factor(0) == pytest.approx(1 / warmup) and all(
+        math.isfinite(factor(k)) for k in range(3)
+    )
+    wrong = {
+        "one step late": lambda k: min(k / warmup, math.sqrt(warmup / max(k, 1))),
+        "no decay": lambda k: min(1.0, (k + 1) / warmup),
+        "decay from the start": lambda k: math.sqrt(1 / (k + 1)),
+        "the larger of the two": lambda k: max((k + 1) / warmup, math.sqrt(warmup / (k + 1))),
+        "inverse, without the root": lambda k: min((k + 1) / warmup, warmup / (k + 1)),
+    }
     for other in wrong.values():
         assert max(abs(other(k) - factor(k)) for k in range(40)) > 0.05
 
@@ -37,7 +45,9 @@ def test_warmup_is_never_zero_and_reaches_one():
 
 def test_decays():
     assert [linear_decay(4)(k) for k in range(6)] == pytest.approx([1, 0.75, 0.5, 0.25, 0, 0])
-    assert [cosine_decay(4)(k) for k in range(5)] == pytest.approx([(1 + math.cos(math.pi * k / 4)) / 2 for k in range(5)])
+    assert [cosine_decay(4)(k) for k in range(5)] == pytest.approx(
+        [(1 + math.cos(math.pi * k / 4)) / 2 for k in range(5)]
+    )
     assert linear_decay(10, floor=0.2)(10) == pytest.approx(0.2)
     assert cosine_decay(10, floor=0.2)(10) == pytest.approx(0.2)
     assert [constant()(k) for k in (0, 5)] == [1, 1]
@@ -60,5 +70,7 @@ def test_bad_schedules():
         linear_decay(0)
     for decay in (linear_decay, cosine_decay):
         for floor in (math.nan, 5.0, -0.1, "0"):
-            with pytest.raises(ValueError, match=f"floor: got {floor!r}, expected a number from 0 to 1"):
+            with pytest.raises(
+                ValueError, match=f"floor: got {floor!r}, expected a number from 0 to 1"
+            ):
                 decay(10, floor=floor)

@@ -24,7 +24,9 @@ def signed(predict, inputs):
 
 @wrong("00.leave_one_out", "only row i is kept")
 def keeps_one(predict, inputs):
-    return torch.stack([(predict(inputs) - predict(inputs[i : i + 1])).abs() for i in range(len(inputs))])
+    return torch.stack(
+        [(predict(inputs) - predict(inputs[i : i + 1])).abs() for i in range(len(inputs))]
+    )
 
 
 @wrong("00.leave_one_out", "from row i alone")
@@ -93,7 +95,10 @@ def keeps_width(predict, inputs):
     return (_gradient(predict, inputs) * inputs).abs()
 
 
-@wrong("00.gradient_times_input", "your code stopped with RuntimeError: element 0 of tensors does not require grad")
+@wrong(
+    "00.gradient_times_input",
+    "your code stopped with RuntimeError: element 0 of tensors does not require grad",
+)
 def no_leaf(predict, inputs):
     return torch.autograd.grad(predict(inputs), inputs)[0]
 
@@ -171,7 +176,12 @@ def pool_as_printed(words, query, real):
 
 @wrong("00.pool_a_batch", "the texts share one softmax")
 def pool_in_one(words, query, real):
-    return _pooled(words, query, real, lambda scores, real: _masked()(scores.reshape(1, -1), real.reshape(1, -1)).view_as(scores))
+    return _pooled(
+        words,
+        query,
+        real,
+        lambda scores, real: _masked()(scores.reshape(1, -1), real.reshape(1, -1)).view_as(scores),
+    )
 
 
 @wrong("00.pool_a_batch", "each row is divided by its sum of a softmax over the batch")
@@ -200,7 +210,9 @@ def pool_mask_times_scores(words, query, real):
 
 @wrong("00.pool_a_batch", "the mask is upside down")
 def pool_upside_down(words, query, real):
-    return _pooled(words, query, real, lambda scores, real: torch.softmax(scores.masked_fill(real, -1e9), -1))
+    return _pooled(
+        words, query, real, lambda scores, real: torch.softmax(scores.masked_fill(real, -1e9), -1)
+    )
 
 
 @wrong("00.pool_a_batch", "made with those of a softmax over the batch")

@@ -40,7 +40,9 @@ def eos_last(targets, bos, eos, pad):
 @wrong("01.teacher_forcing", "padded with 0")
 def pad_is_zero(targets, bos, eos, pad):
     width = _width(targets)
-    return _rows([[bos, *y] for y in targets], width, 0), _rows([[*y, eos] for y in targets], width, 0)
+    return _rows([[bos, *y] for y in targets], width, 0), _rows(
+        [[*y, eos] for y in targets], width, 0
+    )
 
 
 @wrong("01.teacher_forcing", "takes m + 1 steps")
@@ -83,13 +85,17 @@ def _left(rows, width, pad):
 @wrong("01.teacher_forcing", "target_in is padded at the left")
 def padded_left(targets, bos, eos, pad):
     width = _width(targets)
-    return _left([[bos, *y] for y in targets], width, pad), _left([[*y, eos] for y in targets], width, pad)
+    return _left([[bos, *y] for y in targets], width, pad), _left(
+        [[*y, eos] for y in targets], width, pad
+    )
 
 
 @wrong("01.teacher_forcing", "target_out is padded at the left")
 def out_padded_left(targets, bos, eos, pad):
     width = _width(targets)
-    return _rows([[bos, *y] for y in targets], width, pad), _left([[*y, eos] for y in targets], width, pad)
+    return _rows([[bos, *y] for y in targets], width, pad), _left(
+        [[*y, eos] for y in targets], width, pad
+    )
 
 
 @wrong("01.last_states", "the encoder has read padding by then")
@@ -138,7 +144,19 @@ def all_pairs(outputs, lengths):
     return outputs[:, lengths - 1]
 
 
-def _gru(x, h, w_x, w_h, b_x, b_h, swap=False, chunks=(0, 1, 2), candidate=torch.tanh, early=False, bias=True):
+def _gru(
+    x,
+    h,
+    w_x,
+    w_h,
+    b_x,
+    b_h,
+    swap=False,
+    chunks=(0, 1, 2),
+    candidate=torch.tanh,
+    early=False,
+    bias=True,
+):
     from_x = (x @ w_x.T + b_x).chunk(3, -1)
     from_h = (h @ w_h.T + (b_h if bias else 0)).chunk(3, -1)
     r, z = (torch.sigmoid(from_x[i] + from_h[i]) for i in chunks[:2])

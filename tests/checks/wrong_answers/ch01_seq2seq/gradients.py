@@ -33,7 +33,9 @@ def wrong_order(weight, states):
 
 
 def _each(weight, states):
-    return torch.stack([torch.linalg.matrix_norm((1 - h**2)[:, None] * weight, ord=2) for h in states])
+    return torch.stack(
+        [torch.linalg.matrix_norm((1 - h**2)[:, None] * weight, ord=2) for h in states]
+    )
 
 
 @wrong("01.jacobian_norms", "upper bound")
@@ -103,7 +105,10 @@ def sum_of_norms(gradients, max_norm):
 @wrong("01.clip_gradients", "do not divide by it")
 def nan_at_zero(gradients, max_norm):
     norm = _norm(gradients)
-    return [g * torch.clamp(torch.where(norm > 0, max_norm / norm, torch.nan), max=1.0) for g in gradients]
+    return [
+        g * torch.clamp(torch.where(norm > 0, max_norm / norm, torch.nan), max=1.0)
+        for g in gradients
+    ]
 
 
 @wrong("01.clip_gradients", "changes its argument gradients in place")
@@ -120,7 +125,9 @@ def returns_norm(gradients, max_norm):
 
 
 def _losses(logits, targets, pad):
-    losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view(targets.shape)
+    losses = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), reduction="none"
+    ).view(targets.shape)
     return losses * (targets != pad), targets != pad
 
 
@@ -151,7 +158,9 @@ def step_by_sentences(batches, pad):
 @wrong("01.loss_of_a_step", "weighted by their numbers of places")
 def step_by_places(batches, pad):
     places = sum(targets.numel() for _, targets in batches)
-    return _step(batches, pad, lambda losses, real: losses.sum() / real.sum() * real.numel() / places)
+    return _step(
+        batches, pad, lambda losses, real: losses.sum() / real.sum() * real.numel() / places
+    )
 
 
 @wrong("01.loss_of_a_step", "a mean of the sentences' means")
@@ -162,7 +171,9 @@ def step_of_sentences(batches, pad):
 
 @wrong("01.loss_of_a_step", "counts as words in what you divide by")
 def step_over_all_places(batches, pad):
-    return _step(batches, pad, lambda losses, real: losses.sum()) / sum(targets.numel() for _, targets in batches)
+    return _step(batches, pad, lambda losses, real: losses.sum()) / sum(
+        targets.numel() for _, targets in batches
+    )
 
 
 @wrong("01.loss_of_a_step", "expected their mean")
@@ -172,7 +183,9 @@ def step_not_divided(batches, pad):
 
 @wrong("01.loss_of_a_step", "the padding counts as a word that has to be said")
 def step_without_mask(batches, pad):
-    return _step(batches, -1, lambda losses, real: losses.sum()) / sum(targets.numel() for _, targets in batches)
+    return _step(batches, -1, lambda losses, real: losses.sum()) / sum(
+        targets.numel() for _, targets in batches
+    )
 
 
 @wrong("01.loss_of_a_step", "divided by the number of batches")
@@ -203,4 +216,6 @@ def step_as_a_number(batches, pad):
 @wrong("01.loss_of_a_step", "no gradient reaches the logits of batch 0")
 def step_detached(batches, pad):
     before = _step(batches[:-1], pad, lambda losses, real: losses.sum()).detach()
-    return (before + _step(batches[-1:], pad, lambda losses, real: losses.sum())) / _words(batches, pad)
+    return (before + _step(batches[-1:], pad, lambda losses, real: losses.sum())) / _words(
+        batches, pad
+    )

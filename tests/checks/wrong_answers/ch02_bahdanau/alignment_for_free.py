@@ -65,4 +65,6 @@ def empty_sets(predicted, sure, possible):
 @wrong("02.alignment_error_rate", "changes its argument possible in place")
 def grows_possible(predicted, sure, possible):
     possible |= sure
-    return 1 - (len(predicted & sure) + len(predicted & possible)) / max(len(predicted) + len(sure), 1)
+    return 1 - (len(predicted & sure) + len(predicted & possible)) / max(
+        len(predicted) + len(sure), 1
+    )

@@ -178,17 +178,35 @@ def added(forward, backward, inputs, lengths, size):
 
 @wrong("02.project_once", "6 times (for 6 steps)")
 def projects_each_step(states, annotations, W, U, v):
-    return torch.stack([torch.softmax(torch.tanh((s @ W.T)[:, None] + annotations @ U.T) @ v, -1) for s in states])
+    return torch.stack(
+        [torch.softmax(torch.tanh((s @ W.T)[:, None] + annotations @ U.T) @ v, -1) for s in states]
+    )
 
 
 @wrong("02.project_once", "projected anew in every step")
 def projects_each_step_by_tensordot(states, annotations, W, U, v):
-    return torch.stack([torch.softmax(torch.tanh((s @ W.T)[:, None] + torch.tensordot(annotations, U, dims=([-1], [-1]))) @ v, -1) for s in states])
+    return torch.stack(
+        [
+            torch.softmax(
+                torch.tanh((s @ W.T)[:, None] + torch.tensordot(annotations, U, dims=([-1], [-1])))
+                @ v,
+                -1,
+            )
+            for s in states
+        ]
+    )
 
 
 @wrong("02.project_once", "projected anew in every step")
 def projects_each_step_by_a_sum(states, annotations, W, U, v):
-    return torch.stack([torch.softmax(torch.tanh((s @ W.T)[:, None] + (annotations[:, :, None] * U).sum(-1)) @ v, -1) for s in states])
+    return torch.stack(
+        [
+            torch.softmax(
+                torch.tanh((s @ W.T)[:, None] + (annotations[:, :, None] * U).sum(-1)) @ v, -1
+            )
+            for s in states
+        ]
+    )
 
 
 @wrong("02.project_once", "a softmax over the positions is missing")
@@ -206,13 +224,17 @@ def without_tanh(states, annotations, W, U, v):
 @wrong("02.project_once", "score each state")
 def first_state_only(states, annotations, W, U, v):
     keys = annotations @ U.T
-    return torch.stack([torch.softmax(torch.tanh((states[0] @ W.T)[:, None] + keys) @ v, -1) for _ in states])
+    return torch.stack(
+        [torch.softmax(torch.tanh((states[0] @ W.T)[:, None] + keys) @ v, -1) for _ in states]
+    )
 
 
 @wrong("02.project_once", "over the positions (dim=-1)")
 def softmax_over_steps(states, annotations, W, U, v):
     keys = annotations @ U.T
-    return torch.softmax(torch.stack([torch.tanh((s @ W.T)[:, None] + keys) @ v for s in states]), 0)
+    return torch.softmax(
+        torch.stack([torch.tanh((s @ W.T)[:, None] + keys) @ v for s in states]), 0
+    )
 
 
 @wrong("02.additive_score", "no gradient goes back")
@@ -227,14 +249,18 @@ def vector_detached(state, annotations, W, U, v):
 
 @wrong("02.masked_context", "no gradient reaches scores")
 def weights_detached(scores, annotations, lengths):
-    weights = torch.softmax(scores.masked_fill(~_words(scores, lengths), float("-inf")), -1).detach()
+    weights = torch.softmax(
+        scores.masked_fill(~_words(scores, lengths), float("-inf")), -1
+    ).detach()
     return _context(weights, annotations), weights
 
 
 @wrong("02.project_once", "no gradient reaches annotations")
 def keys_detached(states, annotations, W, U, v):
     keys = (annotations @ U.T).detach() + 0 * U.sum()
-    return torch.stack([torch.softmax(torch.tanh((s @ W.T)[:, None] + keys) @ v, -1) for s in states])
+    return torch.stack(
+        [torch.softmax(torch.tanh((s @ W.T)[:, None] + keys) @ v, -1) for s in states]
+    )
 
 
 @wrong("02.bidirectional", "no gradient goes back")

@@ -54,7 +54,9 @@ def returns_distance(attention, states, mask):
 def _bins(predictions, references, lengths, edges, right, inside):
     result = []
     for low, high in zip(edges, edges[1:]):
-        hits = [right(p, r) for p, r, n in zip(predictions, references, lengths) if inside(low, n, high)]
+        hits = [
+            right(p, r) for p, r, n in zip(predictions, references, lengths) if inside(low, n, high)
+        ]
         result.append(sum(hits) / len(hits) if hits else None)
     return result
 
@@ -65,12 +67,26 @@ def _half_open(low, n, high):
 
 @wrong("02.accuracy_by_length", "both edges of a bin are inside")
 def both_edges(predictions, references, lengths, edges):
-    return _bins(predictions, references, lengths, edges, lambda p, r: p == r, lambda low, n, high: low <= n <= high)
+    return _bins(
+        predictions,
+        references,
+        lengths,
+        edges,
+        lambda p, r: p == r,
+        lambda low, n, high: low <= n <= high,
+    )
 
 
 @wrong("02.accuracy_by_length", "the lower edge is left out")
 def upper_edge(predictions, references, lengths, edges):
-    return _bins(predictions, references, lengths, edges, lambda p, r: p == r, lambda low, n, high: low < n <= high)
+    return _bins(
+        predictions,
+        references,
+        lengths,
+        edges,
+        lambda p, r: p == r,
+        lambda low, n, high: low < n <= high,
+    )
 
 
 @wrong("02.accuracy_by_length", "single tokens are counted")
@@ -81,17 +97,30 @@ def token_accuracy(predictions, references, lengths, edges):
 
 @wrong("02.accuracy_by_length", "stops too early counts as right")
 def prefix(predictions, references, lengths, edges):
-    return _bins(predictions, references, lengths, edges, lambda p, r: all(a == b for a, b in zip(p, r)), _half_open)
+    return _bins(
+        predictions,
+        references,
+        lengths,
+        edges,
+        lambda p, r: all(a == b for a, b in zip(p, r)),
+        _half_open,
+    )
 
 
 @wrong("02.accuracy_by_length", "expected None")
 def zero_when_empty(predictions, references, lengths, edges):
-    return [x or 0.0 for x in _bins(predictions, references, lengths, edges, lambda p, r: p == r, _half_open)]
+    return [
+        x or 0.0
+        for x in _bins(predictions, references, lengths, edges, lambda p, r: p == r, _half_open)
+    ]
 
 
 @wrong("02.accuracy_by_length", "is NaN: no source has a length in")
 def mean_of_nothing(predictions, references, lengths, edges):
-    hits = [[float(p == r) for p, r, n in zip(predictions, references, lengths) if low <= n < high] for low, high in zip(edges, edges[1:])]
+    hits = [
+        [float(p == r) for p, r, n in zip(predictions, references, lengths) if low <= n < high]
+        for low, high in zip(edges, edges[1:])
+    ]
     return [torch.tensor(row).mean() for row in hits]
 
 

@@ -31,7 +31,9 @@ def largest(weights, target_words, source_words):
     rows, columns = torch.tensor(target_words), torch.tensor(source_words)
     return torch.stack(
         [
-            torch.stack([weights[rows == i][:, columns == j].max() for j in range(max(source_words) + 1)])
+            torch.stack(
+                [weights[rows == i][:, columns == j].max() for j in range(max(source_words) + 1)]
+            )
             for i in range(max(target_words) + 1)
         ]
     )
@@ -56,14 +58,25 @@ def drops_pieces(weights, target_words, source_words):
 
 def _look(embedded, state, annotations, W, real, score=None, dim=-1, after=False):
     question = torch.cat([embedded, state], -1) @ W
-    scores = torch.einsum("bd,bnd->bn", question, annotations) if score is None else score(question, annotations)
-    weights = torch.softmax(scores, dim) * real if after else torch.softmax(scores.masked_fill(~real, float("-inf")), dim)
+    scores = (
+        torch.einsum("bd,bnd->bn", question, annotations)
+        if score is None
+        else score(question, annotations)
+    )
+    weights = (
+        torch.softmax(scores, dim) * real
+        if after
+        else torch.softmax(scores.masked_fill(~real, float("-inf")), dim)
+    )
     return torch.einsum("bn,bnd->bd", weights, annotations), weights
 
 
-@wrong("02.look_by_content", "the weights do not depend on the annotations: numbers of the question itself")
+@wrong(
+    "02.look_by_content",
+    "the weights do not depend on the annotations: numbers of the question itself",
+)
 def look_as_printed(*given):
-    return _look(*given, score=lambda question, annotations: question[:, :annotations.shape[1]])
+    return _look(*given, score=lambda question, annotations: question[:, : annotations.shape[1]])
 
 
 @wrong("02.look_by_content", "compared with those of the first sentence")
@@ -82,17 +95,32 @@ def look_at_a_part(*given):
 
 @wrong("02.look_by_content", "is added to the score of word j")
 def look_both_ways(*given):
-    return _look(*given, score=lambda question, annotations: torch.einsum("bd,bnd->bn", question, annotations) + question[:, :annotations.shape[1]])
+    return _look(
+        *given,
+        score=lambda question, annotations: (
+            torch.einsum("bd,bnd->bn", question, annotations) + question[:, : annotations.shape[1]]
+        ),
+    )
 
 
 @wrong("02.look_by_content", "the weights are equal")
 def look_everywhere(*given):
-    return _look(*given, score=lambda question, annotations: (question * annotations.mean(1)).sum(-1, keepdim=True).expand(-1, annotations.shape[1]))
+    return _look(
+        *given,
+        score=lambda question, annotations: (
+            (question * annotations.mean(1)).sum(-1, keepdim=True).expand(-1, annotations.shape[1])
+        ),
+    )
 
 
 @wrong("02.look_by_content", "by their cosine")
 def look_by_cosine(*given):
-    return _look(*given, score=lambda question, annotations: torch.cosine_similarity(question[:, None], annotations, dim=-1))
+    return _look(
+        *given,
+        score=lambda question, annotations: torch.cosine_similarity(
+            question[:, None], annotations, dim=-1
+        ),
+    )
 
 
 @wrong("02.look_by_content", "the padding is not masked")
@@ -122,7 +150,12 @@ def look_turned_round(embedded, state, *rest):
 
 @wrong("02.look_by_content", "here they are not")
 def look_scaled(*given):
-    return _look(*given, score=lambda question, annotations: torch.einsum("bd,bnd->bn", question, annotations) / question.shape[-1] ** 0.5)
+    return _look(
+        *given,
+        score=lambda question, annotations: (
+            torch.einsum("bd,bnd->bn", question, annotations) / question.shape[-1] ** 0.5
+        ),
+    )
 
 
 @wrong("02.look_by_content", "over the batch")

@@ -7,7 +7,9 @@ def _real(lengths, n):
     return torch.arange(n) < lengths[:, None]
 
 
-def _pool(h, W, b, u, lengths, keys=lambda z: torch.tanh(z), dim=-1, fill=float("-inf"), clean=True):
+def _pool(
+    h, W, b, u, lengths, keys=lambda z: torch.tanh(z), dim=-1, fill=float("-inf"), clean=True
+):
     real = _real(lengths, h.shape[1])
     weights = torch.softmax((keys(h @ W.T + b) @ u).masked_fill(~real, fill), dim)
     weights = weights.nan_to_num() * real if clean else weights
@@ -156,7 +158,9 @@ def _encode_with(x, lengths, scale, last=0):
     """With another scale: a function of j, k / d and J, broadcast to (batch, words, d)."""
     _, words, d = x.shape
     j, k = torch.arange(1, words + 1).float()[None, :, None], torch.arange(1, d + 1) / d
-    return (scale(j, k, lengths[:, None, None].float()) * _real(lengths + last, words)[..., None] * x).sum(1)
+    return (
+        scale(j, k, lengths[:, None, None].float()) * _real(lengths + last, words)[..., None] * x
+    ).sum(1)
 
 
 @wrong("03.position_encoding", "one word of the padding is added")
@@ -194,7 +198,9 @@ def encoding_detached(x, lengths):
     return _encode(x, lengths).detach()
 
 
-def _hops(u, memories, lengths, forget=False, freeze=False, masked=True, dim=-1, scale=1.0, pairs=None):
+def _hops(
+    u, memories, lengths, forget=False, freeze=False, masked=True, dim=-1, scale=1.0, pairs=None
+):
     first, rows = u, []
     for k in range(len(memories) - 1):
         key, value = pairs(k) if pairs else (k, k + 1)
@@ -273,7 +279,9 @@ def hops_mask_after(u, memories, lengths):
 @wrong("03.memory_hops", "the values of a hop are its keys")
 def hops_keys_for_values_at_the_end(u, memories, lengths):
     _, weights = _hops(u, memories, lengths)
-    return u + sum((weights[:, k, :, None] * memory).sum(1) for k, memory in enumerate(memories[:-1])), weights
+    return u + sum(
+        (weights[:, k, :, None] * memory).sum(1) for k, memory in enumerate(memories[:-1])
+    ), weights
 
 
 @wrong("03.memory_hops", "the hops in front")
@@ -292,17 +300,38 @@ def hops_detached(u, memories, lengths):
 def hops_forget_the_way(u, memories, lengths):
     rows = []
     for keys, values in zip(memories, memories[1:]):
-        p = torch.softmax((u.detach()[:, None] * keys).sum(-1).masked_fill(~_real(lengths, keys.shape[1]), float("-inf")), -1)
+        p = torch.softmax(
+            (u.detach()[:, None] * keys)
+            .sum(-1)
+            .masked_fill(~_real(lengths, keys.shape[1]), float("-inf")),
+            -1,
+        )
         u = u + (p[..., None] * values).sum(1)
         rows.append(p)
     return u, torch.stack(rows, 1)
 
 
-def _around(words, W_q, W_k, W_v, lengths, allowed=lambda row, column: column, fill=-1e9, scale=None, dim=-1, after=False, zeros=True):
+def _around(
+    words,
+    W_q,
+    W_k,
+    W_v,
+    lengths,
+    allowed=lambda row, column: column,
+    fill=-1e9,
+    scale=None,
+    dim=-1,
+    after=False,
+    zeros=True,
+):
     real = _real(lengths, words.shape[1])
     row, column = real[:, :, None], real[:, None, :]
     scores = (words @ W_q) @ (words @ W_k).mT / (words.shape[-1] ** 0.5 if scale is None else scale)
-    weights = torch.softmax(scores, dim) * column if after else torch.softmax(scores.masked_fill(~allowed(row, column), fill), dim)
+    weights = (
+        torch.softmax(scores, dim) * column
+        if after
+        else torch.softmax(scores.masked_fill(~allowed(row, column), fill), dim)
+    )
     result = weights @ (words @ W_v)
     return result * row if zeros else result
 
@@ -312,12 +341,18 @@ def around_as_printed(*given):
     return _around(*given, allowed=lambda row, column: row)
 
 
-@wrong("03.words_look_at_words", "leave out the keys (columns) of the padding and not its queries (rows)")
+@wrong(
+    "03.words_look_at_words",
+    "leave out the keys (columns) of the padding and not its queries (rows)",
+)
 def around_rows_with_infinity(*given):
     return _around(*given, allowed=lambda row, column: row, fill=float("-inf"))
 
 
-@wrong("03.words_look_at_words", "leave out the keys (columns) of the padding and not its queries (rows)")
+@wrong(
+    "03.words_look_at_words",
+    "leave out the keys (columns) of the padding and not its queries (rows)",
+)
 def around_both_with_infinity(*given):
     return _around(*given, allowed=lambda row, column: row & column, fill=float("-inf"))
 
@@ -364,7 +399,12 @@ def around_scaled_too_much(words, *rest):
 
 @wrong("03.words_look_at_words", "this layer is not causal")
 def around_causal(*given):
-    return _around(*given, allowed=lambda row, column: column & torch.ones(column.shape[-1], column.shape[-1]).tril().bool())
+    return _around(
+        *given,
+        allowed=lambda row, column: (
+            column & torch.ones(column.shape[-1], column.shape[-1]).tril().bool()
+        ),
+    )
 
 
 @wrong("03.words_look_at_words", "no gradient reaches W_q")
@@ -372,9 +412,21 @@ def around_detached(words, W_q, W_k, W_v, lengths):
     return _around(words, W_q.detach(), W_k, W_v, lengths)
 
 
-def _looks(features, states, lengths, W, swap=(True, True), back=lambda contexts, order: contexts[order.argsort()], extra=0, dim=-1):
+def _looks(
+    features,
+    states,
+    lengths,
+    W,
+    swap=(True, True),
+    back=lambda contexts, order: contexts[order.argsort()],
+    extra=0,
+    dim=-1,
+):
     lengths, order = lengths.sort(descending=True)
-    features, states = features[order] if swap[0] else features, states[order] if swap[1] else states
+    features, states = (
+        features[order] if swap[0] else features,
+        states[order] if swap[1] else states,
+    )
     contexts = torch.softmax(torch.einsum("bmd,bpd->bmp", states @ W, features), dim) @ features
     return back(contexts * _real(lengths + extra, states.shape[1])[..., None], order)
 
@@ -391,7 +443,11 @@ def longest_not_put_back(*given):
 
 @wrong("03.longest_first", "applied once too often")
 def longest_put_back_for_nothing(features, states, lengths, W):
-    contexts = torch.softmax(states @ W @ features.mT, -1) @ features * _real(lengths, states.shape[1])[..., None]
+    contexts = (
+        torch.softmax(states @ W @ features.mT, -1)
+        @ features
+        * _real(lengths, states.shape[1])[..., None]
+    )
     return contexts[lengths.argsort(descending=True).argsort()]
 
 
@@ -402,7 +458,9 @@ def longest_pictures_stay(*given):
 
 @wrong("03.longest_first", "a caption looks at another one's picture")
 def longest_states_stay(*given):
-    return _looks(*given, swap=(True, False), back=lambda contexts, order: contexts[order.argsort()])
+    return _looks(
+        *given, swap=(True, False), back=lambda contexts, order: contexts[order.argsort()]
+    )
 
 
 @wrong("03.longest_first", "captions end at the lengths of other ones")

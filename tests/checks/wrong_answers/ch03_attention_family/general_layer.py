@@ -4,15 +4,21 @@ from ..collection import wrong
 
 
 def _by_hand(numbers, strength=40.0, flags=(1, 2), join=None, keys_of_numbers=0.0):
-    """Matrices of two heads; head i looks for the flag ``flags[i]`` with the first column of its key."""
+    """Matrices of two heads; head i looks for the flag ``flags[i]`` with the first column of its
+    key.
+    """
     d = numbers + 3
-    W_q, W_k, W_v = torch.zeros(1, 2 * numbers), torch.zeros(d, 2 * numbers), torch.zeros(d, 2 * numbers)
+    W_q, W_k, W_v = (
+        torch.zeros(1, 2 * numbers),
+        torch.zeros(d, 2 * numbers),
+        torch.zeros(d, 2 * numbers),
+    )
     for i, flag in enumerate(flags):
         first = i * numbers
         W_q[0, first] = strength
         W_k[numbers + flag, first] = 1
         W_k[:numbers, first] = keys_of_numbers
-        W_v[:numbers, first:first + numbers] = torch.eye(numbers)
+        W_v[:numbers, first : first + numbers] = torch.eye(numbers)
     return W_q, W_k, W_v, torch.eye(2 * numbers) if join is None else join
 
 
@@ -93,7 +99,9 @@ def heads_share_a_key(numbers):
     return W_q, W_k[:, :numbers].clone(), W_v, W_o
 
 
-def _heads(query, source, W_q, W_k, W_v, W_o, h, mask, cut=None, scale=None, axis=-1, join=None, last=True):
+def _heads(
+    query, source, W_q, W_k, W_v, W_o, h, mask, cut=None, scale=None, axis=-1, join=None, last=True
+):
     batch, _, d = query.shape
     cut = cut or (lambda y: y.view(batch, -1, h, d // h).transpose(1, 2))
     q, k, v = cut(query @ W_q), cut(source @ W_k), cut(source @ W_v)
@@ -111,13 +119,25 @@ def one_head(query, source, W_q, W_k, W_v, W_o, num_heads, mask):
 @wrong("03.multi_head", "a view alone, which mixes positions")
 def view_alone(query, source, W_q, W_k, W_v, W_o, h, mask):
     d = query.shape[-1]
-    return _heads(query, source, W_q, W_k, W_v, W_o, h, mask, cut=lambda y: y.view(len(y), h, -1, d // h))
+    return _heads(
+        query, source, W_q, W_k, W_v, W_o, h, mask, cut=lambda y: y.view(len(y), h, -1, d // h)
+    )
 
 
 @wrong("03.multi_head", "every num_heads-th column")
 def interleaved(query, source, W_q, W_k, W_v, W_o, h, mask):
     d = query.shape[-1]
-    return _heads(query, source, W_q, W_k, W_v, W_o, h, mask, cut=lambda y: y.view(len(y), -1, d // h, h).permute(0, 3, 1, 2))
+    return _heads(
+        query,
+        source,
+        W_q,
+        W_k,
+        W_v,
+        W_o,
+        h,
+        mask,
+        cut=lambda y: y.view(len(y), -1, d // h, h).permute(0, 3, 1, 2),
+    )
 
 
 @wrong("03.multi_head", "the scale is the root of d")
@@ -191,7 +211,10 @@ def values_detached(query, source, W_q, W_k, W_v, W_o, h, mask):
 
 @wrong("03.multi_head", "added to the scores as 0 and 1")
 def mask_added(query, source, W_q, W_k, W_v, W_o, h, mask):
-    q, k, v = (y.view(len(y), -1, h, y.shape[-1] // h).transpose(1, 2) for y in (query @ W_q, source @ W_k, source @ W_v))
+    q, k, v = (
+        y.view(len(y), -1, h, y.shape[-1] // h).transpose(1, 2)
+        for y in (query @ W_q, source @ W_k, source @ W_v)
+    )
     weights = torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + mask[:, None], -1)
     return (weights @ v).transpose(1, 2).reshape(query.shape) @ W_o
 
@@ -200,7 +223,11 @@ def mask_added(query, source, W_q, W_k, W_v, W_o, h, mask):
 def inputs_cut(query, source, W_q, W_k, W_v, W_o, h, mask):
     heads = []
     for part in torch.arange(query.shape[-1]).chunk(h):
-        q, k, v = query[..., part] @ W_q[part][:, part], source[..., part] @ W_k[part][:, part], source[..., part] @ W_v[part][:, part]
+        q, k, v = (
+            query[..., part] @ W_q[part][:, part],
+            source[..., part] @ W_k[part][:, part],
+            source[..., part] @ W_v[part][:, part],
+        )
         e = (q @ k.transpose(1, 2) / len(part) ** 0.5).masked_fill(~mask, float("-inf"))
         heads.append(torch.softmax(e, -1) @ v)
     return torch.cat(heads, -1) @ W_o

@@ -5,9 +5,15 @@ import torch
 from ..collection import wrong
 
 
-def _window(position, half_width, lengths, n, centre=lambda p: torch.floor(p + 0.5), left=0, right=0, last=0):
+def _window(
+    position, half_width, lengths, n, centre=lambda p: torch.floor(p + 0.5), left=0, right=0, last=0
+):
     away = torch.arange(n) - centre(position)[:, None]
-    return (away >= -half_width - left) & (away <= half_width + right) & (torch.arange(n) < (lengths + last)[:, None])
+    return (
+        (away >= -half_width - left)
+        & (away <= half_width + right)
+        & (torch.arange(n) < (lengths + last)[:, None])
+    )
 
 
 @wrong("03.window", "padding is in the window")
@@ -96,17 +102,24 @@ def no_gaussian(scores, position, half_width, lengths):
 
 @wrong("03.gaussian_weights", "sigma is D")
 def sigma_d(scores, position, half_width, lengths):
-    return _weights(scores, position, half_width, lengths)[0] * _gaussian(scores, position, half_width)
+    return _weights(scores, position, half_width, lengths)[0] * _gaussian(
+        scores, position, half_width
+    )
 
 
 @wrong("03.gaussian_weights", "lacks its 1/2")
 def no_half(scores, position, half_width, lengths):
-    return _weights(scores, position, half_width, lengths)[0] * _gaussian(scores, position, half_width / 2) ** 2
+    return (
+        _weights(scores, position, half_width, lengths)[0]
+        * _gaussian(scores, position, half_width / 2) ** 2
+    )
 
 
 @wrong("03.gaussian_weights", "sigma is not squared")
 def sigma_not_squared(scores, position, half_width, lengths):
-    return _weights(scores, position, half_width, lengths)[0] * _gaussian(scores, position, (half_width / 2) ** 0.5)
+    return _weights(scores, position, half_width, lengths)[0] * _gaussian(
+        scores, position, (half_width / 2) ** 0.5
+    )
 
 
 @wrong("03.gaussian_weights", "around the rounded centre")
@@ -117,18 +130,24 @@ def around_the_centre(scores, position, half_width, lengths):
 
 @wrong("03.gaussian_weights", "normalised again")
 def normalised(scores, position, half_width, lengths):
-    weights = _weights(scores, position, half_width, lengths)[0] * _gaussian(scores, position, half_width / 2)
+    weights = _weights(scores, position, half_width, lengths)[0] * _gaussian(
+        scores, position, half_width / 2
+    )
     return weights / weights.sum(-1, keepdim=True)
 
 
 @wrong("03.gaussian_weights", "added to the scores")
 def added(scores, position, half_width, lengths):
-    return _weights(scores + _gaussian(scores, position, half_width / 2), position, half_width, lengths)[0]
+    return _weights(
+        scores + _gaussian(scores, position, half_width / 2), position, half_width, lengths
+    )[0]
 
 
 @wrong("03.gaussian_weights", "it belongs after the softmax")
 def scores_multiplied(scores, position, half_width, lengths):
-    return _weights(scores * _gaussian(scores, position, half_width / 2), position, half_width, lengths)[0]
+    return _weights(
+        scores * _gaussian(scores, position, half_width / 2), position, half_width, lengths
+    )[0]
 
 
 @wrong("03.gaussian_weights", "cut out after the softmax")
@@ -142,24 +161,33 @@ def window_after(scores, position, half_width, lengths):
 @wrong("03.gaussian_weights", "there is no window")
 def no_window(scores, position, half_width, lengths):
     words = torch.arange(scores.shape[-1]) < lengths[:, None]
-    return torch.softmax(scores.masked_fill(~words, float("-inf")), -1) * _gaussian(scores, position, half_width / 2)
+    return torch.softmax(scores.masked_fill(~words, float("-inf")), -1) * _gaussian(
+        scores, position, half_width / 2
+    )
 
 
 @wrong("03.gaussian_weights", "padding in the window gets weight")
 def padding(scores, position, half_width, lengths):
     everything = torch.full_like(lengths, scores.shape[-1])
-    return _weights(scores, position, half_width, everything)[0] * _gaussian(scores, position, half_width / 2)
+    return _weights(scores, position, half_width, everything)[0] * _gaussian(
+        scores, position, half_width / 2
+    )
 
 
 @wrong("03.gaussian_weights", "the softmax of the scores is missing")
 def bare_gaussian(scores, position, half_width, lengths):
-    return _gaussian(scores, position, half_width / 2) * _weights(scores, position, half_width, lengths)[1]
+    return (
+        _gaussian(scores, position, half_width / 2)
+        * _weights(scores, position, half_width, lengths)[1]
+    )
 
 
 @wrong("03.gaussian_weights", "expected exactly 0")
 def mild_fill(scores, position, half_width, lengths):
     inside = _window(position, half_width, lengths, scores.shape[-1])
-    return torch.softmax(scores.masked_fill(~inside, -9.0), -1) * _gaussian(scores, position, half_width / 2)
+    return torch.softmax(scores.masked_fill(~inside, -9.0), -1) * _gaussian(
+        scores, position, half_width / 2
+    )
 
 
 @wrong("03.gaussian_weights", "normalised over the window")
@@ -172,22 +200,37 @@ def gaussian_normalised(scores, position, half_width, lengths):
 @wrong("03.gaussian_weights", "it is no density")
 def gaussian_as_a_density(scores, position, half_width, lengths):
     sigma = half_width / 2
-    return _weights(scores, position, half_width, lengths)[0] * _gaussian(scores, position, sigma) / (sigma * math.sqrt(2 * math.pi))
+    return (
+        _weights(scores, position, half_width, lengths)[0]
+        * _gaussian(scores, position, sigma)
+        / (sigma * math.sqrt(2 * math.pi))
+    )
 
 
 @wrong("03.gaussian_weights", "no gradient goes back")
 def weights_detached(scores, position, half_width, lengths):
-    return (_weights(scores, position, half_width, lengths)[0] * _gaussian(scores, position, half_width / 2)).detach()
+    return (
+        _weights(scores, position, half_width, lengths)[0]
+        * _gaussian(scores, position, half_width / 2)
+    ).detach()
 
 
 @wrong("03.gaussian_weights", "no gradient reaches the position")
 def position_detached(scores, position, half_width, lengths):
-    return _weights(scores, position, half_width, lengths)[0] * _gaussian(scores, position.detach(), half_width / 2)
+    return _weights(scores, position, half_width, lengths)[0] * _gaussian(
+        scores, position.detach(), half_width / 2
+    )
 
 
 @wrong("03.gaussian_weights", "no gradient reaches the position")
 def loop_over_floats(scores, position, half_width, lengths):
-    gaussian = [[math.exp(-((j - float(p)) ** 2) / (2 * (half_width / 2) ** 2)) for j in range(scores.shape[-1])] for p in position]
+    gaussian = [
+        [
+            math.exp(-((j - float(p)) ** 2) / (2 * (half_width / 2) ** 2))
+            for j in range(scores.shape[-1])
+        ]
+        for p in position
+    ]
     return _weights(scores, position, half_width, lengths)[0] * torch.tensor(gaussian)
 
 
@@ -195,11 +238,29 @@ def loop_over_floats(scores, position, half_width, lengths):
 def shares_half_detached(scores, position, half_width, lengths):
     inside = _window(position, half_width, lengths, scores.shape[-1])
     powers = torch.exp(scores) * inside
-    return powers / powers.sum(-1, keepdim=True).detach() * _gaussian(scores, position, half_width / 2)
+    return (
+        powers / powers.sum(-1, keepdim=True).detach() * _gaussian(scores, position, half_width / 2)
+    )
 
 
-def _decode(cell, embedded, start, annotations, W, W_c, query="new", fed="vector", first=None, tanh=True, order="cs",
-            inputs="ef", transposed=False, scale=1.0, stuck=False, cut=()):
+def _decode(
+    cell,
+    embedded,
+    start,
+    annotations,
+    W,
+    W_c,
+    query="new",
+    fed="vector",
+    first=None,
+    tanh=True,
+    order="cs",
+    inputs="ef",
+    transposed=False,
+    scale=1.0,
+    stuck=False,
+    cut=(),
+):
     s, feed, found = start, torch.zeros_like(start) if first is None else first, []
     for x in embedded:
         s = start if stuck else s.detach() if "state" in cut else s

@@ -30,7 +30,9 @@ def dot(query, key, beta):
 
 @wrong("03.content_weights", "the norm of the key is missing")
 def no_key_norm(query, key, beta):
-    return torch.softmax(beta[:, None] * (key @ query[..., None])[..., 0] / query.norm(dim=-1)[:, None], -1)
+    return torch.softmax(
+        beta[:, None] * (key @ query[..., None])[..., 0] / query.norm(dim=-1)[:, None], -1
+    )
 
 
 @wrong("03.content_weights", "its cosine counts as 0")
@@ -47,7 +49,9 @@ def no_softmax(query, key, beta):
 @wrong("03.content_weights", "normed over the positions")
 def norm_over_positions(query, key, beta):
     key = key / key.norm(dim=1, keepdim=True)
-    return torch.softmax(beta[:, None] * (key @ (query / query.norm(dim=-1, keepdim=True))[..., None])[..., 0], -1)
+    return torch.softmax(
+        beta[:, None] * (key @ (query / query.norm(dim=-1, keepdim=True))[..., None])[..., 0], -1
+    )
 
 
 @wrong("03.content_weights", "expected over the keys (dim=-1)")
@@ -63,7 +67,9 @@ def absolute(query, key, beta):
 @wrong("03.content_weights", "the key of zeros gets no weight")
 def zero_key_masked(query, key, beta):
     empty = (key == 0).all(-1)
-    return torch.softmax((beta[:, None] * _cosine(query, key)).masked_fill(empty, float("-inf")), -1)
+    return torch.softmax(
+        (beta[:, None] * _cosine(query, key)).masked_fill(empty, float("-inf")), -1
+    )
 
 
 @wrong("03.content_weights", "averaged over the width")
@@ -74,7 +80,9 @@ def mean_of_the_products(query, key, beta):
 @wrong("03.content_weights", "sums of absolute values")
 def norm_of_absolute_values(query, key, beta):
     norms = query.abs().sum(-1)[:, None] * key.abs().sum(-1)
-    return torch.softmax(beta[:, None] * (key @ query[..., None])[..., 0] / norms.clamp_min(1e-8), -1)
+    return torch.softmax(
+        beta[:, None] * (key @ query[..., None])[..., 0] / norms.clamp_min(1e-8), -1
+    )
 
 
 @wrong("03.content_weights", "these are distances")
@@ -100,7 +108,9 @@ def keys_detached(query, key, beta):
 @wrong("03.content_weights", "the gradient at query is not")
 def norms_detached(query, key, beta):
     norms = query.detach().norm(dim=-1)[:, None] * key.detach().norm(dim=-1)
-    return torch.softmax(beta[:, None] * (key @ query[..., None])[..., 0] / norms.clamp_min(1e-8), -1)
+    return torch.softmax(
+        beta[:, None] * (key @ query[..., None])[..., 0] / norms.clamp_min(1e-8), -1
+    )
 
 
 @wrong("03.content_weights", "no gradient goes back")

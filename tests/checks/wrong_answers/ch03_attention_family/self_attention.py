@@ -39,7 +39,9 @@ def no_mask(X, W_q, W_k, W_v):
 @wrong("03.words_before", "a softmax over nothing but -inf is NaN")
 def not_a_number(X, W_q, W_k, W_v):
     q, k, v = X @ W_q.T, X @ W_k.T, X @ W_v.T
-    weights = torch.softmax((q @ k.mT / math.sqrt(k.shape[-1])).masked_fill(~_before(X), float("-inf")), -1)
+    weights = torch.softmax(
+        (q @ k.mT / math.sqrt(k.shape[-1])).masked_fill(~_before(X), float("-inf")), -1
+    )
     return weights @ v, weights
 
 
@@ -121,8 +123,26 @@ def changed_after_use(X, W_q, W_k, W_v):
     return weights @ values, weights
 
 
-def _step(x, h_tape, c_tape, summary, W_h, W_x, W_s, v, W, b, order="ifoc", squash=torch.tanh, dim=1, before=None, h_tilde=None,
-          c_tilde=None, join=lambda h, x: torch.cat([h, x], -1), out=torch.tanh):
+def _step(
+    x,
+    h_tape,
+    c_tape,
+    summary,
+    W_h,
+    W_x,
+    W_s,
+    v,
+    W,
+    b,
+    order="ifoc",
+    squash=torch.tanh,
+    dim=1,
+    before=None,
+    h_tilde=None,
+    c_tilde=None,
+    join=lambda h, x: torch.cat([h, x], -1),
+    out=torch.tanh,
+):
     inside = h_tape @ W_h.T + (x @ W_x.T + (summary if before is None else before) @ W_s.T)[:, None]
     weights = torch.softmax(squash(inside) @ v, dim)[:, :, None]
     h_tilde = (weights * h_tape).sum(1) if h_tilde is None else h_tilde
@@ -130,7 +150,11 @@ def _step(x, h_tape, c_tape, summary, W_h, W_x, W_s, v, W, b, order="ifoc", squa
     parts = dict(zip(order, (join(h_tilde, x) @ W.T + b).chunk(4, -1)))
     i, f, o = (parts[name].sigmoid() for name in "ifo")
     c = f * c_tilde + i * parts["c"].tanh()
-    return torch.cat([h_tape, (o * out(c))[:, None]], 1), torch.cat([c_tape, c[:, None]], 1), h_tilde
+    return (
+        torch.cat([h_tape, (o * out(c))[:, None]], 1),
+        torch.cat([c_tape, c[:, None]], 1),
+        h_tilde,
+    )
 
 
 def _last(tape):
@@ -244,17 +268,29 @@ def state_as_summary(*given):
 
 @wrong("03.lstmn_step", "goes through a sigmoid")
 def sigmoid_candidate(x, h_tape, c_tape, summary, W_h, W_x, W_s, v, W, b):
-    weights = torch.softmax(torch.tanh(h_tape @ W_h.T + (x @ W_x.T + summary @ W_s.T)[:, None]) @ v, 1)[..., None]
+    weights = torch.softmax(
+        torch.tanh(h_tape @ W_h.T + (x @ W_x.T + summary @ W_s.T)[:, None]) @ v, 1
+    )[..., None]
     summary, read = (weights * h_tape).sum(1), (weights * c_tape).sum(1)
     i, f, o, new = (torch.cat([summary, x], -1) @ W.T + b).sigmoid().chunk(4, -1)
     c = f * read + i * new
-    return torch.cat([h_tape, (o * c.tanh())[:, None]], 1), torch.cat([c_tape, c[:, None]], 1), summary
+    return (
+        torch.cat([h_tape, (o * c.tanh())[:, None]], 1),
+        torch.cat([c_tape, c[:, None]], 1),
+        summary,
+    )
 
 
 @wrong("03.lstmn_step", "the softmax comes before v")
 def softmax_too_early(x, h_tape, c_tape, summary, W_h, W_x, W_s, v, W, b):
-    weights = (torch.softmax(torch.tanh(h_tape @ W_h.T + (x @ W_x.T + summary @ W_s.T)[:, None]), 1) @ v)[..., None]
+    weights = (
+        torch.softmax(torch.tanh(h_tape @ W_h.T + (x @ W_x.T + summary @ W_s.T)[:, None]), 1) @ v
+    )[..., None]
     summary, read = (weights * h_tape).sum(1), (weights * c_tape).sum(1)
     i, f, o, new = (torch.cat([summary, x], -1) @ W.T + b).chunk(4, -1)
     c = f.sigmoid() * read + i.sigmoid() * new.tanh()
-    return torch.cat([h_tape, (o.sigmoid() * c.tanh())[:, None]], 1), torch.cat([c_tape, c[:, None]], 1), summary
+    return (
+        torch.cat([h_tape, (o.sigmoid() * c.tanh())[:, None]], 1),
+        torch.cat([c_tape, c[:, None]], 1),
+        summary,
+    )

@@ -65,7 +65,10 @@ def mean_of_regions(features, scores, state, w, b):
 
 @wrong("03.gated_context", "that is hard attention")
 def most_probable_region(features, scores, state, w, b):
-    return torch.sigmoid(state @ w + b)[:, None] * features[torch.arange(len(features)), scores.argmax(-1)]
+    return (
+        torch.sigmoid(state @ w + b)[:, None]
+        * features[torch.arange(len(features)), scores.argmax(-1)]
+    )
 
 
 @wrong("03.gated_context", "became a mean")
@@ -169,7 +172,11 @@ def square_of_the_sum(weights, lengths):
 
 @wrong("03.coverage", "its equal share of the steps")
 def equal_share(weights, lengths):
-    return (lengths[:, None] / weights.shape[2] - (weights * _real(weights, lengths)).sum(1)).square().sum(-1)
+    return (
+        (lengths[:, None] / weights.shape[2] - (weights * _real(weights, lengths)).sum(1))
+        .square()
+        .sum(-1)
+    )
 
 
 @wrong("03.coverage", "those above 1 pay too")
@@ -185,7 +192,9 @@ def penalty_detached(weights, lengths):
 @wrong("03.coverage", "no gradient goes back")
 def penalty_of_numbers(weights, lengths):
     rows = zip(weights.tolist(), lengths.tolist())
-    return torch.tensor([sum((1 - sum(column)) ** 2 for column in zip(*row[:length])) for row, length in rows])
+    return torch.tensor(
+        [sum((1 - sum(column)) ** 2 for column in zip(*row[:length])) for row, length in rows]
+    )
 
 
 @wrong("03.coverage", "the gradient at the weights is not")
@@ -194,10 +203,25 @@ def half_detached(weights, lengths):
     return (away * away.detach()).sum(-1)
 
 
-def _reinforce(scores, chosen, log_p, baseline, entropy_weight, advantage=lambda p, b: p - b, detach=True, sign=-1, pick=None,
-               push=-1, words=1):
+def _reinforce(
+    scores,
+    chosen,
+    log_p,
+    baseline,
+    entropy_weight,
+    advantage=lambda p, b: p - b,
+    detach=True,
+    sign=-1,
+    pick=None,
+    push=-1,
+    words=1,
+):
     log_alpha = scores.log_softmax(-1)
-    log_choice = log_alpha.gather(-1, chosen[..., None])[..., 0].sum(1) if pick is None else pick(log_alpha, chosen)
+    log_choice = (
+        log_alpha.gather(-1, chosen[..., None])[..., 0].sum(1)
+        if pick is None
+        else pick(log_alpha, chosen)
+    )
     entropy = -(log_alpha.exp() * log_alpha).sum((1, 2))
     gain = advantage(log_p, baseline)
     gain = gain.detach() if detach else gain
@@ -246,7 +270,9 @@ def all_regions(*inputs):
 
 @wrong("03.reinforce", "where its logarithm should")
 def probability(*inputs):
-    return _reinforce(*inputs, pick=lambda la, chosen: la.exp().gather(-1, chosen[..., None]).sum((1, 2)))
+    return _reinforce(
+        *inputs, pick=lambda la, chosen: la.exp().gather(-1, chosen[..., None]).sum((1, 2))
+    )
 
 
 @wrong("03.reinforce", "the advantage is left out")
@@ -273,12 +299,18 @@ def product_of_means(scores, chosen, log_p, baseline, entropy_weight):
     log_alpha = scores.log_softmax(-1)
     log_choice = log_alpha.gather(-1, chosen[..., None])[..., 0].sum(1)
     entropy = -(log_alpha.exp() * log_alpha).sum((1, 2))
-    return -log_p.mean() - (log_p - baseline).detach().mean() * log_choice.mean() - entropy_weight * entropy.mean()
+    return (
+        -log_p.mean()
+        - (log_p - baseline).detach().mean() * log_choice.mean()
+        - entropy_weight * entropy.mean()
+    )
 
 
 @wrong("03.reinforce", "log p(s) is averaged over the steps")
 def mean_over_the_steps(scores, *inputs):
-    return _reinforce(scores, *inputs, pick=lambda la, chosen: la.gather(-1, chosen[..., None])[..., 0].mean(1))
+    return _reinforce(
+        scores, *inputs, pick=lambda la, chosen: la.gather(-1, chosen[..., None])[..., 0].mean(1)
+    )
 
 
 @wrong("03.reinforce", "the entropy is averaged over the steps")

@@ -11,12 +11,16 @@ def _task(vectors, at=None, channel=-1, begin=None, again=False, least=None):
     inputs, targets = torch.zeros(batch, 2 * n + 1, bits + 1), torch.zeros(batch, 2 * n + 1, bits)
     inputs[:, :n, :bits] = vectors
     if again:
-        inputs[:, n + 1:, :bits] = vectors
+        inputs[:, n + 1 :, :bits] = vectors
     if at is not False:
         inputs[:, n if at is None else at, channel] = 1
     begin = n + 1 if begin is None else begin
-    targets[:, begin:begin + n] = vectors
-    return inputs, targets, (torch.arange(2 * n + 1) > (n if least is None else least)).expand(batch, -1)
+    targets[:, begin : begin + n] = vectors
+    return (
+        inputs,
+        targets,
+        (torch.arange(2 * n + 1) > (n if least is None else least)).expand(batch, -1),
+    )
 
 
 @wrong("04.copy_task", "the vectors are shown again")
@@ -156,7 +160,9 @@ def log_of_zero(logits, targets, mask):
 
 @wrong("04.bits", "cut off at 100 nats")
 def loss_on_probabilities(logits, targets, mask):
-    return _masked(F.binary_cross_entropy(logits.sigmoid(), targets, reduction="none") / math.log(2), mask)
+    return _masked(
+        F.binary_cross_entropy(logits.sigmoid(), targets, reduction="none") / math.log(2), mask
+    )
 
 
 @wrong("04.bits", "a model could not learn through them")
@@ -167,7 +173,8 @@ def no_gradient(logits, targets, mask):
 @wrong("04.bits", "the gradient at logits is not finite")
 def nan_in_the_gradient(logits, targets, mask):
     z = torch.where(targets == 1, logits, -logits)
-    costs = torch.where(z < -60, -z, torch.log1p(torch.exp(-z)))  # right, but the branch not taken is inf, and inf · 0 is NaN
+    # right, but the branch not taken is inf, and inf · 0 is NaN
+    costs = torch.where(z < -60, -z, torch.log1p(torch.exp(-z)))
     return _masked(costs / math.log(2), mask)
 
 
@@ -185,7 +192,10 @@ def one_number(logits, targets, mask):
 def _follow(write, read, first=0, last=0, later=False, by=None, shift=0):
     written, looked = write.argmax(1), read.argmax(1)
     n = len(written)
-    shares = {d: float((looked[d:d + n] == written).float().sum()) / (by or n) for d in range(first, len(looked) - n + 1 - last)}
+    shares = {
+        d: float((looked[d : d + n] == written).float().sum()) / (by or n)
+        for d in range(first, len(looked) - n + 1 - last)
+    }
     best = max(shares, key=lambda d: (shares[d], d if later else -d))
     return best + shift, shares[best]
 
@@ -239,7 +249,10 @@ def never_the_last(write, read):
 @wrong("04.follow", "delays beyond T − n are tried")
 def beyond_the_end(write, read):
     written, looked = write.argmax(1), read.argmax(1)
-    shares = [float((looked[d:d + len(written)] == written[:len(looked) - d]).float().mean()) for d in range(len(looked))]
+    shares = [
+        float((looked[d : d + len(written)] == written[: len(looked) - d]).float().mean())
+        for d in range(len(looked))
+    ]
     return shares.index(max(shares)), max(shares)
 
 
@@ -252,14 +265,18 @@ def nothing_found(write, read):
 @wrong("04.follow", "the largest overlap of the weights")
 def chosen_by_overlap(write, read):
     n = len(write)
-    delay = int(torch.stack([(read[d:d + n] * write).sum() for d in range(len(read) - n + 1)]).argmax())
-    return delay, float((read[delay:delay + n].argmax(1) == write.argmax(1)).float().mean())
+    delay = int(
+        torch.stack([(read[d : d + n] * write).sum() for d in range(len(read) - n + 1)]).argmax()
+    )
+    return delay, float((read[delay : delay + n].argmax(1) == write.argmax(1)).float().mean())
 
 
 @wrong("04.follow", "the share is the overlap")
 def share_of_overlap(write, read):
     n = len(write)
-    overlaps = torch.stack([(read[d:d + n] * write).sum(1).mean() for d in range(len(read) - n + 1)])
+    overlaps = torch.stack(
+        [(read[d : d + n] * write).sum(1).mean() for d in range(len(read) - n + 1)]
+    )
     return int(overlaps.argmax()), float(overlaps.max())
 
 
@@ -269,7 +286,7 @@ def _predict(bits, n, prior=0.5, peek=False, first=0.5):
         if t < n - 1:
             told.append(first)
             continue
-        zeros_ones = counts.setdefault(tuple(bits[t - n + 1:t].tolist()), [0, 0])
+        zeros_ones = counts.setdefault(tuple(bits[t - n + 1 : t].tolist()), [0, 0])
         if peek:
             zeros_ones[bit] += 1
         below = sum(zeros_ones) + 2 * prior
@@ -331,7 +348,7 @@ def tuples_of_tensors(bits, n):
         if t < n - 1:
             told.append(0.5)
             continue
-        seen = counts.setdefault(tuple(bits[t - n + 1:t]), [0, 0])
+        seen = counts.setdefault(tuple(bits[t - n + 1 : t]), [0, 0])
         told.append((seen[1] + 0.5) / (sum(seen) + 1))
         seen[int(bit)] += 1
     return torch.tensor(told)
@@ -340,7 +357,19 @@ def tuples_of_tensors(bits, n):
 STAY, ON, BACK = torch.eye(3)[1], torch.eye(3)[2], torch.eye(3)[0]
 
 
-def _program(phase, vector, gate=0.0, erase=1.0, late_erase=0.0, turn_erase=0.0, waits=STAY, turn=STAY, reads=ON, writes=ON, late=STAY):
+def _program(
+    phase,
+    vector,
+    gate=0.0,
+    erase=1.0,
+    late_erase=0.0,
+    turn_erase=0.0,
+    waits=STAY,
+    turn=STAY,
+    reads=ON,
+    writes=ON,
+    late=STAY,
+):
     ones = torch.ones_like(vector)
     if phase == "store":
         return (gate, waits), (gate, writes, erase * ones, vector)

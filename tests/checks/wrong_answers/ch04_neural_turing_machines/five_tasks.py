@@ -59,7 +59,9 @@ def most_left_out(repeats, least, most):
 
 @wrong("04.repeat_number", "are cut off")
 def cut_off(repeats, least, most):
-    return (repeats.clamp(least, most) - _numbers(least, most).mean()) / _numbers(least, most).std(correction=0)
+    return (repeats.clamp(least, most) - _numbers(least, most).mean()) / _numbers(least, most).std(
+        correction=0
+    )
 
 
 @wrong("04.repeat_number", "the dtype is float64")
@@ -113,7 +115,7 @@ def lowest_first(vectors, priorities, wanted):
     return _pick(vectors, priorities.argsort(1)[:, :wanted])
 
 
-@wrong("04.highest_first", "the first vectors came back as they stand", )
+@wrong("04.highest_first", "the first vectors came back as they stand")
 def as_they_stand(vectors, priorities, wanted):
     return vectors[:, :wanted]
 
@@ -125,7 +127,11 @@ def all_of_them(vectors, priorities, wanted):
 
 @wrong("04.highest_first", "the lowest of them comes first")
 def turned(vectors, priorities, wanted):
-    return _pick(vectors, priorities.argsort(1)[:, -wanted:]) if wanted > 1 else _pick(vectors, priorities.argsort(1)[:, :1])
+    return (
+        _pick(vectors, priorities.argsort(1)[:, -wanted:])
+        if wanted > 1
+        else _pick(vectors, priorities.argsort(1)[:, :1])
+    )
 
 
 @wrong("04.highest_first", "in the order in which they were given")
@@ -195,7 +201,9 @@ def the_other_end(vectors, priorities, wanted):
 
 @wrong("04.highest_first", "as they stand")
 def rounded_priorities(vectors, priorities, wanted):
-    return _pick(vectors, (priorities * 10).round().argsort(dim=1, descending=True, stable=True)[:, :wanted])
+    return _pick(
+        vectors, (priorities * 10).round().argsort(dim=1, descending=True, stable=True)[:, :wanted]
+    )
 
 
 @wrong("04.highest_first", "changes its argument priorities in place")
@@ -272,7 +280,9 @@ def _found(items, place):
 
 @wrong("04.item_after", "the cosine with the query")
 def by_cosine(items, query):
-    cosine = torch.nn.functional.cosine_similarity(items.flatten(2), query.flatten(1).unsqueeze(1), dim=-1)
+    cosine = torch.nn.functional.cosine_similarity(
+        items.flatten(2), query.flatten(1).unsqueeze(1), dim=-1
+    )
     return items[torch.arange(len(items)), (cosine.argmax(1) + 1).clamp(max=items.shape[1] - 1)]
 
 
@@ -315,7 +325,9 @@ def of_all_rows(items, query):
 def one_vector_on(items, query):
     """The vectors after the first of the query, not the item after it."""
     place = (items == query[:, None]).flatten(2).all(-1).int().argmax(1) * items.shape[2] + 1
-    return items.flatten(1, 2)[torch.arange(len(items))[:, None], place[:, None] + torch.arange(items.shape[2])]
+    return items.flatten(1, 2)[
+        torch.arange(len(items))[:, None], place[:, None] + torch.arange(items.shape[2])
+    ]
 
 
 def _table(told, came, bins, place=None):
@@ -578,11 +590,27 @@ def squared_root_weights(told, bits):
     return _mix(told, _before(told, bits)[0] / 2)
 
 
-def _addresses(memory, previous, key, strength, gate, kernel, came=lambda previous, h, found: previous[:, h], swapped=False, back=1, content=True,
-               cosine=True, ring=True):
+def _addresses(
+    memory,
+    previous,
+    key,
+    strength,
+    gate,
+    kernel,
+    came=lambda previous, h, found: previous[:, h],
+    swapped=False,
+    back=1,
+    content=True,
+    cosine=True,
+    ring=True,
+):
     found = []
     for h in range(key.shape[1]):
-        alike = torch.cosine_similarity(key[:, h, None], memory, dim=-1) if cosine else (key[:, h, None] * memory).sum(-1)
+        alike = (
+            torch.cosine_similarity(key[:, h, None], memory, dim=-1)
+            if cosine
+            else (key[:, h, None] * memory).sum(-1)
+        )
         by_content = torch.softmax((strength[:, h, None] if content else 1.0) * alike, -1)
         g = 1 - gate[:, h, None] if swapped else gate[:, h, None]
         mixed = g * by_content + (1 - g) * came(previous, h, found)
@@ -590,7 +618,9 @@ def _addresses(memory, previous, key, strength, gate, kernel, came=lambda previo
         for k in range(3):
             rolled = mixed.roll(back * (k - 1), -1)
             if not ring and k != 1:
-                rolled = rolled.index_fill(-1, torch.tensor([0 if k == 2 else mixed.shape[-1] - 1]), 0.0)
+                rolled = rolled.index_fill(
+                    -1, torch.tensor([0 if k == 2 else mixed.shape[-1] - 1]), 0.0
+                )
             parts.append(kernel[:, h, k, None] * rolled)
         found.append(sum(parts))
     return torch.stack(found, 1)
@@ -598,7 +628,9 @@ def _addresses(memory, previous, key, strength, gate, kernel, came=lambda previo
 
 @wrong("04.several_heads", "a head starts from where the head before it looks at this step")
 def heads_as_printed(*given):
-    return _addresses(*given, came=lambda previous, h, found: found[-1] if found else previous[:, 0])
+    return _addresses(
+        *given, came=lambda previous, h, found: found[-1] if found else previous[:, 0]
+    )
 
 
 @wrong("04.several_heads", "every head starts from the previous weights of the first head")

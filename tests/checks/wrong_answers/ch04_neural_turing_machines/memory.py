@@ -15,7 +15,10 @@ def add_first(memory, weights, erase, add):
 @wrong("04.erase_and_add", "each head erases and adds before the next")
 def one_by_one(memory, weights, erase, add):
     for h in range(weights.shape[1]):
-        memory = memory * (1 - weights[:, h, :, None] * erase[:, h, None]) + weights[:, h, :, None] * add[:, h, None]
+        memory = (
+            memory * (1 - weights[:, h, :, None] * erase[:, h, None])
+            + weights[:, h, :, None] * add[:, h, None]
+        )
     return memory
 
 
@@ -58,7 +61,9 @@ def memory_cut_off(memory, weights, erase, add):
 
 def _shift(weights, kernel, sign=1, first=None):
     first = -(kernel.shape[-1] // 2) if first is None else first
-    return sum(kernel[..., j, None] * weights.roll(sign * (j + first), -1) for j in range(kernel.shape[-1]))
+    return sum(
+        kernel[..., j, None] * weights.roll(sign * (j + first), -1) for j in range(kernel.shape[-1])
+    )
 
 
 @wrong("04.shift", "the shift goes the wrong way")
@@ -75,13 +80,21 @@ def from_zero(weights, kernel):
 def lost_at_the_ends(weights, kernel):
     reach, n = kernel.shape[-1] // 2, weights.shape[-1]
     padded = torch.nn.functional.pad(weights, (reach, reach))
-    return sum(kernel[..., j, None] * padded[..., 2 * reach - j:2 * reach - j + n] for j in range(kernel.shape[-1]))
+    return sum(
+        kernel[..., j, None] * padded[..., 2 * reach - j : 2 * reach - j + n]
+        for j in range(kernel.shape[-1])
+    )
 
 
 @wrong("04.shift", "weight is lost at the ends, and")
 def a_plain_conv(weights, kernel):
     rows = weights.reshape(1, -1, weights.shape[-1])
-    out = torch.nn.functional.conv1d(rows, kernel.reshape(-1, 1, kernel.shape[-1]), padding=kernel.shape[-1] // 2, groups=rows.shape[1])
+    out = torch.nn.functional.conv1d(
+        rows,
+        kernel.reshape(-1, 1, kernel.shape[-1]),
+        padding=kernel.shape[-1] // 2,
+        groups=rows.shape[1],
+    )
     return out.view_as(weights)
 
 
@@ -150,7 +163,9 @@ def no_negative_columns(x, R):
 @wrong("04.scalar_shift", "the kernel of x = R is empty")
 def overwritten_at_the_end(x, R):
     low, part = x.floor(), x - x.floor()
-    kernel = torch.zeros(len(x), 2 * R + 1).scatter(1, (low.long() + R)[:, None], (1 - part)[:, None])
+    kernel = torch.zeros(len(x), 2 * R + 1).scatter(
+        1, (low.long() + R)[:, None], (1 - part)[:, None]
+    )
     return kernel.scatter(1, (low.long() + R + 1).clamp(max=2 * R)[:, None], part[:, None])
 
 
@@ -213,7 +228,11 @@ def slope_of_log_zero(weights, gamma):
 def patched_by_the_largest(weights, gamma):
     powers = weights ** gamma[..., None]
     result = powers / powers.sum(-1, keepdim=True)
-    return torch.where(result.isnan(), torch.nn.functional.one_hot(weights.argmax(-1), weights.shape[-1]).float(), result)
+    return torch.where(
+        result.isnan(),
+        torch.nn.functional.one_hot(weights.argmax(-1), weights.shape[-1]).float(),
+        result,
+    )
 
 
 @wrong("04.sharpen", "all powers have become 0, and 0/0 is NaN")
@@ -232,11 +251,31 @@ def raised_too_far(weights, gamma):
     return (gamma[..., None] * weights.clamp_min(1e-6).log()).softmax(-1)
 
 
-def _address(memory, previous, key, strength, gate, kernel, gamma, *, order="gsp", sign=1, axis=-1, epsilon=1e-8, cosine=True,
-             divided=True):
+def _address(
+    memory,
+    previous,
+    key,
+    strength,
+    gate,
+    kernel,
+    gamma,
+    *,
+    order="gsp",
+    sign=1,
+    axis=-1,
+    epsilon=1e-8,
+    cosine=True,
+    divided=True,
+):
     scores = key @ memory.mT
     if cosine:
-        scores = scores / ((key.square().sum(-1, keepdim=True) + epsilon) * (memory.square().sum(-1) + epsilon)[:, None]).sqrt()
+        scores = (
+            scores
+            / (
+                (key.square().sum(-1, keepdim=True) + epsilon)
+                * (memory.square().sum(-1) + epsilon)[:, None]
+            ).sqrt()
+        )
     w = (strength[..., None] * scores).softmax(axis)
     for letter in order:
         if letter == "g":
@@ -336,12 +375,16 @@ def small_number_at_the_product(*given):
 
 @wrong("04.address", "the gradient at an empty memory is not finite")
 def patched_at_empty_slots(*given):
-    return _with_root(lambda kk, mm: torch.where(mm > 0, ((kk + 1e-8) * (mm + 1e-8)).sqrt(), 1 + 0 * mm.sqrt()))(*given)
+    return _with_root(
+        lambda kk, mm: torch.where(mm > 0, ((kk + 1e-8) * (mm + 1e-8)).sqrt(), 1 + 0 * mm.sqrt())
+    )(*given)
 
 
 @wrong("04.address", "the cosine cancels a factor in the key")
 def strength_in_the_key(memory, previous, key, strength, gate, kernel, gamma):
-    return _address(memory, previous, key * strength[..., None], torch.ones_like(strength), gate, kernel, gamma)
+    return _address(
+        memory, previous, key * strength[..., None], torch.ones_like(strength), gate, kernel, gamma
+    )
 
 
 @wrong("04.address", "no gradient reaches previous")

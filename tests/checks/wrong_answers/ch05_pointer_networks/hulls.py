@@ -233,7 +233,10 @@ def _crossing(points, walk, closing=True, touching=False):
                 return True
             continue
         p, q, r, s = points[[i, j, k, l]]
-        if _cross(q - p, r - p) * _cross(q - p, s - p) < 0 and _cross(s - r, p - r) * _cross(s - r, q - r) < 0:
+        if (
+            _cross(q - p, r - p) * _cross(q - p, s - p) < 0
+            and _cross(s - r, p - r) * _cross(s - r, q - r) < 0
+        ):
             return True
     return False
 
@@ -267,12 +270,23 @@ def open_sum(points, walk, truth):
     return float((x[:-1] * y[1:] - x[1:] * y[:-1]).sum().abs() / 2 / _area(points, truth).abs())
 
 
-@wrong("05.coverage", "a walk whose way back to its first corner crosses it: a walk that crosses itself covers nothing")
+@wrong(
+    "05.coverage",
+    "a walk whose way back to its first corner crosses it: a walk that crosses itself covers "
+    "nothing",
+)
 def crossing_without_the_way_back(points, walk, truth):
-    return 0.0 if len(walk) < 3 or _crossing(points, walk, closing=False) else _share(points, walk, truth)
+    return (
+        0.0
+        if len(walk) < 3 or _crossing(points, walk, closing=False)
+        else _share(points, walk, truth)
+    )
 
 
-@wrong("05.coverage", "a walk whose first and fourth edge cross: a walk that crosses itself covers nothing")
+@wrong(
+    "05.coverage",
+    "a walk whose first and fourth edge cross: a walk that crosses itself covers nothing",
+)
 def only_the_edge_after_the_next(points, walk, truth):
     m = len(walk)
     if m < 3:
@@ -280,14 +294,21 @@ def only_the_edge_after_the_next(points, walk, truth):
     corner = [points[walk[k % m]] for k in range(m + 3)]
     for i in range(m if m > 3 else 0):
         p, q, r, s = corner[i], corner[i + 1], corner[i + 2], corner[i + 3]
-        if _cross(q - p, r - p) * _cross(q - p, s - p) < 0 and _cross(s - r, p - r) * _cross(s - r, q - r) < 0:
+        if (
+            _cross(q - p, r - p) * _cross(q - p, s - p) < 0
+            and _cross(s - r, p - r) * _cross(s - r, q - r) < 0
+        ):
             return 0.0
     return _share(points, walk, truth)
 
 
 @wrong("05.coverage", "neighbouring edges share a corner")
 def neighbours_cross(points, walk, truth):
-    return 0.0 if len(walk) < 3 or _crossing(points, walk, touching=True) else _share(points, walk, truth)
+    return (
+        0.0
+        if len(walk) < 3 or _crossing(points, walk, touching=True)
+        else _share(points, walk, truth)
+    )
 
 
 @wrong("05.coverage", "the shares are turned round")

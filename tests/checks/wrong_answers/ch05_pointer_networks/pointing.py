@@ -45,7 +45,11 @@ def the_numbers_themselves(numbers, lengths):
 
 @wrong("05.sorting_targets", "as wide as numbers")
 def cut_to_the_longest(numbers, lengths):
-    return _sorted(numbers, lengths)[:, :lengths.max()] if numbers.shape[1] > lengths.max() else _sorted(numbers, lengths)
+    return (
+        _sorted(numbers, lengths)[:, : lengths.max()]
+        if numbers.shape[1] > lengths.max()
+        else _sorted(numbers, lengths)
+    )
 
 
 @wrong("05.sorting_targets", "the padding is filled with 1")
@@ -63,7 +67,11 @@ def zero_is_padding(numbers, lengths):
 @wrong("05.sorting_targets", "one target short")
 def zero_is_padding_counted(numbers, lengths):
     real = numbers != 0
-    return numbers.masked_fill(~real, float("inf")).argsort(1).masked_fill(~_real(real.sum(1), numbers.shape[1]), -1)
+    return (
+        numbers.masked_fill(~real, float("inf"))
+        .argsort(1)
+        .masked_fill(~_real(real.sum(1), numbers.shape[1]), -1)
+    )
 
 
 def _scores(e, d, W_1, W_2, v, squash=torch.tanh):
@@ -91,12 +99,21 @@ def mask_of_zeros(e, d, W_1, W_2, v, lengths):
 
 @wrong("05.point_at", "is the mask upside down?")
 def upside_down(e, d, W_1, W_2, v, lengths):
-    return _scores(e, d, W_1, W_2, v).masked_fill(_real(lengths, e.shape[1]), float("-inf")).softmax(-1)
+    return (
+        _scores(e, d, W_1, W_2, v)
+        .masked_fill(_real(lengths, e.shape[1]), float("-inf"))
+        .softmax(-1)
+    )
 
 
 @wrong("05.point_at", "upside down: the padding is pointed at")
 def upside_down_without_nan(e, d, W_1, W_2, v, lengths):
-    return _scores(e, d, W_1, W_2, v).masked_fill(_real(lengths, e.shape[1]), float("-inf")).softmax(-1).nan_to_num(0.0)
+    return (
+        _scores(e, d, W_1, W_2, v)
+        .masked_fill(_real(lengths, e.shape[1]), float("-inf"))
+        .softmax(-1)
+        .nan_to_num(0.0)
+    )
 
 
 @wrong("05.point_at", "the softmax runs over the batch")
@@ -157,7 +174,9 @@ def own_target_masked(targets, lengths, n):
 
 @wrong("05.still_free", "only the position of the step before is masked")
 def only_the_last(targets, lengths, n):
-    pointed = torch.nn.functional.one_hot(torch.where(targets < 0, n, targets), n + 1)[..., :n].bool()
+    pointed = torch.nn.functional.one_hot(torch.where(targets < 0, n, targets), n + 1)[
+        ..., :n
+    ].bool()
     before = torch.cat([torch.zeros_like(pointed[:, :1]), pointed[:, :-1]], 1)
     return ~before & _real(lengths, n)[:, None]
 
@@ -192,7 +211,9 @@ def _safe(scores, free, targets):
 
 
 def _entropy(logits, targets, **options):
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, **options)
+    return torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), ignore_index=-1, **options
+    )
 
 
 @wrong("05.pointer_loss", "a softmax comes before the cross-entropy")
@@ -217,7 +238,11 @@ def zeros_for_masked(scores, free, targets):
 
 @wrong("05.pointer_loss", "the loss is not finite")
 def not_a_number(scores, free, targets):
-    terms = scores.masked_fill(~free, float("-inf")).log_softmax(-1).gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    terms = (
+        scores.masked_fill(~free, float("-inf"))
+        .log_softmax(-1)
+        .gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    )
     return -(terms * (targets >= 0)).sum() / (targets >= 0).sum()
 
 
@@ -248,7 +273,11 @@ def a_float(scores, free, targets):
 
 @wrong("05.pointer_loss", "the gradient at scores is not finite")
 def nan_in_the_gradient(scores, free, targets):
-    terms = (scores + free.float().log()).log_softmax(-1).gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    terms = (
+        (scores + free.float().log())
+        .log_softmax(-1)
+        .gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    )
     return -torch.where(targets >= 0, terms, 0.0).sum() / (targets >= 0).sum()
 
 
@@ -262,7 +291,16 @@ def loss_upside_down_with_a_number(scores, free, targets):
     return _entropy(scores.masked_fill(free, -1e9), targets)
 
 
-def _greedy(step, x, start, state, feed=lambda x, path: x[path[-1]], again=False, hand_on=True, pick=torch.argmax):
+def _greedy(
+    step,
+    x,
+    start,
+    state,
+    feed=lambda x, path: x[path[-1]],
+    again=False,
+    hand_on=True,
+    pick=torch.argmax,
+):
     item, path = start, []
     for _ in range(len(x)):
         scores, new = step(item, state)

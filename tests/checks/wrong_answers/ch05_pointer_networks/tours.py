@@ -236,7 +236,9 @@ def swap(matrix, tour, i, j):
 
 @wrong("05.two_opt_gain", "place i included")
 def turns_city_i_as_well(matrix, tour, i, j):
-    return _length(matrix.tolist(), tour) - _length(matrix.tolist(), tour[:i] + tour[i:j + 1][::-1] + tour[j + 1:])
+    return _length(matrix.tolist(), tour) - _length(
+        matrix.tolist(), tour[:i] + tour[i : j + 1][::-1] + tour[j + 1 :]
+    )
 
 
 @wrong("05.two_opt_gain", "only the old edges are counted")
@@ -248,7 +250,12 @@ def old_edges(matrix, tour, i, j):
 @wrong("05.two_opt_gain", "no city stands at place j + 1")
 def behind_the_end(matrix, tour, i, j):
     d = matrix.tolist()
-    return d[tour[i]][tour[i + 1]] + d[tour[j]][tour[j + 1]] - d[tour[i]][tour[j]] - d[tour[i + 1]][tour[j + 1]]
+    return (
+        d[tour[i]][tour[i + 1]]
+        + d[tour[j]][tour[j + 1]]
+        - d[tour[i]][tour[j]]
+        - d[tour[i + 1]][tour[j + 1]]
+    )
 
 
 @wrong("05.two_opt_gain", "the way back is missing")
@@ -259,7 +266,7 @@ def open_at_the_end(matrix, tour, i, j):
 
 @wrong("05.two_opt_gain", "the length of the new tour")
 def new_length(matrix, tour, i, j):
-    return _length(matrix.tolist(), tour[:i + 1] + tour[i + 1:j + 1][::-1] + tour[j + 1:])
+    return _length(matrix.tolist(), tour[: i + 1] + tour[i + 1 : j + 1][::-1] + tour[j + 1 :])
 
 
 def _gain(matrix, tour, i, j):
@@ -309,7 +316,7 @@ def whole_ring_turned(matrix, tour, i, j):
 @wrong("05.two_opt_gain", "changes its argument tour in place")
 def turns_the_tour(matrix, tour, i, j):
     gain = _gain(matrix, tour, i, j)
-    tour[i + 1:j + 1] = tour[i + 1:j + 1][::-1]
+    tour[i + 1 : j + 1] = tour[i + 1 : j + 1][::-1]
     return gain
 
 
@@ -341,7 +348,9 @@ def nearest(table, matrix, cities, j):
 
 @wrong("05.table_entry", "the way home from j to city 0 is added")
 def and_home(table, matrix, cities, j):
-    return min(table[cities - {j}, i] + float(matrix[i, j] + matrix[j, 0]) for i in _before(cities, j))
+    return min(
+        table[cities - {j}, i] + float(matrix[i, j] + matrix[j, 0]) for i in _before(cities, j)
+    )
 
 
 @wrong("05.table_entry", "the step starts at city 0")
@@ -452,24 +461,32 @@ def steps_alone(total, log_p, visited):
 
 @wrong("05.beam_of_tours", "a rule forbids, it does not give")
 def shared_out_anew(total, log_p, visited):
-    return _best(total[:, None] + log_p.masked_fill(visited, -torch.inf).log_softmax(1), log_p.shape[1])
+    return _best(
+        total[:, None] + log_p.masked_fill(visited, -torch.inf).log_softmax(1), log_p.shape[1]
+    )
 
 
 @wrong("05.beam_of_tours", "tour and city have changed places")
 def changed_places_of_parts(total, log_p, visited):
-    total, parent, city = _best(total[:, None] + log_p.masked_fill(visited, -torch.inf), log_p.shape[1])
+    total, parent, city = _best(
+        total[:, None] + log_p.masked_fill(visited, -torch.inf), log_p.shape[1]
+    )
     return total, city, parent
 
 
 @wrong("05.beam_of_tours", "divide by n")
 def divided_by_k(total, log_p, visited):
-    total, index = (total[:, None] + log_p.masked_fill(visited, -torch.inf)).flatten().topk(len(total))
+    total, index = (
+        (total[:, None] + log_p.masked_fill(visited, -torch.inf)).flatten().topk(len(total))
+    )
     return total, index // len(total), index % len(total)
 
 
 @wrong("05.beam_of_tours", "probabilities are added")
 def probabilities(total, log_p, visited):
-    return _best(total.exp()[:, None] + log_p.exp().masked_fill(visited, -torch.inf), log_p.shape[1])
+    return _best(
+        total.exp()[:, None] + log_p.exp().masked_fill(visited, -torch.inf), log_p.shape[1]
+    )
 
 
 @wrong("05.beam_of_tours", "a large negative number is no −∞")
@@ -522,7 +539,9 @@ def always_three(total, log_p, visited):
 
 @wrong("05.beam_of_tours", "a beam of two tours")
 def fewer_than_k(total, log_p, visited):
-    total, place = _masked(total, log_p, visited).flatten().topk(min(len(total), int((~visited).sum())))
+    total, place = (
+        _masked(total, log_p, visited).flatten().topk(min(len(total), int((~visited).sum())))
+    )
     return total, place // log_p.shape[1], place % log_p.shape[1]
 
 
@@ -543,10 +562,22 @@ def mask_written_into_log_p(total, log_p, visited):
     return _best(total[:, None] + log_p, log_p.shape[1])
 
 
-def _go(cities, W, leave, fill=float("-inf"), ask=None, best=lambda steps: steps.max(-1), add=lambda steps, city: steps.gather(1, city[:, None])[:, 0]):
+def _go(
+    cities,
+    W,
+    leave,
+    fill=float("-inf"),
+    ask=None,
+    best=lambda steps: steps.max(-1),
+    add=lambda steps, city: steps.gather(1, city[:, None])[:, 0],
+):
     batch, n, _ = cities.shape
     left = torch.ones(batch, n, dtype=torch.bool)
-    city, tours, log_p = torch.zeros(batch, dtype=torch.long), [torch.zeros(batch, dtype=torch.long)], torch.zeros(batch)
+    city, tours, log_p = (
+        torch.zeros(batch, dtype=torch.long),
+        [torch.zeros(batch, dtype=torch.long)],
+        torch.zeros(batch),
+    )
     for k in range(n - 1):
         left = left & ~leave(left, city, k)
         here = cities[torch.arange(batch), city if ask is None else torch.full_like(city, ask)]
@@ -596,10 +627,16 @@ def walk_without_a_mask(cities, W):
 @wrong("05.tours_by_the_batch", "only the city of the last step is taken away")
 def walk_forgets(cities, W):
     batch, n, _ = cities.shape
-    city, tours, log_p = torch.zeros(batch, dtype=torch.long), [torch.zeros(batch, dtype=torch.long)], torch.zeros(batch)
+    city, tours, log_p = (
+        torch.zeros(batch, dtype=torch.long),
+        [torch.zeros(batch, dtype=torch.long)],
+        torch.zeros(batch),
+    )
     for _ in range(n - 1):
         scores = torch.einsum("bd,bnd->bn", cities[torch.arange(batch), city] @ W, cities)
-        best, city = torch.log_softmax(scores.masked_fill(torch.nn.functional.one_hot(city, n).bool(), float("-inf")), -1).max(-1)
+        best, city = torch.log_softmax(
+            scores.masked_fill(torch.nn.functional.one_hot(city, n).bool(), float("-inf")), -1
+        ).max(-1)
         log_p = log_p + best
         tours.append(city)
     return torch.stack(tours, 1), log_p

@@ -30,12 +30,20 @@ def no_eps(x, g, b, eps):
 
 @wrong("06.layer_norm", "run over the positions")
 def over_positions(x, g, b, eps):
-    return g * (x - x.mean(-2, keepdim=True)) / (x.var(-2, keepdim=True, correction=0) + eps).sqrt() + b
+    return (
+        g * (x - x.mean(-2, keepdim=True)) / (x.var(-2, keepdim=True, correction=0) + eps).sqrt()
+        + b
+    )
 
 
 @wrong("06.layer_norm", "run over positions and features")
 def over_the_sentence(x, g, b, eps):
-    return g * (x - x.mean((-2, -1), keepdim=True)) / (x.var((-2, -1), keepdim=True, correction=0) + eps).sqrt() + b
+    return (
+        g
+        * (x - x.mean((-2, -1), keepdim=True))
+        / (x.var((-2, -1), keepdim=True, correction=0) + eps).sqrt()
+        + b
+    )
 
 
 @wrong("06.layer_norm", "that is RMS norm")
@@ -65,13 +73,20 @@ def no_shift(x, g, b, eps):
 
 @wrong("06.layer_norm", "it is added last")
 def b_times_g(x, g, b, eps):
-    return g * ((x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + eps).sqrt() + b)
+    return g * (
+        (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + eps).sqrt() + b
+    )
 
 
 @wrong("06.layer_norm", "the gradient at x is not")
 def statistics_detached(x, g, b, eps):
     still = x.detach()
-    return g * (x - still.mean(-1, keepdim=True)) / (still.var(-1, keepdim=True, correction=0) + eps).sqrt() + b
+    return (
+        g
+        * (x - still.mean(-1, keepdim=True))
+        / (still.var(-1, keepdim=True, correction=0) + eps).sqrt()
+        + b
+    )
 
 
 @wrong("06.layer_norm", "changes its argument x in place")
@@ -81,11 +96,18 @@ def in_place(x, g, b, eps):
 
 
 def _rows(w, d):
-    return d.flatten(1) / d.flatten(1).norm(dim=1, keepdim=True) * w.flatten(1).norm(dim=1, keepdim=True)
+    return (
+        d.flatten(1)
+        / d.flatten(1).norm(dim=1, keepdim=True)
+        * w.flatten(1).norm(dim=1, keepdim=True)
+    )
 
 
 def _direction(weights, noise, scale, thin=lambda w, d: torch.zeros_like(d)):
-    return {name: thin(w, noise[name]) if w.dim() < 2 else scale(w, noise[name]).view_as(w) for name, w in weights.items()}
+    return {
+        name: thin(w, noise[name]) if w.dim() < 2 else scale(w, noise[name]).view_as(w)
+        for name, w in weights.items()
+    }
 
 
 @wrong("06.filter_direction", "the noise comes back as it was")
@@ -105,33 +127,50 @@ def layer_wise_everything(weights, noise):
 
 @wrong("06.filter_direction", "columns are scaled")
 def columns(weights, noise):
-    return _direction(weights, noise, lambda w, d: d / d.norm(dim=0, keepdim=True) * w.norm(dim=0, keepdim=True))
+    return _direction(
+        weights, noise, lambda w, d: d / d.norm(dim=0, keepdim=True) * w.norm(dim=0, keepdim=True)
+    )
 
 
 @wrong("06.filter_direction", "only the last dimension is taken for a filter")
 def last_dimension(weights, noise):
-    return _direction(weights, noise, lambda w, d: d / d.norm(dim=-1, keepdim=True) * w.norm(dim=-1, keepdim=True))
+    return _direction(
+        weights, noise, lambda w, d: d / d.norm(dim=-1, keepdim=True) * w.norm(dim=-1, keepdim=True)
+    )
 
 
 @wrong("06.filter_direction", "only the second dimension is taken for a filter")
 def second_dimension(weights, noise):
-    return _direction(weights, noise, lambda w, d: d / d.norm(dim=1, keepdim=True) * w.norm(dim=1, keepdim=True))
+    return _direction(
+        weights, noise, lambda w, d: d / d.norm(dim=1, keepdim=True) * w.norm(dim=1, keepdim=True)
+    )
 
 
 @wrong("06.filter_direction", "every row has length 1")
 def unit_rows(weights, noise):
-    return _direction(weights, noise, lambda w, d: d.flatten(1) / d.flatten(1).norm(dim=1, keepdim=True))
+    return _direction(
+        weights, noise, lambda w, d: d.flatten(1) / d.flatten(1).norm(dim=1, keepdim=True)
+    )
 
 
 @wrong("06.filter_direction", "not brought to length 1 first")
 def not_normalised(weights, noise):
-    return _direction(weights, noise, lambda w, d: d.flatten(1) * w.flatten(1).norm(dim=1, keepdim=True))
+    return _direction(
+        weights, noise, lambda w, d: d.flatten(1) * w.flatten(1).norm(dim=1, keepdim=True)
+    )
 
 
 @wrong("06.filter_direction", "squares of lengths")
 def squares(weights, noise):
-    return _direction(weights, noise, lambda w, d: d.flatten(1) / d.flatten(1).square().sum(1, keepdim=True)
-                      * w.flatten(1).square().sum(1, keepdim=True))
+    return _direction(
+        weights,
+        noise,
+        lambda w, d: (
+            d.flatten(1)
+            / d.flatten(1).square().sum(1, keepdim=True)
+            * w.flatten(1).square().sum(1, keepdim=True)
+        ),
+    )
 
 
 @wrong("06.filter_direction", "left as noise")
@@ -151,7 +190,15 @@ def biases_left_out(weights, noise):
 
 @wrong("06.filter_direction", "a filter of zeros")
 def upside_down(weights, noise):
-    return _direction(weights, noise, lambda w, d: _rows(w, d) * w.flatten(1).norm(dim=1, keepdim=True) / w.flatten(1).norm(dim=1, keepdim=True))
+    return _direction(
+        weights,
+        noise,
+        lambda w, d: (
+            _rows(w, d)
+            * w.flatten(1).norm(dim=1, keepdim=True)
+            / w.flatten(1).norm(dim=1, keepdim=True)
+        ),
+    )
 
 
 @wrong("06.filter_direction", "expected a dict")
@@ -175,7 +222,21 @@ def always_pre(x, attention, norm_1, norm_2, w_1, b_1, w_2, b_2, pre_norm):
     return x + _feed(norm_2(x), w_1, b_1, w_2, b_2)
 
 
-def _block(x, attention, norm_1, norm_2, w_1, b_1, w_2, b_2, pre_norm, first=1, second=1, relu=torch.relu, base=lambda x, u: u):
+def _block(
+    x,
+    attention,
+    norm_1,
+    norm_2,
+    w_1,
+    b_1,
+    w_2,
+    b_2,
+    pre_norm,
+    first=1,
+    second=1,
+    relu=torch.relu,
+    base=lambda x, u: u,
+):
     def feed(h):
         return _feed(h, w_1, b_1, w_2, b_2, relu)
 
@@ -274,10 +335,16 @@ def hidden_detached(x, attention, norm_1, norm_2, w_1, b_1, w_2, b_2, pre_norm):
 
 @wrong("06.encoder_block", "the gradient at x is not")
 def stream_detached(x, attention, norm_1, norm_2, w_1, b_1, w_2, b_2, pre_norm):
-    return _block(x, attention, norm_1, norm_2, w_1, b_1, w_2, b_2, pre_norm, base=lambda x, u: u.detach())
+    return _block(
+        x, attention, norm_1, norm_2, w_1, b_1, w_2, b_2, pre_norm, base=lambda x, u: u.detach()
+    )
 
 
 @wrong("06.encoder_block", "changes its argument x in place")
 def stream_in_place(x, attention, norm_1, norm_2, w_1, b_1, w_2, b_2, pre_norm):
     x += attention(x) if not pre_norm else attention(norm_1(x))
-    return x + _feed(norm_2(x), w_1, b_1, w_2, b_2) if pre_norm else norm_2(norm_1(x) + _feed(norm_1(x), w_1, b_1, w_2, b_2))
+    return (
+        x + _feed(norm_2(x), w_1, b_1, w_2, b_2)
+        if pre_norm
+        else norm_2(norm_1(x) + _feed(norm_1(x), w_1, b_1, w_2, b_2))
+    )

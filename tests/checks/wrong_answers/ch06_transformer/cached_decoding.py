@@ -83,7 +83,9 @@ def in_place(caches, parents):
 
 @wrong("06.reorder_caches", "one row for each beam of each sentence")
 def five_dimensions(caches, parents):
-    return [tuple(part[_rows(parents)].unflatten(0, parents.shape) for part in pair) for pair in caches]
+    return [
+        tuple(part[_rows(parents)].unflatten(0, parents.shape) for part in pair) for pair in caches
+    ]
 
 
 @wrong("06.reorder_caches", "None came back")
@@ -91,7 +93,22 @@ def nothing(caches, parents):
     [tuple(part[_rows(parents)] for part in pair) for pair in caches]
 
 
-def _attend(x, keys, values, W_q, W_k, W_v, h, *, diagonal=0, scale=None, cut=None, join=True, dim=-1, mask=None):
+def _attend(
+    x,
+    keys,
+    values,
+    W_q,
+    W_k,
+    W_v,
+    h,
+    *,
+    diagonal=0,
+    scale=None,
+    cut=None,
+    join=True,
+    dim=-1,
+    mask=None,
+):
     cut = cut or (lambda rows: rows.unflatten(-1, (h, -1)).transpose(1, 2))
     q, k, v = (cut(x @ W) for W in (W_q, W_k, W_v))
     keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
@@ -141,7 +158,7 @@ def sees_the_old_alone(*given):
 @wrong("06.cached_attention", "expected the longer cache")
 def new_rows_alone(x, keys, *rest):
     context, longer, values = _attend(x, keys, *rest)
-    return context, longer[:, :, keys.shape[2]:], values[:, :, keys.shape[2]:]
+    return context, longer[:, :, keys.shape[2] :], values[:, :, keys.shape[2] :]
 
 
 @wrong("06.cached_attention", "stand in front of the old ones")

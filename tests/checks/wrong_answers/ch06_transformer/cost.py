@@ -63,12 +63,16 @@ def cubes(m, n, d):
     return m * n * d**3
 
 
-def _linformer(query, key, value, E, F, words, scale=None, before=True, columns=slice(None), axis=-1):
+def _linformer(
+    query, key, value, E, F, words, scale=None, before=True, columns=slice(None), axis=-1
+):
     n, there = key.shape[1], words[:, :, None]
     if before:
         key, value = key.masked_fill(~there, 0.0), value.masked_fill(~there, 0.0)
     E, F = (E[:, -n:], F[:, -n:]) if columns == "last" else (E[:, :n], F[:, :n])
-    return torch.softmax(query @ (E @ key).mT / (scale or query.shape[-1] ** 0.5), axis) @ (F @ value)
+    return torch.softmax(query @ (E @ key).mT / (scale or query.shape[-1] ** 0.5), axis) @ (
+        F @ value
+    )
 
 
 @wrong("06.linformer_attention", "padding enters the mixtures")
@@ -86,7 +90,9 @@ def values_keep_padding(query, key, value, E, F, words):
 @wrong("06.linformer_attention", "the mask hides mixtures")
 def mask_on_mixtures(query, key, value, E, F, words):
     n, k = key.shape[1], E.shape[0]
-    e = (query @ (E[:, :n] @ key).mT / query.shape[-1] ** 0.5).masked_fill(~words[:, None, :k], float("-inf"))
+    e = (query @ (E[:, :n] @ key).mT / query.shape[-1] ** 0.5).masked_fill(
+        ~words[:, None, :k], float("-inf")
+    )
     return torch.softmax(e, -1) @ (F[:, :n] @ value)
 
 

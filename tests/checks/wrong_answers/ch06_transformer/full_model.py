@@ -3,10 +3,29 @@ import torch
 from ..collection import wrong
 
 
-def _size(vocabulary, d, d_ff, layers, *, words=1, cross=1, norms=3, vectors=2, biases=None, attention=None, decoder=1, more=0):
+def _size(
+    vocabulary,
+    d,
+    d_ff,
+    layers,
+    *,
+    words=1,
+    cross=1,
+    norms=3,
+    vectors=2,
+    biases=None,
+    attention=None,
+    decoder=1,
+    more=0,
+):
     attention = 4 * d * d if attention is None else attention
     network = 2 * d * d_ff + (d_ff + d if biases is None else biases)
-    blocks = attention + network + 2 * vectors * d + decoder * ((1 + cross) * attention + network + norms * vectors * d)
+    blocks = (
+        attention
+        + network
+        + 2 * vectors * d
+        + decoder * ((1 + cross) * attention + network + norms * vectors * d)
+    )
     return words * vocabulary * d + layers * blocks + more
 
 
@@ -95,8 +114,24 @@ def text(*sizes):
     return f"{_size(*sizes):,}"
 
 
-def _model(E, P, encoder, decoder, source, lengths, target, *, factor=None, shift=lambda t: torch.cat([torch.ones_like(t[:, :1]), t[:, :-1]], 1),
-           source_places=1, target_places=1, past=None, words=None, memory=None, end=lambda s, E: (s @ E.T).log_softmax(-1)):
+def _model(
+    E,
+    P,
+    encoder,
+    decoder,
+    source,
+    lengths,
+    target,
+    *,
+    factor=None,
+    shift=lambda t: torch.cat([torch.ones_like(t[:, :1]), t[:, :-1]], 1),
+    source_places=1,
+    target_places=1,
+    past=None,
+    words=None,
+    memory=None,
+    end=lambda s, E: (s @ E.T).log_softmax(-1),
+):
     n, m, d = source.shape[1], target.shape[1], E.shape[1]
     factor = d**0.5 if factor is None else factor
     words = (torch.arange(n) < lengths[:, None])[:, None] if words is None else words
@@ -104,7 +139,15 @@ def _model(E, P, encoder, decoder, source, lengths, target, *, factor=None, shif
     x = E[source] * factor + source_places * P[:n]
     z = encoder(x, words)
     read = shift(target)
-    return end(decoder(E[read] * factor + target_places * P[:read.shape[1]], z if memory is None else memory(x, z), past, words), E)
+    return end(
+        decoder(
+            E[read] * factor + target_places * P[: read.shape[1]],
+            z if memory is None else memory(x, z),
+            past,
+            words,
+        ),
+        E,
+    )
 
 
 @wrong("06.whole_model", "the embeddings are not multiplied by √d")
@@ -164,27 +207,41 @@ def no_causal_mask(*given):
 
 @wrong("06.whole_model", "decoder(…): mask is upside down")
 def hides_the_past(*given):
-    return _model(*given, past=torch.ones(given[-1].shape[1], given[-1].shape[1], dtype=torch.bool).triu(1))
+    return _model(
+        *given, past=torch.ones(given[-1].shape[1], given[-1].shape[1], dtype=torch.bool).triu(1)
+    )
 
 
 @wrong("06.whole_model", "decoder(…): mask is transposed")
 def sees_the_future(*given):
-    return _model(*given, past=torch.ones(given[-1].shape[1], given[-1].shape[1], dtype=torch.bool).triu())
+    return _model(
+        *given, past=torch.ones(given[-1].shape[1], given[-1].shape[1], dtype=torch.bool).triu()
+    )
 
 
 @wrong("06.whole_model", "hides each position from itself")
 def sees_the_past_alone(*given):
-    return _model(*given, past=torch.ones(given[-1].shape[1], given[-1].shape[1], dtype=torch.bool).tril(-1))
+    return _model(
+        *given, past=torch.ones(given[-1].shape[1], given[-1].shape[1], dtype=torch.bool).tril(-1)
+    )
 
 
 @wrong("06.whole_model", "lets each position see the one after it")
 def sees_the_next_one(*given):
-    return _model(*given, past=torch.ones(given[-1].shape[1], given[-1].shape[1], dtype=torch.bool).tril(1))
+    return _model(
+        *given, past=torch.ones(given[-1].shape[1], given[-1].shape[1], dtype=torch.bool).tril(1)
+    )
 
 
 @wrong("06.whole_model", "the positions of the decoder's input start at row 1")
 def target_from_one(E, P, encoder, decoder, *rest):
-    return _model(E, P, encoder, lambda y, *more: decoder(y - P[:y.shape[1]] + P[1:y.shape[1] + 1], *more), *rest)
+    return _model(
+        E,
+        P,
+        encoder,
+        lambda y, *more: decoder(y - P[: y.shape[1]] + P[1 : y.shape[1] + 1], *more),
+        *rest,
+    )
 
 
 @wrong("06.whole_model", "the positions start at row 1 of P")
@@ -194,7 +251,16 @@ def positions_from_one(E, P, *rest):
 
 @wrong("06.whole_model", "encoder(x, mask): mask lets everything through")
 def padding_seen(E, P, encoder, decoder, source, lengths, target):
-    return _model(E, P, encoder, decoder, source, lengths, target, words=torch.ones(len(source), 1, source.shape[1], dtype=torch.bool))
+    return _model(
+        E,
+        P,
+        encoder,
+        decoder,
+        source,
+        lengths,
+        target,
+        words=torch.ones(len(source), 1, source.shape[1], dtype=torch.bool),
+    )
 
 
 @wrong("06.whole_model", "encoder(x, mask): mask is upside down")
@@ -244,8 +310,11 @@ def vectors(*given):
 
 @wrong("06.whole_model", "decoder was never called")
 def encoder_alone_called(E, P, encoder, decoder, source, lengths, target):
-    z = encoder(E[source] * E.shape[1] ** 0.5 + P[:source.shape[1]], (torch.arange(source.shape[1]) < lengths[:, None])[:, None])
-    return (z @ E.T).log_softmax(-1)[:, :target.shape[1]]
+    z = encoder(
+        E[source] * E.shape[1] ** 0.5 + P[: source.shape[1]],
+        (torch.arange(source.shape[1]) < lengths[:, None])[:, None],
+    )
+    return (z @ E.T).log_softmax(-1)[:, : target.shape[1]]
 
 
 @wrong("06.whole_model", "the gradient at E is not")
@@ -255,5 +324,7 @@ def frozen_source(E, P, encoder, decoder, source, lengths, target):
 
 @wrong("06.whole_model", "the encoder is called more than once")
 def token_by_token(E, P, encoder, decoder, source, lengths, target):
-    whole = [_model(E, P, encoder, decoder, source, lengths, target) for _ in range(target.shape[1])]
+    whole = [
+        _model(E, P, encoder, decoder, source, lengths, target) for _ in range(target.shape[1])
+    ]
     return torch.stack([part[:, t] for t, part in enumerate(whole)], 1)

@@ -112,7 +112,9 @@ def the_rest(changed, plain):
 def less_the_mean_of_all(changed, plain):
     values, found = [*changed, *plain], _found(changed, plain)
     splits = list(combinations(values, len(changed)))
-    return sum(sum(one) / len(one) - sum(values) / len(values) <= found + 1e-9 for one in splits) / len(splits)
+    return sum(
+        sum(one) / len(one) - sum(values) / len(values) <= found + 1e-9 for one in splits
+    ) / len(splits)
 
 
 @wrong("06.chance_of_better", "choose places, not values")
@@ -133,28 +135,57 @@ def pairs(changed, plain):
 @wrong("06.chance_of_better", "is 0.")
 def sampled(changed, plain):
     generator = torch.Generator().manual_seed(0)
-    values, first, found, hits = torch.tensor([*changed, *plain]), len(changed), _found(changed, plain), 0
+    values, first, found, hits = (
+        torch.tensor([*changed, *plain]),
+        len(changed),
+        _found(changed, plain),
+        0,
+    )
     for _ in range(40):
         order = values[torch.randperm(len(values), generator=generator)]
         hits += float(order[:first].mean() - order[first:].mean()) <= found + 1e-6
     return hits / 40
 
 
-def _heads(x, W_in, W_o, h, cut="group", join="swap", diagonal=0, scale=None, dim=-1, after=False, order=(0, 1, 2)):
+def _heads(
+    x,
+    W_in,
+    W_o,
+    h,
+    cut="group",
+    join="swap",
+    diagonal=0,
+    scale=None,
+    dim=-1,
+    after=False,
+    order=(0, 1, 2),
+):
     batch, n, d = x.shape
     parts = (x @ W_in).chunk(3, -1)
 
     def split(part):
         if cut == "view":
             return part.reshape(batch, h, n, d // h)
-        return part.unflatten(-1, (d // h, h)).permute(0, 3, 1, 2) if cut == "stride" else part.unflatten(-1, (h, d // h)).transpose(1, 2)
+        return (
+            part.unflatten(-1, (d // h, h)).permute(0, 3, 1, 2)
+            if cut == "stride"
+            else part.unflatten(-1, (h, d // h)).transpose(1, 2)
+        )
 
     q, k, v = (split(parts[i]) for i in order)
     past = torch.ones(n, n, dtype=torch.bool).tril(diagonal)
     scores = q @ k.mT / ((d // h) ** 0.5 if scale is None else scale)
-    weights = torch.softmax(scores, dim) * past if after else torch.softmax(scores.masked_fill(~past, float("-inf")), dim)
+    weights = (
+        torch.softmax(scores, dim) * past
+        if after
+        else torch.softmax(scores.masked_fill(~past, float("-inf")), dim)
+    )
     context = weights @ v
-    context = {"swap": context.transpose(1, 2), "flat": context, "stride": context.permute(0, 2, 3, 1)}[join]
+    context = {
+        "swap": context.transpose(1, 2),
+        "flat": context,
+        "stride": context.permute(0, 2, 3, 1),
+    }[join]
     return context.reshape(batch, n, d) @ W_o
 
 
@@ -228,14 +259,28 @@ def heads_detached(x, W_in, W_o, h):
     return _heads(x, W_in.detach(), W_o, h) + 0 * x
 
 
-def _smoothed(logits, targets, pad, epsilon, hit=True, spread=True, count=True, rest=lambda cost, right: cost.mean(-1)):
+def _smoothed(
+    logits,
+    targets,
+    pad,
+    epsilon,
+    hit=True,
+    spread=True,
+    count=True,
+    rest=lambda cost, right: cost.mean(-1),
+):
     cost, real = -torch.log_softmax(logits, -1), targets != pad
     right = cost.gather(-1, targets[..., None])[..., 0]
     masks = [real if own else torch.ones_like(real) for own in (hit, spread, count)]
-    return ((1 - epsilon) * (right * masks[0]).sum() + epsilon * (rest(cost, right) * masks[1]).sum()) / masks[2].sum()
+    return (
+        (1 - epsilon) * (right * masks[0]).sum() + epsilon * (rest(cost, right) * masks[1]).sum()
+    ) / masks[2].sum()
 
 
-@wrong("06.smooth_and_padded", "the padding counts in the spread part: it is masked in the other part alone")
+@wrong(
+    "06.smooth_and_padded",
+    "the padding counts in the spread part: it is masked in the other part alone",
+)
 def smooth_as_printed(*given):
     return _smoothed(*given, spread=False)
 
@@ -278,13 +323,21 @@ def smooth_over_the_others(*given):
 @wrong("06.smooth_and_padded", "over all words but the padding")
 def smooth_over_the_words(logits, targets, pad, epsilon):
     words = [v for v in range(logits.shape[-1]) if v != pad]
-    return _smoothed(logits, targets, pad, epsilon, rest=lambda cost, right: cost[..., words].mean(-1))
+    return _smoothed(
+        logits, targets, pad, epsilon, rest=lambda cost, right: cost[..., words].mean(-1)
+    )
 
 
 @wrong("06.smooth_and_padded", "over V − 2 words")
 def smooth_over_the_rest(logits, targets, pad, epsilon):
     words = [v for v in range(logits.shape[-1]) if v != pad]
-    return _smoothed(logits, targets, pad, epsilon, rest=lambda cost, right: (cost[..., words].sum(-1) - right) / (len(words) - 1))
+    return _smoothed(
+        logits,
+        targets,
+        pad,
+        epsilon,
+        rest=lambda cost, right: (cost[..., words].sum(-1) - right) / (len(words) - 1),
+    )
 
 
 @wrong("06.smooth_and_padded", "go through a softmax before")
@@ -312,8 +365,22 @@ def smooth_detached(logits, targets, pad, epsilon):
     return _smoothed(logits, targets, pad, epsilon, rest=lambda cost, right: cost.mean(-1).detach())
 
 
-def _more(words, keys, values, places, W_q, W_k, W_v, at=lambda t, m: slice(t, t + m), causal=True, offset=True, own=False, wide=True,
-          bare=(), again=False):
+def _more(
+    words,
+    keys,
+    values,
+    places,
+    W_q,
+    W_k,
+    W_v,
+    at=lambda t, m: slice(t, t + m),
+    causal=True,
+    offset=True,
+    own=False,
+    wide=True,
+    bare=(),
+    again=False,
+):
     m, t = words.shape[1], keys.shape[1]
     x = words if at is None else words + places[at(t, m)]
     if again:

@@ -93,7 +93,9 @@ def _columns(W, num_heads, keep):
 
 
 def _taken(W_q, W_k, W_v, W_o, num_heads, keep):
-    return *(_columns(W, num_heads, keep) for W in (W_q, W_k, W_v)), _columns(W_o.T, num_heads, keep).T
+    return *(_columns(W, num_heads, keep) for W in (W_q, W_k, W_v)), _columns(
+        W_o.T, num_heads, keep
+    ).T
 
 
 @wrong("06.take_heads_out", "with zeros in it")
@@ -105,7 +107,9 @@ def zeros(W_q, W_k, W_v, W_o, num_heads, keep):
 
 @wrong("06.take_heads_out", "rows of W_q were taken out")
 def rows(W_q, W_k, W_v, W_o, num_heads, keep):
-    return *(_columns(W.T, num_heads, keep).T for W in (W_q, W_k, W_v)), _columns(W_o, num_heads, keep)
+    return *(_columns(W.T, num_heads, keep).T for W in (W_q, W_k, W_v)), _columns(
+        W_o, num_heads, keep
+    )
 
 
 @wrong("06.take_heads_out", "one column a head")
@@ -167,4 +171,7 @@ def rescaled(W_q, W_k, W_v, W_o, num_heads, keep):
 
 @wrong("06.take_heads_out", "is no head of the layer")
 def values_cut_elsewhere(W_q, W_k, W_v, W_o, num_heads, keep):
-    return tuple(W.roll(1, 1) if n == 2 else W for n, W in enumerate(_taken(W_q, W_k, W_v.roll(1, 1), W_o, num_heads, keep)))
+    return tuple(
+        W.roll(1, 1) if n == 2 else W
+        for n, W in enumerate(_taken(W_q, W_k, W_v.roll(1, 1), W_o, num_heads, keep))
+    )

@@ -5,7 +5,9 @@ from ..collection import wrong
 
 
 def _read(tokens, asked, kind, other, mask, low=0.8, high=0.9):
-    return torch.where(asked & (kind < low), mask, torch.where(asked & (kind < high), other, tokens))
+    return torch.where(
+        asked & (kind < low), mask, torch.where(asked & (kind < high), other, tokens)
+    )
 
 
 @wrong("06.hide_words", "it holds every word")
@@ -45,7 +47,9 @@ def all_replaced(tokens, chosen, kind, other, mask):
 @wrong("06.hide_words", "from 0.9 on the word itself")
 def last_tenth_random(tokens, chosen, kind, other, mask):
     asked = chosen & (tokens != 0)
-    return torch.where(asked & (kind < 0.8), mask, torch.where(asked & (kind >= 0.9), other, tokens)), tokens * asked
+    return torch.where(
+        asked & (kind < 0.8), mask, torch.where(asked & (kind >= 0.9), other, tokens)
+    ), tokens * asked
 
 
 @wrong("06.hide_words", "from 0.9 on the word stays")
@@ -57,13 +61,17 @@ def never_left(tokens, chosen, kind, other, mask):
 @wrong("06.hide_words", "it is the other way round")
 def shares_exchanged(tokens, chosen, kind, other, mask):
     asked = chosen & (tokens != 0)
-    return torch.where(asked & (kind < 0.8), other, torch.where(asked & (kind < 0.9), mask, tokens)), tokens * asked
+    return torch.where(
+        asked & (kind < 0.8), other, torch.where(asked & (kind < 0.9), mask, tokens)
+    ), tokens * asked
 
 
 @wrong("06.hide_words", "the borders are off")
 def borders(tokens, chosen, kind, other, mask):
     asked = chosen & (tokens != 0)
-    return torch.where(asked & (kind <= 0.8), mask, torch.where(asked & (kind <= 0.9), other, tokens)), tokens * asked
+    return torch.where(
+        asked & (kind <= 0.8), mask, torch.where(asked & (kind <= 0.9), other, tokens)
+    ), tokens * asked
 
 
 @wrong("06.hide_words", "expected 0, as padding")
@@ -160,7 +168,10 @@ def bits(logits, tokens):
 
 @wrong("06.next_word_loss", "what follows the last word of a text is counted")
 def mask_of_the_words_read(logits, tokens):
-    terms, there = cross_entropy(logits[:, :-1].mT, tokens[:, 1:], reduction="none"), tokens[:, :-1] != 0
+    terms, there = (
+        cross_entropy(logits[:, :-1].mT, tokens[:, 1:], reduction="none"),
+        tokens[:, :-1] != 0,
+    )
     return (terms * there).sum() / there.sum()
 
 

@@ -76,7 +76,9 @@ def _scores(q, k, table, sign=1, index=None, vectors=None, keys_scale=None, tabl
     if index is None:
         index = (sign * (place - place[:, None])).clamp(-clip, clip) + clip
     picked = ((q if vectors is None else vectors) @ table.T).gather(-1, index.expand(len(q), n, n))
-    return q @ k.mT / (root if keys_scale is None else keys_scale) + picked / (root if table_scale is None else table_scale)
+    return q @ k.mT / (root if keys_scale is None else keys_scale) + picked / (
+        root if table_scale is None else table_scale
+    )
 
 
 def _distance(q):
@@ -140,7 +142,9 @@ def wraps(q, k, table):
 @wrong("06.relative_scores", "one row off")
 def one_off(q, k, table):
     clip = len(table) // 2
-    return _scores(q, k, table, index=(_distance(q).clamp(-clip, clip) + clip + 1).clamp(max=2 * clip))
+    return _scores(
+        q, k, table, index=(_distance(q).clamp(-clip, clip) + clip + 1).clamp(max=2 * clip)
+    )
 
 
 @wrong("06.relative_scores", "a row too low")

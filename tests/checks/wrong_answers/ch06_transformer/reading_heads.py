@@ -19,7 +19,13 @@ def counts_sentences(weights, looks, antecedent, other):
 
 @wrong("06.telling_pairs", "one right sentence is enough")
 def any_of_a_pair(weights, looks, antecedent, other):
-    return _more(weights, looks, antecedent, other).view(-1, 2, weights.shape[1]).any(1).float().mean(0)
+    return (
+        _more(weights, looks, antecedent, other)
+        .view(-1, 2, weights.shape[1])
+        .any(1)
+        .float()
+        .mean(0)
+    )
 
 
 @wrong("06.telling_pairs", "a tie counts as more")
@@ -106,8 +112,8 @@ def bias_shared_out(heads, W_o, b_o):
 @wrong("06.without_each_head", "the bias is there more than once")
 def bias_of_each_head(heads, W_o, b_o):
     width = heads.shape[-1]
-    each = [heads[:, k] @ W_o[k * width:(k + 1) * width] + b_o for k in range(heads.shape[1])]
-    return torch.stack([sum(each[:k] + each[k + 1:]) for k in range(len(each))])
+    each = [heads[:, k] @ W_o[k * width : (k + 1) * width] + b_o for k in range(heads.shape[1])]
+    return torch.stack([sum(each[:k] + each[k + 1 :]) for k in range(len(each))])
 
 
 @wrong("06.without_each_head", "the bias is added with each head")
@@ -141,14 +147,26 @@ def spoils_heads(heads, W_o, b_o):
 @wrong("06.without_each_head", "joined without swapping")
 def view_alone(heads, W_o, b_o):
     keep = 1 - torch.eye(heads.shape[1])
-    joined = [(heads * keep[k][:, None, None]).reshape(heads.shape[0], heads.shape[2], -1) for k in range(len(keep))]
+    joined = [
+        (heads * keep[k][:, None, None]).reshape(heads.shape[0], heads.shape[2], -1)
+        for k in range(len(keep))
+    ]
     return torch.stack(joined) @ W_o + b_o
 
 
 @wrong("06.without_each_head", "interleaved")
 def interleaved(heads, W_o, b_o):
     keep = 1 - torch.eye(heads.shape[1])
-    return torch.stack([(heads * keep[k][:, None, None]).permute(0, 2, 3, 1).flatten(2) for k in range(len(keep))]) @ W_o + b_o
+    return (
+        torch.stack(
+            [
+                (heads * keep[k][:, None, None]).permute(0, 2, 3, 1).flatten(2)
+                for k in range(len(keep))
+            ]
+        )
+        @ W_o
+        + b_o
+    )
 
 
 @wrong("06.without_each_head", "the head that is left out comes first")

@@ -85,7 +85,16 @@ def two_dimensions(lengths, n):
     return torch.arange(n) >= n - lengths[:, None]
 
 
-def _attend(query, key, value, mask, fill=float("-inf"), scale=None, dim=-1, after=lambda weights, mask: weights):
+def _attend(
+    query,
+    key,
+    value,
+    mask,
+    fill=float("-inf"),
+    scale=None,
+    dim=-1,
+    after=lambda weights, mask: weights,
+):
     scores = query @ key.transpose(1, 2) / (key.shape[-1] ** 0.5 if scale is None else scale)
     weights = after(torch.softmax(scores.masked_fill(~mask, fill), dim), mask)
     return weights @ value, weights
@@ -123,7 +132,9 @@ def mask_after(query, key, value, mask):
 
 @wrong("06.empty_rows", "the mask is upside down")
 def upside_down(query, key, value, mask):
-    return _attend(query, key, value, ~mask, fill=-1e9, after=lambda weights, mask: _zeros(weights, mask))
+    return _attend(
+        query, key, value, ~mask, fill=-1e9, after=lambda weights, mask: _zeros(weights, mask)
+    )
 
 
 @wrong("06.empty_rows", "over the queries")
@@ -192,7 +203,9 @@ def largest_of_all_subtracted(query, key, value, mask):
 @wrong("06.empty_rows", "do not make one, not even where it is replaced later")
 def nan_in_the_gradient(query, key, value, mask):
     scores = query @ key.mT / key.shape[-1] ** 0.5
-    top = scores.masked_fill(~mask & mask.any(-1, keepdim=True), -1e9).amax(-1, keepdim=True).detach()
+    top = (
+        scores.masked_fill(~mask & mask.any(-1, keepdim=True), -1e9).amax(-1, keepdim=True).detach()
+    )
     powers = torch.exp(torch.minimum(scores, top) - top) * mask
     weights = torch.where(mask, powers / powers.sum(-1, keepdim=True), 0.0)
     return weights @ value, weights
@@ -266,7 +279,14 @@ def bound_too_high(layer, x):
 @wrong("06.leaks", "you say it does")
 def compared_with_nothing(layer, x):
     n = len(x)
-    return (layer(torch.randn_like(x)) - layer(x)).abs().amax(-1)[:, None].expand(n, n).gt(1e-6).triu(1)
+    return (
+        (layer(torch.randn_like(x)) - layer(x))
+        .abs()
+        .amax(-1)[:, None]
+        .expand(n, n)
+        .gt(1e-6)
+        .triu(1)
+    )
 
 
 @wrong("06.leaks", "you say it does")

@@ -93,7 +93,7 @@ def wrong_axis(scores, k):
 
 @wrong("06.top_k_gates", "only k - 1 experts")
 def above_the_kth(scores, k):
-    least = scores.sort(-1, descending=True).values[:, k - 1:k]
+    least = scores.sort(-1, descending=True).values[:, k - 1 : k]
     return torch.softmax(scores.masked_fill(scores <= least, float("-inf")), -1)
 
 

@@ -47,7 +47,10 @@ def into_the_first(states):
     for state in states[1:]:
         for name in result:
             result[name] += state[name]
-    return {name: (t.double() / len(states)).to(t.dtype) if t.is_floating_point() else states[-1][name] for name, t in result.items()}
+    return {
+        name: (t.double() / len(states)).to(t.dtype) if t.is_floating_point() else states[-1][name]
+        for name, t in result.items()
+    }
 
 
 @wrong("06.average_weights", "in half precision, which ends at 65,504")
@@ -78,7 +81,11 @@ def stays_wide(states):
 
 @wrong("06.average_weights", "the dict lacks 'steps'")
 def floats_only(states):
-    return {name: t for name, t in _mean(states, lambda ts: _wide(ts).mean(0).to(ts[0].dtype)).items() if t.is_floating_point()}
+    return {
+        name: t
+        for name, t in _mean(states, lambda ts: _wide(ts).mean(0).to(ts[0].dtype)).items()
+        if t.is_floating_point()
+    }
 
 
 @wrong("06.average_weights", "one less than the number of checkpoints")
@@ -107,17 +114,32 @@ def _cut(order, lengths, budget, cost):
 
 @wrong("06.token_batches", "in the order in which they are given: expected short ones first")
 def unsorted(lengths, budget):
-    return _cut(range(len(lengths)), lengths, budget, lambda batch, i: (len(batch) + 1) * max(lengths[j] for j in [*batch, i]))
+    return _cut(
+        range(len(lengths)),
+        lengths,
+        budget,
+        lambda batch, i: (len(batch) + 1) * max(lengths[j] for j in [*batch, i]),
+    )
 
 
 @wrong("06.token_batches", "the longest sentences come first")
 def longest_first(lengths, budget):
-    return _cut(sorted(range(len(lengths)), key=lambda i: -lengths[i]), lengths, budget, lambda batch, i: (len(batch) + 1) * lengths[batch[0]])
+    return _cut(
+        sorted(range(len(lengths)), key=lambda i: -lengths[i]),
+        lengths,
+        budget,
+        lambda batch, i: (len(batch) + 1) * lengths[batch[0]],
+    )
 
 
 @wrong("06.token_batches", "without its padding")
 def no_padding(lengths, budget):
-    return _cut(_order(lengths), lengths, budget, lambda batch, i: sum(lengths[j] for j in batch) + lengths[i])
+    return _cut(
+        _order(lengths),
+        lengths,
+        budget,
+        lambda batch, i: sum(lengths[j] for j in batch) + lengths[i],
+    )
 
 
 @wrong("06.token_batches", "the last batch is missing")
@@ -133,7 +155,9 @@ def without_the_last(lengths, budget):
 
 @wrong("06.token_batches", "exactly the budget is allowed")
 def strictly_below(lengths, budget):
-    return _cut(_order(lengths), lengths, budget - 1, lambda batch, i: (len(batch) + 1) * lengths[i])
+    return _cut(
+        _order(lengths), lengths, budget - 1, lambda batch, i: (len(batch) + 1) * lengths[i]
+    )
 
 
 @wrong("06.token_batches", "after it has become too large")
@@ -161,12 +185,19 @@ def lost(lengths, budget):
 
 @wrong("06.token_batches", "the length of its first sentence")
 def shortest_counts(lengths, budget):
-    return _cut(_order(lengths), lengths, budget, lambda batch, i: (len(batch) + 1) * lengths[batch[0]])
+    return _cut(
+        _order(lengths), lengths, budget, lambda batch, i: (len(batch) + 1) * lengths[batch[0]]
+    )
 
 
 @wrong("06.token_batches", "a sentence longer than the budget is left out")
 def long_ones_dropped(lengths, budget):
-    return _cut([i for i in _order(lengths) if lengths[i] <= budget], lengths, budget, lambda batch, i: (len(batch) + 1) * lengths[i])
+    return _cut(
+        [i for i in _order(lengths) if lengths[i] <= budget],
+        lengths,
+        budget,
+        lambda batch, i: (len(batch) + 1) * lengths[i],
+    )
 
 
 @wrong("06.token_batches", "an empty batch stands before")
@@ -187,9 +218,19 @@ def flat(lengths, budget):
 
 @wrong("06.token_batches", "the batches hold the lengths")
 def of_lengths(lengths, budget):
-    return [[lengths[i] for i in batch] for batch in _cut(_order(lengths), lengths, budget, lambda batch, i: (len(batch) + 1) * lengths[i])]
+    return [
+        [lengths[i] for i in batch]
+        for batch in _cut(
+            _order(lengths), lengths, budget, lambda batch, i: (len(batch) + 1) * lengths[i]
+        )
+    ]
 
 
 @wrong("06.token_batches", "equal lengths come in the wrong order")
 def ties_turned(lengths, budget):
-    return _cut(sorted(range(len(lengths)), key=lambda i: (lengths[i], -i)), lengths, budget, lambda batch, i: (len(batch) + 1) * lengths[i])
+    return _cut(
+        sorted(range(len(lengths)), key=lambda i: (lengths[i], -i)),
+        lengths,
+        budget,
+        lambda batch, i: (len(batch) + 1) * lengths[i],
+    )

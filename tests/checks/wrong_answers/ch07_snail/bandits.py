@@ -40,7 +40,9 @@ def lower_bound(wins, pulls):
 
 @wrong("07.ucb_choice", "the 2 under the root is missing")
 def without_two(wins, pulls):
-    return _with(wins / pulls + (pulls.sum(1, keepdim=True).log() / pulls).sqrt(), pulls, float("inf"))
+    return _with(
+        wins / pulls + (pulls.sum(1, keepdim=True).log() / pulls).sqrt(), pulls, float("inf")
+    )
 
 
 @wrong("07.ucb_choice", "t is the number of pulls of all worlds together")
@@ -55,7 +57,9 @@ def own_pulls(wins, pulls):
 
 @wrong("07.ucb_choice", "they belong under it")
 def pulls_outside(wins, pulls):
-    return _with(wins / pulls + (2 * pulls.sum(1, keepdim=True).log()).sqrt() / pulls, pulls, float("inf"))
+    return _with(
+        wins / pulls + (2 * pulls.sum(1, keepdim=True).log()).sqrt() / pulls, pulls, float("inf")
+    )
 
 
 @wrong("07.ucb_choice", "the root is missing")
@@ -105,7 +109,9 @@ def immediate(logits, values, actions, rewards):
 
 @wrong("07.policy_loss", "leaves out the reward of the step itself")
 def later_rewards(logits, values, actions, rewards):
-    return _loss(logits, values, actions, rewards, returns=rewards.flip(1).cumsum(1).flip(1) - rewards)
+    return _loss(
+        logits, values, actions, rewards, returns=rewards.flip(1).cumsum(1).flip(1) - rewards
+    )
 
 
 @wrong("07.policy_loss", "from the start to the step")
@@ -115,12 +121,20 @@ def forwards(logits, values, actions, rewards):
 
 @wrong("07.policy_loss", "no merit of it")
 def total(logits, values, actions, rewards):
-    return _loss(logits, values, actions, rewards, returns=rewards.sum(1, keepdim=True).expand_as(rewards))
+    return _loss(
+        logits, values, actions, rewards, returns=rewards.sum(1, keepdim=True).expand_as(rewards)
+    )
 
 
 @wrong("07.policy_loss", "over the end of a world into the next one")
 def over_the_end(logits, values, actions, rewards):
-    return _loss(logits, values, actions, rewards, returns=rewards.flatten().flip(0).cumsum(0).flip(0).view_as(rewards))
+    return _loss(
+        logits,
+        values,
+        actions,
+        rewards,
+        returns=rewards.flatten().flip(0).cumsum(0).flip(0).view_as(rewards),
+    )
 
 
 @wrong("07.policy_loss", "the most probable action")

@@ -98,7 +98,17 @@ def values_alone(transitions, means, horizon):
     return _plan(transitions, means, horizon)[0]
 
 
-def _blocks(x, filters, gates, back=lambda level: 2**level, around=False, turned=False, exchanged=False, gated=True, front=False):
+def _blocks(
+    x,
+    filters,
+    gates,
+    back=lambda level: 2**level,
+    around=False,
+    turned=False,
+    exchanged=False,
+    gated=True,
+    front=False,
+):
     h, n = x, x.shape[1]
     for level, (W_f, W_g) in enumerate(zip(filters, gates)):
         step = back(level)

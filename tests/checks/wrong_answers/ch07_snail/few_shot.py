@@ -81,12 +81,20 @@ def _sequences(support, labels, query, ways, *, own=None, front=False, first=Fal
 
 @wrong("07.sequences", "one_hot(0) is a label")
 def label_zero(support, labels, query, ways):
-    return _sequences(support, labels, query, ways, own=lambda known, b, q: F.one_hot(torch.zeros(b, q).long(), ways).float())
+    return _sequences(
+        support,
+        labels,
+        query,
+        ways,
+        own=lambda known, b, q: F.one_hot(torch.zeros(b, q).long(), ways).float(),
+    )
 
 
 @wrong("07.sequences", "1/N for each class")
 def even(support, labels, query, ways):
-    return _sequences(support, labels, query, ways, own=lambda known, b, q: torch.full((b, q, ways), 1 / ways))
+    return _sequences(
+        support, labels, query, ways, own=lambda known, b, q: torch.full((b, q, ways), 1 / ways)
+    )
 
 
 @wrong("07.sequences", "a 1 for each class")
@@ -106,7 +114,15 @@ def query_first(support, labels, query, ways):
 
 @wrong("07.sequences", "episodes are mixed up")
 def repeated_in_another_order(support, labels, query, ways):
-    return _sequences(support, labels, query, ways, repeat=lambda examples, q: examples.repeat(q, 1, 1).view(len(examples), q, *examples.shape[1:]))
+    return _sequences(
+        support,
+        labels,
+        query,
+        ways,
+        repeat=lambda examples, q: examples.repeat(q, 1, 1).view(
+            len(examples), q, *examples.shape[1:]
+        ),
+    )
 
 
 @wrong("07.sequences", "the queries stand in one sequence")

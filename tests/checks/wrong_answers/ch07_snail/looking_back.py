@@ -106,7 +106,9 @@ def below_zero(dilations):
     return sorted({-step for step in _ways(dilations)})
 
 
-def _block(x, far, near, b, dilation, *, back=None, finish=None, join=lambda x, a: torch.cat([x, a], -1)):
+def _block(
+    x, far, near, b, dilation, *, back=None, finish=None, join=lambda x, a: torch.cat([x, a], -1)
+):
     n = x.shape[1]
     before = F.pad(x, (0, 0, dilation, 0))[:, :n] if back is None else back(x, dilation)
     f, g = (before @ far + x @ near + b).chunk(2, -1)
@@ -135,7 +137,14 @@ def rolled(x, W_far, W_near, b, dilation):
 
 @wrong("07.dense_block", "the first position is repeated")
 def held(x, W_far, W_near, b, dilation):
-    return _block(x, W_far, W_near, b, dilation, back=lambda x, r: x[:, (torch.arange(x.shape[1]) - r).clamp_min(0)])
+    return _block(
+        x,
+        W_far,
+        W_near,
+        b,
+        dilation,
+        back=lambda x, r: x[:, (torch.arange(x.shape[1]) - r).clamp_min(0)],
+    )
 
 
 @wrong("07.dense_block", "the dilation is not used")
@@ -181,7 +190,9 @@ def squashed_product(x, W_far, W_near, b, dilation):
 @wrong("07.dense_block", "the first R positions find nothing")
 def zeros_as_result(x, W_far, W_near, b, dilation):
     def join(x, a):
-        return torch.cat([x, torch.where((torch.arange(x.shape[1]) < dilation)[:, None], 0.0, a)], -1)
+        return torch.cat(
+            [x, torch.where((torch.arange(x.shape[1]) < dilation)[:, None], 0.0, a)], -1
+        )
 
     return _block(x, W_far, W_near, b, dilation, join=join)
 

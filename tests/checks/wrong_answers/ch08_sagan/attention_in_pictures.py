@@ -61,7 +61,9 @@ def one_stride_too_many(layers):
 
 @wrong("08.reach", "strides are added")
 def sum_of_strides(layers):
-    return _reach(layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: apart + s - 1)
+    return _reach(
+        layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: apart + s - 1
+    )
 
 
 @wrong("08.reach", "counts its own stride alone")
@@ -119,13 +121,17 @@ def wide_v(C, height, width, key, value, pooled):
 @wrong("08.multiplications", "they add up")
 def product_of_widths(C, height, width, key, value, pooled):
     N = height * width
-    return _count(C, height, width, key, value, pooled, pairs=N * (N // 4 if pooled else N) * key * value)
+    return _count(
+        C, height, width, key, value, pooled, pairs=N * (N // 4 if pooled else N) * key * value
+    )
 
 
 @wrong("08.multiplications", "v is counted for the pooled places alone")
 def few_outputs(C, height, width, key, value, pooled):
     N = height * width
-    return _count(C, height, width, key, value, pooled) - (C * value * (N - N // 4) if pooled else 0)
+    return _count(C, height, width, key, value, pooled) - (
+        C * value * (N - N // 4) if pooled else 0
+    )
 
 
 @wrong("08.multiplications", "only the scores are counted")
@@ -152,13 +158,23 @@ def always_pooled(C, height, width, key, value, pooled):
 @wrong("08.multiplications", "queries are pooled as well")
 def pooled_queries(C, height, width, key, value, pooled):
     N = height * width
-    return _count(C, height, width, key, value, pooled, pairs=(N // 4) ** 2 * (key + value) if pooled else None)
+    return _count(
+        C,
+        height,
+        width,
+        key,
+        value,
+        pooled,
+        pairs=(N // 4) ** 2 * (key + value) if pooled else None,
+    )
 
 
 @wrong("08.multiplications", "not half of them")
 def half(C, height, width, key, value, pooled):
     N = height * width
-    return _count(C, height, width, key, value, pooled, pairs=N * (N // 2) * (key + value) if pooled else None)
+    return _count(
+        C, height, width, key, value, pooled, pairs=N * (N // 2) * (key + value) if pooled else None
+    )
 
 
 @wrong("08.multiplications", "they are pooled after")
@@ -220,7 +236,9 @@ def query_of_a_square(x, W_f, W_g, row, column, pooled):
     if not pooled:
         return _whole(_scores(x, W_f, W_g, row, column, pooled))
     keys = F.max_pool2d(torch.einsum("dc,chw->dhw", W_f, x), 2)
-    return _whole(torch.einsum("d,dhw->hw", W_g @ F.max_pool2d(x, 2)[:, row // 2, column // 2], keys))
+    return _whole(
+        torch.einsum("d,dhw->hw", W_g @ F.max_pool2d(x, 2)[:, row // 2, column // 2], keys)
+    )
 
 
 @wrong("08.map_of_a_query", "f and g have changed places")
@@ -264,7 +282,9 @@ def mean_pool(*arguments):
 
 @wrong("08.map_of_a_query", "x was pooled before its matrix")
 def pooled_x(x, W_f, W_g, row, column, pooled):
-    scores = torch.einsum("d,dc,chw->hw", W_g @ x[:, row, column], W_f, F.max_pool2d(x, 2) if pooled else x)
+    scores = torch.einsum(
+        "d,dc,chw->hw", W_g @ x[:, row, column], W_f, F.max_pool2d(x, 2) if pooled else x
+    )
     return _whole(scores)
 
 

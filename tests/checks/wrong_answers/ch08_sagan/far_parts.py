@@ -6,7 +6,9 @@ from ..collection import wrong
 def _halves(a, b, dim=-1):
     middle = a.shape[dim] // 2
     first = torch.cat([a.narrow(dim, 0, middle), b.narrow(dim, middle, a.shape[dim] - middle)], dim)
-    second = torch.cat([b.narrow(dim, 0, middle), a.narrow(dim, middle, a.shape[dim] - middle)], dim)
+    second = torch.cat(
+        [b.narrow(dim, 0, middle), a.narrow(dim, middle, a.shape[dim] - middle)], dim
+    )
     return first, second
 
 
@@ -101,7 +103,12 @@ def halves_alone(score, a, b):
 def _shares(left, right):
     both = (left >= 0) & (right >= 0)
     l, r = left[both], right[both]
-    return l, r, torch.bincount(l, minlength=9).double() / len(l), torch.bincount(r, minlength=9).double() / len(r)
+    return (
+        l,
+        r,
+        torch.bincount(l, minlength=9).double() / len(l),
+        torch.bincount(r, minlength=9).double() / len(r),
+    )
 
 
 def _kappa(a, e):
@@ -182,8 +189,17 @@ def never_negative(left, right):
     return max(0.0, _kappa((l == r).sum() / max(len(left), 1), p @ q)) if len(l) else 0.0
 
 
-def _attended(x, W_f, W_g, W_h, W_v, gamma, weigh=lambda scores: scores.softmax(-1).mT, join=lambda x, gamma, o: x + gamma * o,
-              sides=lambda o, x: o.view_as(x)):
+def _attended(
+    x,
+    W_f,
+    W_g,
+    W_h,
+    W_v,
+    gamma,
+    weigh=lambda scores: scores.softmax(-1).mT,
+    join=lambda x, gamma, o: x + gamma * o,
+    sides=lambda o, x: o.view_as(x),
+):
     flat = x.flatten(2)
     scores = (W_g @ flat).mT @ (W_f @ flat)
     return join(x, gamma, sides(W_v @ (W_h @ flat @ weigh(scores)), x))

@@ -168,7 +168,17 @@ def table_cut(h, w, b, E, labels):
     return _scores(h, w, b, E.detach(), labels)
 
 
-def _normalised(weight, u, iterations, transposed, *, matrix=None, scale=lambda s: s, length=lambda t: t / t.norm(), new=True):
+def _normalised(
+    weight,
+    u,
+    iterations,
+    transposed,
+    *,
+    matrix=None,
+    scale=lambda s: s,
+    length=lambda t: t / t.norm(),
+    new=True,
+):
     W = (weight.transpose(0, 1) if transposed else weight).flatten(1) if matrix is None else matrix
     with torch.no_grad():
         first = u
@@ -181,7 +191,7 @@ def _normalised(weight, u, iterations, transposed, *, matrix=None, scale=lambda 
 @wrong("08.normalised", "stand in dimension 1")
 def first_dimension(weight, u, iterations, transposed):
     flat = weight.flatten(1)
-    start = u if len(u) == len(flat) else u.repeat(2)[:len(flat)]
+    start = u if len(u) == len(flat) else u.repeat(2)[: len(flat)]
     new, _ = _normalised(weight, start / start.norm(), iterations, False, matrix=flat)
     return new, u
 
@@ -193,7 +203,9 @@ def frobenius(weight, u, iterations, transposed):
 
 @wrong("08.normalised", "exact σ")
 def exact(weight, u, iterations, transposed):
-    return weight / torch.linalg.matrix_norm((weight.transpose(0, 1) if transposed else weight).flatten(1), 2), u
+    return weight / torch.linalg.matrix_norm(
+        (weight.transpose(0, 1) if transposed else weight).flatten(1), 2
+    ), u
 
 
 @wrong("08.normalised", "divided by σ²")
