@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 
 __all__ = [
@@ -10,7 +14,9 @@ __all__ = [
     "check_lengths",
     "check_mask",
     "check_once",
-    "check_positive",
+    "check_integer",
+    "check_number",
+    "check_choice",
     "check_tensor",
     "check_value",
     "check_whole",
@@ -25,10 +31,56 @@ def require(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
-def check_positive(name: str, value: int) -> int:
-    """Return ``value``, a whole number of at least 1, or raise a ``ValueError`` that names it."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+def check_integer(name: str, value: object, least: int = 1, most: int | None = None) -> int:
+    """Return ``value``, an integer from ``least`` to ``most``, or raise a ``ValueError``.
+
+    ``True`` is no integer, and neither is ``2.0``: both are slips where a size is asked for.
+    """
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or value < least
+        or (most is not None and value > most)
+    ):
+        expected = f">= {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be an integer {expected}, got {value!r}")
+    return value
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+) -> float:
+    """Return ``value``, a finite number within the bounds (``above`` and ``below`` are excluded),
+    or raise a ``ValueError``."""
+    bounds = [
+        (">=", least, lambda bound: value >= bound),
+        (">", above, lambda bound: value > bound),
+        ("<=", most, lambda bound: value <= bound),
+        ("<", below, lambda bound: value < bound),
+    ]
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not math.isfinite(value)
+        or not all(holds(bound) for _, bound, holds in bounds if bound is not None)
+    ):
+        expected = " and ".join(f"{sign} {bound}" for sign, bound, _ in bounds if bound is not None)
+        raise ValueError(f"{name} must be a finite number {expected}".rstrip() + f", got {value!r}")
+    return value
+
+
+def check_choice(name: str, value: object, choices: Iterable) -> Any:
+    """Return ``value``, one of ``choices``, or raise a ``ValueError`` that lists them."""
+    choices = list(choices)
+    if value not in choices:
+        listed = ", ".join(map(repr, choices))
+        raise ValueError(f"{name} must be one of {listed}, got {value!r}")
     return value
 
 

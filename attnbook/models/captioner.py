@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ..mechanisms import AdditiveScore, attend, masked_softmax
-from ..validate import check_positive, require
+from ..validate import check_integer, require
 from .rnn.common import Step, check_target
 
 __all__ = [
@@ -83,10 +83,10 @@ class PictureEncoder(nn.Module):
 
     def __init__(self, grid: tuple[int, int], d_feature: int = 64, overlap: bool = False) -> None:
         super().__init__()
-        self.grid = (check_positive("rows", grid[0]), check_positive("columns", grid[1]))
+        self.grid = (check_integer("rows", grid[0]), check_integer("columns", grid[1]))
         kernel, margin = (4, 1) if overlap else (2, 0)
         stages, width = [], 3
-        for channels in (16, 32, check_positive("d_feature", d_feature)):
+        for channels in (16, 32, check_integer("d_feature", d_feature)):
             stages += [nn.Conv2d(width, channels, kernel, stride=2, padding=margin), nn.ReLU()]
             width = channels
         self.convolutions = nn.Sequential(*stages[:-1])
@@ -233,14 +233,14 @@ class Captioner(nn.Module):
             attention in (*kinds, "none"),
             f"attention must be 'soft', 'hard' or 'none', got {attention!r}",
         )
-        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
+        self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         for name, size in (
             ("d_feature", d_feature),
             ("d_embed", d_embed),
             ("hidden_size", hidden_size),
             ("d_attention", d_attention),
         ):
-            check_positive(name, size)
+            check_integer(name, size)
         self.encoder = encoder
         self.attention = (
             MeanContext()

@@ -14,7 +14,7 @@ from ..mechanisms.attention.precision import wide_dtype
 from ..mechanisms.memory.addressing import Addressed, address
 from ..mechanisms.memory.addressing_math import _uniform_shift
 from ..mechanisms.memory.memory_step import HeadParameters, memory_step
-from ..validate import check_positive, check_tensor, require
+from ..validate import check_integer, check_tensor, require
 
 __all__ = ["CONTROLLERS", "MEMORY_STARTS", "SHIFTS", "NTM", "NTMOutput", "NTMState"]
 
@@ -125,23 +125,23 @@ class NTM(nn.Module):
         ):
             require(value in known, f"{name} must be one of {list(known)}, got {value!r}")
         self.d_input, self.d_output = (
-            check_positive("d_input", d_input),
-            check_positive("d_output", d_output),
+            check_integer("d_input", d_input),
+            check_integer("d_output", d_output),
         )
         self.controller, self.shift, self.memory_start = controller, shift, memory_start
         self.hidden_size, self.num_layers = (
-            check_positive("hidden_size", hidden_size),
-            check_positive("num_layers", num_layers),
+            check_integer("hidden_size", hidden_size),
+            check_integer("num_layers", num_layers),
         )
         self.slots, self.slot_width = (
-            check_positive("slots", slots),
-            check_positive("slot_width", slot_width),
+            check_integer("slots", slots),
+            check_integer("slot_width", slot_width),
         )
         self.read_heads, self.write_heads = (
-            check_positive("read_heads", read_heads),
-            check_positive("write_heads", write_heads),
+            check_integer("read_heads", read_heads),
+            check_integer("write_heads", write_heads),
         )
-        self.shift_range = check_positive("shift_range", shift_range)
+        self.shift_range = check_integer("shift_range", shift_range)
         require(
             2 * shift_range + 1 <= slots,
             f"shift_range must leave 2·shift_range + 1 ≤ slots = {slots}, got shift_range "
@@ -178,7 +178,7 @@ class NTM(nn.Module):
 
     def initial_state(self, batch: int) -> NTMState:
         """The state before the first input of ``batch`` sequences, in float32 at least."""
-        check_positive("batch", batch)
+        check_integer("batch", batch)
         like = self.output.weight
         dtype = wide_dtype(like)
         if self.memory_start == "learned":

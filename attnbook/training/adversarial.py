@@ -366,7 +366,7 @@ def sample_pictures(
 
 def _whole(name: str, value: Any, least: int = 1) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name}: got {value!r}, expected a whole number of at least {least}")
+        raise ValueError(f"{name}: got {value!r}, expected an integer >= {least}")
 
 
 def _check_labels(name: str, labels: Any) -> torch.Tensor:

@@ -319,7 +319,7 @@ class ClippedPolicyGradient(PolicyGradient):
     ):
         super().__init__(worlds, steps=steps, **settings)
         if isinstance(reuse, bool) or not isinstance(reuse, int) or reuse < 1:
-            raise ValueError(f"reuse must be a whole number of at least 1, got {reuse!r}")
+            raise ValueError(f"reuse must be an integer >= 1, got {reuse!r}")
         self.reuse, self.clip, self._played = reuse, clip, None
         self.settings.update(reuse=reuse, clip=clip)
 

@@ -345,11 +345,11 @@ def test_every_parameter_learns(attention):
     ("call", "words"),
     [
         (lambda: build("firm"), "attention must be 'soft', 'hard' or 'none', got 'firm'"),
-        (lambda: Captioner(0, PictureEncoder((2, 3))), "vocabulary_size must be a whole number"),
+        (lambda: Captioner(0, PictureEncoder((2, 3))), "vocabulary_size must be an integer"),
         *[
             (
                 lambda name=name: Captioner(8, PictureEncoder((2, 3)), **{name: 0}),
-                f"{name} must be a whole number of at least 1, got 0",
+                f"{name} must be an integer >= 1, got 0",
             )
             for name in ("d_feature", "d_embed", "hidden_size", "d_attention")
         ],
@@ -357,7 +357,7 @@ def test_every_parameter_learns(attention):
             lambda: Captioner(8, PictureEncoder((2, 3), 16))(pictures().float(), TARGET),
             "d_feature must be the width of the encoder's features, 16, got 64",
         ),
-        (lambda: PictureEncoder((0, 3)), "rows must be a whole number"),
+        (lambda: PictureEncoder((0, 3)), "rows must be an integer"),
         (
             lambda: build()(pictures() > 0.5, TARGET),
             "pictures must be uint8 or floating point numbers, got torch.bool",

@@ -378,13 +378,10 @@ def test_standing_statistics_that_end_in_an_error_leave_the_generator_as_it_was(
 @pytest.mark.parametrize(
     "call, words",
     [
-        (
-            lambda G: standing_statistics(G, batches=0),
-            "batches: got 0, expected a whole number of at least 1",
-        ),
+        (lambda G: standing_statistics(G, batches=0), "batches: got 0, expected an integer >= 1"),
         (
             lambda G: standing_statistics(G, batch_size=0),
-            "batch_size: got 0, expected a whole number of at least 1",
+            "batch_size: got 0, expected an integer >= 1",
         ),
         (
             lambda G: standing_statistics(G, torch.zeros(0, dtype=torch.int64)),
@@ -395,18 +392,15 @@ def test_standing_statistics_that_end_in_an_error_leave_the_generator_as_it_was(
             r"labels: got shape \(3,\) of torch.float32, expected a vector of labels",
         ),
         (lambda G: standing_statistics(G, [0, 1]), "labels: got list, expected a vector of labels"),
-        (lambda G: sample_pictures(G, 0), "number: got 0, expected a whole number of at least 1"),
-        (
-            lambda G: sample_pictures(G, 2.0),
-            "number: got 2.0, expected a whole number of at least 1",
-        ),
+        (lambda G: sample_pictures(G, 0), "number: got 0, expected an integer >= 1"),
+        (lambda G: sample_pictures(G, 2.0), "number: got 2.0, expected an integer >= 1"),
         (
             lambda G: sample_pictures(G, torch.tensor(3)),
             r"number: got shape \(\) of torch.int64, expected a vector of labels",
         ),
         (
             lambda G: sample_pictures(G, 3, batch_size=-1),
-            "batch_size: got -1, expected a whole number of at least 1",
+            "batch_size: got -1, expected an integer >= 1",
         ),
     ],
 )
@@ -500,7 +494,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(name, step):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"steps": 0}, "steps: got 0, expected a whole number of at least 1"),
+        ({"steps": 0}, "steps: got 0, expected an integer >= 1"),
         ({"discriminator_steps": 0}, "discriminator_steps: got 0"),
         (
             {"loss": "wasserstein"},

@@ -500,7 +500,7 @@ def test_a_batch_of_lives_serves_several_updates():
     )
     with pytest.raises(ValueError, match="6 lives that were played, got 3; micro_batch"):
         learn(model, type(Lives(3).batch(1))(*(part[:3] for part in Lives(6).batch(1))))
-    with pytest.raises(ValueError, match="reuse must be a whole number"):
+    with pytest.raises(ValueError, match="reuse must be an integer"):
         ClippedPolicyGradient(worlds, steps=7, reuse=0)
 
 

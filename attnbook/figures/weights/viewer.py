@@ -277,7 +277,7 @@ def _first(
             or not isinstance(value, (int, np.integer))
             or not 0 <= value < size
         ):
-            raise ValueError(f"{said} must be a whole number in 0..{size - 1}, got {value!r}")
+            raise ValueError(f"{said} must be an integer in 0..{size - 1}, got {value!r}")
     return part, int(layer), int(head), int(row)
 
 

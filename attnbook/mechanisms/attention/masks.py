@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from ...validate import check_mask, check_positive, require
+from ...validate import check_integer, check_mask, require
 
 __all__ = ["padding_mask", "causal_mask", "masked_softmax", "rows_that_see"]
 
@@ -45,7 +45,7 @@ def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.
     n = max_length
     require(
         n is None or (isinstance(n, int) and n >= 0),
-        f"max_length must be a whole number of at least 0, got {n!r}",
+        f"max_length must be an integer >= 0, got {n!r}",
     )
     # on a GPU the look at the values would stop the queue
     if n is None or lengths.device.type == "cpu":
@@ -78,8 +78,8 @@ def causal_mask(
     Raises:
         ValueError: if ``n < m``, where the first queries would have nothing to attend to.
     """
-    check_positive("m", m)
-    n = m if n is None else check_positive("n", n)
+    check_integer("m", m)
+    n = m if n is None else check_integer("n", n)
     require(
         n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
     )

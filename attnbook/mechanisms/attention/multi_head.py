@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_mask, check_positive, check_tensor, check_value, common_shape, require
+from ...validate import check_integer, check_mask, check_tensor, check_value, common_shape, require
 from ..layers.dropout import Dropout
 from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
@@ -89,21 +89,21 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.d_model, self.num_heads = (
-            check_positive("d_model", d_model),
-            check_positive("num_heads", num_heads),
+            check_integer("d_model", d_model),
+            check_integer("num_heads", num_heads),
         )
         require(
             d_head is not None or d_model % num_heads == 0,
             f"d_model must divide by num_heads, got {d_model} and {num_heads}: give d_head, or "
             f"another number",
         )
-        self.d_head = check_positive("d_head", d_model // num_heads if d_head is None else d_head)
-        self.d_head_value = check_positive(
+        self.d_head = check_integer("d_head", d_model // num_heads if d_head is None else d_head)
+        self.d_head_value = check_integer(
             "d_head_value", self.d_head if d_head_value is None else d_head_value
         )
-        self.query_width = check_positive("d_query", d_model if d_query is None else d_query)
-        self.key_width = check_positive("d_key", d_model if d_key is None else d_key)
-        self.value_width = check_positive("d_value", self.key_width if d_value is None else d_value)
+        self.query_width = check_integer("d_query", d_model if d_query is None else d_query)
+        self.key_width = check_integer("d_key", d_model if d_key is None else d_key)
+        self.value_width = check_integer("d_value", self.key_width if d_value is None else d_value)
         self.score = ScaledDotScore() if score is None else score
         require(isinstance(self.score, Score), f"score must be a Score, got {type(score).__name__}")
         for name in ("query_width", "key_width"):

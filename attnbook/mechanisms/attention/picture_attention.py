@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from ..scores.functions import DotScore
 from .attend import Attended, attend
 
@@ -62,9 +62,9 @@ class PictureAttention(nn.Module):
         self, channels: int, *, d_key: int | None = None, d_value: int | None = None
     ) -> None:
         super().__init__()
-        self.channels = check_positive("channels", channels)
-        self.d_key = check_positive("d_key", max(1, channels // 8) if d_key is None else d_key)
-        self.d_value = check_positive(
+        self.channels = check_integer("channels", channels)
+        self.d_key = check_integer("d_key", max(1, channels // 8) if d_key is None else d_key)
+        self.d_value = check_integer(
             "d_value", self._usual_d_value(channels) if d_value is None else d_value
         )
         self.key = nn.Conv2d(channels, self.d_key, 1, bias=False)  # f

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_positive, common_shape, require
+from ...validate import check_integer, common_shape, require
 from .attend import Attended
 from .masks import masked_softmax
 from .multi_head import MultiHeadAttention, ProjectedSource
@@ -142,7 +142,7 @@ class SynthesizerAttention(MultiHeadAttention):
         super().__init__(d_model, num_heads, **options)
         require(kind in SYNTHESIZERS, f"kind must be one of {sorted(SYNTHESIZERS)}, got {kind!r}")
         require(mix in (None, "plus", "alpha"), f"mix must be None, 'plus' or 'alpha', got {mix!r}")
-        self.length, self.kind, self.mix = check_positive("length", length), kind, mix
+        self.length, self.kind, self.mix = check_integer("length", length), kind, mix
         self.synthesizer = SYNTHESIZERS[kind](num_heads, self.d_head, length)
         self.share = nn.Parameter(torch.zeros(())) if mix == "alpha" else None  # a
         if mix is None:  # nobody compares: no keys, and no queries either where the word has no say

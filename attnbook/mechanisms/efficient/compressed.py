@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from ..attention.attend import Attended, attend
 from ..attention.masks import rows_that_see
 from ..attention.multi_head import MultiHeadAttention, ProjectedSource
@@ -100,8 +100,8 @@ class MemoryCompressedAttention(MultiHeadAttention):
     ) -> None:
         super().__init__(d_model, num_heads, **options)
         self.kernel_size, self.stride = (
-            check_positive("kernel_size", kernel_size),
-            check_positive("stride", stride),
+            check_integer("kernel_size", kernel_size),
+            check_integer("stride", stride),
         )
         require(
             stride <= kernel_size,
@@ -196,9 +196,9 @@ class LengthProjection(nn.Module):
 
     def __init__(self, length: int, rank: int, num_heads: int | None = None) -> None:
         super().__init__()
-        self.length, self.rank = check_positive("length", length), check_positive("rank", rank)
+        self.length, self.rank = check_integer("length", length), check_integer("rank", rank)
         require(rank <= length, f"rank must be at most length = {length}, got {rank}")
-        heads = () if num_heads is None else (check_positive("num_heads", num_heads),)
+        heads = () if num_heads is None else (check_integer("num_heads", num_heads),)
         self.weight = nn.Parameter(torch.randn(*heads, rank, length) * length**-0.5)  # E
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:

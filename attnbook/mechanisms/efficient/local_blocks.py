@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from ..attention.attend import Attended, attend
 from ..attention.masks import rows_that_see
 from ..attention.multi_head import MultiHeadAttention, ProjectedSource
@@ -50,7 +50,7 @@ class LocalAttention(MultiHeadAttention):
 
     def __init__(self, d_model: int, num_heads: int, *, block_length: int, **options) -> None:
         super().__init__(d_model, num_heads, **options)
-        self.block_length = check_positive("block_length", block_length)
+        self.block_length = check_integer("block_length", block_length)
 
     def _attend(
         self,

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from ...validate import (
     check_dtypes,
+    check_integer,
     check_mask,
-    check_positive,
     check_tensor,
     check_value,
     check_whole,
@@ -49,7 +49,7 @@ def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
 
     Source: Luong, Pham and Manning 2015, section 3.2.
     """
-    check_positive("half_width", half_width)
+    check_integer("half_width", half_width)
     require(
         isinstance(position, torch.Tensor)
         and position.dim() >= 1
@@ -111,10 +111,10 @@ class PredictedPosition(nn.Module):
 
     def __init__(self, d_query: int, d_hidden: int | None = None) -> None:
         super().__init__()
-        self.query_width = check_positive("d_query", d_query)
+        self.query_width = check_integer("d_query", d_query)
         self.hidden = nn.Linear(
             d_query,
-            check_positive("d_hidden", d_query if d_hidden is None else d_hidden),
+            check_integer("d_hidden", d_query if d_hidden is None else d_hidden),
             bias=False,
         )
         self.vector = nn.Linear(self.hidden.out_features, 1, bias=False)  # W, then v

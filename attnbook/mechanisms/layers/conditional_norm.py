@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_positive, check_whole, require
+from ...validate import check_integer, check_whole, require
 
 __all__ = ["ConditionalBatchNorm", "UnconditionalBatchNorm", "check_labels"]
 
@@ -67,9 +67,9 @@ class ConditionalBatchNorm(nn.Module):
         self, channels: int, num_classes: int, *, eps: float = 1e-5, momentum: float = 0.1
     ) -> None:
         super().__init__()
-        self.num_classes = check_positive("num_classes", num_classes)
+        self.num_classes = check_integer("num_classes", num_classes)
         self.norm = nn.BatchNorm2d(
-            check_positive("channels", channels), eps=eps, momentum=momentum, affine=False
+            check_integer("channels", channels), eps=eps, momentum=momentum, affine=False
         )
         # Gains, not weights: plain parameters, so that no spectral norm takes them for a matrix.
         self.gain = nn.Parameter(torch.ones(num_classes, channels))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_mask, check_positive, check_tensor, require
+from ...validate import check_integer, check_mask, check_tensor, require
 from ..attention.attend import Attended
 from ..attention.masks import rows_that_see
 from .dropout import Dropout
@@ -72,14 +72,14 @@ class LightweightConvolution(nn.Module):
     ) -> None:
         super().__init__()
         self.d_model, self.num_heads = (
-            check_positive("d_model", d_model),
-            check_positive("num_heads", num_heads),
+            check_integer("d_model", d_model),
+            check_integer("num_heads", num_heads),
         )
         require(
             d_model % num_heads == 0,
             f"d_model must divide by num_heads, got {d_model} and {num_heads}",
         )
-        self.kernel_size = check_positive("kernel_size", kernel_size)
+        self.kernel_size = check_integer("kernel_size", kernel_size)
         self.left = kernel_size - 1 if causal else (kernel_size - 1) // 2
         self.input_projection = nn.Linear(d_model, 2 * d_model)  # W_a, W_b
         self.output_projection = nn.Linear(d_model, d_model)  # W_o

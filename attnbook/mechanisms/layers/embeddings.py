@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_positive, may_look, require
+from ...validate import check_integer, may_look, require
 
 __all__ = [
     "AdaptiveEmbedding",
@@ -31,9 +31,9 @@ class FactorisedEmbedding(nn.Module):
 
     def __init__(self, size: int, d_model: int, d_narrow: int) -> None:
         super().__init__()
-        self.d_model = check_positive("d_model", d_model)
+        self.d_model = check_integer("d_model", d_model)
         self.narrow = nn.Embedding(
-            check_positive("size", size), check_positive("d_narrow", d_narrow), padding_idx=0
+            check_integer("size", size), check_integer("d_narrow", d_narrow), padding_idx=0
         )
         self.widen = nn.Linear(d_narrow, d_model, bias=False)  # W
         with torch.no_grad():
@@ -54,9 +54,9 @@ class FactorisedOutput(nn.Module):
     def __init__(self, d_model: int, size: int, d_narrow: int) -> None:
         super().__init__()
         (
-            check_positive("d_model", d_model),
-            check_positive("size", size),
-            check_positive("d_narrow", d_narrow),
+            check_integer("d_model", d_model),
+            check_integer("size", size),
+            check_integer("d_narrow", d_narrow),
         )
         self.narrow = nn.Parameter(torch.empty(d_model, d_narrow).normal_(std=d_model**-0.5))  # W
         self.words = nn.Parameter(torch.empty(size, d_narrow).normal_(std=d_narrow**-0.5))  # E
@@ -73,7 +73,7 @@ class FactorisedOutput(nn.Module):
 
 
 def _bands(size: int, cutoffs: Sequence[int], factor: float) -> list[tuple[int, int]]:
-    edges = [0, *cutoffs, check_positive("size", size)]
+    edges = [0, *cutoffs, check_integer("size", size)]
     require(
         len(cutoffs) > 0 and all(isinstance(c, int) and a < c for a, c in zip(edges, edges[1:])),
         f"cutoffs must be whole numbers that rise from above 0 to below size = {size}, got "
@@ -110,7 +110,7 @@ class AdaptiveEmbedding(nn.Module):
         self, size: int, d_model: int, cutoffs: Sequence[int], factor: float = 4.0
     ) -> None:
         super().__init__()
-        self.d_model, self.bands = check_positive("d_model", d_model), _bands(size, cutoffs, factor)
+        self.d_model, self.bands = check_integer("d_model", d_model), _bands(size, cutoffs, factor)
         self.tables, self.widen = nn.ModuleList(), nn.ModuleList()
         for b, (first, last) in enumerate(self.bands):
             width = _width(d_model, factor, b)
@@ -167,7 +167,7 @@ class AdaptiveOutput(nn.Module):
     ) -> None:
         super().__init__()
         bands = _bands(size, cutoffs, factor)
-        rarest = check_positive("d_model", d_model) / factor ** (len(bands) - 1)
+        rarest = check_integer("d_model", d_model) / factor ** (len(bands) - 1)
         require(
             rarest >= 1,
             f"factor must leave the rarest band a width of at least 1, got {factor} for d_model "
@@ -201,8 +201,8 @@ class MixtureOfSoftmaxes(nn.Module):
 
     def __init__(self, d_model: int, size: int, components: int) -> None:
         super().__init__()
-        check_positive("d_model", d_model), check_positive("size", size)
-        self.components = check_positive("components", components)
+        check_integer("d_model", d_model), check_integer("size", size)
+        self.components = check_integer("components", components)
         self.share = nn.Linear(d_model, components, bias=False)  # W_π
         self.context = nn.Linear(d_model, components * d_model)  # W_k
         self.weight = nn.Parameter(torch.empty(size, d_model).normal_(std=d_model**-0.5))  # E

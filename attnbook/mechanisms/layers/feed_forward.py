@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_positive, check_tensor, require
+from ...validate import check_integer, check_tensor, require
 from .dropout import Dropout
 
 __all__ = ["ACTIVATIONS", "GATES", "FeedForward", "GatedFeedForward"]
@@ -77,10 +77,10 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.d_model = check_positive("d_model", d_model)
+        self.d_model = check_integer("d_model", d_model)
         self.activation = _named("activation", activation, ACTIVATIONS)
         # W_1, b_1
-        self.hidden = nn.Linear(d_model, check_positive("d_hidden", d_hidden), bias=bias)
+        self.hidden = nn.Linear(d_model, check_integer("d_hidden", d_hidden), bias=bias)
         self.output = nn.Linear(d_hidden, d_model, bias=bias)  # W_2, b_2
         self.dropout = Dropout(dropout)
         _start(self.hidden, self.output)
@@ -127,10 +127,10 @@ class GatedFeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.d_model = check_positive("d_model", d_model)
+        self.d_model = check_integer("d_model", d_model)
         self.gate = _named("gate", gate, GATES)
         # W
-        self.gate_projection = nn.Linear(d_model, check_positive("d_hidden", d_hidden), bias=bias)
+        self.gate_projection = nn.Linear(d_model, check_integer("d_hidden", d_hidden), bias=bias)
         self.value_projection = nn.Linear(d_model, d_hidden, bias=bias)  # V
         self.output = nn.Linear(d_hidden, d_model, bias=bias)  # W_2
         self.dropout = Dropout(dropout)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_positive, check_tensor, require
+from ...validate import check_integer, check_tensor, require
 from ..attention.precision import without_autocast
 
 __all__ = ["MixtureOfExperts", "Switch", "balance_loss"]
@@ -32,8 +32,8 @@ class _Experts(nn.Module):
     def __init__(self, d_model: int, num_experts: int, make_expert: Make) -> None:
         super().__init__()
         self.d_model, self.num_experts = (
-            check_positive("d_model", d_model),
-            check_positive("num_experts", num_experts),
+            check_integer("d_model", d_model),
+            check_integer("num_experts", num_experts),
         )
         self.experts = nn.ModuleList(make_expert() for _ in range(num_experts))
         self.balance: torch.Tensor | None = None
@@ -111,7 +111,7 @@ class MixtureOfExperts(_Experts):
     ) -> None:
         super().__init__(d_model, num_experts, make_expert)
         require(
-            check_positive("k", k) <= num_experts,
+            check_integer("k", k) <= num_experts,
             f"k must be at most num_experts = {num_experts}, got {k}",
         )
         require(

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_mask, check_positive, check_tensor, require
+from ...validate import check_integer, check_mask, check_tensor, require
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 
@@ -16,7 +16,7 @@ __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 class _Norm(nn.Module):
     def __init__(self, d_model: int, eps: float) -> None:
         super().__init__()
-        self.d_model = check_positive("d_model", d_model)
+        self.d_model = check_integer("d_model", d_model)
         require(
             isinstance(eps, int | float) and eps >= 0,
             f"eps must be a number of at least 0, got {eps!r}",

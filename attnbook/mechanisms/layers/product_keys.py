@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_positive, check_tensor, require
+from ...validate import check_integer, check_tensor, require
 from .norms import LayerNorm
 
 __all__ = ["ProductKeyMemory"]
@@ -58,16 +58,16 @@ class ProductKeyMemory(nn.Module):
     ) -> None:
         super().__init__()
         self.d_model, self.num_keys = (
-            check_positive("d_model", d_model),
-            check_positive("num_keys", num_keys),
+            check_integer("d_model", d_model),
+            check_integer("num_keys", num_keys),
         )
         self.num_heads, self.top_k = (
-            check_positive("num_heads", num_heads),
-            check_positive("top_k", top_k),
+            check_integer("num_heads", num_heads),
+            check_integer("top_k", top_k),
         )
         require(top_k <= num_keys, f"top_k must be at most num_keys = {num_keys}, got {top_k}")
         require(
-            check_positive("d_query", d_query) % 2 == 0,
+            check_integer("d_query", d_query) % 2 == 0,
             f"d_query must be even, it is cut in two halves; got {d_query}",
         )
         self.query_projection = nn.Linear(d_model, num_heads * d_query)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from ..attention.precision import without_autocast
 
 __all__ = ["add_spectral_norm", "largest_singular_values", "weight_matrix"]
@@ -48,7 +48,7 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
     Source: Miyato et al. 2018, algorithm 1; on both networks and on attention as well: Zhang et al.
     2019, section 3.
     """
-    check_positive("power_iterations", power_iterations)
+    check_integer("power_iterations", power_iterations)
     layers = [
         (name or type(layer).__name__.removeprefix("Parametrized"), layer)
         for name, layer in module.named_modules()

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_positive, check_tensor, require
+from ...validate import check_integer, check_tensor, require
 from ..attention.attend import attend
 from ..attention.masks import causal_mask
 from ..scores.functions import ScaledDotScore
@@ -51,7 +51,7 @@ def blocks_for(length: int) -> int:
 
     Source: Mishra et al. 2018, section 3.
     """
-    return (check_positive("length", length) - 1).bit_length()
+    return (check_integer("length", length) - 1).bit_length()
 
 
 class CausalConvolution(nn.Module):
@@ -79,10 +79,10 @@ class CausalConvolution(nn.Module):
 
     def __init__(self, d_in: int, d_out: int, dilation: int = 1, kernel_size: int = 2) -> None:
         super().__init__()
-        self.d_in, self.d_out = check_positive("d_in", d_in), check_positive("d_out", d_out)
+        self.d_in, self.d_out = check_integer("d_in", d_in), check_integer("d_out", d_out)
         self.dilation, self.kernel_size = (
-            check_positive("dilation", dilation),
-            check_positive("kernel_size", kernel_size),
+            check_integer("dilation", dilation),
+            check_integer("kernel_size", kernel_size),
         )
         # [W_0, …, W_{K−1}], the farthest position first
         self.linear = nn.Linear(kernel_size * d_in, d_out)
@@ -145,7 +145,7 @@ class DenseBlock(nn.Module):
     def __init__(self, d_in: int, filters: int, dilation: int) -> None:
         super().__init__()
         # f and g in one product
-        self.convolution = CausalConvolution(d_in, 2 * check_positive("filters", filters), dilation)
+        self.convolution = CausalConvolution(d_in, 2 * check_integer("filters", filters), dilation)
         self.d_out = d_in + filters
 
     def forward(
@@ -184,8 +184,8 @@ class TCBlock(nn.Module):
 
     def __init__(self, d_in: int, length: int, filters: int, first: int = 1) -> None:
         super().__init__()
-        check_positive("first", first)
-        self.d_out, blocks = check_positive("d_in", d_in), []
+        check_integer("first", first)
+        self.d_out, blocks = check_integer("d_in", d_in), []
         for i in range(blocks_for(length)):
             blocks.append(DenseBlock(self.d_out, filters, first * 2**i))
             self.d_out = blocks[-1].d_out
@@ -230,10 +230,10 @@ class AttentionBlock(nn.Module):
 
     def __init__(self, d_in: int, d_key: int, d_value: int, alike: float | None = None) -> None:
         super().__init__()
-        self.d_in = check_positive("d_in", d_in)
-        self.query_projection = nn.Linear(d_in, check_positive("d_key", d_key))
+        self.d_in = check_integer("d_in", d_in)
+        self.query_projection = nn.Linear(d_in, check_integer("d_key", d_key))
         self.key_projection = nn.Linear(d_in, d_key)
-        self.value_projection = nn.Linear(d_in, check_positive("d_value", d_value))
+        self.value_projection = nn.Linear(d_in, check_integer("d_value", d_value))
         self.score = ScaledDotScore()
         self.d_out = d_in + d_value
         if alike is not None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_positive, check_tensor, common_shape, may_look, require
+from ...validate import check_integer, check_tensor, common_shape, may_look, require
 from ..attention.precision import wide_dtype
 from .addressing_math import SHORTEST, _read, _scores, _sharpen, _shift, _uniform_shift, _write
 
@@ -179,7 +179,7 @@ def uniform_shift(lowest: torch.Tensor, shift_range: int) -> torch.Tensor:
 
     Source: section 3.3.2, its second way to define a shift; drawn in Weng 2018, figure 11.
     """
-    check_positive("shift_range", shift_range)
+    check_integer("shift_range", shift_range)
     require(
         isinstance(lowest, torch.Tensor) and lowest.is_floating_point(),
         "lowest must be a tensor of floating point numbers, got "

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import nn
 
-from ...validate import check_positive, check_tensor, check_whole, may_look, require
+from ...validate import check_integer, check_tensor, check_whole, may_look, require
 
 __all__ = ["LearnedPositions", "NoPositions", "SinusoidalPositions", "shift_matrix", "sinusoids"]
 
@@ -42,7 +42,7 @@ def sinusoids(
 
     Source: Vaswani et al. 2017, section 3.5.
     """
-    check_positive("length", length)
+    check_integer("length", length)
     return _waves(torch.arange(length, dtype=torch.float64), _frequencies(d_model, base)).to(
         device=device, dtype=dtype
     )
@@ -80,7 +80,7 @@ def _waves(position: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
 
 
 def _frequencies(d_model: int, base: float, device: torch.device | None = None) -> torch.Tensor:
-    check_positive("d_model", d_model)
+    check_integer("d_model", d_model)
     require(d_model % 2 == 0, f"d_model must be even (a sine and a cosine each), got {d_model}")
     require(base > 1, f"base must be above 1, got {base!r}")
     # ω_k
@@ -96,7 +96,7 @@ def _check_offset(x: torch.Tensor, offset: int | torch.Tensor, d_model: int) -> 
         check_whole("offset", offset)
         require(
             x.dim() == 3 and offset.shape == x.shape[:1],
-            f"offset must be a whole number, or one for each row of x {tuple(x.shape)}, got "
+            f"offset must be an integer, or one for each row of x {tuple(x.shape)}, got "
             f"shape {tuple(offset.shape)}",
         )
         if may_look(offset):
@@ -107,7 +107,7 @@ def _check_offset(x: torch.Tensor, offset: int | torch.Tensor, d_model: int) -> 
     else:
         require(
             isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0,
-            f"offset must be a whole number of at least 0, got {offset!r}",
+            f"offset must be an integer >= 0, got {offset!r}",
         )
 
 
@@ -183,8 +183,8 @@ class LearnedPositions(nn.Module):
     def __init__(self, max_length: int, d_model: int) -> None:
         super().__init__()
         self.max_length, self.d_model = (
-            check_positive("max_length", max_length),
-            check_positive("d_model", d_model),
+            check_integer("max_length", max_length),
+            check_integer("d_model", d_model),
         )
         self.weight = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)  # P
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from ..attention.attend import Attended
 from ..attention.masks import masked_softmax
 from ..attention.multi_head import MultiHeadAttention, ProjectedSource
@@ -35,7 +35,7 @@ def relative_index(
 
     Source: Shaw, Uszkoreit and Vaswani 2018, section 3.2.
     """
-    check_positive("m", m), check_positive("max_distance", max_distance)
+    check_integer("m", m), check_integer("max_distance", max_distance)
     require(
         n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
     )
@@ -83,7 +83,7 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
             "score cannot be chosen: relative positions are defined for the scaled inner product",
         )
         super().__init__(d_model, num_heads, **options)
-        self.max_distance = check_positive("max_distance", max_distance)
+        self.max_distance = check_integer("max_distance", max_distance)
         # a^K
         self.key_distance = (
             relation_table(2 * max_distance + 1, self.d_head) if relative_keys else None

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_positive, check_tensor, check_whole, require
+from ...validate import check_integer, check_tensor, check_whole, require
 from ..attention.attend import Attended
 from ..attention.precision import without_autocast
 from .absolute import wave_vectors
@@ -178,7 +178,7 @@ class StructuralPositions(nn.Module):
     def __init__(self, d_model: int, *, base: float = 10_000.0) -> None:
         super().__init__()
         # names an odd width or a wrong base
-        wave_vectors(torch.zeros(1), check_positive("d_model", d_model), base)
+        wave_vectors(torch.zeros(1), check_integer("d_model", d_model), base)
         self.d_model, self.base = d_model, base
         self.mix = nn.Linear(2 * d_model, d_model)  # W, b
 
@@ -235,7 +235,7 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         self, d_model: int, num_heads: int, *, max_distance: int, max_tree_distance: int, **options
     ) -> None:
         super().__init__(d_model, num_heads, max_distance=max_distance, **options)
-        rows = 2 * check_positive("max_tree_distance", max_tree_distance) + 1
+        rows = 2 * check_integer("max_tree_distance", max_tree_distance) + 1
         self.max_tree_distance = max_tree_distance
         # b^K
         self.key_offset = None if self.key_distance is None else relation_table(rows, self.d_head)

@@ -13,7 +13,7 @@ import math
 import torch
 from torch import nn
 
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from .additive_kernel import Hidden, Scratch, additive_scores
 from .base import SCORES, Score, check_projected_width
 
@@ -104,10 +104,10 @@ class AdditiveScore(Score):
     def __init__(self, d_query: int, d_key: int, d_hidden: int | None = None) -> None:
         super().__init__()
         d_hidden = d_query if d_hidden is None else d_hidden
-        self.query_width = check_positive("d_query", d_query)
-        self.key_width = check_positive("d_key", d_key)
+        self.query_width = check_integer("d_query", d_query)
+        self.key_width = check_integer("d_key", d_key)
         # W_s
-        self.query_projection = nn.Linear(d_query, check_positive("d_hidden", d_hidden), bias=False)
+        self.query_projection = nn.Linear(d_query, check_integer("d_hidden", d_hidden), bias=False)
         self.key_projection = nn.Linear(d_key, d_hidden, bias=False)  # W_h
         self.vector = nn.Linear(d_hidden, 1, bias=False)  # v
 
@@ -177,8 +177,8 @@ class LocationScore(Score):
 
     def __init__(self, d_query: int, max_length: int) -> None:
         super().__init__()
-        self.query_width = check_positive("d_query", d_query)
-        self.max_length = check_positive("max_length", max_length)
+        self.query_width = check_integer("d_query", d_query)
+        self.max_length = check_integer("max_length", max_length)
         self.rows = nn.Linear(d_query, max_length, bias=False)  # W
 
     def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
@@ -220,8 +220,8 @@ class GeneralScore(Score):
 
     def __init__(self, d_query: int, d_key: int) -> None:
         super().__init__()
-        self.query_width = check_positive("d_query", d_query)
-        self.key_width = check_positive("d_key", d_key)
+        self.query_width = check_integer("d_query", d_query)
+        self.key_width = check_integer("d_key", d_key)
         self.key_projection = nn.Linear(d_key, d_query, bias=False)  # W
 
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
@@ -294,9 +294,9 @@ class ReducedRankScore(Score):
 
     def __init__(self, d_query: int, d_key: int, rank: int) -> None:
         super().__init__()
-        self.query_width = check_positive("d_query", d_query)
-        self.key_width = check_positive("d_key", d_key)
-        self.query_projection = nn.Linear(d_query, check_positive("rank", rank), bias=False)  # U
+        self.query_width = check_integer("d_query", d_query)
+        self.key_width = check_integer("d_key", d_key)
+        self.query_projection = nn.Linear(d_query, check_integer("rank", rank), bias=False)  # U
         self.key_projection = nn.Linear(d_key, rank, bias=False)  # V
 
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...mechanisms import DotScore, attend, padding_mask
-from ...validate import check_lengths, check_positive, check_tensor, require
+from ...validate import check_integer, check_lengths, check_tensor, require
 
 __all__ = ["FeedForwardAttention", "Regressed"]
 
@@ -67,7 +67,7 @@ class FeedForwardAttention(nn.Module):
         self.pooling = pooling
         # W_xh
         self.embed = nn.Linear(
-            check_positive("d_input", d_input), check_positive("hidden_size", hidden_size)
+            check_integer("d_input", d_input), check_integer("hidden_size", hidden_size)
         )
         self.attention = nn.Linear(hidden_size, 1)  # w_hc
         self.hidden = nn.Linear(hidden_size, hidden_size)  # W_cs

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import DotScore, attend
-from ...validate import check_mask, check_positive, check_tensor, check_whole, require
+from ...validate import check_integer, check_mask, check_tensor, check_whole, require
 from ..rnn.common import make_recurrent, run_packed
 
 __all__ = ["AttentionPooling", "Classified", "HierarchicalAttention"]
@@ -58,7 +58,7 @@ class AttentionPooling(nn.Module):
         )
         # W, b
         self.key = nn.Linear(
-            check_positive("d_value", d_value), check_positive("d_attention", d_attention)
+            check_integer("d_value", d_value), check_integer("d_attention", d_attention)
         )
         # Small, so that the first weights are nearly equal.
         # u
@@ -124,10 +124,10 @@ class HierarchicalAttention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
+        self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         d_attention = 2 * hidden_size if d_attention is None else d_attention
         self.embedding = nn.Embedding(
-            vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0
+            vocabulary_size, check_integer("d_embed", d_embed), padding_idx=0
         )
         self.word_encoder = make_recurrent("gru", d_embed, hidden_size, bidirectional=True)
         # W_w, b_w, u_w
@@ -138,7 +138,7 @@ class HierarchicalAttention(nn.Module):
         # W_s, b_s, u_s
         self.sentence_pooling = AttentionPooling(2 * hidden_size, d_attention, pooling=pooling)
         # W_c, b_c
-        self.output = nn.Linear(2 * hidden_size, check_positive("num_classes", num_classes))
+        self.output = nn.Linear(2 * hidden_size, check_integer("num_classes", num_classes))
         self.dropout = nn.Dropout(dropout)
 
     def encode_sentences(

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import DotScore, attend
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 
 __all__ = ["Answered", "MemoryNetwork", "position_encoding"]
 
@@ -103,11 +103,11 @@ class MemoryNetwork(nn.Module):
             encoding in ("position", "bag"),
             f"encoding must be 'position' or 'bag', got {encoding!r}",
         )
-        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
-        self.hops, self.encoding = check_positive("hops", hops), encoding
-        self.max_memories = check_positive("max_memories", max_memories)
+        self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
+        self.hops, self.encoding = check_integer("hops", hops), encoding
+        self.max_memories = check_integer("max_memories", max_memories)
         self.embeddings = nn.ModuleList(  # A_1 = B, A_2 = C_1, …, C_K: also W
-            nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0)
+            nn.Embedding(vocabulary_size, check_integer("d_embed", d_embed), padding_idx=0)
             for _ in range(hops + 1)
         )
         self.times = nn.ParameterList(

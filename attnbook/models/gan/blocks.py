@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...mechanisms.attention.picture_attention import PictureAttention
-from ...validate import check_positive
+from ...validate import check_integer
 
 __all__ = [
     "DCGAN_BLOCKS",
@@ -166,7 +166,7 @@ class ResidualInstead(nn.Module):
         super().__init__()
         if parameters is None:
             parameters = sum(p.numel() for p in PictureAttention(channels).parameters())
-        hidden = math.ceil(check_positive("parameters", parameters) / (18 * channels))
+        hidden = math.ceil(check_integer("parameters", parameters) / (18 * channels))
         self.first = nn.Conv2d(channels, hidden, 3, padding=1, bias=False)
         self.second = nn.Conv2d(hidden, channels, 3, padding=1, bias=False)
         self.gamma = nn.Parameter(torch.zeros(())) if scaled else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 
 __all__ = ["PictureClassifier", "classifier_loss"]
 
@@ -42,15 +42,15 @@ class PictureClassifier(nn.Module):
             not isinstance(size, bool) and isinstance(size, int) and size >= 8 and size % 8 == 0,
             f"size must be a multiple of 8, got {size!r}",
         )
-        self.size, self.colors = size, check_positive("colors", colors)
+        self.size, self.colors = size, check_integer("colors", colors)
         stages, before = [], colors
-        for width in (check_positive("channels", channels), 2 * channels, 4 * channels):
+        for width in (check_integer("channels", channels), 2 * channels, 4 * channels):
             stages += [nn.Conv2d(before, width, 4, stride=2, padding=1), nn.ReLU()]
             before = width
         self.convolutions = nn.Sequential(*stages, nn.Flatten())
-        self.feature = nn.Linear(before * (size // 8) ** 2, check_positive("d_feature", d_feature))
+        self.feature = nn.Linear(before * (size // 8) ** 2, check_integer("d_feature", d_feature))
         self.dropout = nn.Dropout(0.5)
-        self.output = nn.Linear(d_feature, check_positive("num_classes", num_classes))
+        self.output = nn.Linear(d_feature, check_integer("num_classes", num_classes))
 
     def features(self, pictures: torch.Tensor) -> torch.Tensor:
         """f: ``(batch, colors, size, size)`` → ``(batch, d_feature)``."""

@@ -17,7 +17,7 @@ from ...mechanisms.layers.conditional_norm import (
     check_labels,
 )
 from ...mechanisms.layers.spectral_norm import add_spectral_norm
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from .blocks import DCGAN_BLOCKS, RESIDUAL_BLOCKS, Blocks
 
 __all__ = [
@@ -80,13 +80,13 @@ class PictureGenerator(nn.Module):
         sides = _sides(size)  # 4, 8, … size
         self.size, self.d_noise, self.num_classes = (
             size,
-            check_positive("d_noise", d_noise),
+            check_integer("d_noise", d_noise),
             num_classes,
         )
         widths = [
             min(
-                check_positive("channels", channels) * size // side,
-                check_positive("max_channels", max_channels),
+                check_integer("channels", channels) * size // side,
+                check_integer("max_channels", max_channels),
             )
             for side in sides
         ]
@@ -102,7 +102,7 @@ class PictureGenerator(nn.Module):
             self.stages.append(_Stage(block(before, width, norm), inserts, side, width))
         self.norm, self.last = (
             norm(widths[-1]),
-            nn.Conv2d(widths[-1], check_positive("colors", colors), 3, padding=1),
+            nn.Conv2d(widths[-1], check_integer("colors", colors), 3, padding=1),
         )
         _glorot(self)
 
@@ -174,13 +174,13 @@ class PictureDiscriminator(nn.Module):
         sides = sides[: sides.index(last_side) + 1]
         self.size, self.colors, self.num_classes = (
             size,
-            check_positive("colors", colors),
+            check_integer("colors", colors),
             num_classes,
         )
         widths = [
             min(
-                check_positive("channels", channels) * size // (2 * side),
-                check_positive("max_channels", max_channels),
+                check_integer("channels", channels) * size // (2 * side),
+                check_integer("max_channels", max_channels),
             )
             for side in sides
         ]
@@ -196,7 +196,7 @@ class PictureDiscriminator(nn.Module):
         self.classes = (
             None
             if num_classes is None
-            else nn.Embedding(check_positive("num_classes", num_classes), widths[-1])
+            else nn.Embedding(check_integer("num_classes", num_classes), widths[-1])
         )
         _glorot(self)
 
@@ -338,7 +338,7 @@ class _Reshape(nn.Module):
 def _sides(size: int) -> list[int]:
     """4, 8, 16 … size."""
     sides = [SMALLEST]
-    while sides[-1] < check_positive("size", size):
+    while sides[-1] < check_integer("size", size):
         sides.append(2 * sides[-1])
     require(sides[-1] == size, f"size must be {SMALLEST} times a power of 2, got {size}")
     return sides

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import attend
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from .network import PointerNetwork
 
 __all__ = ["FixedDictionary"]
@@ -66,7 +66,7 @@ class FixedDictionary(PointerNetwork):
         d_embed: int = 64,
     ) -> None:
         super().__init__(d_input, hidden_size, ends=ends, repeats=repeats, d_embed=d_embed)
-        self.most, self.end_state = check_positive("most", most), None
+        self.most, self.end_state = check_integer("most", most), None
         self.names = nn.Embedding(most, d_embed)
         # W_o, b; END in the last row
         self.output = nn.Linear((1 + attention) * hidden_size, most + 1)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import AdditiveScore, masked_softmax, padding_mask
-from ...validate import check_lengths, check_positive, check_tensor, require
+from ...validate import check_integer, check_lengths, check_tensor, require
 from ..rnn.common import Decoded, Step, make_recurrent, run_packed
 
 __all__ = ["Answers", "PointerMemory", "PointerNetwork"]
@@ -91,15 +91,15 @@ class PointerNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.d_input, self.hidden_size = (
-            check_positive("d_input", d_input),
-            check_positive("hidden_size", hidden_size),
+            check_integer("d_input", d_input),
+            check_integer("hidden_size", hidden_size),
         )
         self.ends, self.repeats = ends, repeats
-        self.embedding = nn.Linear(d_input, check_positive("d_embed", d_embed))  # E
+        self.embedding = nn.Linear(d_input, check_integer("d_embed", d_embed))  # E
         self.start_input = nn.Parameter(torch.empty(d_embed).uniform_(-1, 1) / math.sqrt(d_embed))
         self.encoder = make_recurrent("lstm", d_embed, hidden_size)
         self.decoder = make_recurrent("lstm", d_embed, hidden_size)
-        d_attention = check_positive(
+        d_attention = check_integer(
             "d_attention", hidden_size if d_attention is None else d_attention
         )
         # v, W_2 of queries, W_1 of keys

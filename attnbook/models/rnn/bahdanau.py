@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import attend, make_score, padding_mask
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from .common import Decoded, Step, check_source, check_target, make_cell, make_recurrent, run_packed
 
 __all__ = ["Annotations", "Bahdanau"]
@@ -66,16 +66,16 @@ class Bahdanau(nn.Module):
     ) -> None:
         super().__init__()
         self.source_size, self.target_size = (
-            check_positive("source_size", source_size),
-            check_positive("target_size", target_size),
+            check_integer("source_size", source_size),
+            check_integer("target_size", target_size),
         )
         self.source_embedding = nn.Embedding(
-            source_size, check_positive("d_embed", d_embed), padding_idx=0
+            source_size, check_integer("d_embed", d_embed), padding_idx=0
         )
         self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
         self.encoder = make_recurrent(unit, d_embed, hidden_size, bidirectional=True)
         self.bridge = nn.Linear(hidden_size, hidden_size)  # W_0
-        d_attention = check_positive(
+        d_attention = check_integer(
             "d_attention", hidden_size if d_attention is None else d_attention
         )
         self.score = make_score(score, hidden_size, 2 * hidden_size, d_hidden=d_attention)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_lengths, check_positive, require
+from ...validate import check_integer, check_lengths, require
 
 __all__ = [
     "Decoded",
@@ -62,10 +62,10 @@ def make_recurrent(
 ) -> nn.RNNBase:
     """Make a recurrent network of a unit named in :data:`UNITS`, batch first."""
     kind, _ = _unit(unit)
-    check_positive("num_layers", num_layers)
+    check_integer("num_layers", num_layers)
     return kind(
         input_size,
-        check_positive("hidden_size", hidden_size),
+        check_integer("hidden_size", hidden_size),
         num_layers=num_layers,
         batch_first=True,
         bidirectional=bidirectional,
@@ -76,7 +76,7 @@ def make_recurrent(
 def make_cell(unit: str, input_size: int, hidden_size: int) -> nn.RNNCellBase:
     """Make the cell of one step of a unit named in :data:`UNITS`."""
     _, kind = _unit(unit)
-    return kind(input_size, check_positive("hidden_size", hidden_size))
+    return kind(input_size, check_integer("hidden_size", hidden_size))
 
 
 def check_source(source: torch.Tensor, lengths: torch.Tensor, vocabulary_size: int) -> None:

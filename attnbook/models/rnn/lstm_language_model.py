@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from .common import Decoded, check_source, run_packed
 
 __all__ = ["LSTMLanguageModel", "check_text"]
@@ -61,11 +61,11 @@ class LSTMLanguageModel(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
+        self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         self.embedding = nn.Embedding(
-            vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0
+            vocabulary_size, check_integer("d_embed", d_embed), padding_idx=0
         )
-        self.layer = nn.LSTM(d_embed, check_positive("hidden_size", hidden_size), batch_first=True)
+        self.layer = nn.LSTM(d_embed, check_integer("hidden_size", hidden_size), batch_first=True)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o
         self.dropout = nn.Dropout(dropout)
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import AdditiveScore, attend, padding_mask
-from ...validate import check_lengths, check_mask, check_positive, check_tensor, require
+from ...validate import check_integer, check_lengths, check_mask, check_tensor, require
 from .common import Decoded
 from .lstm_language_model import check_text
 
@@ -49,10 +49,10 @@ class LSTMNLayer(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int, d_attention: int | None = None) -> None:
         super().__init__()
-        self.input_size = check_positive("input_size", input_size)
-        self.hidden_size = check_positive("hidden_size", hidden_size)
+        self.input_size = check_integer("input_size", input_size)
+        self.hidden_size = check_integer("hidden_size", hidden_size)
         # The query is [x_t; h̃_{t−1}], so that the query projection is [W_x, W_h̃].
-        d_attention = check_positive(
+        d_attention = check_integer(
             "d_attention", hidden_size if d_attention is None else d_attention
         )
         self.score = AdditiveScore(input_size + hidden_size, hidden_size, d_attention)
@@ -190,9 +190,9 @@ class LSTMN(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
+        self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         self.embedding = nn.Embedding(
-            vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0
+            vocabulary_size, check_integer("d_embed", d_embed), padding_idx=0
         )
         self.layer = LSTMNLayer(d_embed, hidden_size, d_attention)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o

@@ -19,7 +19,7 @@ from ...mechanisms import (
     monotonic_position,
     padding_mask,
 )
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from .common import Decoded, Step, check_source, check_target, make_recurrent, run_packed
 
 __all__ = ["ATTENTIONS", "DecoderState", "Luong", "Source"]
@@ -114,13 +114,13 @@ class Luong(nn.Module):
             f"attention must be one of {list(ATTENTIONS)}, got {attention!r}",
         )
         self.source_size, self.target_size = (
-            check_positive("source_size", source_size),
-            check_positive("target_size", target_size),
+            check_integer("source_size", source_size),
+            check_integer("target_size", target_size),
         )
-        self.attention, self.half_width = attention, check_positive("half_width", half_width)
+        self.attention, self.half_width = attention, check_integer("half_width", half_width)
         self.input_feeding = input_feeding
         self.source_embedding = nn.Embedding(
-            source_size, check_positive("d_embed", d_embed), padding_idx=0
+            source_size, check_integer("d_embed", d_embed), padding_idx=0
         )
         self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
         layers = dict(num_layers=num_layers, dropout=dropout)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_positive
+from ...validate import check_integer
 from .common import (
     Decoded,
     Step,
@@ -73,13 +73,13 @@ class Seq2Seq(nn.Module):
     ) -> None:
         super().__init__()
         self.source_size, self.target_size = (
-            check_positive("source_size", source_size),
-            check_positive("target_size", target_size),
+            check_integer("source_size", source_size),
+            check_integer("target_size", target_size),
         )
         self.context_every_step, self.reverse_source = context_every_step, reverse_source
         d_context = hidden_size if context_every_step else 0
         self.source_embedding = nn.Embedding(
-            source_size, check_positive("d_embed", d_embed), padding_idx=0
+            source_size, check_integer("d_embed", d_embed), padding_idx=0
         )
         self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
         self.encoder = make_recurrent(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_positive, check_tensor
+from ...validate import check_integer, check_tensor
 from .network import SNAIL, AttentionPart, TCPart
 
 __all__ = ["Choice", "LSTMAgent", "SMALL_PARTS", "SNAILAgent"]
@@ -38,7 +38,7 @@ class _Heads(nn.Module):
     def __init__(self, d: int, num_actions: int, value_scale: float) -> None:
         super().__init__()
         self.actor, self.critic, self.value_scale = (
-            nn.Linear(d, check_positive("num_actions", num_actions)),
+            nn.Linear(d, check_integer("num_actions", num_actions)),
             nn.Linear(d, 1),
             value_scale,
         )
@@ -74,8 +74,8 @@ class LSTMAgent(nn.Module):
         self, d_input: int, num_actions: int, hidden_size: int = 64, value_scale: float = 1.0
     ) -> None:
         super().__init__()
-        self.d_input = check_positive("d_input", d_input)
-        self.lstm = nn.LSTM(d_input, check_positive("hidden_size", hidden_size), batch_first=True)
+        self.d_input = check_integer("d_input", d_input)
+        self.lstm = nn.LSTM(d_input, check_integer("hidden_size", hidden_size), batch_first=True)
         self.heads = _Heads(hidden_size, num_actions, value_scale)
         # Action and reward have to be seen together, and they meet in the gates alone: with
         # PyTorch's small weights the units stay nearly linear, and the slope of the return is
@@ -136,8 +136,8 @@ class SNAILAgent(nn.Module):
         value_scale: float = 1.0,
     ) -> None:
         super().__init__()
-        self.d_input = check_positive("d_input", d_input)
-        self.embed = nn.Linear(d_input, check_positive("d_model", d_model))
+        self.d_input = check_integer("d_input", d_input)
+        self.embed = nn.Linear(d_input, check_integer("d_model", d_model))
         nn.init.normal_(self.embed.weight)  # large enough for the gates to bend, as in LSTMAgent
         self.body = SNAIL(d_model, d_model, length, parts)
         self.heads = _Heads(d_model, num_actions, value_scale)

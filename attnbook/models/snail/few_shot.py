@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_positive, check_whole, require
+from ...validate import check_integer, check_whole, require
 from .network import SNAIL
 
 __all__ = ["Answers", "FewShotSNAIL", "PictureEmbedding", "Prototypes", "few_shot_loss"]
@@ -53,20 +53,20 @@ class PictureEmbedding(nn.Module):
         self, size: int = 28, filters: int = 64, d_output: int = 64, stages: int = 4
     ) -> None:
         super().__init__()
-        self.size, channels, layers = check_positive("size", size), 1, []
-        left = size // 2 ** check_positive("stages", stages)
+        self.size, channels, layers = check_integer("size", size), 1, []
+        left = size // 2 ** check_integer("stages", stages)
         require(left >= 1, f"size must be at least 2^stages = {2**stages}, got {size}")
         for _ in range(stages):
             # the norm has the bias
             layers += [
-                nn.Conv2d(channels, check_positive("filters", filters), 3, padding=1, bias=False),
+                nn.Conv2d(channels, check_integer("filters", filters), 3, padding=1, bias=False),
                 nn.BatchNorm2d(filters),
                 nn.MaxPool2d(2),
                 nn.ReLU(),
             ]
             channels = filters
         self.stages = nn.Sequential(*layers).to(memory_format=torch.channels_last)
-        self.output = nn.Linear(filters * left * left, check_positive("d_output", d_output))
+        self.output = nn.Linear(filters * left * left, check_integer("d_output", d_output))
         self.d_output = d_output
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
@@ -152,8 +152,8 @@ class FewShotSNAIL(nn.Module):
         self, embedding: nn.Module, ways: int, shots: int = 1, parts: tuple | None = None
     ) -> None:
         super().__init__()
-        self.embedding, self.ways = embedding, check_positive("ways", ways)
-        length = ways * check_positive("shots", shots) + 1
+        self.embedding, self.ways = embedding, check_integer("ways", ways)
+        length = ways * check_integer("shots", shots) + 1
         width = embedding.d_output + ways
         self.snail = (
             SNAIL(width, ways, length) if parts is None else SNAIL(width, ways, length, parts)
@@ -195,7 +195,7 @@ class Prototypes(nn.Module):
 
     def __init__(self, embedding: nn.Module, ways: int) -> None:
         super().__init__()
-        self.embedding, self.ways = embedding, check_positive("ways", ways)
+        self.embedding, self.ways = embedding, check_integer("ways", ways)
 
     def forward(
         self,

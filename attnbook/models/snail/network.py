@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ...mechanisms.layers.temporal import AttentionBlock, PastKeys, TCBlock
-from ...validate import check_positive, check_tensor, require
+from ...validate import check_integer, check_tensor, require
 
 __all__ = [
     "ATTENTION_ONLY",
@@ -105,8 +105,8 @@ class SNAIL(nn.Module):
     ) -> None:
         super().__init__()
         require(len(parts) > 0, "parts must name at least one part, got none")
-        self.d_input, width, built = check_positive("d_input", d_input), d_input, []
-        self.length = check_positive("length", length)
+        self.d_input, width, built = check_integer("d_input", d_input), d_input, []
+        self.length = check_integer("length", length)
         for part in parts:
             require(
                 hasattr(part, "build"),
@@ -115,7 +115,7 @@ class SNAIL(nn.Module):
             built.append(part.build(width, length))
             width = built[-1].d_out
         self.parts = nn.ModuleList(built)
-        self.output = nn.Linear(width, check_positive("d_output", d_output))
+        self.output = nn.Linear(width, check_integer("d_output", d_output))
 
     def forward(
         self, x: torch.Tensor, past: tuple[Any, ...] | None = None, *, need_weights: bool = False

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import causal_mask, padding_mask
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from ..rnn.common import Decoded, Step, check_source, check_target
 from .layers import Stacked
 from .parts import Parts, paper_parts
@@ -84,12 +84,12 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         parts = paper_parts() if parts is None else parts
-        self.source_size = check_positive("source_size", source_size)
-        self.target_size = check_positive("target_size", target_size)
+        self.source_size = check_integer("source_size", source_size)
+        self.target_size = check_integer("target_size", target_size)
         pair = num_layers if isinstance(num_layers, tuple) else (num_layers, num_layers)
         require(
             len(pair) == 2,
-            f"num_layers must be a whole number or a pair of them, for encoder and decoder, got "
+            f"num_layers must be an integer or a pair of them, for encoder and decoder, got "
             f"{num_layers!r}",
         )
         above, below = pair

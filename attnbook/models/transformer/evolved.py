@@ -17,7 +17,7 @@ from ...mechanisms.attention.multi_head import MultiHeadAttention, ProjectedSour
 from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import Wiring
-from ...validate import check_positive
+from ...validate import check_integer
 from .layers import LayerOutput
 from .parts import Parts
 
@@ -52,7 +52,7 @@ class SequenceConvolution(nn.Module):
         causal: bool = False,
     ) -> None:
         super().__init__()
-        check_positive("kernel_size", kernel_size)
+        check_integer("kernel_size", kernel_size)
         self.before = kernel_size - 1 if causal else (kernel_size - 1) // 2
         self.after = kernel_size - 1 - self.before
         self.convolution = nn.Conv1d(

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import causal_mask, padding_mask
-from ...validate import check_positive
+from ...validate import check_integer
 from ..rnn.common import Decoded, Step
 from ..rnn.lstm_language_model import check_text
 from .encoder_decoder import tie_weights
@@ -35,7 +35,7 @@ class _OneStack(nn.Module):
     ) -> None:
         super().__init__()
         parts = paper_parts() if parts is None else parts
-        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
+        self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         self.embedding, self.positions, self.dropout = (
             parts.embedding(vocabulary_size),
             parts.positions(),
@@ -118,7 +118,7 @@ class TransformerLM(_OneStack):
 
     def begin(self, batch: int, device: torch.device | str | None = None) -> TextState:
         """The state before any token, for ``batch`` texts."""
-        check_positive("batch", batch)
+        check_integer("batch", batch)
         return TextState(
             (None,) * len(self.stack.layers),
             torch.ones(batch, 1, 0, dtype=torch.bool, device=device),

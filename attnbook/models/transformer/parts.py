@@ -18,7 +18,7 @@ from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import PostNorm, Wiring
 from ...mechanisms.positions.absolute import SinusoidalPositions
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from .layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 
 __all__ = ["Parts", "ScaledEmbedding", "alternating", "paper_parts"]
@@ -38,7 +38,7 @@ class ScaledEmbedding(nn.Embedding):
 
     def __init__(self, size: int, d_model: int) -> None:
         super().__init__(
-            check_positive("size", size), check_positive("d_model", d_model), padding_idx=0
+            check_integer("size", size), check_integer("d_model", d_model), padding_idx=0
         )
         with torch.no_grad():
             self.weight.normal_(std=d_model**-0.5)[0] = 0.0
@@ -100,7 +100,7 @@ class Parts:
     def make_encoder(self, number: int) -> nn.Module:
         """A stack of ``number`` encoder blocks."""
         return self.encoder(
-            self.stack(self.make_encoder_block, check_positive("num_layers", number)),
+            self.stack(self.make_encoder_block, check_integer("num_layers", number)),
             self.final_norm(),
         )
 
@@ -118,7 +118,7 @@ class Parts:
             )
 
         return self.decoder(
-            self.stack(block, check_positive("num_layers", number)), self.final_norm()
+            self.stack(block, check_integer("num_layers", number)), self.final_norm()
         )
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from ...mechanisms.attention.multi_head import ProjectedSource
 from ...mechanisms.positions.absolute import sinusoids
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from .layers import Decoder, Encoder, LayerOutput, Stacked
 
 __all__ = [
@@ -32,7 +32,7 @@ def shared(make: Make, number: int) -> list[nn.Module]:
 
     Source: Lan et al. 2020, section 3.1.
     """
-    return [make()] * check_positive("number", number)
+    return [make()] * check_integer("number", number)
 
 
 class TimeStep(nn.Module):
@@ -66,9 +66,7 @@ def universal(d_model: int) -> Callable[[Make, int], list[nn.Module]]:
 
     def stack(make: Make, number: int) -> list[nn.Module]:
         block = make()
-        return [
-            TimeStep(block, depth, d_model) for depth in range(check_positive("number", number))
-        ]
+        return [TimeStep(block, depth, d_model) for depth in range(check_integer("number", number))]
 
     return stack
 
@@ -126,7 +124,7 @@ class TransparentDecoder(Decoder):
         self.mixture = nn.Parameter(
             torch.zeros(
                 len(self.layers),
-                check_positive("levels", len(self.layers) + 1 if levels is None else levels),
+                check_integer("levels", len(self.layers) + 1 if levels is None else levels),
             )
         )
 
@@ -167,7 +165,7 @@ class FunnelEncoder(Encoder):
 
     def __init__(self, layers: Sequence[nn.Module], norm: nn.Module, groups: int = 2) -> None:
         super().__init__(layers, norm)
-        check_positive("groups", groups)
+        check_integer("groups", groups)
         require(
             groups <= len(self.layers),
             f"groups must be at most the number of blocks {len(self.layers)}, got {groups}",

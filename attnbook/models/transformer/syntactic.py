@@ -12,7 +12,7 @@ from ...mechanisms.positions.syntactic import (
     tree_depth,
     tree_offset,
 )
-from ...validate import check_positive, require
+from ...validate import check_integer, require
 from ..rnn.common import Decoded
 from ..rnn.lstm_language_model import check_text
 from .layers import EncoderLayer, LayerOutput
@@ -90,7 +90,7 @@ class SyntacticEncoderModel(nn.Module):
     ) -> None:
         super().__init__()
         parts = paper_parts() if parts is None else parts
-        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
+        self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         self.embedding, self.dropout, self.depth = (
             parts.embedding(vocabulary_size),
             parts.dropout(),
@@ -113,7 +113,7 @@ class SyntacticEncoderModel(nn.Module):
             )
             return SyntacticEncoderLayer(attention, parts.feed_forward(), parts.wiring)
 
-        self.layers = nn.ModuleList(parts.stack(block, check_positive("num_layers", num_layers)))
+        self.layers = nn.ModuleList(parts.stack(block, check_integer("num_layers", num_layers)))
         self.norm, self.output = parts.final_norm(), parts.output(vocabulary_size)
 
     def forward(

@@ -65,9 +65,9 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Mark
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     if isinstance(length, bool) or not isinstance(length, int) or length < 10:
-        raise ValueError(f"length must be a whole number >= 10, got {length!r}")
+        raise ValueError(f"length must be an integer >= 10, got {length!r}")
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"count must be a whole number >= 0, got {count!r}")
+        raise ValueError(f"count must be an integer >= 0, got {count!r}")
     low, instead, target = _KINDS[kind]
     longest = length + length // 10
     lengths = torch.randint(length, longest + 1, (count,), generator=generator)
@@ -100,7 +100,7 @@ class LongMemoryBatches:
     def __init__(self, kind: str, length: int, batch_size: int = 100, seed: int = 0):
         draw(kind, length, 0, torch.Generator())
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
+            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
         self.kind, self.length, self.batch_size, self.seed = kind, length, batch_size, seed
 
     def batch(self, step: int) -> MarkedNumbers:

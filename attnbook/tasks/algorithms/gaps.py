@@ -78,11 +78,9 @@ class GapBatches:
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
         if not isinstance(length, int) or length < 2 or (kind == "look-up" and length % 2):
-            raise ValueError(
-                f"length must be a whole number >= 2, even for look-ups, got {length!r}"
-            )
+            raise ValueError(f"length must be an integer >= 2, even for look-ups, got {length!r}")
         if not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
+            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
         if not 0 < share <= 0.5:
             raise ValueError(f"share must lie between 0 and 0.5, got {share!r}")
         self.kind, self.length, self.batch_size, self.seed, self.share = (

@@ -365,13 +365,12 @@ def _range(name, given, least=1) -> tuple[int, int]:
         good = False
     if not good or isinstance(given, bool):
         raise ValueError(
-            f"{name} must be a whole number >= {least}, or a pair (least, most) of them, got "
-            f"{given!r}"
+            f"{name} must be an integer >= {least}, or a pair (least, most) of them, got {given!r}"
         )
     return low, high
 
 
 def _whole(name, value, least=1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
     return value

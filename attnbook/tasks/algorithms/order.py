@@ -71,7 +71,7 @@ class OrderBatches:
         self.low, self.high = check_range("length", length, 1)
         for name, value in (("batch_size", batch_size), ("letters", letters)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+                raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
         order_answers(order, torch.ones(1, 1, dtype=torch.long))  # names a wrong order
         self.order, self.batch_size, self.letters, self.seed = order, batch_size, letters, seed
 

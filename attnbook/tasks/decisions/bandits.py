@@ -39,9 +39,7 @@ class Bandits:
     def __init__(self, arms: int = 5, pulls: int = 10, device: torch.device | str = "cpu"):
         for name, value, least in (("arms", arms, 2), ("pulls", pulls, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(
-                    f"{name} must be a whole number of at least {least}, got {value!r}"
-                )
+                raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
         self.num_actions, self.length, self.d_input = arms, pulls, arms + 1
         self.device = torch.device(device)
         self.chances: torch.Tensor | None = None

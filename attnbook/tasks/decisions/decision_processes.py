@@ -51,9 +51,7 @@ class DecisionProcesses:
             ("horizon", horizon, 1),
         ):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(
-                    f"{name} must be a whole number of at least {least}, got {value!r}"
-                )
+                raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
         self.states, self.num_actions, self.horizon, self.episodes = (
             states,
             actions,
@@ -169,7 +167,7 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
             f"{tuple(transitions.shape)} and {tuple(means.shape)}"
         )
     if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
-        raise ValueError(f"horizon must be a whole number of at least 1, got {horizon!r}")
+        raise ValueError(f"horizon must be an integer >= 1, got {horizon!r}")
     worlds, states, actions = means.shape
     worth = means.new_zeros(worlds, states, 1)
     table = transitions.reshape(worlds, states * actions, states)

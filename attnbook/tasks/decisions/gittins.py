@@ -156,7 +156,7 @@ def bayes_value(
     """
     for name, number, least in (("arms", arms, 1), ("pulls", pulls, 0)):
         if isinstance(number, bool) or not isinstance(number, int) or number < least:
-            raise ValueError(f"{name} must be a whole number of at least {least}, got {number!r}")
+            raise ValueError(f"{name} must be an integer >= {least}, got {number!r}")
 
     @cache
     def value(counts, left):

@@ -137,7 +137,7 @@ class PointBatches:
     def __init__(self, kind: str, n: int | tuple[int, int], batch_size: int = 128, seed: int = 0):
         draw(kind, n, 0, torch.Generator())
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
+            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
         self.kind, self.n, self.batch_size, self.seed = kind, n, batch_size, seed
 
     def batch(self, step: int) -> PointBatch:
@@ -162,11 +162,9 @@ def _uniform(
         any(isinstance(size, bool) or not isinstance(size, int) for size in (low, high))
         or not least <= low <= high
     ):
-        raise ValueError(
-            f"n must be a whole number >= {least}, or (least, most) of such, got {n!r}"
-        )
+        raise ValueError(f"n must be an integer >= {least}, or (least, most) of such, got {n!r}")
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"count must be a whole number >= 0, got {count!r}")
+        raise ValueError(f"count must be an integer >= 0, got {count!r}")
     lengths = torch.randint(low, high + 1, (count,), generator=generator)
     real = torch.arange(high) < lengths[:, None]
     return torch.rand(count, high, width, generator=generator) * real[..., None], lengths, real

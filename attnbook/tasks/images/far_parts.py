@@ -159,7 +159,7 @@ def far_parts(count: int, *, seed: int, size: int = 32, agree: bool = True) -> F
             chance. For comparison only.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"count must be a whole number of at least 1, got {count!r}")
+        raise ValueError(f"count must be an integer >= 1, got {count!r}")
     generator = torch.Generator().manual_seed(seed)
     shapes = torch.randint(len(SHAPES), (count,), generator=generator)
     colours = torch.randint(len(COLOURS), (count, 2), generator=generator)

@@ -126,7 +126,7 @@ def draw_episodes(
     (classes, examples), device = pictures.shape[:2], pictures.device
     for name, value in (("ways", ways), ("shots", shots), ("queries", queries), ("count", count)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+            raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
     if ways > classes:
         raise ValueError(f"ways must be at most the number of classes, {classes}, got {ways}")
     if shots + queries > examples:

@@ -124,7 +124,7 @@ class LabelledBatches:
             or not 1 <= batch_size <= len(data)
         ):
             raise ValueError(
-                f"batch_size must be a whole number from 1 to {len(data)}, got {batch_size!r}"
+                f"batch_size must be an integer from 1 to {len(data)}, got {batch_size!r}"
             )
         self.data, self.batch_size, self.seed = data, batch_size, seed
         self._orders: dict[int, torch.Tensor] = {}

@@ -88,7 +88,7 @@ class SequenceBatches:
         bucket: bool = True,
     ):
         if not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
+            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
         self._sources, self._targets = _encode(pairs, source_vocab, target_vocab)
         self.batch_size, self.seed, self.bucket = batch_size, seed, bucket
         self._epoch: tuple[int, list[list[int]]] | None = None

@@ -82,7 +82,7 @@ class CharacterWindows:
     ) -> None:
         for name, value in (("length", length), ("batch_size", batch_size)):
             if not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+                raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
         if len(ids) <= length:
             raise ValueError(
                 f"ids must hold more than length = {length} characters, got {len(ids)}"

@@ -24,7 +24,7 @@ def gaps_in(length: int, share: float = 0.15, mean: float = 3.0) -> tuple[int, i
     Source: Raffel et al. 2020, section 3.1.4.
     """
     if not isinstance(length, int) or length < 2:
-        raise ValueError(f"length must be a whole number of at least 2, got {length!r}")
+        raise ValueError(f"length must be an integer >= 2, got {length!r}")
     if not 0 < share < 1 or not mean >= 1:
         raise ValueError(
             f"share must lie between 0 and 1 and mean be at least 1, got {share!r} and {mean!r}"
@@ -127,7 +127,7 @@ class DenoisingBatches:
     ) -> None:
         gaps_in(texts.shape[1], share, mean)
         if not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
+            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
         self.texts, self.batch_size, self.marks, self.seed, self.share, self.mean = (
             texts,
             batch_size,

@@ -58,7 +58,7 @@ def hide(
     if not 0 < share < 1:
         raise ValueError(f"share must lie between 0 and 1, got {share!r}")
     if not isinstance(size, int) or size <= UNK + 1:
-        raise ValueError(f"size must be a whole number above {UNK + 1}, got {size!r}")
+        raise ValueError(f"size must be an integer above {UNK + 1}, got {size!r}")
     real = tokens != PAD
     chance = torch.rand(tokens.shape, generator=generator).masked_fill(~real, 2.0)
     hidden = (chance < share) | (chance == chance.min(dim=1, keepdim=True).values)
@@ -99,7 +99,7 @@ class MaskedBatches:
         if not texts or not all(texts):
             raise ValueError("texts must hold at least one text, and none that is empty")
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
+            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
         hide(*pad(texts[:1]), vocabulary_size, torch.Generator(), share)  # names a wrong argument
         self.texts = sorted(texts, key=len)
         self.size, self.batch_size, self.share, self.seed = vocabulary_size, batch_size, share, seed

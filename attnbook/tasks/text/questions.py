@@ -229,7 +229,7 @@ class QuestionBatches:
         self, stories: Sequence[AskedStory], vocab: Vocabulary, batch_size: int = 32, seed: int = 0
     ):
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
+            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
         self._all, self.batch_size, self.seed = collate_stories(stories, vocab), batch_size, seed
 
     def __len__(self) -> int:

@@ -144,9 +144,9 @@ def draw(
         ValueError: for too few sentences, no report, or a share outside of 0 … 1.
     """
     if isinstance(sentences, bool) or not isinstance(sentences, int) or sentences < len(FIELDS):
-        raise ValueError(f"sentences must be a whole number >= {len(FIELDS)}, got {sentences!r}")
+        raise ValueError(f"sentences must be an integer >= {len(FIELDS)}, got {sentences!r}")
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-        raise ValueError(f"batch must be a whole number >= 1, got {batch!r}")
+        raise ValueError(f"batch must be an integer >= 1, got {batch!r}")
     if not 0 <= yesterday <= 1:
         raise ValueError(f"yesterday must be a share between 0 and 1, got {yesterday!r}")
     words, fields = vocabulary(), len(FIELDS)
@@ -199,7 +199,7 @@ class ReportBatches:
         # names a wrong argument at once
         draw(sentences, 1, torch.Generator().manual_seed(0), **options)
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
+            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
         self.sentences, self.batch_size, self.seed, self.options = (
             sentences,
             batch_size,

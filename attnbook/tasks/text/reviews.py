@@ -74,7 +74,7 @@ def generate(
     Raises ValueError for ranges that leave no room.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"count must be a whole number >= 0, got {count!r}")
+        raise ValueError(f"count must be an integer >= 0, got {count!r}")
     for name, (low, high), least in (("sentences", sentences, 1), ("others", others, 0)):
         if not least <= low <= high:
             raise ValueError(
@@ -247,7 +247,7 @@ class DocumentBatches:
         max_words: int | None = None,
     ):
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
+            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
         if not documents:
             raise ValueError("documents must hold at least one document, got none")
         self._encoded = _encode(documents, vocab, max_sentences, max_words)

@@ -52,7 +52,7 @@ class Subwords:
         """
         library = _tokenizers()
         if not isinstance(size, int) or size <= len(SPECIAL):
-            raise ValueError(f"size must be a whole number above {len(SPECIAL)}, got {size!r}")
+            raise ValueError(f"size must be an integer above {len(SPECIAL)}, got {size!r}")
         sentences = list(sentences)
         if not any(sentences):
             raise ValueError("sentences must hold some text, got none")

@@ -227,7 +227,7 @@ class TreeBatches:
 
     def __init__(self, vocabulary: Vocabulary, batch_size: int, seed: int = 0, **options) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number >= 1, got {batch_size!r}")
+            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
         sentence(random.Random(0), **options)  # names a wrong option at once
         self.vocabulary, self.batch_size, self.seed, self.options = (
             vocabulary,

@@ -204,7 +204,7 @@ def tatoeba_task(
     source or target that valid or test hold are dropped too, so no translation leaks. Valid and
     test hold each sentence once."""
     if not isinstance(max_words, int) or max_words < 1:
-        raise ValueError(f"max_words must be a whole number >= 1, got {max_words!r}")
+        raise ValueError(f"max_words must be an integer >= 1, got {max_words!r}")
     english = 0 if source == "en" else 1
     groups: dict[str, list[Pair]] = {}
     for sentences in tatoeba(source, target):

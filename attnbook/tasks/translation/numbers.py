@@ -144,7 +144,7 @@ def pair(value: int, language: str = "en", *, british: bool = False) -> Pair:
     """
     speak, zero = _speaker(language)
     if not isinstance(value, int) or not 0 <= value <= LARGEST:
-        raise ValueError(f"value must be a whole number in 0..{LARGEST}, got {value!r}")
+        raise ValueError(f"value must be an integer in 0..{LARGEST}, got {value!r}")
     digits = str(value)
     if value == 0:
         return Pair((zero,), ("0",), (frozenset((0,)),), (True,))

@@ -38,14 +38,14 @@ def span(start: int, stop: int) -> frozenset[int]:
 def check_count(count: int) -> int:
     """`count` itself, or a ValueError when it is not a whole number ≥ 0."""
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"count must be a whole number >= 0, got {count!r}")
+        raise ValueError(f"count must be an integer >= 0, got {count!r}")
     return count
 
 
 def check_step(step: int) -> int:
     """`step` itself, or a ValueError when it is not a whole number ≥ 0."""
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-        raise ValueError(f"step must be a whole number >= 0, got {step!r}")
+        raise ValueError(f"step must be an integer >= 0, got {step!r}")
     return step
 
 

@@ -113,7 +113,7 @@ def make_task(
         raise ValueError(f"name must be one of {', '.join(NAMES)}, got {name!r}")
     for split, size, least in (("train", train, 1), ("valid", valid, 0), ("test", test, 0)):
         if isinstance(size, bool) or not isinstance(size, int) or size < least:
-            raise ValueError(f"{split} must be a whole number >= {least}, got {size!r}")
+            raise ValueError(f"{split} must be an integer >= {least}, got {size!r}")
     if name == "tatoeba":
         from .corpora import tatoeba_task
 

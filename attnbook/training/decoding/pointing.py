@@ -82,7 +82,7 @@ def groups(size: int) -> Rule:
     Raises ValueError for a size below 1.
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise ValueError(f"size must be a whole number >= 1, got {size!r}")
+        raise ValueError(f"size must be an integer >= 1, got {size!r}")
 
     def rule(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
         steps = path.shape[-1]
@@ -223,7 +223,7 @@ def point_beam(
     """
     inputs, lengths, steps = _check(model, inputs, lengths, max_steps)
     if isinstance(beam_size, bool) or not isinstance(beam_size, int) or beam_size < 1:
-        raise ValueError(f"beam_size: got {beam_size!r}, expected a whole number of at least 1")
+        raise ValueError(f"beam_size: got {beam_size!r}, expected an integer >= 1")
     batch, n, _ = inputs.shape
     with torch.no_grad(), training_modes_kept(model, False):
         memory = model.encode(inputs, lengths)
@@ -301,6 +301,6 @@ def _check(model, inputs, lengths, max_steps: int | None):
         raise ValueError(f"lengths: got {came}, expected whole numbers of shape ({len(inputs)},)")
     steps = inputs.shape[1] + 1 if max_steps is None else max_steps
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"max_steps: got {max_steps!r}, expected a whole number of at least 1")
+        raise ValueError(f"max_steps: got {max_steps!r}, expected an integer >= 1")
     device = device_of(model)
     return inputs.to(device), lengths.to(device), steps

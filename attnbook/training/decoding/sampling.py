@@ -55,7 +55,7 @@ def sample(
     ):
         raise ValueError(f"temperature must be a number of at least 0, got {temperature!r}")
     if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
-        raise ValueError(f"top_k must be a whole number of at least 1 or None, got {top_k!r}")
+        raise ValueError(f"top_k must be an integer >= 1 or None, got {top_k!r}")
     with torch.no_grad(), training_modes_kept(model, False):
         state, token = _read_prompts(model, prompts, lengths)
         drawn, running = [], torch.ones(len(prompts), dtype=torch.bool)

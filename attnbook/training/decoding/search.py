@@ -288,7 +288,7 @@ def _until_end(row: list[int]) -> list[int]:
 
 def _check_whole(name: str, value: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}: got {value!r}, expected a whole number of at least 1")
+        raise ValueError(f"{name}: got {value!r}, expected an integer >= 1")
 
 
 def check_inputs(

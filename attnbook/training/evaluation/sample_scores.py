@@ -191,7 +191,7 @@ def inception_score(logits: torch.Tensor, *, splits: int = 1) -> float:
             f"logits must be finite, (n, K), got {tuple(getattr(logits, 'shape', ()))}"
         )
     if isinstance(splits, bool) or not isinstance(splits, int) or not 1 <= splits <= len(logits):
-        raise ValueError(f"splits must be a whole number from 1 to {len(logits)}, got {splits!r}")
+        raise ValueError(f"splits must be an integer from 1 to {len(logits)}, got {splits!r}")
     scores = []
     for part in logits.detach().double().tensor_split(splits):
         log_p = part.log_softmax(-1)

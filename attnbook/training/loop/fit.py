@@ -135,7 +135,7 @@ def _check_arguments(given: dict[str, Any]) -> None:
     def whole(name, least=1):
         value = given[name]
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{name}: got {value!r}, expected a whole number of at least {least}")
+            raise ValueError(f"{name}: got {value!r}, expected an integer >= {least}")
 
     def positive(name):
         value = given[name]

@@ -116,5 +116,5 @@ def _share(name: str, value: float) -> float:
 
 def _count(name: str, value: int, least: int = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name}: got {value!r}, expected a whole number of at least {least}")
+        raise ValueError(f"{name}: got {value!r}, expected an integer >= {least}")
     return value

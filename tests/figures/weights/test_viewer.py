@@ -177,12 +177,12 @@ def test_weights_of_a_model_are_taken_as_they_come():
         ),
         (
             lambda: head_viewer(np.eye(3), ["a"] * 3, layer=1),
-            r"layer must be a whole number in 0\.\.0, got 1",
+            r"layer must be an integer in 0\.\.0, got 1",
         ),
-        (lambda: head_viewer(np.eye(3), ["a"] * 3, head=-1), "head must be a whole number"),
+        (lambda: head_viewer(np.eye(3), ["a"] * 3, head=-1), "head must be an integer"),
         (
             lambda: head_viewer(np.eye(3), ["a"] * 3, row=3),
-            r"row must be a whole number in 0\.\.2, got 3",
+            r"row must be an integer in 0\.\.2, got 3",
         ),
         (
             lambda: view_heads(np.ones((1, 1, 3, 3)), ["a"] * 3, index=1),

@@ -77,11 +77,11 @@ def test_known_wrong_masked_softmax_is_told_apart(name):
         (lambda: padding_mask(torch.tensor([5]), 4), "at most max_length = 4, got 5"),
         (
             lambda: padding_mask(torch.tensor([2]), 2.5),
-            "max_length must be a whole number of at least 0, got 2.5",
+            "max_length must be an integer >= 0, got 2.5",
         ),
         (
             lambda: padding_mask(torch.tensor([2]), "3"),
-            "max_length must be a whole number of at least 0, got '3'",
+            "max_length must be an integer >= 0, got '3'",
         ),
         (
             lambda: masked_softmax(torch.zeros(2, 3).long(), torch.ones(2, 3) > 0),
@@ -92,7 +92,7 @@ def test_known_wrong_masked_softmax_is_told_apart(name):
             "scores must be a tensor of floating point numbers, got list",
         ),
         (lambda: causal_mask(3, 2), "n must be at least m = 3"),
-        (lambda: causal_mask(0), "m must be a whole number of at least 1, got 0"),
+        (lambda: causal_mask(0), "m must be an integer >= 1, got 0"),
         (
             lambda: masked_softmax(torch.zeros(2, 3), torch.ones(2, 3)),
             "mask must be a boolean tensor.*float32",

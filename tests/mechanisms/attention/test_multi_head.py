@@ -448,14 +448,8 @@ def test_known_wrong_layers_are_told_apart_by_the_oracle(mistake):
     ("call", "words"),
     [
         (lambda x: MultiHeadAttention(12, 5), "d_model must divide by num_heads, got 12 and 5"),
-        (
-            lambda x: MultiHeadAttention(12, 0),
-            "num_heads must be a whole number of at least 1, got 0",
-        ),
-        (
-            lambda x: MultiHeadAttention(12, 3, d_head=0),
-            "d_head must be a whole number of at least 1, got 0",
-        ),
+        (lambda x: MultiHeadAttention(12, 0), "num_heads must be an integer >= 1, got 0"),
+        (lambda x: MultiHeadAttention(12, 3, d_head=0), "d_head must be an integer >= 1, got 0"),
         (
             lambda x: MultiHeadAttention(12, 3, score=GeneralScore(12, 12)),
             "made for the width of a head, 4; its query_width is 12",

@@ -268,8 +268,8 @@ def test_autocast_and_float32(kind, lower, device, layout):
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: PictureAttention(0), "channels must be a whole number of at least 1, got 0"),
-        (lambda: PictureAttention(8, d_key=0), "d_key must be a whole number"),
+        (lambda: PictureAttention(0), "channels must be an integer >= 1, got 0"),
+        (lambda: PictureAttention(8, d_key=0), "d_key must be an integer"),
         (
             lambda: PictureAttention(8)(torch.zeros(2, 8, 4)),
             r"x must have the shape \(batch, 8, height, width\), got \(2, 8, 4\)",

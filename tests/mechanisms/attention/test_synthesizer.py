@@ -226,10 +226,7 @@ def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
             lambda: SynthesizerAttention(D, H, length=L, mix="minus"),
             "mix must be None, 'plus' or 'alpha', got 'minus'",
         ),
-        (
-            lambda: SynthesizerAttention(D, H, length=0),
-            "length must be a whole number of at least 1, got 0",
-        ),
+        (lambda: SynthesizerAttention(D, H, length=0), "length must be an integer >= 1, got 0"),
         (
             lambda: SynthesizerAttention(D, H, length=L, d_key=3),
             "takes no score, d_query, d_key or d_value",

@@ -486,7 +486,7 @@ def test_the_backward_pass_of_a_loop_makes_one_buffer_a_source_and_not_one_a_ste
 
 
 BAD = [
-    (dict(half_width=0), "half_width must be a whole number of at least 1, got 0"),
+    (dict(half_width=0), "half_width must be an integer >= 1, got 0"),
     (dict(sigma=0.0), "sigma must be positive, got 0.0"),
     (
         dict(position=torch.zeros(2, 3, dtype=torch.long), sigma=1.0),
@@ -529,7 +529,7 @@ def test_bad_input_is_named(change, words):
     )
     with pytest.raises(ValueError, match=words):
         attend_window(**{**arguments, **change})
-    with pytest.raises(ValueError, match="d_query must be a whole number"):
+    with pytest.raises(ValueError, match="d_query must be an integer"):
         PredictedPosition(0)
     with pytest.raises(ValueError, match="lengths must be a tensor of whole numbers, got list"):
         PredictedPosition(WIDTH)(torch.zeros(2, 3, WIDTH), [7, 5])

@@ -183,10 +183,7 @@ def test_wrong_mixtures_are_told_apart(mistake):
 @pytest.mark.parametrize(
     "call, words",
     [
-        (
-            lambda: FactorisedEmbedding(SIZE, D, 0),
-            "d_narrow must be a whole number of at least 1, got 0",
-        ),
+        (lambda: FactorisedEmbedding(SIZE, D, 0), "d_narrow must be an integer >= 1, got 0"),
         (
             lambda: AdaptiveEmbedding(SIZE, D, (6, 3)),
             r"cutoffs must be whole numbers that rise.*size = 11, got \[6, 3\]",
@@ -211,10 +208,7 @@ def test_wrong_mixtures_are_told_apart(mistake):
             lambda: AdaptiveOutput(D, SIZE, CUTOFFS, 4.0),
             "factor must leave the rarest band a width of at least 1, got 4.0 for d_model 8",
         ),
-        (
-            lambda: MixtureOfSoftmaxes(D, SIZE, 0),
-            "components must be a whole number of at least 1, got 0",
-        ),
+        (lambda: MixtureOfSoftmaxes(D, SIZE, 0), "components must be an integer >= 1, got 0"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -284,7 +284,7 @@ def test_norms_under_autocast_are_computed_in_float32():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: FeedForward(4, 0), "d_hidden must be a whole number of at least 1, got 0"),
+        (lambda: FeedForward(4, 0), "d_hidden must be an integer >= 1, got 0"),
         (
             lambda: FeedForward(4, 7, "swiglu"),
             "activation must be one of .*'relu'.* or a function, got 'swiglu'",

@@ -410,10 +410,7 @@ P = problem()
         ),
         (lambda: A.shift(P["previous"], P["kernel"][:, 1:]), "kernel must have one row a head, 3"),
         (lambda: A.uniform_shift(0.5, 1), "lowest must be a tensor .*got float"),
-        (
-            lambda: A.uniform_shift(torch.tensor(0.5), 0),
-            "shift_range must be a whole number of at least 1",
-        ),
+        (lambda: A.uniform_shift(torch.tensor(0.5), 0), "shift_range must be an integer >= 1"),
         (lambda: A.sharpen(P["previous"], P["gamma"] - 1.2), "gamma must be at least 1"),
         (lambda: A.sharpen(P["previous"], P["gamma"][:, 1:]), "gamma must hold one number a head"),
         (

@@ -326,7 +326,7 @@ def test_offsets_of_any_whole_type_are_offsets():
     ("call", "words"),
     [
         (lambda: StructuralPositions(5), "d_model must be even"),
-        (lambda: StructuralPositions(0), "d_model must be a whole number of at least 1"),
+        (lambda: StructuralPositions(0), "d_model must be an integer >= 1"),
         (
             lambda: StructuralPositions(4)(torch.zeros(1, 2, 6), torch.zeros(1, 2).long()),
             "x must have width 4",

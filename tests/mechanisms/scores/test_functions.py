@@ -281,8 +281,8 @@ def test_known_wrong_scores_are_told_apart_by_the_oracle(name, mistake, problem)
         (lambda x: ContentScore(-1e-8), "eps must be a number above 0, got -1e-08"),
         (lambda x: ContentScore(math.nan), "eps must be a number above 0, got nan"),
         (lambda x: ContentScore("1e-8"), "eps must be a number above 0, got '1e-8'"),
-        (lambda x: AdditiveScore(0, 6), "d_query must be a whole number of at least 1, got 0"),
-        (lambda x: ReducedRankScore(6, 6, 0), "rank must be a whole number of at least 1, got 0"),
+        (lambda x: AdditiveScore(0, 6), "d_query must be an integer >= 1, got 0"),
+        (lambda x: ReducedRankScore(6, 6, 0), "rank must be an integer >= 1, got 0"),
         (
             lambda x: attnbook.make_score("cosine", 6, 6),
             "score must be one of .*'additive'.*, got 'cosine'",

@@ -214,10 +214,7 @@ def test_it_learns_to_add_marked_numbers_where_the_order_does_not_count():
             lambda m: FeedForwardAttention(2, 5, pooling="max"),
             "pooling must be 'attention' or 'mean', got 'max'",
         ),
-        (
-            lambda m: FeedForwardAttention(2, 0),
-            "hidden_size must be a whole number of at least 1, got 0",
-        ),
+        (lambda m: FeedForwardAttention(2, 0), "hidden_size must be an integer >= 1, got 0"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -299,10 +299,7 @@ def test_it_finds_the_one_sentence_that_decides():
             lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 3) > 0),
             r"to \(…, positions\) = \(2, 5\), got shape \(2, 3\)",
         ),
-        (
-            lambda m: HierarchicalAttention(9, 0),
-            "num_classes must be a whole number of at least 1, got 0",
-        ),
+        (lambda m: HierarchicalAttention(9, 0), "num_classes must be an integer >= 1, got 0"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -323,7 +323,7 @@ def test_two_hops_find_two_facts_that_one_hop_cannot_join():
             lambda m: m(STORY.repeat(1, 2, 1), QUESTION),
             "story has 6 sentences, the network was made for max_memories = 4",
         ),
-        (lambda m: MemoryNetwork(9, hops=0), "hops must be a whole number of at least 1, got 0"),
+        (lambda m: MemoryNetwork(9, hops=0), "hops must be an integer >= 1, got 0"),
         (
             lambda m: MemoryNetwork(9, encoding="words"),
             "encoding must be 'position' or 'bag', got 'words'",

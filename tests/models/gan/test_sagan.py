@@ -360,7 +360,7 @@ def test_the_last_side_sets_how_far_a_position_of_the_discriminator_sees(last_si
             lambda: pair(spectral_norm="generator"),
             "spectral_norm must be True, False or 'discriminator', got 'generator'",
         ),
-        (lambda: pair(num_classes=0), "num_classes must be a whole number of at least 1"),
+        (lambda: pair(num_classes=0), "num_classes must be an integer >= 1"),
         (
             lambda: pair(spectral_norm=1),
             "spectral_norm must be True, False or 'discriminator', got 1",

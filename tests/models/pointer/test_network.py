@@ -391,7 +391,7 @@ def test_a_fixed_dictionary_has_no_word_for_more_positions():
             match="inputs must have at most 4 positions, as many as the dictionary names, got 5",
         ):
             baseline(attention, ends=False, most=4)(points(), LENGTHS, ONCE)
-    with pytest.raises(ValueError, match="most must be a whole number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="most must be an integer >= 1, got 0"):
         FixedDictionary(2, 0, attention=False, ends=True)
     assert (
         network(ends=False)

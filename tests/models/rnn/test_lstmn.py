@@ -332,24 +332,12 @@ def test_bad_input_is_named(kind, call, words):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (
-            lambda: LSTMN(8, hidden_size=0),
-            "hidden_size must be a whole number of at least 1, got 0",
-        ),
-        (
-            lambda: LSTMLanguageModel(8, hidden_size=0),
-            "hidden_size must be a whole number of at least 1, got 0",
-        ),
-        (lambda: LSTMN(0), "vocabulary_size must be a whole number"),
-        (lambda: LSTMN(8, d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
-        (
-            lambda: LSTMLanguageModel(8, d_embed=0),
-            "d_embed must be a whole number of at least 1, got 0",
-        ),
-        (
-            lambda: LSTMN(8, d_attention=0),
-            "d_attention must be a whole number of at least 1, got 0",
-        ),
+        (lambda: LSTMN(8, hidden_size=0), "hidden_size must be an integer >= 1, got 0"),
+        (lambda: LSTMLanguageModel(8, hidden_size=0), "hidden_size must be an integer >= 1, got 0"),
+        (lambda: LSTMN(0), "vocabulary_size must be an integer"),
+        (lambda: LSTMN(8, d_embed=0), "d_embed must be an integer >= 1, got 0"),
+        (lambda: LSTMLanguageModel(8, d_embed=0), "d_embed must be an integer >= 1, got 0"),
+        (lambda: LSTMN(8, d_attention=0), "d_attention must be an integer >= 1, got 0"),
         (
             lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X), [3, 2]),
             "lengths must be a vector of 2 whole numbers.*got list",

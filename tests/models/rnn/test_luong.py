@@ -392,10 +392,10 @@ def test_a_window_that_keeps_step_loses_words_that_drift_and_global_attention_do
             r"attention must be one of \['global', 'local-m', 'local-p'\], got 'local'",
         ),
         (dict(score="concat"), "score must be one of .*additive.*got 'concat'"),
-        (dict(half_width=0), "half_width must be a whole number of at least 1, got 0"),
+        (dict(half_width=0), "half_width must be an integer >= 1, got 0"),
         (dict(unit="LSTM"), "unit must be one of"),
-        (dict(d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
-        (dict(target_size=0), "target_size must be a whole number of at least 1, got 0"),
+        (dict(d_embed=0), "d_embed must be an integer >= 1, got 0"),
+        (dict(target_size=0), "target_size must be an integer >= 1, got 0"),
     ],
 )
 def test_bad_options_are_named(options, words):

@@ -249,18 +249,18 @@ def test_bad_input_is_named(kind, call, words):
     ("options", "words"),
     [
         (dict(unit="GRU"), "unit must be one of .*'gru'.*, got 'GRU'"),
-        (dict(hidden_size=0), "hidden_size must be a whole number of at least 1, got 0"),
-        (dict(d_embed=0), "d_embed must be a whole number of at least 1, got 0"),
-        (dict(source_size=0), "source_size must be a whole number of at least 1, got 0"),
-        (dict(target_size=0), "target_size must be a whole number of at least 1, got 0"),
-        (dict(target_size=-1), "target_size must be a whole number of at least 1, got -1"),
+        (dict(hidden_size=0), "hidden_size must be an integer >= 1, got 0"),
+        (dict(d_embed=0), "d_embed must be an integer >= 1, got 0"),
+        (dict(source_size=0), "source_size must be an integer >= 1, got 0"),
+        (dict(target_size=0), "target_size must be an integer >= 1, got 0"),
+        (dict(target_size=-1), "target_size must be an integer >= 1, got -1"),
     ],
 )
 def test_bad_options_are_named(options, words):
     for kind in (Seq2Seq, Bahdanau):
         with pytest.raises(ValueError, match=words):
             kind(**{"source_size": 8, "target_size": 7, **options})
-    with pytest.raises(ValueError, match="d_attention must be a whole number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="d_attention must be an integer >= 1, got 0"):
         Bahdanau(8, 7, d_attention=0)
     with pytest.raises(ValueError, match="readout must be"):
         Bahdanau(8, 7, readout="softmax")

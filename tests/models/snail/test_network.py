@@ -319,7 +319,7 @@ def test_the_embedding_takes_bytes_and_any_leading_dimensions_and_keeps_pictures
     [
         (lambda: SNAIL(4, 3, 6, ()), "parts must name at least one part"),
         (lambda: SNAIL(4, 3, 6, ("tc",)), "parts must be AttentionPart and TCPart, got str"),
-        (lambda: SNAIL(4, 3, 0), "length must be a whole number of at least 1, got 0"),
+        (lambda: SNAIL(4, 3, 0), "length must be an integer >= 1, got 0"),
         (lambda: snail()(x_of(3)[..., :2]), "x must have width 4"),
         (lambda: snail()(x_of(3), ()), "past must have 5 entries"),
         (lambda: PictureEmbedding(size=8), r"size must be at least 2\^stages = 16, got 8"),
@@ -350,7 +350,7 @@ def test_the_embedding_takes_bytes_and_any_leading_dimensions_and_keeps_pictures
             lambda: PictureEmbedding()(torch.zeros(2, 28, 28, dtype=torch.bool)),
             "pictures must be uint8 or floating point numbers, got torch.bool",
         ),
-        (lambda: Prototypes(Flat(), 0), "ways must be a whole number of at least 1, got 0"),
+        (lambda: Prototypes(Flat(), 0), "ways must be an integer >= 1, got 0"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -626,17 +626,14 @@ def test_known_wrong_models_are_told_apart(mistake):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (
-            lambda: Transformer(0, 7, parts()),
-            "source_size must be a whole number of at least 1, got 0",
-        ),
+        (lambda: Transformer(0, 7, parts()), "source_size must be an integer >= 1, got 0"),
         (
             lambda: Transformer(8, 7, parts(), num_layers=0),
-            "num_layers must be a whole number of at least 1, got 0",
+            "num_layers must be an integer >= 1, got 0",
         ),
         (
             lambda: Transformer(8, 7, parts(), num_layers=(1, 2, 3)),
-            r"num_layers must be a whole number or a pair of them.*got \(1, 2, 3\)",
+            r"num_layers must be an integer or a pair of them.*got \(1, 2, 3\)",
         ),
         (
             lambda: Transformer(8, 7, parts(), num_layers=1, tie="both"),

@@ -88,15 +88,15 @@ def test_batches_depend_on_seed_and_step_alone():
             lambda: draw("subtracting"),
             "kind must be one of adding, multiplication, order, got 'subtracting'",
         ),
-        (lambda: draw(length=9), "length must be a whole number >= 10, got 9"),
-        (lambda: draw(count=-1), "count must be a whole number >= 0, got -1"),
+        (lambda: draw(length=9), "length must be an integer >= 10, got 9"),
+        (lambda: draw(count=-1), "count must be an integer >= 0, got -1"),
         (
             lambda: adding_problem.LongMemoryBatches("adding", 20, 0),
-            "batch_size must be a whole number >= 1, got 0",
+            "batch_size must be an integer >= 1, got 0",
         ),
         (
             lambda: adding_problem.LongMemoryBatches("adding", 20).batch(-1),
-            "step must be a whole number >= 0, got -1",
+            "step must be an integer >= 0, got -1",
         ),
     ],
 )

@@ -101,5 +101,5 @@ def test_wrong_arguments_are_named():
     ):
         with pytest.raises(ValueError, match=word):
             GapBatches(*arguments)
-    with pytest.raises(ValueError, match="step must be a whole number >= 0, got -1"):
+    with pytest.raises(ValueError, match="step must be an integer >= 0, got -1"):
         GapBatches("topic", 8, 1).batch(-1)

@@ -50,7 +50,7 @@ def test_lengths_lie_in_the_range_and_batches_depend_on_seed_and_step_alone():
         (lambda: OrderBatches("before", (5, 3)), "length must be"),
         (lambda: OrderBatches("before", 5, 0), "batch_size must be"),
         (lambda: OrderBatches("before", 5, letters=0), "letters must be"),
-        (lambda: OrderBatches("before", 5).batch(-1), "step must be a whole number >= 0, got -1"),
+        (lambda: OrderBatches("before", 5).batch(-1), "step must be an integer >= 0, got -1"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -385,8 +385,8 @@ def test_errors_of_the_index():
         ),
         (lambda: discounted_index(0.9, 4, horizon=0), "horizon must be .* got 0"),
         (lambda: discounted_index(0.9, grid=2), "grid must be at least 3, got 2"),
-        (lambda: bayes_value(2, -1), "pulls must be a whole number of at least 0, got -1"),
-        (lambda: bayes_value(0, 2), "arms must be a whole number of at least 1, got 0"),
+        (lambda: bayes_value(2, -1), "pulls must be an integer >= 0, got -1"),
+        (lambda: bayes_value(0, 2), "arms must be an integer >= 1, got 0"),
     ):
         with pytest.raises(ValueError, match=word):
             call()

@@ -242,7 +242,7 @@ def test_errors():
             DecisionProcesses(**kwargs)
     with pytest.raises(ValueError, match="transitions"):
         value_iteration(torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 3), 4)
-    with pytest.raises(ValueError, match="horizon must be a whole number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="horizon must be an integer >= 1, got 0"):
         value_iteration(torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 2), 0)
     with pytest.raises(ValueError, match="epsilon"):
         PlansInTheMean(-0.1)

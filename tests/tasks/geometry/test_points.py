@@ -88,28 +88,19 @@ def test_no_rows_at_all(kind):
             lambda: draw("circles"),
             "kind must be one of sorting, hulls, delaunay, tours, got 'circles'",
         ),
-        (
-            lambda: draw("hulls", 2),
-            r"n must be a whole number >= 3, or \(least, most\) of such, got 2",
-        ),
+        (lambda: draw("hulls", 2), r"n must be an integer >= 3, or \(least, most\) of such, got 2"),
         (lambda: draw("sorting", (4, 3)), r"n must be .* got \(4, 3\)"),
         (lambda: draw("sorting", 2.5), "n must be .* got 2.5"),
         (lambda: draw("sorting", True), "n must be .* got True"),
         (lambda: draw("tours", 17), "at most 16 cities"),
-        (lambda: draw(count=-1), "count must be a whole number >= 0, got -1"),
-        (
-            lambda: points.PointBatches("hulls", 5, 0),
-            "batch_size must be a whole number >= 1, got 0",
-        ),
-        (
-            lambda: points.PointBatches("hulls", 5).batch(-1),
-            "step must be a whole number >= 0, got -1",
-        ),
+        (lambda: draw(count=-1), "count must be an integer >= 0, got -1"),
+        (lambda: points.PointBatches("hulls", 5, 0), "batch_size must be an integer >= 1, got 0"),
+        (lambda: points.PointBatches("hulls", 5).batch(-1), "step must be an integer >= 0, got -1"),
         (
             lambda: points.PointBatches("tours", (3, 20)),
             r"n must be at most 16 cities for exact tours, got \(3, 20\)",
         ),
-        (lambda: points.PointBatches("hulls", 2), "n must be a whole number >= 3"),
+        (lambda: points.PointBatches("hulls", 2), "n must be an integer >= 3"),
     ],
 )
 def test_wrong_arguments_are_named(call, words):

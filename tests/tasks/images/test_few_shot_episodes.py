@@ -226,8 +226,8 @@ def test_known_wrong_versions_are_told_apart(mistake, fault, monkeypatch):
     [
         ((8, 1, 1, 1), "ways must be at most the number of classes, 7, got 8"),
         ((3, 5, 4, 1), r"shots \+ queries must be at most the 8 examples of a class, got 5 \+ 4"),
-        ((0, 1, 1, 1), "ways must be a whole number of at least 1, got 0"),
-        ((3, 1, 0, 1), "queries must be a whole number of at least 1, got 0"),
+        ((0, 1, 1, 1), "ways must be an integer >= 1, got 0"),
+        ((3, 1, 0, 1), "queries must be an integer >= 1, got 0"),
     ],
 )
 def test_too_few_are_named(numbers, words):

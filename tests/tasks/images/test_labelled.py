@@ -64,7 +64,7 @@ def test_epochs_and_seeds_have_orders_of_their_own():
         with pytest.raises(ValueError, match="batch_size must be"):
             LabelledBatches(some(40), size)
     for of_step in (batches.indices, batches.batch):
-        with pytest.raises(ValueError, match="step must be a whole number >= 0, got -1"):
+        with pytest.raises(ValueError, match="step must be an integer >= 0, got -1"):
             of_step(-1)
 
 

@@ -67,17 +67,14 @@ def test_batches_are_the_same_again_and_of_like_length():
         ),
         (
             lambda: hide(*pad([[5, 6]]), 4, torch.Generator()),
-            "size must be a whole number above 4, got 4",
+            "size must be an integer above 4, got 4",
         ),
         (lambda: MaskedBatches([], SIZE, 2), "at least one text"),
         (lambda: MaskedBatches([[4], []], SIZE, 2), "none that is empty"),
         (lambda: MaskedBatches([[4]], SIZE, 2, share=2), "share must lie between 0 and 1, got 2"),
-        (lambda: MaskedBatches([[4]], 4, 2), "size must be a whole number above 4, got 4"),
-        (lambda: MaskedBatches([[4]], SIZE, 0), "batch_size must be a whole number >= 1, got 0"),
-        (
-            lambda: MaskedBatches([[4]], SIZE, 2).batch(-1),
-            "step must be a whole number >= 0, got -1",
-        ),
+        (lambda: MaskedBatches([[4]], 4, 2), "size must be an integer above 4, got 4"),
+        (lambda: MaskedBatches([[4]], SIZE, 0), "batch_size must be an integer >= 1, got 0"),
+        (lambda: MaskedBatches([[4]], SIZE, 2).batch(-1), "step must be an integer >= 0, got -1"),
     ],
 )
 def test_bad_input_is_named(call, words):

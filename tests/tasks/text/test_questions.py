@@ -129,7 +129,7 @@ def test_batches_show_each_story_once_an_epoch_and_depend_on_the_step_alone():
         ),
         (
             lambda: questions.QuestionBatches(draw("one fact", 2), questions.vocabulary(), 0),
-            "batch_size must be a whole number",
+            "batch_size must be an integer",
         ),
     ],
 )

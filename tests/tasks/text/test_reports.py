@@ -117,7 +117,7 @@ def test_wrong_arguments_are_named():
         draw(4, 1, generator, yesterday=1.5)
     with pytest.raises(ValueError, match="sentences"):
         ReportBatches(2, 4)
-    with pytest.raises(ValueError, match="batch_size must be a whole number >= 1, got 0"):
+    with pytest.raises(ValueError, match="batch_size must be an integer >= 1, got 0"):
         ReportBatches(6, 0)
     with pytest.raises(ValueError, match="step"):
         ReportBatches(4, 4).batch(-1)

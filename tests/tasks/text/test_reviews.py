@@ -143,7 +143,7 @@ def test_batches_show_each_document_once_an_epoch_bucketed_or_not():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: reviews.generate(-1, seed=0), "count must be a whole number >= 0, got -1"),
+        (lambda: reviews.generate(-1, seed=0), "count must be an integer >= 0, got -1"),
         (lambda: reviews.generate(1, seed=0, others=(3, 2)), "others must be .least, most."),
         (
             lambda: reviews.generate(1, seed=0, sentences=(3, 5), others=(1, 3)),

@@ -195,7 +195,7 @@ def test_batches_depend_on_seed_and_step_alone():
         (lambda: treebank(-1, seed=0), "count must be"),
         (lambda: treebank(1, seed=0, insertions=(3, 1)), "insertions must be"),
         (lambda: treebank(1, seed=0, adjectives=99), "adjectives must not exceed"),
-        (lambda: TreeBatches(VOCABULARY, 2).batch(-1), "step must be a whole number >= 0, got -1"),
+        (lambda: TreeBatches(VOCABULARY, 2).batch(-1), "step must be an integer >= 0, got -1"),
         (lambda: TreeBatches(VOCABULARY, 0), "batch_size must be"),
         (lambda: TreeBatches(VOCABULARY, 2, insertions=-1), "insertions must be"),
         (lambda: collate_trees([], VOCABULARY), "trees must hold"),

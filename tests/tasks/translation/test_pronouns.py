@@ -151,7 +151,7 @@ def test_a_task_has_different_pairs_and_knows_all_its_words():
 
 
 def test_mistakes_are_named(monkeypatch):
-    with pytest.raises(ValueError, match="count must be a whole number"):
+    with pytest.raises(ValueError, match="count must be an integer"):
         pronouns.minimal_pairs(-1, seed=0)
     always = pronouns._choose(random.Random(0))
     adjectives = []

@@ -78,7 +78,7 @@ def test_wrong_arguments_are_named():
         {"train": 1, "test": 1.5},
         {"train": True},
     ):
-        with pytest.raises(ValueError, match="whole number"):
+        with pytest.raises(ValueError, match="must be an integer"):
             make_task("copy", **sizes)
     with pytest.raises(ValueError, match="options of 'copy'.*colour"):
         make_task("copy", train=1, colour="red")

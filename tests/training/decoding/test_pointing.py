@@ -215,7 +215,7 @@ def test_the_rules_say_what_an_answer_may_go_on_with():
 
 @pytest.mark.parametrize("size", [0, -1, 1.5])
 def test_groups_of_nothing_are_named(size):
-    with pytest.raises(ValueError, match=f"size must be a whole number >= 1, got {size}"):
+    with pytest.raises(ValueError, match=f"size must be an integer >= 1, got {size}"):
         groups(size)
 
 

@@ -111,7 +111,7 @@ def test_lengths_of_any_whole_dtype():
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"max_length": 0}, "max_length: got 0, expected a whole number of at least 1"),
+        ({"max_length": 0}, "max_length: got 0, expected an integer >= 1"),
         (
             {"temperature": 1e-320},
             "temperature: got 1e-320, expected one by which the model's logits can be divided",
@@ -135,7 +135,7 @@ def test_lengths_of_any_whole_dtype():
         ({"lengths": [2]}, "lengths: got list"),
         ({"temperature": -1.0}, "temperature must be a number of at least 0, got -1.0"),
         ({"temperature": float("nan")}, "temperature must be a number of at least 0, got nan"),
-        ({"top_k": 0}, "top_k must be a whole number of at least 1 or None, got 0"),
+        ({"top_k": 0}, "top_k must be an integer >= 1 or None, got 0"),
         (
             {"lengths": torch.tensor([0])},
             "lengths: got 0 to 0, expected 1 to 2, the width of prompts",

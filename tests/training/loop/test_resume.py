@@ -77,7 +77,7 @@ class Killed(CopyBatches):
 def test_resume_after_kill_9_is_exact(tmp_path):
     uninterrupted = train(tmp_path / "whole")
     program = (
-        f"import sys; sys.path[:0] = [{os.path.dirname(__file__)!r}]\n"
+        f"import sys; sys.path[:0] = [{os.path.dirname(__file__)!r}, {os.path.dirname(os.path.dirname(__file__))!r}]\n"
         # as many threads as here: another number adds the same terms in another order
         f"from pathlib import Path\nimport torch; "
         f"torch.set_num_threads({torch.get_num_threads()})\n"
