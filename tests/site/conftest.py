@@ -4,29 +4,39 @@ look at it.
 
 import functools
 import http.server
-import os
 import shutil
 import threading
 from pathlib import Path
 
 import pytest
 from book import ROOT, build, chromium_path
+from filelock import FileLock
 
 
 @pytest.fixture(scope="session")
-def site() -> Path:
-    """The folder with the built pages."""
-    # each worker builds its own
-    target = ROOT / "build" / f"site{os.environ.get('PYTEST_XDIST_WORKER', '')}"
+def site(tmp_path_factory, worker_id) -> Path:
+    """The folder with the built pages; the first worker that asks builds it for all."""
+    if worker_id == "master":
+        return _built(ROOT / "build" / "site")
+    shared = tmp_path_factory.getbasetemp().parent  # one folder for all workers of this run
+    with FileLock(shared / "site.lock"):
+        target = shared / "site"
+        if not (shared / "site.done").exists():
+            _built(target)
+            (shared / "site.done").touch()
+    return target / "_build" / "html"
+
+
+def _built(target: Path) -> Path:
     shutil.rmtree(target, ignore_errors=True)
     done = build(ROOT, target)
-    said = [
+    warnings = [
         line
         for line in (done.stdout + done.stderr).splitlines()
         if "WARNING" in line or "ERROR" in line
     ]
     assert done.returncode == 0, "the book does not build:\n" + (
-        "\n".join(said) or done.stderr[-3000:]
+        "\n".join(warnings) or done.stderr[-3000:]
     )
     return target / "_build" / "html"
 
