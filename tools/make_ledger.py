@@ -21,6 +21,7 @@ import os
 import re
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -136,17 +137,22 @@ def name_fault(name: str) -> str | None:
     return f"name {name} does not exist"
 
 
+@cache  # several rows cite one file
+def _parsed(path: Path, modified: int) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def test_fault(test: str, root: Path = ROOT) -> str | None:
     """Why a test does not exist, or None."""
     file, *path = test.split("::")
     if not (root / file).is_file():
         return f"test file {file} does not exist"
-    text = (root / file).read_text(encoding="utf-8")
     if file.endswith(".ipynb"):
+        text = (root / file).read_text(encoding="utf-8")
         return None if re.search(r"\bassert\b", text) else f"notebook {file} asserts nothing"
     if not path or not re.sub(r"\[.*", "", path[-1]).startswith("test_"):
         return f"test {test} names no test function"
-    body = ast.parse(text).body
+    body = _parsed(root / file, (root / file).stat().st_mtime_ns).body
     for part in path:
         part = re.sub(r"\[.*", "", part)
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
