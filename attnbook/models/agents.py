@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ..mechanisms.errors import check_positive, check_tensor
-
+from .recurrent import make_recurrent
 from .snail import SNAIL, AttentionPart, TCPart
 
 __all__ = ["Choice", "LSTMAgent", "SMALL_PARTS", "SNAILAgent"]
@@ -59,7 +59,7 @@ class LSTMAgent(nn.Module):
     def __init__(self, d_input: int, num_actions: int, hidden_size: int = 64, value_scale: float = 1.0) -> None:
         super().__init__()
         self.d_input = check_positive("d_input", d_input)
-        self.lstm = nn.LSTM(d_input, check_positive("hidden_size", hidden_size), batch_first=True)
+        self.lstm = make_recurrent("lstm", d_input, hidden_size)
         self.heads = _Heads(hidden_size, num_actions, value_scale)
         # Action and reward have to be seen together, and they meet in the gates alone: with PyTorch's small weights the units
         # stay nearly linear, and the slope of the return is hardly to be seen at the start.

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ..mechanisms.errors import check_positive, require
-from .recurrent import Decoded, check_source, run_packed
+from .recurrent import Decoded, check_source, make_recurrent, run_packed
 
 __all__ = ["LSTMLanguageModel", "check_text"]
 
@@ -44,7 +44,7 @@ class LSTMLanguageModel(nn.Module):
         super().__init__()
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
         self.embedding = nn.Embedding(vocabulary_size, check_positive("d_embed", d_embed), padding_idx=0)
-        self.layer = nn.LSTM(d_embed, check_positive("hidden_size", hidden_size), batch_first=True)
+        self.layer = make_recurrent("lstm", d_embed, hidden_size)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o
         self.dropout = nn.Dropout(dropout)
 

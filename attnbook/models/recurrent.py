@@ -12,7 +12,37 @@ from ..mechanisms.errors import check_lengths, check_positive, require
 __all__ = ["Decoded", "Step", "UNITS", "check_source", "check_target", "make_cell", "make_recurrent", "reverse_padded",
            "run_packed"]
 
-UNITS = {"tanh": (nn.RNN, nn.RNNCell), "gru": (nn.GRU, nn.GRUCell), "lstm": (nn.LSTM, nn.LSTMCell)}
+
+class _EvaluatedWithGradients(nn.RNNBase):
+    """A recurrent network of PyTorch that can be differentiated in evaluation mode on a GPU, too.
+
+    cuDNN goes back only through what it ran for training. So where gradients may be asked for, evaluation runs as training
+    without dropout, which is the same computation.
+    """
+
+    def forward(self, input, hx=None):
+        if self.training or not torch.is_grad_enabled():
+            return super().forward(input, hx)
+        dropout, self.training, self.dropout = self.dropout, True, 0.0
+        try:
+            return super().forward(input, hx)
+        finally:
+            self.training, self.dropout = False, dropout
+
+
+class RNN(_EvaluatedWithGradients, nn.RNN):
+    """:class:`torch.nn.RNN` with gradients in evaluation mode."""
+
+
+class GRU(_EvaluatedWithGradients, nn.GRU):
+    """:class:`torch.nn.GRU` with gradients in evaluation mode."""
+
+
+class LSTM(_EvaluatedWithGradients, nn.LSTM):
+    """:class:`torch.nn.LSTM` with gradients in evaluation mode."""
+
+
+UNITS = {"tanh": (RNN, nn.RNNCell), "gru": (GRU, nn.GRUCell), "lstm": (LSTM, nn.LSTMCell)}
 """Recurrent units by name: ``tanh`` is the plain RNN, h_t = tanh(W x_t + U h_{t−1} + b)."""
 
 
@@ -38,7 +68,7 @@ def _unit(unit: str):
 
 def make_recurrent(unit: str, input_size: int, hidden_size: int, *, num_layers: int = 1, bidirectional: bool = False,
                    dropout: float = 0.0) -> nn.RNNBase:
-    """Make a recurrent network of a unit named in :data:`UNITS`, batch first."""
+    """Make a recurrent network of a unit named in :data:`UNITS`, batch first; it has gradients in evaluation mode on a GPU, too."""
     kind, _ = _unit(unit)
     check_positive("num_layers", num_layers)
     return kind(input_size, check_positive("hidden_size", hidden_size), num_layers=num_layers, batch_first=True,
