@@ -16,8 +16,8 @@ __all__ = ["Decoded", "Step", "UNITS", "check_source", "check_target", "make_cel
 class _EvaluatedWithGradients(nn.RNNBase):
     """A recurrent network of PyTorch that can be differentiated in evaluation mode on a GPU, too.
 
-    cuDNN goes back only through what it ran for training. So where gradients may be asked for, evaluation runs as training
-    without dropout, which is the same computation.
+    cuDNN goes back only through what it ran for training. So where gradients may be asked for,
+    evaluation runs as training without dropout, which is the same computation.
     """
 
     def forward(self, input, hx=None):
@@ -68,7 +68,10 @@ def _unit(unit: str):
 
 def make_recurrent(unit: str, input_size: int, hidden_size: int, *, num_layers: int = 1, bidirectional: bool = False,
                    dropout: float = 0.0) -> nn.RNNBase:
-    """Make a recurrent network of a unit named in :data:`UNITS`, batch first; it has gradients in evaluation mode on a GPU, too."""
+    """Make a recurrent network of a unit named in :data:`UNITS`, batch first.
+
+    It has gradients in evaluation mode on a GPU, too.
+    """
     kind, _ = _unit(unit)
     check_positive("num_layers", num_layers)
     return kind(input_size, check_positive("hidden_size", hidden_size), num_layers=num_layers, batch_first=True,

@@ -1,4 +1,5 @@
-"""Sections run on a GPU: the code of their notebooks, on the simulated one, with trainings cut short."""
+"""Sections run on a GPU: their notebooks' code on a simulated one, with trainings cut short."""
+
 import nbformat
 import pytest
 from notebook_cells import run_cells
@@ -16,7 +17,10 @@ def test_a_section_runs_on_a_gpu(section, root):
 
 def notebook(folder, *cells):
     """A notebook of these (code, tag) cells."""
-    made = [nbformat.v4.new_code_cell(code, metadata={"tags": [tag]} if tag else {}) for code, tag in cells]
+    made = [
+        nbformat.v4.new_code_cell(code, metadata={"tags": [tag]} if tag else {})
+        for code, tag in cells
+    ]
     nbformat.write(nbformat.v4.new_notebook(cells=made), folder / "made.ipynb")
     return folder / "made.ipynb"
 
@@ -31,7 +35,8 @@ class Batches:
         return torch.ones(4, 1)
 
 loss = lambda model, batch: (model(batch).square().sum(), len(batch))
-seen = [f(torch.nn.Linear(1, 1), Batches(), loss, steps=100, device="cpu", evaluate=lambda model: 0.0, evaluate_every=50)
+seen = [f(torch.nn.Linear(1, 1), Batches(), loss, steps=100, device="cpu",
+          evaluate=lambda model: 0.0, evaluate_every=50)
         for f in (fit, attnbook.experiments.length.fit)]
 """
 
@@ -43,13 +48,26 @@ def test_trainings_are_cut_short_wherever_they_are_called_from(tmp_path):
 
 
 def test_bands_are_passed_over_and_exercises_left_out(tmp_path):
-    names = run_cells(notebook(tmp_path, ("assert 0 > 1\nreached = 1", "nbval-ignore-output"), ("raise NotImplementedError", "exercise"),
-                               ("raise ValueError", "check"), ("reached += 1", None)))
+    names = run_cells(
+        notebook(
+            tmp_path,
+            ("assert 0 > 1\nreached = 1", "nbval-ignore-output"),
+            ("raise NotImplementedError", "exercise"),
+            ("raise ValueError", "check"),
+            ("reached += 1", None),
+        )
+    )
     assert names["reached"] == 2
 
 
-@pytest.mark.parametrize("code, tag, error", [("assert 0 > 1", None, AssertionError), ("1 / 0", "nbval-ignore-output", ZeroDivisionError),
-                                              ("assert 1 / 0", "nbval-ignore-output", ZeroDivisionError)])
+@pytest.mark.parametrize(
+    "code, tag, error",
+    [
+        ("assert 0 > 1", None, AssertionError),
+        ("1 / 0", "nbval-ignore-output", ZeroDivisionError),
+        ("assert 1 / 0", "nbval-ignore-output", ZeroDivisionError),
+    ],
+)
 def test_other_errors_are_failures_and_name_the_line(tmp_path, code, tag, error):
     with pytest.raises(error) as raised:
         run_cells(notebook(tmp_path, ("x = 1", None), (f"y = x\n{code}", tag)))
@@ -59,6 +77,7 @@ def test_other_errors_are_failures_and_name_the_line(tmp_path, code, tag, error)
 
 @pytest.mark.parametrize("tag", [None, "nbval-ignore-output"])
 def test_a_tensor_left_on_the_cpu_is_a_failure(tmp_path, tag):
-    code = "import torch, attnbook\nsetup = attnbook.setup()\ny = torch.ones(2, device=setup.device) + torch.ones(2)"
+    setup = "import torch, attnbook\nsetup = attnbook.setup()"
+    code = "y = torch.ones(2, device=setup.device) + torch.ones(2)"
     with simulated_cuda(), pytest.raises(RuntimeError, match="found at least two devices"):
-        run_cells(notebook(tmp_path, (code, tag)))
+        run_cells(notebook(tmp_path, (setup, None), (code, tag)))

@@ -1,4 +1,5 @@
 """The simulated GPU refuses what CUDA refuses, and computes what the CPU computes."""
+
 import copy
 import io
 
@@ -45,13 +46,20 @@ MADE = {
 def test_a_tensor_of_the_device_says_so(make):
     x = make()
     assert x.is_cuda and x.device == torch.device("cuda", 0) and not x.is_cpu and x.shape == (2,)
-    assert x.cpu().device.type == "cpu" and not isinstance(x.cpu(), CudaTensor) and np.isfinite(x.detach().cpu().numpy()).all()
+    assert (
+        x.cpu().device.type == "cpu"
+        and not isinstance(x.cpu(), CudaTensor)
+        and np.isfinite(x.detach().cpu().numpy()).all()
+    )
 
 
 REFUSED = {
     "sum of two devices": (lambda: on_cuda(3) + torch.ones(3), TWO),
     "sum into the CPU": (lambda: torch.ones(3).add_(on_cuda(3)), TWO),
-    "number of the device into one of the CPU": (lambda: torch.zeros(()).add_(on_cuda(3).sum()), TWO),
+    "number of the device into one of the CPU": (
+        lambda: torch.zeros(()).add_(on_cuda(3).sum()),
+        TWO,
+    ),
     "concatenation": (lambda: torch.cat([torch.ones(3), on_cuda(3)]), TWO),
     "product of matrices": (lambda: on_cuda(2, 2) @ torch.ones(2, 2), TWO),
     "mask on the CPU": (lambda: on_cuda(3).masked_fill(torch.ones(3, dtype=torch.bool), 0.0), TWO),
@@ -60,23 +68,51 @@ REFUSED = {
     "targets on the CPU": (lambda: F.cross_entropy(on_cuda(2, 3), torch.tensor([0, 1])), TWO),
     "isin": (lambda: torch.isin(torch.arange(3), torch.tensor([1], device="cuda")), TWO),
     "gather": (lambda: on_cuda(2, 2).gather(1, torch.zeros(2, 1, dtype=torch.long)), TWO),
-    "values of the CPU at places": (lambda: on_cuda(3).index_put_((torch.tensor([0, 1]),), torch.ones(2)), TWO),
-    "index of the device into the CPU": (lambda: torch.ones(3)[torch.tensor([0], device="cuda")], "indices should be either on cpu"),
+    "values of the CPU at places": (
+        lambda: on_cuda(3).index_put_((torch.tensor([0, 1]),), torch.ones(2)),
+        TWO,
+    ),
+    "index of the device into the CPU": (
+        lambda: torch.ones(3)[torch.tensor([0], device="cuda")],
+        "indices should be either on cpu",
+    ),
     "numpy": (lambda: on_cuda(3).numpy(), "can't convert cuda:0 device type tensor to numpy"),
-    "numpy.asarray": (lambda: np.asarray(on_cuda(3)), "can't convert cuda:0 device type tensor to numpy"),
+    "numpy.asarray": (
+        lambda: np.asarray(on_cuda(3)),
+        "can't convert cuda:0 device type tensor to numpy",
+    ),
     "draw of the device by the CPU's generator": (
-        lambda: torch.rand(2, device="cuda", generator=torch.Generator()), "Expected a 'cuda' device type for generator but found 'cpu'"),
-    "draw in place": (lambda: on_cuda(3).normal_(generator=torch.Generator()), "Expected a 'cuda' device type for generator"),
-    "choice": (lambda: torch.multinomial(on_cuda(3), 1, generator=torch.Generator()), "Expected a 'cuda' device type for generator"),
+        lambda: torch.rand(2, device="cuda", generator=torch.Generator()),
+        "Expected a 'cuda' device type for generator but found 'cpu'",
+    ),
+    "draw in place": (
+        lambda: on_cuda(3).normal_(generator=torch.Generator()),
+        "Expected a 'cuda' device type for generator",
+    ),
+    "choice": (
+        lambda: torch.multinomial(on_cuda(3), 1, generator=torch.Generator()),
+        "Expected a 'cuda' device type for generator",
+    ),
     "draw of the CPU by the device's generator": (
-        lambda: torch.rand(2, generator=torch.Generator("cuda")), "Expected a 'cpu' device type for generator but found 'cuda'"),
+        lambda: torch.rand(2, generator=torch.Generator("cuda")),
+        "Expected a 'cpu' device type for generator but found 'cuda'",
+    ),
     "second GPU": (lambda: torch.zeros(1, device="cuda:1"), "invalid device ordinal"),
     "pinned twice": (lambda: on_cuda(3).pin_memory(), "cannot pin"),
     "lengths on the device": (
-        lambda: nn.utils.rnn.pack_padded_sequence(on_cuda(2, 3, 1), torch.tensor([3, 2], device="cuda"), batch_first=True),
-        "'lengths' argument should be a 1D CPU int64 tensor"),
-    "recurrent network with its input on the CPU": (lambda: nn.GRU(1, 2).to("cuda")(torch.ones(3, 2, 1)), "not on the same device"),
-    "state that is not contiguous": (lambda: nn.GRU(1, 4).to("cuda")(on_cuda(3, 2, 1), on_cuda(1, 4, 2).mT), "hx is not contiguous"),
+        lambda: nn.utils.rnn.pack_padded_sequence(
+            on_cuda(2, 3, 1), torch.tensor([3, 2], device="cuda"), batch_first=True
+        ),
+        "'lengths' argument should be a 1D CPU int64 tensor",
+    ),
+    "recurrent network with its input on the CPU": (
+        lambda: nn.GRU(1, 2).to("cuda")(torch.ones(3, 2, 1)),
+        "not on the same device",
+    ),
+    "state that is not contiguous": (
+        lambda: nn.GRU(1, 4).to("cuda")(on_cuda(3, 2, 1), on_cuda(1, 4, 2).mT),
+        "hx is not contiguous",
+    ),
 }
 
 
@@ -92,7 +128,12 @@ def both(compute, *inputs):
     for place in ("cpu", "cuda"):
         leaves = [x.detach().to(place).requires_grad_() for x in inputs]
         out = compute(*leaves)
-        results.append([out.detach().cpu(), *(g.cpu() for g in torch.autograd.grad(out.square().sum(), leaves))])
+        results.append(
+            [
+                out.detach().cpu(),
+                *(g.cpu() for g in torch.autograd.grad(out.square().sum(), leaves)),
+            ]
+        )
         assert out.is_cuda == (place == "cuda")
     return results
 
@@ -100,8 +141,12 @@ def both(compute, *inputs):
 COMPUTED = {
     "broadcasting": lambda a, b: (a[:, None] * b[None]).tanh().sum(-1),
     "views and writes in place": lambda a, b: (lambda x: (x[:2].mul_(2), x.t())[1] @ b)(a * 1),
-    "attention": lambda a, b: F.scaled_dot_product_attention(a[None], b[None], b[None], is_causal=True),
-    "indices and masks": lambda a, b: a[:, torch.tensor([2, 0])].masked_fill(b[:, :2] > 0, 0.0)[b[:, 0] < 0.5] * b[0, 0],
+    "attention": lambda a, b: F.scaled_dot_product_attention(
+        a[None], b[None], b[None], is_causal=True
+    ),
+    "indices and masks": lambda a, b: (
+        a[:, torch.tensor([2, 0])].masked_fill(b[:, :2] > 0, 0.0)[b[:, 0] < 0.5] * b[0, 0]
+    ),
     "transposed in place": lambda a, b: (lambda x: x.transpose_(0, 1))(a * b),
     "to and fro": lambda a, b: (a.cpu() * b.cpu()).to(a.device),
 }
@@ -110,14 +155,20 @@ COMPUTED = {
 @pytest.mark.parametrize("compute", COMPUTED.values(), ids=COMPUTED)
 def test_right_code_gives_the_numbers_of_the_cpu(compute):
     torch.manual_seed(0)
-    cpu, cuda = both(compute, torch.randn(4, 4, dtype=torch.float64), torch.randn(4, 4, dtype=torch.float64))
+    cpu, cuda = both(
+        compute, torch.randn(4, 4, dtype=torch.float64), torch.randn(4, 4, dtype=torch.float64)
+    )
     torch.testing.assert_close(cuda, cpu, rtol=0, atol=1e-12)
 
 
 def test_draws_are_those_of_the_cpu():
-    assert torch.equal(torch.rand(3, device="cuda", generator=torch.Generator("cuda").manual_seed(3)).cpu(),
-                       torch.rand(3, generator=torch.Generator().manual_seed(3)))
-    assert isinstance(torch.Generator(), torch.Generator) and isinstance(torch.default_generator, torch.Generator)
+    assert torch.equal(
+        torch.rand(3, device="cuda", generator=torch.Generator("cuda").manual_seed(3)).cpu(),
+        torch.rand(3, generator=torch.Generator().manual_seed(3)),
+    )
+    assert isinstance(torch.Generator(), torch.Generator) and isinstance(
+        torch.default_generator, torch.Generator
+    )
 
 
 def trained(place):
@@ -156,7 +207,10 @@ def test_a_checkpoint_is_read_back():
     with torch.no_grad():
         model[0].weight.zero_()
     model.load_state_dict(read["model"]), optimizer.load_state_dict(read["optimizer"])
-    assert all(torch.equal(p.cpu(), b) and p.is_cuda for p, b in zip(model.parameters(), before, strict=True))
+    assert all(
+        torch.equal(p.cpu(), b) and p.is_cuda
+        for p, b in zip(model.parameters(), before, strict=True)
+    )
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
@@ -166,7 +220,11 @@ def test_recurrent_networks_go_back_in_training_only(kind, packed):
     network = kind(3, 4, num_layers=2, bidirectional=True, batch_first=True, dtype=torch.float64)
 
     def run(x):
-        read = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3]), batch_first=True) if packed else x
+        read = (
+            nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3]), batch_first=True)
+            if packed
+            else x
+        )
         out, _ = network(read)
         return nn.utils.rnn.pad_packed_sequence(out, batch_first=True)[0] if packed else out
 
@@ -181,7 +239,9 @@ def test_recurrent_networks_go_back_in_training_only(kind, packed):
     torch.testing.assert_close(got.cpu(), expected, rtol=0, atol=1e-12)
     network.eval()
     torch.testing.assert_close(run(leaf).detach().cpu(), out, rtol=0, atol=1e-12)
-    with pytest.raises(RuntimeError, match="cudnn RNN backward can only be called in training mode"):
+    with pytest.raises(
+        RuntimeError, match="cudnn RNN backward can only be called in training mode"
+    ):
         torch.autograd.grad(run(leaf).square().sum(), leaf)
     with torch.backends.cudnn.flags(enabled=False):
         (got,) = torch.autograd.grad(run(leaf).square().sum(), leaf)
@@ -189,14 +249,25 @@ def test_recurrent_networks_go_back_in_training_only(kind, packed):
 
 
 WAITS = {
-    "item": lambda x: x[0].item(), "float": lambda x: float(x[0]), "a condition": lambda x: bool(x[0] > 0), "format": lambda x: f"{x[0]:.1f}",
-    "tolist": lambda x: x.tolist(), "cpu": lambda x: x.cpu(), "copy into the CPU": lambda x: torch.zeros(3).copy_(x),
-    "mask as index": lambda x: x[x > 1], "values at a mask": lambda x: x.index_put_((x > 0,), x.clone()),
-    "nonzero": lambda x: (x > 1).nonzero(), "unique": lambda x: torch.unique(x), "equal": lambda x: torch.equal(x, x),
+    "item": lambda x: x[0].item(),
+    "float": lambda x: float(x[0]),
+    "a condition": lambda x: bool(x[0] > 0),
+    "format": lambda x: f"{x[0]:.1f}",
+    "tolist": lambda x: x.tolist(),
+    "cpu": lambda x: x.cpu(),
+    "copy into the CPU": lambda x: torch.zeros(3).copy_(x),
+    "mask as index": lambda x: x[x > 1],
+    "values at a mask": lambda x: x.index_put_((x > 0,), x.clone()),
+    "nonzero": lambda x: (x > 1).nonzero(),
+    "unique": lambda x: torch.unique(x),
+    "equal": lambda x: torch.equal(x, x),
 }
 WAITS_NOT = {
-    "computing": lambda x: (x * 2).softmax(0).sum(), "a shape": lambda x: x.shape[0] + len(x), "masked_fill": lambda x: x.masked_fill(x > 1, 0.0),
-    "a number at a mask": lambda x: x.__setitem__(x > 1, 0.0), "whole numbers as index": lambda x: x[torch.tensor([0], device="cuda")],
+    "computing": lambda x: (x * 2).softmax(0).sum(),
+    "a shape": lambda x: x.shape[0] + len(x),
+    "masked_fill": lambda x: x.masked_fill(x > 1, 0.0),
+    "a number at a mask": lambda x: x.__setitem__(x > 1, 0.0),
+    "whole numbers as index": lambda x: x[torch.tensor([0], device="cuda")],
     "copy to the device": lambda x: torch.ones(3).to("cuda"),
 }
 
@@ -219,6 +290,10 @@ def test_after_the_block_all_is_as_before(device):
     with simulated_cuda() as inner:
         assert torch.cuda.is_available() and torch.Generator is not before
         on_cuda(1).item()
-    assert inner.synchronizations.total() == 1 and not device.synchronizations and torch.Generator is before
+    assert (
+        inner.synchronizations.total() == 1
+        and not device.synchronizations
+        and torch.Generator is before
+    )
     on_cuda(1).item()
     assert device.synchronizations.total() == 1

@@ -152,7 +152,10 @@ def test_reverse_padded():
     assert reverse_padded(SOURCE, LENGTHS).tolist() == [[2, 6, 4, 7, 3, 5], [2, 6, 4, 0, 0, 0], [3, 0, 0, 0, 0, 0]]
 
 
-@pytest.mark.parametrize("unit, plain", [("tanh", torch.nn.RNN), ("gru", torch.nn.GRU), ("lstm", torch.nn.LSTM)])
+PLAIN = {"tanh": torch.nn.RNN, "gru": torch.nn.GRU, "lstm": torch.nn.LSTM}
+
+
+@pytest.mark.parametrize("unit, plain", PLAIN.items())
 def test_gradients_in_evaluation_are_those_without_dropout(unit, plain):
     """The network runs as in training there, which a GPU needs: nothing of it may be seen."""
     torch.manual_seed(0)
@@ -172,14 +175,16 @@ def test_gradients_in_evaluation_are_those_without_dropout(unit, plain):
     assert not torch.equal(network.train()(inputs)[0], results[0][0])  # dropout in training
 
 
+VECTORS = SOURCE[..., None].expand(3, 6, 2).double()
 GRADIENTS_ON_A_GPU = {
     "seq2seq": (lambda: build(Seq2Seq, num_layers=2, dropout=0.5), (SOURCE, LENGTHS, TARGET)),
     "bahdanau": (lambda: build(Bahdanau), (SOURCE, LENGTHS, TARGET)),
     "luong": (lambda: build(Luong, num_layers=2, dropout=0.5), (SOURCE, LENGTHS, TARGET)),
-    "language model": (lambda: LSTMLanguageModel(8, d_embed=4, hidden_size=5).double().eval(), (SOURCE, LENGTHS)),
+    "language model": (lambda: LSTMLanguageModel(8, d_embed=4, hidden_size=5).double().eval(),
+                       (SOURCE, LENGTHS)),
     "pointer network": (lambda: PointerNetwork(2, 5, ends=True).double().eval(),
-                        (SOURCE[..., None].expand(3, 6, 2).double(), LENGTHS, torch.tensor([[2, 6], [1, 6], [0, 6]]))),
-    "agent": (lambda: LSTMAgent(2, 3, 5).double().eval(), (SOURCE[..., None].expand(3, 6, 2).double(),)),
+                        (VECTORS, LENGTHS, torch.tensor([[2, 6], [1, 6], [0, 6]]))),
+    "agent": (lambda: LSTMAgent(2, 3, 5).double().eval(), (VECTORS,)),
 }
 
 
@@ -192,7 +197,8 @@ def test_a_model_in_evaluation_has_its_gradients_on_a_gpu(make, inputs):
         place = next(model.parameters()).device
         logits = model(*(part.to(place) for part in inputs)).logits
         logits = logits.masked_fill(logits.isinf(), 0.0)
-        return [None if g is None else g.cpu() for g in torch.autograd.grad(logits.square().sum(), model.parameters(), allow_unused=True)]
+        slopes = torch.autograd.grad(logits.square().sum(), model.parameters(), allow_unused=True)
+        return [None if slope is None else slope.cpu() for slope in slopes]
 
     expected = gradients()
     with simulated_cuda():
