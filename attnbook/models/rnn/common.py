@@ -23,7 +23,37 @@ __all__ = [
     "run_packed",
 ]
 
-UNITS = {"tanh": (nn.RNN, nn.RNNCell), "gru": (nn.GRU, nn.GRUCell), "lstm": (nn.LSTM, nn.LSTMCell)}
+
+class _EvaluatedWithGradients(nn.RNNBase):
+    """A recurrent network of PyTorch that can be differentiated in evaluation mode on a GPU, too.
+
+    cuDNN goes back only through what it ran for training. So where gradients may be asked for,
+    evaluation runs as training without dropout, which is the same computation.
+    """
+
+    def forward(self, input, hx=None):
+        if self.training or not torch.is_grad_enabled():
+            return super().forward(input, hx)
+        dropout, self.training, self.dropout = self.dropout, True, 0.0
+        try:
+            return super().forward(input, hx)
+        finally:
+            self.training, self.dropout = False, dropout
+
+
+class RNN(_EvaluatedWithGradients, nn.RNN):
+    """:class:`torch.nn.RNN` with gradients in evaluation mode."""
+
+
+class GRU(_EvaluatedWithGradients, nn.GRU):
+    """:class:`torch.nn.GRU` with gradients in evaluation mode."""
+
+
+class LSTM(_EvaluatedWithGradients, nn.LSTM):
+    """:class:`torch.nn.LSTM` with gradients in evaluation mode."""
+
+
+UNITS = {"tanh": (RNN, nn.RNNCell), "gru": (GRU, nn.GRUCell), "lstm": (LSTM, nn.LSTMCell)}
 """Recurrent units by name: ``tanh`` is the plain RNN, h_t = tanh(W x_t + U h_{t−1} + b)."""
 
 
@@ -60,7 +90,10 @@ def make_recurrent(
     bidirectional: bool = False,
     dropout: float = 0.0,
 ) -> nn.RNNBase:
-    """Make a recurrent network of a unit named in :data:`UNITS`, batch first."""
+    """Make a recurrent network of a unit named in :data:`UNITS`, batch first.
+
+    It has gradients in evaluation mode on a GPU, too.
+    """
     kind, _ = _unit(unit)
     check_integer("num_layers", num_layers)
     return kind(

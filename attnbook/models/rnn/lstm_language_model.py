@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ...validate import check_integer, require
-from .common import Decoded, check_source, run_packed
+from .common import Decoded, check_source, make_recurrent, run_packed
 
 __all__ = ["LSTMLanguageModel", "check_text"]
 
@@ -65,7 +65,7 @@ class LSTMLanguageModel(nn.Module):
         self.embedding = nn.Embedding(
             vocabulary_size, check_integer("d_embed", d_embed), padding_idx=0
         )
-        self.layer = nn.LSTM(d_embed, check_integer("hidden_size", hidden_size), batch_first=True)
+        self.layer = make_recurrent("lstm", d_embed, hidden_size)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o
         self.dropout = nn.Dropout(dropout)
 

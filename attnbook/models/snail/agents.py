@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ...validate import check_integer, check_tensor
+from ..rnn.common import make_recurrent
 from .network import SNAIL, AttentionPart, TCPart
 
 __all__ = ["Choice", "LSTMAgent", "SMALL_PARTS", "SNAILAgent"]
@@ -75,7 +76,7 @@ class LSTMAgent(nn.Module):
     ) -> None:
         super().__init__()
         self.d_input = check_integer("d_input", d_input)
-        self.lstm = nn.LSTM(d_input, check_integer("hidden_size", hidden_size), batch_first=True)
+        self.lstm = make_recurrent("lstm", d_input, hidden_size)
         self.heads = _Heads(hidden_size, num_actions, value_scale)
         # Action and reward have to be seen together, and they meet in the gates alone: with
         # PyTorch's small weights the units stay nearly linear, and the slope of the return is

@@ -1,8 +1,13 @@
 import pytest
 import torch
+from simulated_cuda import simulated_cuda
 
 from attnbook import Bahdanau, Seq2Seq
-from attnbook.models.rnn.common import UNITS, reverse_padded
+from attnbook.models.pointer.network import PointerNetwork
+from attnbook.models.rnn.common import UNITS, make_recurrent, reverse_padded
+from attnbook.models.rnn.lstm_language_model import LSTMLanguageModel
+from attnbook.models.rnn.luong import Luong
+from attnbook.models.snail.agents import LSTMAgent
 
 from .. import oracles
 
@@ -164,6 +169,64 @@ def test_reverse_padded():
         [2, 6, 4, 0, 0, 0],
         [3, 0, 0, 0, 0, 0],
     ]
+
+
+PLAIN = {"tanh": torch.nn.RNN, "gru": torch.nn.GRU, "lstm": torch.nn.LSTM}
+
+
+@pytest.mark.parametrize("unit, plain", PLAIN.items())
+def test_gradients_in_evaluation_are_those_without_dropout(unit, plain):
+    """The network runs as in training there, which a GPU needs: nothing of it may be seen."""
+    torch.manual_seed(0)
+    network = make_recurrent(unit, 4, 5, num_layers=2, dropout=0.7).double().eval()
+    without = plain(4, 5, num_layers=2, batch_first=True).double()
+    without.load_state_dict(network.state_dict())
+    inputs = torch.randn(3, 6, 4, dtype=torch.float64, requires_grad=True)
+    results = []
+    for run in (network, without):
+        out, _ = run(inputs)
+        results.append([out, *torch.autograd.grad(out.square().sum(), [inputs, *run.parameters()])])
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+    assert not network.training and network.dropout == 0.7
+    with pytest.raises(RuntimeError):
+        network(inputs[..., :3])
+    assert not network.training and network.dropout == 0.7
+    assert not torch.equal(network.train()(inputs)[0], results[0][0])  # dropout in training
+
+
+VECTORS = SOURCE[..., None].expand(3, 6, 2).double()
+GRADIENTS_ON_A_GPU = {
+    "seq2seq": (lambda: build(Seq2Seq, num_layers=2, dropout=0.5), (SOURCE, LENGTHS, TARGET)),
+    "bahdanau": (lambda: build(Bahdanau), (SOURCE, LENGTHS, TARGET)),
+    "luong": (lambda: build(Luong, num_layers=2, dropout=0.5), (SOURCE, LENGTHS, TARGET)),
+    "language model": (
+        lambda: LSTMLanguageModel(8, d_embed=4, hidden_size=5).double().eval(),
+        (SOURCE, LENGTHS),
+    ),
+    "pointer network": (
+        lambda: PointerNetwork(2, 5, ends=True).double().eval(),
+        (VECTORS, LENGTHS, torch.tensor([[2, 6], [1, 6], [0, 6]])),
+    ),
+    "agent": (lambda: LSTMAgent(2, 3, 5).double().eval(), (VECTORS,)),
+}
+
+
+@pytest.mark.parametrize("make, inputs", GRADIENTS_ON_A_GPU.values(), ids=GRADIENTS_ON_A_GPU)
+def test_a_model_in_evaluation_has_its_gradients_on_a_gpu(make, inputs):
+    torch.manual_seed(0)
+    model = make()
+
+    def gradients():
+        place = next(model.parameters()).device
+        logits = model(*(part.to(place) for part in inputs)).logits
+        logits = logits.masked_fill(logits.isinf(), 0.0)
+        slopes = torch.autograd.grad(logits.square().sum(), model.parameters(), allow_unused=True)
+        return [None if slope is None else slope.cpu() for slope in slopes]
+
+    expected = gradients()
+    with simulated_cuda():
+        model.to("cuda")
+        torch.testing.assert_close(gradients(), expected, **EXACT)
 
 
 def _attention_that_ignores_the_encoder(model):

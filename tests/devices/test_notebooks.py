@@ -1,0 +1,83 @@
+"""Sections run on a GPU: their notebooks' code on a simulated one, with trainings cut short."""
+
+import nbformat
+import pytest
+from notebook_cells import run_cells
+from simulated_cuda import simulated_cuda
+
+SECTIONS = ["02_bahdanau/beyond_the_bottleneck", "06_transformer/one_stack"]
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_section_runs_on_a_gpu(section, root):
+    with simulated_cuda():
+        names = run_cells(root / "chapters" / f"{section}.ipynb")
+    assert names["setup"].device.type == "cuda"
+
+
+def notebook(folder, *cells):
+    """A notebook of these (code, tag) cells."""
+    made = [
+        nbformat.v4.new_code_cell(code, metadata={"tags": [tag]} if tag else {})
+        for code, tag in cells
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=made), folder / "made.ipynb")
+    return folder / "made.ipynb"
+
+
+TRAIN = """
+import torch
+import attnbook.experiments.translation.length
+from attnbook.training import fit
+
+class Batches:
+    def batch(self, step):
+        return torch.ones(4, 1)
+
+loss = lambda model, batch: (model(batch).square().sum(), len(batch))
+seen = [f(torch.nn.Linear(1, 1), Batches(), loss, steps=100, device="cpu",
+          evaluate=lambda model: 0.0, evaluate_every=50)
+        for f in (fit, attnbook.experiments.translation.length.fit)]
+"""
+
+
+def test_trainings_are_cut_short_wherever_they_are_called_from(tmp_path):
+    names = run_cells(notebook(tmp_path, (TRAIN, None)), steps=3)
+    assert [history.steps for history in names["seen"]] == [3, 3]
+    assert [len(history.evaluations) for history in names["seen"]] == [1, 1]
+
+
+def test_bands_are_passed_over_and_exercises_left_out(tmp_path):
+    names = run_cells(
+        notebook(
+            tmp_path,
+            ("assert 0 > 1\nreached = 1", "nbval-ignore-output"),
+            ("raise NotImplementedError", "exercise"),
+            ("raise ValueError", "check"),
+            ("reached += 1", None),
+        )
+    )
+    assert names["reached"] == 2
+
+
+@pytest.mark.parametrize(
+    "code, tag, error",
+    [
+        ("assert 0 > 1", None, AssertionError),
+        ("1 / 0", "nbval-ignore-output", ZeroDivisionError),
+        ("assert 1 / 0", "nbval-ignore-output", ZeroDivisionError),
+    ],
+)
+def test_other_errors_are_failures_and_name_the_line(tmp_path, code, tag, error):
+    with pytest.raises(error) as raised:
+        run_cells(notebook(tmp_path, ("x = 1", None), (f"y = x\n{code}", tag)))
+    assert any("made.ipynb, cell 1" in str(entry.path) for entry in raised.traceback)
+    assert error is AssertionError or raised.value.__notes__[0].endswith(f"cell 1: {code}")
+
+
+@pytest.mark.parametrize("tag", [None, "nbval-ignore-output"])
+def test_a_tensor_left_on_the_cpu_is_a_failure(tmp_path, tag):
+    setup = "import torch, attnbook\nsetup = attnbook.setup()"
+    code = "y = torch.ones(2, device=setup.device) + torch.ones(2)"
+    with simulated_cuda(), pytest.raises(RuntimeError, match="found at least two devices"):
+        run_cells(notebook(tmp_path, (setup, None), (code, tag)))
