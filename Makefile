@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV   ?= .venv
 WORKERS ?= 2
 PY     := $(VENV)/bin/python
+QUICK  := tests/structure tests/mechanisms tests/models tests/test_validate.py
 export CI
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test book grade reproduce notebooks clean
+.PHONY: help setup lab check test nightly book grade reproduce notebooks clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -17,8 +18,17 @@ setup:  ## make .venv and install everything in it; does nothing when it is up t
 lab: setup  ## open JupyterLab on the chapters (HEADLESS=1: run one chapter in it, in a real browser, and exit; ARGS for JupyterLab)
 	$(PY) tools/lab.py $(if $(HEADLESS),--headless) $(ARGS)
 
+check: setup  ## two minutes: ruff, the layers, types, and the quick tests of mechanisms and models
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/pyright
+	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow" $(QUICK) $(ARGS)
+
 test: setup  ## every test, every notebook, and the website's tests (WORKERS=2 processes)
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+nightly: setup  ## what takes hours (STEPS="mutants newest ..."): the report is results/nightly.md
+	$(PY) tools/nightly.py $(STEPS)
 
 book: setup  ## build the website from the executed notebooks into _build/html
 	$(PY) tools/build_notebooks.py --check

@@ -1,6 +1,4 @@
-"""Every name that the package offers is there and says what it is; no module imports what it
-does not use.
-"""
+"""Every name that the package offers is there and says what it is."""
 
 import ast
 import importlib
@@ -44,26 +42,6 @@ def faults(module) -> list[str]:
     return said
 
 
-def unused(source: str) -> list[str]:
-    tree, lines = ast.parse(source), source.splitlines()
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    # __all__
-    used |= {
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    return [
-        name
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        and getattr(node, "module", None) != "__future__"
-        and "noqa" not in lines[node.end_lineno - 1]
-        for alias in node.names
-        if (name := (alias.asname or alias.name).partition(".")[0]) not in used
-    ]
-
-
 @pytest.mark.parametrize("name", ["attnbook", *MODULES])
 def test_every_name_on_offer_exists_and_is_documented(name):
     assert not faults(importlib.import_module(name))
@@ -101,49 +79,3 @@ def test_a_fault_is_seen():
         "planted.silent has no docstring",
         *2 * ["planted.Pair has no docstring"],
     ]
-    assert unused(
-        "import os, sys\nfrom a import b as c\nimport here  # noqa: to see whether it "
-        "is\nprint(sys)"
-    ) == ["os", "c"]
-
-
-UNIX = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios"}
-
-
-def unix_only(tree: ast.Module) -> set[str]:
-    """Modules that Windows does not have, imported where the file is imported."""
-    found, queue = set(), list(tree.body)
-    while queue:
-        node = queue.pop()
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names} & UNIX
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            found |= {node.module.partition(".")[0]} & UNIX
-        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            queue += ast.iter_child_nodes(node)
-    return found
-
-
-def test_every_module_can_be_imported_on_windows():
-    found = {
-        str(path): names
-        for path in sorted((ROOT / "attnbook").rglob("*.py"))
-        if (names := unix_only(ast.parse(path.read_text(encoding="utf-8"))))
-    }
-    assert not found
-    assert unix_only(
-        ast.parse(
-            "try:\n    import pwd, os\nexcept ImportError:\n    from fcntl import flock\ndef "
-            "f():\n    import grp"
-        )
-    ) == {"pwd", "fcntl"}
-
-
-def test_nothing_is_imported_for_nothing():
-    found = {}
-    for folder in ("attnbook", "tests", "tools", "benchmarks"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            # they import to offer
-            if path.name != "__init__.py" and (names := unused(path.read_text(encoding="utf-8"))):
-                found[str(path.relative_to(ROOT))] = names
-    assert not found

@@ -1,0 +1,76 @@
+"""What takes hours and need not run for every change: python tools/nightly.py [STEP ...].
+
+Each step is a command that anybody can type; its status, time and last lines go into
+results/nightly.md, which is committed. Steps that are not named keep their last report.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+import time
+from datetime import date
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PY = sys.executable
+TESTS = [PY, "-m", "pytest", "-n", "2", "--dist", "loadfile"]
+STEPS = {
+    "mutants": [PY, "tools/mutants.py", "--count", "300", "--out", "results/mutants.json"],
+    "class-of-500": [PY, "benchmarks/big_class.py", "--students", "500"],
+    "newest": ["make", "test-newest"],
+    "oldest": ["make", "test-oldest"],
+    "simulated-gpu": [*TESTS, "tests/devices", "-m", ""],
+    "slow": [*TESTS, "-m", "nightly"],
+}
+STORE = ROOT / "build" / "nightly.json"
+
+
+def run(name: str) -> dict:
+    """The outcome of one step."""
+    begin = time.monotonic()
+    done = subprocess.run(
+        STEPS[name], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    minutes = (time.monotonic() - begin) / 60
+    last = [line for line in done.stdout.splitlines() if line.strip()][-1:]
+    return {
+        "status": "passed" if done.returncode == 0 else f"failed ({done.returncode})",
+        "minutes": round(minutes, 1),
+        "last": " ".join(last).strip("= "),
+        "date": date.today().isoformat(),
+    }
+
+
+def main(names: list[str]) -> int:
+    """Run the steps and write the report; returns 1 if one failed."""
+    unknown = set(names) - STEPS.keys()
+    if unknown:
+        sys.exit(f"no such step: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
+    rows = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {}
+    for name in names or STEPS:
+        print(f"{name}: {' '.join(map(str, STEPS[name][1:]))}", flush=True)
+        rows[name] = run(name)
+        print(f"  {rows[name]['status']}, {rows[name]['minutes']} min: {rows[name]['last']}")
+        STORE.parent.mkdir(exist_ok=True)
+        STORE.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    lines = [
+        "# The nightly run",
+        "",
+        f"Made by `make nightly` with Python {platform.python_version()}, two cores.",
+        "",
+        "| step | status | minutes | date | last line |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {name} | {row['status']} | {row['minutes']} | {row['date']} | {row['last']} |"
+        for name, row in rows.items()
+    ]
+    (ROOT / "results" / "nightly.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return int(any(row["status"] != "passed" for row in rows.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
