@@ -6,17 +6,17 @@ import numpy as np
 import torch
 
 from ..context import array, shape_of, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("02.merge_subwords", title="From pieces to words", difficulty=3, minutes=20)
-def merge_subwords(answer, trial):
+def merge_subwords(answer, ctx):
     for target_words, source_words in (
         ([0, 0, 1, 2, 2, 2], [0, 1, 1, 2, 3, 3, 3]),
         ([0, 1, 1, 2], [0, 0, 0, 1, 2, 2]),
     ):
-        weights = trial.weights(len(target_words), len(source_words))
+        weights = ctx.weights(len(target_words), len(source_words))
         w = array(weights)
         rows = np.array(target_words)[None] == np.arange(max(target_words) + 1)[:, None]
         columns = np.array(source_words)[None] == np.arange(max(source_words) + 1)[:, None]
@@ -24,8 +24,8 @@ def merge_subwords(answer, trial):
             rows / rows.sum(-1, keepdims=True),
             columns / columns.sum(-1, keepdims=True),
         )
-        got = trial.call(answer, weights, target_words, source_words)
-        got = trial.tensor(
+        got = ctx.call(answer, weights, target_words, source_words)
+        got = ctx.tensor(
             got,
             "weights",
             (len(rows), len(columns)),
@@ -47,45 +47,45 @@ def merge_subwords(answer, trial):
             "only the first piece of a target word is used": w[first] @ columns.T,
             "only the last piece of a target word is used": w[last] @ columns.T,
         }
-        trial.recognize(got, mean_rows @ w @ columns.T, wrong)
+        ctx.recognize(got, mean_rows @ w @ columns.T, wrong)
         sums = array(got).sum(-1)
         if not np.allclose(sums, 1, atol=1e-4):
             row = int(np.abs(sums - 1).argmax())
-            trial.fail(
+            ctx.fail(
                 f"the row of target word {row} adds up to {sums[row]:.3g}: the weights of a word "
                 f"over the source add up to 1"
             )
-        trial.close(got, mean_rows @ w @ columns.T, "weights")
+        ctx.close(got, mean_rows @ w @ columns.T, "weights")
 
 
 @exercise(
     "02.look_by_content", title="Find the bug: a decoder that looks away", difficulty=2, minutes=15
 )
-def look_by_content(answer, trial):
-    batch, n, d_e, d, d_h = 3, trial.integers(5, 8), 3, 4, 8
+def look_by_content(answer, ctx):
+    batch, n, d_e, d, d_h = 3, ctx.integers(5, 8), 3, 4, 8
     embedded, state, annotations = (
-        trial.normal(batch, d_e),
-        trial.normal(batch, d),
-        trial.normal(batch, n, d_h),
+        ctx.normal(batch, d_e),
+        ctx.normal(batch, d),
+        ctx.normal(batch, n, d_h),
     )
-    W = 0.5 * trial.normal(d_e + d, d_h)
+    W = 0.5 * ctx.normal(d_e + d, d_h)
     real = torch.arange(n) < torch.tensor([n, 3, n - 1])[:, None]
-    got_context, got = trial.parts(
-        trial.call(answer, embedded, state, annotations, W, real), ("context", "weights")
+    got_context, got = ctx.parts(
+        ctx.call(answer, embedded, state, annotations, W, real), ("context", "weights")
     )
     if [shape_of(part) for part in (got_context, got)] == [(batch, n), (batch, d_h)]:
-        trial.fail(
+        ctx.fail(
             "your function returns (weights, context): expected (context, weights), the context "
             "first"
         )
-    got = trial.tensor(
+    got = ctx.tensor(
         got,
         "weights",
         (batch, n),
         nan="each source has a word",
         mention="one row a sentence, one column a source word",
     )
-    got_context = trial.tensor(
+    got_context = ctx.tensor(
         got_context, "context", (batch, d_h), mention="one row a sentence, as wide as an annotation"
     )
     e, s, h, w, there = (array(t) for t in (embedded, state, annotations, W, real))
@@ -99,7 +99,7 @@ def look_by_content(answer, trial):
     asked, right = np.concatenate((e, s), -1) @ w, scores(e, s, h, w)
     expected = weigh(right)
     shifted = np.stack([row[there[b].sum() - 1 - np.arange(n)] for b, row in enumerate(right)])
-    trial.close(
+    ctx.close(
         got,
         expected,
         "weights",
@@ -147,7 +147,7 @@ def look_by_content(answer, trial):
         },
     )
     context = np.einsum("bn,bnd->bd", expected, h)
-    trial.close(
+    ctx.close(
         got_context,
         context,
         "context",
@@ -166,4 +166,4 @@ def look_by_content(answer, trial):
         return np.einsum("bn,bnd->bd", weigh(scores(e, s, h, w)), h)
 
     at = dict(enumerate(("embedded", "state", "annotations", "W")))
-    check_slopes(trial, answer, (embedded, state, annotations, W, real), at, oracle, part=0)
+    check_gradients(ctx, answer, (embedded, state, annotations, W, real), at, oracle, part=0)

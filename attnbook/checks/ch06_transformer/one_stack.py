@@ -4,46 +4,46 @@ import numpy as np
 import torch
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("06.hide_words", title="Hide some words", difficulty=2, minutes=15)
-def hide_words(answer, trial):
+def hide_words(answer, ctx):
     mask = 3
     for rows, n in ((4, 40), (1, 60), (6, 25)):
         lengths = (
-            torch.cat([torch.tensor([n]), trial.integers(n // 2, n, rows - 1)])
+            torch.cat([torch.tensor([n]), ctx.integers(n // 2, n, rows - 1)])
             if rows > 1
             else torch.tensor([n])
         )
-        tokens = trial.integers(4, 90, rows, n).masked_fill(torch.arange(n) >= lengths[:, None], 0)
-        chosen = torch.rand(rows, n, generator=trial.generator) < 0.5
+        tokens = ctx.integers(4, 90, rows, n).masked_fill(torch.arange(n) >= lengths[:, None], 0)
+        chosen = torch.rand(rows, n, generator=ctx.generator) < 0.5
         kind, other = (
-            torch.rand(rows, n, generator=trial.generator, dtype=torch.float64),
-            trial.integers(4, 90, rows, n),
+            torch.rand(rows, n, generator=ctx.generator, dtype=torch.float64),
+            ctx.integers(4, 90, rows, n),
         )
         if rows > 1:
             chosen[1:, -1] = True  # padding is chosen, too
         else:
             # on the borders
             kind[0, :2], chosen[0, :2] = torch.tensor([0.8, 0.9], dtype=torch.float64), True
-        read, target = trial.parts(
-            trial.call(answer, tokens, chosen, kind, other, mask), ("read", "target")
+        read, target = ctx.parts(
+            ctx.call(answer, tokens, chosen, kind, other, mask), ("read", "target")
         )
         read, target = (
-            trial.tensor(part, name, (rows, n), dtype=torch.long)
+            ctx.tensor(part, name, (rows, n), dtype=torch.long)
             for part, name in ((read, "read"), (target, "target"))
         )
         t, c, k, o = (array(x) for x in (tokens, chosen, kind, other))
         asked = c & (t != 0)
         right = np.where(asked, t, 0)
-        if trial.same(read, right) and not trial.same(target, right):
-            trial.fail(
+        if ctx.same(read, right) and not ctx.same(target, right):
+            ctx.fail(
                 "read and target are exchanged: read is what the model gets, target what it is "
                 "to tell"
             )
-        trial.close(
+        ctx.close(
             target,
             right,
             "target",
@@ -67,7 +67,7 @@ def hide_words(answer, trial):
                 "padding": np.where(asked, t, -100),
             },
         )
-        trial.close(
+        ctx.close(
             read,
             _read(t, asked, k, o, mask),
             "read",
@@ -102,23 +102,21 @@ def _read(tokens, asked, kind, other, mask):
 
 
 @exercise("06.next_word_loss", title="The loss of the next word", difficulty=2, minutes=15)
-def next_word_loss(answer, trial):
+def next_word_loss(answer, ctx):
     for rows, n, size in ((3, 6, 5), (1, 4, 7), (2, 9, 4)):
         lengths = torch.tensor([n, 2, n - 2][:rows])
-        tokens = trial.integers(1, size, rows, n).masked_fill(
-            torch.arange(n) >= lengths[:, None], 0
-        )
-        logits = 2 * trial.normal(rows, n, size)
-        got = trial.tensor(
-            trial.call(answer, logits, tokens),
+        tokens = ctx.integers(1, size, rows, n).masked_fill(torch.arange(n) >= lengths[:, None], 0)
+        logits = 2 * ctx.normal(rows, n, size)
+        got = ctx.tensor(
+            ctx.call(answer, logits, tokens),
             "the loss",
             (),
             mention="one number for the whole batch",
             nan="is a probability of 0 multiplied by the logarithm of it?",
         )
         z, t = array(logits), array(tokens)
-        trial.close(got, _loss(z, t), "the loss", _slips(z, t))
-        check_slopes(trial, answer, (logits, tokens), {0: "logits"}, lambda now: _loss(now, t))
+        ctx.close(got, _loss(z, t), "the loss", _slips(z, t))
+        check_gradients(ctx, answer, (logits, tokens), {0: "logits"}, lambda now: _loss(now, t))
 
 
 def _loss(z, tokens):

@@ -6,28 +6,28 @@ import numpy as np
 import torch
 
 from ..context import array, shape_of
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("07.interval", title="How sure is a mean", difficulty=1, minutes=10)
-def interval(answer, trial):
-    for count in (25, trial.integers(30, 90), 4):
-        shares = (trial.integers(0, 6, count) / 5).float()
+def interval(answer, ctx):
+    for count in (25, ctx.integers(30, 90), 4):
+        shares = (ctx.integers(0, 6, count) / 5).float()
         shares[:2] = torch.tensor([0.2, 1.0])  # never all equal
-        got = trial.parts(trial.call(answer, shares), ("mean", "half"))
-        got = [trial.number(g, name) for g, name in zip(got, ("mean", "half"))]
+        got = ctx.parts(ctx.call(answer, shares), ("mean", "half"))
+        got = [ctx.number(g, name) for g, name in zip(got, ("mean", "half"))]
         x = array(shares)
         mean, s, n = x.mean(), x.std(ddof=1), len(x)
         half, said = 1.96 * s / np.sqrt(n), f"({n} episodes)"
-        if trial.same(got[0], half) and trial.same(got[1], mean):
-            trial.fail(f"your function returns (half, mean): expected the mean first {said}")
-        if trial.same(got[0], mean - half) and trial.same(got[1], mean + half):
-            trial.fail(
+        if ctx.same(got[0], half) and ctx.same(got[1], mean):
+            ctx.fail(f"your function returns (half, mean): expected the mean first {said}")
+        if ctx.same(got[0], mean - half) and ctx.same(got[1], mean + half):
+            ctx.fail(
                 f"those are the two ends of the interval: expected the mean and half the width "
                 f"{said}"
             )
-        trial.recognize(
+        ctx.recognize(
             got[0],
             mean,
             {
@@ -36,7 +36,7 @@ def interval(answer, trial):
                 f"that is the sum, expected the mean {said}": x.sum(),
             },
         )
-        trial.close(got[0], mean, f"the mean {said}")
+        ctx.close(got[0], mean, f"the mean {said}")
         answers = 5 * n
         wrong = {
             f"that is how far single episodes spread: the mean of n spreads √n times less "
@@ -61,26 +61,26 @@ def interval(answer, trial):
             f"2 instead of 1.96 {said}": 2 * s / np.sqrt(n),
             f"half is in percent: expected a share {said}": 100 * half,
         }
-        trial.recognize(got[1], half, wrong)
-        if trial.same(got[1], mean - half) or trial.same(got[1], mean + half):
-            trial.fail(
+        ctx.recognize(got[1], half, wrong)
+        if ctx.same(got[1], mean - half) or ctx.same(got[1], mean + half):
+            ctx.fail(
                 f"that is an end of the interval: expected how far it lies from the mean {said}"
             )
-        trial.close(got[1], half, f"half {said}")
+        ctx.close(got[1], half, f"half {said}")
 
 
 @exercise("07.sequences", title="What the network reads", difficulty=3, minutes=20)
-def sequences(answer, trial):
+def sequences(answer, ctx):
     batch, d = 2, 3
     for shots, queries, ways in ((1, 2, 4), (2, 3, 3), (1, 1, 5)):
         examples = ways * shots
-        support, query = trial.normal(batch, examples, d), trial.normal(batch, queries, d)
-        labels = torch.tensor([[k % ways for k in trial.order(examples)] for _ in range(batch)])
+        support, query = ctx.normal(batch, examples, d), ctx.normal(batch, queries, d)
+        labels = torch.tensor([[k % ways for k in ctx.order(examples)] for _ in range(batch)])
         given = (support, labels, query, ways)
         said = (
             f"{ways} classes, {examples} examples, {queries} quer{'y' if queries == 1 else 'ies'}"
         )
-        raw = trial.call(answer, *given)
+        raw = ctx.call(answer, *given)
         expected_shape, shape = (batch, queries, examples + 1, d + ways), shape_of(raw)
         hints = {
             (
@@ -106,7 +106,7 @@ def sequences(answer, trial):
             (batch, examples + 1, d + ways): "there is no dimension for the queries",
         }
         got = array(
-            trial.tensor(raw, f"the sequences ({said})", expected_shape, mention=hints.get(shape))
+            ctx.tensor(raw, f"the sequences ({said})", expected_shape, mention=hints.get(shape))
         )
         arrays = (array(support), array(query))
         hot = np.eye(ways)[labels.numpy()]
@@ -154,6 +154,6 @@ def sequences(answer, trial):
                 arrays[0], np.broadcast_to(arrays[1][:, :1], arrays[1].shape)
             ),
         }
-        trial.close(got, build(*arrays), f"the sequences ({said})", wrong)
+        ctx.close(got, build(*arrays), f"the sequences ({said})", wrong)
         if queries == 3:
-            check_slopes(trial, answer, given, {0: "support", 2: "query"}, build)
+            check_gradients(ctx, answer, given, {0: "support", 2: "query"}, build)
