@@ -7,8 +7,8 @@ A check draws its inputs from a seed, calls the answer, and compares the result 
 NumPy. Checks import no mechanism and no model of the library, so that an answer is never compared
 with the code that the book prints.
 
-A check stands in the module of its section, `chCC_CHAPTER/SECTION.py`; every such module is imported
-here, and importing it registers its exercises."""
+A check is in the module of its section, `chCC_CHAPTER/SECTION.py`. All these modules are imported
+here, which registers their exercises."""
 
 import importlib
 import pkgutil

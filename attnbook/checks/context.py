@@ -41,7 +41,7 @@ class CheckContext:
     """One run of a check: draws its inputs, calls the answer, and ends it at the first mistake.
 
     All random numbers come from `seed`: those of the inputs directly, those that the answer draws
-    through a hash of it. An answer that knew the seed of the inputs could compute the right results.
+    through a hash. An answer that knew the inputs' seed could compute the right results.
     """
 
     def __init__(self, seed=0):
@@ -170,7 +170,7 @@ class CheckContext:
         return value
 
     def truth(self, value, name):
-        """Return a Python bool from a bool of Python or NumPy or a one-element bool tensor, or fail."""
+        """Return a Python bool from one of Python, NumPy or a one-element tensor, or fail."""
         if (
             type(value) is torch.Tensor
             and torch.Tensor.numel(value) == 1

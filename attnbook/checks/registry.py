@@ -24,7 +24,7 @@ class Exercise:
         title: as printed over its statement, without its number.
         difficulty: 1 to 4.
         minutes: for a reader who has read the section.
-        function: the check, `function(answer, ctx)`; raises Mistake, and never calls what it grades.
+        function: the check, `function(answer, ctx)`, raises Mistake; never calls what it grades.
     """
 
     id: str
@@ -72,7 +72,7 @@ def exercise(id, *, title, difficulty, minutes):
         check_integer("minutes", minutes)
         require(
             isinstance(title, str) and re.fullmatch(r"[A-Z].*[^\s.:]", title),
-            f"title must be one line that begins with a capital, without a full stop, got {title!r}",
+            f"title must be one line with a capital first and no full stop, got {title!r}",
         )
     except ValueError as error:
         raise ValueError(f"exercise {id!r}: {error}") from None

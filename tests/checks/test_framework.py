@@ -1,6 +1,7 @@
 """What check and grade do with answers of every kind."""
 
 import ast
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -14,6 +15,9 @@ from attnbook.checks import NotPassed, check, exercises, find, grade, judge
 from attnbook.checks.context import CheckContext
 from attnbook.checks.registry import exercise
 from attnbook.checks.verdict import Mistake
+
+from .wrong_answers import WRONG
+from .wrong_answers.collection import wrong
 
 ID = "00.weighted_sum"
 
@@ -342,12 +346,50 @@ def test_a_recognized_slip_that_is_also_right_is_right():
         ctx.close(torch.tensor([1.0, 3.0]), np.ones(2), "x")
 
 
-def test_ids_and_difficulties_are_checked(probe):
-    id = probe(lambda answer, ctx: None)
-    with pytest.raises(ValueError, match="registered twice"):
-        exercise(id, title="", difficulty=1, minutes=1)(lambda answer, ctx: None)
-    with pytest.raises(ValueError, match="expected 1, 2, 3 or 4"):
-        exercise("99.other", title="", difficulty=5, minutes=1)(lambda answer, ctx: None)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"id": "99.probe"}, "id must be unique, got '99.probe' twice"),
+        ({"id": "9.other"}, "id must be the chapter and a name"),
+        ({"id": "99.Other-one"}, "id must be the chapter and a name"),
+        ({"title": "a title"}, "exercise '99.other': title must be one line"),
+        ({"title": "A title."}, "title must be"),
+        ({"title": "A\ntitle"}, "title must be"),
+        ({"difficulty": 5}, "exercise '99.other': difficulty must be an integer from 1 to 4"),
+        ({"minutes": 0}, "minutes must be"),
+    ],
+)
+def test_an_entry_of_another_form_is_refused(probe, change, words):
+    probe(lambda answer, ctx: None)
+    entry = {"id": "99.other", "title": "A title", "difficulty": 1, "minutes": 1} | change
+    with pytest.raises(ValueError, match=re.escape(words)):
+        exercise(entry.pop("id"), **entry)
+    assert "99.other" not in exercises()
+
+
+def test_a_check_lies_in_the_package_of_its_chapter():
+    def run(answer, ctx):
+        pass
+
+    run.__module__ = "attnbook.checks.ch00_attention.soft_lookup"
+    with pytest.raises(ValueError, match="id must begin with the chapter of .*soft_lookup"):
+        exercise("01.other", title="A title", difficulty=1, minutes=1)(run)
+
+
+def test_a_wrong_answer_lies_beside_those_of_its_section():
+    def plain_mean(weights, values):
+        pass
+
+    before = list(WRONG[ID])
+    plain_mean.__module__ = WRONG[ID][0].function.__module__
+    for id, words in (
+        (ID, "unique"),
+        ("01.greedy", "ch01_seq2seq/decoding.py"),
+        ("01.gredy", "01.greedy"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            wrong(id, "words")(plain_mean)
+    assert WRONG[ID] == before
 
 
 def test_checks_know_nothing_that_they_grade():
@@ -356,9 +398,9 @@ def test_checks_know_nothing_that_they_grade():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 depth = len(path.relative_to(folder).parts)
-                # how an answer is called, not what is right
-                rest = node.level > depth and not (node.module or "").startswith("sandbox")
-                assert not rest, f"{path.name} imports from the rest of attnbook"
+                # how an answer is called and how an argument is validated, not what is right
+                allowed = (node.module or "").split(".")[0] in ("sandbox", "validate")
+                assert node.level <= depth or allowed, f"{path.name} imports {node.module}"
                 assert not (node.module or "").startswith("attnbook"), path.name
             elif isinstance(node, ast.Import):
                 assert not any(name.name.startswith("attnbook") for name in node.names), path.name

@@ -18,7 +18,7 @@ MAY = {
     "training": {"tasks", "validate"},  # the special ids and the shape of a batch; no model
     "figures": {"validate"},
     "sandbox": set(),
-    "checks": {"sandbox"},  # how a student's function is called, and what it costs
+    "checks": {"sandbox", "validate"},  # how a student's function is called, and what it costs
     "course": {"checks", "sandbox"},
     "experiments": {
         "validate",

@@ -213,7 +213,9 @@ def bidirectional(answer, ctx):
             states[i] = state
         return states
 
-    def both(left=0, right=1, from_padding=False, unturned=False, whole=False, x=array(inputs)):
+    read = array(inputs)
+
+    def both(left=0, right=1, from_padding=False, unturned=False, whole=False, x=read):
         rows = []
         for row, end in enumerate(ends):
             forward = run(x, left, row, range(end))

@@ -39,7 +39,9 @@ def tour_lengths(answer, ctx):
             ctx.fail("one number came back: expected one length a row, do not add up the rows")
         got = ctx.floats(got, "the lengths", (rows,), mention="one a row")
 
-        def along(walks, way=lambda step: np.sqrt((step**2).sum(-1)), back=True, xy=array(points)):
+        places = array(points)
+
+        def along(walks, way=lambda step: np.sqrt((step**2).sum(-1)), back=True, xy=places):
             at = np.take_along_axis(xy, walks[..., None], 1)
             steps = way(np.roll(at, -1, 1) - at)
             return steps.sum(1) if back else steps[:, :-1].sum(1)

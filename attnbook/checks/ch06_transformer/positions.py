@@ -175,7 +175,7 @@ def relative_scores(answer, ctx):
                 {0: "q", 1: "k", 2: "table"},
                 lambda q, k, a: _relative(q, k, a, clip),
             )
-    n, d, clip = 48, 32, 3
+    n, d, clip = 24, 32, 3
     watch = largest()
 
     def watched(q, k, table):

@@ -258,11 +258,10 @@ def _layers(n, d, matrices, ctx):
     def layer(weigh, norm_in=False, norm_out=False):
         def run(x):
             if type(x) is not torch.Tensor or x.shape[-2:] != (n, d):
-                ctx.fail(
-                    f"layer was called with "
-                    f"{'shape ' + str(tuple(x.shape)) if isinstance(x, torch.Tensor) else type(x).__name__}: "
-                    f"it takes a whole text, ({n}, {d})"
+                came = (
+                    f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
                 )
+                ctx.fail(f"layer was called with {came}: it takes a whole text, ({n}, {d})")
             if norm_in:
                 x = torch.nn.functional.layer_norm(x, (d,))
             out = weigh(scores(x)) @ (x @ w_v.to(x))
