@@ -79,14 +79,18 @@ def leave_one_out(answer, ctx):
 def gradient_times_input(answer, ctx):
     for n in (4, ctx.integers(3, 8)):
         d = ctx.integers(5, 8)
-        predict, inputs = _small_network(ctx, d), ctx.normal(n, d)
+        predict = _small_network(ctx, d)
+        while True:  # one sum is negative, so that its sign shows
+            inputs = ctx.normal(n, d)
+            leaf = inputs.clone().requires_grad_()
+            (gradient,) = torch.autograd.grad(predict(leaf), leaf)
+            g, x = array(gradient), array(inputs)
+            if (g * x).sum(-1).min() < -1e-3:
+                break
         got = ctx.call(answer, predict, inputs)
         got = ctx.tensor(
             got, "the saliency", (n,), mention="the products are added up over the width"
         )
-        leaf = inputs.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(predict(leaf), leaf)
-        g, x = array(gradient), array(inputs)
         wrong = {
             "this is the length of the gradient: multiply it by the input first": np.sqrt(
                 (g**2).sum(-1)

@@ -22,7 +22,9 @@ def gated_context(answer, ctx):
             2 * ctx.normal(batch, regions),
             ctx.normal(batch, d),
         )
-        parameters = ctx.normal(d), ctx.normal(1)
+        w, b = parameters = ctx.normal(d), ctx.normal(1)
+        while (state @ w + b).min() * (state @ w + b).max() > 0:  # both signs: a ReLU shows
+            state = ctx.normal(batch, d)
         got = ctx.call(answer, features, scores, state, *parameters)
         got = ctx.tensor(
             got, "the context", (batch, width), mention="one vector a picture, as wide as a feature"
