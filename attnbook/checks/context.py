@@ -183,11 +183,18 @@ class CheckContext:
             self._fail_type(value, name, "True or False")
         return value
 
-    def parts(self, value, names):
-        """Return the members of a tuple or list with one member per name, or fail."""
+    def parts(self, value, names, shapes=None):
+        """Return the members of a tuple or list with one member per name, or fail.
+
+        Args:
+            shapes: of the members; if they come in reverse order, the message says so.
+        """
+        expected = f"({', '.join(names)})"
         if type(value) not in (tuple, list) or len(value) != len(names):
             what = f"{len(value)} values" if type(value) in (tuple, list) else a(value)
-            self.fail(f"your function returns {what}, expected the tuple ({', '.join(names)})")
+            self.fail(f"your function returns {what}, expected the tuple {expected}")
+        if shapes and [shape_of(part) for part in value] == [*reversed(shapes)] != [*shapes]:
+            self.fail(f"your function returns ({', '.join(reversed(names))}): expected {expected}")
         return list(value)
 
     def ids(self, value, name):
