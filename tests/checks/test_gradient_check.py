@@ -1,4 +1,4 @@
-"""What the gradient of an answer is compared with."""
+"""The comparison of the gradients of an answer with those of the oracle."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def judge(answer, **options):
     check_gradients(ctx, answer, (ctx.normal(3, 2), ctx.normal(3), 7), AT, oracle, **options)
 
 
-def test_right_slopes_pass_and_the_arguments_stay_as_they_were():
+def test_right_gradients_pass_and_the_arguments_stay_as_they_were():
     judge(right)
     judge(lambda x, y, k: (right(x, y, k).detach(), right(x, y, k)), part=1)
     judge(lambda *given: torch.stack([torch.sin(row) * s for row, s in zip(*given[:2])]))
@@ -36,8 +36,8 @@ def test_right_slopes_pass_and_the_arguments_stay_as_they_were():
     assert not x.requires_grad and x.grad is None
 
 
-def test_right_slopes_of_any_size():
-    """The tolerance is relative: a steep answer and a flat one pass, and a slope that is one
+def test_right_gradients_of_any_size():
+    """The tolerance is relative: a steep answer and a flat one pass, and a gradient that is one
     percent off does not.
     """
     for size in (1e-2, 1.0, 1e4):
@@ -96,7 +96,7 @@ def test_right_slopes_of_any_size():
         ),
     ],
 )
-def test_wrong_slopes_are_named(answer, words):
+def test_wrong_gradients_are_named(answer, words):
     with pytest.raises(Mistake, match=words):
         judge(answer)
 
