@@ -43,15 +43,15 @@ def _scripted_model(ctx, script, size):
     return step, calls
 
 
-def _multiplies_by_alpha(answer, ctx, found):
+def _multiplies_by_alpha(answer, ctx, hypotheses):
     """Whether log p is divided by alpha · length: a negative alpha then turns the order of log p
     / length round.
     """
     try:
-        got = ctx.call(answer, found, -1.0)
+        got = ctx.call(answer, hypotheses, -1.0)
     except StudentError:
         return False
-    return type(got) is list and got == min(found, key=lambda pair: pair[1] / len(pair[0]))[0]
+    return type(got) is list and got == min(hypotheses, key=lambda pair: pair[1] / len(pair[0]))[0]
 
 
 ALPHAS = (1.0, 0.8, 0.5, 0.0)
@@ -91,25 +91,25 @@ def _hypotheses(ctx, length, log_p):
 @exercise("01.best_hypothesis", title="Long and short hypotheses", difficulty=1, minutes=5)
 def best_hypothesis(answer, ctx):
     any_length = 2 + np.array(ctx.order(12)[:7])
-    for found in (
+    for hypotheses in (
         _telling_hypotheses(ctx),
         _hypotheses(ctx, any_length, -np.sqrt(any_length) * (1 + array(ctx.normal(7)) ** 2)),
     ):
-        _picks_the_best(answer, ctx, found)
+        _picks_the_best(answer, ctx, hypotheses)
 
 
-def _picks_the_best(answer, ctx, found):
+def _picks_the_best(answer, ctx, hypotheses):
     length, log_p = (
-        np.array([len(tokens) for tokens, _ in found]),
-        np.array([log_p for _, log_p in found]),
+        np.array([len(tokens) for tokens, _ in hypotheses]),
+        np.array([log_p for _, log_p in hypotheses]),
     )
     for alpha in ALPHAS:
         best = int((log_p / length**alpha).argmax())
-        got = ctx.call(answer, found, alpha)
+        got = ctx.call(answer, hypotheses, alpha)
         if type(got) in (tuple, list) and len(got) == 2 and type(got[0]) is list:
             ctx.fail("the whole pair (tokens, log p) came back: return the tokens alone")
         got = ctx.ids(got, "the result")
-        picked = [i for i, (tokens, _) in enumerate(found) if tokens == got]
+        picked = [i for i, (tokens, _) in enumerate(hypotheses) if tokens == got]
         if not picked:
             ctx.fail(f"{got} is none of the hypotheses: expected the tokens of the best one")
         slips = {
@@ -124,7 +124,7 @@ def _picks_the_best(answer, ctx, found):
         if picked[0] != best:
             scores = log_p / length**alpha
             if picked[0] == int((log_p / length).argmax()) and _multiplies_by_alpha(
-                answer, ctx, found
+                answer, ctx, hypotheses
             ):
                 ctx.fail(
                     f"at alpha = {alpha:g}: log p is divided by alpha · length: alpha is an "

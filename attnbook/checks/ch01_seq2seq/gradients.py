@@ -77,7 +77,7 @@ def jacobian_norms(answer, ctx):
             right=False,
             norm=np.linalg.norm,
         ):
-            product, found = np.eye(size), []
+            product, results = np.eye(size), []
             for state in h:
                 one = (
                     w @ np.diag(slope(state))
@@ -85,8 +85,8 @@ def jacobian_norms(answer, ctx):
                     else np.diag(slope(state)) @ (w.T if transpose else w)
                 )
                 product = product @ one if flip else one @ product
-                found.append(norm(product, order))
-            return np.array(found)
+                results.append(norm(product, order))
+            return np.array(results)
 
         each = np.array([np.linalg.norm(np.diag(1 - state**2) @ w, 2) for state in h])
         got = ctx.tensor(
@@ -134,12 +134,12 @@ def loss_of_a_step(answer, ctx):
 
     def costs(*logits):
         """-log p of every target, (B, m) a batch."""
-        found = []
+        results = []
         for z, label in zip(logits, labels):
             top = z.max(-1, keepdims=True)
             log_p = z - top - np.log(np.exp(z - top).sum(-1, keepdims=True))
-            found.append(-np.take_along_axis(log_p, label[..., None], -1)[..., 0])
-        return found
+            results.append(-np.take_along_axis(log_p, label[..., None], -1)[..., 0])
+        return results
 
     def right(*logits):
         return sum((cost * there).sum() for cost, there in zip(costs(*logits), real)) / sum(

@@ -93,7 +93,7 @@ def look_by_content(answer, ctx):
     def scores(e, s, h, w):
         return np.einsum("bd,bnd->bn", np.concatenate((e, s), -1) @ w, h)
 
-    asked, right = np.concatenate((e, s), -1) @ w, scores(e, s, h, w)
+    concatenated, right = np.concatenate((e, s), -1) @ w, scores(e, s, h, w)
     expected = weigh(right)
     shifted = np.stack([row[there[b].sum() - 1 - np.arange(n)] for b, row in enumerate(right)])
     ctx.close(
@@ -103,9 +103,11 @@ def look_by_content(answer, ctx):
         {
             "the weights do not depend on the annotations: numbers of the question itself are "
             "taken for scores of the places, whatever word "
-            "stands there. Score each annotation": weigh(asked[:, :n]),
+            "stands there. Score each annotation": weigh(concatenated[:, :n]),
             "the weights do not depend on the annotations of the sentence: every word is "
-            "compared with those of the first sentence": weigh(np.einsum("bd,nd->bn", asked, h[0])),
+            "compared with those of the first sentence": weigh(
+                np.einsum("bd,nd->bn", concatenated, h[0])
+            ),
             "the weights are equal: the question is not asked of each annotation": there
             / there.sum(-1, keepdims=True),
             "all words of a sentence are compared with the mean annotation, or the question is "
@@ -127,15 +129,15 @@ def look_by_content(answer, ctx):
                 right / np.sqrt(d_h)
             ),
             "the question goes through tanh: expected q = [embedded; state] W": weigh(
-                np.einsum("bd,bnd->bn", np.tanh(asked), h)
+                np.einsum("bd,bnd->bn", np.tanh(concatenated), h)
             ),
             "only the first n numbers of question and annotation are compared: the dot product "
-            "has d_h of them": weigh(np.einsum("bd,bnd->bn", asked[:, :n], h[..., :n])),
+            "has d_h of them": weigh(np.einsum("bd,bnd->bn", concatenated[:, :n], h[..., :n])),
             "the question's j-th number is added to the score of word j: the dot product alone "
-            "is the score": weigh(right + asked[:, :n]),
+            "is the score": weigh(right + concatenated[:, :n]),
             "these are scores of the annotations alone: the question is not used": weigh(h.sum(-1)),
             "question and annotation are compared by their cosine: expected the dot product": weigh(
-                right / np.linalg.norm(asked, axis=-1)[:, None] / np.linalg.norm(h, axis=-1)
+                right / np.linalg.norm(concatenated, axis=-1)[:, None] / np.linalg.norm(h, axis=-1)
             ),
             "the softmax runs over the batch (dim=0): expected over the source words": weigh(
                 right, 0
@@ -150,7 +152,7 @@ def look_by_content(answer, ctx):
         "context",
         {
             "the weights are right, but the context is made with weights that do not know the "
-            "annotations": np.einsum("bn,bnd->bd", weigh(asked[:, :n]), h),
+            "annotations": np.einsum("bn,bnd->bd", weigh(concatenated[:, :n]), h),
             "the weights are right, but the context is made with weights that do not know the "
             "padding": np.einsum("bn,bnd->bd", softmax(right), h),
             "the context is a mean of the annotations: weigh them": h.mean(1),

@@ -225,7 +225,7 @@ def input_feeding(answer, ctx):
             bilinear=True,
             stuck=False,
         ):
-            s, feed, found = s_0, np.zeros((batch, d)) if first is None else first, []
+            s, feed, outputs = s_0, np.zeros((batch, d)) if first is None else first, []
             for x in e:
                 before = s_0 if stuck else s
                 parts = (x, feed) if inputs == "ef" else (feed, x)
@@ -239,8 +239,8 @@ def input_feeding(answer, ctx):
                 v = np.concatenate((c, s) if order == "cs" else (s, c), -1) @ a_c.T
                 v = np.tanh(v) if tanh else v
                 feed = {"vector": v, "context": c, "state": s, "nothing": np.zeros((batch, d))}[fed]
-                found.append(v)
-            return np.stack(found)
+                outputs.append(v)
+            return np.stack(outputs)
 
         slips = {
             "the scores are made with s_{t-1}: this decoder moves first and asks with the new "

@@ -197,7 +197,7 @@ def _step(
 
 
 def _variants(given, known, t):
-    said = {
+    mistakes = {
         "the rows of W are i, f, o, ĉ: yours are in PyTorch's order i, f, ĉ, o": dict(order="ifco"),
         "the gates i and f are swapped": dict(order="fioc"),
         "the gates are read in the order f, o, i": dict(order="foic"),
@@ -210,7 +210,7 @@ def _variants(given, known, t):
         "the third result is the new state h_t: expected the summary h̃_t": dict(third="state"),
     }
     if t > 1:
-        said |= {
+        mistakes |= {
             "c_t is made from the last row of the memory tape: expected c̃_t, the weighted sum "
             "of all its rows": dict(last_c=True),
             "h̃_t is the last row of the hidden tape: expected the weighted sum of all its "
@@ -235,7 +235,7 @@ def _variants(given, known, t):
             "the score does not use the summary h̃_{t-1}": dict(no_s=True),
             "the forget gate is not used": dict(forgotten=True),
         }
-    return {message: _step(*given, *known, **options) for message, options in said.items()}
+    return {message: _step(*given, *known, **options) for message, options in mistakes.items()}
 
 
 def _name(ctx, got, expected, variants):

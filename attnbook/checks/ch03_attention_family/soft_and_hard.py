@@ -138,7 +138,7 @@ def reinforce(answer, ctx):
     chosen = ctx.integers(0, regions, batch, steps)
     log_p = (ctx.normal(batch) - 3).requires_grad_()
     baseline = torch.tensor(-2.0)
-    kept, reached = {}, {}
+    gradients, reached = {}, {}
 
     def graded(scores, chosen, log_p, baseline, entropy_weight):
         """The reader's loss, and its gradients, before ctx.tensor detaches it."""
@@ -148,7 +148,7 @@ def reinforce(answer, ctx):
             for name, to in (("scores", scores), ("log_p", log_p)):
                 (found,) = torch.autograd.grad(loss, to, retain_graph=True, allow_unused=True)
                 reached[name] = found is not None
-                kept[name] = torch.zeros_like(to) if found is None else found
+                gradients[name] = torch.zeros_like(to) if found is None else found
         return loss
 
     value = ctx.call(graded, scores, chosen, log_p, baseline, rate)
@@ -166,14 +166,14 @@ def reinforce(answer, ctx):
         return (-advantage[:, None, None] * choice + sign_entropy * rate * d_entropy) / batch
 
     right = gradient(lp - b)
-    if not kept:
+    if not gradients:
         ctx.fail(
             "no gradient can be taken of your loss: it must stay a tensor that depends on scores "
             "and log_p"
         )
     if not reached["scores"]:
         ctx.fail("no gradient reaches the scores: their log-probabilities must not be detached")
-    got = array(kept["scores"])
+    got = array(gradients["scores"])
     other = np.eye(regions)[alpha.argmax(-1)]
     wrong = {
         "the sign of the baseline is wrong: the advantage is log p − b": gradient(lp + b),
@@ -206,7 +206,7 @@ def reinforce(answer, ctx):
         "the gradient is that of a sum over the captions: expected the mean": batch * right,
     }
     ctx.close(got, right, "the gradient at the scores", wrong)
-    got = array(kept["log_p"])
+    got = array(gradients["log_p"])
     wrong = {
         "the advantage carries a gradient: detach it, or log p is pushed by how probable the "
         "choice was": (-1 - log_choice) / batch,

@@ -209,45 +209,45 @@ def follow(answer, ctx):
                 "then, and the earliest is 0"
             )
         delay, share = ctx.number(delay, "delay"), ctx.number(share, "share")
-        found = _delays(w.argmax(1), r.argmax(1))
-        best = int(np.argmax(found))
-        last = len(found) - 1 - int(np.argmax(found[::-1]))
+        hits = _delays(w.argmax(1), r.argmax(1))
+        best = int(np.argmax(hits))
+        last = len(hits) - 1 - int(np.argmax(hits[::-1]))
         beyond = _delays(w.argmax(1), r.argmax(1), beyond=True)
-        overlap = np.array([(r[d : d + len(w)] * w).sum(1).mean() for d in range(len(found))])
+        overlap = np.array([(r[d : d + len(w)] * w).sum(1).mean() for d in range(len(hits))])
         most = int(np.argmax(overlap))
         known = {
             "the share is the number of hits: divide by the number n of written vectors": (
                 best,
-                found[best] * len(slot),
+                hits[best] * len(slot),
             ),
             "the share is taken over all steps of the read head: expected over the n written "
-            "vectors": (best, found[best] * len(slot) / len(places)),
+            "vectors": (best, hits[best] * len(slot) / len(places)),
             "of two delays that fit equally well you return the later one: expected the earlier": (
                 last,
-                found[last],
+                hits[last],
             ),
             "the delay is counted from 1: step 0 of the read head is delay 0": (
                 best + 1,
-                found[best],
+                hits[best],
             ),
             "the delay with the largest overlap of the weights comes back: expected the one with "
-            "the most hits of the peaks": (most, found[most]),
+            "the most hits of the peaks": (most, hits[most]),
             "the share is the overlap of the weights: expected the hits of the peaks": (
                 most,
                 overlap[most],
             ),
-            "delay 0 is never tried": (1 + int(np.argmax(found[1:])), found[1:].max()),
+            "delay 0 is never tried": (1 + int(np.argmax(hits[1:])), hits[1:].max()),
             "the last delay that fits, T − n, is never tried": (
-                int(np.argmax(found[:-1])),
-                found[:-1].max(),
+                int(np.argmax(hits[:-1])),
+                hits[:-1].max(),
             ),
-            "share and delay are swapped: expected (delay, share)": (found[best], best),
+            "share and delay are swapped: expected (delay, share)": (hits[best], best),
             "delays beyond T − n are tried, where only some of the vectors have a step left": (
                 int(np.argmax(beyond)),
                 beyond.max(),
             ),
         }
-        if (delay, round(share, 5)) != (best, round(found[best], 5)):
+        if (delay, round(share, 5)) != (best, round(hits[best], 5)):
             for message, (other, part) in known.items():
                 if (round(delay, 4), round(share, 4)) == (
                     round(float(other), 4),
@@ -255,7 +255,7 @@ def follow(answer, ctx):
                 ):
                     ctx.fail(message)
         ctx.close(np.array(delay), np.array(float(best)), "delay")
-        ctx.close(np.array(share), np.array(found[best]), "share")
+        ctx.close(np.array(share), np.array(hits[best]), "share")
 
 
 def _looks(ctx, places, slots):
@@ -285,10 +285,10 @@ def best_predictor(answer, ctx):
             nan="with nothing counted yet N1 / (N0 + N1) is 0/0: the prior adds ½ to each count",
         )
         b = row.tolist()
-        told = _predict(b, n)
+        predicted = _predict(b, n)
         ctx.close(
             got,
-            told,
+            predicted,
             "probabilities",
             {
                 "1 is added to each count: that is the prior that holds all probabilities "
@@ -299,13 +299,13 @@ def best_predictor(answer, ctx):
                 "the context is n bits long: expected n − 1": _predict(b, n + 1),
                 "the context is n − 2 bits long: expected n − 1": _predict(b, max(1, n - 1)),
                 "the context is not looked at: each context has counts of its own": _predict(b, 1),
-                "these are the probabilities of a 0: expected of a 1": 1 - told,
+                "these are the probabilities of a 0: expected of a 1": 1 - predicted,
                 "the first n − 1 bits are predicted from shorter contexts: they are fair tosses, "
                 "½ each": _predict(b, n, short=True),
                 "the probabilities are 0 before the first whole context: those bits are fair "
-                "tosses, ½ each": np.where(np.arange(length) < n - 1, 0.0, told),
+                "tosses, ½ each": np.where(np.arange(length) < n - 1, 0.0, predicted),
                 "the probabilities are shifted: entry t is the prediction of bit t": np.append(
-                    told[1:], 0.5
+                    predicted[1:], 0.5
                 ),
                 "every prediction is ½, no context is found again: a tuple of tensors is a new "
                 "key each time; make it of numbers, with "
@@ -318,21 +318,21 @@ def best_predictor(answer, ctx):
 
 
 def _predict(bits, n, prior=0.5, *, peek=False, short=False, below=None):
-    counts, told = {}, []
+    counts, predicted = {}, []
     for t, bit in enumerate(bits):
         context = tuple(bits[max(0, t - n + 1) : t])
         whole = t >= n - 1
         seen = counts.setdefault(context, [0, 0])
         if peek and whole:
             seen[bit] += 1
-        told.append(
+        predicted.append(
             (seen[1] + prior) / (sum(seen) + (2 * prior if below is None else below))
             if whole or short
             else 0.5
         )
         if not peek and (whole or short):
             seen[bit] += 1
-    return np.array(told)
+    return np.array(predicted)
 
 
 @exercise("04.program", title="Program the machine by hand", difficulty=4, minutes=30)

@@ -90,11 +90,11 @@ def highest_first(answer, ctx):
             return np.take_along_axis(v, index[..., None], 1)
 
         def one_by_one(blank):
-            left, found = p.copy(), np.zeros((batch, wanted), int)
+            left, chosen = p.copy(), np.zeros((batch, wanted), int)
             for rank in range(wanted):
-                found[:, rank] = left.argmax(1)
-                left[np.arange(batch), found[:, rank]] = blank
-            return pick(found)
+                chosen[:, rank] = left.argmax(1)
+                left[np.arange(batch), chosen[:, rank]] = blank
+            return pick(chosen)
 
         top = order[:, :wanted]
         far = np.argsort(-np.abs(p), 1)[:, :wanted]
@@ -141,18 +141,18 @@ def highest_first(answer, ctx):
 @exercise("04.item_after", title="Look up, then step", difficulty=2, minutes=15)
 def item_after(answer, ctx):
     for batch, k, item, bits in ((8, 5, 3, 6), (3, 2, 1, 5), (1, 4, 2, 4)):
-        items, asked = _items(ctx, batch, k, item, bits)
-        query = items[torch.arange(batch), asked]
+        items, position = _items(ctx, batch, k, item, bits)
+        query = items[torch.arange(batch), position]
         got = ctx.call(answer, items, query)
         if type(got) is torch.Tensor and tuple(got.shape) == (batch,):
             ctx.fail("places came back: expected the items there, (batch, item, bits)")
         got = ctx.tensor(got, "answers", (batch, item, bits), mention="one item a row")
         v, q = array(items), array(query)
         flat, want = v.reshape(batch, k, -1), q.reshape(batch, 1, -1)
-        every, place = np.arange(batch), array(asked)
+        every, place = np.arange(batch), array(position)
 
-        def after(found):
-            return v[every, (found + 1) % k]
+        def after(chosen):
+            return v[every, (chosen + 1) % k]
 
         agree = (v == q[:, None]).all(-1)  # (batch, k, item)
         cosine = (flat * want).sum(-1) / np.maximum(
@@ -211,12 +211,12 @@ def _items(ctx, batch, k, item, bits):
 
     In the rows of the large case item 0 is nearly the one asked for, each time in another way.
     """
-    asked = torch.tensor([2, 3, 0, 1, 2, 3, 1, 2][:batch]) % (k - 1)
+    position = torch.tensor([2, 3, 0, 1, 2, 3, 1, 2][:batch]) % (k - 1)
     while True:
         items = ctx.integers(0, 2, batch, k, item, bits).float()
         if batch == 8:
             items[4, 2] = 0  # asked for: no direction, and no product with any
-            like = items[torch.arange(batch), asked]
+            like = items[torch.arange(batch), position]
             items[0, 0, :-1] = like[0, :-1]  # these two begin alike
             # no bit in common, and as large a product as any
             items[1, 0], items[1, 1] = 1 - like[1], 1
@@ -236,27 +236,27 @@ def _items(ctx, batch, k, item, bits):
             and like[5, 0].sum() != like[5, -1].sum()
             and (like[7].sum(0) != items[7, 0].sum(0)).any()
         ):
-            return items, asked
+            return items, position
 
 
 @exercise("04.reliability", title="Does it happen as often as it says?", difficulty=3, minutes=20)
 def reliability(answer, ctx):
     for bins in (5, 4, 3):
-        told = torch.cat(
+        stated = torch.cat(
             [ctx.normal(60).mul(1.2).sigmoid(), torch.tensor([0.0, 0.2, 0.5, 0.75, 0.999999, 1.0])]
         )
-        told = (
-            told[~((told > 0.4) & (told < 0.5))]
+        stated = (
+            stated[~((stated > 0.4) & (stated < 0.5))]
             if bins == 5
-            else told[(told < 0.25) | (told >= 0.5)]
+            else stated[(stated < 0.25) | (stated >= 0.5)]
         )
         if bins == 3:  # not all of 0 to 1 is there
-            told = 0.4 + 0.55 * told
-        came = (told * 0.6 + 0.3 * ctx.normal(len(told)) > 0.35).float()
-        said, share, count = ctx.parts(
-            ctx.call(answer, told, came, bins), ("said", "share", "count")
+            stated = 0.4 + 0.55 * stated
+        came = (stated * 0.6 + 0.3 * ctx.normal(len(stated)) > 0.35).float()
+        predicted, share, count = ctx.parts(
+            ctx.call(answer, stated, came, bins), ("said", "share", "count")
         )
-        p, y = array(told), array(came)
+        p, y = array(stated), array(came)
         where = np.minimum((p * np.float32(bins)).astype(int), bins - 1)
         n = np.bincount(where, minlength=bins)
         safe = np.maximum(n, 1)
@@ -304,10 +304,10 @@ def reliability(answer, ctx):
                 "counts added up from the first bin on: expected the number in each": n.cumsum(),
             },
         )
-        said = ctx.tensor(said, "said", (bins,), nan=empty)
+        predicted = ctx.tensor(predicted, "said", (bins,), nan=empty)
         centre = (np.arange(bins) + 0.5) / bins
         ctx.close(
-            said,
+            predicted,
             sum_said / safe,
             "said",
             {
@@ -351,30 +351,30 @@ def reliability(answer, ctx):
 def unknown_order(answer, ctx):
     for orders, steps in ((3, 12), (2, 1), (4, 3000)):
         bits = ctx.integers(0, 2, steps)
-        told = (2.0 * ctx.normal(orders, steps)).sigmoid().clamp(0.02, 0.98)
+        stated = (2.0 * ctx.normal(orders, steps)).sigmoid().clamp(0.02, 0.98)
         long = steps > 1000
         if long:  # the last one is a little better than the others at every step
-            told[-1] = torch.where(bits == 1, 0.7, 0.3)
-            told[0] = torch.where(bits == 1, 0.69, 0.31)
+            stated[-1] = torch.where(bits == 1, 0.7, 0.3)
+            stated[0] = torch.where(bits == 1, 0.69, 0.31)
         hint = (
             "the probability of many bits underflows to 0, and 0/0 is NaN: add logarithms, "
             "and take a softmax of them"
         )
         got = ctx.tensor(
-            ctx.call(answer, told, bits),
+            ctx.call(answer, stated, bits),
             "probabilities",
             (steps,),
             nan=hint if long else None,
             mention="one a step",
         )
-        p, y = array(told), array(bits)
+        p, y = array(stated), array(bits)
         seen = np.log(np.where(y == 1, p, 1 - p))
         after = np.cumsum(seen, 1)
         before = after - seen
 
-        def mix(logs, said=p):
+        def mix(logs, predicted=p):
             w = np.exp(logs - logs.max(0))
-            return (w / w.sum(0) * said).sum(0)
+            return (w / w.sum(0) * predicted).sum(0)
 
         best = mix(before)
         wrong = {
@@ -538,11 +538,11 @@ def _addressed(
             moved = moved + kernel[:, h, k, None] * rolled
         return moved
 
-    found, last = [], previous[:, 0]
+    chosen, last = [], previous[:, 0]
     for h in range(key.shape[1]):
         came = last if chain else before[:, h]
         last = shift(g[:, h] * content[:, h] + (1 - g[:, h]) * came, h)
         if early:
             last = g[:, h] * content[:, h] + (1 - g[:, h]) * shift(came, h)
-        found.append(last)
-    return np.stack(found, 1)
+        chosen.append(last)
+    return np.stack(chosen, 1)

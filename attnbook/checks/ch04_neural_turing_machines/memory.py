@@ -22,19 +22,19 @@ def erase_and_add(answer, ctx):
     )
     old, w, e, a = (array(part) for part in (memory, weights, erase, add))
     outer = w[..., None] * e[:, :, None]  # (batch, heads, n, m)
-    kept, added = (1 - outer).prod(1), np.einsum("bhn,bhm->bnm", w, a)
+    erased, added = (1 - outer).prod(1), np.einsum("bhn,bhm->bnm", w, a)
     one_by_one = old
     for h in range(heads):
         one_by_one = one_by_one * (1 - outer[:, h]) + w[:, h, :, None] * a[:, h, None]
     wrong = {
-        "add comes before erase: expected all erasures first": (old + added) * kept,
+        "add comes before erase: expected all erasures first": (old + added) * erased,
         "each head erases and adds before the next one does: expected all erasures first, then "
         "all that is added": one_by_one,
         "the erasures of the heads are added up: expected the product of all (1 − w e)": old
         * (1 - outer.sum(1))
         + added,
         "nothing is erased": old + added,
-        "nothing is added": old * kept,
+        "nothing is added": old * erased,
         "erase keeps where it should wipe: a slot keeps 1 − w e of what it holds": old
         * outer.prod(1)
         + added,
@@ -43,9 +43,9 @@ def erase_and_add(answer, ctx):
         "the erase vector is not weighted: every slot is wiped alike": old
         * (1 - e).prod(1)[:, None]
         + added,
-        "what is added is not weighted: every slot gets it whole": old * kept + a.sum(1)[:, None],
+        "what is added is not weighted: every slot gets it whole": old * erased + a.sum(1)[:, None],
     }
-    ctx.close(got, old * kept + added, "memory", wrong)
+    ctx.close(got, old * erased + added, "memory", wrong)
 
     def written(m, w, e, a):
         return m * (1 - w[..., None] * e[:, :, None]).prod(1) + np.einsum("bhn,bhm->bnm", w, a)
@@ -256,7 +256,7 @@ def address(answer, ctx):
         (batch, heads, n),
         mention="one row a head, one column a slot",
     )
-    said = {
+    mistakes = {
         "sharpening comes before the shift: it is there to undo the blur of the shift": dict(
             sharpen_first=True
         ),
@@ -280,7 +280,7 @@ def address(answer, ctx):
         got,
         _address(*numbers),
         "weights",
-        {message: _address(*numbers, **one) for message, one in said.items()},
+        {message: _address(*numbers, **one) for message, one in mistakes.items()},
     )
     given[0] = given[0].clone()
     given[0][:, [1, 4]] *= 1e-6  # two slots that nobody has written to

@@ -322,14 +322,14 @@ def _crossings(xy, walk, *, closing=True):
     """The pairs of edges that cross; edge k starts at corner k of the walk."""
     m = len(walk)
     edges = [(k, (k + 1) % m) for k in range(m if closing else m - 1)]
-    found = []
+    crossings = []
     for (i, j), (k, l) in itertools.combinations(edges, 2):
         if {i, j} & {k, l}:
             continue
         p, q, r, s = (xy[walk[t]] for t in (i, j, k, l))
         if _turn(p, q, r) * _turn(p, q, s) < 0 and _turn(r, s, p) * _turn(r, s, q) < 0:
-            found.append((i, k))
-    return found
+            crossings.append((i, k))
+    return crossings
 
 
 def _crosses(xy, walk, *, closing=True):
@@ -377,9 +377,9 @@ def coverage(answer, ctx):
         ("an empty walk", []),
     ]
     for name, walk in cases:
-        said = ctx.number(ctx.call(answer, points, walk, right), f"the coverage of {name}")
+        result = ctx.number(ctx.call(answer, points, walk, right), f"the coverage of {name}")
         expected = 0.0 if len(walk) < 3 or _crosses(xy, walk) else abs(_area(xy[walk])) / whole
-        if np.isclose(said, expected, rtol=1e-4, atol=2e-5):
+        if np.isclose(result, expected, rtol=1e-4, atol=2e-5):
             continue
         if len(walk) >= 3:
             signed, x, y = _area(xy[walk]), *xy[walk].T
@@ -404,6 +404,6 @@ def coverage(answer, ctx):
                 "corner, and that is no crossing)": 0.0 if expected else np.nan,
             }
             for message, other in known.items():
-                if np.isclose(said, other, rtol=1e-4, atol=2e-5):
+                if np.isclose(result, other, rtol=1e-4, atol=2e-5):
                     ctx.fail(f"{name}: {message}")
-        ctx.fail(f"the coverage of {name} is {said:.4g}, expected {expected:.4g}")
+        ctx.fail(f"the coverage of {name} is {result:.4g}, expected {expected:.4g}")

@@ -199,10 +199,10 @@ def two_opt_gain(answer, ctx):
 def _gain_at(answer, ctx, matrix, tour, i, j, right, first):
     """One call; first: the gain of the first call, which has been right."""
     n, d = len(tour), array(matrix)
-    said = ctx.number(
+    result = ctx.number(
         _called(ctx, answer, matrix, tour, i, j, last=j == n - 1), f"the gain at i = {i}, j = {j}"
     )
-    if np.isclose(said, right, rtol=1e-4, atol=2e-5):
+    if np.isclose(result, right, rtol=1e-4, atol=2e-5):
         return
     a, b, c, e = tour[i], tour[i + 1], tour[j], tour[(j + 1) % n]
     f, g = tour[i - 1], tour[j - 1]
@@ -259,15 +259,15 @@ def _gain_at(answer, ctx, matrix, tour, i, j, right, first):
             - d[b, 0],
             **known,
         }
-    if said == 0 and right < -1e-3:
+    if result == 0 and right < -1e-3:
         ctx.fail(
             f"the gain at i = {i}, j = {j} is 0, expected {right:.4g}: where the tour becomes "
             f"longer, the gain is below 0"
         )
     for message, value in known.items():
-        if np.isclose(said, value, rtol=1e-4, atol=2e-5):
+        if np.isclose(result, value, rtol=1e-4, atol=2e-5):
             ctx.fail(message)
-    ctx.fail(f"the gain at i = {i}, j = {j} is {said:.4g}, expected {right:.4g}")
+    ctx.fail(f"the gain at i = {i}, j = {j} is {result:.4g}, expected {right:.4g}")
 
 
 def _called(ctx, answer, matrix, tour, i, j, *, last):
@@ -358,7 +358,7 @@ def table_entry(answer, ctx):
                 if size < 6 or right == ways[before[-1]]:
                     break
         try:
-            said = ctx.number(ctx.call(answer, table, matrix, cities, j), f"T(S, {j})")
+            result = ctx.number(ctx.call(answer, table, matrix, cities, j), f"T(S, {j})")
         except StudentError as error:
             if not error.unwritten and "KeyError" in str(error):
                 ctx.fail(
@@ -366,14 +366,14 @@ def table_entry(answer, ctx):
                     f"smaller sets, T(S∖j, i) with i ∈ S∖j ({error})"
                 )
             raise
-        if np.isclose(said, right, rtol=1e-4, atol=2e-5):
+        if np.isclose(result, right, rtol=1e-4, atol=2e-5):
             continue
         for message, value in known.items():
-            if np.isclose(said, value, rtol=1e-4, atol=2e-5) and not np.isclose(
+            if np.isclose(result, value, rtol=1e-4, atol=2e-5) and not np.isclose(
                 value, right, rtol=1e-3
             ):
                 ctx.fail(message)
-        ctx.fail(f"T(S, {j}) is {said:.4g}, expected {right:.4g}")
+        ctx.fail(f"T(S, {j}) is {result:.4g}, expected {right:.4g}")
 
 
 def _step(total, log_p, visited, mask=-np.inf):

@@ -123,7 +123,9 @@ def filter_direction(answer, ctx):
         "a filter of zeros has length 0, and so has its direction: multiply by its length, do "
         "not divide by it"
     )
-    found = {name: array(ctx.tensor(got[name], name, shapes[name], nan=hint)) for name in shapes}
+    directions = {
+        name: array(ctx.tensor(got[name], name, shapes[name], nan=hint)) for name in shapes
+    }
     numbers, drawn = ({name: array(t[name]) for name in shapes} for t in (weights, noise))
 
     def lengths(t, axes):
@@ -165,7 +167,7 @@ def filter_direction(answer, ctx):
         return result
 
     def alike(other):
-        return all(ctx.same(found[name], other[name]) for name in shapes)
+        return all(ctx.same(directions[name], other[name]) for name in shapes)
 
     expected = scaled()
     if not alike(expected):
@@ -197,7 +199,7 @@ def filter_direction(answer, ctx):
             if alike(other):
                 ctx.fail(message)
     for name in shapes:
-        ctx.close(found[name], expected[name], name)
+        ctx.close(directions[name], expected[name], name)
 
 
 @exercise("06.encoder_block", title="An encoder block in both orders", difficulty=3, minutes=25)
@@ -278,7 +280,7 @@ def encoder_block(answer, ctx):
         return u + two(f) if inside else two((x if old else u if second else 0) + f)
 
     arrays = [array(t) for t in numbers]
-    said = {
+    mistakes = {
         "no residual around the attention: the stream is added to what it finds": dict(first=False),
         "no residual around the feed-forward network: the stream is added to what it finds": dict(
             second=False
@@ -316,7 +318,7 @@ def encoder_block(answer, ctx):
         expected, order = oracle(*arrays, pre=pre), "pre-norm" if pre else "post-norm"
         wrong = {
             message: oracle(*arrays, pre=pre, **options)
-            for message, options in {**said, **mine[pre]}.items()
+            for message, options in {**mistakes, **mine[pre]}.items()
         }
         other = (
             f"with pre_norm={pre} your block is {'post-norm' if pre else 'pre-norm'}: "

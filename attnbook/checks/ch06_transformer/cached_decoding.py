@@ -242,7 +242,7 @@ def _slips(arrays, h, t, m):
     d, width = arrays[0].shape[-1], arrays[0].shape[-1] // h
     place = np.arange(t + m)
     everything = np.ones((m, t + m), dtype=bool)
-    said = {
+    mistakes = {
         "there is no mask within the block: a new token sees the new tokens after it": dict(
             allowed=everything
         ),
@@ -276,4 +276,4 @@ def _slips(arrays, h, t, m):
             joined=False
         ),
     }
-    return {message: _behind(*arrays, h, **options)[0] for message, options in said.items()}
+    return {message: _behind(*arrays, h, **options)[0] for message, options in mistakes.items()}

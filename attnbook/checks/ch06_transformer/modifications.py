@@ -149,17 +149,17 @@ def _chance(changed, plain, own=True, ties=True, either=False, rest="others"):
         }[rest]
         return one.mean() - (others.mean() if others.size else 0.0)
 
-    found = np.mean(changed) - np.mean(plain)
+    observed = np.mean(changed) - np.mean(plain)
     count, splits = 0, list(combinations(range(len(values)), first))
     for chosen in splits:
         if not own and chosen == tuple(range(first)):
             continue
         d = difference(chosen)
-        equal = abs(d - found) < 1e-9
+        equal = abs(d - observed) < 1e-9
         if either:
-            count += abs(d) > abs(found) - 1e-9
+            count += abs(d) > abs(observed) - 1e-9
         else:
-            count += (d < found and not equal) or (equal and ties)
+            count += (d < observed and not equal) or (equal and ties)
     return count / len(splits)
 
 

@@ -21,7 +21,7 @@ def head_parameters(answer, ctx):
             expected = sides + into + out + bias * biases
             if got == expected:
                 continue
-            said = (
+            remark = (
                 f"(d_model {d}, {h} heads of width {key} and {value}, "
                 f"{'with' if bias else 'without'} biases)"
             )
@@ -59,29 +59,29 @@ def head_parameters(answer, ctx):
             }
             for message, other in wrong.items():
                 if got == other:
-                    ctx.fail(f"{message} {said}")
+                    ctx.fail(f"{message} {remark}")
             if got == expected + biases and not bias:
-                ctx.fail(f"there are biases where none were asked for {said}")
+                ctx.fail(f"there are biases where none were asked for {remark}")
             if bias and got == expected - biases:
-                ctx.fail(f"the biases are missing {said}")
+                ctx.fail(f"the biases are missing {remark}")
             if bias and got == expected - d:
-                ctx.fail(f"the bias of W_o is missing: it has one as well {said}")
+                ctx.fail(f"the bias of W_o is missing: it has one as well {remark}")
             if bias and got == expected - biases + 4 * d:
                 ctx.fail(
                     f"each bias has d_model numbers: a bias is as long as the result of its "
-                    f"projection {said}"
+                    f"projection {remark}"
                 )
             if bias and got == expected - biases + 4:
                 ctx.fail(
                     f"each bias is counted as one number: it is as long as the result of its "
-                    f"projection {said}"
+                    f"projection {remark}"
                 )
             if bias and got == expected - d + h * value:
                 ctx.fail(
                     f"the bias of W_o is added to the output: d_model numbers, not one for each "
-                    f"entry of the joined heads {said}"
+                    f"entry of the joined heads {remark}"
                 )
-            ctx.fail(f"the number is {got:g}, expected {expected} {said}")
+            ctx.fail(f"the number is {got:g}, expected {expected} {remark}")
 
 
 @exercise("06.take_heads_out", title="Take heads out", difficulty=3, minutes=20)
@@ -96,11 +96,11 @@ def take_heads_out(answer, ctx):
 
 
 def _take(answer, ctx, heads, width, keep):
-    d, kept = heads * width, len(keep)
+    d, remaining = heads * width, len(keep)
     given = [ctx.normal(d, d) for _ in range(4)]
     names = ("W_q", "W_k", "W_v", "W_o")
     got = ctx.parts(ctx.call(answer, *given, heads, list(keep)), names)
-    shapes = [(d, kept * width)] * 3 + [(kept * width, d)]
+    shapes = [(d, remaining * width)] * 3 + [(remaining * width, d)]
     given = [array(w) for w in given]
     shape = getattr(got[0], "shape", None)
     if shape == (d, d) != shapes[0]:
@@ -110,12 +110,12 @@ def _take(answer, ctx, heads, width, keep):
             + (", with zeros in it" if (zeros == 0).any() else "")
             + ": a head that is out has no columns at all"
         )
-    if shape == (kept * width, d) != shapes[0]:
+    if shape == (remaining * width, d) != shapes[0]:
         ctx.fail(
             "rows of W_q were taken out: inputs multiply from the left, so a head is a group of "
             "columns of W_q"
         )
-    if shape == (d, kept) != shapes[0]:
+    if shape == (d, remaining) != shapes[0]:
         ctx.fail(f"W_q has one column a head: a head has d / num_heads = {width} of them")
     where = ["a group of columns a head"] * 3 + [
         "W_o multiplies the joined heads: a head is a group of its rows"
@@ -132,17 +132,17 @@ def _take(answer, ctx, heads, width, keep):
 
     x = array(ctx.normal(6, d)) / 2
     columns = np.concatenate([np.arange(i * width, (i + 1) * width) for i in keep])
-    expected = layer(*(w[:, columns] for w in given[:3]), given[3][columns], kept)
-    if ctx.same(layer(*got, kept), expected):
+    expected = layer(*(w[:, columns] for w in given[:3]), given[3][columns], remaining)
+    if ctx.same(layer(*got, remaining), expected):
         return
 
-    found = []
+    sources = []
     for name, small, whole in zip(names, got, given):
         small, whole = (small.T, whole.T) if name == "W_o" else (small, whole)
-        found.append(
+        sources.append(
             [
                 _which(ctx, small[:, i * width : (i + 1) * width], whole, width, name)
-                for i in range(kept)
+                for i in range(remaining)
             ]
         )
         if ctx.same(small, np.concatenate([whole[:, i::heads] for i in keep], 1)):
@@ -150,13 +150,13 @@ def _take(answer, ctx, heads, width, keep):
                 f"{name}: every num_heads-th column was taken: head i has the columns i·d/h … "
                 f"(i+1)·d/h - 1, one after the other"
             )
-        if None in found[-1]:
+        if None in sources[-1]:
             ctx.fail(
-                f"{name}: block {found[-1].index(None)} is no head of the layer: head i has the "
+                f"{name}: block {sources[-1].index(None)} is no head of the layer: head i has the "
                 f"{'rows' if name == 'W_o' else 'columns'} "
                 "i·d/h … (i+1)·d/h - 1"
             )
-    for name, which in zip(names, found):
+    for name, which in zip(names, sources):
         gone = [i for i in range(heads) if i not in keep]
         if which == gone:
             ctx.fail(
@@ -167,10 +167,10 @@ def _take(answer, ctx, heads, width, keep):
             ctx.fail(f"{name} holds the heads {which}, expected {keep}: heads are counted from 0")
         if sorted(which) != sorted(keep):
             ctx.fail(f"{name} holds the heads {which}, expected {keep}")
-    first = next(i for i in range(4) if found[i] != found[0])
+    first = next(i for i in range(4) if sources[i] != sources[0])
     ctx.fail(
-        f"W_q holds the heads in the order {found[0]} and {names[first]} in the order "
-        f"{found[first]}: one order for all four"
+        f"W_q holds the heads in the order {sources[0]} and {names[first]} in the order "
+        f"{sources[first]}: one order for all four"
     )
 
 

@@ -36,8 +36,8 @@ def hide_words(answer, ctx):
             for part, name in ((read, "read"), (target, "target"))
         )
         t, c, k, o = (array(x) for x in (tokens, chosen, kind, other))
-        asked = c & (t != 0)
-        right = np.where(asked, t, 0)
+        selected = c & (t != 0)
+        right = np.where(selected, t, 0)
         if ctx.same(read, right) and not ctx.same(target, right):
             ctx.fail(
                 "read and target are exchanged: read is what the model gets, target what it is "
@@ -49,56 +49,56 @@ def hide_words(answer, ctx):
             "target",
             {
                 "target: words that were chosen and stay as they are are missing: every chosen "
-                "word is asked for": np.where(_read(t, asked, k, o, mask) != t, t, 0),
+                "word is asked for": np.where(_read(t, selected, k, o, mask) != t, t, 0),
                 "target: it holds every word; words that are not chosen are not asked for, and "
                 "get 0": t,
                 "target: what is masked is asked for, but words that were chosen and replaced "
-                "otherwise, or left, are asked for too": np.where(asked & (k < 0.8), t, 0),
+                "otherwise, or left, are asked for too": np.where(selected & (k < 0.8), t, 0),
                 "target: it holds the words as the model reads them: expected the words that "
-                "were there": np.where(asked, _read(t, asked, k, o, mask), 0),
+                "were there": np.where(selected, _read(t, selected, k, o, mask), 0),
                 "target: chosen and not chosen are exchanged": np.where(c | (t == 0), 0, t),
-                "target: it is 1 where a word is asked for: expected the word": asked.astype(
+                "target: it is 1 where a word is asked for: expected the word": selected.astype(
                     t.dtype
                 ),
                 "target: where nothing is asked for it is the mask: expected 0": np.where(
-                    asked, t, mask
+                    selected, t, mask
                 ),
                 "target: where nothing is asked for it is −1 or −100: expected 0, as "
-                "padding": np.where(asked, t, -100),
+                "padding": np.where(selected, t, -100),
             },
         )
         ctx.close(
             read,
-            _read(t, asked, k, o, mask),
+            _read(t, selected, k, o, mask),
             "read",
             {
                 "read: padding is replaced; it is no word, also where chosen is True": _read(
                     t, c, k, o, mask
                 ),
                 "read: every chosen word is masked: only those with kind below 0.8": np.where(
-                    asked, mask, t
+                    selected, mask, t
                 ),
                 "read: words that are not chosen are replaced": _read(t, t != 0, k, o, mask),
                 "read: 0.8 and 0.9 are shares of all: below 0.8 masked, from 0.8 to 0.9 another "
                 "word, from 0.9 on the word itself": np.where(
-                    asked & (k < 0.8), mask, np.where(asked & (k >= 0.9), o, t)
+                    selected & (k < 0.8), mask, np.where(selected & (k >= 0.9), o, t)
                 ),
                 "read: from 0.8 on all are replaced by another word: from 0.9 on the word "
-                "stays": np.where(asked & (k < 0.8), mask, np.where(asked, o, t)),
+                "stays": np.where(selected & (k < 0.8), mask, np.where(selected, o, t)),
                 "read: below 0.8 there is another word, too: the second replacement overwrites "
-                "the mask": np.where(asked & (k < 0.9), o, t),
+                "the mask": np.where(selected & (k < 0.9), o, t),
                 "read: below 0.8 there is another word, and the mask above: it is the other way "
-                "round": np.where(asked & (k < 0.8), o, np.where(asked & (k < 0.9), mask, t)),
+                "round": np.where(selected & (k < 0.8), o, np.where(selected & (k < 0.9), mask, t)),
                 "read: the borders are off: 0.8 is not below 0.8, and 0.9 not below 0.9": np.where(
-                    asked & (k <= 0.8), mask, np.where(asked & (k <= 0.9), o, t)
+                    selected & (k <= 0.8), mask, np.where(selected & (k <= 0.9), o, t)
                 ),
                 "read: chosen and not chosen are exchanged": _read(t, ~c & (t != 0), k, o, mask),
             },
         )
 
 
-def _read(tokens, asked, kind, other, mask):
-    return np.where(asked & (kind < 0.8), mask, np.where(asked & (kind < 0.9), other, tokens))
+def _read(tokens, selected, kind, other, mask):
+    return np.where(selected & (kind < 0.8), mask, np.where(selected & (kind < 0.9), other, tokens))
 
 
 @exercise("06.next_word_loss", title="The loss of the next word", difficulty=2, minutes=15)
@@ -127,8 +127,8 @@ def _loss(z, tokens):
 def _terms(z, wanted, padding=False, power=1):
     p = softmax(z) if power == 1 else softmax(softmax(z))
     there = wanted != 0 if padding is False else np.broadcast_to(padding, wanted.shape)
-    told = np.take_along_axis(p, wanted[..., None], -1)[..., 0]
-    return -np.log(told)[there].sum(), there.sum()
+    probability = np.take_along_axis(p, wanted[..., None], -1)[..., 0]
+    return -np.log(probability)[there].sum(), there.sum()
 
 
 def _slips(z, tokens):

@@ -228,6 +228,9 @@ def _without_itself(depth, above):
 def tree_distance(answer, ctx):
     for n in (ctx.integers(9, 13), 6, 2, 1):
         order, heads = ctx.order(n), [-1] * n
+        if n > 2:  # the last word is no child of the root: an edge between the two shows
+            last = order.index(n - 1)
+            order[2], order[last] = order[last], order[2]
         # the first word of the order is the root, a chain of three hangs on it, the rest anywhere
         for k in range(1, n):
             heads[order[k]] = order[k - 1 if k < 4 else ctx.integers(0, k)]

@@ -58,8 +58,9 @@ def telling_pairs(answer, ctx):
             right = (k != 1, k % 2 == 0)
             for head, first in zip((1, 2), right):
                 high, low = (antecedent, other) if first else (other, antecedent)
-                row = torch.full((n,), 0.6 / (n - 2))
-                row[high[k]], row[low[k]] = 0.25, 0.15
+                margin = 0.15 if k == 0 else 0.1  # so that a sum over the first pair is positive
+                row = torch.full((n,), (0.7 - margin) / (n - 2))
+                row[high[k]], row[low[k]] = 0.15 + margin, 0.15
                 weights[k, head, looks[k]] = row
             # head 3 follows, but its largest weight is elsewhere
             row = torch.full((n,), 0.1 / (n - 3))

@@ -69,8 +69,16 @@ def empty_rows(answer, ctx):
     given = ctx.normal(batch, m, d), ctx.normal(batch, n, d), ctx.normal(batch, n, d_v)
     _attends(answer, ctx, given, mask, empty)
     q, k, v = given
-    large = 40 * q, 10 * k, v
-    _attends(answer, ctx, large, mask, empty)
+    # Until exp underflows in a row whose largest score is a forbidden one, and no two scores are so
+    # close that the weights depend on the rounding of float32.
+    while True:
+        scores = 400 * q @ k.mT / np.sqrt(d)
+        forbidden = scores.masked_fill(mask, -1e9).amax(-1)[mask.any(-1)]
+        best, second = scores.masked_fill(~mask, -1e9)[mask.any(-1)].topk(2).values.unbind(-1)
+        if (forbidden - best).max() > 120 and (best - second).min() > 15:
+            break
+        q = ctx.normal(batch, m, d)
+    _attends(answer, ctx, (40 * q, 10 * k, v), mask, empty)
 
     def oracle(q, k, v):
         return _weights(q @ k.swapaxes(1, 2) / np.sqrt(d), mask.numpy()) @ v

@@ -13,8 +13,8 @@ def _histories(ctx, rows, arms):
     """Counts of many worlds: some with arms that were never pulled, none with two different arms
     that are nearly as good.
     """
-    kept = []
-    while sum(map(len, kept)) < rows:
+    collected = []
+    while sum(map(len, collected)) < rows:
         pulls = ctx.integers(1, 9, 4 * rows, arms)
         # long lives too, where the means tell more than the widths
         pulls[1::4] *= ctx.integers(10, 60, rows, 1)
@@ -29,17 +29,17 @@ def _histories(ctx, rows, arms):
         w, n = array(wins), array(pulls)
         top = np.sort(_bounds(w, n, untried=9.0), axis=1)
         clear = (top[:, -1] - top[:, -2] > 1e-3) | (n == 0).any(1)
-        kept.append(
+        collected.append(
             torch.stack([wins, pulls])[:, torch.from_numpy(clear & (n.sum(1) > 0))].transpose(0, 1)
         )
-    return torch.cat(kept)[:rows].unbind(1)
+    return torch.cat(collected)[:rows].unbind(1)
 
 
 def _bounds(wins, pulls, total=None, factor=2.0, log=np.log, root=np.sqrt, untried=np.inf):
     total = pulls.sum(1, keepdims=True) if total is None else total
     safe = np.maximum(pulls, 1)
-    found = wins / safe + root(factor * log(np.maximum(total, 1)) / safe)
-    return np.where(pulls == 0, untried, found)
+    bounds = wins / safe + root(factor * log(np.maximum(total, 1)) / safe)
+    return np.where(pulls == 0, untried, bounds)
 
 
 @exercise("07.ucb_choice", title="The arm of the optimist", difficulty=2, minutes=12)
@@ -122,25 +122,25 @@ def policy_loss(answer, ctx):
     values = ctx.normal(worlds, steps).requires_grad_()
     chosen = ctx.integers(0, actions, worlds, steps)
     rewards = ctx.normal(worlds, steps) + 1
-    kept = {}
+    collected = {}
 
     def graded(logits, values, chosen, rewards):
         """The reader's loss, and its gradients, before ctx.tensor detaches it."""
         loss = answer(logits, values, chosen, rewards)
         if type(loss) is torch.Tensor and loss.requires_grad and loss.numel() == 1:
             for name, to in (("logits", logits), ("values", values)):
-                (found,) = torch.autograd.grad(loss, to, retain_graph=True, allow_unused=True)
-                kept[name] = None if found is None else array(found)
+                (bounds,) = torch.autograd.grad(loss, to, retain_graph=True, allow_unused=True)
+                collected[name] = None if bounds is None else array(bounds)
         return loss
 
     value = ctx.call(graded, logits, values, chosen, rewards)
     value = ctx.tensor(value, "the loss", (), mention="one number: the mean over the worlds")
-    if not kept:
+    if not collected:
         ctx.fail(
             "no gradient can be taken of your loss: it must stay a tensor that depends on logits "
             "and values"
         )
-    if kept["logits"] is None:
+    if collected["logits"] is None:
         ctx.fail("no gradient reaches the logits: detach the advantage alone, not log π")
     z, v, r = array(logits), array(values), array(rewards)
     picked = np.eye(actions)[array(chosen)]
@@ -156,7 +156,7 @@ def policy_loss(answer, ctx):
     flat = r.ravel()[::-1].cumsum()[::-1].reshape(r.shape)
     right = slope(gains)
     ctx.close(
-        kept["logits"],
+        collected["logits"],
         right,
         "the gradient at the logits",
         {
@@ -197,14 +197,14 @@ def policy_loss(answer, ctx):
             ),
         },
     )
-    if kept["values"] is None:
+    if collected["values"] is None:
         ctx.fail(
             "no gradient reaches the values: the term ½ (V − R)² is missing, or its values are "
             "detached"
         )
     log_p = (np.log(p) * picked).sum(-1)
     ctx.close(
-        kept["values"],
+        collected["values"],
         (v - returns) / worlds,
         "the gradient at the values",
         {

@@ -12,11 +12,11 @@ from ..registry import exercise
 
 def _sums(rewards, cut):
     """From the back; `cut[b, t]`: nothing that comes after step t belongs to it."""
-    found, after = np.zeros_like(rewards), np.zeros(len(rewards))
+    returns_, after = np.zeros_like(rewards), np.zeros(len(rewards))
     for t in reversed(range(rewards.shape[1])):
         after = rewards[:, t] + np.where(cut[:, t], 0.0, after)
-        found[:, t] = after
-    return found
+        returns_[:, t] = after
+    return returns_
 
 
 @exercise("07.returns", title="What an action brought", difficulty=2, minutes=12)

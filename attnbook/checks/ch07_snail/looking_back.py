@@ -18,7 +18,7 @@ def dilations(answer, ctx):
         expected = [2**i for i in range((length - 1).bit_length())]
         if got == expected:
             continue
-        said = f"(for {length} positions: {got}, expected {expected})"
+        remark = f"(for {length} positions: {got}, expected {expected})"
         if length == 1:
             ctx.fail(
                 f"one position has nothing to look back to, so there is no layer: expected an "
@@ -44,10 +44,10 @@ def dilations(answer, ctx):
         }
         for message, other in wrong.items():
             if got == other:
-                ctx.fail(f"{message} {said}")
+                ctx.fail(f"{message} {remark}")
         if any(d < 1 for d in got):
-            ctx.fail(f"a dilation is below 1 {said}")
-        ctx.fail(f"wrong dilations {said}")
+            ctx.fail(f"a dilation is below 1 {remark}")
+        ctx.fail(f"wrong dilations {remark}")
 
 
 @exercise("07.steps_back", title="What is within reach", difficulty=2, minutes=12)
@@ -63,7 +63,7 @@ def steps_back(answer, ctx):
         expected = sorted(expected)
         if got == expected:
             continue
-        said = f"(for the dilations {given}: {got}, expected {expected})"
+        remark = f"(for the dilations {given}: {got}, expected {expected})"
         if not given:
             ctx.fail(f"without a layer an output is its own input: expected [0], got {got}")
         every = [0]
@@ -88,10 +88,10 @@ def steps_back(answer, ctx):
         }
         for message, other in wrong.items():
             if got == [int(x) for x in other]:
-                ctx.fail(f"{message} {said}")
+                ctx.fail(f"{message} {remark}")
         if sorted(set(got)) == expected:
-            ctx.fail(f"the right steps, but not each once and in ascending order {said}")
-        ctx.fail(f"wrong steps {said}")
+            ctx.fail(f"the right steps, but not each once and in ascending order {remark}")
+        ctx.fail(f"wrong steps {remark}")
 
 
 def _listed(value):
@@ -156,8 +156,8 @@ def dense_block(answer, ctx):
                 if swapped
                 else (y[..., :filters], y[..., filters:])
             )
-            found = squash(f) * gate(g)
-            return np.concatenate([x, found], -1) if join is None else join(x, found)
+            activations = squash(f) * gate(g)
+            return np.concatenate([x, activations], -1) if join is None else join(x, activations)
 
         def ahead(x, steps):
             return _back(x[:, ::-1], steps)[:, ::-1]

@@ -30,7 +30,7 @@ def reach(answer, ctx):
         expected = max(places) + 1 - min(places)
         if got == expected:
             continue
-        said = f"(kernel, stride, dilation of the layers: {layers})"
+        remark = f"(kernel, stride, dilation of the layers: {layers})"
         wrong = {
             "kernels are added up: a layer of k places adds k − 1 to the reach, one of them was "
             "seen already": _forward(layers, lambda k, s, d, apart: k * d * apart, start=0),
@@ -73,8 +73,8 @@ def reach(answer, ctx):
         }
         for message, other in wrong.items():
             if got == other:
-                ctx.fail(f"{message} {said}")
-        ctx.fail(f"the reach is {got:g}, expected {expected} {said}")
+                ctx.fail(f"{message} {remark}")
+        ctx.fail(f"the reach is {got:g}, expected {expected} {remark}")
 
 
 def _forward(layers, adds, start=1, grow=lambda apart, stride: apart * stride):
@@ -119,7 +119,7 @@ def multiplications(answer, ctx):
             expected = convolutions + N * n * (key + value)
             if got == expected:
                 continue
-            said = (
+            remark = (
                 f"(C = {C}, {height}×{width}, d_key {key}, d_value {value}, "
                 f"{'pooled' if pooled else 'not pooled'})"
             )
@@ -164,8 +164,8 @@ def multiplications(answer, ctx):
                 wrong["it was not asked to pool"] = convolutions + N * (N // 4) * (key + value)
             for message, other in wrong.items():
                 if got == other:
-                    ctx.fail(f"{message} {said}")
-            ctx.fail(f"the number is {got:g}, expected {expected} {said}")
+                    ctx.fail(f"{message} {remark}")
+            ctx.fail(f"the number is {got:g}, expected {expected} {remark}")
 
 
 @exercise("08.map_of_a_query", title="Where one place looks", difficulty=3, minutes=25)

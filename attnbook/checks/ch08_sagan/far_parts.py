@@ -56,8 +56,8 @@ def _look_at_gap(ctx, answer, score, of, a, b, n, h, m):
         first, second = np.split(left, [at], axis)[0], np.split(right, [at], axis)[1]
         return np.concatenate([first, second], axis)
 
-    kept, mixed = of(x) + of(y), of(join(x, y)) + of(join(y, x))
-    right = kept - mixed
+    original, mixed = of(x) + of(y), of(join(x, y)) + of(join(y, x))
+    right = original - mixed
     lower = of(join(x, y, 2, h // 2)) + of(join(y, x, 2, h // 2))
     ctx.close(
         got,
@@ -65,32 +65,34 @@ def _look_at_gap(ctx, answer, score, of, a, b, n, h, m):
         "the gap",
         {
             "the sign is wrong: the scores as they are come first": -right,
-            "only one of the two new pictures is scored: an exchange makes two": kept
+            "only one of the two new pictures is scored: an exchange makes two": original
             - of(join(x, y)),
-            "only the other one of the two new pictures is scored: an exchange makes two": kept
+            "only the other one of the two new pictures is scored: an exchange makes two": original
             - of(join(y, x)),
-            "both new pictures have the left half of a: the second one has the left half of b": kept
-            - 2 * of(join(x, y)),
-            "both new pictures have the left half of b: the first one has the left half of a": kept
-            - 2 * of(join(y, x)),
+            "both new pictures have the left half of a: the second one has the left half of b": (
+                original - 2 * of(join(x, y))
+            ),
+            "both new pictures have the left half of b: the first one has the left half of a": (
+                original - 2 * of(join(y, x))
+            ),
             "nothing is exchanged: each picture is put together from its own halves": np.zeros_like(
                 right
             ),
-            "the lower halves are exchanged: the width is the last dimension": kept - lower,
-            "the scores of the new pictures are not subtracted": kept,
+            "the lower halves are exchanged: the width is the last dimension": original - lower,
+            "the scores of the new pictures are not subtracted": original,
             "the scores of the pictures as they are are missing": mixed,
-            "the scores are added up: subtract those of the new pictures": kept + mixed,
+            "the scores are added up: subtract those of the new pictures": original + mixed,
             "the change of the first picture is all that counts: the second one changes too, "
             "with the right half that a had": of(x) - of(join(x, y)),
             "the change of the second picture is all that counts: the first one changes too": of(y)
             - of(join(y, x)),
             "the halves of one picture are exchanged: each gives its right half to the other "
-            "picture": kept
+            "picture": original
             - of(np.concatenate([x[..., m:], x[..., :m]], -1))
             - of(np.concatenate([y[..., m:], y[..., :m]], -1)),
             "the absolute value is taken: the sign counts": np.abs(right),
             "it is a mean of the scores: expected their sum": right / 2,
-            "the halves stand in the wrong places: left halves stay left": kept
+            "the halves stand in the wrong places: left halves stay left": original
             - of(np.concatenate([y[..., m:], x[..., :m]], -1))
             - of(np.concatenate([x[..., m:], y[..., :m]], -1)),
         },
@@ -104,10 +106,10 @@ def above_chance(answer, ctx):
     right = torch.where(ctx.integers(0, 3, n) > 0, left, ctx.integers(0, colours, n))
     left[:3], right[2:5] = -1, -1  # one picture has neither
     right[5:9] = (left[5:9] + 1) % colours
-    found = torch.arange(n) >= 5
-    apart = left[found], (left[found] + (torch.arange(n - 5) > 0)) % colours
+    matched = torch.arange(n) >= 5
+    apart = left[matched], (left[matched] + (torch.arange(n - 5) > 0)) % colours
     # the last ones agree in one picture only
-    for l, r in ((left, right), (left[found], right[found]), (right, left), apart):
+    for l, r in ((left, right), (left[matched], right[matched]), (right, left), apart):
         got = ctx.number(ctx.call(answer, l, r), "the agreement above chance")
         x, y = array(l), array(r)
         ctx.close(got, _kappa(x, y), "the agreement above chance", _kappa_slips(x, y, colours))
