@@ -1,6 +1,7 @@
 """What a check works with: seeded inputs, guarded calls, comparisons that name what differs."""
 
 import hashlib
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from .verdict import Mistake
 _NUMPY = (np.float64, np.float32, np.int64, np.int32)
 
 
-def array(tensor):
+def array(tensor) -> np.ndarray:
     """The values of a tensor as a NumPy array for the oracles, floats as float64."""
     tensor = torch.Tensor.detach(tensor)
     return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
@@ -54,7 +55,7 @@ class CheckContext:
         """A tensor of standard normal numbers, float32."""
         return torch.randn(shape, generator=self.generator)
 
-    def integers(self, low, high, *shape):
+    def integers(self, low, high, *shape) -> Any:
         """A tensor of integers in [low, high), int64; without a shape, one Python int."""
         drawn = torch.randint(low, high, shape or (1,), generator=self.generator)
         return drawn if shape else int(drawn)
@@ -69,7 +70,7 @@ class CheckContext:
 
     # Calling the answer
 
-    def call(self, function, *arguments, then=None):
+    def call(self, function, *arguments, then=None) -> Any:
         """Call `function` on copies of the arguments and return its result.
 
         Args:
@@ -97,11 +98,13 @@ class CheckContext:
 
     # Validating the result
 
-    def fail(self, message):
+    def fail(self, message: str) -> NoReturn:
         """End the check with this sentence."""
         raise Mistake(message)
 
-    def tensor(self, value, name, shape, *, dtype=torch.float32, nan=None, mention=None):
+    def tensor(
+        self, value: Any, name, shape, *, dtype=torch.float32, nan=None, mention=None
+    ) -> torch.Tensor:
         """Return a detached copy of `value`, a finite tensor of this shape and dtype, or fail.
 
         Args:
@@ -126,7 +129,7 @@ class CheckContext:
             )
         return value
 
-    def floats(self, value, name, shape, **options):
+    def floats(self, value: Any, name, shape, **options) -> torch.Tensor:
         """As `tensor`, for float32 or float64; integers become float32."""
         if type(value) is torch.Tensor and value.dtype in (torch.int32, torch.int64):
             value = value.float()
@@ -135,7 +138,7 @@ class CheckContext:
             value, name, shape, dtype=torch.float64 if double else torch.float32, **options
         )
 
-    def _fail_type(self, value, name, expected):
+    def _fail_type(self, value, name, expected) -> NoReturn:
         if value is None:
             self.fail(f"{name}: None came back. Does your function return it?")
         self.fail(f"{name}: {a(value)} came back, expected {expected}")
@@ -149,7 +152,7 @@ class CheckContext:
             )
         return value
 
-    def number(self, value, name):
+    def number(self, value: Any, name) -> float:
         """Return a finite Python float from a number of Python or NumPy or a one-element tensor, or
         fail.
         """
@@ -169,7 +172,7 @@ class CheckContext:
             self.fail(f"{name} is {_number(value)}, a finite number was expected")
         return value
 
-    def truth(self, value, name):
+    def truth(self, value: Any, name) -> bool:
         """Return a Python bool from one of Python, NumPy or a one-element tensor, or fail."""
         if (
             type(value) is torch.Tensor
@@ -183,7 +186,7 @@ class CheckContext:
             self._fail_type(value, name, "True or False")
         return value
 
-    def parts(self, value, names, shapes=None):
+    def parts(self, value: Any, names, shapes=None) -> list:
         """Return the members of a tuple or list with one member per name, or fail.
 
         Args:
@@ -197,7 +200,7 @@ class CheckContext:
             self.fail(f"your function returns ({', '.join(reversed(names))}): expected {expected}")
         return list(value)
 
-    def ids(self, value, name):
+    def ids(self, value: Any, name) -> list[int]:
         """Return a list of Python ints from a list of integers of Python or NumPy or a
         one-dimensional int64 tensor, or fail.
         """

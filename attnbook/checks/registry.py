@@ -49,7 +49,7 @@ class Exercise:
         return self.id.replace(".", "-").replace("_", "-")
 
 
-def exercise(id, *, title, difficulty, minutes):
+def exercise(id: str, *, title: str, difficulty: int, minutes: int):
     """Register the decorated function `(answer, ctx)` as the check of an exercise.
 
     Args:
@@ -63,7 +63,7 @@ def exercise(id, *, title, difficulty, minutes):
             of another chapter.
     """
     require(
-        isinstance(id, str) and re.fullmatch(r"\d\d\.[a-z][a-z0-9]*(_[a-z0-9]+)*", id),
+        re.fullmatch(r"\d\d\.[a-z][a-z0-9]*(_[a-z0-9]+)*", id) is not None,
         f"id must be the chapter and a name, as '00.weighted_sum', got {id!r}",
     )
     require(id not in _EXERCISES, f"id must be unique, got {id!r} twice")
@@ -71,7 +71,7 @@ def exercise(id, *, title, difficulty, minutes):
         check_integer("difficulty", difficulty, 1, 4)
         check_integer("minutes", minutes)
         require(
-            isinstance(title, str) and re.fullmatch(r"[A-Z].*[^\s.:]", title),
+            re.fullmatch(r"[A-Z].*[^\s.:]", title) is not None,
             f"title must be one line with a capital first and no full stop, got {title!r}",
         )
     except ValueError as error:

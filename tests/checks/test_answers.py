@@ -85,9 +85,14 @@ def test_a_section_asks_in_the_order_of_its_checks(tasks):
 def test_the_statement_says_what_the_registry_says(tasks, id):
     entry, text = exercises()[id], tasks[id][1].statement.source
     dots = "●" * entry.difficulty + "○" * (4 - entry.difficulty)
-    assert re.match(rf"### Exercise {int(id[:2])}\.\d+: {re.escape(entry.title)}\n", text)
-    assert f"*{dots} · {entry.minutes} minutes*" in text
-    assert text.index("<summary>Hint</summary>") < text.index("<summary>Pseudo-code</summary>")
+    heading = rf"### Exercise {int(id[:2])}\.\d+: {re.escape(entry.title)}\n"
+    line = f"*{dots} · {entry.minutes} minutes*"
+    assert re.match(heading, text), f"the statement must begin with {heading!r}, got {text[:80]!r}"
+    assert line in text, f"the statement must have the line {line!r}"
+    folded = re.findall(r"<summary>(.*?)</summary>", text)
+    assert folded[0] == "Hint" and folded[-1] == "Pseudo-code", (
+        f"the statement must have a Hint and last the Pseudo-code in <details>, got {folded}"
+    )
 
 
 @pytest.mark.parametrize("id", IDS)
