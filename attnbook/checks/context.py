@@ -1,6 +1,7 @@
-"""The hands of a check: seeded inputs, guarded calls, and comparisons that name what differs."""
+"""What a check works with: seeded inputs, guarded calls, comparisons that name what differs."""
 
 import hashlib
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -12,10 +13,8 @@ from .verdict import Mistake
 _NUMPY = (np.float64, np.float32, np.int64, np.int32)
 
 
-def array(tensor):
-    """The numbers of a tensor as a NumPy array, float64 if they are floats: what the oracles
-    compute with.
-    """
+def array(tensor) -> np.ndarray:
+    """The values of a tensor as a NumPy array for the oracles, floats as float64."""
     tensor = torch.Tensor.detach(tensor)
     return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
 
@@ -27,62 +26,68 @@ def a(value):
 
 
 def shape_of(value):
-    """The shape of a tensor; () for anything else, which may claim to have one."""
+    """The shape of a plain tensor; () for any other object, whose attribute `shape` may lie."""
     return tuple(value.shape) if type(value) in PLAIN_TENSORS else ()
 
 
 def softmax(scores, axis=-1):
-    """Softmax in NumPy, for the oracles. Rows of nothing but -inf give zeros."""
+    """The softmax of an array, for the oracles. A row of -inf alone gives zeros."""
     top = scores.max(axis=axis, keepdims=True)
     powers = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
     total = powers.sum(axis=axis, keepdims=True)
     return np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
 
 
-class Trial:
-    """One run of a check: every number in it comes from `seed`, and the first mistake ends it.
+class CheckContext:
+    """One run of a check: draws its inputs, calls the answer, and ends it at the first mistake.
 
-    The answer's own random numbers do too, by a hash: who knows the seed of the inputs can work out
-    the right results."""
+    All random numbers come from `seed`: those of the inputs directly, those that the answer draws
+    through a hash. An answer that knew the inputs' seed could compute the right results.
+    """
 
     def __init__(self, seed=0):
         self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
 
     # Inputs
-    # -----------------------------------------------------------------------------------------------------------
 
     def normal(self, *shape):
-        """Standard normal numbers, float32."""
+        """A tensor of standard normal numbers, float32."""
         return torch.randn(shape, generator=self.generator)
 
-    def integers(self, low, high, *shape):
-        """Whole numbers in [low, high), long; without a shape, one Python int."""
+    def integers(self, low, high, *shape) -> Any:
+        """A tensor of integers in [low, high), int64; without a shape, one Python int."""
         drawn = torch.randint(low, high, shape or (1,), generator=self.generator)
         return drawn if shape else int(drawn)
 
     def order(self, n):
-        """A random order of 0 … n-1 as a list."""
+        """A random permutation of 0 … n-1 as a list."""
         return torch.randperm(n, generator=self.generator).tolist()
 
     def weights(self, *shape):
-        """Attention weights: positive, adding up to 1 along the last dimension."""
+        """A tensor of attention weights: positive, with sum 1 along the last dimension."""
         return torch.softmax(1.5 * self.normal(*shape), dim=-1)
 
-    # Calling the reader's function
-    # ------------------------------------------------------------------------------------
+    # Calling the answer
 
-    def call(self, function, *arguments, then=None):
-        """Call `function` on copies of the arguments; raise StudentError if it stops, Mistake if it
-        changes them.
+    def call(self, function, *arguments, then=None) -> Any:
+        """Call `function` on copies of the arguments and return its result.
 
-        then: called with the result and the copies, gradients switched on, before the check sees
-        the result.
+        Args:
+            then: called with the result and the copies, gradients enabled, before the result is
+                returned.
+
+        Raises:
+            StudentError: the function raises an error.
+            Mistake: the function changes one of its arguments.
         """
         copies = tuple(copied(argument) for argument in arguments)
-        look = None if then is None else lambda result: then(result, copies)
         result = guarded(
-            function, copies, seed=_seed_of_answers(self.seed), passing=(Mistake,), then=look
+            function,
+            copies,
+            seed=_answer_seed(self.seed),
+            passing=(Mistake,),
+            then=None if then is None else lambda result: then(result, copies),
         )
         names = _argument_names(function, len(arguments))
         for name, before, after in zip(names, arguments, copies):
@@ -91,24 +96,25 @@ class Trial:
                 self.fail(change)
         return result
 
-    # Looking at the result
-    # --------------------------------------------------------------------------------------------
+    # Validating the result
 
-    def fail(self, message):
+    def fail(self, message: str) -> NoReturn:
         """End the check with this sentence."""
         raise Mistake(message)
 
-    def tensor(self, value, name, shape, *, dtype=torch.float32, nan=None, mention=None):
-        """The value as a detached tensor of our own, after its class, shape, dtype and finiteness
-        are in order.
+    def tensor(
+        self, value: Any, name, shape, *, dtype=torch.float32, nan=None, mention=None
+    ) -> torch.Tensor:
+        """Return a detached copy of `value`, a finite tensor of this shape and dtype, or fail.
 
-        nan: a sentence for numbers that are not finite. mention: a sentence added to a wrong shape.
+        Args:
+            name: what messages call the value.
+            nan: the reason in the message about a value that is not finite.
+            mention: a remark added to the message about a wrong shape.
         """
-        if value is None:
-            self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) not in PLAIN_TENSORS:
-            self.fail(f"{name}: {a(value)} came back, expected a torch.Tensor")
-        # nothing that hangs on it comes along
+            self._fail_type(value, name, "a torch.Tensor")
+        # a clone has none of the attributes and hooks that an answer may have set
         value = self._dense(torch.Tensor.clone(torch.Tensor.detach(value)), name).cpu()
         if tuple(value.shape) != tuple(shape):
             tail = f" ({mention})" if mention else ""
@@ -123,17 +129,22 @@ class Trial:
             )
         return value
 
-    def floats(self, value, name, shape, **said):
-        """The same for floats of either precision, and for whole numbers in their place."""
+    def floats(self, value: Any, name, shape, **options) -> torch.Tensor:
+        """As `tensor`, for float32 or float64; integers become float32."""
         if type(value) is torch.Tensor and value.dtype in (torch.int32, torch.int64):
             value = value.float()
         double = type(value) is torch.Tensor and value.dtype == torch.float64
         return self.tensor(
-            value, name, shape, dtype=torch.float64 if double else torch.float32, **said
+            value, name, shape, dtype=torch.float64 if double else torch.float32, **options
         )
 
+    def _fail_type(self, value, name, expected) -> NoReturn:
+        if value is None:
+            self.fail(f"{name}: None came back. Does your function return it?")
+        self.fail(f"{name}: {a(value)} came back, expected {expected}")
+
     def _dense(self, value, name):
-        """The tensor, after it is seen to hold numbers that can be looked at."""
+        """Return `value`, a dense tensor whose values can be read, or fail."""
         if value.layout != torch.strided or value.device.type == "meta":
             self.fail(
                 f"{name}: expected an ordinary dense tensor, got layout {value.layout} on device "
@@ -141,16 +152,16 @@ class Trial:
             )
         return value
 
-    def number(self, value, name):
-        """A Python float from a number of Python or NumPy, or a tensor with one element."""
+    def number(self, value: Any, name) -> float:
+        """Return a finite Python float from a number of Python or NumPy or a one-element tensor, or
+        fail.
+        """
         if type(value) in PLAIN_TENSORS and torch.Tensor.numel(value) == 1:
             value = torch.Tensor.item(torch.Tensor.detach(self._dense(value, name)))
         if type(value) in _NUMPY:
             value = value.item()
-        if value is None:
-            self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) not in (int, float):
-            self.fail(f"{name}: {a(value)} came back, expected one number")
+            self._fail_type(value, name, "one number")
         try:
             value = float(value)
         except OverflowError:
@@ -161,8 +172,8 @@ class Trial:
             self.fail(f"{name} is {_number(value)}, a finite number was expected")
         return value
 
-    def truth(self, value, name):
-        """True or False from a bool of Python or NumPy, or a one-element bool tensor."""
+    def truth(self, value: Any, name) -> bool:
+        """Return a Python bool from one of Python, NumPy or a one-element tensor, or fail."""
         if (
             type(value) is torch.Tensor
             and torch.Tensor.numel(value) == 1
@@ -172,26 +183,31 @@ class Trial:
         if type(value) is np.bool_:
             value = bool(value)
         if type(value) is not bool:
-            self.fail(f"{name}: {a(value)} came back, expected True or False")
+            self._fail_type(value, name, "True or False")
         return value
 
-    def parts(self, value, names):
-        """The members of a returned tuple, one for each name."""
+    def parts(self, value: Any, names, shapes=None) -> list:
+        """Return the members of a tuple or list with one member per name, or fail.
+
+        Args:
+            shapes: of the members; if they come in reverse order, the message says so.
+        """
+        expected = f"({', '.join(names)})"
         if type(value) not in (tuple, list) or len(value) != len(names):
             what = f"{len(value)} values" if type(value) in (tuple, list) else a(value)
-            self.fail(f"your function returns {what}, expected the tuple ({', '.join(names)})")
+            self.fail(f"your function returns {what}, expected the tuple {expected}")
+        if shapes and [shape_of(part) for part in value] == [*reversed(shapes)] != [*shapes]:
+            self.fail(f"your function returns ({', '.join(reversed(names))}): expected {expected}")
         return list(value)
 
-    def ids(self, value, name):
-        """A list of Python ints from a list of whole numbers, Python's or NumPy's, or a
-        one-dimensional long tensor.
+    def ids(self, value: Any, name) -> list[int]:
+        """Return a list of Python ints from a list of integers of Python or NumPy or a
+        one-dimensional int64 tensor, or fail.
         """
-        if value is None:
-            self.fail(f"{name}: None came back. Does your function return it?")
         if type(value) is torch.Tensor and value.dtype == torch.long and value.dim() == 1:
             value = torch.Tensor.tolist(self._dense(value, name))
         if type(value) not in (list, tuple):
-            self.fail(f"{name}: {a(value)} came back, expected a list of whole numbers")
+            self._fail_type(value, name, "a list of whole numbers")
         result = []
         for position, entry in enumerate(value):
             if type(entry) is torch.Tensor and entry.dtype == torch.long and entry.numel() == 1:
@@ -204,7 +220,6 @@ class Trial:
         return result
 
     # Comparing
-    # --------------------------------------------------------------------------------------------------------
 
     def same(self, got, other):
         """Whether two results are equal up to rounding."""
@@ -214,8 +229,12 @@ class Trial:
         )
 
     def recognize(self, got, expected, wrong):
-        """Fail with the message of the first known wrong result that `got` equals, unless that
-        is also the right one.
+        """Fail with the message of the first known wrong result that `got` equals.
+
+        A wrong result that is right for these inputs is no mistake.
+
+        Args:
+            wrong: {message: the result of this mistake}.
         """
         if self.same(got, expected):
             return
@@ -224,7 +243,11 @@ class Trial:
                 self.fail(message)
 
     def close(self, got, expected, name, wrong=None):
-        """Fail unless `got` equals `expected` up to rounding; say where they differ most."""
+        """Fail unless `got` equals `expected` up to rounding, and say where they differ most.
+
+        Args:
+            wrong: {message: the result of this mistake}, as for `recognize`.
+        """
         self.recognize(got, expected, wrong or {})
         if self.same(got, expected):
             return
@@ -245,7 +268,7 @@ class Trial:
         )
 
 
-def _seed_of_answers(seed):
+def _answer_seed(seed):
     return int.from_bytes(hashlib.sha256(f"answer:{seed}".encode()).digest()[:4], "little")
 
 
@@ -274,7 +297,7 @@ def _at(index):
 
 
 def _entry(name, index):
-    """What one entry is called: "effects[0]" if all of them are "the effects"."""
+    """The name of one entry: "effects[0]" for "the effects"."""
     before, the, noun = name.rpartition("the ")
     return f"{before}{noun}{_at(index)}" if the and len(index) else f"{name}{_at(index)}"
 

@@ -1,13 +1,15 @@
-"""The exercises of the book by id, and the two ways to check an answer: `check` tells, `grade`
-takes points.
+"""The exercises of the book by id, and the ways to check an answer: `check` prints the verdict,
+`judge` returns it, `grade` raises an error for a wrong answer.
 """
 
 import difflib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..sandbox.guarded import StudentError
-from .context import Trial, a
+from ..validate import check_integer, require
+from .context import CheckContext, a
 from .verdict import MISTAKE, NOT_WRITTEN, RIGHT, STOPPED, Mistake, NotPassed, Verdict
 
 _EXERCISES = {}
@@ -17,11 +19,12 @@ _EXERCISES = {}
 class Exercise:
     """One exercise of the book.
 
-    id:         chapter and name, "00.weighted_sum"
-    title:      as printed over its statement
-    difficulty: 1 to 4
-    minutes:    for a reader who has read the section
-    function:   `function(answer, trial)`, raises Mistake; never calls what it grades
+    Attributes:
+        id: chapter and name, as "00.weighted_sum".
+        title: as printed over its statement, without its number.
+        difficulty: 1 to 4.
+        minutes: for a reader who has read the section.
+        function: the check, `function(answer, ctx)`, raises Mistake; never calls what it grades.
     """
 
     id: str
@@ -32,7 +35,7 @@ class Exercise:
 
     @property
     def notebook(self):
-        """The section that it stands in: checks live in the module of that name."""
+        """The name of its section, which is that of the check's module."""
         return self.function.__module__.rsplit(".", 1)[-1]
 
     @property
@@ -42,18 +45,44 @@ class Exercise:
 
     @property
     def key(self):
-        """The id as the name of its cells: "00-weighted-sum" (nbgrader allows no dot there)."""
+        """The id as nbgrader names its cells, without dots: "00-weighted-sum"."""
         return self.id.replace(".", "-").replace("_", "-")
 
 
-def exercise(id, *, title, difficulty, minutes):
-    """Register the decorated function `(answer, trial)` as the check of exercise `id`."""
+def exercise(id: str, *, title: str, difficulty: int, minutes: int):
+    """Register the decorated function `(answer, ctx)` as the check of an exercise.
+
+    Args:
+        id: the two digits of the chapter, a dot, and a name of lower-case letters, digits and _.
+        title: one line in sentence case, without a full stop.
+        difficulty: 1 to 4.
+        minutes: for a reader who has read the section.
+
+    Raises:
+        ValueError: an argument has another form, the id is taken, or the check lies in the package
+            of another chapter.
+    """
+    require(
+        re.fullmatch(r"\d\d\.[a-z][a-z0-9]*(_[a-z0-9]+)*", id) is not None,
+        f"id must be the chapter and a name, as '00.weighted_sum', got {id!r}",
+    )
+    require(id not in _EXERCISES, f"id must be unique, got {id!r} twice")
+    try:
+        check_integer("difficulty", difficulty, 1, 4)
+        check_integer("minutes", minutes)
+        require(
+            re.fullmatch(r"[A-Z].*[^\s.:]", title) is not None,
+            f"title must be one line with a capital first and no full stop, got {title!r}",
+        )
+    except ValueError as error:
+        raise ValueError(f"exercise {id!r}: {error}") from None
 
     def register(function):
-        if id in _EXERCISES:
-            raise ValueError(f"id: {id!r} is registered twice")
-        if difficulty not in (1, 2, 3, 4):
-            raise ValueError(f"difficulty: got {difficulty!r} for {id!r}, expected 1, 2, 3 or 4")
+        chapter = re.search(r"\.ch(\d\d)_\w+\.\w+$", function.__module__)
+        require(
+            chapter is None or id.startswith(f"{chapter[1]}."),
+            f"id must begin with the chapter of {function.__module__}, got {id!r}",
+        )
         _EXERCISES[id] = Exercise(id, title, difficulty, minutes, function)
         return function
 
@@ -61,12 +90,14 @@ def exercise(id, *, title, difficulty, minutes):
 
 
 def exercises():
-    """All exercises of the book as a dict from id to Exercise, in the order of the book."""
+    """All exercises of the book as a dict from id to Exercise, in the order of the chapters, and of
+    the names of the sections within a chapter.
+    """
     return dict(_EXERCISES)
 
 
 def find(id):
-    """The exercise of this id; ValueError names the nearest ids."""
+    """Return the Exercise of this id, or raise a ValueError that names the nearest ids."""
     if id not in _EXERCISES:
         near = difflib.get_close_matches(str(id), _EXERCISES, n=3, cutoff=0.4)
         hint = (
@@ -79,12 +110,12 @@ def find(id):
 
 
 def judge(id, answer, seed=0):
-    """Run the checks of exercise `id` on the function `answer` and return the Verdict, silently."""
+    """Check the function `answer` of exercise `id`, silently, and return the Verdict."""
     task = find(id)
     if not callable(answer):
         return Verdict(id, MISTAKE, f"the check got {a(answer)}, expected your function")
     try:
-        task.function(answer, Trial(seed))
+        task.function(answer, CheckContext(seed))
     except StudentError as error:
         if error.unwritten:
             return Verdict(
@@ -99,13 +130,18 @@ def judge(id, answer, seed=0):
 
 
 def check(id, answer, seed=0):
-    """Check an answer, print what is right or the first thing that is wrong, and return the
-    Verdict.
+    """Check an answer, print the verdict, and return it.
 
-    id:     the exercise, as "00.weighted_sum"
-    answer: your function
-    seed:   the inputs are drawn from it; the same seed gives the same sentence
-    Never raises for a wrong answer. ValueError if there is no such exercise.
+    Args:
+        id: the exercise, as "00.weighted_sum".
+        answer: your function.
+        seed: of the random inputs.
+
+    Returns:
+        The Verdict, of a wrong answer too.
+
+    Raises:
+        ValueError: there is no such exercise.
     """
     verdict = judge(id, answer, seed)
     print(verdict)
@@ -113,10 +149,9 @@ def check(id, answer, seed=0):
 
 
 def grade(id, answer, seed=0):
-    """The same check for a graded cell: silent when the answer is right, raises NotPassed
-    otherwise.
+    """Check the answer of a graded cell: silent for a right one, NotPassed for any other.
 
-    Arguments as in `check`. The hidden check of an exercise is this function with another seed.
+    The arguments are those of `check`. The hidden check of an exercise uses another seed.
     """
     verdict = judge(id, answer, seed)
     if not verdict:

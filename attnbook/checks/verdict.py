@@ -1,4 +1,4 @@
-"""What a check says: right, not written yet, or the first mistake in plain words."""
+"""The result of a check: right, not written yet, or the first mistake in plain words."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,18 @@ _MARKS = {RIGHT: "✓", NOT_WRITTEN: "○", MISTAKE: "✗", STOPPED: "✗"}
 
 
 class Mistake(Exception):
-    """Raised inside a check with the sentence that the reader gets to see."""
+    """Raised inside a check with the sentence that the reader sees."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of one check.
+    """The result of one check. The same answer and seed give the same text.
 
-    exercise: its id, as "00.weighted_sum"
-    status:   "right", "not written yet", "mistake" or "stopped" (the reader's code raised an error)
-    message:  one sentence: what is wrong, and where
-
-    The same answer and the same seed give the same text, so that notebooks can be compared word by
-    word."""
+    Attributes:
+        exercise: the id, as "00.weighted_sum".
+        status: "right", "not written yet", "mistake" or "stopped" (the answer raised an error).
+        message: one sentence: what is wrong, and where.
+    """
 
     exercise: str
     status: str
@@ -37,15 +36,15 @@ class Verdict:
         return f"{_MARKS[self.status]} {self.exercise}: {self.message}"
 
     def _ipython_display_(self):
-        # `check` has printed the line already; a cell that ends in a check would show it a second
-        # time.
+        # `check` prints the line; a cell that ends in a check would show it a second time.
         pass
 
 
 class NotPassed(AssertionError):
-    """Raised by `grade`: the graded cell stops, and nbgrader takes its points away.
+    """Raised by `grade`, so that the graded cell fails and nbgrader gives it no points.
 
-    `verdict` says why.
+    Attributes:
+        verdict: the Verdict.
     """
 
     def __init__(self, verdict):
@@ -53,5 +52,5 @@ class NotPassed(AssertionError):
         self.verdict = verdict
 
     def _render_traceback_(self):
-        # IPython asks for this: the feedback page shows the sentence, not the checker's own stack.
+        # IPython calls this: the feedback page shows the sentence, not the stack of the check.
         return [str(self)]

@@ -87,7 +87,7 @@ def find_book(folder: str | Path | None = None) -> Path:
 
 
 def sections(book: Path, only=None, tasks=None) -> list[Section]:
-    """The sections of the book that have exercises, in order.
+    """The sections of the book that have exercises, in the order of its table of contents.
 
     only:  names of sections; default all
     tasks: ids of exercises; default all. A section without any of them is left out
@@ -95,8 +95,12 @@ def sections(book: Path, only=None, tasks=None) -> list[Section]:
     """
     found = [_read(path) for path in sorted(book.glob("chapters/*/*.md")) if source.is_source(path)]
     found = [section for section in found if section.tasks]
-    order = {id: place for place, id in enumerate(exercises())}
-    found.sort(key=lambda section: min(order[task.id] for task in section.tasks))
+    contents = book / "_toc.yml"
+    lines = contents.read_text(encoding="utf-8").split() if contents.is_file() else []
+    order = {entry: place for place, entry in enumerate(lines)}
+    found.sort(
+        key=lambda section: order.get(f"chapters/{section.chapter}/{section.name}", len(order))
+    )
     if not found:
         raise ValueError(f"book: no section in {book / 'chapters'} has an exercise")
     _known("section", only, [section.name for section in found])

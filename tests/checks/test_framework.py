@@ -1,6 +1,7 @@
 """What check and grade do with answers of every kind."""
 
 import ast
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -11,9 +12,12 @@ import torch
 
 import attnbook.checks
 from attnbook.checks import NotPassed, check, exercises, find, grade, judge
-from attnbook.checks.context import Trial
+from attnbook.checks.context import CheckContext
 from attnbook.checks.registry import exercise
 from attnbook.checks.verdict import Mistake
+
+from .wrong_answers import WRONG
+from .wrong_answers.collection import wrong
 
 ID = "00.weighted_sum"
 
@@ -24,7 +28,7 @@ def right(weights, values):
 
 @pytest.fixture
 def probe():
-    """Register a check for one test: probe(function(answer, trial)) -> id."""
+    """Register a check for one test: probe(function(answer, ctx)) -> id."""
 
     def add(function):
         exercise("99.probe", title="A probe", difficulty=1, minutes=1)(function)
@@ -72,7 +76,7 @@ def test_another_seed_draws_other_inputs():
     assert not torch.equal(seen[0][0], seen[1][0])
 
 
-class Cheat(Trial):
+class Cheat(CheckContext):
     """The public check, run on the numbers that it asked for so far, until it compares: what it
     expects is the next answer.
     """
@@ -230,8 +234,8 @@ def test_a_result_is_judged_by_its_numbers(function, words):
 
 
 def test_a_parameter_and_a_result_with_a_gradient_are_fine(probe):
-    def run(answer, trial):
-        trial.tensor(trial.call(answer, trial.normal(2)), "x", (2,))
+    def run(answer, ctx):
+        ctx.tensor(ctx.call(answer, ctx.normal(2)), "x", (2,))
 
     id = probe(run)
     assert judge(id, lambda x: torch.nn.Parameter(2 * x))
@@ -247,8 +251,8 @@ def test_changed_arguments_are_seen(probe):
         {"x": torch.zeros(2), "y": [float("nan"), "words"]},
     )
 
-    def run(answer, trial):
-        trial.call(answer, *arguments)
+    def run(answer, ctx):
+        ctx.call(answer, *arguments)
 
     id = probe(run)
     for change, words in (
@@ -277,19 +281,19 @@ def test_changed_arguments_are_seen(probe):
 @pytest.mark.parametrize(
     "look",
     [
-        lambda trial, meta: trial.tensor(meta(1), "the result", (1,)),
-        lambda trial, meta: trial.number(meta(()), "the result"),
-        lambda trial, meta: trial.number(torch.zeros(1).to_sparse(), "the result"),
-        lambda trial, meta: trial.truth(meta((), dtype=torch.bool), "the result"),
-        lambda trial, meta: trial.ids(meta(3, dtype=torch.long), "the result"),
-        lambda trial, meta: trial.ids([meta((), dtype=torch.long)], "the result"),
+        lambda ctx, meta: ctx.tensor(meta(1), "the result", (1,)),
+        lambda ctx, meta: ctx.number(meta(()), "the result"),
+        lambda ctx, meta: ctx.number(torch.zeros(1).to_sparse(), "the result"),
+        lambda ctx, meta: ctx.truth(meta((), dtype=torch.bool), "the result"),
+        lambda ctx, meta: ctx.ids(meta(3, dtype=torch.long), "the result"),
+        lambda ctx, meta: ctx.ids([meta((), dtype=torch.long)], "the result"),
     ],
     ids=["tensor", "number", "sparse", "truth", "ids", "entry"],
 )
 def test_a_tensor_without_numbers_is_refused_in_words(look):
     with pytest.raises(Mistake, match="the result.*expected an ordinary dense tensor, got layout"):
         look(
-            Trial(),
+            CheckContext(),
             lambda shape, dtype=torch.float32: torch.zeros(shape, dtype=dtype, device="meta"),
         )
 
@@ -300,54 +304,92 @@ def test_an_argument_sent_elsewhere_in_place_is_seen():
         return x
 
     with pytest.raises(Mistake, match="changes its argument x in place"):
-        Trial().call(elsewhere, torch.zeros(2))
+        CheckContext().call(elsewhere, torch.zeros(2))
 
 
 def test_numbers_truths_ids_and_tuples():
-    trial = Trial()
+    ctx = CheckContext()
     assert (
-        trial.number(torch.tensor(2.0), "x")
-        == trial.number(np.float64(2), "x")
-        == trial.number(2, "x")
+        ctx.number(torch.tensor(2.0), "x")
+        == ctx.number(np.float64(2), "x")
+        == ctx.number(2, "x")
         == 2.0
     )
-    assert trial.truth(torch.tensor(True), "x") is True
+    assert ctx.truth(torch.tensor(True), "x") is True
     assert (
-        trial.ids(torch.tensor([1, 2]), "x")
-        == trial.ids((1, torch.tensor(2)), "x")
-        == trial.ids([np.int64(1), np.int32(2)], "x")
+        ctx.ids(torch.tensor([1, 2]), "x")
+        == ctx.ids((1, torch.tensor(2)), "x")
+        == ctx.ids([np.int64(1), np.int32(2)], "x")
         == [1, 2]
     )
     for ask, value, words in (
-        (trial.number, True, "a bool came back"),
-        (trial.number, float("nan"), "is NaN"),
-        (trial.number, torch.ones(2), "a Tensor came back"),
-        (trial.truth, 1, "an int came back"),
-        (trial.ids, [1.0], "entry 0 is a float"),
-        (trial.ids, None, "None came back"),
-        (trial.ids, torch.ones(2), "a Tensor came back"),
+        (ctx.number, True, "a bool came back"),
+        (ctx.number, float("nan"), "is NaN"),
+        (ctx.number, torch.ones(2), "a Tensor came back"),
+        (ctx.truth, 1, "an int came back"),
+        (ctx.ids, [1.0], "entry 0 is a float"),
+        (ctx.ids, None, "None came back"),
+        (ctx.ids, torch.ones(2), "a Tensor came back"),
     ):
         with pytest.raises(Mistake, match=words):
             ask(value, "x")
     with pytest.raises(Mistake, match="returns 3 values, expected the tuple"):
-        trial.parts((1, 2, 3), ("a", "b"))
+        ctx.parts((1, 2, 3), ("a", "b"))
 
 
 def test_a_recognized_slip_that_is_also_right_is_right():
-    trial = Trial()
-    trial.close(torch.ones(2), np.ones(2), "x", {"never said": np.ones(2)})
+    ctx = CheckContext()
+    ctx.close(torch.ones(2), np.ones(2), "x", {"never said": np.ones(2)})
     with pytest.raises(Mistake, match="twice too large"):
-        trial.close(torch.full((2,), 2.0), np.ones(2), "x", {"twice too large": np.full(2, 2.0)})
+        ctx.close(torch.full((2,), 2.0), np.ones(2), "x", {"twice too large": np.full(2, 2.0)})
     with pytest.raises(Mistake, match=r"x\[1\] is 3, expected 1 \(1 of 2 values differ\)"):
-        trial.close(torch.tensor([1.0, 3.0]), np.ones(2), "x")
+        ctx.close(torch.tensor([1.0, 3.0]), np.ones(2), "x")
 
 
-def test_ids_and_difficulties_are_checked(probe):
-    id = probe(lambda answer, trial: None)
-    with pytest.raises(ValueError, match="registered twice"):
-        exercise(id, title="", difficulty=1, minutes=1)(lambda answer, trial: None)
-    with pytest.raises(ValueError, match="expected 1, 2, 3 or 4"):
-        exercise("99.other", title="", difficulty=5, minutes=1)(lambda answer, trial: None)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"id": "99.probe"}, "id must be unique, got '99.probe' twice"),
+        ({"id": "9.other"}, "id must be the chapter and a name"),
+        ({"id": "99.Other-one"}, "id must be the chapter and a name"),
+        ({"title": "a title"}, "exercise '99.other': title must be one line"),
+        ({"title": "A title."}, "title must be"),
+        ({"title": "A\ntitle"}, "title must be"),
+        ({"difficulty": 5}, "exercise '99.other': difficulty must be an integer from 1 to 4"),
+        ({"minutes": 0}, "minutes must be"),
+    ],
+)
+def test_an_entry_of_another_form_is_refused(probe, change, words):
+    probe(lambda answer, ctx: None)
+    entry = {"id": "99.other", "title": "A title", "difficulty": 1, "minutes": 1} | change
+    with pytest.raises(ValueError, match=re.escape(words)):
+        exercise(entry.pop("id"), **entry)
+    assert "99.other" not in exercises()
+
+
+def test_a_check_lies_in_the_package_of_its_chapter():
+    def run(answer, ctx):
+        pass
+
+    run.__module__ = "attnbook.checks.ch00_attention.soft_lookup"
+    with pytest.raises(ValueError, match="id must begin with the chapter of .*soft_lookup"):
+        exercise("01.other", title="A title", difficulty=1, minutes=1)(run)
+
+
+def test_a_wrong_answer_lies_beside_those_of_its_section():
+    def plain_mean(weights, values):
+        pass
+
+    before = list(WRONG[ID])
+    plain_mean.__module__ = WRONG[ID][0].function.__module__
+    for id, words in (
+        (ID, "unique"),
+        ("01.greedy", "ch01_seq2seq/decoding.py"),
+        ("01.gredy", "01.greedy"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            wrong(id, "words")(plain_mean)
+    assert WRONG[ID] == before
 
 
 def test_checks_know_nothing_that_they_grade():
@@ -356,9 +398,9 @@ def test_checks_know_nothing_that_they_grade():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 depth = len(path.relative_to(folder).parts)
-                # how an answer is called, not what is right
-                rest = node.level > depth and not (node.module or "").startswith("sandbox")
-                assert not rest, f"{path.name} imports from the rest of attnbook"
+                # how an answer is called and how an argument is validated, not what is right
+                allowed = (node.module or "").split(".")[0] in ("sandbox", "validate")
+                assert node.level <= depth or allowed, f"{path.name} imports {node.module}"
                 assert not (node.module or "").startswith("attnbook"), path.name
             elif isinstance(node, ast.Import):
                 assert not any(name.name.startswith("attnbook") for name in node.names), path.name

@@ -6,18 +6,18 @@ import numpy as np
 import torch
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("00.weighted_sum", title="A weighted sum", difficulty=1, minutes=5)
-def weighted_sum(answer, trial):
+def weighted_sum(answer, ctx):
     for shape in ((), (2,), (2, 3)):
-        m, n, d = (3, 3, 4) if not shape else (2, trial.integers(4, 7), trial.integers(3, 5))
-        weights, values = trial.weights(*shape, m, n), trial.normal(*shape, n, d)
+        m, n, d = (3, 3, 4) if not shape else (2, ctx.integers(4, 7), ctx.integers(3, 5))
+        weights, values = ctx.weights(*shape, m, n), ctx.normal(*shape, n, d)
         w, v = array(weights), array(values)
-        got = trial.call(answer, weights, values)
-        got = trial.tensor(
+        got = ctx.call(answer, weights, values)
+        got = ctx.tensor(
             got, "the context", (*shape, m, d), mention="one row a query, as wide as a value"
         )
         wrong = {
@@ -36,18 +36,18 @@ def weighted_sum(answer, trial):
             wrong["the weights are transposed: row i of the weights belongs to query i"] = (
                 np.swapaxes(w, -1, -2) @ v
             )
-        trial.close(got, w @ v, "the context", wrong)
-    check_slopes(trial, answer, (weights, values), {0: "weights", 1: "values"}, np.matmul)
+        ctx.close(got, w @ v, "the context", wrong)
+    check_gradients(ctx, answer, (weights, values), {0: "weights", 1: "values"}, np.matmul)
 
 
 @exercise("00.temperature", title="From soft to hard", difficulty=2, minutes=10)
-def temperature(answer, trial):
-    m, n, d = 3, trial.integers(4, 7), trial.integers(2, 5)
-    scores, values = trial.normal(m, n), trial.normal(n, d)
+def temperature(answer, ctx):
+    m, n, d = 3, ctx.integers(4, 7), ctx.integers(2, 5)
+    scores, values = ctx.normal(m, n), ctx.normal(n, d)
     s, v = array(scores), array(values)
     hard = v[s.argmax(-1)]
     for t in (1.0, 0.25, 4.0):
-        got = trial.tensor(trial.call(answer, scores, values, t), "the context", (m, d))
+        got = ctx.tensor(ctx.call(answer, scores, values, t), "the context", (m, d))
         if t == 1.0:
             wrong = {
                 "the softmax runs over the queries (dim=0): the weights of one query must add up "
@@ -69,16 +69,16 @@ def temperature(answer, trial):
                 "the weights are divided after the softmax and normalized again: that changes "
                 "nothing": softmax(s) @ v,
             }
-        trial.close(got, softmax(s / t) @ v, f"at temperature {t:g} the context", wrong)
-    check_slopes(
-        trial,
+        ctx.close(got, softmax(s / t) @ v, f"at temperature {t:g} the context", wrong)
+    check_gradients(
+        ctx,
         answer,
         (scores, values, t),
         {0: "scores", 1: "values"},
         lambda s, v: softmax(s / t) @ v,
     )
-    zero = trial.call(answer, scores, values, 0.0)
-    zero = trial.tensor(
+    zero = ctx.call(answer, scores, values, 0.0)
+    zero = ctx.tensor(
         zero,
         "at temperature 0 the context",
         (m, d),
@@ -93,19 +93,19 @@ def temperature(answer, trial):
         "at temperature 0 the look-up is as soft as at 1: expected the value of the best "
         "key": softmax(s) @ v,
     }
-    trial.close(zero, hard, "at temperature 0 the context", wrong)
+    ctx.close(zero, hard, "at temperature 0 the context", wrong)
 
 
 @exercise("00.masked_softmax", title="A softmax under a mask", difficulty=3, minutes=15)
-def masked_softmax(answer, trial):
-    m, n = 4, trial.integers(5, 8)
-    scores = 1.5 * trial.normal(2, m, n)
-    mask = trial.integers(0, 2, 2, m, n).bool()
+def masked_softmax(answer, ctx):
+    m, n = 4, ctx.integers(5, 8)
+    scores = 1.5 * ctx.normal(2, m, n)
+    mask = ctx.integers(0, 2, 2, m, n).bool()
     mask[..., 0], mask[..., 1] = True, False  # something to attend to, and something not to
     s, allowed = array(scores), array(mask)
     full, expected = softmax(s), softmax(np.where(allowed, s, -np.inf))
-    got = trial.tensor(trial.call(answer, scores, mask), "weights", (2, m, n))
-    trial.recognize(
+    got = ctx.tensor(ctx.call(answer, scores, mask), "weights", (2, m, n))
+    ctx.recognize(
         got,
         expected,
         {
@@ -122,21 +122,17 @@ def masked_softmax(answer, trial):
     if not np.allclose(sums, 1.0, atol=1e-4):
         row = int(np.abs(sums[0] - 1).argmax()) if not np.allclose(sums[0], 1.0, atol=1e-4) else 0
         worst = sums[0, row] if not np.allclose(sums[0], 1.0, atol=1e-4) else sums[1, row]
-        trial.fail(
+        ctx.fail(
             f"the weights do not add up to 1 along the keys (dim=-1): row {row} adds up to "
             f"{worst:.3g}. "
             "Is the softmax over the wrong axis?"
         )
     leaked = np.where(allowed, 0.0, array(got))
     if leaked.any():
-        trial.fail(f"a masked key gets weight {leaked.max():.2g}: expected exactly 0")
-    trial.close(got, expected, "weights")
-    check_slopes(
-        trial,
-        answer,
-        (scores, mask),
-        {0: "scores"},
-        lambda s: softmax(np.where(allowed, s, -np.inf)),
+        ctx.fail(f"a masked key gets weight {leaked.max():.2g}: expected exactly 0")
+    ctx.close(got, expected, "weights")
+    check_gradients(
+        ctx, answer, (scores, mask), {0: "scores"}, lambda s: softmax(np.where(allowed, s, -np.inf))
     )
 
     # Each of the three shows one slip of exp; the later slips survive it.
@@ -156,27 +152,27 @@ def masked_softmax(answer, trial):
         ),
     ):
         lifted = scores + torch.as_tensor(lift, dtype=torch.float32)
-        got = trial.tensor(trial.call(answer, lifted, mask), "weights", (2, m, n), nan=message)
+        got = ctx.tensor(ctx.call(answer, lifted, mask), "weights", (2, m, n), nan=message)
         if (array(got).sum(-1) < 0.5).any():
-            trial.fail(message)
-        trial.close(got, softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
+            ctx.fail(message)
+        ctx.close(got, softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
 
     lifted = 3e4 * scores
-    large = trial.call(answer, lifted, mask)
+    large = ctx.call(answer, lifted, mask)
     nan = "exp overflows for large scores: subtract the largest score of a row first"
-    trial.close(
-        trial.tensor(large, "weights", (2, m, n), nan=nan),
+    ctx.close(
+        ctx.tensor(large, "weights", (2, m, n), nan=nan),
         softmax(np.where(allowed, array(lifted), -np.inf)),
         "weights",
     )
 
     mask[0, 1] = False
     nan = "in a row with nothing to attend to all weights are 0"
-    got = trial.tensor(trial.call(answer, scores, mask), "weights", (2, m, n), nan=nan)
+    got = ctx.tensor(ctx.call(answer, scores, mask), "weights", (2, m, n), nan=nan)
     if array(got)[0, 1].any():
         total = array(got)[0, 1].sum()
-        trial.fail(
+        ctx.fail(
             f"a row with nothing to attend to gets weights that add up to {total:.3g}: all of "
             f"them must be 0"
         )
-    trial.close(got, softmax(np.where(array(mask), s, -np.inf)), "weights")
+    ctx.close(got, softmax(np.where(array(mask), s, -np.inf)), "weights")

@@ -7,20 +7,20 @@ import itertools
 import numpy as np
 import torch
 
-from ..context import array, shape_of, softmax
-from ..gradient_check import check_slopes
+from ..context import array, softmax
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-def _small_network(trial, d):
+def _small_network(ctx, d):
     """A prediction that reads any number of rows: n matters, so that a row of zeros is not a row
     left out.
     """
-    first, second, last = trial.normal(d, 3), trial.normal(d), trial.normal(3)
+    first, second, last = ctx.normal(d, 3), ctx.normal(d), ctx.normal(3)
 
     def predict(inputs):
         if type(inputs) is torch.Tensor and inputs.dim() == 1:
-            trial.fail(
+            ctx.fail(
                 "predict got a single row, inputs[i]: it reads a matrix of rows, here those that "
                 "are left"
             )
@@ -30,12 +30,12 @@ def _small_network(trial, d):
 
 
 @exercise("00.leave_one_out", title="Leave one out", difficulty=2, minutes=10)
-def leave_one_out(answer, trial):
-    for n in (5, trial.integers(3, 8)):
-        d = trial.integers(2, 5)
-        predict, inputs = _small_network(trial, d), trial.normal(n, d)
-        got = trial.tensor(
-            trial.call(answer, predict, inputs),
+def leave_one_out(answer, ctx):
+    for n in (5, ctx.integers(3, 8)):
+        d = ctx.integers(2, 5)
+        predict, inputs = _small_network(ctx, d), ctx.normal(n, d)
+        got = ctx.tensor(
+            ctx.call(answer, predict, inputs),
             "the effects",
             (n,),
             mention="one number a row of inputs",
@@ -72,21 +72,25 @@ def leave_one_out(answer, trial):
                 effects, -1
             ),
         }
-        trial.close(got, effects, "the effects", wrong)
+        ctx.close(got, effects, "the effects", wrong)
 
 
 @exercise("00.gradient_times_input", title="Gradient times input", difficulty=2, minutes=10)
-def gradient_times_input(answer, trial):
-    for n in (4, trial.integers(3, 8)):
-        d = trial.integers(5, 8)
-        predict, inputs = _small_network(trial, d), trial.normal(n, d)
-        got = trial.call(answer, predict, inputs)
-        got = trial.tensor(
+def gradient_times_input(answer, ctx):
+    for n in (4, ctx.integers(3, 8)):
+        d = ctx.integers(5, 8)
+        predict = _small_network(ctx, d)
+        while True:  # one sum is negative, so that its sign shows
+            inputs = ctx.normal(n, d)
+            leaf = inputs.clone().requires_grad_()
+            (gradient,) = torch.autograd.grad(predict(leaf), leaf)
+            g, x = array(gradient), array(inputs)
+            if (g * x).sum(-1).min() < -1e-3:
+                break
+        got = ctx.call(answer, predict, inputs)
+        got = ctx.tensor(
             got, "the saliency", (n,), mention="the products are added up over the width"
         )
-        leaf = inputs.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(predict(leaf), leaf)
-        g, x = array(gradient), array(inputs)
         wrong = {
             "this is the length of the gradient: multiply it by the input first": np.sqrt(
                 (g**2).sum(-1)
@@ -100,7 +104,7 @@ def gradient_times_input(answer, trial):
                 (g * x).mean(-1)
             ),
         }
-        trial.close(got, np.abs((g * x).sum(-1)), "the saliency", wrong)
+        ctx.close(got, np.abs((g * x).sum(-1)), "the saliency", wrong)
 
 
 def _tau(a, b):
@@ -146,10 +150,10 @@ def _ranks(values):
 
 
 @exercise("00.rank_agreement", title="Do two rankings agree?", difficulty=3, minutes=15)
-def rank_agreement(answer, trial):
-    n = trial.integers(6, 10)
+def rank_agreement(answer, ctx):
+    n = ctx.integers(6, 10)
     for _ in range(200):  # until every slip has a result of its own
-        first, other = trial.normal(n), trial.normal(n)
+        first, other = ctx.normal(n), ctx.normal(n)
         a, b = array(0.5 * first + other), array(first**3)
         tau = _tau(a, b)
         results = np.sort(
@@ -161,43 +165,38 @@ def rank_agreement(answer, trial):
         ("of two rankings", 0.5 * first + other, first**3),
         ("of opposite rankings", first, -first),
         ("of a ranking with itself", first, first.clone()),
-        ("of two rankings", first, trial.normal(n)),
+        ("of two rankings", first, ctx.normal(n)),
     ]
     for what, one, other in cases:
         a, b = array(one), array(other)
-        got = trial.number(trial.call(answer, one, other), "the agreement")
+        got = ctx.number(ctx.call(answer, one, other), "the agreement")
         tau, wrong = _tau(a, b), _wrong_agreements(a, b)
         if tau < 0:
             wrong[
                 "the sign is lost: rankings in opposite orders agree less than not at all, the "
                 "result is negative"
             ] = -tau
-        trial.close(np.array(got), np.array(tau), f"the agreement {what}", wrong)
+        ctx.close(np.array(got), np.array(tau), f"the agreement {what}", wrong)
 
 
 @exercise("00.pool_a_batch", title="Find the bug: many texts at once", difficulty=2, minutes=12)
-def pool_a_batch(answer, trial):
-    d = trial.integers(4, 6)
+def pool_a_batch(answer, ctx):
+    d = ctx.integers(4, 6)
     for ends in ((7, 2, 5), (3,)):
         batch, n = len(ends), max(ends)
-        words, query = trial.normal(batch, n, d), trial.normal(d)
+        words, query = ctx.normal(batch, n, d), ctx.normal(d)
         real = torch.arange(n) < torch.tensor(ends)[:, None]
-        got_context, got = trial.parts(
-            trial.call(answer, words, query, real), ("context", "weights")
+        got_context, got = ctx.parts(
+            ctx.call(answer, words, query, real), ("context", "weights"), ((batch, d), (batch, n))
         )
-        if [shape_of(part) for part in (got_context, got)] == [(batch, n), (batch, d)]:
-            trial.fail(
-                "your function returns (weights, context): expected (context, weights), the "
-                "context first"
-            )
-        got = trial.tensor(
+        got = ctx.tensor(
             got,
             "weights",
             (batch, n),
             nan="each text has a word, so a softmax over its own scores is finite",
             mention="one row a text, one column a word",
         )
-        got_context = trial.tensor(
+        got_context = ctx.tensor(
             got_context, "context", (batch, d), mention="one row a text, as wide as a word vector"
         )
         w, q, there = array(words), array(query), array(real)
@@ -208,7 +207,7 @@ def pool_a_batch(answer, trial):
 
         expected = weigh(scores)
         everything = weigh(scores.reshape(1, -1), there=there.reshape(1, -1)).reshape(batch, n)
-        trial.close(
+        ctx.close(
             got,
             expected,
             "weights",
@@ -235,7 +234,7 @@ def pool_a_batch(answer, trial):
             },
         )
         context = (expected[..., None] * w).sum(1)
-        trial.close(
+        ctx.close(
             got_context,
             context,
             "context",
@@ -253,8 +252,8 @@ def pool_a_batch(answer, trial):
             },
         )
         if batch > 1:
-            check_slopes(
-                trial,
+            check_gradients(
+                ctx,
                 answer,
                 (words, query, real),
                 {0: "words", 1: "query"},

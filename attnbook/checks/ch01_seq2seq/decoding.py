@@ -10,26 +10,26 @@ from ..context import a, array
 from ..registry import exercise
 
 
-def _scripted_model(trial, script, size):
+def _scripted_model(ctx, script, size):
     """A `step` that says `script` when it is fed its own words and its own state, and something
     else otherwise.
 
     The state is the list of tokens read so far. `calls` collects (token, how many were read
     before)."""
     calls = []
-    noise = trial.normal(len(script) + 12, size)
+    noise = ctx.normal(len(script) + 12, size)
 
     def step(token, state):
         if type(token) is torch.Tensor or type(token) in (np.int64, np.int32):
             token = int(token)
         if type(token) is not int or not isinstance(state, tuple):
             given = f"{a(token)} and {a(state)}"
-            trial.fail(
+            ctx.fail(
                 f"step(token, state) got {given}: expected a token id and the state of the step "
                 f"before"
             )
         if len(calls) == len(noise):
-            trial.fail(
+            ctx.fail(
                 f"step was called {len(calls)} times and more: stop at eos, or after max_length "
                 f"tokens"
             )
@@ -43,15 +43,15 @@ def _scripted_model(trial, script, size):
     return step, calls
 
 
-def _multiplies_by_alpha(answer, trial, found):
+def _multiplies_by_alpha(answer, ctx, hypotheses):
     """Whether log p is divided by alpha · length: a negative alpha then turns the order of log p
     / length round.
     """
     try:
-        got = trial.call(answer, found, -1.0)
+        got = ctx.call(answer, hypotheses, -1.0)
     except StudentError:
         return False
-    return type(got) is list and got == min(found, key=lambda pair: pair[1] / len(pair[0]))[0]
+    return type(got) is list and got == min(hypotheses, key=lambda pair: pair[1] / len(pair[0]))[0]
 
 
 ALPHAS = (1.0, 0.8, 0.5, 0.0)
@@ -63,55 +63,55 @@ def _best(scores):
     return int(scores.argmax()) if first - second > 5e-3 else None
 
 
-def _telling_hypotheses(trial):
+def _telling_hypotheses(ctx):
     """Hypotheses of which each slip picks another one, and so do the right choices at the first
     three alphas.
     """
     for _ in range(5000):
-        length = np.array([2, 3, 4, 6, 12, 5]) + trial.integers(0, 3, 6).numpy()
+        length = np.array([2, 3, 4, 6, 12, 5]) + ctx.integers(0, 3, 6).numpy()
         a_token = np.array([1.5, 0.83, 1.7, 0.667, 0.625, 1.1]) * (
-            0.9 + 0.2 * torch.rand(6, generator=trial.generator).double().numpy()
+            0.9 + 0.2 * torch.rand(6, generator=ctx.generator).double().numpy()
         )
         log_p = -a_token * length
         right = {_best(log_p / length**alpha) for alpha in ALPHAS[:3]}
         slips = {_best(log_p / length), _best(log_p), _best(log_p * length), _best(-log_p / length)}
         if len(set(length)) == 6 and len(right - {None}) == 3 and len(slips - {None}) == 4:
             break
-    return _hypotheses(trial, length, log_p)
+    return _hypotheses(ctx, length, log_p)
 
 
-def _hypotheses(trial, length, log_p):
+def _hypotheses(ctx, length, log_p):
     """Pairs (tokens, log p) in any order."""
     return [
-        ([*trial.integers(3, 99, int(length[i]) - 1).tolist(), 2], float(log_p[i]))
-        for i in trial.order(len(length))
+        ([*ctx.integers(3, 99, int(length[i]) - 1).tolist(), 2], float(log_p[i]))
+        for i in ctx.order(len(length))
     ]
 
 
 @exercise("01.best_hypothesis", title="Long and short hypotheses", difficulty=1, minutes=5)
-def best_hypothesis(answer, trial):
-    any_length = 2 + np.array(trial.order(12)[:7])
-    for found in (
-        _telling_hypotheses(trial),
-        _hypotheses(trial, any_length, -np.sqrt(any_length) * (1 + array(trial.normal(7)) ** 2)),
+def best_hypothesis(answer, ctx):
+    any_length = 2 + np.array(ctx.order(12)[:7])
+    for hypotheses in (
+        _telling_hypotheses(ctx),
+        _hypotheses(ctx, any_length, -np.sqrt(any_length) * (1 + array(ctx.normal(7)) ** 2)),
     ):
-        _picks_the_best(answer, trial, found)
+        _picks_the_best(answer, ctx, hypotheses)
 
 
-def _picks_the_best(answer, trial, found):
+def _picks_the_best(answer, ctx, hypotheses):
     length, log_p = (
-        np.array([len(tokens) for tokens, _ in found]),
-        np.array([log_p for _, log_p in found]),
+        np.array([len(tokens) for tokens, _ in hypotheses]),
+        np.array([log_p for _, log_p in hypotheses]),
     )
     for alpha in ALPHAS:
         best = int((log_p / length**alpha).argmax())
-        got = trial.call(answer, found, alpha)
+        got = ctx.call(answer, hypotheses, alpha)
         if type(got) in (tuple, list) and len(got) == 2 and type(got[0]) is list:
-            trial.fail("the whole pair (tokens, log p) came back: return the tokens alone")
-        got = trial.ids(got, "the result")
-        picked = [i for i, (tokens, _) in enumerate(found) if tokens == got]
+            ctx.fail("the whole pair (tokens, log p) came back: return the tokens alone")
+        got = ctx.ids(got, "the result")
+        picked = [i for i, (tokens, _) in enumerate(hypotheses) if tokens == got]
         if not picked:
-            trial.fail(f"{got} is none of the hypotheses: expected the tokens of the best one")
+            ctx.fail(f"{got} is none of the hypotheses: expected the tokens of the best one")
         slips = {
             "log p is divided by the whole length: expected length ** alpha": log_p / length,
             "log p is not normalized: every further token lowers it, so long hypotheses never "
@@ -124,16 +124,16 @@ def _picks_the_best(answer, trial, found):
         if picked[0] != best:
             scores = log_p / length**alpha
             if picked[0] == int((log_p / length).argmax()) and _multiplies_by_alpha(
-                answer, trial, found
+                answer, ctx, hypotheses
             ):
-                trial.fail(
+                ctx.fail(
                     f"at alpha = {alpha:g}: log p is divided by alpha · length: alpha is an "
                     f"exponent, expected length ** alpha"
                 )
             for message, slip in slips.items():
                 if int(slip.argmax()) == picked[0]:
-                    trial.fail(f"at alpha = {alpha:g}: {message}")
-            trial.fail(
+                    ctx.fail(f"at alpha = {alpha:g}: {message}")
+            ctx.fail(
                 f"at alpha = {alpha:g} the hypothesis of length {length[picked[0]]} (score "
                 f"{scores[picked[0]]:.3g}) is picked, "
                 f"expected that of length {length[best]} (score {scores[best]:.3g})"
@@ -141,60 +141,60 @@ def _picks_the_best(answer, trial, found):
 
 
 @exercise("01.greedy", title="Greedy decoding", difficulty=2, minutes=15)
-def greedy(answer, trial):
+def greedy(answer, ctx):
     bos, eos, size = 1, 2, 12
-    words = trial.integers(3, size, 5).tolist()
-    step, calls = _scripted_model(trial, [*words, eos], size)
-    got = trial.ids(trial.call(answer, step, (), bos, eos, 10), "the result")
+    words = ctx.integers(3, size, 5).tolist()
+    step, calls = _scripted_model(ctx, [*words, eos], size)
+    got = ctx.ids(ctx.call(answer, step, (), bos, eos, 10), "the result")
     if calls and calls[0][0] != bos:
-        trial.fail(f"the first token that the decoder reads is {calls[0][0]}, expected bos")
+        ctx.fail(f"the first token that the decoder reads is {calls[0][0]}, expected bos")
     if len(calls) > 1 and all(read == 0 for _, read in calls):
-        trial.fail("every step starts from the first state: pass on the state that step returns")
+        ctx.fail("every step starts from the first state: pass on the state that step returns")
     if len(calls) > 1 and all(token == bos for token, _ in calls):
-        trial.fail(
+        ctx.fail(
             "the decoder reads bos at every step: it must read the token that it has just said"
         )
     if got[-1:] == [eos] and got[:-1] == words:
-        trial.fail("eos is in the result: it ends the sequence and is not part of it")
+        ctx.fail("eos is in the result: it ends the sequence and is not part of it")
     if got == [bos, *words]:
-        trial.fail("bos is in the result: it starts the decoder and is not part of the sequence")
+        ctx.fail("bos is in the result: it starts the decoder and is not part of the sequence")
     if len(calls) > len(words) + 1:
-        trial.fail(
+        ctx.fail(
             f"the loop goes on after eos: step was called {len(calls)} times, {len(words) + 1} "
             f"are enough"
         )
     if got != words:
-        trial.fail(f"the result is {got}, expected {words}: the most likely token of each step")
-    step, calls = _scripted_model(trial, words * 2, size)
-    got = trial.ids(trial.call(answer, step, (), bos, eos, 7), "the result")
+        ctx.fail(f"the result is {got}, expected {words}: the most likely token of each step")
+    step, calls = _scripted_model(ctx, words * 2, size)
+    got = ctx.ids(ctx.call(answer, step, (), bos, eos, 7), "the result")
     if len(got) != 7:
-        trial.fail(f"without an eos the result has {len(got)} tokens, expected max_length = 7")
+        ctx.fail(f"without an eos the result has {len(got)} tokens, expected max_length = 7")
     if got != (words * 2)[:7]:
-        trial.fail(
+        ctx.fail(
             f"the result is {got}, expected {(words * 2)[:7]}: the most likely token of each step"
         )
 
 
 @exercise("01.beam_step", title="One step of a beam", difficulty=4, minutes=25)
-def beam_step(answer, trial):
+def beam_step(answer, ctx):
     names = ("scores", "parents", "tokens")
-    for beam, size, k in ((3, 8, 3), (trial.integers(2, 5), 7, 4), (1, 9, 4)):
-        so_far = -3 * torch.rand(beam, generator=trial.generator) - 0.5
+    for beam, size, k in ((3, 8, 3), (ctx.integers(2, 5), 7, 4), (1, 9, 4)):
+        so_far = -3 * torch.rand(beam, generator=ctx.generator) - 0.5
         if beam == k:
             # nothing that continues the last one is good enough
             so_far[:3] = torch.tensor([-0.5, -0.6, -20.0])
-        following = torch.log_softmax(2 * trial.normal(beam, size), dim=-1)
+        following = torch.log_softmax(2 * ctx.normal(beam, size), dim=-1)
         total = array(so_far)[:, None] + array(following)
         order = np.argsort(-total, axis=None)[:k]
         right = (total.reshape(-1)[order], order // size, order % size)
-        got = trial.parts(trial.call(answer, so_far, following, k), names)
-        scores = trial.tensor(
+        got = ctx.parts(ctx.call(answer, so_far, following, k), names)
+        scores = ctx.tensor(
             got[0], "scores", (k,), mention="the beam_size best of all continuations together"
         )
-        parents = trial.tensor(got[1], "parents", (k,), dtype=torch.long)
-        tokens = trial.tensor(got[2], "tokens", (k,), dtype=torch.long)
+        parents = ctx.tensor(got[1], "parents", (k,), dtype=torch.long)
+        tokens = ctx.tensor(got[2], "tokens", (k,), dtype=torch.long)
         alone = np.argsort(-array(following), axis=None)[:k]
-        trial.recognize(
+        ctx.recognize(
             scores,
             right[0],
             {
@@ -214,7 +214,7 @@ def beam_step(answer, trial):
         )
         if beam == k:
             each = total.max(-1)
-            trial.recognize(
+            ctx.recognize(
                 np.sort(array(scores)),
                 np.sort(right[0]),
                 {
@@ -222,8 +222,8 @@ def beam_step(answer, trial):
                     "together may share a parent": np.sort(each)
                 },
             )
-        trial.close(scores, right[0], "scores")
-        trial.close(
+        ctx.close(scores, right[0], "scores")
+        ctx.close(
             parents,
             right[1],
             "parents",
@@ -237,7 +237,7 @@ def beam_step(answer, trial):
                 "is index // V": order % beam,
             },
         )
-        trial.close(
+        ctx.close(
             tokens,
             right[2],
             "tokens",

@@ -7,7 +7,7 @@ import torch
 
 from ...sandbox.guarded import StudentError
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
@@ -52,21 +52,21 @@ def _gru(
 @exercise(
     "01.teacher_forcing", title="What the decoder reads, what it must say", difficulty=1, minutes=10
 )
-def teacher_forcing(answer, trial):
-    for bos, eos, pad in ((1, 2, 0), tuple(3 + i for i in trial.order(5)[:3])):
-        lengths = [2, 4, 1, trial.integers(1, 5)]
-        targets = [trial.integers(8, 20, k).tolist() for k in lengths]
+def teacher_forcing(answer, ctx):
+    for bos, eos, pad in ((1, 2, 0), tuple(3 + i for i in ctx.order(5)[:3])):
+        lengths = [2, 4, 1, ctx.integers(1, 5)]
+        targets = [ctx.integers(8, 20, k).tolist() for k in lengths]
         shape = (len(targets), max(lengths) + 1)
-        got_in, got_out = trial.parts(
-            trial.call(answer, targets, bos, eos, pad), ("target_in", "target_out")
+        got_in, got_out = ctx.parts(
+            ctx.call(answer, targets, bos, eos, pad), ("target_in", "target_out")
         )
         hint = "a target of length m takes m + 1 steps, the last one says EOS"
-        got_in = trial.tensor(got_in, "target_in", shape, dtype=torch.long, mention=hint)
-        got_out = trial.tensor(got_out, "target_out", shape, dtype=torch.long, mention=hint)
+        got_in = ctx.tensor(got_in, "target_in", shape, dtype=torch.long, mention=hint)
+        got_out = ctx.tensor(got_out, "target_out", shape, dtype=torch.long, mention=hint)
         width = shape[1]
         right_in = _padded([[bos, *y] for y in targets], width, pad)
         right_out = _padded([[*y, eos] for y in targets], width, pad)
-        trial.close(
+        ctx.close(
             got_in,
             right_in,
             "target_in",
@@ -87,7 +87,7 @@ def teacher_forcing(answer, trial):
                 "target_in does not begin with BOS": _padded([[*y] for y in targets], width, pad),
             },
         )
-        trial.close(
+        ctx.close(
             got_out,
             right_out,
             "target_out",
@@ -112,22 +112,22 @@ def teacher_forcing(answer, trial):
 
 
 @exercise("01.last_states", title="The last real state", difficulty=2, minutes=10)
-def last_states(answer, trial):
+def last_states(answer, ctx):
     for shortest in (2, 1):
-        batch, n, width = 4, trial.integers(6, 9), 3
-        outputs = trial.normal(batch, n, width)
-        lengths = torch.tensor([3, n, shortest, trial.integers(4, n)])
+        batch, n, width = 4, ctx.integers(6, 9), 3
+        outputs = ctx.normal(batch, n, width)
+        lengths = torch.tensor([3, n, shortest, ctx.integers(4, n)])
         h, ends = array(outputs), np.array(lengths.tolist())
         try:
-            got = trial.call(answer, outputs, lengths)
+            got = ctx.call(answer, outputs, lengths)
         except StudentError as error:
             if f"index {n} is out of bounds" not in str(error):
                 raise
-            trial.fail(
+            ctx.fail(
                 f"{error}. This is one step after the last token: positions count from 0, so it "
                 f"stands at length - 1"
             )
-        got = trial.tensor(got, "the states", (batch, width), mention="one state a source")
+        got = ctx.tensor(got, "the states", (batch, width), mention="one state a source")
         rows = np.arange(batch)
         real = np.arange(n)[None, :, None] < ends[:, None, None]
         wrong = {
@@ -152,23 +152,23 @@ def last_states(answer, trial):
                 real, h, -np.inf
             ).max(1),
         }
-        trial.close(got, h[rows, ends - 1], "the states", wrong)
-    check_slopes(trial, answer, (outputs, lengths), {0: "outputs"}, lambda h: h[rows, ends - 1])
+        ctx.close(got, h[rows, ends - 1], "the states", wrong)
+    check_gradients(ctx, answer, (outputs, lengths), {0: "outputs"}, lambda h: h[rows, ends - 1])
 
 
 @exercise("01.sequence_log_prob", title="How likely is this target?", difficulty=2, minutes=10)
-def sequence_log_prob(answer, trial):
+def sequence_log_prob(answer, ctx):
     for pad in (0, 3):
-        batch, m, size = 3, trial.integers(4, 7), 6
-        logits = 2 * trial.normal(batch, m, size)
+        batch, m, size = 3, ctx.integers(4, 7), 6
+        logits = 2 * ctx.normal(batch, m, size)
         # 1, 2, 4 or 5
-        targets = 1 + trial.integers(0, 2, batch, m) + 3 * trial.integers(0, 2, batch, m)
-        lengths = [m, 2, trial.integers(1, m)]
+        targets = 1 + ctx.integers(0, 2, batch, m) + 3 * ctx.integers(0, 2, batch, m)
+        lengths = [m, 2, ctx.integers(1, m)]
         for row, length in enumerate(lengths):
             targets[row, length:] = pad
         targets[0, 0] = 0 if pad else 1  # where 0 is not padding, it is a token like others
-        got = trial.call(answer, logits, targets, pad)
-        got = trial.tensor(
+        got = ctx.call(answer, logits, targets, pad)
+        got = ctx.tensor(
             got, "log p", (batch,), mention="one number a sequence: add up over its steps"
         )
         raw, ids = array(logits), array(targets)[..., None]
@@ -197,28 +197,26 @@ def sequence_log_prob(answer, trial):
                 steps * (array(targets) != 0)
             ).sum(-1),
         }
-        trial.close(got, expected, "log p", wrong)
+        ctx.close(got, expected, "log p", wrong)
 
     def oracle(raw):
         return (np.take_along_axis(np.log(softmax(raw)), ids, -1)[..., 0] * real).sum(-1)
 
-    check_slopes(trial, answer, (logits, targets, pad), {0: "logits"}, oracle)
+    check_gradients(ctx, answer, (logits, targets, pad), {0: "logits"}, oracle)
 
 
 @exercise("01.gru_step", title="One step of a GRU", difficulty=3, minutes=20)
-def gru_step(answer, trial):
+def gru_step(answer, ctx):
     for batch in (2, 3):
-        d, size = trial.integers(3, 6), trial.integers(2, 5)
-        x, h = trial.normal(batch, d), torch.tanh(trial.normal(batch, size))
+        d, size = ctx.integers(3, 6), ctx.integers(2, 5)
+        x, h = ctx.normal(batch, d), torch.tanh(ctx.normal(batch, size))
         w_x, w_h, b_x, b_h = (
-            trial.normal(3 * size, d),
-            trial.normal(3 * size, size),
-            trial.normal(3 * size),
-            trial.normal(3 * size),
+            ctx.normal(3 * size, d),
+            ctx.normal(3 * size, size),
+            ctx.normal(3 * size),
+            ctx.normal(3 * size),
         )
-        got = trial.tensor(
-            trial.call(answer, x, h, w_x, w_h, b_x, b_h), "the new state", (batch, size)
-        )
+        got = ctx.tensor(ctx.call(answer, x, h, w_x, w_h, b_x, b_h), "the new state", (batch, size))
         inputs = [array(t) for t in (x, h, w_x, w_h, b_x, b_h)]
         wrong = {
             "the update gate is the wrong way round: z keeps the old state, 1 - z takes the "
@@ -238,6 +236,6 @@ def gru_step(answer, trial):
             "the reset gate is not used": _gru(*inputs, reset="none"),
             "bias_hh is not added": _gru(*inputs, bias=False),
         }
-        trial.close(got, _gru(*inputs), "the new state", wrong)
+        ctx.close(got, _gru(*inputs), "the new state", wrong)
     at = dict(enumerate(("x", "h", "weight_ih", "weight_hh", "bias_ih", "bias_hh")))
-    check_slopes(trial, answer, (x, h, w_x, w_h, b_x, b_h), at, _gru)
+    check_gradients(ctx, answer, (x, h, w_x, w_h, b_x, b_h), at, _gru)

@@ -6,13 +6,13 @@ import numpy as np
 import torch
 
 from ..context import a, array
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("01.clip_gradients", title="Clip by the global norm", difficulty=2, minutes=10)
-def clip_gradients(answer, trial):
-    gradients = [3 * trial.normal(2, 3), 0.5 * trial.normal(4), 2 * trial.normal(1)]
+def clip_gradients(answer, ctx):
+    gradients = [3 * ctx.normal(2, 3), 0.5 * ctx.normal(4), 2 * ctx.normal(1)]
     g = [array(one) for one in gradients]
     norms = np.array([np.sqrt((one**2).sum()) for one in g])
     norm = np.sqrt((norms**2).sum())
@@ -21,14 +21,12 @@ def clip_gradients(answer, trial):
         return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
 
     def run(inputs, limit, **texts):
-        result = trial.call(answer, inputs, limit)
+        result = ctx.call(answer, inputs, limit)
         if type(result) not in (list, tuple) or len(result) != len(inputs):
-            trial.fail(
-                f"your function returns {a(result)}, expected a list of {len(inputs)} tensors"
-            )
+            ctx.fail(f"your function returns {a(result)}, expected a list of {len(inputs)} tensors")
         return flat(
             [
-                array(trial.tensor(one, f"gradient {i}", tuple(was.shape), **texts))
+                array(ctx.tensor(one, f"gradient {i}", tuple(was.shape), **texts))
                 for i, (one, was) in enumerate(zip(result, inputs))
             ]
         )
@@ -46,7 +44,7 @@ def clip_gradients(answer, trial):
         "the root is missing: the squared norm is used": flat([one * limit / norm**2 for one in g]),
         "the gradients get norm 1: expected max_norm": flat([one / norm for one in g]),
     }
-    trial.close(
+    ctx.close(
         run(gradients, limit),
         flat([one * limit / norm for one in g]),
         "large gradients: entry",
@@ -55,9 +53,9 @@ def clip_gradients(answer, trial):
     wrong = {
         "gradients below max_norm are scaled up: leave them alone": flat([one * 2 for one in g])
     }
-    trial.close(run(gradients, 2.0 * float(norm)), flat(g), "small gradients: entry", wrong)
+    ctx.close(run(gradients, 2.0 * float(norm)), flat(g), "small gradients: entry", wrong)
     zeros = [torch.zeros(3), torch.zeros(2)]
-    trial.close(
+    ctx.close(
         run(zeros, 1.0, nan="gradients of 0 have norm 0: do not divide by it"),
         np.zeros(5),
         "zero gradients: entry",
@@ -65,10 +63,10 @@ def clip_gradients(answer, trial):
 
 
 @exercise("01.jacobian_norms", title="What is left of the gradient", difficulty=4, minutes=25)
-def jacobian_norms(answer, trial):
-    for steps in (3, trial.integers(4, 7)):
-        size = trial.integers(3, 5)
-        weight, states = trial.normal(size, size), torch.tanh(trial.normal(steps, size))
+def jacobian_norms(answer, ctx):
+    for steps in (3, ctx.integers(4, 7)):
+        size = ctx.integers(3, 5)
+        weight, states = ctx.normal(size, size), torch.tanh(ctx.normal(steps, size))
         w, h = array(weight), array(states)
 
         def norms(
@@ -79,7 +77,7 @@ def jacobian_norms(answer, trial):
             right=False,
             norm=np.linalg.norm,
         ):
-            product, found = np.eye(size), []
+            product, results = np.eye(size), []
             for state in h:
                 one = (
                     w @ np.diag(slope(state))
@@ -87,12 +85,12 @@ def jacobian_norms(answer, trial):
                     else np.diag(slope(state)) @ (w.T if transpose else w)
                 )
                 product = product @ one if flip else one @ product
-                found.append(norm(product, order))
-            return np.array(found)
+                results.append(norm(product, order))
+            return np.array(results)
 
         each = np.array([np.linalg.norm(np.diag(1 - state**2) @ w, 2) for state in h])
-        got = trial.tensor(
-            trial.call(answer, weight, states), "the norms", (steps,), mention="one norm a step"
+        got = ctx.tensor(
+            ctx.call(answer, weight, states), "the norms", (steps,), mention="one norm a step"
         )
         wrong = {
             "the slope of tanh is missing: each Jacobian is diag(1 - h²) W": norms(
@@ -116,32 +114,32 @@ def jacobian_norms(answer, trial):
             ),
             "W is transposed: the Jacobian of W h is W": norms(transpose=True),
         }
-        trial.close(got, norms(), "the norms", wrong)
+        ctx.close(got, norms(), "the norms", wrong)
 
 
 @exercise(
     "01.loss_of_a_step", title="Find the bug: one step, several batches", difficulty=3, minutes=15
 )
-def loss_of_a_step(answer, trial):
-    words, pad = trial.integers(5, 8), 0
+def loss_of_a_step(answer, ctx):
+    words, pad = ctx.integers(5, 8), 0
     ends = [[6, 5], [1, 2, 1], [4]]
     batches = []
     for lengths in ends:
         m = max(lengths) + 1
-        targets = trial.integers(1, words, len(lengths), m)
+        targets = ctx.integers(1, words, len(lengths), m)
         targets[torch.arange(m) >= torch.tensor(lengths)[:, None]] = pad
-        batches.append((2 * trial.normal(len(lengths), m, words), targets))
+        batches.append((2 * ctx.normal(len(lengths), m, words), targets))
     labels = [array(targets) for _, targets in batches]
     real = [label != pad for label in labels]
 
     def costs(*logits):
         """-log p of every target, (B, m) a batch."""
-        found = []
+        results = []
         for z, label in zip(logits, labels):
             top = z.max(-1, keepdims=True)
             log_p = z - top - np.log(np.exp(z - top).sum(-1, keepdims=True))
-            found.append(-np.take_along_axis(log_p, label[..., None], -1)[..., 0])
-        return found
+            results.append(-np.take_along_axis(log_p, label[..., None], -1)[..., 0])
+        return results
 
     def right(*logits):
         return sum((cost * there).sum() for cost, there in zip(costs(*logits), real)) / sum(
@@ -156,9 +154,9 @@ def loss_of_a_step(answer, trial):
     )
     rows, whole = np.array([len(there) for there in real]), np.array([c.sum() for c in cost])
     sentences = np.concatenate([(c * there).sum(1) / there.sum(1) for c, there in zip(cost, real)])
-    got = trial.call(answer, batches, pad)
-    got = trial.tensor(got, "the loss", (), mention="one number, the mean over all words")
-    trial.close(
+    got = ctx.call(answer, batches, pad)
+    got = ctx.tensor(got, "the loss", (), mention="one number, the mean over all words")
+    ctx.close(
         got,
         np.array(sums.sum() / counts.sum()),
         "the loss",
@@ -193,8 +191,8 @@ def loss_of_a_step(answer, trial):
         },
     )
     at = {k: f"the logits of batch {k}" for k in range(len(batches))}
-    check_slopes(
-        trial,
+    check_gradients(
+        ctx,
         lambda *logits: answer([(z, targets) for z, (_, targets) in zip(logits, batches)], pad),
         [logits for logits, _ in batches],
         at,

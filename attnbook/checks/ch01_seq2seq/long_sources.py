@@ -9,16 +9,16 @@ from ..registry import exercise
 @exercise(
     "01.reverse_padded", title="Reverse each source, not its padding", difficulty=2, minutes=10
 )
-def reverse_padded(answer, trial):
-    for pad in (0, trial.integers(1, 4)):
-        batch, n = 4, trial.integers(6, 9)
-        lengths = torch.tensor([3, n, 1, trial.integers(2, n)])
-        source = torch.arange(10, 10 + batch * n).reshape(batch, n) + trial.integers(0, 50)
+def reverse_padded(answer, ctx):
+    for pad in (0, ctx.integers(1, 4)):
+        batch, n = 4, ctx.integers(6, 9)
+        lengths = torch.tensor([3, n, 1, ctx.integers(2, n)])
+        source = torch.arange(10, 10 + batch * n).reshape(batch, n) + ctx.integers(0, 50)
         for row, length in enumerate(lengths.tolist()):
             source[row, length:] = pad
         ids, ends = array(source), lengths.tolist()
-        got = trial.tensor(
-            trial.call(answer, source, lengths), "the source", (batch, n), dtype=torch.long
+        got = ctx.tensor(
+            ctx.call(answer, source, lengths), "the source", (batch, n), dtype=torch.long
         )
 
         def reverse(extra=0, fill=None):
@@ -42,4 +42,4 @@ def reverse_padded(answer, trial):
             "the batch is reversed, not the words": ids[::-1],
             "the padding is filled with 0: leave it as it is": reverse(fill=0),
         }
-        trial.close(got, reverse(), "the source", wrong)
+        ctx.close(got, reverse(), "the source", wrong)

@@ -9,17 +9,17 @@ from ..registry import exercise
 
 
 @exercise("02.hard_alignment", title="Read off the alignment", difficulty=1, minutes=5)
-def hard_alignment(answer, trial):
+def hard_alignment(answer, ctx):
     for _ in range(2):
-        m, n = trial.integers(6, 8), trial.integers(6, 9)
-        rows, columns = trial.order(3)[:2]  # not the same number
+        m, n = ctx.integers(6, 8), ctx.integers(6, 9)
+        rows, columns = ctx.order(3)[:2]  # not the same number
         rows, columns = rows + 3, columns + 3
-        weights = trial.weights(m, n)
-        weights[:, columns + trial.integers(0, n - columns)] += 1.0  # the padding would win
+        weights = ctx.weights(m, n)
+        weights[:, columns + ctx.integers(0, n - columns)] += 1.0  # the padding would win
         weights = weights / weights.sum(-1, keepdim=True)
         a = array(weights)
         inside = a[:rows, :columns]
-        got = trial.ids(trial.call(answer, weights, columns, rows), "the alignment")
+        got = ctx.ids(ctx.call(answer, weights, columns, rows), "the alignment")
         expected = inside.argmax(-1).tolist()
         wrong = {
             "padding is pointed at: look at the first source_length columns only": a[:rows]
@@ -38,22 +38,22 @@ def hard_alignment(answer, trial):
         }
         for message, other in wrong.items():
             if got == other and got != expected:
-                trial.fail(message)
+                ctx.fail(message)
         if len(got) != rows:
-            trial.fail(f"the alignment has {len(got)} entries, expected target_length = {rows}")
-        trial.close(np.array(got), np.array(expected), "the alignment")
+            ctx.fail(f"the alignment has {len(got)} entries, expected target_length = {rows}")
+        ctx.close(np.array(got), np.array(expected), "the alignment")
 
 
 @exercise("02.alignment_error_rate", title="The alignment error rate", difficulty=2, minutes=10)
-def alignment_error_rate(answer, trial):
+def alignment_error_rate(answer, ctx):
     def links(count):
-        return set(zip(trial.integers(0, 6, count).tolist(), trial.integers(0, 6, count).tolist()))
+        return set(zip(ctx.integers(0, 6, count).tolist(), ctx.integers(0, 6, count).tolist()))
 
     everything = [(i, j) for i in range(6) for j in range(6)]
     for _ in range(1000):  # until every slip has a result of its own
-        order, count = [everything[i] for i in trial.order(36)], trial.integers(5, 8)
+        order, count = [everything[i] for i in ctx.order(36)], ctx.integers(5, 8)
         sure, maybe, others = set(order[:count]), set(order[count : 2 * count]), order[2 * count :]
-        hits, near, wide = trial.integers(3, count), trial.integers(2, 5), trial.integers(1, 4)
+        hits, near, wide = ctx.integers(3, count), ctx.integers(2, 5), ctx.integers(1, 4)
         predicted = {*order[:hits], *order[count : count + near], *others[:wide]}
         right, wrong = _rates(predicted, sure, maybe)
         if len({round(rate, 6) for rate in (right, *wrong.values())}) == 1 + len(wrong):
@@ -65,13 +65,13 @@ def alignment_error_rate(answer, trial):
         (" of the sure links themselves", set(sure), sure, sure | maybe),
     ]
     for what, a, s, p in cases:
-        got = np.array(trial.number(trial.call(answer, a, s, p), "the rate"))
+        got = np.array(ctx.number(ctx.call(answer, a, s, p), "the rate"))
         right, wrong = _rates(a, s, p)
-        trial.close(got, np.array(right), "the rate" + what, wrong)
-    try_empty = trial.number(
-        trial.call(answer, set(), set(), set()), "the rate of nothing against nothing"
+        ctx.close(got, np.array(right), "the rate" + what, wrong)
+    try_empty = ctx.number(
+        ctx.call(answer, set(), set(), set()), "the rate of nothing against nothing"
     )
-    trial.close(np.array(try_empty), np.array(0.0), "the rate of nothing against nothing")
+    ctx.close(np.array(try_empty), np.array(0.0), "the rate of nothing against nothing")
 
 
 def _rates(a, s, p):

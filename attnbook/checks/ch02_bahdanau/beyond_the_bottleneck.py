@@ -9,18 +9,18 @@ from ..context import a
 from ..registry import exercise
 
 
-def _subjects(trial, d):
+def _subjects(ctx, d):
     """Functions (states, mask) -> context, with a name and whether they read a set: two of each
     kind, so that no fixed row of answers is right.
 
     The plainest comes first: what is wrong with a test shows there most clearly.
     """
-    first, *more = [*_one_of_each(trial, d), *_one_of_each(trial, d)]
-    return [first, *(more[i] for i in trial.order(len(more)))]
+    first, *more = [*_one_of_each(ctx, d), *_one_of_each(ctx, d)]
+    return [first, *(more[i] for i in ctx.order(len(more)))]
 
 
-def _one_of_each(trial, d):
-    query, ramp = trial.normal(d), torch.arange(64.0)
+def _one_of_each(ctx, d):
+    query, ramp = ctx.normal(d), torch.arange(64.0)
 
     def attend(states, mask, extra=0.0):
         scores = (states @ query + extra).masked_fill(~mask, float("-inf"))
@@ -66,26 +66,26 @@ def _from_middle(n):
     return (torch.arange(n) - (n - 1) / 2).abs()
 
 
-def _translations(trial):
+def _translations(ctx):
     """Predictions, references, source lengths and edges.
 
     One bin is empty, the others hold their lower edge and two sources more.
     """
-    edges = [trial.integers(1, 4)]
-    for gap in trial.integers(3, 9, 5).tolist():
+    edges = [ctx.integers(1, 4)]
+    for gap in ctx.integers(3, 9, 5).tolist():
         edges.append(edges[-1] + gap)
-    empty = trial.integers(0, 5)
+    empty = ctx.integers(0, 5)
     lengths = [edge for edge in edges if edge != edges[empty]]
     for i in range(5):
         if i != empty:
-            lengths += trial.integers(edges[i] + 1, edges[i + 1], 2).tolist()
-    lengths = [lengths[i] for i in trial.order(len(lengths))]
-    references = [trial.integers(3, 9, 3 + i % 3).tolist() for i in range(len(lengths))]
+            lengths += ctx.integers(edges[i] + 1, edges[i + 1], 2).tolist()
+    lengths = [lengths[i] for i in ctx.order(len(lengths))]
+    references = [ctx.integers(3, 9, 3 + i % 3).tolist() for i in range(len(lengths))]
     predictions = [list(reference) for reference in references]
     for prediction in predictions:
-        what = trial.integers(0, 5)
+        what = ctx.integers(0, 5)
         if what < 2:  # one token wrong
-            prediction[trial.integers(0, 3)] += 1
+            prediction[ctx.integers(0, 3)] += 1
         elif what == 2:  # too short
             prediction.pop()
     return predictions, references, lengths, edges
@@ -123,20 +123,20 @@ def _accuracies(predictions, references, lengths, edges):
 
 
 @exercise("02.accuracy_by_length", title="Accuracy by source length", difficulty=2, minutes=15)
-def accuracy_by_length(answer, trial):
+def accuracy_by_length(answer, ctx):
     for _ in range(1000):  # until every slip has a result of its own
-        predictions, references, lengths, edges = given = _translations(trial)
+        predictions, references, lengths, edges = given = _translations(ctx)
         right, slips = _accuracies(*given)
         results = [right, [entry or 0.0 for entry in right], *slips.values()]
         if all(one not in results[:i] for i, one in enumerate(results)):
             break
-    got = trial.call(answer, predictions, references, lengths, edges)
+    got = ctx.call(answer, predictions, references, lengths, edges)
     if type(got) is torch.Tensor and got.dim() == 1:
         got = got.tolist()
     if type(got) not in (list, tuple):
-        trial.fail(f"the result is {a(got)}, expected a list with one accuracy a bin")
+        ctx.fail(f"the result is {a(got)}, expected a list with one accuracy a bin")
     if len(got) != len(edges) - 1:
-        trial.fail(
+        ctx.fail(
             f"the result has {len(got)} entries, expected {len(edges) - 1}: {len(edges)} edges "
             f"bound {len(edges) - 1} bins"
         )
@@ -146,17 +146,17 @@ def accuracy_by_length(answer, trial):
             and type(entry) in (float, np.float64, np.float32, torch.Tensor)
             and entry != entry
         ):
-            trial.fail(
+            ctx.fail(
                 f"accuracy[{i}] is NaN: no source has a length in [{edges[i]}, {edges[i + 1]}), "
                 f"expected None"
             )
     values = [
-        None if entry is None else trial.number(entry, f"accuracy[{i}]")
+        None if entry is None else ctx.number(entry, f"accuracy[{i}]")
         for i, entry in enumerate(got)
     ]
     for i, value in enumerate(values):
         if value is None and right[i] is not None:
-            trial.fail(
+            ctx.fail(
                 f"accuracy[{i}] is None, but there are sources with a length in [{edges[i]}, "
                 f"{edges[i + 1]})"
             )
@@ -171,21 +171,21 @@ def accuracy_by_length(answer, trial):
         return
     for message, other in slips.items():
         if equal(other):
-            trial.fail(message)
+            ctx.fail(message)
     for i, (value, wanted) in enumerate(zip(values, right)):
         span = f"[{edges[i]}, {edges[i + 1]})"
         if wanted is None and value is not None:
-            trial.fail(
+            ctx.fail(
                 f"no source has a length in {span}, and its accuracy is {value:.4g}: expected None"
             )
         if wanted is not None and abs(value - wanted) > 1e-6:
-            trial.fail(f"accuracy[{i}], lengths {span}, is {value:.4g}, expected {wanted:.4g}")
+            ctx.fail(f"accuracy[{i}], lengths {span}, is {value:.4g}, expected {wanted:.4g}")
 
 
 @exercise("02.reads_a_set", title="Write the test: does it read a set?", difficulty=3, minutes=20)
-def reads_a_set(answer, trial):
+def reads_a_set(answer, ctx):
     batch, n, d = 2, 7, 4
-    states = trial.normal(batch, n, d)
+    states = ctx.normal(batch, n, d)
     mask = torch.arange(n) < torch.tensor([[n], [n - 3]])
     seen = []
 
@@ -196,33 +196,31 @@ def reads_a_set(answer, trial):
 
         return watched
 
-    for name, attention, expected in _subjects(trial, d):
+    for name, attention, expected in _subjects(ctx, d):
         seen.clear()
-        got = trial.truth(
-            trial.call(answer, watch(attention), states, mask), f"your test of {name}"
-        )
+        got = ctx.truth(ctx.call(answer, watch(attention), states, mask), f"your test of {name}")
         if not any(h.shape == states.shape and not torch.equal(h, states) for h, _ in seen):
-            trial.fail(
+            ctx.fail(
                 "the states are never shuffled: call attention a second time, with their order "
                 "changed"
             )
         if len(seen) < 2:
-            trial.fail("attention is called once: there is nothing to compare its context with")
+            ctx.fail("attention is called once: there is nothing to compare its context with")
         if expected and not got:
             said = f"your test says that {name} does not read a set, but it does"
             if all(torch.equal(m, mask) for _, m in seen):
-                trial.fail(f"{said}: the mask must be shuffled with the states")
+                ctx.fail(f"{said}: the mask must be shuffled with the states")
             if any(_rows(h, m) != _rows(states, mask) for h, m in seen):
-                trial.fail(
+                ctx.fail(
                     f"{said}: states and mask have to be shuffled together, in one order, along "
                     f"the words (dim 1)"
                 )
-            trial.fail(
+            ctx.fail(
                 f"{said}: compare up to rounding, with torch.allclose(…, atol=1e-4); its own "
                 f"tolerance is too small near 0"
             )
         if got and not expected:
-            trial.fail(
+            ctx.fail(
                 f"your test says that {name} reads a set, but its context changes with the order"
             )
 

@@ -6,28 +6,26 @@ import numpy as np
 import torch
 
 from ..context import array, shape_of, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("03.learned_query", title="Pool with a learned query", difficulty=2, minutes=15)
-def learned_query(answer, trial):
-    batch, n, d, d_a = 3, trial.integers(5, 8), 4, 3
-    annotations = trial.normal(batch, n, d)
-    w, b, u = trial.normal(d_a, d), trial.normal(d_a), 2 * trial.normal(d_a)
+def learned_query(answer, ctx):
+    batch, n, d, d_a = 3, ctx.integers(5, 8), 4, 3
+    annotations = ctx.normal(batch, n, d)
+    w, b, u = ctx.normal(d_a, d), ctx.normal(d_a), 2 * ctx.normal(d_a)
     lengths = torch.tensor([n - 1, 2, 0])
-    got = trial.call(answer, annotations, w, b, u, lengths)
-    got_pooled, got = trial.parts(got, ("pooled", "weights"))
-    if [shape_of(part) for part in (got_pooled, got)] == [(batch, n), (batch, d)]:
-        trial.fail("your function returns (weights, pooled): expected (pooled, weights)")
+    got = ctx.call(answer, annotations, w, b, u, lengths)
+    got_pooled, got = ctx.parts(got, ("pooled", "weights"), ((batch, d), (batch, n)))
     empty = "the last sequence has no real position: its weights and its vector are zeros"
-    got = trial.tensor(got, "weights", (batch, n), nan=empty)
+    got = ctx.tensor(got, "weights", (batch, n), nan=empty)
     if shape_of(got_pooled) == (batch, d_a):
-        trial.fail(
+        ctx.fail(
             "the keys are added up: they only give the weights, the vector is the weighted sum "
             "of the annotations"
         )
-    got_pooled = trial.tensor(
+    got_pooled = ctx.tensor(
         got_pooled, "pooled", (batch, d), nan=empty, mention="as wide as an annotation"
     )
     given = annotations, w, b, u
@@ -62,15 +60,15 @@ def learned_query(answer, trial):
         ),
         "tanh stands around the whole score: it belongs to the keys": weigh(np.tanh(inside @ u)),
     }
-    trial.recognize(filled, expected[:2], {message: other[:2] for message, other in known.items()})
-    if trial.same(filled, expected[:2]) and (array(got)[2] != 0).any():
-        trial.fail(f"{empty}. Yours has weights that add up to {array(got)[2].sum():.2g}")
+    ctx.recognize(filled, expected[:2], {message: other[:2] for message, other in known.items()})
+    if ctx.same(filled, expected[:2]) and (array(got)[2] != 0).any():
+        ctx.fail(f"{empty}. Yours has weights that add up to {array(got)[2].sum():.2g}")
     padding = np.where(real, 0.0, array(got))
     if padding.any():
-        trial.fail(f"a padding position gets weight {padding.max():.2g}: expected exactly 0")
-    trial.close(got, expected, "weights")
+        ctx.fail(f"a padding position gets weight {padding.max():.2g}: expected exactly 0")
+    ctx.close(got, expected, "weights")
     pooled = np.einsum("bn,bnd->bd", expected, h)
-    trial.close(
+    ctx.close(
         got_pooled,
         pooled,
         "pooled",
@@ -88,7 +86,7 @@ def learned_query(answer, trial):
         return np.einsum("bn,bnd->bd", weigh(np.tanh(h @ w.T + b) @ u), h)
 
     at = dict(enumerate(("annotations", "W", "b", "u")))
-    check_slopes(trial, answer, (*given, lengths), at, oracle, part=0)
+    check_gradients(ctx, answer, (*given, lengths), at, oracle, part=0)
 
 
 def _scales(count, words, d, start=1):
@@ -101,12 +99,12 @@ def _scales(count, words, d, start=1):
 
 
 @exercise("03.position_encoding", title="Words that know their place", difficulty=3, minutes=20)
-def position_encoding(answer, trial):
-    batch, words, d = 3, trial.integers(5, 8), 6
-    embedded = trial.normal(batch, words, d)
+def position_encoding(answer, ctx):
+    batch, words, d = 3, ctx.integers(5, 8), 6
+    embedded = ctx.normal(batch, words, d)
     ends = [words - 1, 3, 1]
-    got = trial.tensor(
-        trial.call(answer, embedded, torch.tensor(ends)),
+    got = ctx.tensor(
+        ctx.call(answer, embedded, torch.tensor(ends)),
         "the sentence vectors",
         (batch, d),
         mention="one vector a sentence",
@@ -184,9 +182,9 @@ def position_encoding(answer, trial):
             [scaled((1 - j / c) - (r / d) * (1 - j / c), c) for c in ends]
         ),
     }
-    trial.close(got, expected, "the sentence vectors", wrong)
-    check_slopes(
-        trial,
+    ctx.close(got, expected, "the sentence vectors", wrong)
+    check_gradients(
+        ctx,
         answer,
         (embedded, torch.tensor(ends)),
         {0: "embedded"},
@@ -197,19 +195,19 @@ def position_encoding(answer, trial):
 
 
 @exercise("03.memory_hops", title="Hop by hop", difficulty=3, minutes=20)
-def memory_hops(answer, trial):
-    batch, n, d, hops = 2, trial.integers(4, 7), 4, 3
-    question = trial.normal(batch, d)
-    memories = [trial.normal(batch, n, d) for _ in range(hops + 1)]
+def memory_hops(answer, ctx):
+    batch, n, d, hops = 2, ctx.integers(4, 7), 4, 3
+    question = ctx.normal(batch, d)
+    memories = [ctx.normal(batch, n, d) for _ in range(hops + 1)]
     lengths = torch.tensor([2, n - 1])
-    result = trial.call(answer, question, memories, lengths)
-    got, got_weights = trial.parts(result, ("u", "weights"))
-    got = trial.tensor(got, "u", (batch, d))
+    result = ctx.call(answer, question, memories, lengths)
+    got, got_weights = ctx.parts(result, ("u", "weights"))
+    got = ctx.tensor(got, "u", (batch, d))
     if shape_of(got_weights) == (hops, batch, n):
-        trial.fail(
+        ctx.fail(
             "weights has the hops in front: expected (batch, K, n), so stack them in dimension 1"
         )
-    got_weights = trial.tensor(
+    got_weights = ctx.tensor(
         got_weights, "weights", (batch, hops, n), mention="one row of weights a hop"
     )
     q, ms = array(question), [array(m) for m in memories]
@@ -261,11 +259,11 @@ def memory_hops(answer, trial):
         "the scores are divided by √d: the memory network does not scale": run(scale=d**-0.5),
         "the softmax is missing: scores are no weights": run(soft=False),
     }
-    trial.recognize(got_weights, weights, {message: case[1] for message, case in cases.items()})
+    ctx.recognize(got_weights, weights, {message: case[1] for message, case in cases.items()})
     padding = np.where(real[:, None], 0.0, array(got_weights))
     if padding.any():
-        trial.fail(f"a padded sentence gets weight {padding.max():.2g}: expected exactly 0")
-    trial.close(got_weights, weights, "weights")
+        ctx.fail(f"a padded sentence gets weight {padding.max():.2g}: expected exactly 0")
+    ctx.close(got_weights, weights, "weights")
     outputs = {message: case[0] for message, case in cases.items()}
     last = np.einsum("bn,bnd->bd", weights[:, -1], ms[-1])
     outputs["this is o of the last hop: u + o was asked for"] = last
@@ -273,7 +271,7 @@ def memory_hops(answer, trial):
     outputs["the values of a hop are its keys: hop k adds up memory k + 1"] = q + sum(
         np.einsum("bn,bnd->bd", weights[:, k], ms[k]) for k in range(hops)
     )
-    trial.close(got, expected, "u", outputs)
+    ctx.close(got, expected, "u", outputs)
 
     def oracle(q, *ms):
         u = q
@@ -289,19 +287,19 @@ def memory_hops(answer, trial):
         return answer(question, list(rest[:-1]), rest[-1])
 
     at = {0: "the question"} | {k + 1: f"memory {k + 1}" for k in range(hops + 1)}
-    check_slopes(trial, by_hand, (question, *memories, lengths), at, oracle, part=0)
+    check_gradients(ctx, by_hand, (question, *memories, lengths), at, oracle, part=0)
 
 
 @exercise(
     "03.words_look_at_words", title="Find the bug: words look at words", difficulty=2, minutes=15
 )
-def words_look_at_words(answer, trial):
-    batch, n, d = 3, trial.integers(6, 9), 4
-    words = trial.normal(batch, n, d)
-    matrices = [0.8 * trial.normal(d, d) for _ in range(3)]
+def words_look_at_words(answer, ctx):
+    batch, n, d = 3, ctx.integers(6, 9), 4
+    words = ctx.normal(batch, n, d)
+    matrices = [0.8 * ctx.normal(d, d) for _ in range(3)]
     lengths = torch.tensor([4, n - 1, 2])
-    got = trial.call(answer, words, *matrices, lengths)
-    got = trial.tensor(
+    got = ctx.call(answer, words, *matrices, lengths)
+    got = ctx.tensor(
         got,
         "the result",
         (batch, n, d),
@@ -350,19 +348,19 @@ def words_look_at_words(answer, trial):
         ),
     }
     expected = attend(*given)
-    trial.close(got, expected, "the result", wrong)
+    ctx.close(got, expected, "the result", wrong)
     names = dict(enumerate(("words", "W_q", "W_k", "W_v")))
-    check_slopes(trial, answer, (words, *matrices, lengths), names, attend)
+    check_gradients(ctx, answer, (words, *matrices, lengths), names, attend)
 
 
 @exercise("03.longest_first", title="Find the bug: the longest first", difficulty=3, minutes=20)
-def longest_first(answer, trial):
-    places, d_f, d = trial.integers(4, 7), 3, 4
-    w_ = trial.normal(d, d_f)
+def longest_first(answer, ctx):
+    places, d_f, d = ctx.integers(4, 7), 3, 4
+    w_ = ctx.normal(d, d_f)
     for m in (4, 5):
         # until the order, taken once, twice and the other way round, gives different rows
         while True:
-            ends = [1 + k for k in trial.order(m)]
+            ends = [1 + k for k in ctx.order(m)]
             order = np.argsort([-end for end in ends])
             if (
                 len(
@@ -376,15 +374,15 @@ def longest_first(answer, trial):
                 break
         _look_longest_first(
             answer,
-            trial,
-            trial.normal(len(ends), places, d_f),
-            trial.normal(len(ends), max(ends), d),
+            ctx,
+            ctx.normal(len(ends), places, d_f),
+            ctx.normal(len(ends), max(ends), d),
             ends,
             w_,
         )
     features, states, lengths = (
-        trial.normal(3, places, d_f),
-        trial.normal(3, 4, d),
+        ctx.normal(3, places, d_f),
+        ctx.normal(3, 4, d),
         torch.tensor([2, 4, 3]),
     )
 
@@ -394,8 +392,8 @@ def longest_first(answer, trial):
             * (np.arange(4)[None] < array(lengths)[:, None])[..., None]
         )
 
-    check_slopes(
-        trial, answer, (features, states, lengths, w_), {0: "features", 1: "states", 3: "W"}, oracle
+    check_gradients(
+        ctx, answer, (features, states, lengths, w_), {0: "features", 1: "states", 3: "W"}, oracle
     )
 
 
@@ -406,10 +404,10 @@ def _contexts(features, states, w, axis=-1, bilinear=True):
     return softmax(scores, axis) @ features
 
 
-def _look_longest_first(answer, trial, features, states, ends, w_):
+def _look_longest_first(answer, ctx, features, states, ends, w_):
     batch, m, d_f = len(ends), max(ends), features.shape[-1]
-    got = trial.call(answer, features, states, torch.tensor(ends), w_)
-    got = trial.tensor(
+    got = ctx.call(answer, features, states, torch.tensor(ends), w_)
+    got = ctx.tensor(
         got, "the contexts", (batch, m, d_f), mention="one a picture and word, as wide as a feature"
     )
     f, s, w = array(features), array(states), array(w_)
@@ -421,7 +419,7 @@ def _look_longest_first(answer, trial, features, states, ends, w_):
         return contexts * (place[None] < count[:, None])[..., None]
 
     expected = ended(_contexts(f, s, w))
-    trial.close(
+    ctx.close(
         got,
         expected,
         "the contexts",

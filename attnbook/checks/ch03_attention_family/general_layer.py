@@ -5,32 +5,32 @@ attention.
 import numpy as np
 
 from ..context import array, shape_of, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("03.two_heads", title="Two heads by hand", difficulty=3, minutes=20)
-def two_heads(answer, trial):
+def two_heads(answer, ctx):
     names = ("W_q", "W_k", "W_v", "W_o")
-    for count in (trial.integers(3, 6), 6):
-        tables, cards, d = 40, trial.integers(6, 9), count + 3
+    for count in (ctx.integers(3, 6), 6):
+        tables, cards, d = 40, ctx.integers(6, 9), count + 3
         shapes = ((1, 2 * count), (d, 2 * count), (d, 2 * count), (2 * count, 2 * count))
-        given = trial.parts(trial.call(answer, count), names)
+        given = ctx.parts(ctx.call(answer, count), names)
         if [shape_of(w) for w in given] == [shape[::-1] for shape in shapes]:
-            trial.fail(
+            ctx.fail(
                 "the matrices are transposed: rows are inputs, so each multiplies from the right "
                 "and has one row an entry of its input"
             )
         hint = "the columns of both heads side by side"
         w_q, w_k, w_v, w_o = (
-            array(trial.tensor(w, name, shape, mention=hint))
+            array(ctx.tensor(w, name, shape, mention=hint))
             for w, name, shape in zip(given, names, shapes)
         )
 
-        numbers = array(trial.normal(tables, cards, count))
+        numbers = array(ctx.normal(tables, cards, count))
         flags = np.zeros((tables, cards), dtype=int)
         for row in flags:
-            row[trial.order(cards)[:2]] = 1, 2
+            row[ctx.order(cards)[:2]] = 1, 2
         x = np.concatenate([numbers, np.eye(3)[flags]], -1)
         # (2, width of the input, count)
         q, k, v = (w.reshape(-1, 2, count).swapaxes(0, 1) for w in (w_q, w_k, w_v))
@@ -45,23 +45,23 @@ def two_heads(answer, trial):
         # (tables, heads, A or B)
         at = np.stack([np.where(flags[:, None] == flag, weights, 0).sum(-1) for flag in (1, 2)], -1)
         if np.abs(got - np.concatenate(right[::-1], -1)).max() < 0.01:
-            trial.fail("the numbers of the card B come first: expected those of A, then those of B")
+            ctx.fail("the numbers of the card B come first: expected those of A, then those of B")
         if not w_q.any():
-            trial.fail("W_q is 0: then all scores are 0, and every card has the same weight")
+            ctx.fail("W_q is 0: then all scores are 0, and every card has the same weight")
         if np.abs(weights - weights[:, :, :1]).max() < 1e-6:
-            trial.fail(
+            ctx.fail(
                 "the scores of all cards are equal: W_k has to make a key out of the three "
                 "places of the flag, rows d - 3 … d - 1"
             )
         moved = np.einsum("how,hdw->hd", q, k)[:, :count]
         if np.abs(moved).max() > 1e-6:
-            trial.fail(
+            ctx.fail(
                 "the scores depend on the numbers of a card: a key is made of the flag alone, so "
                 "the first rows of W_k are 0"
             )
         sure = at > 0.999
         if (at.max(-1) > 0.7).all() and (at.argmax(-1) == at[:, :1].argmax(-1)).all():
-            trial.fail(
+            ctx.fail(
                 f"both heads look at the card {'AB'[int(at[0, 0].argmax())]}: give each head a "
                 f"key of its own"
             )
@@ -70,41 +70,41 @@ def two_heads(answer, trial):
             flag = int(at[:, head].mean(0).argmax())
             share, others = at[:, head, flag].min(), (1 - at[:, head].sum(-1)) / (cards - 2)
             if (at[:, head].max(-1) < 1.01 * others).any():
-                trial.fail(
+                ctx.fail(
                     f"head {head + 1} looks past the flagged cards: its key must be largest at "
                     f"one of the flags"
                 )
             if (at[:, head].min(-1) > 0.1).all() and (at[:, head].sum(-1) > 0.9).all():
-                trial.fail(
+                ctx.fail(
                     f"head {head + 1} looks at both flagged cards: its columns of W_k must know "
                     f"one flag alone"
                 )
-            trial.fail(
+            ctx.fail(
                 f"head {head + 1} puts {share:.2g} of its weight on the card {'AB'[flag]}: a "
                 f"larger query makes the softmax sharper"
             )
         if np.abs(contexts).max() < 1e-6:
-            trial.fail(
+            ctx.fail(
                 "the contexts are 0: W_v has to return the numbers of a card, its first d - 3 "
                 "entries"
             )
-        trial.fail(
+        ctx.fail(
             "the heads find the cards, but the output is not their numbers: what do W_v and W_o "
             "make of the card that is found?"
         )
 
 
 @exercise("03.multi_head", title="Multi-head attention", difficulty=4, minutes=25)
-def multi_head(answer, trial):
-    batch, m, n, heads, width = 2, trial.integers(3, 5), 6, 3, 2
+def multi_head(answer, ctx):
+    batch, m, n, heads, width = 2, ctx.integers(3, 5), 6, 3, 2
     d = heads * width
-    query, source = trial.normal(batch, m, d), trial.normal(batch, n, d)
-    w_q, w_k, w_v, w_o = (trial.normal(d, d) for _ in range(4))
-    mask = trial.integers(0, 2, batch, m, n).bool()
-    mask[:, :, trial.integers(0, n)] = True
-    got = trial.call(answer, query, source, w_q, w_k, w_v, w_o, heads, mask)
+    query, source = ctx.normal(batch, m, d), ctx.normal(batch, n, d)
+    w_q, w_k, w_v, w_o = (ctx.normal(d, d) for _ in range(4))
+    mask = ctx.integers(0, 2, batch, m, n).bool()
+    mask[:, :, ctx.integers(0, n)] = True
+    got = ctx.call(answer, query, source, w_q, w_k, w_v, w_o, heads, mask)
     nothing = "every query may attend to something"
-    got = trial.tensor(
+    got = ctx.tensor(
         got, "the output", (batch, m, d), mention="one row of width d a query", nan=nothing
     )
     given = query, source, w_q, w_k, w_v, w_o
@@ -194,7 +194,7 @@ def multi_head(answer, trial):
     transposed = "a matrix is used transposed: inputs are rows, so it is X W"
     w_q, w_k, w_v, w_o = w_q.T, w_k.T, w_v.T, w_o.T
     wrong[transposed] = layer()
-    trial.close(got, expected, "the output", wrong)
+    ctx.close(got, expected, "the output", wrong)
 
     def oracle(x, s, w_q, w_k, w_v, w_o):
         q, k, v = split(x @ w_q), split(s @ w_k), split(s @ w_v)
@@ -202,4 +202,4 @@ def multi_head(answer, trial):
         return join(weights @ v) @ w_o
 
     at = dict(enumerate(("query", "source", "W_q", "W_k", "W_v", "W_o")))
-    check_slopes(trial, answer, (*given, heads, mask), at, oracle)
+    check_gradients(ctx, answer, (*given, heads, mask), at, oracle)

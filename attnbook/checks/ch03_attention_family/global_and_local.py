@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
@@ -22,36 +22,32 @@ def _window(
 ROWS = 5
 
 
-def _sources(trial):
+def _sources(ctx):
     """(positions, lengths, n): a position in each of five sources, in any order.
 
     One is in the middle of its source, rounded down; one half-way where floor(p + 1/2) is not the
     even place, and one where it is; one in the last word or behind it, rounded up; one at the start
     of a source that is shorter than a window."""
-    odd, even, long = (
-        2 * trial.integers(2, 5) + 1,
-        2 * trial.integers(2, 4) + 1,
-        trial.integers(8, 11),
-    )
-    tenths = [trial.integers(1, 4) / 10 for _ in range(3)]
+    odd, even, long = (2 * ctx.integers(2, 5) + 1, 2 * ctx.integers(2, 4) + 1, ctx.integers(8, 11))
+    tenths = [ctx.integers(1, 4) / 10 for _ in range(3)]
     pairs = [
-        (trial.integers(4, 8) + tenths[0], 12),
+        (ctx.integers(4, 8) + tenths[0], 12),
         (odd - 0.5, odd + 1),
         (long - 0.5 + tenths[1], long),
         (tenths[2], 2),
         (even + 0.5, even + 5),
     ]
-    position, lengths = zip(*(pairs[i] for i in trial.order(ROWS)))
+    position, lengths = zip(*(pairs[i] for i in ctx.order(ROWS)))
     return torch.tensor(position), torch.tensor(lengths), 12
 
 
 @exercise("03.window", title="The places of a window", difficulty=2, minutes=15)
-def window(answer, trial):
+def window(answer, ctx):
     for half_width in (2, 1):
-        position, lengths, n = _sources(trial)
+        position, lengths, n = _sources(ctx)
         ends = array(lengths)
-        got = trial.call(answer, position, half_width, lengths, n)
-        got = trial.tensor(
+        got = ctx.call(answer, position, half_width, lengths, n)
+        got = ctx.tensor(
             got,
             "the window",
             (ROWS, n),
@@ -101,16 +97,16 @@ def window(answer, trial):
             "whole": make(round_to=lambda x: x),
             "the window is upside down: True where it may look": ~expected,
         }
-        trial.close(got, expected, "the window", wrong)
+        ctx.close(got, expected, "the window", wrong)
 
 
 @exercise("03.gaussian_weights", title="Weights under the Gaussian", difficulty=3, minutes=20)
-def gaussian_weights(answer, trial):
+def gaussian_weights(answer, ctx):
     for half_width in (3, 5):
-        position, lengths, n = _sources(trial)
-        ends, scores = array(lengths), 1.5 * trial.normal(ROWS, n)
-        got = trial.call(answer, scores, position, half_width, lengths)
-        got = trial.tensor(
+        position, lengths, n = _sources(ctx)
+        ends, scores = array(lengths), 1.5 * ctx.normal(ROWS, n)
+        got = ctx.call(answer, scores, position, half_width, lengths)
+        got = ctx.tensor(
             got,
             "the weights",
             (ROWS, n),
@@ -161,21 +157,21 @@ def gaussian_weights(answer, trial):
             "the Gaussian is divided by sigma √(2π): its top is 1 here, it is no density": expected
             / (sigma * np.sqrt(2 * np.pi)),
         }
-        trial.recognize(got, expected, wrong)
+        ctx.recognize(got, expected, wrong)
         outside = np.where(inside, 0.0, np.abs(array(got)))
         if outside.any():
-            trial.fail(
+            ctx.fail(
                 f"a place outside the window gets weight {outside.max():.2g}: expected exactly 0"
             )
-        trial.close(got, expected, "the weights")
+        ctx.close(got, expected, "the weights")
 
     def oracle(scores, position):
         bell = np.exp(-((np.arange(n)[None] - position[:, None]) ** 2) / (2 * sigma**2))
         return softmax(np.where(_window(position, half_width, ends, n), scores, -np.inf)) * bell
 
     position = position - 0.2 * (position % 1 == 0.5)  # not half-way, where the window jumps
-    check_slopes(
-        trial,
+    check_gradients(
+        ctx,
         answer,
         (scores, position, half_width, lengths),
         {0: "the scores", 1: "the position"},
@@ -184,27 +180,27 @@ def gaussian_weights(answer, trial):
 
 
 @exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=25)
-def input_feeding(answer, trial):
+def input_feeding(answer, ctx):
     for m in (1, 3):
-        batch, n, d_e, d = 2, trial.integers(4, 7), 3, 4
+        batch, n, d_e, d = 2, ctx.integers(4, 7), 3, 4
         embedded, start, annotations = (
-            trial.normal(m, batch, d_e),
-            trial.normal(batch, d),
-            trial.normal(batch, n, d),
+            ctx.normal(m, batch, d_e),
+            ctx.normal(batch, d),
+            ctx.normal(batch, n, d),
         )
-        w, w_c = 0.7 * trial.normal(d, d), 0.7 * trial.normal(d, 2 * d)
-        w_x, w_s = trial.normal(d_e + d, d), 0.7 * trial.normal(d, d)
+        w, w_c = 0.7 * ctx.normal(d, d), 0.7 * ctx.normal(d, 2 * d)
+        w_x, w_s = ctx.normal(d_e + d, d), 0.7 * ctx.normal(d, d)
 
         def cell(x, s):
             if isinstance(x, torch.Tensor) and x.shape[-1] != d_e + d:
-                trial.fail(
+                ctx.fail(
                     f"the cell got inputs of width {x.shape[-1]}, expected {d_e + d}: the "
                     f"embedding and h̃ of the step before"
                 )
             return torch.tanh(x @ w_x + s @ w_s)
 
-        got = trial.call(answer, cell, embedded, start, annotations, w, w_c)
-        got = trial.tensor(
+        got = ctx.call(answer, cell, embedded, start, annotations, w, w_c)
+        got = ctx.tensor(
             got, "the attention vectors", (m, batch, d), mention="one a step and source"
         )
         given = [array(t) for t in (embedded, start, annotations, w, w_c)]
@@ -229,7 +225,7 @@ def input_feeding(answer, trial):
             bilinear=True,
             stuck=False,
         ):
-            s, feed, found = s_0, np.zeros((batch, d)) if first is None else first, []
+            s, feed, outputs = s_0, np.zeros((batch, d)) if first is None else first, []
             for x in e:
                 before = s_0 if stuck else s
                 parts = (x, feed) if inputs == "ef" else (feed, x)
@@ -243,8 +239,8 @@ def input_feeding(answer, trial):
                 v = np.concatenate((c, s) if order == "cs" else (s, c), -1) @ a_c.T
                 v = np.tanh(v) if tanh else v
                 feed = {"vector": v, "context": c, "state": s, "nothing": np.zeros((batch, d))}[fed]
-                found.append(v)
-            return np.stack(found)
+                outputs.append(v)
+            return np.stack(outputs)
 
         slips = {
             "the scores are made with s_{t-1}: this decoder moves first and asks with the new "
@@ -265,6 +261,6 @@ def input_feeding(answer, trial):
         expected = decode(*given)
         wrong = {message: decode(*given, **slip) for message, slip in slips.items()}
         wrong["the steps come back in reverse order: the first one comes first"] = expected[::-1]
-        trial.close(got, expected, "the attention vectors", wrong)
+        ctx.close(got, expected, "the attention vectors", wrong)
     at = dict(enumerate(("embedded", "start", "annotations", "W", "W_c"), 1))
-    check_slopes(trial, answer, (cell, embedded, start, annotations, w, w_c), at, decode)
+    check_gradients(ctx, answer, (cell, embedded, start, annotations, w, w_c), at, decode)

@@ -6,20 +6,20 @@ import numpy as np
 import torch
 
 from ..context import array, shape_of, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("03.content_weights", title="Content-based weights", difficulty=2, minutes=15)
-def content_weights(answer, trial):
-    batch, n, d = 2, trial.integers(5, 8), 4
-    query = trial.normal(batch, d) * torch.tensor([[3.0], [0.5]])
-    key = trial.normal(batch, n, d) * (0.3 + 3 * trial.weights(batch, n)[..., None])
-    key[0, trial.integers(0, n)] = 0.0  # nothing is written there yet
+def content_weights(answer, ctx):
+    batch, n, d = 2, ctx.integers(5, 8), 4
+    query = ctx.normal(batch, d) * torch.tensor([[3.0], [0.5]])
+    key = ctx.normal(batch, n, d) * (0.3 + 3 * ctx.weights(batch, n)[..., None])
+    key[0, ctx.integers(0, n)] = 0.0  # nothing is written there yet
     beta = torch.tensor([2.5, 6.0])
-    got = trial.call(answer, query, key, beta)
+    got = ctx.call(answer, query, key, beta)
     hint = "one of the keys is a vector of zeros: its norm is 0, and its cosine counts as 0"
-    got = trial.tensor(got, "weights", (batch, n), mention="one weight a key", nan=hint)
+    got = ctx.tensor(got, "weights", (batch, n), mention="one weight a key", nan=hint)
     q, k, b = array(query), array(key), array(beta)[:, None]
     dots = np.einsum("bd,bnd->bn", q, k)
     norm_q, norm_k = np.sqrt((q**2).sum(-1))[:, None], np.sqrt((k**2).sum(-1))
@@ -69,7 +69,7 @@ def content_weights(answer, trial):
         "these are distances, 1 − cosine: near keys get little weight": softmax(b * (1 - cosine)),
         "the cosine is squared: opposite directions score -1": softmax(b * cosine**2),
     }
-    trial.close(got, expected, "weights", wrong)
+    ctx.close(got, expected, "weights", wrong)
 
     def oracle(query, key, beta):
         norms = np.sqrt((query**2).sum(-1))[:, None] * np.sqrt((key**2).sum(-1))
@@ -77,28 +77,28 @@ def content_weights(answer, trial):
 
     # at a vector of zeros the cosine has no slope
     key = key + 0.5 * (key == 0).all(-1, keepdim=True)
-    check_slopes(trial, answer, (query, key, beta), {0: "query", 1: "key", 2: "beta"}, oracle)
+    check_gradients(ctx, answer, (query, key, beta), {0: "query", 1: "key", 2: "beta"}, oracle)
 
 
 @exercise("03.reduced_rank", title="A score of low rank", difficulty=3, minutes=20)
-def reduced_rank(answer, trial):
-    for d_q, d_k in ((5, 5), (6, trial.integers(4, 6))):
+def reduced_rank(answer, ctx):
+    for d_q, d_k in ((5, 5), (6, ctx.integers(4, 6))):
         rank, top = 2, min(d_q, d_k)
-        left = torch.linalg.qr(trial.normal(d_q, top))[0]
-        right = torch.linalg.qr(trial.normal(d_k, top))[0]
+        left = torch.linalg.qr(ctx.normal(d_q, top))[0]
+        right = torch.linalg.qr(ctx.normal(d_k, top))[0]
         # well apart: the best answer is the only one
         sizes = torch.tensor([3.0, 2.0, 1.2, 0.7, 0.4])[:top]
         w = (left * sizes) @ right.T
-        got_u, got_v = trial.parts(trial.call(answer, w, rank), ("U", "V"))
+        got_u, got_v = ctx.parts(ctx.call(answer, w, rank), ("U", "V"))
         if [shape_of(part) for part in (got_u, got_v)] == [(d_q, rank), (d_k, rank)]:
-            trial.fail(
+            ctx.fail(
                 f"U and V are transposed: expected ({rank}, {d_q}) and ({rank}, {d_k}), one row "
                 f"for each of the {rank} numbers"
             )
-        got_u = trial.tensor(
+        got_u = ctx.tensor(
             got_u, "U", (rank, d_q), mention="one row for each of the k numbers, as wide as a query"
         )
-        got_v = trial.tensor(
+        got_v = ctx.tensor(
             got_v, "V", (rank, d_k), mention="one row for each of the k numbers, as wide as a key"
         )
         a, s, b = array(left), array(sizes), array(right)
@@ -124,10 +124,10 @@ def reduced_rank(answer, trial):
             wrong["UᵀV is the transpose: U belongs to the query (the rows of W), V to the key"] = (
                 expected.T
             )
-        trial.recognize(got, expected, wrong)
+        ctx.recognize(got, expected, wrong)
         error, best = np.sqrt(((got - array(w)) ** 2).sum()), np.sqrt((s[rank:] ** 2).sum())
-        if not trial.same(got, expected):
-            trial.fail(
+        if not ctx.same(got, expected):
+            ctx.fail(
                 f"UᵀV is {error:.3g} away from W (root of the summed squares), and a matrix of "
                 f"rank {rank} can be as near as {best:.3g}"
             )

@@ -4,30 +4,27 @@ LSTMN with its tapes.
 
 import numpy as np
 
-from ..context import array, shape_of, softmax
-from ..gradient_check import check_slopes
+from ..context import array, softmax
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("03.words_before", title="Attend to the words before", difficulty=2, minutes=15)
-def words_before(answer, trial):
-    batch, n, d, d_a = 2, trial.integers(4, 7), 3, 7
-    words = trial.normal(batch, n, d)
-    matrices = [trial.normal(d_a, d) for _ in range(3)]
-    got_context, got = trial.parts(trial.call(answer, words, *matrices), ("context", "weights"))
-    if [shape_of(part) for part in (got_context, got)] == [(batch, n, n), (batch, n, d_a)]:
-        trial.fail(
-            "your function returns (weights, context): expected (context, weights), the context "
-            "first"
-        )
+def words_before(answer, ctx):
+    batch, n, d, d_a = 2, ctx.integers(4, 7), 3, 7
+    words = ctx.normal(batch, n, d)
+    matrices = [ctx.normal(d_a, d) for _ in range(3)]
+    got_context, got = ctx.parts(
+        ctx.call(answer, words, *matrices), ("context", "weights"), ((batch, n, d_a), (batch, n, n))
+    )
     hint = (
         "the first word has nothing before it: a softmax over nothing but -inf is NaN, and 0 "
         "was asked for"
     )
-    got = trial.tensor(
+    got = ctx.tensor(
         got, "weights", (batch, n, n), nan=hint, mention="one row a word, one column a word"
     )
-    got_context = trial.tensor(got_context, "context", (batch, n, d_a), nan=hint)
+    got_context = ctx.tensor(got_context, "context", (batch, n, d_a), nan=hint)
     x, (w_q, w_k, w_v) = array(words), [array(matrix) for matrix in matrices]
     query, key, value = x @ w_q.T, x @ w_k.T, x @ w_v.T
     scores = query @ key.transpose(0, 2, 1) / np.sqrt(d_a)
@@ -73,46 +70,41 @@ def words_before(answer, trial):
             key @ key.transpose(0, 2, 1) / np.sqrt(d_a), earlier
         ),
     }
-    trial.close(got, expected, "weights", wrong)
+    ctx.close(got, expected, "weights", wrong)
     wrong = {
         "the context adds up keys: expected values, the words times W_v": expected @ key,
         "the context is made with weights that do not know the mask": unmasked @ value,
         "the context is the mean of the values before: use the weights": weigh(0 * scores, earlier)
         @ value,
     }
-    trial.close(got_context, expected @ value, "context", wrong)
+    ctx.close(got_context, expected @ value, "context", wrong)
 
     def oracle(x, w_q, w_k, w_v):
         return weigh(x @ w_q.T @ (x @ w_k.T).transpose(0, 2, 1) / np.sqrt(d_a), earlier) @ (
             x @ w_v.T
         )
 
-    check_slopes(
-        trial,
-        answer,
-        (words, *matrices),
-        dict(enumerate(("x", "W_q", "W_k", "W_v"))),
-        oracle,
-        part=0,
+    check_gradients(
+        ctx, answer, (words, *matrices), dict(enumerate(("x", "W_q", "W_k", "W_v"))), oracle, part=0
     )
 
 
 @exercise("03.lstmn_step", title="One step of the LSTMN", difficulty=3, minutes=25)
-def lstmn_step(answer, trial):
+def lstmn_step(answer, ctx):
     batch, d_x, d, d_a = 3, 3, 4, 5
     sizes = ((d_a, d), (d_a, d_x), (d_a, d), (d_a,), (4 * d, d + d_x), (4 * d,))
-    numbers = [trial.normal(*size) for size in sizes]
-    for t in (trial.integers(3, 6), 1, 0):
+    numbers = [ctx.normal(*size) for size in sizes]
+    for t in (ctx.integers(3, 6), 1, 0):
         given = [
-            trial.normal(batch, d_x),
-            trial.normal(batch, t, d),
-            trial.normal(batch, t, d),
-            trial.normal(batch, d),
+            ctx.normal(batch, d_x),
+            ctx.normal(batch, t, d),
+            ctx.normal(batch, t, d),
+            ctx.normal(batch, d),
         ]
         if t == 0:
             given[3] = 0 * given[3]
         names = ("h_tape", "c_tape", "summary")
-        got = trial.parts(trial.call(answer, *given, *numbers), names)
+        got = ctx.parts(ctx.call(answer, *given, *numbers), names)
         nothing = (
             "the tapes are empty at the first step: a softmax over nothing gives NaN, the "
             "summaries are 0 there"
@@ -122,25 +114,25 @@ def lstmn_step(answer, trial):
         shapes = ((batch, t + 1, d), (batch, t + 1, d), (batch, d))
         mentions = ("the old rows and a new one behind them",) * 2 + ("h̃ of this step",)
         got = [
-            array(trial.tensor(g, name, shape, mention=mention, nan=nothing))
+            array(ctx.tensor(g, name, shape, mention=mention, nan=nothing))
             for g, name, shape, mention in zip(got, names, shapes, mentions)
         ]
-        if t and trial.same(got[0][:, 1:], given[1]) and not trial.same(got[0][:, :t], given[1]):
-            trial.fail("the new row stands in front of the old ones: expected behind them")
-        trial.close(got[0][:, :t], given[1], "the old rows of h_tape")
-        trial.close(got[1][:, :t], given[2], "the old rows of c_tape")
+        if t and ctx.same(got[0][:, 1:], given[1]) and not ctx.same(got[0][:, :t], given[1]):
+            ctx.fail("the new row stands in front of the old ones: expected behind them")
+        ctx.close(got[0][:, :t], given[1], "the old rows of h_tape")
+        ctx.close(got[1][:, :t], given[2], "the old rows of c_tape")
         arrays, known = [array(g) for g in given], [array(number) for number in numbers]
         expected = _step(*arrays, *known)
-        _name(trial, got, expected, _variants(arrays, known, t))
-        trial.close(got[2], expected[2], "summary")
-        trial.close(got[1][:, -1], expected[1], "the new row of c_tape")
-        trial.close(got[0][:, -1], expected[0], "the new row of h_tape")
+        _name(ctx, got, expected, _variants(arrays, known, t))
+        ctx.close(got[2], expected[2], "summary")
+        ctx.close(got[1][:, -1], expected[1], "the new row of c_tape")
+        ctx.close(got[0][:, -1], expected[0], "the new row of h_tape")
         if t > 1:
             at = dict(
                 enumerate(("x", "h_tape", "c_tape", "summary", "W_h", "W_x", "W_s", "v", "W", "b"))
             )
-            check_slopes(
-                trial,
+            check_gradients(
+                ctx,
                 answer,
                 (*given, *numbers),
                 at,
@@ -205,7 +197,7 @@ def _step(
 
 
 def _variants(given, known, t):
-    said = {
+    mistakes = {
         "the rows of W are i, f, o, ĉ: yours are in PyTorch's order i, f, ĉ, o": dict(order="ifco"),
         "the gates i and f are swapped": dict(order="fioc"),
         "the gates are read in the order f, o, i": dict(order="foic"),
@@ -218,7 +210,7 @@ def _variants(given, known, t):
         "the third result is the new state h_t: expected the summary h̃_t": dict(third="state"),
     }
     if t > 1:
-        said |= {
+        mistakes |= {
             "c_t is made from the last row of the memory tape: expected c̃_t, the weighted sum "
             "of all its rows": dict(last_c=True),
             "h̃_t is the last row of the hidden tape: expected the weighted sum of all its "
@@ -243,14 +235,14 @@ def _variants(given, known, t):
             "the score does not use the summary h̃_{t-1}": dict(no_s=True),
             "the forget gate is not used": dict(forgotten=True),
         }
-    return {message: _step(*given, *known, **options) for message, options in said.items()}
+    return {message: _step(*given, *known, **options) for message, options in mistakes.items()}
 
 
-def _name(trial, got, expected, variants):
+def _name(ctx, got, expected, variants):
     """Fail with the message of the wrong step that all three results equal."""
     new = (got[0][:, -1], got[1][:, -1], got[2])
-    if all(trial.same(mine, right) for mine, right in zip(new, expected)):
+    if all(ctx.same(mine, right) for mine, right in zip(new, expected)):
         return
     for message, results in variants.items():
-        if all(trial.same(mine, other) for mine, other in zip(new, results)):
-            trial.fail(message)
+        if all(ctx.same(mine, other) for mine, other in zip(new, results)):
+            ctx.fail(message)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
@@ -15,16 +15,18 @@ def _sigmoid(x):
 
 
 @exercise("03.gated_context", title="A gated look at a picture", difficulty=2, minutes=10)
-def gated_context(answer, trial):
-    for batch, regions, width, d in ((2, 5, 4, 4), (3, trial.integers(6, 9), 4, 3)):
+def gated_context(answer, ctx):
+    for batch, regions, width, d in ((2, 5, 4, 4), (3, ctx.integers(6, 9), 4, 3)):
         features, scores, state = (
-            trial.normal(batch, regions, width),
-            2 * trial.normal(batch, regions),
-            trial.normal(batch, d),
+            ctx.normal(batch, regions, width),
+            2 * ctx.normal(batch, regions),
+            ctx.normal(batch, d),
         )
-        parameters = trial.normal(d), trial.normal(1)
-        got = trial.call(answer, features, scores, state, *parameters)
-        got = trial.tensor(
+        w, b = parameters = ctx.normal(d), ctx.normal(1)
+        while (state @ w + b).min() * (state @ w + b).max() > 0:  # both signs: a ReLU shows
+            state = ctx.normal(batch, d)
+        got = ctx.call(answer, features, scores, state, *parameters)
+        got = ctx.tensor(
             got, "the context", (batch, width), mention="one vector a picture, as wide as a feature"
         )
         a, e, h, w, b = (array(t) for t in (features, scores, state, *parameters))
@@ -63,22 +65,22 @@ def gated_context(answer, trial):
             wrong["the gate has one number a channel: it is one number for the whole context"] = (
                 vector * context(alpha)
             )
-        trial.close(got, gate * context(alpha), "the context", wrong)
+        ctx.close(got, gate * context(alpha), "the context", wrong)
 
     def oracle(a, e, h, w, b):
         return _sigmoid(h @ w + b)[:, None] * np.einsum("bi,bid->bd", softmax(e), a)
 
     at = dict(enumerate(("the features", "the scores", "the state", "w", "b")))
-    check_slopes(trial, answer, (features, scores, state, *parameters), at, oracle)
+    check_gradients(ctx, answer, (features, scores, state, *parameters), at, oracle)
 
 
 @exercise("03.coverage", title="The doubly stochastic penalty", difficulty=2, minutes=10)
-def coverage(answer, trial):
-    batch, steps, regions = 3, trial.integers(5, 8), trial.integers(3, 5)
-    weights = trial.weights(batch, steps, regions)
-    lengths = torch.tensor([steps, 2, trial.integers(3, steps)])
-    got = trial.call(answer, weights, lengths)
-    got = trial.tensor(got, "the penalty", (batch,), mention="one number a caption")
+def coverage(answer, ctx):
+    batch, steps, regions = 3, ctx.integers(5, 8), ctx.integers(3, 5)
+    weights = ctx.weights(batch, steps, regions)
+    lengths = torch.tensor([steps, 2, ctx.integers(3, steps)])
+    got = ctx.call(answer, weights, lengths)
+    got = ctx.tensor(got, "the penalty", (batch,), mention="one number a caption")
     w, ends = array(weights), np.array(lengths.tolist())
     real = np.arange(steps)[None] < ends[:, None]
     seen = (w * real[..., None]).sum(1)
@@ -119,9 +121,9 @@ def coverage(answer, trial):
             np.maximum(1 - seen, 0) ** 2
         ).sum(-1),
     }
-    trial.close(got, squares(seen), "the penalty", wrong)
-    check_slopes(
-        trial,
+    ctx.close(got, squares(seen), "the penalty", wrong)
+    check_gradients(
+        ctx,
         answer,
         (weights, lengths),
         {0: "the weights"},
@@ -130,27 +132,27 @@ def coverage(answer, trial):
 
 
 @exercise("03.reinforce", title="A loss for a choice", difficulty=4, minutes=25)
-def reinforce(answer, trial):
-    batch, steps, regions, rate = 2, trial.integers(3, 5), trial.integers(3, 5), 0.3
-    scores = (1.5 * trial.normal(batch, steps, regions)).requires_grad_()
-    chosen = trial.integers(0, regions, batch, steps)
-    log_p = (trial.normal(batch) - 3).requires_grad_()
+def reinforce(answer, ctx):
+    batch, steps, regions, rate = 2, ctx.integers(3, 5), ctx.integers(3, 5), 0.3
+    scores = (1.5 * ctx.normal(batch, steps, regions)).requires_grad_()
+    chosen = ctx.integers(0, regions, batch, steps)
+    log_p = (ctx.normal(batch) - 3).requires_grad_()
     baseline = torch.tensor(-2.0)
-    kept, reached = {}, {}
+    gradients, reached = {}, {}
 
     def graded(scores, chosen, log_p, baseline, entropy_weight):
-        """The reader's loss, and its gradients before the trial takes them off."""
+        """The reader's loss, and its gradients, before ctx.tensor detaches it."""
         loss = answer(scores, chosen, log_p, baseline, entropy_weight)
         plain = type(loss) is torch.Tensor and loss.requires_grad and loss.numel() == 1
         if plain:
             for name, to in (("scores", scores), ("log_p", log_p)):
                 (found,) = torch.autograd.grad(loss, to, retain_graph=True, allow_unused=True)
                 reached[name] = found is not None
-                kept[name] = torch.zeros_like(to) if found is None else found
+                gradients[name] = torch.zeros_like(to) if found is None else found
         return loss
 
-    value = trial.call(graded, scores, chosen, log_p, baseline, rate)
-    value = trial.tensor(value, "the loss", (), mention="one number: the mean over the captions")
+    value = ctx.call(graded, scores, chosen, log_p, baseline, rate)
+    value = ctx.tensor(value, "the loss", (), mention="one number: the mean over the captions")
     e, s, lp, b = array(scores), array(chosen), array(log_p), float(baseline)
     alpha = softmax(e)
     picked = np.eye(regions)[s]  # (batch, steps, regions)
@@ -164,14 +166,14 @@ def reinforce(answer, trial):
         return (-advantage[:, None, None] * choice + sign_entropy * rate * d_entropy) / batch
 
     right = gradient(lp - b)
-    if not kept:
-        trial.fail(
+    if not gradients:
+        ctx.fail(
             "no gradient can be taken of your loss: it must stay a tensor that depends on scores "
             "and log_p"
         )
     if not reached["scores"]:
-        trial.fail("no gradient reaches the scores: their log-probabilities must not be detached")
-    got = array(kept["scores"])
+        ctx.fail("no gradient reaches the scores: their log-probabilities must not be detached")
+    got = array(gradients["scores"])
     other = np.eye(regions)[alpha.argmax(-1)]
     wrong = {
         "the sign of the baseline is wrong: the advantage is log p − b": gradient(lp + b),
@@ -203,13 +205,13 @@ def reinforce(answer, trial):
         ),
         "the gradient is that of a sum over the captions: expected the mean": batch * right,
     }
-    trial.close(got, right, "the gradient at the scores", wrong)
-    got = array(kept["log_p"])
+    ctx.close(got, right, "the gradient at the scores", wrong)
+    got = array(gradients["log_p"])
     wrong = {
         "the advantage carries a gradient: detach it, or log p is pushed by how probable the "
         "choice was": (-1 - log_choice) / batch,
         "the words do not learn: −log p itself is missing": np.zeros(batch),
     }
-    trial.close(got, -np.ones(batch) / batch, "the gradient at log_p", wrong)
+    ctx.close(got, -np.ones(batch) / batch, "the gradient at log_p", wrong)
     expected = (-lp - (lp - b) * log_choice - rate * entropy).mean()
-    trial.close(value, expected, "the loss")
+    ctx.close(value, expected, "the loss")

@@ -6,30 +6,28 @@ import numpy as np
 import torch
 
 from ..context import array
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("04.copy_task", title="Write down the copy task", difficulty=1, minutes=10)
-def copy_task(answer, trial):
-    for batch, n, bits in ((2, trial.integers(3, 6), 4), (1, 1, 3)):
-        vectors = trial.integers(0, 2, batch, n, bits).float()
+def copy_task(answer, ctx):
+    for batch, n, bits in ((2, ctx.integers(3, 6), 4), (1, 1, 3)):
+        vectors = ctx.integers(0, 2, batch, n, bits).float()
         if n > 1:
             vectors[0, -1] = 0  # a vector like any other
-        inputs, targets, mask = trial.parts(
-            trial.call(answer, vectors), ("inputs", "targets", "mask")
-        )
+        inputs, targets, mask = ctx.parts(ctx.call(answer, vectors), ("inputs", "targets", "mask"))
         steps = 2 * n + 1
-        inputs = trial.tensor(
+        inputs = ctx.tensor(
             inputs,
             "inputs",
             (batch, steps, bits + 1),
             mention="n vectors, the delimiter, n steps of zeros; one channel more",
         )
-        targets = trial.tensor(
+        targets = ctx.tensor(
             targets, "targets", (batch, steps, bits), mention="as many steps as inputs"
         )
-        mask = trial.tensor(mask, "mask", (batch, steps), dtype=torch.bool)
+        mask = ctx.tensor(mask, "mask", (batch, steps), dtype=torch.bool)
         given, nothing = array(vectors), np.zeros((batch, n, bits))
         gap = np.zeros((batch, 1, bits))
         plain = np.concatenate((given, gap, nothing), 1)
@@ -44,7 +42,7 @@ def copy_task(answer, trial):
         rest = delimiter.copy()
         rest[:, n:] = 1
         expected = join(plain, delimiter)
-        trial.close(
+        ctx.close(
             inputs,
             expected,
             "inputs",
@@ -67,7 +65,7 @@ def copy_task(answer, trial):
             },
         )
         expected = np.concatenate((nothing, gap, given), 1)
-        trial.close(
+        ctx.close(
             targets,
             expected,
             "targets",
@@ -83,7 +81,7 @@ def copy_task(answer, trial):
             },
         )
         expected = np.broadcast_to(np.arange(steps) > n, (batch, steps))
-        trial.close(
+        ctx.close(
             mask,
             expected,
             "mask",
@@ -101,12 +99,12 @@ def copy_task(answer, trial):
 
 
 @exercise("04.bits", title="What a sequence costs in bits", difficulty=2, minutes=15)
-def bits(answer, trial):
+def bits(answer, ctx):
     batch, steps, width = 3, 5, 4
     for size in (1.5, 12.0, 300.0):
-        logits = size * trial.normal(batch, steps, width)
-        targets = trial.integers(0, 2, batch, steps, width).float()
-        mask = trial.integers(0, 2, batch, steps).bool()
+        logits = size * ctx.normal(batch, steps, width)
+        targets = ctx.integers(0, 2, batch, steps, width).float()
+        mask = ctx.integers(0, 2, batch, steps).bool()
         mask[:, 0], mask[:, -1] = True, False
         # at 24 the sigmoid is 1 in float32, while e^24 is an ordinary number
         logits[0, 0, 0], targets[0, 0, 0] = 2 * size, 0
@@ -120,8 +118,8 @@ def bits(answer, trial):
                 "e to the power of some hundreds is inf: take the logarithm of 1 + e^z in one "
                 "step, as softplus does"
             )
-        got = trial.tensor(
-            trial.call(answer, logits, targets, mask),
+        got = ctx.tensor(
+            ctx.call(answer, logits, targets, mask),
             "costs",
             (batch,),
             nan=hint if large else None,
@@ -168,29 +166,29 @@ def bits(answer, trial):
                 "costs are cut off at 100 nats: PyTorch's loss on probabilities does so; use the "
                 "one on logits"
             ] = (capped * counts).sum((1, 2))
-        trial.close(got, total, "costs", wrong)
+        ctx.close(got, total, "costs", wrong)
 
         def costs(z):
             return (np.logaddexp(0, np.where(y == 1, -z, z)) / np.log(2) * counts).sum((1, 2))
 
-        check_slopes(trial, answer, (logits, targets, mask), {0: "logits"}, costs)
+        check_gradients(ctx, answer, (logits, targets, mask), {0: "logits"}, costs)
 
 
 @exercise("04.follow", title="Who follows whom", difficulty=2, minutes=15)
-def follow(answer, trial):
+def follow(answer, ctx):
     cases = []
-    longest = trial.integers(5, 8)
-    for n, delay in ((longest, trial.integers(1, longest + 2)), (4, 0)):
+    longest = ctx.integers(5, 8)
+    for n, delay in ((longest, ctx.integers(1, longest + 2)), (4, 0)):
         steps, slots = 2 * n + 3, 9
-        slot = trial.order(slots)[:n]
-        places = [int(trial.integers(0, slots)) for _ in range(steps)]
+        slot = ctx.order(slots)[:n]
+        places = [int(ctx.integers(0, slots)) for _ in range(steps)]
         places[delay : delay + n] = slot
         if delay:
             places[delay + 1] = (slot[1] + 1) % slots  # one miss
         cases.append((slot, places, slots))
     # two delays fit equally well
-    cases.append(([1, 2, 1, 2], [0] * trial.integers(1, 5) + [1, 2, 1, 2, 1, 2, 0], 3))
-    cases.append(([0, 1, 2], [5] * trial.integers(1, 5) + [0, 1, 2], 6))  # the last delay that fits
+    cases.append(([1, 2, 1, 2], [0] * ctx.integers(1, 5) + [1, 2, 1, 2, 1, 2, 0], 3))
+    cases.append(([0, 1, 2], [5] * ctx.integers(1, 5) + [0, 1, 2], 6))  # the last delay that fits
     cases.append(([0, 1, 2], [0, 1, 3, 4, 0], 6))  # beyond it a single row would fit
     cases.append(([0, 1], [2, 3, 4], 5))  # no hit at all
     # most overlap where the peaks differ
@@ -200,71 +198,69 @@ def follow(answer, trial):
             torch.tensor([[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.49, 0.51, 0.0], [1.0, 0.0, 0.0]]),
         ]
     ]
-    pairs += [
-        [_looks(trial, row, slots) for row in (slot, places)] for slot, places, slots in cases
-    ]
+    pairs += [[_looks(ctx, row, slots) for row in (slot, places)] for slot, places, slots in cases]
     for write, read in pairs:
         slot, places = write, read
-        delay, share = trial.parts(trial.call(answer, write, read), ("delay", "share"))
+        delay, share = ctx.parts(ctx.call(answer, write, read), ("delay", "share"))
         w, r = array(write), array(read)
         if delay is None and not _delays(w.argmax(1), r.argmax(1)).any():
-            trial.fail(
+            ctx.fail(
                 "None came back as the delay where nothing hits: all delays are equally good "
                 "then, and the earliest is 0"
             )
-        delay, share = trial.number(delay, "delay"), trial.number(share, "share")
-        found = _delays(w.argmax(1), r.argmax(1))
-        best = int(np.argmax(found))
-        last = len(found) - 1 - int(np.argmax(found[::-1]))
+        delay, share = ctx.number(delay, "delay"), ctx.number(share, "share")
+        hits = _delays(w.argmax(1), r.argmax(1))
+        best = int(np.argmax(hits))
+        last = len(hits) - 1 - int(np.argmax(hits[::-1]))
         beyond = _delays(w.argmax(1), r.argmax(1), beyond=True)
-        overlap = np.array([(r[d : d + len(w)] * w).sum(1).mean() for d in range(len(found))])
+        overlap = np.array([(r[d : d + len(w)] * w).sum(1).mean() for d in range(len(hits))])
         most = int(np.argmax(overlap))
         known = {
             "the share is the number of hits: divide by the number n of written vectors": (
                 best,
-                found[best] * len(slot),
+                hits[best] * len(slot),
             ),
             "the share is taken over all steps of the read head: expected over the n written "
-            "vectors": (best, found[best] * len(slot) / len(places)),
+            "vectors": (best, hits[best] * len(slot) / len(places)),
             "of two delays that fit equally well you return the later one: expected the earlier": (
                 last,
-                found[last],
+                hits[last],
             ),
             "the delay is counted from 1: step 0 of the read head is delay 0": (
                 best + 1,
-                found[best],
+                hits[best],
             ),
             "the delay with the largest overlap of the weights comes back: expected the one with "
-            "the most hits of the peaks": (most, found[most]),
+            "the most hits of the peaks": (most, hits[most]),
             "the share is the overlap of the weights: expected the hits of the peaks": (
                 most,
                 overlap[most],
             ),
-            "delay 0 is never tried": (1 + int(np.argmax(found[1:])), found[1:].max()),
+            "delay 0 is never tried": (1 + int(np.argmax(hits[1:])), hits[1:].max()),
             "the last delay that fits, T − n, is never tried": (
-                int(np.argmax(found[:-1])),
-                found[:-1].max(),
+                int(np.argmax(hits[:-1])),
+                hits[:-1].max(),
             ),
-            "share and delay are swapped: expected (delay, share)": (found[best], best),
+            "share and delay are swapped: expected (delay, share)": (hits[best], best),
             "delays beyond T − n are tried, where only some of the vectors have a step left": (
                 int(np.argmax(beyond)),
                 beyond.max(),
             ),
         }
-        if (delay, round(share, 5)) != (best, round(found[best], 5)):
+        if (delay, round(share, 5)) != (best, round(hits[best], 5)):
             for message, (other, part) in known.items():
                 if (round(delay, 4), round(share, 4)) == (
                     round(float(other), 4),
                     round(float(part), 4),
                 ):
-                    trial.fail(message)
-        trial.close(np.array(delay), np.array(float(best)), "delay")
-        trial.close(np.array(share), np.array(found[best]), "share")
+                    ctx.fail(message)
+        ctx.close(np.array(delay), np.array(float(best)), "delay")
+        ctx.close(np.array(share), np.array(hits[best]), "share")
 
 
-def _looks(trial, places, slots):
+def _looks(ctx, places, slots):
     """Weights ``(len(places), slots)`` that peak at these places, not always by much."""
-    weights = trial.weights(len(places), slots) / 2
+    weights = ctx.weights(len(places), slots) / 2
     weights[torch.arange(len(places)), torch.tensor(places)] += 0.5
     return weights
 
@@ -279,20 +275,20 @@ def _delays(written, read, beyond=False):
 @exercise(
     "04.best_predictor", title="The best predictor of a hidden source", difficulty=3, minutes=25
 )
-def best_predictor(answer, trial):
+def best_predictor(answer, ctx):
     for n, length in ((3, 40), (1, 12), (4, 3)):
-        row = trial.integers(0, 2, length)
-        got = trial.floats(
-            trial.call(answer, row, n),
+        row = ctx.integers(0, 2, length)
+        got = ctx.floats(
+            ctx.call(answer, row, n),
             "probabilities",
             (length,),
             nan="with nothing counted yet N1 / (N0 + N1) is 0/0: the prior adds ½ to each count",
         )
         b = row.tolist()
-        told = _predict(b, n)
-        trial.close(
+        predicted = _predict(b, n)
+        ctx.close(
             got,
-            told,
+            predicted,
             "probabilities",
             {
                 "1 is added to each count: that is the prior that holds all probabilities "
@@ -303,13 +299,13 @@ def best_predictor(answer, trial):
                 "the context is n bits long: expected n − 1": _predict(b, n + 1),
                 "the context is n − 2 bits long: expected n − 1": _predict(b, max(1, n - 1)),
                 "the context is not looked at: each context has counts of its own": _predict(b, 1),
-                "these are the probabilities of a 0: expected of a 1": 1 - told,
+                "these are the probabilities of a 0: expected of a 1": 1 - predicted,
                 "the first n − 1 bits are predicted from shorter contexts: they are fair tosses, "
                 "½ each": _predict(b, n, short=True),
                 "the probabilities are 0 before the first whole context: those bits are fair "
-                "tosses, ½ each": np.where(np.arange(length) < n - 1, 0.0, told),
+                "tosses, ½ each": np.where(np.arange(length) < n - 1, 0.0, predicted),
                 "the probabilities are shifted: entry t is the prediction of bit t": np.append(
-                    told[1:], 0.5
+                    predicted[1:], 0.5
                 ),
                 "every prediction is ½, no context is found again: a tuple of tensors is a new "
                 "key each time; make it of numbers, with "
@@ -322,31 +318,31 @@ def best_predictor(answer, trial):
 
 
 def _predict(bits, n, prior=0.5, *, peek=False, short=False, below=None):
-    counts, told = {}, []
+    counts, predicted = {}, []
     for t, bit in enumerate(bits):
         context = tuple(bits[max(0, t - n + 1) : t])
         whole = t >= n - 1
         seen = counts.setdefault(context, [0, 0])
         if peek and whole:
             seen[bit] += 1
-        told.append(
+        predicted.append(
             (seen[1] + prior) / (sum(seen) + (2 * prior if below is None else below))
             if whole or short
             else 0.5
         )
         if not peek and (whole or short):
             seen[bit] += 1
-    return np.array(told)
+    return np.array(predicted)
 
 
 @exercise("04.program", title="Program the machine by hand", difficulty=4, minutes=30)
-def program(answer, trial):
+def program(answer, ctx):
     bits, slots = 4, 6
-    for n in (trial.integers(3, 5), 1, slots):
+    for n in (ctx.integers(3, 5), 1, slots):
         # all different, none of them zeros
-        numbers = torch.tensor(trial.order(2**bits - 1)[:n]) + 1
+        numbers = torch.tensor(ctx.order(2**bits - 1)[:n]) + 1
         vectors = (numbers[:, None] >> torch.arange(bits) & 1).float()
-        memory = trial.normal(slots, bits)
+        memory = ctx.normal(slots, bits)
 
         calls = []
 
@@ -356,17 +352,17 @@ def program(answer, trial):
             return heads
 
         def ask(phase, vector):
-            read, write = trial.parts(
-                trial.call(answer, phase, torch.tensor(vector, dtype=torch.float32)),
+            read, write = ctx.parts(
+                ctx.call(answer, phase, torch.tensor(vector, dtype=torch.float32)),
                 ("read", "write"),
             )
-            read = trial.parts(read, ("gate", "shift"))
-            write = trial.parts(write, ("gate", "shift", "erase", "add"))
+            read = ctx.parts(read, ("gate", "shift"))
+            write = ctx.parts(write, ("gate", "shift", "erase", "add"))
             out = []
             for head, parts in (("read", read), ("write", write)):
-                gate = trial.number(parts[0], f"the gate of the {head} head")
+                gate = ctx.number(parts[0], f"the gate of the {head} head")
                 kernel = array(
-                    trial.floats(
+                    ctx.floats(
                         parts[1],
                         f"the shift of the {head} head",
                         (3,),
@@ -374,51 +370,47 @@ def program(answer, trial):
                     )
                 )
                 if not 0 <= gate <= 1:
-                    trial.fail(
+                    ctx.fail(
                         f"the gate of the {head} head is {gate:g}, expected a number from 0 to 1"
                     )
                 if kernel.min() < 0 or abs(kernel.sum() - 1) > 1e-5:
-                    trial.fail(
+                    ctx.fail(
                         f"the shift of the {head} head is no distribution: it adds up to "
                         f"{kernel.sum():g}, expected 1"
                     )
                 out.append([gate, kernel])
             erase = array(
-                trial.floats(write[2], "erase", (bits,), mention="one entry a column of the memory")
+                ctx.floats(write[2], "erase", (bits,), mention="one entry a column of the memory")
             )
             if erase.min() < 0 or erase.max() > 1:
-                trial.fail("erase has to lie between 0 and 1")
+                ctx.fail("erase has to lie between 0 and 1")
             return out[0], [
                 *out[1],
                 erase,
                 array(
-                    trial.floats(
-                        write[3], "add", (bits,), mention="one entry a column of the memory"
-                    )
+                    ctx.floats(write[3], "add", (bits,), mention="one entry a column of the memory")
                 ),
             ]
 
         given, garbage = array(vectors), array(memory)
         said = _machine(reader, given, garbage)
-        if trial.same(said, given):
+        if ctx.same(said, given):
             # the machine of another time: nothing may be left from the calls before
             for phase, vector, heads in calls[::-1] + calls[-1:]:
                 again = ask(phase, vector)
                 if not all(
-                    trial.same(one, other)
-                    for k in range(2)
-                    for one, other in zip(heads[k], again[k])
+                    ctx.same(one, other) for k in range(2) for one, other in zip(heads[k], again[k])
                 ):
-                    trial.fail(
+                    ctx.fail(
                         f"your program remembers something between calls: called in another "
                         f"order it answers {phase!r} with "
                         "something else. Look at phase and vector alone"
                     )
             continue
         for message, options in _PROGRAMS.items():
-            if trial.same(said, _machine(_script(bits, **options), given, garbage)):
-                trial.fail(message)
-        trial.close(said, given, "the vectors that your machine says")
+            if ctx.same(said, _machine(_script(bits, **options), given, garbage)):
+                ctx.fail(message)
+        ctx.close(said, given, "the vectors that your machine says")
 
 
 _STAY, _ON, _BACK = np.eye(3)[1], np.eye(3)[2], np.eye(3)[0]

@@ -6,17 +6,17 @@ import numpy as np
 import torch
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("04.repeat_number", title="The number of repeats", difficulty=1, minutes=10)
-def repeat_number(answer, trial):
-    for least, most in ((1, 10), (2, 5), (1, 3 + trial.integers(1, 4))):
-        repeats = trial.integers(least, most + 1, 6)
+def repeat_number(answer, ctx):
+    for least, most in ((1, 10), (2, 5), (1, 3 + ctx.integers(1, 4))):
+        repeats = ctx.integers(least, most + 1, 6)
         repeats[0], repeats[-1] = most + 4, least  # a test may go beyond the range of training
-        got = trial.tensor(
-            trial.call(answer, repeats, least, most),
+        got = ctx.tensor(
+            ctx.call(answer, repeats, least, most),
             "numbers",
             (6,),
             nan="the deviation is never 0: most > least",
@@ -24,7 +24,7 @@ def repeat_number(answer, trial):
         )
         numbers = np.arange(least, most + 1)
         r, mean, deviation = array(repeats).astype(float), numbers.mean(), numbers.std()
-        trial.close(
+        ctx.close(
             got,
             (r - mean) / deviation,
             "numbers",
@@ -65,24 +65,22 @@ def repeat_number(answer, trial):
 
 
 @exercise("04.highest_first", title="The highest first", difficulty=2, minutes=15)
-def highest_first(answer, trial):
+def highest_first(answer, ctx):
     # they need not fill −1 to 1
     for batch, n, bits, wanted, spread in ((2, 7, 5, 4, 0.01), (3, 5, 4, 5, 3), (1, 6, 3, 1, 1)):
         priorities = (
-            torch.stack([torch.tensor(trial.order(n)) for _ in range(batch)]) * (2 / n) - 0.97
+            torch.stack([torch.tensor(ctx.order(n)) for _ in range(batch)]) * (2 / n) - 0.97
         )
-        priorities = (priorities + 0.02 * trial.weights(batch, n)) * spread
+        priorities = (priorities + 0.02 * ctx.weights(batch, n)) * spread
         # all different
-        numbers = torch.stack([torch.tensor(trial.order(2**bits)[:n]) for _ in range(batch)])
+        numbers = torch.stack([torch.tensor(ctx.order(2**bits)[:n]) for _ in range(batch)])
         vectors = (numbers[..., None] >> torch.arange(bits) & 1).float()
-        got = trial.call(answer, vectors, priorities, wanted)
+        got = ctx.call(answer, vectors, priorities, wanted)
         if type(got) is torch.Tensor and tuple(got.shape) == (batch, n, bits) and wanted < n:
-            trial.fail("all vectors came back: expected the `wanted` of highest priority alone")
+            ctx.fail("all vectors came back: expected the `wanted` of highest priority alone")
         if type(got) is torch.Tensor and tuple(got.shape) == (batch, wanted):
-            trial.fail(
-                "priorities or indices came back: expected the vectors, (batch, wanted, bits)"
-            )
-        got = trial.tensor(
+            ctx.fail("priorities or indices came back: expected the vectors, (batch, wanted, bits)")
+        got = ctx.tensor(
             got, "targets", (batch, wanted, bits), mention="the wanted vectors of each row"
         )
         v, p = array(vectors), array(priorities)
@@ -92,15 +90,15 @@ def highest_first(answer, trial):
             return np.take_along_axis(v, index[..., None], 1)
 
         def one_by_one(blank):
-            left, found = p.copy(), np.zeros((batch, wanted), int)
+            left, chosen = p.copy(), np.zeros((batch, wanted), int)
             for rank in range(wanted):
-                found[:, rank] = left.argmax(1)
-                left[np.arange(batch), found[:, rank]] = blank
-            return pick(found)
+                chosen[:, rank] = left.argmax(1)
+                left[np.arange(batch), chosen[:, rank]] = blank
+            return pick(chosen)
 
         top = order[:, :wanted]
         far = np.argsort(-np.abs(p), 1)[:, :wanted]
-        trial.close(
+        ctx.close(
             got,
             pick(top),
             "targets",
@@ -141,26 +139,26 @@ def highest_first(answer, trial):
 
 
 @exercise("04.item_after", title="Look up, then step", difficulty=2, minutes=15)
-def item_after(answer, trial):
+def item_after(answer, ctx):
     for batch, k, item, bits in ((8, 5, 3, 6), (3, 2, 1, 5), (1, 4, 2, 4)):
-        items, asked = _items(trial, batch, k, item, bits)
-        query = items[torch.arange(batch), asked]
-        got = trial.call(answer, items, query)
+        items, position = _items(ctx, batch, k, item, bits)
+        query = items[torch.arange(batch), position]
+        got = ctx.call(answer, items, query)
         if type(got) is torch.Tensor and tuple(got.shape) == (batch,):
-            trial.fail("places came back: expected the items there, (batch, item, bits)")
-        got = trial.tensor(got, "answers", (batch, item, bits), mention="one item a row")
+            ctx.fail("places came back: expected the items there, (batch, item, bits)")
+        got = ctx.tensor(got, "answers", (batch, item, bits), mention="one item a row")
         v, q = array(items), array(query)
         flat, want = v.reshape(batch, k, -1), q.reshape(batch, 1, -1)
-        every, place = np.arange(batch), array(asked)
+        every, place = np.arange(batch), array(position)
 
-        def after(found):
-            return v[every, (found + 1) % k]
+        def after(chosen):
+            return v[every, (chosen + 1) % k]
 
         agree = (v == q[:, None]).all(-1)  # (batch, k, item)
         cosine = (flat * want).sum(-1) / np.maximum(
             np.sqrt((flat**2).sum(-1) * (want**2).sum(-1)), 1e-9
         )
-        trial.close(
+        ctx.close(
             got,
             v[every, place + 1],
             "answers",
@@ -207,18 +205,18 @@ def item_after(answer, trial):
         )
 
 
-def _items(trial, batch, k, item, bits):
+def _items(ctx, batch, k, item, bits):
     """Items ``(batch, k, item, bits)``, no two of a row equal, and which one is asked for, never
     the last of a row.
 
     In the rows of the large case item 0 is nearly the one asked for, each time in another way.
     """
-    asked = torch.tensor([2, 3, 0, 1, 2, 3, 1, 2][:batch]) % (k - 1)
+    position = torch.tensor([2, 3, 0, 1, 2, 3, 1, 2][:batch]) % (k - 1)
     while True:
-        items = trial.integers(0, 2, batch, k, item, bits).float()
+        items = ctx.integers(0, 2, batch, k, item, bits).float()
         if batch == 8:
             items[4, 2] = 0  # asked for: no direction, and no product with any
-            like = items[torch.arange(batch), asked]
+            like = items[torch.arange(batch), position]
             items[0, 0, :-1] = like[0, :-1]  # these two begin alike
             # no bit in common, and as large a product as any
             items[1, 0], items[1, 1] = 1 - like[1], 1
@@ -238,42 +236,39 @@ def _items(trial, batch, k, item, bits):
             and like[5, 0].sum() != like[5, -1].sum()
             and (like[7].sum(0) != items[7, 0].sum(0)).any()
         ):
-            return items, asked
+            return items, position
 
 
 @exercise("04.reliability", title="Does it happen as often as it says?", difficulty=3, minutes=20)
-def reliability(answer, trial):
+def reliability(answer, ctx):
     for bins in (5, 4, 3):
-        told = torch.cat(
-            [
-                trial.normal(60).mul(1.2).sigmoid(),
-                torch.tensor([0.0, 0.2, 0.5, 0.75, 0.999999, 1.0]),
-            ]
+        stated = torch.cat(
+            [ctx.normal(60).mul(1.2).sigmoid(), torch.tensor([0.0, 0.2, 0.5, 0.75, 0.999999, 1.0])]
         )
-        told = (
-            told[~((told > 0.4) & (told < 0.5))]
+        stated = (
+            stated[~((stated > 0.4) & (stated < 0.5))]
             if bins == 5
-            else told[(told < 0.25) | (told >= 0.5)]
+            else stated[(stated < 0.25) | (stated >= 0.5)]
         )
         if bins == 3:  # not all of 0 to 1 is there
-            told = 0.4 + 0.55 * told
-        came = (told * 0.6 + 0.3 * trial.normal(len(told)) > 0.35).float()
-        said, share, count = trial.parts(
-            trial.call(answer, told, came, bins), ("said", "share", "count")
+            stated = 0.4 + 0.55 * stated
+        came = (stated * 0.6 + 0.3 * ctx.normal(len(stated)) > 0.35).float()
+        predicted, share, count = ctx.parts(
+            ctx.call(answer, stated, came, bins), ("said", "share", "count")
         )
-        p, y = array(told), array(came)
+        p, y = array(stated), array(came)
         where = np.minimum((p * np.float32(bins)).astype(int), bins - 1)
         n = np.bincount(where, minlength=bins)
         safe = np.maximum(n, 1)
         sum_said, sum_came = np.bincount(where, p, bins), np.bincount(where, y, bins)
         empty = "an empty bin has nothing to divide by: 0 was asked for there"
-        count = trial.tensor(count, "count", (bins,), dtype=torch.long, mention="one number a bin")
+        count = ctx.tensor(count, "count", (bins,), dtype=torch.long, mention="one number a bin")
         rounded = np.bincount(np.minimum(np.round(p * bins).astype(int), bins - 1), minlength=bins)
         ranked = np.array([len(part) for part in np.array_split(p, bins)])
         upper = np.maximum(np.ceil(p.astype(np.float32) * np.float32(bins)).astype(int) - 1, 0)
         whole = (p - p.min()) / (p.max() - p.min())
         turned = np.maximum(p.astype(np.float32), np.float32(1) - p.astype(np.float32))
-        trial.close(
+        ctx.close(
             count,
             n,
             "count",
@@ -309,10 +304,10 @@ def reliability(answer, trial):
                 "counts added up from the first bin on: expected the number in each": n.cumsum(),
             },
         )
-        said = trial.tensor(said, "said", (bins,), nan=empty)
+        predicted = ctx.tensor(predicted, "said", (bins,), nan=empty)
         centre = (np.arange(bins) + 0.5) / bins
-        trial.close(
-            said,
+        ctx.close(
+            predicted,
             sum_said / safe,
             "said",
             {
@@ -328,9 +323,9 @@ def reliability(answer, trial):
                 / len(p),
             },
         )
-        share = trial.tensor(share, "share", (bins,), nan=empty)
+        share = ctx.tensor(share, "share", (bins,), nan=empty)
         right = (y == (p > 0.5)).astype(float)
-        trial.close(
+        ctx.close(
             share,
             sum_came / safe,
             "share",
@@ -353,33 +348,33 @@ def reliability(answer, trial):
 
 
 @exercise("04.unknown_order", title="When nobody tells you n", difficulty=4, minutes=30)
-def unknown_order(answer, trial):
+def unknown_order(answer, ctx):
     for orders, steps in ((3, 12), (2, 1), (4, 3000)):
-        bits = trial.integers(0, 2, steps)
-        told = (2.0 * trial.normal(orders, steps)).sigmoid().clamp(0.02, 0.98)
+        bits = ctx.integers(0, 2, steps)
+        stated = (2.0 * ctx.normal(orders, steps)).sigmoid().clamp(0.02, 0.98)
         long = steps > 1000
         if long:  # the last one is a little better than the others at every step
-            told[-1] = torch.where(bits == 1, 0.7, 0.3)
-            told[0] = torch.where(bits == 1, 0.69, 0.31)
+            stated[-1] = torch.where(bits == 1, 0.7, 0.3)
+            stated[0] = torch.where(bits == 1, 0.69, 0.31)
         hint = (
             "the probability of many bits underflows to 0, and 0/0 is NaN: add logarithms, "
             "and take a softmax of them"
         )
-        got = trial.tensor(
-            trial.call(answer, told, bits),
+        got = ctx.tensor(
+            ctx.call(answer, stated, bits),
             "probabilities",
             (steps,),
             nan=hint if long else None,
             mention="one a step",
         )
-        p, y = array(told), array(bits)
+        p, y = array(stated), array(bits)
         seen = np.log(np.where(y == 1, p, 1 - p))
         after = np.cumsum(seen, 1)
         before = after - seen
 
-        def mix(logs, said=p):
+        def mix(logs, predicted=p):
             w = np.exp(logs - logs.max(0))
-            return (w / w.sum(0) * said).sum(0)
+            return (w / w.sum(0) * predicted).sum(0)
 
         best = mix(before)
         wrong = {
@@ -439,22 +434,22 @@ def unknown_order(answer, trial):
         }
         if steps == 1:
             wrong = {}
-        trial.close(got, best, "probabilities", wrong)
+        ctx.close(got, best, "probabilities", wrong)
 
 
 @exercise("04.several_heads", title="Find the bug: several heads", difficulty=3, minutes=20)
-def several_heads(answer, trial):
-    batch, heads, slots, width = 2, 3, trial.integers(5, 8), 4
+def several_heads(answer, ctx):
+    batch, heads, slots, width = 2, 3, ctx.integers(5, 8), 4
     memory, previous, key = (
-        trial.normal(batch, slots, width),
-        trial.weights(batch, heads, slots),
-        trial.normal(batch, heads, width),
+        ctx.normal(batch, slots, width),
+        ctx.weights(batch, heads, slots),
+        ctx.normal(batch, heads, width),
     )
-    strength, gate = trial.normal(batch, heads).abs() + 1, torch.sigmoid(trial.normal(batch, heads))
-    given = memory, previous, key, strength, gate, trial.weights(batch, heads, 3)
+    strength, gate = ctx.normal(batch, heads).abs() + 1, torch.sigmoid(ctx.normal(batch, heads))
+    given = memory, previous, key, strength, gate, ctx.weights(batch, heads, 3)
     arrays = [array(t) for t in given]
-    got = trial.call(answer, *given)
-    got = trial.tensor(
+    got = ctx.call(answer, *given)
+    got = ctx.tensor(
         got, "the weights", (batch, heads, slots), mention="one row a head, one column a slot"
     )
     wrong = {
@@ -491,16 +486,16 @@ def several_heads(answer, trial):
             *arrays[:5], np.repeat(arrays[5][:, :1], heads, 1)
         ),
     }
-    trial.close(got, _addressed(*arrays), "the weights", wrong)
+    ctx.close(got, _addressed(*arrays), "the weights", wrong)
     single = [array(t) if t is memory else array(t)[:, :1] for t in given]
-    one = trial.call(answer, *(t if t is memory else t[:, :1] for t in given))
-    trial.close(
-        trial.tensor(one, "the weights of a single head", (batch, 1, slots)),
+    one = ctx.call(answer, *(t if t is memory else t[:, :1] for t in given))
+    ctx.close(
+        ctx.tensor(one, "the weights of a single head", (batch, 1, slots)),
         _addressed(*single),
         "the weights of a single head",
     )
     names = dict(enumerate(("memory", "previous", "key", "strength", "gate", "kernel")))
-    check_slopes(trial, answer, given, names, _addressed)
+    check_gradients(ctx, answer, given, names, _addressed)
 
 
 def _addressed(
@@ -543,11 +538,11 @@ def _addressed(
             moved = moved + kernel[:, h, k, None] * rolled
         return moved
 
-    found, last = [], previous[:, 0]
+    chosen, last = [], previous[:, 0]
     for h in range(key.shape[1]):
         came = last if chain else before[:, h]
         last = shift(g[:, h] * content[:, h] + (1 - g[:, h]) * came, h)
         if early:
             last = g[:, h] * content[:, h] + (1 - g[:, h]) * shift(came, h)
-        found.append(last)
-    return np.stack(found, 1)
+        chosen.append(last)
+    return np.stack(chosen, 1)

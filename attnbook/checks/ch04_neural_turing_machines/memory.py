@@ -5,36 +5,36 @@ forms, sharpening, all four stages.
 import numpy as np
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("04.erase_and_add", title="Erase, then add", difficulty=1, minutes=10)
-def erase_and_add(answer, trial):
-    batch, heads, n, m = 2, trial.integers(2, 4), 5, 3
-    memory, weights = trial.normal(batch, n, m), trial.weights(batch, heads, n)
-    erase, add = trial.weights(batch, heads, m) ** 0.3, trial.normal(batch, heads, m)
-    got = trial.tensor(
-        trial.call(answer, memory, weights, erase, add),
+def erase_and_add(answer, ctx):
+    batch, heads, n, m = 2, ctx.integers(2, 4), 5, 3
+    memory, weights = ctx.normal(batch, n, m), ctx.weights(batch, heads, n)
+    erase, add = ctx.weights(batch, heads, m) ** 0.3, ctx.normal(batch, heads, m)
+    got = ctx.tensor(
+        ctx.call(answer, memory, weights, erase, add),
         "memory",
         (batch, n, m),
         mention="as the memory that came in",
     )
     old, w, e, a = (array(part) for part in (memory, weights, erase, add))
     outer = w[..., None] * e[:, :, None]  # (batch, heads, n, m)
-    kept, added = (1 - outer).prod(1), np.einsum("bhn,bhm->bnm", w, a)
+    erased, added = (1 - outer).prod(1), np.einsum("bhn,bhm->bnm", w, a)
     one_by_one = old
     for h in range(heads):
         one_by_one = one_by_one * (1 - outer[:, h]) + w[:, h, :, None] * a[:, h, None]
     wrong = {
-        "add comes before erase: expected all erasures first": (old + added) * kept,
+        "add comes before erase: expected all erasures first": (old + added) * erased,
         "each head erases and adds before the next one does: expected all erasures first, then "
         "all that is added": one_by_one,
         "the erasures of the heads are added up: expected the product of all (1 − w e)": old
         * (1 - outer.sum(1))
         + added,
         "nothing is erased": old + added,
-        "nothing is added": old * kept,
+        "nothing is added": old * erased,
         "erase keeps where it should wipe: a slot keeps 1 − w e of what it holds": old
         * outer.prod(1)
         + added,
@@ -43,15 +43,15 @@ def erase_and_add(answer, trial):
         "the erase vector is not weighted: every slot is wiped alike": old
         * (1 - e).prod(1)[:, None]
         + added,
-        "what is added is not weighted: every slot gets it whole": old * kept + a.sum(1)[:, None],
+        "what is added is not weighted: every slot gets it whole": old * erased + a.sum(1)[:, None],
     }
-    trial.close(got, old * kept + added, "memory", wrong)
+    ctx.close(got, old * erased + added, "memory", wrong)
 
     def written(m, w, e, a):
         return m * (1 - w[..., None] * e[:, :, None]).prod(1) + np.einsum("bhn,bhm->bnm", w, a)
 
-    check_slopes(
-        trial,
+    check_gradients(
+        ctx,
         answer,
         (memory, weights, erase, add),
         {0: "memory", 1: "weights", 2: "erase", 3: "add"},
@@ -60,11 +60,11 @@ def erase_and_add(answer, trial):
 
 
 @exercise("04.shift", title="Move along the slots", difficulty=2, minutes=15)
-def shift(answer, trial):
-    batch, heads, n, reach = 2, 2, trial.integers(6, 9), 2
-    weights, kernel = trial.weights(batch, heads, n), trial.weights(batch, heads, 2 * reach + 1)
-    got = trial.tensor(
-        trial.call(answer, weights, kernel),
+def shift(answer, ctx):
+    batch, heads, n, reach = 2, 2, ctx.integers(6, 9), 2
+    weights, kernel = ctx.weights(batch, heads, n), ctx.weights(batch, heads, 2 * reach + 1)
+    got = ctx.tensor(
+        ctx.call(answer, weights, kernel),
         "weights",
         (batch, heads, n),
         mention="as the weights that came in",
@@ -100,17 +100,17 @@ def shift(answer, trial):
             w, s == s.max(-1, keepdims=True)
         ),
     }
-    trial.close(got, moved(w, s), "weights", wrong)
-    check_slopes(trial, answer, (weights, kernel), {0: "weights", 1: "kernel"}, moved)
+    ctx.close(got, moved(w, s), "weights", wrong)
+    check_gradients(ctx, answer, (weights, kernel), {0: "weights", 1: "kernel"}, moved)
 
 
 @exercise("04.scalar_shift", title="A shift from one number", difficulty=2, minutes=15)
-def scalar_shift(answer, trial):
-    reach, count = trial.integers(2, 4), 7
-    x = (2 * reach - 0.2) * (trial.weights(count, 2)[:, 0] - 0.5)
+def scalar_shift(answer, ctx):
+    reach, count = ctx.integers(2, 4), 7
+    x = (2 * reach - 0.2) * (ctx.weights(count, 2)[:, 0] - 0.5)
     x[0], x[1], x[2], x[3] = 1.7, -0.3, float(-reach), float(reach)
-    got = trial.tensor(
-        trial.call(answer, x, reach),
+    got = ctx.tensor(
+        ctx.call(answer, x, reach),
         "kernel",
         (count, 2 * reach + 1),
         mention="one row a number, one column a shift",
@@ -142,11 +142,11 @@ def scalar_shift(answer, trial):
         "the kernel of x = R is empty: there is no shift R + 1, and its mass, 0, must not "
         "overwrite that of shift R": spread(low, 1 - part, part) * (numbers < reach),
     }
-    trial.close(got, spread(low, 1 - part, part), "kernel", wrong)
+    ctx.close(got, spread(low, 1 - part, part), "kernel", wrong)
     # no whole numbers: there it has a corner
-    between = trial.integers(-reach, reach, count) + 0.1 + 0.8 * trial.weights(count, 2)[:, 0]
-    check_slopes(
-        trial,
+    between = ctx.integers(-reach, reach, count) + 0.1 + 0.8 * ctx.weights(count, 2)[:, 0]
+    check_gradients(
+        ctx,
         answer,
         (between, reach),
         {0: "x"},
@@ -155,16 +155,16 @@ def scalar_shift(answer, trial):
 
 
 @exercise("04.sharpen", title="Sharpen without NaN", difficulty=2, minutes=20)
-def sharpen(answer, trial):
+def sharpen(answer, ctx):
     batch, heads, n = 2, 3, 6
-    weights, gamma = trial.weights(batch, heads, n), 1 + trial.weights(batch, heads) * 4
+    weights, gamma = ctx.weights(batch, heads, n), 1 + ctx.weights(batch, heads) * 4
     # two heads with exact zeros
     weights[0, 0] = weights[0, 0] * (weights[0, 0] < weights[0, 0].max())
     weights[1, 2, 1:] = 0
     gamma[0, 1] = 1.0
 
     def compare(weights, gamma, name, nan=None):
-        got = trial.tensor(trial.call(answer, weights, gamma), name, (batch, heads, n), nan=nan)
+        got = ctx.tensor(ctx.call(answer, weights, gamma), name, (batch, heads, n), nan=nan)
         w, g = array(weights), array(gamma)[..., None]
         with np.errstate(all="ignore"):
             powers = np.where(
@@ -203,7 +203,7 @@ def sharpen(answer, trial):
                     np.log(np.maximum(w, 1e-38)) / g
                 ),
             }
-        trial.close(got, powers / powers.sum(-1, keepdims=True), name, wrong)
+        ctx.close(got, powers / powers.sum(-1, keepdims=True), name, wrong)
 
     compare(
         weights,
@@ -212,24 +212,22 @@ def sharpen(answer, trial):
         nan="log 0 is −∞ and 0 · −∞ is NaN: keep the zeros out of the logarithm",
     )
     underflow = "all powers have become 0, and 0/0 is NaN: stay with γ log w until the softmax"
+    compare(0.02 * ctx.weights(batch, heads, n), 30 * gamma, "weights for a large γ", nan=underflow)
     compare(
-        0.02 * trial.weights(batch, heads, n), 30 * gamma, "weights for a large γ", nan=underflow
+        1e-6 * ctx.weights(batch, heads, n), gamma, "weights, all of them small,", nan=underflow
     )
-    compare(
-        1e-6 * trial.weights(batch, heads, n), gamma, "weights, all of them small,", nan=underflow
-    )
-    ties = trial.weights(batch, heads, n) / 4
-    ties[..., trial.order(n)[:2]] = 0.4
+    ties = ctx.weights(batch, heads, n) / 4
+    ties[..., ctx.order(n)[:2]] = 0.4
     compare(ties, 0 * gamma + 2000, "weights for γ = 2000 and two equal ones", nan=underflow)
-    gamma = 2 + 2 * trial.weights(batch, heads)  # the slope at a weight of 0 is 0 then
+    gamma = 2 + 2 * ctx.weights(batch, heads)  # the slope at a weight of 0 is 0 then
     there = array(weights) > 0
 
     def sharpened(w, g):
         powers = np.where(there, np.abs(w) ** g[..., None], 0)
         return powers / powers.sum(-1, keepdims=True)
 
-    check_slopes(
-        trial,
+    check_gradients(
+        ctx,
         answer,
         (weights, gamma),
         {0: "weights", 1: "gamma"},
@@ -240,25 +238,25 @@ def sharpen(answer, trial):
 
 
 @exercise("04.address", title="All four stages", difficulty=3, minutes=30)
-def address(answer, trial):
+def address(answer, ctx):
     batch, heads, n, m, reach = 2, 2, 6, 4, 1
     given = [
-        trial.normal(batch, n, m),
-        trial.weights(batch, heads, n),
-        trial.normal(batch, heads, m),
-        4 * trial.weights(batch, heads) + 1,
-        0.2 + 0.6 * trial.weights(batch, heads),
-        trial.weights(batch, heads, 2 * reach + 1),
-        1 + 3 * trial.weights(batch, heads),
+        ctx.normal(batch, n, m),
+        ctx.weights(batch, heads, n),
+        ctx.normal(batch, heads, m),
+        4 * ctx.weights(batch, heads) + 1,
+        0.2 + 0.6 * ctx.weights(batch, heads),
+        ctx.weights(batch, heads, 2 * reach + 1),
+        1 + 3 * ctx.weights(batch, heads),
     ]
     numbers = [array(part) for part in given]
-    got = trial.tensor(
-        trial.call(answer, *given),
+    got = ctx.tensor(
+        ctx.call(answer, *given),
         "weights",
         (batch, heads, n),
         mention="one row a head, one column a slot",
     )
-    said = {
+    mistakes = {
         "sharpening comes before the shift: it is there to undo the blur of the shift": dict(
             sharpen_first=True
         ),
@@ -278,17 +276,17 @@ def address(answer, trial):
         "the previous weights are not used": dict(remembers=False),
         "the powers are not divided by their sum": dict(divided=False),
     }
-    trial.close(
+    ctx.close(
         got,
         _address(*numbers),
         "weights",
-        {message: _address(*numbers, **one) for message, one in said.items()},
+        {message: _address(*numbers, **one) for message, one in mistakes.items()},
     )
     given[0] = given[0].clone()
     given[0][:, [1, 4]] *= 1e-6  # two slots that nobody has written to
     numbers = [array(part) for part in given]
-    got = trial.tensor(
-        trial.call(answer, *given),
+    got = ctx.tensor(
+        ctx.call(answer, *given),
         "weights for a memory with two nearly empty slots",
         (batch, heads, n),
     )
@@ -300,7 +298,7 @@ def address(answer, trial):
         "1e-8 is added to the product of the squares: add it to each of them, (k·k + ε)(m·m + "
         "ε)": dict(place="product"),
     }
-    trial.close(
+    ctx.close(
         got,
         _address(*numbers),
         "weights for a memory with two nearly empty slots",
@@ -315,25 +313,25 @@ def address(answer, trial):
         5: "kernel",
         6: "gamma",
     }
-    given[0] = trial.normal(batch, n, m)
-    check_slopes(trial, answer, given, names, _address)
+    given[0] = ctx.normal(batch, n, m)
+    check_gradients(ctx, answer, given, names, _address)
     given[0], given[2] = 0 * given[0], given[2].clone()
     given[2][:, 0] = 0
-    got = trial.tensor(
-        trial.call(answer, *given),
+    got = ctx.tensor(
+        ctx.call(answer, *given),
         "weights for an empty memory and a key of zeros",
         (batch, heads, n),
         nan="the norm of a slot of zeros is 0, and 0/0 is NaN: add 1e-8 under the root",
     )
-    trial.close(
+    ctx.close(
         got,
         _address(*(array(part) for part in given)),
         "weights for an empty memory and a key of zeros",
     )
-    given[2] = trial.normal(batch, heads, m)
+    given[2] = ctx.normal(batch, heads, m)
     numbers = [array(part) for part in given[1:]]
-    check_slopes(
-        trial,
+    check_gradients(
+        ctx,
         answer,
         given,
         {0: "an empty memory"},

@@ -11,9 +11,9 @@ from ..context import a, array, shape_of
 from ..registry import exercise
 
 
-def _points(trial, n):
+def _points(ctx, n):
     """n points inside the unit square."""
-    return torch.sigmoid(trial.normal(n, 2))
+    return torch.sigmoid(ctx.normal(n, 2))
 
 
 def _turn(p, q, r):
@@ -47,21 +47,21 @@ def _from_lowest(walk):
 
 
 @exercise("05.left_of", title="Left of the line", difficulty=1, minutes=8)
-def left_of(answer, trial):
-    rows = trial.integers(30, 40)
-    p, q, r = (trial.normal(rows, 2) for _ in range(3))
-    grid = [trial.integers(-2, 3, rows, 2).float() for _ in range(2)]
-    step = trial.integers(-2, 3, rows, 1)
+def left_of(answer, ctx):
+    rows = ctx.integers(30, 40)
+    p, q, r = (ctx.normal(rows, 2) for _ in range(3))
+    grid = [ctx.integers(-2, 3, rows, 2).float() for _ in range(2)]
+    step = ctx.integers(-2, 3, rows, 1)
     on = (grid[0], grid[1], grid[0] + step * (grid[1] - grid[0]))  # all three on one line
     for given in (
         (p, q, r),
         on,
         (p[0], q[0], r[0]),
-        (p.view(rows, 1, 2), q.view(rows, 1, 2), trial.normal(rows, 4, 2)),
+        (p.view(rows, 1, 2), q.view(rows, 1, 2), ctx.normal(rows, 4, 2)),
     ):
         shape = torch.broadcast_shapes(*(g.shape for g in given))[:-1]
-        got = trial.tensor(
-            trial.call(answer, *given),
+        got = ctx.tensor(
+            ctx.call(answer, *given),
             "the result",
             shape,
             dtype=torch.bool,
@@ -88,31 +88,31 @@ def left_of(answer, trial):
             > x[..., 1] + 0 * y[..., 1],
             "every point counts as left": np.ones_like(cross, dtype=bool),
         }
-        trial.close(got, cross > 0, "the result", wrong)
+        ctx.close(got, cross > 0, "the result", wrong)
 
 
 @exercise("05.code_answers", title="Answers as targets", difficulty=1, minutes=8)
-def code_answers(answer, trial):
+def code_answers(answer, ctx):
     for used in (2, 0):  # first, the last two points are in no walk
-        n = trial.integers(9, 13)
-        sizes = [trial.integers(3, 5), n - 2, trial.integers(4, 7), trial.integers(3, 6)]
-        walks = [trial.order(n - used)[:size] for size in sizes]
+        n = ctx.integers(9, 13)
+        sizes = [ctx.integers(3, 5), n - 2, ctx.integers(4, 7), ctx.integers(3, 6)]
+        walks = [ctx.order(n - used)[:size] for size in sizes]
         walks[0] = [i for i in walks[0] if i < n - used - 1]  # not all walks name the highest
         longest = max(sizes)
-        got = trial.call(answer, walks, n)
+        got = ctx.call(answer, walks, n)
         shape = shape_of(got)
         if shape == (len(walks), longest):
-            trial.fail(
+            ctx.fail(
                 "the longest walk has no room for END: expected one column more than it has "
                 "positions"
             )
         if shape == (len(walks), n + 1) and longest < n:
-            trial.fail(
+            ctx.fail(
                 f"the rows are n + 1 = {n + 1} wide: expected one more than the longest walk "
                 f"has, {longest + 1}"
             )
         got = array(
-            trial.tensor(
+            ctx.tensor(
                 got, "targets", (len(walks), longest + 1), dtype=torch.long, mention="a row a walk"
             )
         )
@@ -148,14 +148,14 @@ def code_answers(answer, trial):
                 [[n, *walk] + [-1] * (longest - len(walk)) for walk in walks]
             ),
         }
-        trial.close(got, coded(), "targets", wrong)
+        ctx.close(got, coded(), "targets", wrong)
 
 
 @exercise("05.canonical_walk", title="One walk out of many", difficulty=2, minutes=12)
-def canonical_walk(answer, trial):
+def canonical_walk(answer, ctx):
     def unchanged(_, copies):
         if copies[1] != walk:
-            trial.fail(
+            ctx.fail(
                 "your function changes its argument walk in place: the caller's list is "
                 "different now"
             )
@@ -171,10 +171,10 @@ def canonical_walk(answer, trial):
         (True, True, 3),
     ):
         while True:
-            points = _points(trial, trial.integers(8, 12)) + away * torch.tensor([-1.0, 1.0])
+            points = _points(ctx, ctx.integers(8, 12)) + away * torch.tensor([-1.0, 1.0])
             xy = array(points)
             right = _hull(xy)
-            k = trial.integers(1, len(right))
+            k = ctx.integers(1, len(right))
             walk = right[k:] + right[:k]
             walk = walk[::-1] if turned_round else walk
             back, left = _from_lowest(right[::-1]), int(xy[right][:, 0].argmin())
@@ -208,17 +208,17 @@ def canonical_walk(answer, trial):
                 {tuple(w) for w in (right, *known.values())}
             ) == len(known) + 1:
                 break
-        got = trial.ids(trial.call(answer, points, walk, then=unchanged), "the walk")
+        got = ctx.ids(ctx.call(answer, points, walk, then=unchanged), "the walk")
         if got == right:
             continue
         for message, other in known.items():
             if got == other:
-                trial.fail(message)
+                ctx.fail(message)
         if sorted(got) != sorted(right):
-            trial.fail(f"the walk has the positions {got}, expected those of {walk}, each once")
+            ctx.fail(f"the walk has the positions {got}, expected those of {walk}, each once")
         if got[0] != min(right):
-            trial.fail(f"the walk starts at {got[0]}: expected the lowest index, {min(right)}")
-        trial.fail(f"the walk is {got}, expected {right}")
+            ctx.fail(f"the walk starts at {got[0]}: expected the lowest index, {min(right)}")
+        ctx.fail(f"the walk is {got}, expected {right}")
 
 
 def _centres(xy, triangles, kind):
@@ -244,13 +244,13 @@ def _ordered(xy, triangles, kind="incentre", first=0, down=False):
 
 
 @exercise("05.triangle_order", title="Triangles in one order", difficulty=3, minutes=20)
-def triangle_order(answer, trial):
+def triangle_order(answer, ctx):
     for _ in range(2):
         while True:
-            points = _points(trial, 7)
+            points = _points(ctx, 7)
             xy = array(points)
             every = list(itertools.combinations(range(7), 3))
-            ascending = [every[k] for k in trial.order(len(every))[:9]]
+            ascending = [every[k] for k in ctx.order(len(every))[:9]]
             right = _ordered(xy, ascending)
             known = {
                 "the triangles are ordered by their centroids, the mean of the corners: expected "
@@ -277,42 +277,42 @@ def triangle_order(answer, trial):
                 == len(known) + 1
             ):
                 break
-        given = [tuple(t[i] for i in trial.order(3)) for t in ascending]
-        got = trial.call(answer, points, given)
+        given = [tuple(t[i] for i in ctx.order(3)) for t in ascending]
+        got = ctx.call(answer, points, given)
         if got is None or type(got) not in (list, tuple):
-            trial.fail(
+            ctx.fail(
                 "None came back. Does your function return the list?"
                 if got is None
                 else f"{a(got)} came back, expected a list of triples"
             )
-        got = [tuple(trial.ids(t, "a triangle")) for t in got]
+        got = [tuple(ctx.ids(t, "a triangle")) for t in got]
         if sorted(tuple(sorted(t)) for t in got) != sorted(ascending):
-            trial.fail(
+            ctx.fail(
                 f"{len(got)} triangles came back, expected the {len(given)} given ones, each once"
             )
         unsorted = [t for t in got if t != tuple(sorted(t))]
         if unsorted:
-            trial.fail(
+            ctx.fail(
                 f"the triangle {unsorted[0]} does not ascend: expected {tuple(sorted(unsorted[0]))}"
             )
         if got == right:
             continue
         for message, other in known.items():
             if got == other:
-                trial.fail(message)
+                ctx.fail(message)
         place = next(k for k, (mine, other) in enumerate(zip(got, right)) if mine != other)
-        trial.fail(f"triangle {place} is {got[place]}, expected {right[place]}")
+        ctx.fail(f"triangle {place} is {got[place]}, expected {right[place]}")
     # Two triangles with sides of 3, 4 and 5, one above the other: the incentres have the same x,
     # and no rounding is in them.
-    x, y, lift = trial.integers(-4, 5), trial.integers(-4, 5), trial.integers(4, 9)
+    x, y, lift = ctx.integers(-4, 5), ctx.integers(-4, 5), ctx.integers(4, 9)
     lower = torch.tensor([[x, y], [x + 4, y], [x, y + 3]]).float()
     points = torch.cat([lower + torch.tensor([0.0, float(lift)]), lower])
-    got = trial.call(answer, points, [(0, 1, 2), (3, 4, 5)])
-    if type(got) not in (list, tuple) or [tuple(trial.ids(t, "a triangle")) for t in got] != [
+    got = ctx.call(answer, points, [(0, 1, 2), (3, 4, 5)])
+    if type(got) not in (list, tuple) or [tuple(ctx.ids(t, "a triangle")) for t in got] != [
         (3, 4, 5),
         (0, 1, 2),
     ]:
-        trial.fail(
+        ctx.fail(
             "two incentres have the same first coordinate: expected the one with the lower "
             "second coordinate first"
         )
@@ -322,14 +322,14 @@ def _crossings(xy, walk, *, closing=True):
     """The pairs of edges that cross; edge k starts at corner k of the walk."""
     m = len(walk)
     edges = [(k, (k + 1) % m) for k in range(m if closing else m - 1)]
-    found = []
+    crossings = []
     for (i, j), (k, l) in itertools.combinations(edges, 2):
         if {i, j} & {k, l}:
             continue
         p, q, r, s = (xy[walk[t]] for t in (i, j, k, l))
         if _turn(p, q, r) * _turn(p, q, s) < 0 and _turn(r, s, p) * _turn(r, s, q) < 0:
-            found.append((i, k))
-    return found
+            crossings.append((i, k))
+    return crossings
 
 
 def _crosses(xy, walk, *, closing=True):
@@ -337,15 +337,15 @@ def _crosses(xy, walk, *, closing=True):
 
 
 @exercise("05.coverage", title="The share of the area", difficulty=3, minutes=25)
-def coverage(answer, trial):
+def coverage(answer, ctx):
     while True:
-        points = _points(trial, 9)
+        points = _points(ctx, 9)
         xy = array(points)
         right = _hull(xy)
         inner = [i for i in range(9) if i not in right]
         if not 5 <= len(right) <= 7:
             continue
-        tries = (trial.order(9)[:6] for _ in range(300))
+        tries = (ctx.order(9)[:6] for _ in range(300))
         far = next((w for w in tries if _crossings(xy, w) == [(0, 3)]), None)
         if far:
             break
@@ -377,9 +377,9 @@ def coverage(answer, trial):
         ("an empty walk", []),
     ]
     for name, walk in cases:
-        said = trial.number(trial.call(answer, points, walk, right), f"the coverage of {name}")
+        result = ctx.number(ctx.call(answer, points, walk, right), f"the coverage of {name}")
         expected = 0.0 if len(walk) < 3 or _crosses(xy, walk) else abs(_area(xy[walk])) / whole
-        if np.isclose(said, expected, rtol=1e-4, atol=2e-5):
+        if np.isclose(result, expected, rtol=1e-4, atol=2e-5):
             continue
         if len(walk) >= 3:
             signed, x, y = _area(xy[walk]), *xy[walk].T
@@ -404,6 +404,6 @@ def coverage(answer, trial):
                 "corner, and that is no crossing)": 0.0 if expected else np.nan,
             }
             for message, other in known.items():
-                if np.isclose(said, other, rtol=1e-4, atol=2e-5):
-                    trial.fail(f"{name}: {message}")
-        trial.fail(f"the coverage of {name} is {said:.4g}, expected {expected:.4g}")
+                if np.isclose(result, other, rtol=1e-4, atol=2e-5):
+                    ctx.fail(f"{name}: {message}")
+        ctx.fail(f"the coverage of {name} is {result:.4g}, expected {expected:.4g}")

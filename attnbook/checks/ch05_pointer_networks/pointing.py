@@ -6,33 +6,33 @@ import numpy as np
 import torch
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-def _spread(trial, *shape):
+def _spread(ctx, *shape):
     """Numbers of which no two are close, so that their order is safe from rounding."""
     total = int(np.prod(shape))
-    return (torch.tensor(trial.order(total)).float().reshape(shape) + 0.5) / total
+    return (torch.tensor(ctx.order(total)).float().reshape(shape) + 0.5) / total
 
 
 @exercise("05.sorting_targets", title="Which position comes first?", difficulty=1, minutes=10)
-def sorting_targets(answer, trial):
-    numbers = _spread(trial, 5, 6)
+def sorting_targets(answer, ctx):
+    numbers = _spread(ctx, 5, 6)
     numbers[0] = torch.tensor([0.3, 0.6, 0.1, 0.5, 0.2, 0.4])  # a row whose ranks are not its order
-    _sorts(answer, trial, numbers, torch.tensor([6, 4, 5, 2, 1]))
+    _sorts(answer, ctx, numbers, torch.tensor([6, 4, 5, 2, 1]))
     # Wider than the longest row, numbers above 1, and a 0 that is no padding.
-    numbers = 9 * _spread(trial, 4, 8)
+    numbers = 9 * _spread(ctx, 4, 8)
     numbers[torch.arange(4), torch.tensor([0, 2, 1, 0])] = 0.0
     numbers[1, 0] = 0.5
-    _sorts(answer, trial, numbers, torch.tensor([4, 6, 5, 3]))
+    _sorts(answer, ctx, numbers, torch.tensor([4, 6, 5, 3]))
 
 
-def _sorts(answer, trial, numbers, lengths):
+def _sorts(answer, ctx, numbers, lengths):
     rows, n = numbers.shape
     numbers = numbers * (torch.arange(n) < lengths[:, None])  # zeros as padding
-    got = trial.tensor(
-        trial.call(answer, numbers, lengths),
+    got = ctx.tensor(
+        ctx.call(answer, numbers, lengths),
         "targets",
         (rows, n),
         dtype=torch.long,
@@ -73,18 +73,18 @@ def _sorts(answer, trial, numbers, lengths):
             np.arange(n) < some.sum(1, keepdims=True), filled(some, np.inf), -1
         ),
     }
-    trial.close(got, made(), "targets", wrong)
+    ctx.close(got, made(), "targets", wrong)
 
 
 @exercise("05.point_at", title="The pointer", difficulty=2, minutes=15)
-def point_at(answer, trial):
+def point_at(answer, ctx):
     batch, n, d, d_a = 3, 5, 4, 6
-    e, state = trial.normal(batch, n, d), trial.normal(batch, d)
-    w_1, w_2, v = trial.normal(d_a, d), trial.normal(d_a, d), 2 * trial.normal(d_a)
+    e, state = ctx.normal(batch, n, d), ctx.normal(batch, d)
+    w_1, w_2, v = ctx.normal(d_a, d), ctx.normal(d_a, d), 2 * ctx.normal(d_a)
     lengths = torch.tensor([n, 3, 4])
     given = (e, state, w_1, w_2, v, lengths)
     nan = "a softmax over nothing but -inf is NaN: is the mask upside down?"
-    got = trial.call(answer, *given)
+    got = ctx.call(answer, *given)
     if (
         type(got) is torch.Tensor
         and got.layout == torch.strided
@@ -95,13 +95,13 @@ def point_at(answer, trial):
         and not bool(got.isnan().any())
     ):
         if np.allclose(np.exp(array(got)).sum(1), 1, atol=1e-3):
-            trial.fail(
+            ctx.fail(
                 "these are the logarithms of the probabilities: expected the probabilities, "
                 "softmax in place of log_softmax"
             )
         if bool(got.isneginf().any()):
-            trial.fail("scores came back, not probabilities: the softmax is missing")
-    got = trial.tensor(
+            ctx.fail("scores came back, not probabilities: the softmax is missing")
+    got = ctx.tensor(
         got,
         "probabilities",
         (batch, n),
@@ -139,26 +139,26 @@ def point_at(answer, trial):
             np.where(real, scores(floats[0], 0 * floats[1], *floats[2:]), -np.inf)
         ),
     }
-    trial.close(got, right(*floats), "probabilities", wrong)
-    check_slopes(trial, answer, given, dict(enumerate(("e", "d", "W_1", "W_2", "v"))), right)
+    ctx.close(got, right(*floats), "probabilities", wrong)
+    check_gradients(ctx, answer, given, dict(enumerate(("e", "d", "W_1", "W_2", "v"))), right)
 
     # Scores far below 0: only −∞, or what is as good as that, gives a probability of exactly 0.
     e, state, w_1, w_2 = (0.5 * part.abs() for part in given[:4])
     v = -20 - 20 * v.abs()
-    got = trial.tensor(
-        trial.call(answer, e, state, w_1, w_2, v, lengths),
+    got = ctx.tensor(
+        ctx.call(answer, e, state, w_1, w_2, v, lengths),
         "probabilities where all scores are far below 0",
         (batch, n),
         nan=nan,
     )
     leaked = float(array(got)[~real].max())
     if leaked > 0:
-        trial.fail(
+        ctx.fail(
             f"where all scores are far below 0, padding gets a probability of {leaked:.2g}: "
             f"masked scores have to be −∞, "
             "a number such as −20 may be above the others"
         )
-    trial.close(
+    ctx.close(
         got,
         right(*(array(part) for part in (e, state, w_1, w_2, v))),
         "probabilities where all scores are far below 0",
@@ -166,14 +166,14 @@ def point_at(answer, trial):
 
 
 @exercise("05.still_free", title="What is left to point at", difficulty=2, minutes=15)
-def still_free(answer, trial):
+def still_free(answer, ctx):
     batch, n, m = 4, 5, 6
     lengths = [n, 3, 4, n]
-    rows = [trial.order(length) for length in lengths]
+    rows = [ctx.order(length) for length in lengths]
     rows[3] = [1]  # an answer shorter than its row
     targets = torch.tensor([row + [-1] * (m - len(row)) for row in rows])
-    got = trial.tensor(
-        trial.call(answer, targets, torch.tensor(lengths), n),
+    got = ctx.tensor(
+        ctx.call(answer, targets, torch.tensor(lengths), n),
         "free",
         (batch, m, n),
         dtype=torch.bool,
@@ -207,7 +207,7 @@ def still_free(answer, trial):
             (np.arange(n) < np.array(lengths)[:, None])[:, None], (batch, m, n)
         ),
     }
-    trial.close(got, made(), "free", wrong)
+    ctx.close(got, made(), "free", wrong)
 
 
 def _lost(loss):
@@ -223,38 +223,38 @@ def _lost(loss):
 
 
 @exercise("05.pointer_loss", title="The loss of an answer", difficulty=3, minutes=20)
-def pointer_loss(answer, trial):
+def pointer_loss(answer, ctx):
     batch, m, n = 3, 4, 4
-    scores = 1.5 * trial.normal(batch, m, n)
+    scores = 1.5 * ctx.normal(batch, m, n)
     lengths = [4, 3, 2]
-    rows = [trial.order(length) for length in lengths]
+    rows = [ctx.order(length) for length in lengths]
     targets = torch.tensor([row + [-1] * (m - len(row)) for row in rows])
     free = torch.zeros(batch, m, n, dtype=torch.bool)
     for b, row in enumerate(rows):
         for t in range(m):
             free[b, t, [j for j in range(lengths[b]) if j not in row[:t]]] = True
     given = (scores, free, targets)
-    got = trial.call(answer, *given)
+    got = ctx.call(answer, *given)
     if _lost(got):  # is it right where each step has a choice, with True and False exchanged?
         u, choice = (
-            trial.normal(1, 2, 4),
+            ctx.normal(1, 2, 4),
             torch.tensor([[[True, True, False, False], [False, True, False, True]]]),
         )
-        probe = trial.call(answer, u, ~choice, torch.tensor([[0, 1]]))
+        probe = ctx.call(answer, u, ~choice, torch.tensor([[0, 1]]))
         if type(probe) is torch.Tensor and torch.Tensor.numel(probe) == 1 and not _lost(probe):
             p = softmax(np.where(array(choice), array(u), -np.inf))
-            if trial.same(trial.number(probe, "the loss"), -np.log(p[0, [0, 1], [0, 1]]).mean()):
-                trial.fail(
+            if ctx.same(ctx.number(probe, "the loss"), -np.log(p[0, [0, 1], [0, 1]]).mean()):
+                ctx.fail(
                     "the mask is upside down: the targets themselves get −∞. free is True where "
                     "a step may point"
                 )
     if _lost(got) and not bool(torch.isfinite(torch.Tensor.detach(got)).all()):
-        trial.fail(
+        ctx.fail(
             "the loss is not finite: behind the end of an answer nothing is free, and a softmax "
             "over nothing but -inf is NaN. "
             "Those steps have the target -1 and must not count"
         )
-    got = trial.number(got, "the loss")
+    got = ctx.number(got, "the loss")
     allowed, wanted = array(free), array(targets)
     real = wanted >= 0
     rest = np.where(allowed.any(-1, keepdims=True), allowed, True)
@@ -293,18 +293,18 @@ def pointer_loss(answer, trial):
         "the mean of the probabilities came back: expected that of their negative "
         "logarithms": picked(p)[real].mean(),
     }
-    trial.close(got, right(u), "the loss", wrong)
+    ctx.close(got, right(u), "the loss", wrong)
 
     def as_tensor(*given):
         return torch.as_tensor(answer(*given)).reshape(1)
 
-    check_slopes(trial, as_tensor, given, {0: "scores"}, lambda u: np.array([right(u)]))
+    check_gradients(ctx, as_tensor, given, {0: "scores"}, lambda u: np.array([right(u)]))
 
 
 @exercise("05.point_greedily", title="Greedy pointing", difficulty=3, minutes=20)
-def point_greedily(answer, trial):
+def point_greedily(answer, ctx):
     n, d, width = 6, 3, 4
-    favourite = trial.integers(0, n)
+    favourite = ctx.integers(0, n)
     low = 200.0  # all scores lie far below 0: a number such as −10 is no mask
 
     def run(again=False, feed=None, drop=False, lowest=False):
@@ -321,11 +321,11 @@ def point_greedily(answer, trial):
         return path
 
     while True:  # numbers with which each slip leads to another answer
-        x, start = trial.normal(n, d), trial.normal(d)
+        x, start = ctx.normal(n, d), ctx.normal(d)
         read, keep, w = (
-            2 * trial.normal(width, d),
-            2 * trial.normal(width, width),
-            3 * trial.normal(n, width),
+            2 * ctx.normal(width, d),
+            2 * ctx.normal(width, width),
+            3 * ctx.normal(n, width),
         )
         expected = run()
         wrong = {
@@ -347,11 +347,11 @@ def point_greedily(answer, trial):
                 if isinstance(item, torch.Tensor)
                 else f"{type(item).__name__} {item!r}"
             )
-            trial.fail(
+            ctx.fail(
                 f"step got {what}: expected what was pointed at, x[j] of shape {(d,)}, or start"
             )
         if len(calls) >= n:
-            trial.fail(
+            ctx.fail(
                 f"step was called more than {n} times: an answer has as many steps as there are "
                 f"positions"
             )
@@ -364,30 +364,30 @@ def point_greedily(answer, trial):
         return scores, state
 
     zero = torch.zeros(width)
-    got = trial.ids(trial.call(answer, step, x, start, zero), "the positions")
+    got = ctx.ids(ctx.call(answer, step, x, start, zero), "the positions")
 
     if got == expected:
         if not all(torch.equal(now, then) for now, then in handed):
-            trial.fail(
+            ctx.fail(
                 "the positions are right, but the scores that step returned are overwritten: "
                 "mask a copy of them (masked_fill)"
             )
         return
     if len(set(got)) < len(got):
-        trial.fail(
+        ctx.fail(
             f"position {max(got, key=got.count)} comes {max(map(got.count, got))} times: mask "
             f"what was pointed at before the argmax, "
             "with −∞ (the scores may be lower than any other number)"
         )
     if len(calls) > 1 and all(torch.equal(call, calls[0]) for call in calls):
-        trial.fail(
+        ctx.fail(
             "step reads the start every time: the input of the decoder has to become what was "
             "pointed at last"
         )
     if len(got) != n:
-        trial.fail(f"{len(got)} positions came back, expected {n}: every position once")
+        ctx.fail(f"{len(got)} positions came back, expected {n}: every position once")
     for message, path in wrong.items():
         if got == path:
-            trial.fail(message)
+            ctx.fail(message)
     first = next(i for i, (mine, right) in enumerate(zip(got, expected)) if mine != right)
-    trial.fail(f"step {first} points at {got[first]}, expected {expected[first]}")
+    ctx.fail(f"step {first} points at {got[first]}, expected {expected[first]}")

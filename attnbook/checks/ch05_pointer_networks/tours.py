@@ -6,12 +6,12 @@ import numpy as np
 import torch
 
 from ...sandbox.guarded import StudentError
-from ..context import a, array, shape_of, softmax
+from ..context import a, array, softmax
 from ..registry import exercise
 
 
-def _cities(trial, *shape):
-    return torch.sigmoid(trial.normal(*shape))
+def _cities(ctx, *shape):
+    return torch.sigmoid(ctx.normal(*shape))
 
 
 def _matrix(points):
@@ -26,20 +26,22 @@ def _rolled(points, tours, dim):
 
 
 @exercise("05.tour_lengths", title="The length of a tour", difficulty=1, minutes=8)
-def tour_lengths(answer, trial):
-    for rows, n in ((trial.integers(4, 7), trial.integers(7, 10)), (1, 5)):
-        points = _cities(trial, rows, n, 2)
+def tour_lengths(answer, ctx):
+    for rows, n in ((ctx.integers(4, 7), ctx.integers(7, 10)), (1, 5)):
+        points = _cities(ctx, rows, n, 2)
         while True:  # no tour that goes round in the order of the input
-            tours = torch.tensor([trial.order(n) for _ in range(rows)])
+            tours = torch.tensor([ctx.order(n) for _ in range(rows)])
             step = (tours.roll(-1, 1) - tours).abs()
             if not bool(((step == 1) | (step == n - 1)).all(1).any()) and 0 not in tours[:, 0]:
                 break
-        got = trial.call(answer, points, tours)
+        got = ctx.call(answer, points, tours)
         if type(got) is torch.Tensor and got.dim() == 0 and rows > 1:
-            trial.fail("one number came back: expected one length a row, do not add up the rows")
-        got = trial.floats(got, "the lengths", (rows,), mention="one a row")
+            ctx.fail("one number came back: expected one length a row, do not add up the rows")
+        got = ctx.floats(got, "the lengths", (rows,), mention="one a row")
 
-        def along(walks, way=lambda step: np.sqrt((step**2).sum(-1)), back=True, xy=array(points)):
+        places = array(points)
+
+        def along(walks, way=lambda step: np.sqrt((step**2).sum(-1)), back=True, xy=places):
             at = np.take_along_axis(xy, walks[..., None], 1)
             steps = way(np.roll(at, -1, 1) - at)
             return steps.sum(1) if back else steps[:, :-1].sum(1)
@@ -82,23 +84,23 @@ def tour_lengths(answer, trial):
                 points, tours, None
             ),
         }
-        trial.close(got, expected, "the lengths", wrong)
+        ctx.close(got, expected, "the lengths", wrong)
 
 
 @exercise("05.canonical_tour", title="One tour, one way to say it", difficulty=2, minutes=10)
-def canonical_tour(answer, trial):
+def canonical_tour(answer, ctx):
     def from_zero(walk):
         k = walk.index(0)
         return walk[k:] + walk[:k]
 
     def unchanged(came, copies):
         if copies[0] != given:
-            trial.fail(
+            ctx.fail(
                 "your function changes its argument tour in place: the caller's list is "
                 "different now"
             )
         if came is copies[0]:
-            trial.fail(
+            ctx.fail(
                 "the list that went in came back: expected a new one, even where nothing is to "
                 "be turned"
             )
@@ -117,7 +119,7 @@ def canonical_tour(answer, trial):
         (7, False, 0),
     ):
         while True:
-            given = trial.order(n)
+            given = ctx.order(n)
             turned, other = from_zero(given), from_zero(given[::-1])
             right = turned if turned[1] < turned[-1] else other
             where = given.index(0)
@@ -147,10 +149,10 @@ def canonical_tour(answer, trial):
             "tour": [0 if k == 0 else given[0] if c == 0 else c for k, c in enumerate(given)],
         }
         try:
-            got = trial.ids(trial.call(answer, given, then=unchanged), "the tour")
+            got = ctx.ids(ctx.call(answer, given, then=unchanged), "the tour")
         except StudentError as error:
             if place == -1 and not error.unwritten and "IndexError" in str(error):
-                trial.fail(
+                ctx.fail(
                     f"city 0 stands last here, and nothing stands behind it: behind the last "
                     f"city comes the first ({error})"
                 )
@@ -159,20 +161,20 @@ def canonical_tour(answer, trial):
             continue
         for message, walk in known.items():
             if got == walk and walk != right:
-                trial.fail(message)
+                ctx.fail(message)
         if sorted(got) != sorted(right):
-            trial.fail(f"the tour has the cities {got}, expected those of {given}, each once")
+            ctx.fail(f"the tour has the cities {got}, expected those of {given}, each once")
         if got[0] != 0:
-            trial.fail(f"the tour starts at city {got[0]}: expected city 0")
-        trial.fail(f"{given} became {got}, expected {right}")
+            ctx.fail(f"the tour starts at city {got[0]}: expected city 0")
+        ctx.fail(f"{given} became {got}, expected {right}")
 
 
 @exercise("05.two_opt_gain", title="What an exchange gains", difficulty=2, minutes=12)
-def two_opt_gain(answer, trial):
-    for n in (trial.integers(7, 9), trial.integers(9, 11)):
+def two_opt_gain(answer, ctx):
+    for n in (ctx.integers(7, 9), ctx.integers(9, 11)):
         while True:
-            matrix = torch.tensor(_matrix(_cities(trial, n, 2)), dtype=torch.float32)
-            d, tour = array(matrix), trial.order(n)
+            matrix = torch.tensor(_matrix(_cities(ctx, n, 2)), dtype=torch.float32)
+            d, tour = array(matrix), ctx.order(n)
 
             def gain(i, j):
                 a, b, c, e = tour[i], tour[i + 1], tour[j], tour[(j + 1) % n]
@@ -181,7 +183,7 @@ def two_opt_gain(answer, trial):
             # Those that gain come first: who takes the absolute value is then seen at the first
             # that loses.
             places = sorted(
-                ((1, 4), (0, n - 2), (2, n - 1), (trial.integers(1, 3), trial.integers(5, n - 1))),
+                ((1, 4), (0, n - 2), (2, n - 1), (ctx.integers(1, 3), ctx.integers(5, n - 1))),
                 key=lambda ij: -gain(*ij),
             )
             if (
@@ -191,16 +193,16 @@ def two_opt_gain(answer, trial):
             ):
                 break
         for i, j in (*places, (1, 3), (0, n - 1)):
-            _gain_at(answer, trial, matrix, tour, i, j, gain(i, j), gain(*places[0]))
+            _gain_at(answer, ctx, matrix, tour, i, j, gain(i, j), gain(*places[0]))
 
 
-def _gain_at(answer, trial, matrix, tour, i, j, right, first):
+def _gain_at(answer, ctx, matrix, tour, i, j, right, first):
     """One call; first: the gain of the first call, which has been right."""
     n, d = len(tour), array(matrix)
-    said = trial.number(
-        _called(trial, answer, matrix, tour, i, j, last=j == n - 1), f"the gain at i = {i}, j = {j}"
+    result = ctx.number(
+        _called(ctx, answer, matrix, tour, i, j, last=j == n - 1), f"the gain at i = {i}, j = {j}"
     )
-    if np.isclose(said, right, rtol=1e-4, atol=2e-5):
+    if np.isclose(result, right, rtol=1e-4, atol=2e-5):
         return
     a, b, c, e = tour[i], tour[i + 1], tour[j], tour[(j + 1) % n]
     f, g = tour[i - 1], tour[j - 1]
@@ -257,30 +259,30 @@ def _gain_at(answer, trial, matrix, tour, i, j, right, first):
             - d[b, 0],
             **known,
         }
-    if said == 0 and right < -1e-3:
-        trial.fail(
+    if result == 0 and right < -1e-3:
+        ctx.fail(
             f"the gain at i = {i}, j = {j} is 0, expected {right:.4g}: where the tour becomes "
             f"longer, the gain is below 0"
         )
     for message, value in known.items():
-        if np.isclose(said, value, rtol=1e-4, atol=2e-5):
-            trial.fail(message)
-    trial.fail(f"the gain at i = {i}, j = {j} is {said:.4g}, expected {right:.4g}")
+        if np.isclose(result, value, rtol=1e-4, atol=2e-5):
+            ctx.fail(message)
+    ctx.fail(f"the gain at i = {i}, j = {j} is {result:.4g}, expected {right:.4g}")
 
 
-def _called(trial, answer, matrix, tour, i, j, *, last):
+def _called(ctx, answer, matrix, tour, i, j, *, last):
     def unchanged(_, copies):
         if copies[1] != tour:
-            trial.fail(
+            ctx.fail(
                 "your function changes its argument tour in place: the caller's list is "
                 "different now"
             )
 
     try:
-        return trial.call(answer, matrix, tour, i, j, then=unchanged)
+        return ctx.call(answer, matrix, tour, i, j, then=unchanged)
     except StudentError as error:
         if last and not error.unwritten and "IndexError" in str(error):
-            trial.fail(
+            ctx.fail(
                 f"j = {j} is the last place, and no city stands at place j + 1: behind the last "
                 f"city comes the first ({error})"
             )
@@ -288,24 +290,24 @@ def _called(trial, answer, matrix, tour, i, j, *, last):
 
 
 @exercise("05.table_entry", title="One entry of the table", difficulty=3, minutes=20)
-def table_entry(answer, trial):
+def table_entry(answer, ctx):
     # Sets of several sizes; lengths in the hundreds, since maps are no unit squares; and the
     # smallest set, where there is one way.
     for size, scale in ((5, 1.0), (6, 2500.0), (5, 1.0), (2, 1.0)):
         n = size + 2
         while True:
-            matrix = torch.tensor(_matrix(scale * _cities(trial, n, 2)), dtype=torch.float32)
+            matrix = torch.tensor(_matrix(scale * _cities(ctx, n, 2)), dtype=torch.float32)
             d = array(matrix)
-            picked = [1 + c for c in trial.order(n - 1)[:size]]
+            picked = [1 + c for c in ctx.order(n - 1)[:size]]
             cities, j = frozenset(picked), picked[0]
             before = sorted(cities - {j})
             # What the table holds of the sets that are smaller by one, with made-up lengths: every
             # slip shows.
             rest = frozenset(before)
-            lengths = (scale * (2 + trial.normal(len(before)).abs())).tolist()
+            lengths = (scale * (2 + ctx.normal(len(before)).abs())).tolist()
             table = {(rest, i): length for i, length in zip(before, lengths)}
             table |= {
-                (cities - {i}, k): scale * (0.5 + 0.1 * trial.integers(0, 9))
+                (cities - {i}, k): scale * (0.5 + 0.1 * ctx.integers(0, 9))
                 for i in before
                 for k in sorted(cities - {i})
             }
@@ -356,22 +358,22 @@ def table_entry(answer, trial):
                 if size < 6 or right == ways[before[-1]]:
                     break
         try:
-            said = trial.number(trial.call(answer, table, matrix, cities, j), f"T(S, {j})")
+            result = ctx.number(ctx.call(answer, table, matrix, cities, j), f"T(S, {j})")
         except StudentError as error:
             if not error.unwritten and "KeyError" in str(error):
-                trial.fail(
+                ctx.fail(
                     f"you ask the table for an entry that is not in it: what is there are "
                     f"smaller sets, T(S∖j, i) with i ∈ S∖j ({error})"
                 )
             raise
-        if np.isclose(said, right, rtol=1e-4, atol=2e-5):
+        if np.isclose(result, right, rtol=1e-4, atol=2e-5):
             continue
         for message, value in known.items():
-            if np.isclose(said, value, rtol=1e-4, atol=2e-5) and not np.isclose(
+            if np.isclose(result, value, rtol=1e-4, atol=2e-5) and not np.isclose(
                 value, right, rtol=1e-3
             ):
-                trial.fail(message)
-        trial.fail(f"T(S, {j}) is {said:.4g}, expected {right:.4g}")
+                ctx.fail(message)
+        ctx.fail(f"T(S, {j}) is {result:.4g}, expected {right:.4g}")
 
 
 def _step(total, log_p, visited, mask=-np.inf):
@@ -382,17 +384,17 @@ def _step(total, log_p, visited, mask=-np.inf):
 
 
 @exercise("05.beam_of_tours", title="A beam of valid tours", difficulty=3, minutes=25)
-def beam_of_tours(answer, trial):
+def beam_of_tours(answer, ctx):
     for _ in range(2):
         while True:
-            k, n = 3, trial.integers(6, 9)
+            k, n = 3, ctx.integers(6, 9)
             # Visited cities are the most probable: without a mask they win. Totals far below 0: a
             # probability or a 0 shows.
             visited = torch.zeros(k, n, dtype=torch.bool)
             for row in visited:
-                row[trial.order(n)[:3]] = True
-            log_p = torch.log_softmax(1.5 * trial.normal(k, n) + 3.0 * visited, 1)
-            total = -20 - trial.normal(k).abs().cumsum(0)
+                row[ctx.order(n)[:3]] = True
+            log_p = torch.log_softmax(1.5 * ctx.normal(k, n) + 3.0 * visited, 1)
+            total = -20 - ctx.normal(k).abs().cumsum(0)
             t, lp, v = array(total), array(log_p), array(visited)
             right = _step(t, lp, v)
             best = np.where(v, -np.inf, lp)
@@ -444,9 +446,9 @@ def beam_of_tours(answer, trial):
             ):
                 break
         names = ("the totals", "the tours", "the cities")
-        parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "tour", "city"))
+        parts = ctx.parts(ctx.call(answer, total, log_p, visited), ("total", "tour", "city"))
         got = [
-            trial.floats(
+            ctx.floats(
                 parts[0],
                 names[0],
                 (k,),
@@ -454,14 +456,14 @@ def beam_of_tours(answer, trial):
                 "before the best are picked, and total is added to log p",
             )
         ]
-        got += [_long(trial, part, name, k) for part, name in zip(parts[1:], names[1:])]
-        if all(trial.same(mine, other) for mine, other in zip(got, right)):
+        got += [_long(ctx, part, name, k) for part, name in zip(parts[1:], names[1:])]
+        if all(ctx.same(mine, other) for mine, other in zip(got, right)):
             continue
         for message, other in known.items():
-            if all(trial.same(mine, theirs) for mine, theirs in zip(got, other)):
-                trial.fail(message)
-        if trial.same(got[1], right[1]) and trial.same(got[2], right[2]):
-            trial.recognize(
+            if all(ctx.same(mine, theirs) for mine, theirs in zip(got, other)):
+                ctx.fail(message)
+        if ctx.same(got[1], right[1]) and ctx.same(got[2], right[2]):
+            ctx.recognize(
                 got[0],
                 right[0],
                 {
@@ -475,73 +477,70 @@ def beam_of_tours(answer, trial):
             )
         for b, (parent, city) in enumerate(zip(got[1].tolist(), got[2].tolist())):
             if not 0 <= parent < k or not 0 <= city < n:
-                trial.fail(
+                ctx.fail(
                     f"continuation {b} is (tour {parent}, city {city}): tours are 0 to {k - 1}, "
                     f"cities 0 to {n - 1}"
                 )
             if v[parent, city]:
                 if abs(array(got[0])[b] - t[parent]) < 1e-5:
-                    trial.fail("visited cities got 0, and log p = 0 is certainty: expected −∞")
-                trial.fail(
+                    ctx.fail("visited cities got 0, and log p = 0 is certainty: expected −∞")
+                ctx.fail(
                     f"continuation {b} leads tour {parent} to city {city}, where it has been: "
                     f"visited cities get −∞ before the best are picked"
                 )
         for mine, theirs, name in zip(got, right, names):
-            trial.close(mine, theirs, name)
+            ctx.close(mine, theirs, name)
     # One tour with one city left, one with none: fewer valid continuations than places come back as
     # −∞, nothing as NaN.
-    total, log_p = torch.tensor([-1.0, -2.0]), torch.log_softmax(trial.normal(2, 4), 1)
+    total, log_p = torch.tensor([-1.0, -2.0]), torch.log_softmax(ctx.normal(2, 4), 1)
     visited = torch.tensor([[True, True, True, False], [True, True, True, True]])
-    parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "tour", "city"))
+    parts = ctx.parts(ctx.call(answer, total, log_p, visited), ("total", "tour", "city"))
     if type(parts[0]) is not torch.Tensor or parts[0].shape != (2,):
         what = (
             f"the shape {tuple(parts[0].shape)}" if type(parts[0]) is torch.Tensor else a(parts[0])
         )
-        trial.fail(
+        ctx.fail(
             f"a beam of two tours with one valid continuation: the totals are one number and −∞, "
             f"of shape (2,), got {what}"
         )
     if bool(parts[0].isnan().any()):
-        trial.fail("with one city left, the totals have to be one number and −∞, not NaN")
+        ctx.fail("with one city left, the totals have to be one number and −∞, not NaN")
     if (
         abs(float(parts[0][0]) - float(total[0] + log_p[0, 3])) > 1e-4
         or float(parts[0][1]) != -np.inf
     ):
-        trial.fail(
+        ctx.fail(
             "with one city left there is one valid continuation: expected its total, and −∞ for "
             "the second place "
             f"(a large negative number is no −∞), got {[round(x, 3) for x in parts[0].tolist()]}"
         )
     tour, city = (
-        int(_long(trial, part, name, 2)[0])
+        int(_long(ctx, part, name, 2)[0])
         for part, name in zip(parts[1:], ("the tours", "the cities"))
     )
     if (tour, city) != (0, 3):
-        trial.fail(
+        ctx.fail(
             f"with one city left, tour 0 goes on to city 3: the first continuation is (tour "
             f"{tour}, city {city})"
         )
     # A beam of one.
-    total, log_p = torch.tensor([-3.0]), torch.log_softmax(trial.normal(1, 5), 1)
+    total, log_p = torch.tensor([-3.0]), torch.log_softmax(ctx.normal(1, 5), 1)
     visited = torch.tensor([[True, False, False, True, False]])
     right = _step(array(total), array(log_p), array(visited))
-    parts = trial.parts(trial.call(answer, total, log_p, visited), ("total", "tour", "city"))
+    parts = ctx.parts(ctx.call(answer, total, log_p, visited), ("total", "tour", "city"))
     got = (
-        trial.floats(parts[0], "the totals", (1,), mention="k = 1: the beam holds one tour"),
-        *(
-            _long(trial, part, name, 1)
-            for part, name in zip(parts[1:], ("the tours", "the cities"))
-        ),
+        ctx.floats(parts[0], "the totals", (1,), mention="k = 1: the beam holds one tour"),
+        *(_long(ctx, part, name, 1) for part, name in zip(parts[1:], ("the tours", "the cities"))),
     )
     for mine, theirs, name in zip(got, right, ("the totals", "the tours", "the cities")):
-        trial.close(mine, theirs, name)
+        ctx.close(mine, theirs, name)
 
 
-def _long(trial, value, name, k):
+def _long(ctx, value, name, k):
     """Whole numbers of any size."""
     if type(value) is torch.Tensor and value.dtype in (torch.int32, torch.int16):
         value = value.long()
-    return trial.tensor(value, name, (k,), dtype=torch.long)
+    return ctx.tensor(value, name, (k,), dtype=torch.long)
 
 
 def _walked(c, w, *, mine=None, among=True, ask="here", best=np.argmax, start=True):
@@ -575,22 +574,20 @@ def _walked(c, w, *, mine=None, among=True, ask="here", best=np.argmax, start=Tr
 @exercise(
     "05.tours_by_the_batch", title="Find the bug: tours by the batch", difficulty=3, minutes=20
 )
-def tours_by_the_batch(answer, trial):
+def tours_by_the_batch(answer, ctx):
     for batch in (4, 1):
         while True:  # no choice that rounding could decide, no two mistakes with the same tours
-            n, d = trial.integers(6, 9), 4
-            cities, W = trial.normal(batch, n, d), 0.6 * trial.normal(d, d)
+            n, d = ctx.integers(6, 9), 4
+            cities, W = ctx.normal(batch, n, d), 0.6 * ctx.normal(d, d)
             c, w = array(cities), array(W)
             tours, steps, _ = _walked(c, w)
             scores = np.sort(np.einsum("bid,de,bje->bij", c, w, c), -1)
             known = {other.tobytes() for other in (tours, *_wrong_walks(c, w).values())}
             if np.diff(scores, axis=-1).min() > 1e-4 and (batch == 1 or len(known) == 11):
                 break
-        parts = trial.parts(trial.call(answer, cities, W), ("tours", "log_p"))
-        if [shape_of(part) for part in parts] == [(batch,), (batch, n)]:
-            trial.fail("your function returns (log_p, tours): expected (tours, log_p)")
+        parts = ctx.parts(ctx.call(answer, cities, W), ("tours", "log_p"), ((batch, n), (batch,)))
         got = array(
-            trial.tensor(
+            ctx.tensor(
                 parts[0],
                 "the tours",
                 (batch, n),
@@ -598,7 +595,7 @@ def tours_by_the_batch(answer, trial):
                 mention="one row a set, one column a step",
             )
         )
-        log_p = trial.tensor(
+        log_p = ctx.tensor(
             parts[1],
             "log_p",
             (batch,),
@@ -607,13 +604,13 @@ def tours_by_the_batch(answer, trial):
             "left before the tour is at its end?",
         )
         if (got < 0).any() or (got >= n).any():
-            trial.fail(
+            ctx.fail(
                 f"a tour goes to city {int(got[(got < 0) | (got >= n)][0])}: the cities are 0 to "
                 f"{n - 1}"
             )
-        _look_at_walks(trial, got, tours, c, w)
+        _look_at_walks(ctx, got, tours, c, w)
         logs = steps.sum(1)
-        trial.close(
+        ctx.close(
             log_p,
             logs,
             "log_p",
@@ -688,23 +685,23 @@ def _wrong_walks(c, w):
     }
 
 
-def _look_at_walks(trial, got, tours, c, w):
+def _look_at_walks(ctx, got, tours, c, w):
     n = tours.shape[1]
     if (got == tours).all():
         return
     for message, other in _wrong_walks(c, w).items():
         if ((got == other) | (other < 0)).all():
-            trial.fail(message)
+            ctx.fail(message)
     for b, tour in enumerate(got.tolist()):
         if tour[0] != 0:
-            trial.fail(f"the tour of row {b} starts at city {tour[0]}: expected city 0")
+            ctx.fail(f"the tour of row {b} starts at city {tour[0]}: expected city 0")
         if len(set(tour)) < n:
             again = next(city for k, city in enumerate(tour) if city in tour[:k])
-            trial.fail(
+            ctx.fail(
                 f"the tour of row {b} visits city {again} twice, and {n - len(set(tour))} of {n} "
                 f"cities not at all: {tour}"
             )
     b, k = np.argwhere(got != tours)[0]
-    trial.fail(
+    ctx.fail(
         f"step {k} of row {b} goes to city {got[b, k]}: the likeliest city left is {tours[b, k]}"
     )

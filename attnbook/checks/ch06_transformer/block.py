@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ..context import a, array
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
@@ -42,13 +42,13 @@ def _norm(
 
 
 @exercise("06.layer_norm", title="Layer norm", difficulty=2, minutes=12)
-def layer_norm(answer, trial):
-    n, d = trial.integers(3, 6), 6
+def layer_norm(answer, ctx):
+    n, d = ctx.integers(3, 6), 6
     for lead, eps in (((), 0.3), ((2,), 1e-5), ((2, 3), 0.5)):
-        x = trial.normal(*lead, n, d) * 2 + 1.5 * trial.normal(*lead, n, 1)
-        g, b = 1 + trial.normal(d), trial.normal(d)
-        got = trial.tensor(
-            trial.call(answer, x, g, b, eps), "the result", tuple(x.shape), mention="the shape of x"
+        x = ctx.normal(*lead, n, d) * 2 + 1.5 * ctx.normal(*lead, n, 1)
+        g, b = 1 + ctx.normal(d), ctx.normal(d)
+        got = ctx.tensor(
+            ctx.call(answer, x, g, b, eps), "the result", tuple(x.shape), mention="the shape of x"
         )
         arrays = array(x), array(g), array(b), eps
         wrong = {
@@ -82,40 +82,40 @@ def layer_norm(answer, trial):
             "b is multiplied by g: it is added last": arrays[1]
             * (_norm(arrays[0], 1.0, 0.0, eps) + arrays[2]),
         }
-        trial.close(got, _norm(*arrays), "the result", wrong)
+        ctx.close(got, _norm(*arrays), "the result", wrong)
     same = torch.full((2, d), 3.0)
-    got = trial.call(answer, same, g, b, 1e-5)
+    got = ctx.call(answer, same, g, b, 1e-5)
     nan = "where all features are equal the variance is 0, and eps keeps the division finite"
-    trial.close(
-        trial.tensor(got, "the result", (2, d), nan=nan),
+    ctx.close(
+        ctx.tensor(got, "the result", (2, d), nan=nan),
         np.broadcast_to(array(b), (2, d)),
         "the result for a position of equal features",
     )
-    check_slopes(
-        trial, answer, (x, g, b, eps), {0: "x", 1: "g", 2: "b"}, lambda x, g, b: _norm(x, g, b, eps)
+    check_gradients(
+        ctx, answer, (x, g, b, eps), {0: "x", 1: "g", 2: "b"}, lambda x, g, b: _norm(x, g, b, eps)
     )
 
 
 @exercise("06.filter_direction", title="A direction, filter by filter", difficulty=2, minutes=15)
-def filter_direction(answer, trial):
-    rows, columns = trial.integers(3, 6), trial.integers(6, 9)
+def filter_direction(answer, ctx):
+    rows, columns = ctx.integers(3, 6), ctx.integers(6, 9)
     shapes = {"matrix": (rows, columns), "bias": (rows,), "kernel": (4, 3, 2), "norm": (columns,)}
     weights = {
-        name: trial.normal(*shape)
-        * (1 + trial.integers(1, 5, *shape[:1]).view(-1, *[1] * (len(shape) - 1)))
+        name: ctx.normal(*shape)
+        * (1 + ctx.integers(1, 5, *shape[:1]).view(-1, *[1] * (len(shape) - 1)))
         for name, shape in shapes.items()
     }
     weights["matrix"][1] = 0.0
-    noise = {name: trial.normal(*shape) for name, shape in shapes.items()}
-    got = trial.call(answer, weights, noise)
+    noise = {name: ctx.normal(*shape) for name, shape in shapes.items()}
+    got = ctx.call(answer, weights, noise)
     if got is None:
-        trial.fail("None came back. Does your function return the dict?")
+        ctx.fail("None came back. Does your function return the dict?")
     if not isinstance(got, dict):
-        trial.fail(
+        ctx.fail(
             f"your function returns {a(got)}, expected a dict from the names to the directions"
         )
     if set(got) != set(weights):
-        trial.fail(
+        ctx.fail(
             f"the dict has the keys {sorted(map(str, got))}, expected {sorted(weights)}: biases "
             f"and norms are in it too, with zeros"
         )
@@ -123,7 +123,9 @@ def filter_direction(answer, trial):
         "a filter of zeros has length 0, and so has its direction: multiply by its length, do "
         "not divide by it"
     )
-    found = {name: array(trial.tensor(got[name], name, shapes[name], nan=hint)) for name in shapes}
+    directions = {
+        name: array(ctx.tensor(got[name], name, shapes[name], nan=hint)) for name in shapes
+    }
     numbers, drawn = ({name: array(t[name]) for name in shapes} for t in (weights, noise))
 
     def lengths(t, axes):
@@ -165,7 +167,7 @@ def filter_direction(answer, trial):
         return result
 
     def alike(other):
-        return all(trial.same(found[name], other[name]) for name in shapes)
+        return all(ctx.same(directions[name], other[name]) for name in shapes)
 
     expected = scaled()
     if not alike(expected):
@@ -195,20 +197,20 @@ def filter_direction(answer, trial):
             "their direction is 0": scaled("each"),
         }.items():
             if alike(other):
-                trial.fail(message)
+                ctx.fail(message)
     for name in shapes:
-        trial.close(found[name], expected[name], name)
+        ctx.close(directions[name], expected[name], name)
 
 
 @exercise("06.encoder_block", title="An encoder block in both orders", difficulty=3, minutes=25)
-def encoder_block(answer, trial):
-    batch, n, d, hidden = 2, trial.integers(3, 6), 4, 7
-    x = trial.normal(batch, n, d)
+def encoder_block(answer, ctx):
+    batch, n, d, hidden = 2, ctx.integers(3, 6), 4, 7
+    x = ctx.normal(batch, n, d)
     mix, w_1, b_1, w_2, b_2 = (
-        trial.normal(*shape) for shape in ((d, d), (hidden, d), (hidden,), (d, hidden), (d,))
+        ctx.normal(*shape) for shape in ((d, d), (hidden, d), (hidden,), (d, hidden), (d,))
     )
-    gains = [1 + 0.5 * trial.normal(d) for _ in range(2)]
-    shifts = [trial.normal(d) for _ in range(2)]
+    gains = [1 + 0.5 * ctx.normal(d) for _ in range(2)]
+    shifts = [ctx.normal(d) for _ in range(2)]
     numbers = [x, mix, w_1, b_1, w_2, b_2, *gains, *shifts]
 
     def attention(h):  # some self-attention: what stands in it is not the exercise's business
@@ -278,7 +280,7 @@ def encoder_block(answer, trial):
         return u + two(f) if inside else two((x if old else u if second else 0) + f)
 
     arrays = [array(t) for t in numbers]
-    said = {
+    mistakes = {
         "no residual around the attention: the stream is added to what it finds": dict(first=False),
         "no residual around the feed-forward network: the stream is added to what it finds": dict(
             second=False
@@ -311,18 +313,18 @@ def encoder_block(answer, trial):
         },
     }
     for pre in (False, True):
-        got = trial.call(answer, x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre)
-        got = trial.tensor(got, "the result", (batch, n, d), mention="the shape of x")
+        got = ctx.call(answer, x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre)
+        got = ctx.tensor(got, "the result", (batch, n, d), mention="the shape of x")
         expected, order = oracle(*arrays, pre=pre), "pre-norm" if pre else "post-norm"
         wrong = {
             message: oracle(*arrays, pre=pre, **options)
-            for message, options in {**said, **mine[pre]}.items()
+            for message, options in {**mistakes, **mine[pre]}.items()
         }
         other = (
             f"with pre_norm={pre} your block is {'post-norm' if pre else 'pre-norm'}: "
             f"expected {order}"
         )
-        trial.close(
+        ctx.close(
             got,
             expected,
             f"the result with pre_norm={pre}",
@@ -331,8 +333,8 @@ def encoder_block(answer, trial):
 
     at = {0: "x", 4: "w_1", 5: "b_1", 6: "w_2", 7: "b_2"}
     for pre in (False, True):
-        check_slopes(
-            trial,
+        check_gradients(
+            ctx,
             answer,
             (x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre),
             at,

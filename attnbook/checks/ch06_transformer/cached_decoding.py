@@ -6,39 +6,39 @@ import numpy as np
 import torch
 
 from ..context import a, array, shape_of, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("06.reorder_caches", title="Caches follow their beams", difficulty=2, minutes=15)
-def reorder_caches(answer, trial):
-    for sentences, k, blocks in ((3, 4, 2), (2, trial.integers(2, 4), 3), (1, 3, 1)):
-        h, t, width = 2, trial.integers(3, 6), 3
+def reorder_caches(answer, ctx):
+    for sentences, k, blocks in ((3, 4, 2), (2, ctx.integers(2, 4), 3), (1, 3, 1)):
+        h, t, width = 2, ctx.integers(3, 6), 3
         caches = [
-            (trial.normal(sentences * k, h, t, width), trial.normal(sentences * k, h, t, width))
+            (ctx.normal(sentences * k, h, t, width), ctx.normal(sentences * k, h, t, width))
             for _ in range(blocks)
         ]
-        parents = trial.integers(0, k, sentences, k)
+        parents = ctx.integers(0, k, sentences, k)
         # an order with neither fixed points nor repetitions, and one with a parent of no child
         if k == 4:
             parents[0], parents[1] = torch.tensor([1, 2, 3, 0]), torch.tensor([2, 2, 0, 1])
-        got = trial.call(answer, caches, parents)
+        got = ctx.call(answer, caches, parents)
         if type(got) not in (list, tuple):
-            trial.fail(
+            ctx.fail(
                 f"the result: {'None' if got is None else a(got)} came back, expected a list "
                 f"with one pair (keys, values) a block"
             )
         if len(got) != blocks:
-            trial.fail(
+            ctx.fail(
                 f"the result has {len(got)} entries, expected one pair (keys, values) for each "
                 f"of the {blocks} blocks"
             )
         every = _rows(array(parents), sentences, k)
         for block, (pair, given) in enumerate(zip(got, caches)):
-            pair = trial.parts(pair, ("keys", "values"))
+            pair = ctx.parts(pair, ("keys", "values"))
             shape = tuple(given[0].shape)
             mine = [
-                trial.tensor(
+                ctx.tensor(
                     part,
                     f"{name} of block {block}",
                     shape,
@@ -47,10 +47,10 @@ def reorder_caches(answer, trial):
                 for part, name in zip(pair, ("keys", "values"))
             ]
             keys, values = (array(tensor) for tensor in given)
-            if trial.same(mine[0], values[every["right"]]) and trial.same(
+            if ctx.same(mine[0], values[every["right"]]) and ctx.same(
                 mine[1], keys[every["right"]]
             ):
-                trial.fail("keys and values are exchanged: a pair is (keys, values)")
+                ctx.fail("keys and values are exchanged: a pair is (keys, values)")
             for part, name, tensor in zip(mine, ("keys", "values"), (keys, values)):
                 wrong = {
                     message: tensor[rows]
@@ -61,7 +61,7 @@ def reorder_caches(answer, trial):
                     wrong["the same as in the first block: each block has a cache of its own"] = (
                         array(caches[0][name == "values"])[every["right"]]
                     )
-                trial.close(
+                ctx.close(
                     part,
                     tensor[every["right"]],
                     f"{name} of block {block}",
@@ -103,20 +103,20 @@ def _rows(parents, sentences, k):
 
 
 @exercise("06.cached_attention", title="Attention behind a cache", difficulty=3, minutes=25)
-def cached_attention(answer, trial):
+def cached_attention(answer, ctx):
     names = ("context", "keys", "values")
     for batch, h, width, t, m in (
         (2, 2, 3, 4, 3),
-        (1, 3, 2, trial.integers(2, 5), 1),
+        (1, 3, 2, ctx.integers(2, 5), 1),
         (2, 2, 2, 0, 4),
     ):
         d = h * width
-        x, old = trial.normal(batch, m, d), [trial.normal(batch, h, t, width) for _ in range(2)]
-        matrices = [trial.normal(d, d) for _ in range(3)]
+        x, old = ctx.normal(batch, m, d), [ctx.normal(batch, h, t, width) for _ in range(2)]
+        matrices = [ctx.normal(d, d) for _ in range(3)]
         given = (x, *old, *matrices, h)
-        got = trial.parts(trial.call(answer, *given), names)
+        got = ctx.parts(ctx.call(answer, *given), names)
         if t and [shape_of(part) for part in got[1:]] == [(batch, h, m, width)] * 2:
-            trial.fail(
+            ctx.fail(
                 "keys and values hold the new rows alone: expected the longer cache, the old "
                 "rows and the new ones behind them"
             )
@@ -127,7 +127,7 @@ def cached_attention(answer, trial):
             else "does a row have nothing to attend to?"
         )
         got = [
-            trial.tensor(
+            ctx.tensor(
                 got[0],
                 "context",
                 (batch, m, d),
@@ -135,7 +135,7 @@ def cached_attention(answer, trial):
                 mention="one row for each new token, the heads side by side",
             ),
             *(
-                trial.tensor(part, name, full, mention="the old rows and the new ones behind them")
+                ctx.tensor(part, name, full, mention="the old rows and the new ones behind them")
                 for part, name in zip(got[1:], names[1:])
             ),
         ]
@@ -145,12 +145,12 @@ def cached_attention(answer, trial):
             got[1:], names[1:], arrays[1:3], (keys, values), (values, keys)
         ):
             mine = array(part)
-            if t and trial.same(mine[:, :, m:], before) and not trial.same(mine[:, :, :t], before):
-                trial.fail(
+            if t and ctx.same(mine[:, :, m:], before) and not ctx.same(mine[:, :, :t], before):
+                ctx.fail(
                     f"the new rows of {name} stand in front of the old ones: expected behind them"
                 )
-            trial.close(mine[:, :, :t], before, f"the old rows of {name}")
-            trial.close(
+            ctx.close(mine[:, :, :t], before, f"the old rows of {name}")
+            ctx.close(
                 mine[:, :, t:],
                 right[:, :, t:],
                 f"the new rows of {name}",
@@ -167,18 +167,18 @@ def cached_attention(answer, trial):
                     ),
                 },
             )
-        trial.close(got[0], context, "context", _slips(arrays, h, t, m))
+        ctx.close(got[0], context, "context", _slips(arrays, h, t, m))
         if t and m > 1:
-            check_slopes(
-                trial,
+            check_gradients(
+                ctx,
                 answer,
                 given,
                 dict(enumerate(("x", "keys", "values", "W_q", "W_k", "W_v"))),
                 lambda *now: _behind(*now, h)[0],
                 part=0,
             )
-            check_slopes(
-                trial,
+            check_gradients(
+                ctx,
                 answer,
                 given,
                 {0: "x", 4: "W_k"},
@@ -242,7 +242,7 @@ def _slips(arrays, h, t, m):
     d, width = arrays[0].shape[-1], arrays[0].shape[-1] // h
     place = np.arange(t + m)
     everything = np.ones((m, t + m), dtype=bool)
-    said = {
+    mistakes = {
         "there is no mask within the block: a new token sees the new tokens after it": dict(
             allowed=everything
         ),
@@ -276,4 +276,4 @@ def _slips(arrays, h, t, m):
             joined=False
         ),
     }
-    return {message: _behind(*arrays, h, **options)[0] for message, options in said.items()}
+    return {message: _behind(*arrays, h, **options)[0] for message, options in mistakes.items()}

@@ -3,26 +3,26 @@
 import numpy as np
 
 from ..context import a, array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("06.attention_operations", title="Count before you run", difficulty=2, minutes=10)
-def attention_operations(answer, trial):
+def attention_operations(answer, ctx):
     for m, n, d in (
-        (trial.integers(2, 6), trial.integers(10, 30), trial.integers(6, 10)),
+        (ctx.integers(2, 6), ctx.integers(10, 30), ctx.integers(6, 10)),
         (7, 5, 512),
         (1, 4000, 64),
     ):
-        got = trial.call(answer, m, n, d)
+        got = ctx.call(answer, m, n, d)
         if got is None:
-            trial.fail("the operations: None came back. Does your function return them?")
+            ctx.fail("the operations: None came back. Does your function return them?")
         if isinstance(got, (bool, np.bool_)) or not isinstance(
             got, (int, float, np.integer, np.floating)
         ):
-            trial.fail(f"the operations: {a(got)} came back, expected an int")
+            ctx.fail(f"the operations: {a(got)} came back, expected an int")
         if isinstance(got, (float, np.floating)) and not float(got).is_integer():
-            trial.fail(f"the operations are {got}, which is no whole number")
+            ctx.fail(f"the operations are {got}, which is no whole number")
         got, pairs, of_m, of_n = int(got), 4 * m * n * d, 4 * m * d * d, 4 * n * d * d
         right = pairs + of_m + of_n
         if got == right:
@@ -59,27 +59,23 @@ def attention_operations(answer, trial):
         }
         for message, other in wrong.items():
             if got == other:
-                trial.fail(message)
-        trial.fail(f"for m = {m}, n = {n}, d = {d}: {got} operations came back, expected {right}")
+                ctx.fail(message)
+        ctx.fail(f"for m = {m}, n = {n}, d = {d}: {got} operations came back, expected {right}")
 
 
 @exercise("06.linformer_attention", title="Attention to mixtures", difficulty=3, minutes=20)
-def linformer_attention(answer, trial):
-    batch, m, n, d, v, k = 3, trial.integers(4, 7), 7, 4, 3, 5
-    query, key, value = (
-        trial.normal(batch, m, d),
-        trial.normal(batch, n, d),
-        trial.normal(batch, n, v),
-    )
-    e, f = (trial.normal(k, n + trial.integers(1, 4)) for _ in range(2))
-    f = f[:, :1].repeat(1, e.shape[1]) * 0.3 + trial.normal(*e.shape)
-    lengths = np.array([n, trial.integers(2, n), 1])
-    words = trial.integers(0, 1, batch, n).bool()
+def linformer_attention(answer, ctx):
+    batch, m, n, d, v, k = 3, ctx.integers(4, 7), 7, 4, 3, 5
+    query, key, value = (ctx.normal(batch, m, d), ctx.normal(batch, n, d), ctx.normal(batch, n, v))
+    e, f = (ctx.normal(k, n + ctx.integers(1, 4)) for _ in range(2))
+    f = f[:, :1].repeat(1, e.shape[1]) * 0.3 + ctx.normal(*e.shape)
+    lengths = np.array([n, ctx.integers(2, n), 1])
+    words = ctx.integers(0, 1, batch, n).bool()
     for row, length in zip(words, lengths):
         row[:length] = True
     given = query, key, value, e, f, words
-    got = trial.tensor(
-        trial.call(answer, *given),
+    got = ctx.tensor(
+        ctx.call(answer, *given),
         "the context",
         (batch, m, v),
         mention="one row a query, as wide as the values",
@@ -143,14 +139,14 @@ def linformer_attention(answer, trial):
         ),
         "this is full attention: no mixture is made": softmax(plain) @ values,
     }
-    trial.close(got, layer(*arrays), "the context", wrong)
+    ctx.close(got, layer(*arrays), "the context", wrong)
     names = {0: "query", 1: "key", 2: "value", 3: "E", 4: "F"}
-    check_slopes(trial, answer, given, names, layer)
+    check_gradients(ctx, answer, given, names, layer)
     spoiled = key.clone(), value.clone()
     for tensor in spoiled:
         tensor[~words] = float("inf")
-    trial.tensor(
-        trial.call(answer, query, *spoiled, e, f, words),
+    ctx.tensor(
+        ctx.call(answer, query, *spoiled, e, f, words),
         "the context (with infinities where there is no word)",
         (batch, m, v),
         nan="a product with 0 does not remove them; masked_fill or torch.where does",

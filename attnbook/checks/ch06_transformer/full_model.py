@@ -6,18 +6,18 @@ import numpy as np
 import torch
 
 from ..context import a, array
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("06.model_size", title="Parameters from sizes", difficulty=2, minutes=15)
-def model_size(answer, trial):
+def model_size(answer, ctx):
     for vocabulary, d, d_ff, layers in (
-        (trial.integers(50, 90), 12, 34, 3),
+        (ctx.integers(50, 90), 12, 34, 3),
         (37_000, 512, 2048, 6),
         (100, 7, 20, 1),
     ):
-        got = trial.number(trial.call(answer, vocabulary, d, d_ff, layers), "the result")
+        got = ctx.number(ctx.call(answer, vocabulary, d, d_ff, layers), "the result")
         right = _size(vocabulary, d, d_ff, layers)
         slips = {
             "the matrix of the embeddings is counted three times: it is one matrix, used in "
@@ -48,9 +48,9 @@ def model_size(answer, trial):
         }
         for message, options in slips.items():
             if got == _size(vocabulary, d, d_ff, layers, **options) != right:
-                trial.fail(message)
+                ctx.fail(message)
         if got != right:
-            trial.fail(
+            ctx.fail(
                 f"for a vocabulary of {vocabulary}, d = {d}, d_ff = {d_ff} and {layers} layers "
                 f"the result is {got:,.0f}, "
                 f"expected {right:,}"
@@ -90,35 +90,33 @@ def _size(
 
 
 @exercise("06.whole_model", title="Put the model together", difficulty=4, minutes=30)
-def whole_model(answer, trial):
-    batch, n, m, d, size = 2, 5, trial.integers(3, 5), 4, 7
-    E, P = 0.5 * trial.normal(size, d), trial.normal(n + 3, d)
-    source, target = trial.integers(3, size, batch, n), trial.integers(3, size, batch, m)
-    lengths = torch.tensor([n, trial.integers(2, n)])
+def whole_model(answer, ctx):
+    batch, n, m, d, size = 2, 5, ctx.integers(3, 5), 4, 7
+    E, P = 0.5 * ctx.normal(size, d), ctx.normal(n + 3, d)
+    source, target = ctx.integers(3, size, batch, n), ctx.integers(3, size, batch, m)
+    lengths = torch.tensor([n, ctx.integers(2, n)])
     source[1, lengths[1] :] = 0
-    mix = [0.7 * trial.normal(d, d) for _ in range(4)]
+    mix = [0.7 * ctx.normal(d, d) for _ in range(4)]
     words = np.arange(n) < array(lengths)[:, None]
     calls = []
 
     def encoder(x, mask):
-        _stream(trial, x, "encoder(x, mask): x", (batch, n, d))
-        _mask(trial, mask, "encoder(x, mask): mask", np.broadcast_to(words[:, None], (batch, n, n)))
+        _stream(ctx, x, "encoder(x, mask): x", (batch, n, d))
+        _mask(ctx, mask, "encoder(x, mask): mask", np.broadcast_to(words[:, None], (batch, n, n)))
         calls.append("encoder")
         return x + _mean(torch.tanh(x @ mix[0]), mask)
 
     def decoder(y, memory, mask, source_mask):
         if type(y) is torch.Tensor and tuple(y.shape) == (batch, m + 1, d):
-            trial.fail(
+            ctx.fail(
                 "decoder(y, …): y has one row more than the target: it reads BOS and all tokens "
                 "but the last"
             )
-        _stream(trial, y, "decoder(y, …): y", (batch, m, d))
-        _stream(trial, memory, "decoder(y, memory, …): memory", (batch, n, d))
+        _stream(ctx, y, "decoder(y, …): y", (batch, m, d))
+        _stream(ctx, memory, "decoder(y, memory, …): memory", (batch, n, d))
+        _mask(ctx, mask, "decoder(…): mask", np.broadcast_to(np.tri(m, dtype=bool), (batch, m, m)))
         _mask(
-            trial, mask, "decoder(…): mask", np.broadcast_to(np.tri(m, dtype=bool), (batch, m, m))
-        )
-        _mask(
-            trial,
+            ctx,
             source_mask,
             "decoder(…): source_mask",
             np.broadcast_to(words[:, None], (batch, m, n)),
@@ -128,20 +126,20 @@ def whole_model(answer, trial):
         return torch.tanh(y @ mix[2] + _mean(memory @ mix[3], source_mask.expand(batch, m, n)))
 
     given = (E, P, encoder, decoder, source, lengths, target)
-    got = trial.call(answer, *given)
+    got = ctx.call(answer, *given)
     if calls.count("encoder") > 1 and calls.count("decoder") > 1:
-        trial.fail(
+        ctx.fail(
             "the encoder is called more than once: the target is read at once, one call of each "
             "is enough"
         )
     if "decoder" not in calls:
-        trial.fail("decoder was never called")
+        ctx.fail("decoder was never called")
     if type(got) is torch.Tensor and tuple(got.shape) == (batch, m, d):
-        trial.fail(
+        ctx.fail(
             "the vectors of the decoder came back: multiply them by the transpose of E, and take "
             "the logarithm of the softmax"
         )
-    got = trial.tensor(
+    got = ctx.tensor(
         got,
         "the result",
         (batch, m, size),
@@ -183,23 +181,23 @@ def whole_model(answer, trial):
             skip=True
         ),
     }
-    trial.close(
+    ctx.close(
         got,
         right,
         "the result",
         {message: _whole(*numbers, *rest, **options) for message, options in slips.items()},
     )
-    check_slopes(trial, answer, given, {0: "E"}, lambda now: _whole(now, numbers[1], *rest))
+    check_gradients(ctx, answer, given, {0: "E"}, lambda now: _whole(now, numbers[1], *rest))
 
 
-def _stream(trial, value, name, shape):
+def _stream(ctx, value, name, shape):
     if type(value) is not torch.Tensor:
-        trial.fail(f"{name} is {a(value)}, expected a torch.Tensor")
+        ctx.fail(f"{name} is {a(value)}, expected a torch.Tensor")
     if tuple(value.shape) != shape:
-        trial.fail(f"{name} has the shape {tuple(value.shape)}, expected {shape}")
+        ctx.fail(f"{name} has the shape {tuple(value.shape)}, expected {shape}")
 
 
-def _mask(trial, mask, name, right):
+def _mask(ctx, mask, name, right):
     """Whether a mask says what it has to, whatever shape it is broadcast from."""
     if type(mask) is not torch.Tensor or mask.dtype != torch.bool:
         what = (
@@ -207,7 +205,7 @@ def _mask(trial, mask, name, right):
             if type(mask) is torch.Tensor
             else a(mask)
         )
-        trial.fail(f"{name} is {what}, expected a boolean tensor, True = may attend")
+        ctx.fail(f"{name} is {what}, expected a boolean tensor, True = may attend")
     try:
         mine = np.broadcast_to(mask.numpy(), right.shape)
     except ValueError:
@@ -216,33 +214,33 @@ def _mask(trial, mask, name, right):
             if mask.dim() == 2 and len(mask) == len(right)
             else ""
         )
-        trial.fail(
+        ctx.fail(
             f"{name} has the shape {tuple(mask.shape)}, which does not broadcast to "
             f"{right.shape}{hint}"
         )
     if (mine == right).all():
         return
     if (mine == ~right).all():
-        trial.fail(f"{name} is upside down: True means may attend")
+        ctx.fail(f"{name} is upside down: True means may attend")
     if mine.all():
-        trial.fail(
+        ctx.fail(
             f"{name} lets everything through: expected "
             + ("no padding" if "source" in name or "encoder" in name else "no later position")
         )
     if right.shape[1] == right.shape[2] and (mine == right.transpose(0, 2, 1)).all():
-        trial.fail(f"{name} is transposed: a row is a query, and it sees the columns up to itself")
+        ctx.fail(f"{name} is transposed: a row is a query, and it sees the columns up to itself")
     if right.shape[1] == right.shape[2] and (right == np.tri(right.shape[1], dtype=bool)).all():
         if (mine == np.tri(right.shape[1], k=-1, dtype=bool)).all():
-            trial.fail(
+            ctx.fail(
                 f"{name} hides each position from itself: it sees the columns up to itself, with "
                 f"the diagonal"
             )
         if (mine == np.tri(right.shape[1], k=1, dtype=bool)).all():
-            trial.fail(
+            ctx.fail(
                 f"{name} lets each position see the one after it: the diagonal is one column too "
                 f"far right"
             )
-    trial.fail(
+    ctx.fail(
         f"{name} is not the one that was asked for: {int((mine != right).sum())} of {right.size} "
         f"entries differ"
     )

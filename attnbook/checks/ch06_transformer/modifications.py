@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
@@ -22,17 +22,17 @@ def _gelu(s):
 
 
 @exercise("06.swiglu", title="A gate in the feed-forward layer", difficulty=1, minutes=10)
-def swiglu(answer, trial):
-    batch, n, d, hidden = 2, trial.integers(3, 6), 4, 6
+def swiglu(answer, ctx):
+    batch, n, d, hidden = 2, ctx.integers(3, 6), 4, 6
     x, gate, value, output = (
-        trial.normal(batch, n, d),
-        trial.normal(d, hidden),
-        trial.normal(d, hidden),
-        trial.normal(hidden, d),
+        ctx.normal(batch, n, d),
+        ctx.normal(d, hidden),
+        ctx.normal(d, hidden),
+        ctx.normal(hidden, d),
     )
     given = x, gate, value, output
-    got = trial.tensor(
-        trial.call(answer, *given),
+    got = ctx.tensor(
+        ctx.call(answer, *given),
         "the result",
         (batch, n, d),
         mention="one row a position, as wide as x",
@@ -75,13 +75,13 @@ def swiglu(answer, trial):
             *arrays, join=lambda a, b: a * b * _sigmoid(b)
         ),
     }
-    trial.close(got, layer(*arrays), "the result", wrong)
-    check_slopes(trial, answer, given, {0: "x", 1: "gate", 2: "value", 3: "output"}, layer)
+    ctx.close(got, layer(*arrays), "the result", wrong)
+    check_gradients(ctx, answer, given, {0: "x", 1: "gate", 2: "value", 3: "output"}, layer)
 
 
 @exercise("06.chance_of_better", title="Better, or better by chance?", difficulty=3, minutes=20)
-def chance_of_better(answer, trial):
-    rounded = [[round(float(v), 1) for v in trial.normal(k) + 3] for k in (3, 4)]
+def chance_of_better(answer, ctx):
+    rounded = [[round(float(v), 1) for v in ctx.normal(k) + 3] for k in (3, 4)]
     cases = [
         ([3.5, 3.75, 3.25], [3.0, 3.75, 3.375]),
         ([3.1, 3.2, 3.0], [3.6, 3.5, 3.7]),
@@ -93,11 +93,11 @@ def chance_of_better(answer, trial):
         ([3.0], [3.5, 3.25, 3.75, 4.0]),
     ]
     for changed, plain in cases:
-        got = trial.number(
-            trial.call(answer, list(changed), list(plain)), f"the chance for {changed} and {plain}"
+        got = ctx.number(
+            ctx.call(answer, list(changed), list(plain)), f"the chance for {changed} and {plain}"
         )
         right = _chance(changed, plain)
-        trial.close(
+        ctx.close(
             got,
             right,
             f"the chance for {changed} and {plain}",
@@ -149,29 +149,29 @@ def _chance(changed, plain, own=True, ties=True, either=False, rest="others"):
         }[rest]
         return one.mean() - (others.mean() if others.size else 0.0)
 
-    found = np.mean(changed) - np.mean(plain)
+    observed = np.mean(changed) - np.mean(plain)
     count, splits = 0, list(combinations(range(len(values)), first))
     for chosen in splits:
         if not own and chosen == tuple(range(first)):
             continue
         d = difference(chosen)
-        equal = abs(d - found) < 1e-9
+        equal = abs(d - observed) < 1e-9
         if either:
-            count += abs(d) > abs(found) - 1e-9
+            count += abs(d) > abs(observed) - 1e-9
         else:
-            count += (d < found and not equal) or (equal and ties)
+            count += (d < observed and not equal) or (equal and ties)
     return count / len(splits)
 
 
 @exercise(
     "06.heads_side_by_side", title="Find the bug: heads side by side", difficulty=3, minutes=20
 )
-def heads_side_by_side(answer, trial):
-    batch, n, h, width = 2, trial.integers(5, 8), 3, 2
+def heads_side_by_side(answer, ctx):
+    batch, n, h, width = 2, ctx.integers(5, 8), 3, 2
     d = h * width
-    x, w_in, w_o = trial.normal(batch, n, d), 0.6 * trial.normal(d, 3 * d), trial.normal(d, d)
-    got = trial.tensor(
-        trial.call(answer, x, w_in, w_o, h),
+    x, w_in, w_o = ctx.normal(batch, n, d), 0.6 * ctx.normal(d, 3 * d), ctx.normal(d, d)
+    got = ctx.tensor(
+        ctx.call(answer, x, w_in, w_o, h),
         "the result",
         (batch, n, d),
         mention="one row a position, as wide as x",
@@ -261,18 +261,18 @@ def heads_side_by_side(answer, trial):
         "keys and queries are exchanged": heads(*given, order="kqv"),
         "W_o is not used": heads(*given, out=False),
     }
-    trial.close(got, heads(*given), "the result", wrong)
-    check_slopes(trial, answer, (x, w_in, w_o, h), {0: "x", 1: "W_in", 2: "W_o"}, heads)
+    ctx.close(got, heads(*given), "the result", wrong)
+    check_gradients(ctx, answer, (x, w_in, w_o, h), {0: "x", 1: "W_in", 2: "W_o"}, heads)
 
 
 @exercise("06.smooth_and_padded", title="Find the bug: smooth and padded", difficulty=3, minutes=15)
-def smooth_and_padded(answer, trial):
+def smooth_and_padded(answer, ctx):
     for epsilon, pad in ((0.1, 0), (0.3, 2)):
-        m, size = trial.integers(5, 8), 6
-        targets = trial.integers(0, size - 1, 3, m)
+        m, size = ctx.integers(5, 8), 6
+        targets = ctx.integers(0, size - 1, 3, m)
         targets = targets + (targets >= pad).long()  # any word but the padding
         targets[torch.arange(m) >= torch.tensor([m, 2, 3])[:, None]] = pad
-        logits = 2 * trial.normal(3, m, size)
+        logits = 2 * ctx.normal(3, m, size)
         y = array(targets)
         real = y != pad
 
@@ -293,11 +293,11 @@ def smooth_and_padded(answer, trial):
             }[width]
             return ((1 - eps) * (right * hit).sum() + eps * (rest * spread).sum()) / count.sum()
 
-        got = trial.tensor(
-            trial.call(answer, logits, targets, pad, epsilon), "the loss", (), mention="one number"
+        got = ctx.tensor(
+            ctx.call(answer, logits, targets, pad, epsilon), "the loss", (), mention="one number"
         )
         z, every = array(logits), np.ones_like(real)
-        trial.close(
+        ctx.close(
             got,
             np.array(loss(z)),
             "the loss",
@@ -351,19 +351,19 @@ def smooth_and_padded(answer, trial):
                 "the sign is turned: a loss is above 0": -loss(z),
             },
         )
-    check_slopes(trial, answer, (logits, targets, pad, epsilon), {0: "logits"}, loss)
+    check_gradients(ctx, answer, (logits, targets, pad, epsilon), {0: "logits"}, loss)
 
 
 @exercise("06.places_behind_a_cache", title="Find the bug: word by word", difficulty=3, minutes=20)
-def places_behind_a_cache(answer, trial):
+def places_behind_a_cache(answer, ctx):
     batch, d, longest = 2, 4, 12
-    for t, m in ((0, 4), (trial.integers(3, 5), 1), (trial.integers(2, 5), 3)):
+    for t, m in ((0, 4), (ctx.integers(3, 5), 1), (ctx.integers(2, 5), 3)):
         shapes = (batch, m, d), (batch, t, d), (batch, t, d), (longest, d), (d, d), (d, d), (d, d)
-        given = tuple(trial.normal(*shape) for shape in shapes)
+        given = tuple(ctx.normal(*shape) for shape in shapes)
         arrays = [array(part) for part in given]
-        parts = trial.parts(trial.call(answer, *given), ("context", "keys", "values"))
+        parts = ctx.parts(ctx.call(answer, *given), ("context", "keys", "values"))
         got = [
-            trial.tensor(
+            ctx.tensor(
                 part,
                 name,
                 (batch, rows, d),
@@ -416,10 +416,10 @@ def places_behind_a_cache(answer, trial):
                 wrong[f"the new {name} stand before the old ones: expected behind them"] = np.roll(
                     expected[k], m, 1
                 )
-            trial.close(part, expected[k], name, wrong)
+            ctx.close(part, expected[k], name, wrong)
         if t:
             at = dict(enumerate(("words", "keys", "values", "places", "W_q", "W_k", "W_v")))
-            check_slopes(trial, answer, given, at, lambda *now: _extended(*now)[0], part=0)
+            check_gradients(ctx, answer, given, at, lambda *now: _extended(*now)[0], part=0)
 
 
 def _extended(

@@ -9,26 +9,19 @@ from ..registry import exercise
 
 
 @exercise("06.head_parameters", title="Count the parameters", difficulty=1, minutes=10)
-def head_parameters(answer, trial):
-    drawn = (
-        10 * trial.integers(3, 9),
-        trial.integers(2, 6),
-        trial.integers(5, 20),
-        trial.integers(21, 40),
-    )
+def head_parameters(answer, ctx):
+    drawn = (10 * ctx.integers(3, 9), ctx.integers(2, 6), ctx.integers(5, 20), ctx.integers(21, 40))
     # the first tells most mistakes apart
     sizes = ((96, 3, 7, 11), drawn, (12, 1, 5, 3), (64, 4, 16, 16))
     for d, h, key, value in sizes:
         for bias in (False, True):
-            got = trial.number(
-                trial.call(answer, d, h, key, value, bias), "the number of parameters"
-            )
+            got = ctx.number(ctx.call(answer, d, h, key, value, bias), "the number of parameters")
             sides, into, out = 2 * d * h * key, d * h * value, h * value * d
             biases = h * (2 * key + value) + d
             expected = sides + into + out + bias * biases
             if got == expected:
                 continue
-            said = (
+            remark = (
                 f"(d_model {d}, {h} heads of width {key} and {value}, "
                 f"{'with' if bias else 'without'} biases)"
             )
@@ -66,70 +59,69 @@ def head_parameters(answer, trial):
             }
             for message, other in wrong.items():
                 if got == other:
-                    trial.fail(f"{message} {said}")
+                    ctx.fail(f"{message} {remark}")
             if got == expected + biases and not bias:
-                trial.fail(f"there are biases where none were asked for {said}")
+                ctx.fail(f"there are biases where none were asked for {remark}")
             if bias and got == expected - biases:
-                trial.fail(f"the biases are missing {said}")
+                ctx.fail(f"the biases are missing {remark}")
             if bias and got == expected - d:
-                trial.fail(f"the bias of W_o is missing: it has one as well {said}")
+                ctx.fail(f"the bias of W_o is missing: it has one as well {remark}")
             if bias and got == expected - biases + 4 * d:
-                trial.fail(
+                ctx.fail(
                     f"each bias has d_model numbers: a bias is as long as the result of its "
-                    f"projection {said}"
+                    f"projection {remark}"
                 )
             if bias and got == expected - biases + 4:
-                trial.fail(
+                ctx.fail(
                     f"each bias is counted as one number: it is as long as the result of its "
-                    f"projection {said}"
+                    f"projection {remark}"
                 )
             if bias and got == expected - d + h * value:
-                trial.fail(
+                ctx.fail(
                     f"the bias of W_o is added to the output: d_model numbers, not one for each "
-                    f"entry of the joined heads {said}"
+                    f"entry of the joined heads {remark}"
                 )
-            trial.fail(f"the number is {got:g}, expected {expected} {said}")
+            ctx.fail(f"the number is {got:g}, expected {expected} {remark}")
 
 
 @exercise("06.take_heads_out", title="Take heads out", difficulty=3, minutes=20)
-def take_heads_out(answer, trial):
+def take_heads_out(answer, ctx):
     for heads, width, keep in (
         (4, 3, [0, 2]),
-        (5, 2, sorted(trial.order(5)[:3])),
+        (5, 2, sorted(ctx.order(5)[:3])),
         (4, 2, [3]),
         (3, 2, [0, 1, 2]),
     ):
-        _take(answer, trial, heads, width, keep)
+        _take(answer, ctx, heads, width, keep)
 
 
-def _take(answer, trial, heads, width, keep):
-    d, kept = heads * width, len(keep)
-    given = [trial.normal(d, d) for _ in range(4)]
+def _take(answer, ctx, heads, width, keep):
+    d, remaining = heads * width, len(keep)
+    given = [ctx.normal(d, d) for _ in range(4)]
     names = ("W_q", "W_k", "W_v", "W_o")
-    got = trial.parts(trial.call(answer, *given, heads, list(keep)), names)
-    shapes = [(d, kept * width)] * 3 + [(kept * width, d)]
+    got = ctx.parts(ctx.call(answer, *given, heads, list(keep)), names)
+    shapes = [(d, remaining * width)] * 3 + [(remaining * width, d)]
     given = [array(w) for w in given]
     shape = getattr(got[0], "shape", None)
     if shape == (d, d) != shapes[0]:
-        zeros = array(trial.tensor(got[0], "W_q", (d, d)))
-        trial.fail(
+        zeros = array(ctx.tensor(got[0], "W_q", (d, d)))
+        ctx.fail(
             "W_q is as large as before"
             + (", with zeros in it" if (zeros == 0).any() else "")
             + ": a head that is out has no columns at all"
         )
-    if shape == (kept * width, d) != shapes[0]:
-        trial.fail(
+    if shape == (remaining * width, d) != shapes[0]:
+        ctx.fail(
             "rows of W_q were taken out: inputs multiply from the left, so a head is a group of "
             "columns of W_q"
         )
-    if shape == (d, kept) != shapes[0]:
-        trial.fail(f"W_q has one column a head: a head has d / num_heads = {width} of them")
+    if shape == (d, remaining) != shapes[0]:
+        ctx.fail(f"W_q has one column a head: a head has d / num_heads = {width} of them")
     where = ["a group of columns a head"] * 3 + [
         "W_o multiplies the joined heads: a head is a group of its rows"
     ]
     got = [
-        array(trial.tensor(g, name, s, mention=m))
-        for g, name, s, m in zip(got, names, shapes, where)
+        array(ctx.tensor(g, name, s, mention=m)) for g, name, s, m in zip(got, names, shapes, where)
     ]
 
     def layer(w_q, w_k, w_v, w_o, count):
@@ -138,55 +130,55 @@ def _take(answer, trial, heads, width, keep):
         context = softmax(q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])) @ v
         return context.swapaxes(0, 1).reshape(len(x), -1) @ w_o
 
-    x = array(trial.normal(6, d)) / 2
+    x = array(ctx.normal(6, d)) / 2
     columns = np.concatenate([np.arange(i * width, (i + 1) * width) for i in keep])
-    expected = layer(*(w[:, columns] for w in given[:3]), given[3][columns], kept)
-    if trial.same(layer(*got, kept), expected):
+    expected = layer(*(w[:, columns] for w in given[:3]), given[3][columns], remaining)
+    if ctx.same(layer(*got, remaining), expected):
         return
 
-    found = []
+    sources = []
     for name, small, whole in zip(names, got, given):
         small, whole = (small.T, whole.T) if name == "W_o" else (small, whole)
-        found.append(
+        sources.append(
             [
-                _which(trial, small[:, i * width : (i + 1) * width], whole, width, name)
-                for i in range(kept)
+                _which(ctx, small[:, i * width : (i + 1) * width], whole, width, name)
+                for i in range(remaining)
             ]
         )
-        if trial.same(small, np.concatenate([whole[:, i::heads] for i in keep], 1)):
-            trial.fail(
+        if ctx.same(small, np.concatenate([whole[:, i::heads] for i in keep], 1)):
+            ctx.fail(
                 f"{name}: every num_heads-th column was taken: head i has the columns i·d/h … "
                 f"(i+1)·d/h - 1, one after the other"
             )
-        if None in found[-1]:
-            trial.fail(
-                f"{name}: block {found[-1].index(None)} is no head of the layer: head i has the "
+        if None in sources[-1]:
+            ctx.fail(
+                f"{name}: block {sources[-1].index(None)} is no head of the layer: head i has the "
                 f"{'rows' if name == 'W_o' else 'columns'} "
                 "i·d/h … (i+1)·d/h - 1"
             )
-    for name, which in zip(names, found):
+    for name, which in zip(names, sources):
         gone = [i for i in range(heads) if i not in keep]
         if which == gone:
-            trial.fail(
+            ctx.fail(
                 f"{name} holds the heads {which}: these were to go, `keep` lists those that "
                 f"stay, {keep}"
             )
         if which == [(i - 1) % heads for i in keep]:
-            trial.fail(f"{name} holds the heads {which}, expected {keep}: heads are counted from 0")
+            ctx.fail(f"{name} holds the heads {which}, expected {keep}: heads are counted from 0")
         if sorted(which) != sorted(keep):
-            trial.fail(f"{name} holds the heads {which}, expected {keep}")
-    first = next(i for i in range(4) if found[i] != found[0])
-    trial.fail(
-        f"W_q holds the heads in the order {found[0]} and {names[first]} in the order "
-        f"{found[first]}: one order for all four"
+            ctx.fail(f"{name} holds the heads {which}, expected {keep}")
+    first = next(i for i in range(4) if sources[i] != sources[0])
+    ctx.fail(
+        f"W_q holds the heads in the order {sources[0]} and {names[first]} in the order "
+        f"{sources[first]}: one order for all four"
     )
 
 
-def _which(trial, block, whole, width, name):
+def _which(ctx, block, whole, width, name):
     """The head whose columns a block is; a multiple of them is named at once."""
     for i in range(whole.shape[1] // width):
         head = whole[:, i * width : (i + 1) * width]
-        if trial.same(block, head):
+        if ctx.same(block, head):
             return i
         factor = (block * head).sum() / (head * head).sum()
         if abs(factor) > 1e-3 and np.abs(block - factor * head).max() < 1e-4:
@@ -195,5 +187,5 @@ def _which(trial, block, whole, width, name):
                 if name == "W_o"
                 else "the width of a head stays, and with it the scale of its scores"
             )
-            trial.fail(f"{name} is multiplied by {factor:.3g}: {why}")
+            ctx.fail(f"{name} is multiplied by {factor:.3g}: {why}")
     return None

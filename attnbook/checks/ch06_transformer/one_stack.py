@@ -4,121 +4,119 @@ import numpy as np
 import torch
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("06.hide_words", title="Hide some words", difficulty=2, minutes=15)
-def hide_words(answer, trial):
+def hide_words(answer, ctx):
     mask = 3
     for rows, n in ((4, 40), (1, 60), (6, 25)):
         lengths = (
-            torch.cat([torch.tensor([n]), trial.integers(n // 2, n, rows - 1)])
+            torch.cat([torch.tensor([n]), ctx.integers(n // 2, n, rows - 1)])
             if rows > 1
             else torch.tensor([n])
         )
-        tokens = trial.integers(4, 90, rows, n).masked_fill(torch.arange(n) >= lengths[:, None], 0)
-        chosen = torch.rand(rows, n, generator=trial.generator) < 0.5
+        tokens = ctx.integers(4, 90, rows, n).masked_fill(torch.arange(n) >= lengths[:, None], 0)
+        chosen = torch.rand(rows, n, generator=ctx.generator) < 0.5
         kind, other = (
-            torch.rand(rows, n, generator=trial.generator, dtype=torch.float64),
-            trial.integers(4, 90, rows, n),
+            torch.rand(rows, n, generator=ctx.generator, dtype=torch.float64),
+            ctx.integers(4, 90, rows, n),
         )
         if rows > 1:
             chosen[1:, -1] = True  # padding is chosen, too
         else:
             # on the borders
             kind[0, :2], chosen[0, :2] = torch.tensor([0.8, 0.9], dtype=torch.float64), True
-        read, target = trial.parts(
-            trial.call(answer, tokens, chosen, kind, other, mask), ("read", "target")
+        read, target = ctx.parts(
+            ctx.call(answer, tokens, chosen, kind, other, mask), ("read", "target")
         )
         read, target = (
-            trial.tensor(part, name, (rows, n), dtype=torch.long)
+            ctx.tensor(part, name, (rows, n), dtype=torch.long)
             for part, name in ((read, "read"), (target, "target"))
         )
         t, c, k, o = (array(x) for x in (tokens, chosen, kind, other))
-        asked = c & (t != 0)
-        right = np.where(asked, t, 0)
-        if trial.same(read, right) and not trial.same(target, right):
-            trial.fail(
+        selected = c & (t != 0)
+        right = np.where(selected, t, 0)
+        if ctx.same(read, right) and not ctx.same(target, right):
+            ctx.fail(
                 "read and target are exchanged: read is what the model gets, target what it is "
                 "to tell"
             )
-        trial.close(
+        ctx.close(
             target,
             right,
             "target",
             {
                 "target: words that were chosen and stay as they are are missing: every chosen "
-                "word is asked for": np.where(_read(t, asked, k, o, mask) != t, t, 0),
+                "word is asked for": np.where(_read(t, selected, k, o, mask) != t, t, 0),
                 "target: it holds every word; words that are not chosen are not asked for, and "
                 "get 0": t,
                 "target: what is masked is asked for, but words that were chosen and replaced "
-                "otherwise, or left, are asked for too": np.where(asked & (k < 0.8), t, 0),
+                "otherwise, or left, are asked for too": np.where(selected & (k < 0.8), t, 0),
                 "target: it holds the words as the model reads them: expected the words that "
-                "were there": np.where(asked, _read(t, asked, k, o, mask), 0),
+                "were there": np.where(selected, _read(t, selected, k, o, mask), 0),
                 "target: chosen and not chosen are exchanged": np.where(c | (t == 0), 0, t),
-                "target: it is 1 where a word is asked for: expected the word": asked.astype(
+                "target: it is 1 where a word is asked for: expected the word": selected.astype(
                     t.dtype
                 ),
                 "target: where nothing is asked for it is the mask: expected 0": np.where(
-                    asked, t, mask
+                    selected, t, mask
                 ),
                 "target: where nothing is asked for it is −1 or −100: expected 0, as "
-                "padding": np.where(asked, t, -100),
+                "padding": np.where(selected, t, -100),
             },
         )
-        trial.close(
+        ctx.close(
             read,
-            _read(t, asked, k, o, mask),
+            _read(t, selected, k, o, mask),
             "read",
             {
                 "read: padding is replaced; it is no word, also where chosen is True": _read(
                     t, c, k, o, mask
                 ),
                 "read: every chosen word is masked: only those with kind below 0.8": np.where(
-                    asked, mask, t
+                    selected, mask, t
                 ),
                 "read: words that are not chosen are replaced": _read(t, t != 0, k, o, mask),
                 "read: 0.8 and 0.9 are shares of all: below 0.8 masked, from 0.8 to 0.9 another "
                 "word, from 0.9 on the word itself": np.where(
-                    asked & (k < 0.8), mask, np.where(asked & (k >= 0.9), o, t)
+                    selected & (k < 0.8), mask, np.where(selected & (k >= 0.9), o, t)
                 ),
                 "read: from 0.8 on all are replaced by another word: from 0.9 on the word "
-                "stays": np.where(asked & (k < 0.8), mask, np.where(asked, o, t)),
+                "stays": np.where(selected & (k < 0.8), mask, np.where(selected, o, t)),
                 "read: below 0.8 there is another word, too: the second replacement overwrites "
-                "the mask": np.where(asked & (k < 0.9), o, t),
+                "the mask": np.where(selected & (k < 0.9), o, t),
                 "read: below 0.8 there is another word, and the mask above: it is the other way "
-                "round": np.where(asked & (k < 0.8), o, np.where(asked & (k < 0.9), mask, t)),
+                "round": np.where(selected & (k < 0.8), o, np.where(selected & (k < 0.9), mask, t)),
                 "read: the borders are off: 0.8 is not below 0.8, and 0.9 not below 0.9": np.where(
-                    asked & (k <= 0.8), mask, np.where(asked & (k <= 0.9), o, t)
+                    selected & (k <= 0.8), mask, np.where(selected & (k <= 0.9), o, t)
                 ),
                 "read: chosen and not chosen are exchanged": _read(t, ~c & (t != 0), k, o, mask),
             },
         )
 
 
-def _read(tokens, asked, kind, other, mask):
-    return np.where(asked & (kind < 0.8), mask, np.where(asked & (kind < 0.9), other, tokens))
+def _read(tokens, selected, kind, other, mask):
+    return np.where(selected & (kind < 0.8), mask, np.where(selected & (kind < 0.9), other, tokens))
 
 
 @exercise("06.next_word_loss", title="The loss of the next word", difficulty=2, minutes=15)
-def next_word_loss(answer, trial):
+def next_word_loss(answer, ctx):
     for rows, n, size in ((3, 6, 5), (1, 4, 7), (2, 9, 4)):
         lengths = torch.tensor([n, 2, n - 2][:rows])
-        tokens = trial.integers(1, size, rows, n).masked_fill(
-            torch.arange(n) >= lengths[:, None], 0
-        )
-        logits = 2 * trial.normal(rows, n, size)
-        got = trial.tensor(
-            trial.call(answer, logits, tokens),
+        tokens = ctx.integers(1, size, rows, n).masked_fill(torch.arange(n) >= lengths[:, None], 0)
+        logits = 2 * ctx.normal(rows, n, size)
+        got = ctx.tensor(
+            ctx.call(answer, logits, tokens),
             "the loss",
             (),
             mention="one number for the whole batch",
             nan="is a probability of 0 multiplied by the logarithm of it?",
         )
         z, t = array(logits), array(tokens)
-        trial.close(got, _loss(z, t), "the loss", _slips(z, t))
-        check_slopes(trial, answer, (logits, tokens), {0: "logits"}, lambda now: _loss(now, t))
+        ctx.close(got, _loss(z, t), "the loss", _slips(z, t))
+        check_gradients(ctx, answer, (logits, tokens), {0: "logits"}, lambda now: _loss(now, t))
 
 
 def _loss(z, tokens):
@@ -129,8 +127,8 @@ def _loss(z, tokens):
 def _terms(z, wanted, padding=False, power=1):
     p = softmax(z) if power == 1 else softmax(softmax(z))
     there = wanted != 0 if padding is False else np.broadcast_to(padding, wanted.shape)
-    told = np.take_along_axis(p, wanted[..., None], -1)[..., 0]
-    return -np.log(told)[there].sum(), there.sum()
+    probability = np.take_along_axis(p, wanted[..., None], -1)[..., 0]
+    return -np.log(probability)[there].sum(), there.sum()
 
 
 def _slips(z, tokens):

@@ -5,27 +5,25 @@ nothing, a search for leaks.
 import numpy as np
 import torch
 
-from ..context import array, shape_of, softmax
-from ..gradient_check import check_slopes
+from ..context import array, softmax
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise(
     "06.left_padded_mask", title="A mask for texts padded on the left", difficulty=2, minutes=10
 )
-def left_padded_mask(answer, trial):
-    for n in (trial.integers(5, 8), 3):
-        lengths = torch.tensor([n, 2, 1, n - 1, *trial.integers(1, n + 1, 2).tolist()])[
-            trial.order(6)
-        ]
-        got = trial.call(answer, lengths, n)
+def left_padded_mask(answer, ctx):
+    for n in (ctx.integers(5, 8), 3):
+        lengths = torch.tensor([n, 2, 1, n - 1, *ctx.integers(1, n + 1, 2).tolist()])[ctx.order(6)]
+        got = ctx.call(answer, lengths, n)
         if type(got) is torch.Tensor and got.dtype != torch.bool:
-            trial.fail(
+            ctx.fail(
                 f"the mask: the dtype is {str(got.dtype).removeprefix('torch.')}: a mask of the "
                 f"book is boolean, True = may attend"
             )
         mention = "one matrix of queries and keys for each text"
-        got = array(trial.tensor(got, "the mask", (6, n, n), dtype=torch.bool, mention=mention))
+        got = array(ctx.tensor(got, "the mask", (6, n, n), dtype=torch.bool, mention=mention))
         causal, strict = np.tri(n, dtype=bool)[None], np.tri(n, k=-1, dtype=bool)[None]
         count, place = array(lengths)[:, None, None], np.arange(n)
         left, right = place >= n - count, place < count  # (6, 1, n)
@@ -57,22 +55,30 @@ def left_padded_mask(answer, trial):
             "a padded position sees itself: there is no token at it": expected
             | (np.eye(n, dtype=bool)[None] & ~left),
         }
-        trial.close(got, expected, "the mask", wrong)
+        ctx.close(got, expected, "the mask", wrong)
 
 
 @exercise("06.empty_rows", title="Attention that survives an empty row", difficulty=3, minutes=20)
-def empty_rows(answer, trial):
-    batch, m, n, d, d_v = 2, 4, trial.integers(5, 7), 3, 7
-    mask = trial.integers(0, 2, batch, m, n).bool()
-    mask[:, :, trial.integers(0, n)] = True
-    empty = [(0, trial.integers(0, m)), (1, trial.integers(0, m))]
+def empty_rows(answer, ctx):
+    batch, m, n, d, d_v = 2, 4, ctx.integers(5, 7), 3, 7
+    mask = ctx.integers(0, 2, batch, m, n).bool()
+    mask[:, :, ctx.integers(0, n)] = True
+    empty = [(0, ctx.integers(0, m)), (1, ctx.integers(0, m))]
     for row in empty:
         mask[row] = False
-    given = trial.normal(batch, m, d), trial.normal(batch, n, d), trial.normal(batch, n, d_v)
-    _attends(answer, trial, given, mask, empty)
+    given = ctx.normal(batch, m, d), ctx.normal(batch, n, d), ctx.normal(batch, n, d_v)
+    _attends(answer, ctx, given, mask, empty)
     q, k, v = given
-    large = 40 * q, 10 * k, v
-    _attends(answer, trial, large, mask, empty)
+    # Until exp underflows in a row whose largest score is a forbidden one, and no two scores are so
+    # close that the weights depend on the rounding of float32.
+    while True:
+        scores = 400 * q @ k.mT / np.sqrt(d)
+        forbidden = scores.masked_fill(mask, -1e9).amax(-1)[mask.any(-1)]
+        best, second = scores.masked_fill(~mask, -1e9)[mask.any(-1)].topk(2).values.unbind(-1)
+        if (forbidden - best).max() > 120 and (best - second).min() > 15:
+            break
+        q = ctx.normal(batch, m, d)
+    _attends(answer, ctx, (40 * q, 10 * k, v), mask, empty)
 
     def oracle(q, k, v):
         return _weights(q @ k.swapaxes(1, 2) / np.sqrt(d), mask.numpy()) @ v
@@ -82,30 +88,27 @@ def empty_rows(answer, trial):
         "a row without any key leaves NaN behind: 0 times NaN is NaN, so do not make one, not "
         "even where it is replaced later"
     )
-    check_slopes(trial, answer, (*given, mask), at, oracle, part=0, nan=nan)
+    check_gradients(ctx, answer, (*given, mask), at, oracle, part=0, nan=nan)
 
 
 def _weights(scores, allowed, axis=-1):
     return softmax(np.where(allowed, scores, -np.inf), axis)
 
 
-def _attends(answer, trial, given, mask, empty):
+def _attends(answer, ctx, given, mask, empty):
     (batch, m, d), (_, n, _), (_, _, d_v) = (x.shape for x in given)
     q, k, v = (array(x) for x in given)
     scores, allowed = q @ k.swapaxes(1, 2) / np.sqrt(d), mask.numpy()
-    got_context, got = trial.parts(trial.call(answer, *given, mask), ("context", "weights"))
-    if [shape_of(part) for part in (got_context, got)] == [(batch, m, n), (batch, m, d_v)]:
-        trial.fail(
-            "your function returns (weights, context): expected (context, weights), the context "
-            "first"
-        )
+    got_context, got = ctx.parts(
+        ctx.call(answer, *given, mask), ("context", "weights"), ((batch, m, d_v), (batch, m, n))
+    )
     whole = (
         type(got) is torch.Tensor
         and got.shape == (batch, m, n)
         and bool(torch.isfinite(got[mask.any(-1)]).all())
     )
     if np.abs(scores).max() > 60 and not whole:
-        trial.fail(
+        ctx.fail(
             "scores of a few hundred give weights that are not finite: exp overflows, or leaves "
             "0/0. Subtract the largest allowed score "
             "of a row first; torch.softmax does, if the mask comes before it"
@@ -115,20 +118,20 @@ def _attends(answer, trial, given, mask, empty):
         if whole
         else "rows that may attend to something must not hold it"
     )
-    got_context = trial.tensor(
+    got_context = ctx.tensor(
         got_context,
         "context",
         (batch, m, d_v),
         nan=nan,
         mention="one row a query, as wide as the values",
     )
-    got = trial.tensor(
+    got = ctx.tensor(
         got, "weights", (batch, m, n), nan=nan, mention="one row a query, one column a key"
     )
     expected = _weights(scores, allowed)
     lost = np.argwhere((array(got).sum(-1) < 0.5) & allowed.any(-1))
     if np.abs(scores).max() > 60 and len(lost):  # smaller scores were weighted rightly
-        trial.fail(
+        ctx.fail(
             f"scores of a few hundred leave row {lost[0].tolist()} without its weight: exp "
             f"underflows where a forbidden score is the "
             "largest by far. Subtract the largest allowed score of a row"
@@ -169,7 +172,7 @@ def _attends(answer, trial, given, mask, empty):
         "the scores are divided by the root of the number of keys: expected that of their "
         "width": _weights(scores * np.sqrt(d / n), allowed),
     }
-    trial.close(got, expected, "weights", wrong)
+    ctx.close(got, expected, "weights", wrong)
     wrong = {
         "the context of a row without any key is not 0: the weights are, but the context was "
         "made before": flat @ v,
@@ -177,46 +180,46 @@ def _attends(answer, trial, given, mask, empty):
         "know the mask": bare @ v,
         "the context is made with weights that do not know the mask": unmasked @ v,
     }
-    trial.close(got_context, expected @ v, "context", wrong)
+    ctx.close(got_context, expected @ v, "context", wrong)
 
 
 @exercise("06.leaks", title="A detector of leaks", difficulty=3, minutes=25)
-def leaks(answer, trial):
-    n, d = trial.integers(5, 8), 6
+def leaks(answer, ctx):
+    n, d = ctx.integers(5, 8), 6
     # small: with scores far apart a weight, and with it a leak, would be lost in rounding
-    x = 0.4 * trial.normal(n, d)
-    matrices = [trial.normal(d, d) / d**0.5 for _ in range(3)]
-    for layer, expected, what in _layers(n, d, matrices, trial):
-        got = trial.call(answer, layer, x)
+    x = 0.4 * ctx.normal(n, d)
+    matrices = [ctx.normal(d, d) / d**0.5 for _ in range(3)]
+    for layer, expected, what in _layers(n, d, matrices, ctx):
+        got = ctx.call(answer, layer, x)
         if type(got) is torch.Tensor and got.dtype != torch.bool:
-            trial.fail(
+            ctx.fail(
                 f"the leaks: the dtype is {str(got.dtype).removeprefix('torch.')}, expected "
                 f"bool: True where there is a leak"
             )
         got = array(
-            trial.tensor(got, "the leaks", (n, n), dtype=torch.bool, mention="row t, column j")
+            ctx.tensor(got, "the leaks", (n, n), dtype=torch.bool, mention="row t, column j")
         )
         later = ~np.tri(n, dtype=bool)
         if (got == expected).all():
             continue
         if (got == expected.T).all():
-            trial.fail(
+            ctx.fail(
                 "the matrix is transposed: [t, j] says that result t depends on row j, and a "
                 "leak lies above the diagonal"
             )
         if (got & ~later).any():
             t, j = np.argwhere(got & ~later)[0]
-            trial.fail(
+            ctx.fail(
                 f"[{t}, {j}] is no leak: result {t} may depend on row {j}, which is not after "
                 f"it. Leaks lie above the diagonal"
             )
         t, j = np.argwhere(got != expected)[0]
         if expected[t, j]:
-            trial.fail(
+            ctx.fail(
                 f"{what}, result {t} depends on row {j}, and you say it does "
                 f"not{_why(got, expected, what)}"
             )
-        trial.fail(
+        ctx.fail(
             f"{what}, result {t} does not depend on row {j}, and you say it does: are "
             f"differences that are only rounding counted, is "
             "the result compared with something else than that of x, or are rows and columns "
@@ -243,12 +246,12 @@ def _why(got, expected, what):
     return ""
 
 
-def _layers(n, d, matrices, trial):
+def _layers(n, d, matrices, ctx):
     """Self-attentions (…, n, d) -> (…, n, d), where they leak, and what to call them."""
     w_q, w_k, w_v = matrices
     causal = torch.ones(n, n, dtype=torch.bool).tril()
     # not every place, so that no fixed matrix is right
-    leaky = torch.tensor(trial.order(n - 2)[: trial.integers(1, n - 2)])
+    leaky = torch.tensor(ctx.order(n - 2)[: ctx.integers(1, n - 2)])
     ahead = causal.clone()
     ahead[leaky, leaky + 2] = True
     triangle, none = ~np.tri(n, dtype=bool), np.zeros((n, n), dtype=bool)
@@ -260,11 +263,10 @@ def _layers(n, d, matrices, trial):
     def layer(weigh, norm_in=False, norm_out=False):
         def run(x):
             if type(x) is not torch.Tensor or x.shape[-2:] != (n, d):
-                trial.fail(
-                    f"layer was called with "
-                    f"{'shape ' + str(tuple(x.shape)) if isinstance(x, torch.Tensor) else type(x).__name__}: "
-                    f"it takes a whole text, ({n}, {d})"
+                came = (
+                    f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
                 )
+                ctx.fail(f"layer was called with {came}: it takes a whole text, ({n}, {d})")
             if norm_in:
                 x = torch.nn.functional.layer_norm(x, (d,))
             out = weigh(scores(x)) @ (x @ w_v.to(x))

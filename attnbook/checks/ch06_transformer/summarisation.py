@@ -6,24 +6,24 @@ import numpy as np
 import torch
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("06.stretch_mask", title="Who may see which stretch", difficulty=2, minutes=12)
-def stretch_mask(answer, trial):
-    long, plain = trial.integers(3, 6), trial.integers(5, 9)
-    half = 2 * long - trial.integers(1, 3)  # one whole stretch, and a part of a second
+def stretch_mask(answer, ctx):
+    long, plain = ctx.integers(3, 6), ctx.integers(5, 9)
+    half = 2 * long - ctx.integers(1, 3)  # one whole stretch, and a part of a second
     for n, width, stride in (
-        (trial.integers(10, 14), 3, 3),
-        (trial.integers(9, 14), 4, 2),
+        (ctx.integers(10, 14), 3, 3),
+        (ctx.integers(9, 14), 4, 2),
         (plain, 1, 1),
         (half, long, long),
         (6, 6, 2),
     ):
-        got = trial.call(answer, n, width, stride)
+        got = ctx.call(answer, n, width, stride)
         count = (n - width) // stride + 1
-        got = trial.tensor(
+        got = ctx.tensor(
             got,
             "the mask",
             (n, count),
@@ -52,16 +52,16 @@ def stretch_mask(answer, trial):
             "a query sees the newest stretch alone, not those before it": right
             & ~(start + stride + width - 1 <= t),
         }
-        trial.recognize(got, right, wrong)
-        trial.close(got, right, "the mask")
+        ctx.recognize(got, right, wrong)
+        ctx.close(got, right, "the mask")
 
 
 @exercise("06.top_k_gates", title="Gates of the best experts", difficulty=3, minutes=15)
-def top_k_gates(answer, trial):
+def top_k_gates(answer, ctx):
     for count, experts, k in ((5, 6, 2), (4, 5, 3), (3, 4, 1), (4, 3, 3)):
-        scores = trial.normal(count, experts)
-        got = trial.tensor(
-            trial.call(answer, scores, k),
+        scores = ctx.normal(count, experts)
+        got = ctx.tensor(
+            ctx.call(answer, scores, k),
             "the gates",
             (count, experts),
             mention="a row a position, a column an expert",
@@ -99,10 +99,10 @@ def top_k_gates(answer, trial):
             "-inf": softmax(np.where(best, e, 0.0)),
             "these are the scores of the best: the gates are their softmax": np.where(best, e, 0.0),
         }
-        trial.close(got, gates(e), "the gates", wrong)
+        ctx.close(got, gates(e), "the gates", wrong)
         fixed = best
-        check_slopes(
-            trial,
+        check_gradients(
+            ctx,
             answer,
             (scores, k),
             {0: "scores"},

@@ -9,47 +9,47 @@ from ..registry import exercise
 
 
 @exercise("06.average_weights", title="The mean of some checkpoints", difficulty=2, minutes=12)
-def average_weights(answer, trial):
+def average_weights(answer, ctx):
     for number in (3, 1, 5):
-        d = trial.integers(2, 5)
+        d = ctx.integers(2, 5)
         # two of them are more than float16 holds
-        large = torch.rand(d, generator=trial.generator) * 9_000 + 51_000
+        large = torch.rand(d, generator=ctx.generator) * 9_000 + 51_000
         states = [
             {
-                "embedding.weight": trial.normal(d, 3),
-                "norm.bias": trial.normal(d),
-                "scale": trial.normal(1)[0],
-                "half": (large + 100 * trial.normal(d)).half(),
-                "wide": trial.normal(2).double(),
-                "steps": torch.tensor(int(100 * (i + 1)) + trial.integers(0, 50)),
-                "seen": trial.integers(0, 9, 4),
+                "embedding.weight": ctx.normal(d, 3),
+                "norm.bias": ctx.normal(d),
+                "scale": ctx.normal(1)[0],
+                "half": (large + 100 * ctx.normal(d)).half(),
+                "wide": ctx.normal(2).double(),
+                "steps": torch.tensor(int(100 * (i + 1)) + ctx.integers(0, 50)),
+                "seen": ctx.integers(0, 9, 4),
             }
             for i in range(number)
         ]
-        got = trial.call(answer, states)
+        got = ctx.call(answer, states)
         if got is None:
-            trial.fail("None came back. Does your function return the dict?")
+            ctx.fail("None came back. Does your function return the dict?")
         if not isinstance(got, dict):
-            trial.fail(f"{a(got)} came back, expected one dict name -> tensor")
+            ctx.fail(f"{a(got)} came back, expected one dict name -> tensor")
         missing, more = (
             [k for k in states[0] if k not in got],
             [k for k in got if k not in states[0]],
         )
         if missing or more:
-            trial.fail(
+            ctx.fail(
                 f"the dict lacks {missing[0]!r}: every name has to be in it"
                 if missing
                 else f"the dict has a name that no checkpoint has: {more[0]!r}"
             )
         for name in states[0]:
-            _look_at(trial, name, got[name], [state[name] for state in states])
+            _look_at(ctx, name, got[name], [state[name] for state in states])
 
 
-def _look_at(trial, name, value, given):
+def _look_at(ctx, name, value, given):
     """One tensor of the answer, beside those of the checkpoints."""
     what, newest = f"[{name!r}]", given[-1]
     if type(value) in PLAIN_TENSORS and value.is_floating_point() != newest.is_floating_point():
-        trial.fail(
+        ctx.fail(
             f"{what} holds whole numbers: expected that of the last checkpoint, not a mean"
             if value.is_floating_point()
             else f"{what} holds floats: expected their mean, as floats"
@@ -59,16 +59,16 @@ def _look_at(trial, name, value, given):
         and type(value) in PLAIN_TENSORS
         and not torch.isfinite(value).all()
     ):
-        trial.fail(
+        ctx.fail(
             f"{what} is not finite: the sum was taken in half precision, which ends at 65,504; "
             f"add in float64"
         )
-    value = trial.tensor(value, what, newest.shape, dtype=newest.dtype)
+    value = ctx.tensor(value, what, newest.shape, dtype=newest.dtype)
     stack = np.stack([array(tensor) for tensor in given])
     if not newest.is_floating_point():
         if not torch.equal(value, newest):
             oldest = torch.equal(value, given[0])
-            trial.fail(
+            ctx.fail(
                 f"{what} holds whole numbers: expected that of the last checkpoint"
                 + (", got that of the first" if oldest else "")
             )
@@ -77,7 +77,7 @@ def _look_at(trial, name, value, given):
     right = wide.mean(0).astype(np.float16) if newest.dtype == torch.float16 else wide.mean(0)
     if newest.dtype == torch.float16:  # neighbours in half precision lie 32 apart here
         if np.abs(array(value) - right).max() > 33:
-            trial.fail(
+            ctx.fail(
                 f"{what} is {array(value)[0]:.0f}, expected {right[0]:.0f}: the numbers are half "
                 f"precision; add in float64, then go back"
             )
@@ -85,7 +85,7 @@ def _look_at(trial, name, value, given):
     running = wide[0]
     for one in wide[1:]:
         running = (running + one) / 2
-    trial.close(
+    ctx.close(
         array(value),
         right,
         what,
@@ -127,11 +127,11 @@ def _without_padding(batch, lengths):
 
 
 @exercise("06.token_batches", title="Batches by tokens", difficulty=3, minutes=20)
-def token_batches(answer, trial):
+def token_batches(answer, ctx):
     while True:
-        number = trial.integers(14, 20)
-        lengths = [trial.integers(2, 14) for _ in range(number)]
-        budget = trial.integers(24, 40)
+        number = ctx.integers(14, 20)
+        lengths = [ctx.integers(2, 14) for _ in range(number)]
+        budget = ctx.integers(24, 40)
         order = sorted(range(number), key=lambda i: lengths[i])
         right = _cut(order, lengths, budget, _padded)
         known = {
@@ -169,12 +169,12 @@ def token_batches(answer, trial):
             and len({str(batches) for batches in (right, *known.values())}) == len(known) + 1
         ):
             break
-    _compare(trial, trial.call(answer, lengths, budget), right, lengths, budget, known)
+    _compare(ctx, ctx.call(answer, lengths, budget), right, lengths, budget, known)
 
     long = [5, 40, 5, 60, 2]  # two of them longer than the budget
-    got = trial.call(answer, long, 20)
+    got = ctx.call(answer, long, 20)
     _compare(
-        trial,
+        ctx,
         got,
         [[4, 0, 2], [1], [3]],
         long,
@@ -196,10 +196,10 @@ def token_batches(answer, trial):
             ],
         },
     )
-    _compare(trial, trial.call(answer, [30, 3, 3], 20), [[1, 2], [0]], [30, 3, 3], 20, {})
-    first_too_long = trial.call(answer, [50], 20)
+    _compare(ctx, ctx.call(answer, [30, 3, 3], 20), [[1, 2], [0]], [30, 3, 3], 20, {})
+    first_too_long = ctx.call(answer, [50], 20)
     _compare(
-        trial,
+        ctx,
         first_too_long,
         [[0]],
         [50],
@@ -232,58 +232,58 @@ def _lossy(order, lengths, budget):
     return batches + [batch] if batch else batches
 
 
-def _compare(trial, got, right, lengths, budget, known):
+def _compare(ctx, got, right, lengths, budget, known):
     if got is None:
-        trial.fail("None came back. Does your function return the list?")
+        ctx.fail("None came back. Does your function return the list?")
     if type(got) not in (list, tuple):
-        trial.fail(f"{a(got)} came back, expected a list of batches")
+        ctx.fail(f"{a(got)} came back, expected a list of batches")
     if got and all(isinstance(entry, (int, np.integer)) for entry in got):
-        trial.fail(
+        ctx.fail(
             "one list of positions came back: expected a list of batches, each a list of positions"
         )
-    got = [trial.ids(batch, f"batch {k}") for k, batch in enumerate(got)]
+    got = [ctx.ids(batch, f"batch {k}") for k, batch in enumerate(got)]
     if got == right:
         return
     for message, other in known.items():
         if got == other:
-            trial.fail(message)
+            ctx.fail(message)
     if [[lengths[i] for i in batch] for batch in right] == got and sum(right, []) != sum(got, []):
-        trial.fail(
+        ctx.fail(
             "the batches hold the lengths: expected the positions of the sentences in the list"
         )
     flat = [i for batch in got for i in batch]
     if any(i < 0 or i >= len(lengths) for i in flat):
-        trial.fail(
+        ctx.fail(
             f"there is no sentence {max(flat)} in a list of {len(lengths)}: positions count from 0"
         )
     if len(set(flat)) < len(flat):
-        trial.fail(
+        ctx.fail(
             f"the sentence {next(i for i in flat if flat.count(i) > 1)} is in two places: "
             f"expected each once"
         )
     if len(flat) < len(lengths):
         lost = min(set(range(len(lengths))) - set(flat))
-        trial.fail(
+        ctx.fail(
             f"the sentence {lost}, of length {lengths[lost]}, is in no batch: expected each once"
         )
     if any(not batch for batch in got):
-        trial.fail("there is an empty batch")
+        ctx.fail("there is an empty batch")
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
     if flat != order:
         place = next(k for k, (one, other) in enumerate(zip(flat, order)) if one != other)
-        trial.fail(
+        ctx.fail(
             f"the sentence {flat[place]} comes at place {place}, expected {order[place]}: by "
             f"length, equal ones as they are given"
         )
     for k, batch in enumerate(got):
         if len(batch) > 1 and _padded(batch, lengths) > budget:
-            trial.fail(
+            ctx.fail(
                 f"batch {k} holds {len(batch)} sentences of up to "
                 f"{max(lengths[i] for i in batch)} words: "
                 f"{_padded(batch, lengths)} tokens with padding, more than {budget}"
             )
     place = next(k for k, (one, other) in enumerate(zip(got, right)) if one != other)
-    trial.fail(
+    ctx.fail(
         f"batch {place} is {got[place]}, expected {right[place]}: a batch takes the next "
         f"sentence whenever it can"
     )

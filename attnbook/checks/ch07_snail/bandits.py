@@ -9,49 +9,49 @@ from ..context import array, softmax
 from ..registry import exercise
 
 
-def _histories(trial, rows, arms):
+def _histories(ctx, rows, arms):
     """Counts of many worlds: some with arms that were never pulled, none with two different arms
     that are nearly as good.
     """
-    kept = []
-    while sum(map(len, kept)) < rows:
-        pulls = trial.integers(1, 9, 4 * rows, arms)
+    collected = []
+    while sum(map(len, collected)) < rows:
+        pulls = ctx.integers(1, 9, 4 * rows, arms)
         # long lives too, where the means tell more than the widths
-        pulls[1::4] *= trial.integers(10, 60, rows, 1)
-        untried = torch.rand(pulls.shape, generator=trial.generator) < 0.25
+        pulls[1::4] *= ctx.integers(10, 60, rows, 1)
+        untried = torch.rand(pulls.shape, generator=ctx.generator) < 0.25
         untried[::2] = False
         pulls = pulls.masked_fill(untried, 0).float()
         wins = (
-            (torch.rand(pulls.shape, generator=trial.generator) * (pulls + 1))
+            (torch.rand(pulls.shape, generator=ctx.generator) * (pulls + 1))
             .floor()
             .clamp(max=pulls)
         )
         w, n = array(wins), array(pulls)
         top = np.sort(_bounds(w, n, untried=9.0), axis=1)
         clear = (top[:, -1] - top[:, -2] > 1e-3) | (n == 0).any(1)
-        kept.append(
+        collected.append(
             torch.stack([wins, pulls])[:, torch.from_numpy(clear & (n.sum(1) > 0))].transpose(0, 1)
         )
-    return torch.cat(kept)[:rows].unbind(1)
+    return torch.cat(collected)[:rows].unbind(1)
 
 
 def _bounds(wins, pulls, total=None, factor=2.0, log=np.log, root=np.sqrt, untried=np.inf):
     total = pulls.sum(1, keepdims=True) if total is None else total
     safe = np.maximum(pulls, 1)
-    found = wins / safe + root(factor * log(np.maximum(total, 1)) / safe)
-    return np.where(pulls == 0, untried, found)
+    bounds = wins / safe + root(factor * log(np.maximum(total, 1)) / safe)
+    return np.where(pulls == 0, untried, bounds)
 
 
 @exercise("07.ucb_choice", title="The arm of the optimist", difficulty=2, minutes=12)
-def ucb_choice(answer, trial):
-    wins, pulls = _histories(trial, 300, trial.integers(4, 6))
-    got = trial.call(answer, wins, pulls)
+def ucb_choice(answer, ctx):
+    wins, pulls = _histories(ctx, 300, ctx.integers(4, 6))
+    got = ctx.call(answer, wins, pulls)
     if isinstance(got, torch.Tensor) and got.shape == wins.shape:
-        trial.fail(
+        ctx.fail(
             "one number an arm came back: expected one arm a world, the one with the highest bound"
         )
     got = array(
-        trial.tensor(got, "the arms", (len(wins),), dtype=torch.long, mention="one arm a world")
+        ctx.tensor(got, "the arms", (len(wins),), dtype=torch.long, mention="one arm a world")
     )
     w, n = array(wins), array(pulls)
     right = _bounds(w, n).argmax(1)
@@ -112,36 +112,36 @@ def ucb_choice(answer, trial):
             n == 0, np.inf, (w + 1) / (n + 2) + _bounds(0 * w, n, untried=0.0)
         ).argmax(1),
     }
-    trial.close(got, right, "the arms", wrong)
+    ctx.close(got, right, "the arms", wrong)
 
 
 @exercise("07.policy_loss", title="A loss from rewards", difficulty=3, minutes=25)
-def policy_loss(answer, trial):
-    worlds, steps, actions = 3, trial.integers(4, 6), trial.integers(3, 5)
-    logits = trial.normal(worlds, steps, actions).requires_grad_()
-    values = trial.normal(worlds, steps).requires_grad_()
-    chosen = trial.integers(0, actions, worlds, steps)
-    rewards = trial.normal(worlds, steps) + 1
-    kept = {}
+def policy_loss(answer, ctx):
+    worlds, steps, actions = 3, ctx.integers(4, 6), ctx.integers(3, 5)
+    logits = ctx.normal(worlds, steps, actions).requires_grad_()
+    values = ctx.normal(worlds, steps).requires_grad_()
+    chosen = ctx.integers(0, actions, worlds, steps)
+    rewards = ctx.normal(worlds, steps) + 1
+    collected = {}
 
     def graded(logits, values, chosen, rewards):
-        """The reader's loss, and its gradients before the trial takes them off."""
+        """The reader's loss, and its gradients, before ctx.tensor detaches it."""
         loss = answer(logits, values, chosen, rewards)
         if type(loss) is torch.Tensor and loss.requires_grad and loss.numel() == 1:
             for name, to in (("logits", logits), ("values", values)):
-                (found,) = torch.autograd.grad(loss, to, retain_graph=True, allow_unused=True)
-                kept[name] = None if found is None else array(found)
+                (bounds,) = torch.autograd.grad(loss, to, retain_graph=True, allow_unused=True)
+                collected[name] = None if bounds is None else array(bounds)
         return loss
 
-    value = trial.call(graded, logits, values, chosen, rewards)
-    value = trial.tensor(value, "the loss", (), mention="one number: the mean over the worlds")
-    if not kept:
-        trial.fail(
+    value = ctx.call(graded, logits, values, chosen, rewards)
+    value = ctx.tensor(value, "the loss", (), mention="one number: the mean over the worlds")
+    if not collected:
+        ctx.fail(
             "no gradient can be taken of your loss: it must stay a tensor that depends on logits "
             "and values"
         )
-    if kept["logits"] is None:
-        trial.fail("no gradient reaches the logits: detach the advantage alone, not log π")
+    if collected["logits"] is None:
+        ctx.fail("no gradient reaches the logits: detach the advantage alone, not log π")
     z, v, r = array(logits), array(values), array(rewards)
     picked = np.eye(actions)[array(chosen)]
     p = softmax(z)
@@ -155,8 +155,8 @@ def policy_loss(answer, trial):
     whole = np.repeat(returns[:, :1], steps, 1)
     flat = r.ravel()[::-1].cumsum()[::-1].reshape(r.shape)
     right = slope(gains)
-    trial.close(
-        kept["logits"],
+    ctx.close(
+        collected["logits"],
         right,
         "the gradient at the logits",
         {
@@ -197,14 +197,14 @@ def policy_loss(answer, trial):
             ),
         },
     )
-    if kept["values"] is None:
-        trial.fail(
+    if collected["values"] is None:
+        ctx.fail(
             "no gradient reaches the values: the term ½ (V − R)² is missing, or its values are "
             "detached"
         )
     log_p = (np.log(p) * picked).sum(-1)
-    trial.close(
-        kept["values"],
+    ctx.close(
+        collected["values"],
         (v - returns) / worlds,
         "the gradient at the values",
         {
@@ -227,4 +227,4 @@ def policy_loss(answer, trial):
         },
     )
     expected = (-(gains * log_p) + 0.5 * gains**2).sum(1).mean()
-    trial.close(value, expected, "the loss")
+    ctx.close(value, expected, "the loss")

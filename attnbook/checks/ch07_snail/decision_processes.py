@@ -6,31 +6,31 @@ import numpy as np
 import torch
 
 from ..context import array
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 def _sums(rewards, cut):
     """From the back; `cut[b, t]`: nothing that comes after step t belongs to it."""
-    found, after = np.zeros_like(rewards), np.zeros(len(rewards))
+    returns_, after = np.zeros_like(rewards), np.zeros(len(rewards))
     for t in reversed(range(rewards.shape[1])):
         after = rewards[:, t] + np.where(cut[:, t], 0.0, after)
-        found[:, t] = after
-    return found
+        returns_[:, t] = after
+    return returns_
 
 
 @exercise("07.returns", title="What an action brought", difficulty=2, minutes=12)
-def returns(answer, trial):
-    rows, horizon = 3, trial.integers(2, 4)
+def returns(answer, ctx):
+    rows, horizon = 3, ctx.integers(2, 4)
     steps = 6 * horizon
-    rewards = trial.normal(rows, steps)
+    rewards = ctx.normal(rows, steps)
     done = (torch.arange(1, steps + 1) % horizon == 0).expand(rows, -1).clone()
     first = torch.zeros(rows, steps, dtype=torch.bool)
     first[:, 0] = True
-    for row, episodes in enumerate(([2], [1, 4], [trial.integers(2, 5)])):
+    for row, episodes in enumerate(([2], [1, 4], [ctx.integers(2, 5)])):
         first[row, [horizon * e for e in episodes]] = True
-    got = trial.tensor(
-        trial.call(answer, rewards, done, first), "the returns", (rows, steps), mention="one a step"
+    got = ctx.tensor(
+        ctx.call(answer, rewards, done, first), "the returns", (rows, steps), mention="one a step"
     )
     r, d, f = array(rewards), array(done), array(first)
     # the step before a new world
@@ -45,7 +45,7 @@ def returns(answer, trial):
         starts = [*np.flatnonzero(f[b]), steps]
         for i, j in zip(starts, starts[1:]):
             total[b, i:j] = r[b, i:j].sum()
-    trial.close(
+    ctx.close(
         got,
         right,
         "the returns",
@@ -68,27 +68,24 @@ def returns(answer, trial):
 
 
 @exercise("07.value_iteration", title="A plan from the end", difficulty=3, minutes=20)
-def value_iteration(answer, trial):
-    for states, actions, horizon in ((4, 3, 1), (trial.integers(4, 6), 3, trial.integers(4, 6))):
-        transitions, means = trial.weights(states, actions, states), trial.normal(states, actions)
+def value_iteration(answer, ctx):
+    for states, actions, horizon in ((4, 3, 1), (ctx.integers(4, 6), 3, ctx.integers(4, 6))):
+        transitions, means = ctx.weights(states, actions, states), ctx.normal(states, actions)
         while True:  # best actions that are clear, and change with the steps that are left
             p, m = array(transitions), array(means)
             values, plan, gap = _plan(p, m, horizon)
             if gap > 0.01 and (horizon == 1 or (plan[0] != plan[-1]).any()):
                 break
-            transitions, means = (
-                trial.weights(states, actions, states),
-                trial.normal(states, actions),
-            )
-        got = trial.parts(trial.call(answer, transitions, means, horizon), ("values", "actions"))
+            transitions, means = (ctx.weights(states, actions, states), ctx.normal(states, actions))
+        got = ctx.parts(ctx.call(answer, transitions, means, horizon), ("values", "actions"))
         shape = (horizon, states)
-        v = array(trial.tensor(got[0], "values", shape, mention="row h − 1 for h steps left"))
+        v = array(ctx.tensor(got[0], "values", shape, mention="row h − 1 for h steps left"))
         a = array(
-            trial.tensor(
+            ctx.tensor(
                 got[1], "actions", shape, dtype=torch.long, mention="row h − 1 for h steps left"
             )
         )
-        trial.close(
+        ctx.close(
             v,
             values,
             "values",
@@ -120,7 +117,7 @@ def value_iteration(answer, trial):
                 "weight 1": _plan(p, m, horizon, discount=0.99)[0],
             },
         )
-        trial.close(
+        ctx.close(
             a,
             plan,
             "actions",
@@ -151,23 +148,23 @@ def _plan(p, m, horizon, best=lambda q: q.max(1), start=None, discount=1.0, late
 
 
 @exercise("07.near_and_far", title="Find the bug: near and far", difficulty=2, minutes=15)
-def near_and_far(answer, trial):
+def near_and_far(answer, ctx):
     batch, d, width, levels = 2, 3, 2, 3
-    for n in (trial.integers(11, 14), 5):  # the second is shorter than the reach
-        x = trial.normal(batch, n, d)
+    for n in (ctx.integers(11, 14), 5):  # the second is shorter than the reach
+        x = ctx.normal(batch, n, d)
         sizes = [(2 * (d + level * width), width) for level in range(levels)]
         filters, gates = (
-            [0.7 * trial.normal(*size) for size in sizes],
-            [0.7 * trial.normal(*size) for size in sizes],
+            [0.7 * ctx.normal(*size) for size in sizes],
+            [0.7 * ctx.normal(*size) for size in sizes],
         )
-        got = trial.tensor(
-            trial.call(answer, x, filters, gates),
+        got = ctx.tensor(
+            ctx.call(answer, x, filters, gates),
             "the result",
             (batch, n, d + levels * width),
             mention="one row a step",
         )
         given = array(x), *(array(w) for w in (*filters, *gates))
-        trial.close(
+        ctx.close(
             got,
             _behind_one_another(*given),
             "the result",
@@ -213,8 +210,8 @@ def near_and_far(answer, trial):
             for k, name in enumerate(["filter"] * levels + ["gate"] * levels)
         },
     }
-    check_slopes(
-        trial,
+    check_gradients(
+        ctx,
         lambda x, *now: answer(x, list(now[:levels]), list(now[levels:])),
         [x, *filters, *gates],
         at,

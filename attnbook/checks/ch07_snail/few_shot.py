@@ -6,81 +6,81 @@ import numpy as np
 import torch
 
 from ..context import array, shape_of
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("07.interval", title="How sure is a mean", difficulty=1, minutes=10)
-def interval(answer, trial):
-    for count in (25, trial.integers(30, 90), 4):
-        shares = (trial.integers(0, 6, count) / 5).float()
+def interval(answer, ctx):
+    for count in (25, ctx.integers(30, 90), 4):
+        shares = (ctx.integers(0, 6, count) / 5).float()
         shares[:2] = torch.tensor([0.2, 1.0])  # never all equal
-        got = trial.parts(trial.call(answer, shares), ("mean", "half"))
-        got = [trial.number(g, name) for g, name in zip(got, ("mean", "half"))]
+        got = ctx.parts(ctx.call(answer, shares), ("mean", "half"))
+        got = [ctx.number(g, name) for g, name in zip(got, ("mean", "half"))]
         x = array(shares)
         mean, s, n = x.mean(), x.std(ddof=1), len(x)
-        half, said = 1.96 * s / np.sqrt(n), f"({n} episodes)"
-        if trial.same(got[0], half) and trial.same(got[1], mean):
-            trial.fail(f"your function returns (half, mean): expected the mean first {said}")
-        if trial.same(got[0], mean - half) and trial.same(got[1], mean + half):
-            trial.fail(
+        half, note = 1.96 * s / np.sqrt(n), f"({n} episodes)"
+        if ctx.same(got[0], half) and ctx.same(got[1], mean):
+            ctx.fail(f"your function returns (half, mean): expected the mean first {note}")
+        if ctx.same(got[0], mean - half) and ctx.same(got[1], mean + half):
+            ctx.fail(
                 f"those are the two ends of the interval: expected the mean and half the width "
-                f"{said}"
+                f"{note}"
             )
-        trial.recognize(
+        ctx.recognize(
             got[0],
             mean,
             {
-                f"the mean is in percent: expected a share {said}": 100 * mean,
-                f"that is the median, expected the mean {said}": np.median(x),
-                f"that is the sum, expected the mean {said}": x.sum(),
+                f"the mean is in percent: expected a share {note}": 100 * mean,
+                f"that is the median, expected the mean {note}": np.median(x),
+                f"that is the sum, expected the mean {note}": x.sum(),
             },
         )
-        trial.close(got[0], mean, f"the mean {said}")
+        ctx.close(got[0], mean, f"the mean {note}")
         answers = 5 * n
         wrong = {
             f"that is how far single episodes spread: the mean of n spreads √n times less "
-            f"{said}": 1.96 * s,
-            f"that is the standard deviation: expected 1.96 · s / √n {said}": s,
-            f"that is the standard error: a 95 % interval is 1.96 of it {said}": s / np.sqrt(n),
-            f"divided by n: expected by its root {said}": 1.96 * s / n,
-            f"s is that of the n numbers themselves (division by n): expected by n − 1 {said}": 1.96
+            f"{note}": 1.96 * s,
+            f"that is the standard deviation: expected 1.96 · s / √n {note}": s,
+            f"that is the standard error: a 95 % interval is 1.96 of it {note}": s / np.sqrt(n),
+            f"divided by n: expected by its root {note}": 1.96 * s / n,
+            f"s is that of the n numbers themselves (division by n): expected by n − 1 {note}": 1.96
             * x.std()
             / np.sqrt(n),
-            f"divided by √(n − 1), with an s that is divided by n − 1 already {said}": 1.96
+            f"divided by √(n − 1), with an s that is divided by n − 1 already {note}": 1.96
             * s
             / np.sqrt(n - 1),
-            f"that is the whole width of the interval: expected half of it {said}": 2 * half,
-            f"the variance is used where its root belongs {said}": 1.96 * s**2 / np.sqrt(n),
-            f"the variance is used, divided by n: take the root of both {said}": 1.96 * s**2 / n,
+            f"that is the whole width of the interval: expected half of it {note}": 2 * half,
+            f"the variance is used where its root belongs {note}": 1.96 * s**2 / np.sqrt(n),
+            f"the variance is used, divided by n: take the root of both {note}": 1.96 * s**2 / n,
             f"the answers are taken for single yes-or-no trials, n of them: the numbers are "
-            f"shares of an episode {said}": 1.96 * np.sqrt(mean * (1 - mean) / n),
+            f"shares of an episode {note}": 1.96 * np.sqrt(mean * (1 - mean) / n),
             f"all answers are taken for independent, but those of one episode share its classes "
-            f"{said}": 1.96 * np.sqrt(mean * (1 - mean) / answers),
-            f"1.645 instead of 1.96: that is the interval of 90 % {said}": 1.645 * s / np.sqrt(n),
-            f"2 instead of 1.96 {said}": 2 * s / np.sqrt(n),
-            f"half is in percent: expected a share {said}": 100 * half,
+            f"{note}": 1.96 * np.sqrt(mean * (1 - mean) / answers),
+            f"1.645 instead of 1.96: that is the interval of 90 % {note}": 1.645 * s / np.sqrt(n),
+            f"2 instead of 1.96 {note}": 2 * s / np.sqrt(n),
+            f"half is in percent: expected a share {note}": 100 * half,
         }
-        trial.recognize(got[1], half, wrong)
-        if trial.same(got[1], mean - half) or trial.same(got[1], mean + half):
-            trial.fail(
-                f"that is an end of the interval: expected how far it lies from the mean {said}"
+        ctx.recognize(got[1], half, wrong)
+        if ctx.same(got[1], mean - half) or ctx.same(got[1], mean + half):
+            ctx.fail(
+                f"that is an end of the interval: expected how far it lies from the mean {note}"
             )
-        trial.close(got[1], half, f"half {said}")
+        ctx.close(got[1], half, f"half {note}")
 
 
 @exercise("07.sequences", title="What the network reads", difficulty=3, minutes=20)
-def sequences(answer, trial):
+def sequences(answer, ctx):
     batch, d = 2, 3
     for shots, queries, ways in ((1, 2, 4), (2, 3, 3), (1, 1, 5)):
         examples = ways * shots
-        support, query = trial.normal(batch, examples, d), trial.normal(batch, queries, d)
-        labels = torch.tensor([[k % ways for k in trial.order(examples)] for _ in range(batch)])
+        support, query = ctx.normal(batch, examples, d), ctx.normal(batch, queries, d)
+        labels = torch.tensor([[k % ways for k in ctx.order(examples)] for _ in range(batch)])
         given = (support, labels, query, ways)
-        said = (
+        note = (
             f"{ways} classes, {examples} examples, {queries} quer{'y' if queries == 1 else 'ies'}"
         )
-        raw = trial.call(answer, *given)
+        raw = ctx.call(answer, *given)
         expected_shape, shape = (batch, queries, examples + 1, d + ways), shape_of(raw)
         hints = {
             (
@@ -106,7 +106,7 @@ def sequences(answer, trial):
             (batch, examples + 1, d + ways): "there is no dimension for the queries",
         }
         got = array(
-            trial.tensor(raw, f"the sequences ({said})", expected_shape, mention=hints.get(shape))
+            ctx.tensor(raw, f"the sequences ({note})", expected_shape, mention=hints.get(shape))
         )
         arrays = (array(support), array(query))
         hot = np.eye(ways)[labels.numpy()]
@@ -117,43 +117,43 @@ def sequences(answer, trial):
             if mixed:
                 order = np.tile(np.arange(batch), queries).reshape(batch, queries)
                 examples_in, known = support[order], hot[order]
-            own = np.broadcast_to(np.asarray(of_query), (batch, queries, 1, ways))
+            question = np.broadcast_to(np.asarray(of_query), (batch, queries, 1, ways))
             rows = [
                 np.concatenate((examples_in, query[:, :, None]), 2),
-                np.concatenate((known, own), 2),
+                np.concatenate((known, question), 2),
             ]
             made = np.concatenate(rows[::-1] if front else rows, -1)
             return np.concatenate((made[:, :, -1:], made[:, :, :-1]), 2) if first else made
 
         zero = np.eye(ways)[0]
         wrong = {
-            f"the query carries the label 0: one_hot(0) is a label. Expected zeros ({said})": build(
+            f"the query carries the label 0: one_hot(0) is a label. Expected zeros ({note})": build(
                 *arrays, of_query=zero
             ),
-            f"the query carries 1/N for each class: expected zeros ({said})": build(
+            f"the query carries 1/N for each class: expected zeros ({note})": build(
                 *arrays, of_query=1 / ways
             ),
-            f"the query carries a 1 for each class: expected zeros ({said})": build(
+            f"the query carries a 1 for each class: expected zeros ({note})": build(
                 *arrays, of_query=1.0
             ),
-            f"the query carries the label of the last example ({said})": build(
+            f"the query carries the label of the last example ({note})": build(
                 *arrays, of_query=hot[:, None, -1:]
             ),
-            f"the labels stand in front of the vectors: expected behind them ({said})": build(
+            f"the labels stand in front of the vectors: expected behind them ({note})": build(
                 *arrays, front=True
             ),
             f"the query comes first: then it sees none of the examples. Expected last "
-            f"({said})": build(*arrays, first=True),
+            f"({note})": build(*arrays, first=True),
             f"episodes are mixed up: the examples of one stand before a query of another (repeat "
-            f"lays out in another order than view reads) ({said})": build(*arrays, mixed=True),
-            f"the labels are those of the first episode for all ({said})": build(
+            f"lays out in another order than view reads) ({note})": build(*arrays, mixed=True),
+            f"the labels are those of the first episode for all ({note})": build(
                 *arrays, hot=np.broadcast_to(hot[:1], hot.shape)
             ),
-            f"the examples carry no labels ({said})": build(*arrays, hot=0 * hot),
-            f"all queries are the first one ({said})": build(
+            f"the examples carry no labels ({note})": build(*arrays, hot=0 * hot),
+            f"all queries are the first one ({note})": build(
                 arrays[0], np.broadcast_to(arrays[1][:, :1], arrays[1].shape)
             ),
         }
-        trial.close(got, build(*arrays), f"the sequences ({said})", wrong)
+        ctx.close(got, build(*arrays), f"the sequences ({note})", wrong)
         if queries == 3:
-            check_slopes(trial, answer, given, {0: "support", 2: "query"}, build)
+            check_gradients(ctx, answer, given, {0: "support", 2: "query"}, build)

@@ -7,20 +7,20 @@ import math
 import numpy as np
 
 from ..context import array, shape_of
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("07.dilations", title="How many convolutions", difficulty=1, minutes=8)
-def dilations(answer, trial):
-    for length in (17, 26, 9, 8, 2, 3, 101, trial.integers(5, 400), 1):
-        got = trial.ids(trial.call(answer, length), f"the dilations for {length} positions")
+def dilations(answer, ctx):
+    for length in (17, 26, 9, 8, 2, 3, 101, ctx.integers(5, 400), 1):
+        got = ctx.ids(ctx.call(answer, length), f"the dilations for {length} positions")
         expected = [2**i for i in range((length - 1).bit_length())]
         if got == expected:
             continue
-        said = f"(for {length} positions: {got}, expected {expected})"
+        remark = f"(for {length} positions: {got}, expected {expected})"
         if length == 1:
-            trial.fail(
+            ctx.fail(
                 f"one position has nothing to look back to, so there is no layer: expected an "
                 f"empty list, got {got}"
             )
@@ -44,18 +44,18 @@ def dilations(answer, trial):
         }
         for message, other in wrong.items():
             if got == other:
-                trial.fail(f"{message} {said}")
+                ctx.fail(f"{message} {remark}")
         if any(d < 1 for d in got):
-            trial.fail(f"a dilation is below 1 {said}")
-        trial.fail(f"wrong dilations {said}")
+            ctx.fail(f"a dilation is below 1 {remark}")
+        ctx.fail(f"wrong dilations {remark}")
 
 
 @exercise("07.steps_back", title="What is within reach", difficulty=2, minutes=12)
-def steps_back(answer, trial):
-    drawn = sorted({trial.integers(1, 4), trial.integers(4, 9), trial.integers(9, 20)})
+def steps_back(answer, ctx):
+    drawn = sorted({ctx.integers(1, 4), ctx.integers(4, 9), ctx.integers(9, 20)})
     for given in ([1, 2, 4], [2, 4, 8], [3], [1, 1, 2], [1, 2, 1, 2], [4, 2, 1], drawn, []):
-        got = trial.ids(
-            _listed(trial.call(answer, list(given))), f"the steps back for the dilations {given}"
+        got = ctx.ids(
+            _listed(ctx.call(answer, list(given))), f"the steps back for the dilations {given}"
         )
         expected = {0}
         for d in given:
@@ -63,9 +63,9 @@ def steps_back(answer, trial):
         expected = sorted(expected)
         if got == expected:
             continue
-        said = f"(for the dilations {given}: {got}, expected {expected})"
+        remark = f"(for the dilations {given}: {got}, expected {expected})"
         if not given:
-            trial.fail(f"without a layer an output is its own input: expected [0], got {got}")
+            ctx.fail(f"without a layer an output is its own input: expected [0], got {got}")
         every = [0]
         for d in given:
             every = every + [step + d for step in every]
@@ -88,10 +88,10 @@ def steps_back(answer, trial):
         }
         for message, other in wrong.items():
             if got == [int(x) for x in other]:
-                trial.fail(f"{message} {said}")
+                ctx.fail(f"{message} {remark}")
         if sorted(set(got)) == expected:
-            trial.fail(f"the right steps, but not each once and in ascending order {said}")
-        trial.fail(f"wrong steps {said}")
+            ctx.fail(f"the right steps, but not each once and in ascending order {remark}")
+        ctx.fail(f"wrong steps {remark}")
 
 
 def _listed(value):
@@ -114,16 +114,16 @@ def _back(x, steps):
 
 
 @exercise("07.dense_block", title="A dense block", difficulty=3, minutes=20)
-def dense_block(answer, trial):
+def dense_block(answer, ctx):
     batch, d, filters = 2, 3, 4
-    for n, dilation in ((6, 2), (5, 1), (trial.integers(5, 9), 3), (3, 5)):
+    for n, dilation in ((6, 2), (5, 1), (ctx.integers(5, 9), 3), (3, 5)):
         x, far, near = (
-            trial.normal(batch, n, d),
-            trial.normal(d, 2 * filters),
-            trial.normal(d, 2 * filters),
+            ctx.normal(batch, n, d),
+            ctx.normal(d, 2 * filters),
+            ctx.normal(d, 2 * filters),
         )
-        bias = trial.normal(2 * filters)
-        raw = trial.call(answer, x, far, near, bias, dilation)
+        bias = ctx.normal(2 * filters)
+        raw = ctx.call(answer, x, far, near, bias, dilation)
         shape, name = shape_of(raw), f"the output for {n} positions and dilation {dilation}"
         hints = {
             (batch, n, filters): "the input is missing: what the layer found is put beside it",
@@ -135,7 +135,7 @@ def dense_block(answer, trial):
                 d + filters,
             ): "the first positions are missing: before the sequence there are zeros",
         }
-        got = array(trial.tensor(raw, name, (batch, n, d + filters), mention=hints.get(shape)))
+        got = array(ctx.tensor(raw, name, (batch, n, d + filters), mention=hints.get(shape)))
         arrays = [array(a) for a in (x, far, near, bias)]
 
         def oracle(
@@ -156,8 +156,8 @@ def dense_block(answer, trial):
                 if swapped
                 else (y[..., :filters], y[..., filters:])
             )
-            found = squash(f) * gate(g)
-            return np.concatenate([x, found], -1) if join is None else join(x, found)
+            activations = squash(f) * gate(g)
+            return np.concatenate([x, activations], -1) if join is None else join(x, activations)
 
         def ahead(x, steps):
             return _back(x[:, ::-1], steps)[:, ::-1]
@@ -217,10 +217,10 @@ def dense_block(answer, trial):
                 *arrays, join=lambda x, a: np.concatenate([a, x], -1)
             ),
         }
-        trial.close(got, oracle(*arrays), name, wrong)
+        ctx.close(got, oracle(*arrays), name, wrong)
         if dilation == 2:
-            check_slopes(
-                trial,
+            check_gradients(
+                ctx,
                 answer,
                 (x, far, near, bias, dilation),
                 {0: "x", 1: "W_far", 2: "W_near", 3: "b"},

@@ -5,13 +5,13 @@ where one place looks.
 import numpy as np
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("08.reach", title="How far a stack sees", difficulty=1, minutes=15)
-def reach(answer, trial):
-    drawn = [(trial.integers(2, 6), trial.integers(1, 4), trial.integers(1, 4)) for _ in range(4)]
+def reach(answer, ctx):
+    drawn = [(ctx.integers(2, 6), ctx.integers(1, 4), ctx.integers(1, 4)) for _ in range(4)]
     stacks = (
         [(3, 2, 1), (5, 1, 2), (3, 2, 3), (4, 3, 1)],  # this one tells most mistakes apart
         [(3, 1, 1)] * 4,
@@ -23,14 +23,14 @@ def reach(answer, trial):
         drawn,
     )
     for layers in stacks:
-        got = trial.number(trial.call(answer, list(layers)), "the reach")
+        got = ctx.number(ctx.call(answer, list(layers)), "the reach")
         places = {0}  # of the input, for place 0 of the output: followed back layer by layer
         for kernel, stride, dilation in reversed(layers):
             places = {place * stride + k * dilation for place in places for k in range(kernel)}
         expected = max(places) + 1 - min(places)
         if got == expected:
             continue
-        said = f"(kernel, stride, dilation of the layers: {layers})"
+        remark = f"(kernel, stride, dilation of the layers: {layers})"
         wrong = {
             "kernels are added up: a layer of k places adds k − 1 to the reach, one of them was "
             "seen already": _forward(layers, lambda k, s, d, apart: k * d * apart, start=0),
@@ -73,8 +73,8 @@ def reach(answer, trial):
         }
         for message, other in wrong.items():
             if got == other:
-                trial.fail(f"{message} {said}")
-        trial.fail(f"the reach is {got:g}, expected {expected} {said}")
+                ctx.fail(f"{message} {remark}")
+        ctx.fail(f"the reach is {got:g}, expected {expected} {remark}")
 
 
 def _forward(layers, adds, start=1, grow=lambda apart, stride: apart * stride):
@@ -94,13 +94,13 @@ def _backward(layers):
 
 
 @exercise("08.multiplications", title="Count the multiplications", difficulty=2, minutes=15)
-def multiplications(answer, trial):
+def multiplications(answer, ctx):
     drawn = (
-        8 * trial.integers(3, 9),
-        2 * trial.integers(2, 6),
-        2 * trial.integers(6, 9),
-        trial.integers(2, 6),
-        trial.integers(7, 12),
+        8 * ctx.integers(3, 9),
+        2 * ctx.integers(2, 6),
+        2 * ctx.integers(6, 9),
+        ctx.integers(2, 6),
+        ctx.integers(7, 12),
     )
     for C, height, width, key, value in (
         (48, 6, 10, 5, 11),
@@ -112,14 +112,14 @@ def multiplications(answer, trial):
         convolutions = 2 * C * key * N + 2 * C * value * N
         for pooled in (False, True):
             n = N // 4 if pooled else N
-            got = trial.number(
-                trial.call(answer, C, height, width, key, value, pooled),
+            got = ctx.number(
+                ctx.call(answer, C, height, width, key, value, pooled),
                 "the number of multiplications",
             )
             expected = convolutions + N * n * (key + value)
             if got == expected:
                 continue
-            said = (
+            remark = (
                 f"(C = {C}, {height}×{width}, d_key {key}, d_value {value}, "
                 f"{'pooled' if pooled else 'not pooled'})"
             )
@@ -164,12 +164,12 @@ def multiplications(answer, trial):
                 wrong["it was not asked to pool"] = convolutions + N * (N // 4) * (key + value)
             for message, other in wrong.items():
                 if got == other:
-                    trial.fail(f"{message} {said}")
-            trial.fail(f"the number is {got:g}, expected {expected} {said}")
+                    ctx.fail(f"{message} {remark}")
+            ctx.fail(f"the number is {got:g}, expected {expected} {remark}")
 
 
 @exercise("08.map_of_a_query", title="Where one place looks", difficulty=3, minutes=25)
-def map_of_a_query(answer, trial):
+def map_of_a_query(answer, ctx):
     for C, d, height, width, row, column, pooled in (
         (6, 3, 4, 6, 1, 4, False),
         (5, 2, 6, 4, 4, 1, True),
@@ -178,24 +178,24 @@ def map_of_a_query(answer, trial):
         (3, 2, 2, 2, 1, 0, True),
     ):
         arguments = (
-            trial.normal(C, height, width),
-            trial.normal(d, C),
-            trial.normal(d, C),
+            ctx.normal(C, height, width),
+            ctx.normal(d, C),
+            ctx.normal(d, C),
             row,
             column,
             pooled,
         )
         x, W_f, W_g = (array(t) for t in arguments[:3])
         shape = (height // 2, width // 2) if pooled else (height, width)
-        got = trial.call(answer, *arguments)
+        got = ctx.call(answer, *arguments)
         mention = (
             "keys are pooled over squares of 2×2: one weight for each"
             if pooled
             else "one weight for each place"
         )
         if getattr(got, "shape", None) == (shape[0] * shape[1],):
-            trial.fail(f"a vector came back: bring it to a map of {shape[0]} by {shape[1]}")
-        got = trial.tensor(got, "the map", shape, mention=mention)
+            ctx.fail(f"a vector came back: bring it to a map of {shape[0]} by {shape[1]}")
+        got = ctx.tensor(got, "the map", shape, mention=mention)
         right = _map(x, W_f, W_g, row, column, pooled)
         wrong = {
             "the softmax is missing: these are the scores": _map(
@@ -267,9 +267,9 @@ def map_of_a_query(answer, trial):
                     x, W_f, W_g, row, column, True, pool=lambda s, axis: s[..., 0]
                 ),
             }
-        trial.close(got, right, "the map", wrong)
-        check_slopes(
-            trial,
+        ctx.close(got, right, "the map", wrong)
+        check_gradients(
+            ctx,
             answer,
             arguments,
             {0: "x", 1: "W_f", 2: "W_g"},

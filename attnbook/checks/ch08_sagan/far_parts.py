@@ -6,15 +6,15 @@ import numpy as np
 import torch
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("08.exchange_gap", title="What an exchange changes", difficulty=2, minutes=15)
-def exchange_gap(answer, trial):
-    n, c, h, w = trial.integers(3, 6), 2, trial.integers(3, 5), 2 * trial.integers(3, 6)
-    a, b = trial.normal(n, c, h, w), trial.normal(n, c, h, w)
-    one, two = trial.normal(c, h, w), trial.normal(c, h, w)
+def exchange_gap(answer, ctx):
+    n, c, h, w = ctx.integers(3, 6), 2, ctx.integers(3, 5), 2 * ctx.integers(3, 6)
+    a, b = ctx.normal(n, c, h, w), ctx.normal(n, c, h, w)
+    one, two = ctx.normal(c, h, w), ctx.normal(c, h, w)
 
     def of(x):
         """A score that depends on left and right together: a product of two sums."""
@@ -24,7 +24,7 @@ def exchange_gap(answer, trial):
 
     def score(x):
         if not isinstance(x, torch.Tensor) or x.dim() != 4 or tuple(x.shape[1:]) != (c, h, w):
-            trial.fail(
+            ctx.fail(
                 f"score was called with "
                 f"{tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__}, "
                 f"expected pictures (n, {c}, {h}, {w})"
@@ -43,12 +43,12 @@ def exchange_gap(answer, trial):
     ]
     # the gaps of pictures that were exchanged before have the other sign
     for first, second in ((a, b), turned):
-        _look_at_gap(trial, answer, score, of, first, second, n, h, m)
+        _look_at_gap(ctx, answer, score, of, first, second, n, h, m)
 
 
-def _look_at_gap(trial, answer, score, of, a, b, n, h, m):
-    got = trial.tensor(
-        trial.call(answer, score, a, b), "the gap", (n,), mention="one number a pair of pictures"
+def _look_at_gap(ctx, answer, score, of, a, b, n, h, m):
+    got = ctx.tensor(
+        ctx.call(answer, score, a, b), "the gap", (n,), mention="one number a pair of pictures"
     )
     x, y = array(a), array(b)
 
@@ -56,41 +56,43 @@ def _look_at_gap(trial, answer, score, of, a, b, n, h, m):
         first, second = np.split(left, [at], axis)[0], np.split(right, [at], axis)[1]
         return np.concatenate([first, second], axis)
 
-    kept, mixed = of(x) + of(y), of(join(x, y)) + of(join(y, x))
-    right = kept - mixed
+    original, mixed = of(x) + of(y), of(join(x, y)) + of(join(y, x))
+    right = original - mixed
     lower = of(join(x, y, 2, h // 2)) + of(join(y, x, 2, h // 2))
-    trial.close(
+    ctx.close(
         got,
         right,
         "the gap",
         {
             "the sign is wrong: the scores as they are come first": -right,
-            "only one of the two new pictures is scored: an exchange makes two": kept
+            "only one of the two new pictures is scored: an exchange makes two": original
             - of(join(x, y)),
-            "only the other one of the two new pictures is scored: an exchange makes two": kept
+            "only the other one of the two new pictures is scored: an exchange makes two": original
             - of(join(y, x)),
-            "both new pictures have the left half of a: the second one has the left half of b": kept
-            - 2 * of(join(x, y)),
-            "both new pictures have the left half of b: the first one has the left half of a": kept
-            - 2 * of(join(y, x)),
+            "both new pictures have the left half of a: the second one has the left half of b": (
+                original - 2 * of(join(x, y))
+            ),
+            "both new pictures have the left half of b: the first one has the left half of a": (
+                original - 2 * of(join(y, x))
+            ),
             "nothing is exchanged: each picture is put together from its own halves": np.zeros_like(
                 right
             ),
-            "the lower halves are exchanged: the width is the last dimension": kept - lower,
-            "the scores of the new pictures are not subtracted": kept,
+            "the lower halves are exchanged: the width is the last dimension": original - lower,
+            "the scores of the new pictures are not subtracted": original,
             "the scores of the pictures as they are are missing": mixed,
-            "the scores are added up: subtract those of the new pictures": kept + mixed,
+            "the scores are added up: subtract those of the new pictures": original + mixed,
             "the change of the first picture is all that counts: the second one changes too, "
             "with the right half that a had": of(x) - of(join(x, y)),
             "the change of the second picture is all that counts: the first one changes too": of(y)
             - of(join(y, x)),
             "the halves of one picture are exchanged: each gives its right half to the other "
-            "picture": kept
+            "picture": original
             - of(np.concatenate([x[..., m:], x[..., :m]], -1))
             - of(np.concatenate([y[..., m:], y[..., :m]], -1)),
             "the absolute value is taken: the sign counts": np.abs(right),
             "it is a mean of the scores: expected their sum": right / 2,
-            "the halves stand in the wrong places: left halves stay left": kept
+            "the halves stand in the wrong places: left halves stay left": original
             - of(np.concatenate([y[..., m:], x[..., :m]], -1))
             - of(np.concatenate([x[..., m:], y[..., :m]], -1)),
         },
@@ -98,38 +100,38 @@ def _look_at_gap(trial, answer, score, of, a, b, n, h, m):
 
 
 @exercise("08.above_chance", title="Agreement above chance", difficulty=3, minutes=20)
-def above_chance(answer, trial):
-    n, colours = trial.integers(40, 60), trial.integers(4, 7)
-    left = trial.integers(0, colours, n) * trial.integers(0, 2, n)  # 0 is frequent
-    right = torch.where(trial.integers(0, 3, n) > 0, left, trial.integers(0, colours, n))
+def above_chance(answer, ctx):
+    n, colours = ctx.integers(40, 60), ctx.integers(4, 7)
+    left = ctx.integers(0, colours, n) * ctx.integers(0, 2, n)  # 0 is frequent
+    right = torch.where(ctx.integers(0, 3, n) > 0, left, ctx.integers(0, colours, n))
     left[:3], right[2:5] = -1, -1  # one picture has neither
     right[5:9] = (left[5:9] + 1) % colours
-    found = torch.arange(n) >= 5
-    apart = left[found], (left[found] + (torch.arange(n - 5) > 0)) % colours
+    matched = torch.arange(n) >= 5
+    apart = left[matched], (left[matched] + (torch.arange(n - 5) > 0)) % colours
     # the last ones agree in one picture only
-    for l, r in ((left, right), (left[found], right[found]), (right, left), apart):
-        got = trial.number(trial.call(answer, l, r), "the agreement above chance")
+    for l, r in ((left, right), (left[matched], right[matched]), (right, left), apart):
+        got = ctx.number(ctx.call(answer, l, r), "the agreement above chance")
         x, y = array(l), array(r)
-        trial.close(got, _kappa(x, y), "the agreement above chance", _kappa_slips(x, y, colours))
+        ctx.close(got, _kappa(x, y), "the agreement above chance", _kappa_slips(x, y, colours))
     same = torch.full((6,), 2)
-    got = trial.call(answer, same, same)
+    got = ctx.call(answer, same, same)
     value = (
         float(got)
         if isinstance(got, (int, float)) or (isinstance(got, torch.Tensor) and got.numel() == 1)
         else 0.0
     )
     if not np.isfinite(value):
-        trial.fail(
+        ctx.fail(
             "where all figures have one colour, chance is 1 and the division is by 0: expected 0"
         )
-    trial.close(
-        trial.number(got, "the agreement where all figures have one colour"),
+    ctx.close(
+        ctx.number(got, "the agreement where all figures have one colour"),
         0.0,
         "the agreement where all figures have one colour",
     )
     none = torch.tensor([-1, 2, -1]), torch.tensor([1, -1, -1])
-    trial.close(
-        trial.number(trial.call(answer, *none), "the agreement where no picture has both figures"),
+    ctx.close(
+        ctx.number(ctx.call(answer, *none), "the agreement where no picture has both figures"),
         0.0,
         "the agreement where no picture has both figures",
     )
@@ -194,26 +196,23 @@ def _kappa_slips(x, y, colours):
 
 
 @exercise("08.who_looks_at_whom", title="Find the bug: who looks at whom", difficulty=3, minutes=20)
-def who_looks_at_whom(answer, trial):
-    batch, c, height, width, d, d_h = 2, 4, 2, trial.integers(3, 5), 3, 2
-    x, gamma = trial.normal(batch, c, height, width), 0.5 + trial.normal(1)[0].abs()
+def who_looks_at_whom(answer, ctx):
+    batch, c, height, width, d, d_h = 2, 4, 2, ctx.integers(3, 5), 3, 2
+    x, gamma = ctx.normal(batch, c, height, width), 0.5 + ctx.normal(1)[0].abs()
     w_f, w_g, w_h, w_v = (
-        0.6 * trial.normal(d, c),
-        0.6 * trial.normal(d, c),
-        trial.normal(d_h, c),
-        trial.normal(c, d_h),
+        0.6 * ctx.normal(d, c),
+        0.6 * ctx.normal(d, c),
+        ctx.normal(d_h, c),
+        ctx.normal(c, d_h),
     )
     given = x, w_f, w_g, w_h, w_v, gamma
     for factor in (gamma, torch.zeros(())):
         now = *given[:5], factor
-        got = trial.tensor(
-            trial.call(answer, *now),
-            "the result",
-            (batch, c, height, width),
-            mention="as large as x",
+        got = ctx.tensor(
+            ctx.call(answer, *now), "the result", (batch, c, height, width), mention="as large as x"
         )
         values = [array(part) for part in now]
-        trial.close(
+        ctx.close(
             got,
             _places(*values),
             "the result",
@@ -246,7 +245,7 @@ def who_looks_at_whom(answer, trial):
         )
 
     names = dict(enumerate(("x", "W_f", "W_g", "W_h", "W_v", "gamma")))
-    check_slopes(trial, answer, given, names, _places)
+    check_gradients(ctx, answer, given, names, _places)
 
 
 def _places(

@@ -11,24 +11,24 @@ from ..verdict import Mistake
 
 
 @exercise("08.sure_and_varied", title="Sure and varied", difficulty=2, minutes=15)
-def sure_and_varied(answer, trial):
-    logits = 2 * trial.normal(trial.integers(20, 40), trial.integers(3, 7))
-    if trial.integers(0, 2):
+def sure_and_varied(answer, ctx):
+    logits = 2 * ctx.normal(ctx.integers(20, 40), ctx.integers(3, 7))
+    if ctx.integers(0, 2):
         logits[0] = 0.0
-    got = trial.number(trial.call(answer, logits), "the score")
+    got = ctx.number(ctx.call(answer, logits), "the score")
     z = array(logits)
-    trial.close(got, _score(z), "the score", _score_slips(z))
-    far = 60 * trial.normal(12, 4)
+    ctx.close(got, _score(z), "the score", _score_slips(z))
+    far = 60 * ctx.normal(12, 4)
     far[:, 3] = -300.0  # nobody names the last class
-    got = trial.call(answer, far)
+    got = ctx.call(answer, far)
     value = got.detach() if isinstance(got, torch.Tensor) else torch.tensor(float(got))
     if not bool(torch.isfinite(value).all()):
-        trial.fail(
+        ctx.fail(
             "a probability that rounds to 0 gives NaN or inf: take log_softmax, and keep the "
             "logarithm of the mean finite"
         )
-    trial.close(
-        trial.number(got, "the score of logits that are far apart"),
+    ctx.close(
+        ctx.number(got, "the score of logits that are far apart"),
         _score(array(far)),
         "the score of logits that are far apart",
     )
@@ -92,23 +92,23 @@ def _score_slips(z):
 
 
 @exercise("08.two_clouds", title="The distance of two clouds", difficulty=3, minutes=25)
-def two_clouds(answer, trial):
-    d = trial.integers(3, 6)
-    for n, m in ((trial.integers(20, 30), trial.integers(31, 40)), (d - 1, 12), (2, 2)):
-        x = trial.normal(n, d) @ trial.normal(d, d) + 2.0
-        y = 1.5 * trial.normal(m, d) @ trial.normal(d, d) - 0.7
-        result = trial.call(answer, x, y)
+def two_clouds(answer, ctx):
+    d = ctx.integers(3, 6)
+    for n, m in ((ctx.integers(20, 30), ctx.integers(31, 40)), (d - 1, 12), (2, 2)):
+        x = ctx.normal(n, d) @ ctx.normal(d, d) + 2.0
+        y = 1.5 * ctx.normal(m, d) @ ctx.normal(d, d) - 0.7
+        result = ctx.call(answer, x, y)
         if type(result) is torch.Tensor and result.is_complex():
-            trial.fail(
+            ctx.fail(
                 "the distance: a complex number came back. The eigenvalues of a product of "
                 "covariances are real: take .real"
             )
         try:
-            got = trial.number(result, "the distance")
+            got = ctx.number(result, "the distance")
         except Mistake as mistake:
             if " NaN" not in str(mistake):
                 raise
-            trial.fail(
+            ctx.fail(
                 "the distance is NaN: an eigenvalue that should be 0 comes out a little below "
                 "it. Put it to 0 before the root"
             )
@@ -120,11 +120,11 @@ def two_clouds(answer, trial):
             continue
         # what is wrong in kind was seen in the first, larger sets
         if n <= d and abs(got - right) < 2e-3 * (right + scale):
-            trial.fail(
+            ctx.fail(
                 "with fewer rows than columns the distance is off by rounding: bring both sets "
                 "to float64 first"
             )
-        trial.close(got, right, "the distance", _distance_slips(array(x), array(y)))
+        ctx.close(got, right, "the distance", _distance_slips(array(x), array(y)))
 
 
 def _cov(x, less=1):

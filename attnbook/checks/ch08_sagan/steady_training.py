@@ -5,24 +5,24 @@ class, the spectral norm of a convolution.
 import numpy as np
 
 from ..context import array, softmax
-from ..gradient_check import check_slopes
+from ..gradient_check import check_gradients
 from ..registry import exercise
 from ..verdict import Mistake
 
 
 @exercise("08.hinge_losses", title="Two losses with a margin", difficulty=1, minutes=10)
-def hinge_losses(answer, trial):
+def hinge_losses(answer, ctx):
     for n, m, size in ((7, 5, 1.5), (6, 6, 3.0), (1, 4, 0.3)):
-        arguments = size * trial.normal(n), size * trial.normal(m)
+        arguments = size * ctx.normal(n), size * ctx.normal(m)
         # a mean beyond the margin, with scores on both sides of it: tells most mistakes apart
         if n == 7:
             arguments = arguments[0] - arguments[0].mean() + 1.3, arguments[1]
         real, fake = (array(t) for t in arguments)
-        got = trial.parts(
-            trial.call(answer, *arguments), ("loss of the discriminator", "loss of the generator")
+        got = ctx.parts(
+            ctx.call(answer, *arguments), ("loss of the discriminator", "loss of the generator")
         )
         got = [
-            trial.tensor(value, name, ())
+            ctx.tensor(value, name, ())
             for value, name in zip(
                 got, ("the loss of the discriminator", "the loss of the generator")
             )
@@ -61,7 +61,7 @@ def hinge_losses(answer, trial):
             + np.logaddexp(0, fake).mean(),
             "the sign is wrong: a loss falls when the discriminator gets better": -right,
         }
-        trial.close(got[0], right, "the loss of the discriminator", wrong)
+        ctx.close(got[0], right, "the loss of the discriminator", wrong)
         wrong = {
             "the generator has a margin: its loss is linear, −D": below(fake).mean(),
             "the sign is wrong: the generator wants its scores up": fake.mean(),
@@ -71,42 +71,42 @@ def hinge_losses(answer, trial):
             - fake.mean(),
             "this is the logistic loss of the generator": np.logaddexp(0, -fake).mean(),
         }
-        trial.close(got[1], -fake.mean(), "the loss of the generator", wrong)
-        check_slopes(
-            trial,
+        ctx.close(got[1], -fake.mean(), "the loss of the generator", wrong)
+        check_gradients(
+            ctx,
             answer,
             arguments,
             {0: "real", 1: "fake"},
             lambda r, f: np.maximum(0, 1 - r).mean() + np.maximum(0, 1 + f).mean(),
             part=0,
         )
-        check_slopes(trial, answer, arguments, {1: "fake"}, lambda f: -f.mean(), part=1)
+        check_gradients(ctx, answer, arguments, {1: "fake"}, lambda f: -f.mean(), part=1)
 
 
 @exercise("08.class_scores", title="Ask for the class", difficulty=2, minutes=15)
-def class_scores(answer, trial):
+def class_scores(answer, ctx):
     for batch, width, classes in ((5, 4, 3), (4, 3, 6), (1, 2, 2)):
-        labels = trial.integers(0, classes, batch)
+        labels = ctx.integers(0, classes, batch)
         if batch == 5:
             labels[:3] = labels.new_tensor([2, 0, 1])
         arguments = (
-            trial.normal(batch, width),
-            trial.normal(width),
-            trial.normal(1)[0],
-            trial.normal(classes, width),
+            ctx.normal(batch, width),
+            ctx.normal(width),
+            ctx.normal(1)[0],
+            ctx.normal(classes, width),
             labels,
         )
         h, w, b, E = (array(t) for t in arguments[:4])
         rows = array(labels)
-        got = trial.call(answer, *arguments)
+        got = ctx.call(answer, *arguments)
         if getattr(got, "shape", None) == (batch, batch) and batch > 1:
-            trial.fail(
+            ctx.fail(
                 "the shape is (batch, batch): each picture is projected on the vector of its own "
                 "class, not on those of all pictures"
             )
         if getattr(got, "shape", None) == (batch, classes) != (batch,):
-            trial.fail("the shape is (batch, classes): only the class of the picture counts")
-        got = trial.tensor(got, "the scores", (batch,), mention="one score for each picture")
+            ctx.fail("the shape is (batch, classes): only the class of the picture counts")
+        got = ctx.tensor(got, "the scores", (batch,), mention="one score for each picture")
         plain = h @ w + b
         right = plain + (E[rows] * h).sum(-1)
         wrong = {
@@ -136,33 +136,33 @@ def class_scores(answer, trial):
             "the class has no w·h: w is multiplied with its vector": plain
             + (E[rows] * h * w).sum(-1),
         }
-        trial.close(got, right, "the scores", wrong)
+        ctx.close(got, right, "the scores", wrong)
 
         def oracle(h, w, b, E):
             return h @ w + b + (E[rows] * h).sum(-1)
 
-        check_slopes(trial, answer, arguments, {0: "h", 1: "w", 2: "b", 3: "E"}, oracle)
+        check_gradients(ctx, answer, arguments, {0: "h", 1: "w", 2: "b", 3: "E"}, oracle)
 
 
 @exercise("08.normalised", title="The norm of a convolution", difficulty=3, minutes=25)
-def normalised(answer, trial):
+def normalised(answer, ctx):
     for shape, transposed, steps in (
         ((3, 5, 2, 3), True, 2),
         ((4, 3, 3, 3), False, 1),
         ((2, 4, 1, 1), True, 1),
         ((6, 2, 2, 2), False, 3),
     ):
-        weight, outputs = trial.normal(*shape), shape[int(transposed)]
-        u = trial.normal(outputs)
+        weight, outputs = ctx.normal(*shape), shape[int(transposed)]
+        u = ctx.normal(outputs)
         u = u / u.norm()
-        got = trial.parts(trial.call(answer, weight, u, steps, transposed), ("weight", "u"))
+        got = ctx.parts(ctx.call(answer, weight, u, steps, transposed), ("weight", "u"))
         W0, u0 = array(weight), array(u)
-        _compare(trial, got, W0, u0, steps, transposed)
+        _compare(ctx, got, W0, u0, steps, transposed)
         left, right = _power(_matrix(W0, transposed), u0, steps)
         arguments = (weight, u, steps, transposed), {0: "weight"}
         try:
-            check_slopes(
-                trial,
+            check_gradients(
+                ctx,
                 answer,
                 *arguments,
                 lambda w: w / (left @ _matrix(w, transposed) @ right),
@@ -183,25 +183,25 @@ def normalised(answer, trial):
             }
             for message, oracle in slips.items():
                 try:
-                    check_slopes(trial, answer, *arguments, oracle, part=0)
+                    check_gradients(ctx, answer, *arguments, oracle, part=0)
                 except Mistake:
                     continue
-                trial.fail(message)
+                ctx.fail(message)
             raise
 
 
-def _compare(trial, got, W0, u0, steps, transposed):
-    said = (
+def _compare(ctx, got, W0, u0, steps, transposed):
+    remark = (
         f"({'transposed ' if transposed else ''}convolution {W0.shape}, {steps} "
         f"step{'s' * (steps > 1)})"
     )
     matrix = _matrix(W0, transposed)
     left, right = _power(matrix, u0, steps)
     sigma = left @ matrix @ right
-    new = trial.tensor(got[0], "the weight", W0.shape, mention="the weight keeps its shape")
+    new = ctx.tensor(got[0], "the weight", W0.shape, mention="the weight keeps its shape")
     later = getattr(got[1], "shape", None)
     if later == (matrix.shape[1],) != (matrix.shape[0],):
-        trial.fail(
+        ctx.fail(
             f"u has {matrix.shape[1]} entries: v came back instead of u, which has one for each "
             f"output"
         )
@@ -222,42 +222,43 @@ def _compare(trial, got, W0, u0, steps, transposed):
             matrix, u0, 1
         )
     other = matrix.shape[0] != W0.shape[0] if transposed else False
-    wrong = {f"the weight is {message} {said}": W0 / value for message, value in scales.items()}
-    wrong[f"u is what it was before: σ needs the new one, u ← W v / ‖W v‖ {said}"] = W0 / (
+    wrong = {f"the weight is {message} {remark}": W0 / value for message, value in scales.items()}
+    wrong[f"u is what it was before: σ needs the new one, u ← W v / ‖W v‖ {remark}"] = W0 / (
         u0 @ matrix @ right
     )
-    wrong[f"v is made of the new u: in each round v ← Wᵀ u / ‖Wᵀ u‖ comes first, then u {said}"] = (
-        W0 / np.linalg.norm(matrix.T @ left)
-    )
+    wrong[
+        f"v is made of the new u: in each round v ← Wᵀ u / ‖Wᵀ u‖ comes first, then u {remark}"
+    ] = W0 / np.linalg.norm(matrix.T @ left)
     if transposed:
         wrong[
             f"the dimensions are renamed by reshape: exchange the first two with transpose, then "
-            f"flatten {said}"
+            f"flatten {remark}"
         ] = W0 / _sigma(W0.reshape(matrix.shape), u0, steps)
         flat = W0.reshape(len(W0), -1)
         message = (
             "the outputs of a transposed convolution stand in dimension 1: the matrix is "
             "(outputs, everything else)"
         )
-        wrong[f"{message} {said}"] = W0 / np.linalg.svd(flat, compute_uv=False)[0]
+        wrong[f"{message} {remark}"] = W0 / np.linalg.svd(flat, compute_uv=False)[0]
         if flat.shape[0] == len(u0):
-            wrong[f"{message} {said} "] = W0 / _sigma(flat, u0, steps)
+            wrong[f"{message} {remark} "] = W0 / _sigma(flat, u0, steps)
         if other:
             start = np.resize(u0, len(W0))
-            wrong[f"{message} {said}  "] = W0 / _sigma(flat, start / np.linalg.norm(start), steps)
-    wrong[f"the matrix has outputs · inputs rows: it is (outputs, everything else) {said}"] = (
+            wrong[f"{message} {remark}  "] = W0 / _sigma(flat, start / np.linalg.norm(start), steps)
+    wrong[f"the matrix has outputs · inputs rows: it is (outputs, everything else) {remark}"] = (
         W0 / np.linalg.svd(W0.reshape(W0.shape[0] * W0.shape[1], -1), compute_uv=False)[0]
     )
-    trial.close(new, W0 / sigma, "the weight", wrong)
-    trial.close(
-        trial.tensor(got[1], "u", u0.shape),
+    ctx.close(new, W0 / sigma, "the weight", wrong)
+    ctx.close(
+        ctx.tensor(got[1], "u", u0.shape),
         left,
         "u",
         {
             f"u came back as it was: the next step of the training goes on from where this one "
-            f"ended {said}": u0,
-            f"u is not of length 1: u ← W v / ‖W v‖ {said}": left * np.linalg.norm(matrix @ right),
-            f"u has the wrong sign {said}": -left,
+            f"ended {remark}": u0,
+            f"u is not of length 1: u ← W v / ‖W v‖ {remark}": left
+            * np.linalg.norm(matrix @ right),
+            f"u has the wrong sign {remark}": -left,
         },
     )
 

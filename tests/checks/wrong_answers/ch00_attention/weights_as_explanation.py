@@ -232,7 +232,7 @@ def pool_added_up(words, query, real):
     return context.sum(0).expand_as(context), weights
 
 
-@wrong("00.pool_a_batch", "the context first")
+@wrong("00.pool_a_batch", "expected (context, weights)")
 def pool_turned_round(words, query, real):
     return _pooled(words, query, real, _masked())[::-1]
 

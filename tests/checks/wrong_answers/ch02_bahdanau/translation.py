@@ -168,7 +168,7 @@ def look_reads_elsewhere(*given):
     return look_as_printed(*given)[0], _look(*given)[1]
 
 
-@wrong("02.look_by_content", "the context first")
+@wrong("02.look_by_content", "expected (context, weights)")
 def look_weights_first(*given):
     return _look(*given)[::-1]
 

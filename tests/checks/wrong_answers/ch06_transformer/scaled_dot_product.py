@@ -180,7 +180,7 @@ def context_too_early(query, key, value, mask):
     return context, _zeros(weights, mask)
 
 
-@wrong("06.empty_rows", "the context first")
+@wrong("06.empty_rows", "expected (context, weights)")
 def turned_round(*given):
     return _attend(*given, fill=-1e9, after=_zeros)[::-1]
 

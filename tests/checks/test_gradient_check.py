@@ -1,11 +1,11 @@
-"""What the gradient of an answer is compared with."""
+"""The comparison of the gradients of an answer with those of the oracle."""
 
 import numpy as np
 import pytest
 import torch
 
-from attnbook.checks.context import Trial
-from attnbook.checks.gradient_check import check_slopes
+from attnbook.checks.context import CheckContext
+from attnbook.checks.gradient_check import check_gradients
 from attnbook.checks.verdict import Mistake
 from attnbook.sandbox.guarded import StudentError
 
@@ -22,29 +22,29 @@ def right(x, y, k):
 
 
 def judge(answer, **options):
-    trial = Trial()
-    check_slopes(trial, answer, (trial.normal(3, 2), trial.normal(3), 7), AT, oracle, **options)
+    ctx = CheckContext()
+    check_gradients(ctx, answer, (ctx.normal(3, 2), ctx.normal(3), 7), AT, oracle, **options)
 
 
-def test_right_slopes_pass_and_the_arguments_stay_as_they_were():
+def test_right_gradients_pass_and_the_arguments_stay_as_they_were():
     judge(right)
     judge(lambda x, y, k: (right(x, y, k).detach(), right(x, y, k)), part=1)
     judge(lambda *given: torch.stack([torch.sin(row) * s for row, s in zip(*given[:2])]))
-    trial = Trial()
-    x, y = trial.normal(3, 2), trial.normal(3)
-    check_slopes(trial, right, (x, y, 7), AT, oracle)
+    ctx = CheckContext()
+    x, y = ctx.normal(3, 2), ctx.normal(3)
+    check_gradients(ctx, right, (x, y, 7), AT, oracle)
     assert not x.requires_grad and x.grad is None
 
 
-def test_right_slopes_of_any_size():
-    """The tolerance is relative: a steep answer and a flat one pass, and a slope that is one
+def test_right_gradients_of_any_size():
+    """The tolerance is relative: a steep answer and a flat one pass, and a gradient that is one
     percent off does not.
     """
     for size in (1e-2, 1.0, 1e4):
-        trial = Trial()
-        given = trial.normal(3, 2), trial.normal(3)
-        check_slopes(
-            trial,
+        ctx = CheckContext()
+        given = ctx.normal(3, 2), ctx.normal(3)
+        check_gradients(
+            ctx,
             lambda x, y: size * torch.sin(x) * y[:, None],
             given,
             AT,
@@ -52,8 +52,8 @@ def test_right_slopes_of_any_size():
         )
         with pytest.raises(Mistake, match="the gradient at y is not"):
             off = torch.tensor(0.99)
-            check_slopes(
-                trial,
+            check_gradients(
+                ctx,
                 lambda x, y: size * torch.sin(x) * (off * y + (1 - off) * y.detach())[:, None],
                 given,
                 AT,
@@ -96,7 +96,7 @@ def test_right_slopes_of_any_size():
         ),
     ],
 )
-def test_wrong_slopes_are_named(answer, words):
+def test_wrong_gradients_are_named(answer, words):
     with pytest.raises(Mistake, match=words):
         judge(answer)
 
