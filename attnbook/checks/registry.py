@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..sandbox.guarded import StudentError
+from ..answers.guarded import StudentError
 from .context import Trial, a
 from .verdict import MISTAKE, NOT_WRITTEN, RIGHT, STOPPED, Mistake, NotPassed, Verdict
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from attnbook.answers.arguments import copied
 from attnbook.checks import exercises, judge
-from attnbook.course.exercises import find_book, sections
-from attnbook.course.source import STUB, read_source, student_version
-from attnbook.sandbox.arguments import copied
+from attnbook_grader.course.exercises import find_book, sections
+from bookbuild.source import STUB, read_source, student_version
 
 from .wrong_answers import WRONG
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from attnbook.answers.guarded import StudentError
 from attnbook.checks.context import Trial
 from attnbook.checks.gradient_check import check_slopes
 from attnbook.checks.verdict import Mistake
-from attnbook.sandbox.guarded import StudentError
 
 AT = {0: "x", 1: "y"}
 

@@ -17,9 +17,8 @@ MAY = {
     "tasks": {"resources", "validate"},
     "training": {"tasks", "validate"},  # the special ids and the shape of a batch; no model
     "figures": {"validate"},
-    "sandbox": set(),
-    "checks": {"sandbox"},  # how a student's function is called, and what it costs
-    "course": {"checks", "sandbox"},
+    "answers": set(),  # how a reader's function is called, and what it costs
+    "checks": {"answers"},
     "experiments": {
         "validate",
         "mechanisms",
@@ -49,27 +48,13 @@ COLAB = {
     "click",
     "IPython",
     "matplotlib_inline",
-    "psutil",
     "nbformat",
     "requests",
     "PIL",
     "sklearn",
 }
 # Imported inside the function that uses them, with an error that names the extra.
-LATE = {
-    "sacrebleu",
-    "tokenizers",
-    "pycocoevalcap",
-    "nbgrader",
-    "jupytext",
-    "nbclient",
-    "jupyter_client",
-    "nbconvert",
-    "traitlets",
-    "bs4",
-    "gymnasium",
-    "distributed",
-}
+LATE = {"sacrebleu", "tokenizers", "pycocoevalcap", "bs4", "gymnasium"}
 
 
 def part_of(path: Path, package: Path) -> str:

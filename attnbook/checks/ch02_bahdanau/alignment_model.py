@@ -5,7 +5,7 @@ one projection a source.
 import numpy as np
 import torch
 
-from ...sandbox.effort import Products
+from ...answers.flop_counter import Products
 from ..context import array, shape_of, softmax
 from ..gradient_check import check_slopes
 from ..registry import exercise
