@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import uuid
+from ctypes.util import find_library
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -118,6 +119,11 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
             "sandbox. On Debian and Ubuntu: "
             "sudo apt install bubblewrap. With a container engine: --sandbox docker --image "
             "NAME. If you trust everybody: --trust"
+        )
+    if find_library("seccomp") is None:
+        raise NoSandbox(
+            "sandbox: libseccomp is not installed, which builds the filter of system calls. On "
+            "Debian and Ubuntu: sudo apt install libseccomp2"
         )
     command = _bubblewrap(Limits(), "")
     with _filtered([*command[: command.index("--")], "--", "/usr/bin/env", "true"]) as (
@@ -524,14 +530,10 @@ def _kept():
 @contextlib.contextmanager
 def _filtered(command):
     """bubblewrap's command with the filter of system calls, and the file descriptors to pass on."""
-    filter = syscalls.program()
-    if not filter:
-        yield command, ()
-        return
     read, write = os.pipe()
     try:
-        os.write(write, filter)  # shorter than what a pipe holds
-        os.close(write)
+        with open(write, "wb") as file:
+            syscalls.write_filter(file)  # shorter than what a pipe holds
         yield [command[0], "--seccomp", str(read), *command[1:]], (read,)
     finally:
         os.close(read)
