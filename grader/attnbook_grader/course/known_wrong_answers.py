@@ -1,33 +1,31 @@
-"""The book's known wrong answers as cells of a notebook: what a class would hand in, with the
-words that the check must say.
+"""The book's known wrong answers as cells of a notebook: what a class would hand in, with words
+that the message of the check must contain.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import ast
+import importlib.util
+import inspect
+import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from .exercises import Task
 
 FOLDER = "tests/checks/wrong_answers"
-_IMPORT = "from ..collection import wrong\n"
-_COLLECT = """_collected = []
-
-
-def wrong(id, words):
-    def keep(function):
-        _collected.append((id, function))
-        return function
-    return keep
-
-"""
+_REGISTER = "wrong"  # the decorator of the tests, which a notebook does not have
 
 
 @dataclass(frozen=True)
 class WrongAnswer:
-    """name: of the function in the book's tests; words: what the verdict must contain; code: a
-    cell that defines the answer.
+    """A wrong answer to an exercise.
+
+    Attributes:
+        name: of the function in the book's tests.
+        words: what the verdict must contain.
+        code: a cell that defines the answer.
     """
 
     name: str
@@ -36,43 +34,65 @@ class WrongAnswer:
 
 
 def wrong_answers(book: Path, tasks: list[Task]) -> dict[str, list[WrongAnswer]]:
-    """{exercise id: its known wrong answers}, from the tests in a checkout of the book.
+    """The known wrong answers to each exercise, from the tests in a checkout of the book.
 
-    Raises ValueError when the checkout has no such tests, or an exercise has no wrong answer.
+    Returns:
+        {exercise id: its wrong answers}.
+
+    Raises:
+        ValueError: when the checkout has no such tests, or an exercise has no wrong answer.
     """
-    folder, wanted = book / FOLDER, {task.id: task for task in tasks}
+    folder = book / FOLDER
     if not folder.is_dir():
         raise ValueError(
             f"book: there is no folder {folder}; the known wrong answers are part of the book's "
             f"checkout"
         )
-    found = defaultdict(list)
-    for path in sorted(folder.rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        if _IMPORT not in text:
-            continue
-        text = text.replace(_IMPORT, _COLLECT)
-        scope = {"__name__": f"wrong_answers_{path.stem}"}
-        exec(
-            compile(
-                text.replace(
-                    "_collected.append((id, function))", "_collected.append((id, function, words))"
-                ),
-                str(path),
-                "exec",
-            ),
-            scope,
+    registered, cells = _imported(folder.resolve()), {}
+    for task in tasks:
+        if not registered.get(task.id):
+            raise ValueError(f"book: the exercise {task.id} has no known wrong answer in {folder}")
+        cells[task.id] = [
+            WrongAnswer(name, words, f"{_cell(function.__module__)}\n\n{task.function} = {name}\n")
+            for name, function, words in registered[task.id]
+        ]
+    return cells
+
+
+@cache
+def _imported(folder: Path) -> dict:
+    """What the tests register: {exercise id: [(name, function, words)]}.
+
+    Imported from the folder, not by name: the book may be another checkout than the one that
+    Python finds.
+    """
+    name = f"attnbook_wrong_answers_{abs(hash(folder)):x}"
+    spec = importlib.util.spec_from_file_location(
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    sys.modules[name] = package = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    return package.WRONG
+
+
+@cache
+def _cell(module: str) -> str:
+    """The code of a module of wrong answers, which may share functions, without what registers
+    them.
+    """
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    tree.body = [
+        node
+        for node in tree.body
+        if not (
+            isinstance(node, ast.ImportFrom) and any(one.name == _REGISTER for one in node.names)
         )
-        counts = defaultdict(int)
-        for id, function, words in scope["_collected"]:
-            if id in wanted:
-                pick = (
-                    f"{wanted[id].function} = [function for id, function in _collected if id "
-                    f"== {id!r}][{counts[id]}]\n"
-                )
-                found[id].append(WrongAnswer(function.__name__, words, f"{text}\n\n{pick}"))
-            counts[id] += 1
-    for id in wanted:
-        if not found[id]:
-            raise ValueError(f"book: the exercise {id} has no known wrong answer in {folder}")
-    return dict(found)
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.decorator_list = [
+                one
+                for one in node.decorator_list
+                if not (isinstance(one, ast.Call) and getattr(one.func, "id", "") == _REGISTER)
+            ]
+    return ast.unparse(tree)
