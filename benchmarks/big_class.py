@@ -28,7 +28,7 @@ from attnbook_grader.course.assignments import read_course
 from attnbook_grader.course.checking import notebook_with, solution_of
 from attnbook_grader.course.exercises import find_book
 from attnbook_grader.course.known_wrong_answers import wrong_answers
-from attnbook_grader.course.synthetic_class import hostile_answers, made_up_class
+from attnbook_grader.course.synthetic_class import hostile_answers, synthetic_class
 
 EXERCISES = {
     "00.temperature": (2, 2),
@@ -61,7 +61,7 @@ def make_class(course, students: int, hostile: float, rng: random.Random):
     tasks = {task.id: task for task in assignment.tasks}
     wrong, first = wrong_answers(find_book(), list(assignment.tasks)), assignment.tasks[0]
     right = {id: solution_of(task) for id, task in tasks.items()}
-    attacks, odd = hostile_answers(first, right[first.id]), made_up_class(assignment)
+    attacks, odd = hostile_answers(first, right[first.id]), synthetic_class(assignment)
     kinds = [*(("attack", name) for name in attacks), *(("file", name) for name in UNREADABLE)]
     known: dict[tuple[str, str], float] = {}
 

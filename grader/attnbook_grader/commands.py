@@ -140,10 +140,10 @@ def check(notebook, tasks):
 
     The notebook's code runs on this computer, with your rights. Ends with 1 when an answer is not
     right."""
-    from .self_check import check_own
+    from .self_check import self_check
 
     with _clear_errors():
-        verdicts = check_own(notebook, tasks)
+        verdicts = self_check(notebook, tasks)
     for verdict in verdicts:
         click.echo(str(verdict))
     if not all(verdicts):

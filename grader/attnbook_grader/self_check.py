@@ -1,10 +1,9 @@
-"""The students' side of the grader: the visible checks of one's own notebook, in a process of
-its own but without a sandbox.
+"""The student's side of the grader: the visible checks of a notebook, in a separate process but
+without a sandbox.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -17,22 +16,21 @@ from .course.assignments import Assignment, from_sections
 from .course.exercises import Task, find_book, sections
 from .grading.judging import Job, judge_notebook
 from .notebooks.submissions import parse_submission
-from .sandbox.launch import Limits, needs_unix
+from .sandbox.launch import Limits, require_unix
 
-__all__ = ["check_own"]
+__all__ = ["self_check"]
 
 _LIMITS = Limits(seconds=60, notebook=1800, memory=16_384, processes=256, output=1000, disk=4096)
-_CHECK = re.compile(r"""\bcheck\(\s*["'](?P<id>[\w.]+)["']\s*,\s*(?P<function>\w+)""")
 
 
-def check_own(path: str | Path, tasks=()) -> list[Verdict]:
+def self_check(path: str | Path, tasks=()) -> list[Verdict]:
     """The verdicts of the check cells in the notebook `path`, in its order.
 
     tasks: ids of exercises; default all that the notebook holds
     With the book at hand, cells of its chapters run only their definitions, as when grading;
     without it every cell runs. Raises ValueError when the file is missing, no notebook, or holds no
     exercise, and for an id that it does not hold; NoSandbox on Windows."""
-    needs_unix()
+    require_unix()
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"notebook: {path} is not there, or no file")
@@ -41,7 +39,7 @@ def check_own(path: str | Path, tasks=()) -> list[Verdict]:
         match["id"]: match["function"]
         for cell in nb.cells
         if cell.cell_type == "code"
-        for match in _CHECK.finditer(cell.source)
+        for match in source.CHECK_CALL.finditer(cell.source)
     }
     for id in tasks:
         if id not in called:

@@ -64,37 +64,41 @@ def over_promise(promise: Need, seconds: float, peak_mb: float) -> list[str]:
     """How a run on any machine broke the promise, allowing for one that is slower; empty when it
     held.
     """
-    said = []
+    faults = []
     if seconds > SLOWER * promise.seconds:
-        said.append(
+        faults.append(
             f"ran {seconds:.0f} s, declared {promise.seconds:.0f} s (limit {SLOWER:g} times that)"
         )
     if peak_mb > LARGER * promise.peak_mb:
-        said.append(
+        faults.append(
             f"used {peak_mb:.0f} MB, declared {promise.peak_mb:.0f} MB (limit {LARGER:g} times "
             f"that)"
         )
-    return said
+    return faults
 
 
 def untrue_promise(promise: Need, seconds: float, peak_mb: float) -> list[str]:
     """How the declared line and the recorded run disagree: too little is declared, or far too
     much; empty when they agree.
     """
-    said = []
+    faults = []
     if seconds > promise.seconds:
-        said.append(f"the recorded run took {seconds:.0f} s, declared are {promise.seconds:.0f} s")
+        faults.append(
+            f"the recorded run took {seconds:.0f} s, declared are {promise.seconds:.0f} s"
+        )
     if peak_mb > promise.peak_mb:
-        said.append(
+        faults.append(
             f"the recorded run used {peak_mb:.0f} MB, declared are {promise.peak_mb:.0f} MB"
         )
     if promise.seconds > max(30, 4 * seconds):
-        said.append(f"declared are {promise.seconds:.0f} s, the recorded run took {seconds:.0f} s")
+        faults.append(
+            f"declared are {promise.seconds:.0f} s, the recorded run took {seconds:.0f} s"
+        )
     if promise.peak_mb > max(1000, 3 * peak_mb):
-        said.append(
+        faults.append(
             f"declared are {promise.peak_mb:.0f} MB, the recorded run used {peak_mb:.0f} MB"
         )
-    return said
+    return faults
 
 
 class PeakMemory:

@@ -38,7 +38,7 @@ def problems(nb: NotebookNode) -> list[str]:
     """What is wrong with a stored notebook, one line each, naming the cell; an empty list when
     nothing is.
     """
-    said: list[str] = []
+    faults: list[str] = []
     for rule in (
         _format,
         _declared,
@@ -50,8 +50,8 @@ def problems(nb: NotebookNode) -> list[str]:
         _exercises,
         _trained,
     ):
-        said += rule(nb)
-    return said
+        faults += rule(nb)
+    return faults
 
 
 def _code(nb):
@@ -104,26 +104,26 @@ def _tags(nb):
 
 
 def _outputs(nb):
-    said, count = [], 0
+    faults, count = [], 0
     for i, cell in _code(nb):
         if cell.source.strip():
             count += 1
             if cell.execution_count != count:
-                said.append(
+                faults.append(
                     f"cell {i}: execution count {cell.execution_count}, expected {count}: not "
                     f"run from top to bottom"
                 )
         for out in cell.outputs:
             data = out.get("data", {})
             if out.output_type == "error":
-                said.append(f"cell {i}: the stored output is an error: {out.ename}")
+                faults.append(f"cell {i}: the stored output is an error: {out.ename}")
             elif out.get("name") == "stderr":
-                said.append(f"cell {i}: stored output on stderr: {out.text[:80]!r}")
+                faults.append(f"cell {i}: stored output on stderr: {out.text[:80]!r}")
             elif any("widget" in kind for kind in data):
-                said.append(f"cell {i}: a stored widget, which shows nothing on the website")
+                faults.append(f"cell {i}: a stored widget, which shows nothing on the website")
             elif "text/plain" in data and "object at 0x" in data["text/plain"]:
-                said.append(f"cell {i}: a stored address: {data['text/plain'][:60]!r}")
-    return said
+                faults.append(f"cell {i}: a stored address: {data['text/plain'][:60]!r}")
+    return faults
 
 
 def is_figure(output) -> bool:
@@ -132,30 +132,30 @@ def is_figure(output) -> bool:
 
 
 def _figures(nb):
-    said = []
+    faults = []
     for i, cell in _code(nb):
         pictures = [o for o in cell.outputs if is_figure(o)]
         image = cell.metadata.get("mystnb", {}).get("image", {})
         alt = str(image.get("alt", ""))
         if len(pictures) > 1:
-            said.append(
+            faults.append(
                 f"cell {i}: {len(pictures)} figures in one cell, which share one alt text; one "
                 f"cell for each"
             )
         if pictures and (len(alt) < ALT_LENGTH or re.search(r"\.(png|svg|ipynb)\b", alt)):
-            said.append(
+            faults.append(
                 f"cell {i}: a figure without a meaningful alt text (mystnb.image.alt, "
                 f"{ALT_LENGTH} letters or more), got {alt!r}"
             )
         if alt and not pictures:
-            said.append(f"cell {i}: has alt text but shows no figure")
+            faults.append(f"cell {i}: has alt text but shows no figure")
         caption = str(cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", ""))
         if alt and alt.strip() == caption.strip():
-            said.append(f"cell {i}: the alt text repeats the caption; say what is to be seen")
+            faults.append(f"cell {i}: the alt text repeats the caption; say what is to be seen")
     for i, cell in enumerate(nb.cells):
         if cell.cell_type == "markdown" and re.search(r"!\[\s*\]\(", cell.source):
-            said.append(f"cell {i}: a picture without alt text")
-    return said
+            faults.append(f"cell {i}: a picture without alt text")
+    return faults
 
 
 def _solutions(nb):
@@ -171,60 +171,62 @@ def _exercises(nb):
     """Ids, points and pairs come from bookbuild.source; what is left is what an author
     writes.
     """
-    said, keys = [], set()
+    faults, keys = [], set()
     for i, cell in _code(nb):
         meta = cell.metadata.get("nbgrader", {})
         for tag in ("exercise", "check"):
             if _tagged(cell, tag) and not meta:
-                said.append(
+                faults.append(
                     f"cell {i}: tagged {tag!r} but without nbgrader's metadata: build the "
                     f"notebook from its source"
                 )
         if not meta:
             continue
         if meta["grade_id"] in keys:
-            said.append(f"cell {i}: a second cell named {meta['grade_id']!r}")
+            faults.append(f"cell {i}: a second cell named {meta['grade_id']!r}")
         keys.add(meta["grade_id"])
         if meta["solution"] and source.STUB not in cell.source:
-            said.append(
+            faults.append(
                 f"cell {i}: the exercise {meta['grade_id']} hides no solution between "
                 f"{' and '.join(source.SOLUTION)}"
             )
         if meta["grade"] and "from attnbook.checks import check" not in cell.source:
-            said.append(f"cell {i}: a graded cell stands alone: from attnbook.checks import check")
-    return said
+            faults.append(
+                f"cell {i}: a graded cell stands alone: from attnbook.checks import check"
+            )
+    return faults
 
 
 def _trained(nb):
     """The tag that turns comparison off may stand only where training, a recorded run or a clock
     decides, and asserts a band.
     """
-    said, taint = [], Taint()
+    faults, taint = [], Taint()
     for i, cell in _code(nb):
         try:
             used = taint.feed(cell.source)
             parse(cell.source)
         except SyntaxError as error:
-            said.append(f"cell {i}: does not parse: {error}")
+            faults.append(f"cell {i}: does not parse: {error}")
             continue
         text = any(_text(o) for o in cell.outputs)
         if _tagged(cell, TRAINED):
             if not used:
-                said.append(
+                faults.append(
                     f"cell {i}: tagged {TRAINED}, but nothing in it comes from training, a "
                     f"recorded run or a clock"
                 )
             elif text and not has_assert(cell.source):
-                said.append(
+                faults.append(
                     f"cell {i}: tagged {TRAINED} and prints text: assert the band that it must "
                     f"lie in"
                 )
         elif used and text and not _tagged(cell, "check"):
-            said.append(
+            faults.append(
                 f"cell {i}: prints text that comes from training, a recorded run or a clock: tag "
                 f"it {TRAINED} and assert a band"
             )
-    return said
+    return faults
 
 
 def _text(output) -> bool:

@@ -144,7 +144,8 @@ def _cut(source: str, markers: tuple[str, str], stub: str | None) -> str:
     return "\n".join(lines)
 
 
-_CHECK = re.compile(r"""^check\(\s*["'](?P<id>[\w.]+)["']\s*,\s*(?P<function>\w+)""", re.MULTILINE)
+CHECK_CALL = re.compile(r"""\bcheck\(\s*["'](?P<id>[\w.]+)["']\s*,\s*(?P<function>\w+)""")
+"""A call of an exercise's check in a cell: check("00.weighted_sum", weighted_sum)."""
 
 
 def _mark_exercises(nb: NotebookNode, hidden: bool) -> None:
@@ -162,7 +163,7 @@ def _mark_exercises(nb: NotebookNode, hidden: bool) -> None:
                 )
             task = cell
         elif "check" in tags:
-            called = _CHECK.search(cell.source)
+            called = CHECK_CALL.search(cell.source)
             if task is None or called is None:
                 raise ValueError(
                     f'a cell tagged check follows an exercise and calls check("ID", function), '

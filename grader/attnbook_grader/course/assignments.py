@@ -111,7 +111,7 @@ class Course:
 
         Of 62 bits: a hash of it does not give it away. PyTorch's generator on the CPU takes the
         lower 32 of a seed. So inputs are never
-        drawn from this one, but from a hash of it and the hand-in (`judging.own_seed`), whose bits
+        drawn from this one, but from a hash of it and the hand-in (`judging.hand_in_seed`), whose bits
         say nothing about it."""
         return 1 + int.from_bytes(
             hashlib.sha256(f"{self.seed}:{id}".encode()).digest()[:8], "little"
@@ -138,26 +138,28 @@ def read_course(folder: str | Path, book: str | Path | None = None) -> Course:
             f"course: there is no {path}; make a course with: attnbook course new {folder}"
         )
     try:
-        said = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: {error}") from None
-    _only(path, "", said, {"title", "seed", "sandbox", "image", "rules", "limits", "assignment"})
-    if not isinstance(said.get("seed"), int) or isinstance(said["seed"], bool):
-        raise ValueError(f"{path}: seed: got {said.get('seed')!r}, expected a whole number")
-    if not isinstance(said.get("image", ""), str):
-        raise ValueError(f"{path}: image: got {said['image']!r}, expected a word")
-    if not isinstance(said.get("assignment", []), list):
-        raise ValueError(f"{path}: assignment: expected [[assignment]], got {said['assignment']!r}")
-    if said.get("sandbox") not in (None, *KINDS):
+    _only(path, "", table, {"title", "seed", "sandbox", "image", "rules", "limits", "assignment"})
+    if not isinstance(table.get("seed"), int) or isinstance(table["seed"], bool):
+        raise ValueError(f"{path}: seed: got {table.get('seed')!r}, expected a whole number")
+    if not isinstance(table.get("image", ""), str):
+        raise ValueError(f"{path}: image: got {table['image']!r}, expected a word")
+    if not isinstance(table.get("assignment", []), list):
         raise ValueError(
-            f"{path}: sandbox: got {said['sandbox']!r}, expected one of {', '.join(KINDS)}"
+            f"{path}: assignment: expected [[assignment]], got {table['assignment']!r}"
+        )
+    if table.get("sandbox") not in (None, *KINDS):
+        raise ValueError(
+            f"{path}: sandbox: got {table['sandbox']!r}, expected one of {', '.join(KINDS)}"
         )
     try:
-        rules, limits = _fill(Rules, path, "rules", said), _fill(Limits, path, "limits", said)
+        rules, limits = _fill(Rules, path, "rules", table), _fill(Limits, path, "limits", table)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     parts, found = sections(find_book(book)), []
-    for entry in said.get("assignment", []):
+    for entry in table.get("assignment", []):
         found.append(_read_assignment(path, entry, parts))
     if not found:
         raise ValueError(f"{path}: there is no [[assignment]]")
@@ -166,13 +168,13 @@ def read_course(folder: str | Path, book: str | Path | None = None) -> Course:
         if names.count(name) > 1:
             raise ValueError(f"{path}: assignment: two are named {name!r}")
     return Course(
-        str(said.get("title", "Attention")),
-        said["seed"],
+        str(table.get("title", "Attention")),
+        table["seed"],
         tuple(found),
         rules,
         limits,
-        said.get("sandbox"),
-        said.get("image"),
+        table.get("sandbox"),
+        table.get("image"),
         folder,
     )
 
@@ -295,8 +297,8 @@ def _assignment(name, title, parts, ids, due=None):
     )
 
 
-def _fill(kind, path, name, said):
-    given = said.get(name, {})
+def _fill(kind, path, name, table):
+    given = table.get(name, {})
     if not isinstance(given, dict):
         raise ValueError(f"{name}: expected a table, [{name}]")
     _only(path, f"{name}.", given, {one.name for one in fields(kind)})

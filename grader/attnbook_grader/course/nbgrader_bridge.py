@@ -24,16 +24,6 @@ class NbgraderFailed(RuntimeError):
     """nbgrader could not do a step; the message says why, in one line."""
 
 
-def need_nbgrader() -> None:
-    """ImportError that names the extra when nbgrader is missing."""
-    try:
-        import nbgrader  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "making assignments needs nbgrader: pip install 'attnbook[grade]'"
-        ) from error
-
-
 def add_assignments(folder: Path, assignments) -> None:
     """Write the instructor's notebooks into `folder`/source and let nbgrader make the students' in
     `folder`/release.
@@ -41,17 +31,18 @@ def add_assignments(folder: Path, assignments) -> None:
     assignments: with .name and .notebook()
     Fills the gradebook `folder`/gradebook.db with the cells and their points. Raises
     NbgraderFailed."""
-    need_nbgrader()
     with _inside(folder):
         grader = _api(folder)
         for one in assignments:
             target = folder / "source" / one.name
             target.mkdir(parents=True)
             nbformat.write(one.notebook(), target / f"{one.name}.ipynb")
-            said = grader.generate_assignment(one.name, force=True, create=True)
-            if not said.get("success"):
+            result = grader.generate_assignment(one.name, force=True, create=True)
+            if not result.get("success"):
                 lines = (
-                    (said.get("error") or said.get("log") or "no reason given").strip().splitlines()
+                    (result.get("error") or result.get("log") or "no reason given")
+                    .strip()
+                    .splitlines()
                 )
                 raise NbgraderFailed(f"making the assignment {one.name}: {lines[-1]}")
 

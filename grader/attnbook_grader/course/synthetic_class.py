@@ -21,11 +21,11 @@ from .assignments import Assignment
 from .checking import notebook_with, solution_of
 from .exercises import Section
 
-__all__ = ["MadeUp", "hostile_answers", "made_up_class", "write_class"]
+__all__ = ["SyntheticHandIn", "hostile_answers", "synthetic_class", "write_class"]
 
 
 @dataclass(frozen=True)
-class MadeUp:
+class SyntheticHandIn:
     """One hand-in.
 
     content: the bytes of the file
@@ -40,7 +40,9 @@ class MadeUp:
     name: str
 
 
-def made_up_class(assignment: Assignment, section: Section | None = None) -> dict[str, MadeUp]:
+def synthetic_class(
+    assignment: Assignment, section: Section | None = None
+) -> dict[str, SyntheticHandIn]:
     """The hand-ins for one assignment, by student.
 
     section: of the book, for a hand-in of the chapter's whole notebook
@@ -52,7 +54,7 @@ def made_up_class(assignment: Assignment, section: Section | None = None) -> dic
     half = {**full, first.id: assignment.points[first.id][0]}
     answers = {task.id: solution_of(task) for task in assignment.tasks}
     right, file = answers[first.id], f"{assignment.name}.ipynb"
-    made: dict[str, MadeUp] = {}
+    made: dict[str, SyntheticHandIn] = {}
 
     def book(spoiled=None):
         return notebook_with(
@@ -65,7 +67,7 @@ def made_up_class(assignment: Assignment, section: Section | None = None) -> dic
             if isinstance(content, nbformat.NotebookNode)
             else content
         )
-        made[student] = MadeUp(content, marks, words, name)
+        made[student] = SyntheticHandIn(content, marks, words, name)
 
     def edited(change, content=None):
         nb = nbformat.reads((content or book()).decode(), 4)
@@ -269,14 +271,14 @@ def hostile_answers(task, right: str) -> dict[str, tuple[str, str | None]]:
 
 def write_class(
     folder: Path, assignment: Assignment, section: Section | None = None, only=None
-) -> dict[str, MadeUp]:
+) -> dict[str, SyntheticHandIn]:
     """Write `folder`/STUDENT/NAME.ipynb for the made-up class and return it.
 
     only: names of students; default all
     A student whose name holds a slash gets a folder with another sign there: no file system has a
     name with one."""
     written = {}
-    for student, one in made_up_class(assignment, section).items():
+    for student, one in synthetic_class(assignment, section).items():
         student = student.replace("/", "⁄")
         if only is None or student in only:
             (folder / student).mkdir(parents=True)

@@ -1,7 +1,8 @@
-"""What a verdict depends on: the check's own code, that which all checks share, and the seed.
+"""What a verdict depends on: the code of the check, the code that all checks share, and the seed.
 
-When a check's own code changes, the exercise is judged again, and no other; when shared code
-changes, all are."""
+When the code of one check changes, that exercise is judged again and no other; when shared code
+changes, all are.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from attnbook.checks import context, find, gradient_check
 
 from .. import protocol
 
-__all__ = ["CHECKS", "stamp"]
+__all__ = ["CHECKS", "fingerprint"]
 
 _SHARED = (context, gradient_check, guarded, arguments, flop_counter)
 
@@ -35,21 +36,21 @@ def _of_files() -> str:
 
 
 CHECKS = _of_files()
-"""A word for all checks as they are when this is imported: a process that runs for days may have
-older ones than the files.
+"""Hash of the code of all checks at import: a process that runs for days may have older checks than
+the files.
 """
 
 
-def stamp(id: str, seed: int) -> str:
-    """A word that changes when the code of the check `id`, or what it uses of its module, or
-    what all share, or the hidden seed changes.
+def fingerprint(id: str, seed: int) -> str:
+    """Hash of the code of the check `id`, of the functions in its module that it uses, of the code
+    that all checks share, and of the hidden seed.
     """
     return hashlib.sha256(f"{_code(id)}\0{_shared()}\0{seed}".encode()).hexdigest()[:16]
 
 
 @cache
 def _shared():
-    """What every check works with, without comments."""
+    """The code that all checks share, without comments."""
     return "\n".join(ast.unparse(ast.parse(inspect.getsource(module))) for module in _SHARED)
 
 

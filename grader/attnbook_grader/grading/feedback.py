@@ -187,11 +187,13 @@ def _by_exercise(assignment, marks):
         ax.set(xlabel="students", xlim=(0, max(left)))
         ax.figure.legend(loc="outside upper center", ncols=4, frameon=False)
 
-    said = "; ".join(f"{id}: {count['all points']} with all points" for id, count in counts.items())
+    summary = "; ".join(
+        f"{id}: {count['all points']} with all points" for id, count in counts.items()
+    )
     return _figure(
         draw,
         (7, 1.2 + 0.4 * len(counts)),
-        f"Bars, one an exercise, of students with all, some and no points: {said}",
+        f"Bars, one an exercise, of students with all, some and no points: {summary}",
         "How many students have all, some or none of an exercise's points.",
     )
 
@@ -222,7 +224,7 @@ def _table(assignment, marks):
 def _mistakes(assignment, marks):
     rows = []
     for task in assignment.tasks:
-        said = Counter(
+        notes = Counter(
             one.outcome.note
             for one in marks
             if one.exercise == task.id and one.outcome and one.outcome.note
@@ -230,7 +232,7 @@ def _mistakes(assignment, marks):
         rows += [
             f'<tr><td class="id">{_text(task.id)}</td><td class="number">{count}</td><td '
             f'class="note">{_text(note)}</td></tr>'
-            for note, count in said.most_common(3)
+            for note, count in notes.most_common(3)
         ]
     if not rows:
         return ""

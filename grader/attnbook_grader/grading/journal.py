@@ -1,6 +1,12 @@
-"""The journal of a course: what was judged, in SQLite.
+"""The journal of a course: the outcome of every judged notebook, in SQLite.
 
-What is in it is never judged again; whatever is not, was not judged.
+What is in it is not judged again. nbgrader's gradebook cannot take its place: the gradebook has one
+submission for each student and assignment and one score for each cell, while a round that resumes
+needs the outcomes of every hand-in, by the hash of its content (equal files are judged once, and
+which hand-in counts can change with the rules), the fingerprint of the check that judged it, the
+messages, and the exercises that are to be judged again. The journal is therefore what a round
+resumes from; the gradebook, like the CSV file and the pages, is written from it at the end of every
+round and never read.
 """
 
 from __future__ import annotations
@@ -35,14 +41,15 @@ create table if not exists regrade (assignment text not null, exercise text not 
 
 
 class Journal:
-    """The file journal.db of a course. Every change is one transaction: after a crash it is there
-    as a whole, or not at all.
+    """The file journal.db of a course. Every change is one transaction: after a crash the journal
+    holds all of it or nothing.
 
-    outcome: of one exercise in one notebook; notebooks are known by their content, so equal files
-             are judged once. `count` says how often, `stamp` by which check and seed
-    hand_in: who handed in which notebook, when
-    mark:    what counts for a student by the rules of the course
-    regrade: what a round was told to judge again, until such a round has come to its end
+    Tables:
+        outcome: of one exercise in one notebook, by the hash of the notebook's content. `count` is
+            how often it was judged, `stamp` the fingerprint of the check and its seed.
+        hand_in: which student handed in which notebook, and when.
+        mark: the marks of each student by the rules of the course.
+        regrade: exercises to judge again, until a round with them is complete.
     """
 
     def __init__(self, path: Path):
@@ -65,10 +72,11 @@ class Journal:
             raise
         self._base.execute("commit")
 
-    def missing(self, assignment: str, sha: str, stamps: dict[str, str]) -> tuple[str, ...]:
-        """The exercises of this notebook that were not judged yet, or with another stamp.
+    def missing(self, assignment: str, sha: str, fingerprints: dict[str, str]) -> tuple[str, ...]:
+        """The exercises of this notebook that have no outcome yet, or one of another check.
 
-        stamps: by exercise id.
+        Args:
+            fingerprints: of the checks, by exercise id.
         """
         known = dict(
             self._base.execute(
@@ -76,14 +84,14 @@ class Journal:
                 (assignment, sha),
             )
         )
-        return tuple(id for id, stamp in stamps.items() if known.get(id) != stamp)
+        return tuple(id for id, hash in fingerprints.items() if known.get(id) != hash)
 
     def record(
-        self, assignment: str, sha: str, stamps: dict[str, str], outcomes: list[Outcome]
+        self, assignment: str, sha: str, fingerprints: dict[str, str], outcomes: list[Outcome]
     ) -> None:
-        """Write down what was found about one notebook.
+        """Record the outcomes of one notebook.
 
-        Where the grader itself failed it has no stamp, and stays missing.
+        Where the grader itself failed, the outcome has no fingerprint and stays missing.
         """
         marks = ", ".join("?" * (4 + len(_COLUMNS) - 1))
         names = ", ".join(name for name in _COLUMNS if name != "exercise")
@@ -100,8 +108,12 @@ class Journal:
                         assignment,
                         sha,
                         one.exercise,
-                        "" if one.failed else stamps[one.exercise],
-                        *(_kept(getattr(one, name)) for name in _COLUMNS if name != "exercise"),
+                        "" if one.failed else fingerprints[one.exercise],
+                        *(
+                            _encodable(getattr(one, name))
+                            for name in _COLUMNS
+                            if name != "exercise"
+                        ),
                     )
                     for one in outcomes
                 ],
@@ -119,8 +131,8 @@ class Journal:
         return found
 
     def forget(self, assignment: str, exercise: str) -> None:
-        """Forget what was found about an exercise, so that it is judged again; not while the
-        round that was told so is still to be ended.
+        """Drop the fingerprints of an exercise, so that it is judged again; once only until a round
+        with it is complete, so that a round that was killed goes on with what is left.
         """
         with self._transaction() as base:
             if base.execute(
@@ -132,8 +144,8 @@ class Journal:
                 )
 
     def finished(self, pairs) -> None:
-        """A round came to its end with these (assignment, exercise): what is told to be
-        forgotten from now on is forgotten anew.
+        """Note that a round with these (assignment, exercise) is complete: from now on, `forget`
+        drops their fingerprints again.
         """
         with self._transaction() as base:
             base.executemany("delete from regrade where assignment = ? and exercise = ?", pairs)
@@ -147,8 +159,8 @@ class Journal:
             base.executemany("insert into mark values (?, ?, ?, ?, ?, ?, ?)", marks)
 
 
-def _kept(value):
-    """A value as SQLite takes it: half a surrogate pair in one text would end every round at the
-    same notebook.
+def _encodable(value):
+    """The value as SQLite accepts it: a lone surrogate in a text would end every round at the same
+    notebook.
     """
     return value.encode(errors="replace").decode() if isinstance(value, str) else value

@@ -20,7 +20,7 @@ from ..notebooks.submissions import (
     restore,
 )
 from ..sandbox.launch import Limits
-from ..sandbox.session import Box, Lost, StartFailed
+from ..sandbox.session import SandboxEnded, Session, StartFailed
 
 __all__ = ["Job", "Outcome", "judge_notebook"]
 
@@ -80,7 +80,7 @@ def judge_notebook(job: Job) -> list[Outcome]:
     except Exception as error:
         note = f"this notebook could not be graded: the grader stopped with {type(error).__name__}"
         place = traceback.extract_tb(error.__traceback__)[-1]
-        failed = tidy(
+        failed = printable(
             f"{type(error).__name__}: {error} ({place.filename.rpartition('/')[2]}, line "
             f"{place.lineno})"
         )
@@ -94,38 +94,38 @@ def _judge(job):
         twice = {task.id for task in wanted if answered_twice(given, task)}
         nb, remarks = restore(given, job.assignment)
     except Unreadable as error:
-        return [Outcome(task.id, False, False, tidy(error)) for task in wanted]
+        return [Outcome(task.id, False, False, printable(error)) for task in wanted]
     found, stopped, overall = {}, {}, ""
     by_check = {f"{task.key}-check": (task, 0) for task in wanted}
     by_check |= {
-        f"{task.key}-hidden": (task, own_seed(job.seeds[task.id], job.content))
+        f"{task.key}-hidden": (task, hand_in_seed(job.seeds[task.id], job.content))
         for task in wanted
         if task.id in job.seeds
     }
     by_answer = {task.key: task for task in job.assignment.tasks}
-    with Box(job.sandbox, job.limits, job.image) as box:
-        others = _Others(box, job.limits.notebook / 3)
+    with Session(job.sandbox, job.limits, job.image) as session:
+        others = _OtherCells(session, job.limits.notebook / 3)
         for place, cell in enumerate(nb.cells):
             name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
             try:
                 if overall:
-                    raise Lost(overall, overall=True)
+                    raise SandboxEnded(overall, overall=True)
                 if name in by_check:
                     task, seed = by_check[name]
                     found[name] = _verdict(
-                        box, task, seed, found.get(f"{task.key}-check"), stopped.get(task.id)
+                        session, task, seed, found.get(f"{task.key}-check"), stopped.get(task.id)
                     )
                 elif name in by_answer:
-                    if said := box.run(cell.source):
-                        stopped[by_answer[name].id] = f"your cell stopped with {said}"
+                    if error := session.run(cell.source):
+                        stopped[by_answer[name].id] = f"your cell stopped with {error}"
                 elif cell.cell_type == "code" and not name.endswith(("-check", "-hidden")):
                     others.run(cell.source)
-            except Lost as lost:
-                overall = str(lost) if lost.overall else ""
+            except SandboxEnded as ended:
+                overall = str(ended) if ended.overall else ""
                 if name in by_check:
-                    found[name] = lost
+                    found[name] = ended
                 elif name in by_answer:
-                    stopped[by_answer[name].id] = str(lost)
+                    stopped[by_answer[name].id] = str(ended)
     outcomes = [
         others.explain(_outcome(task, found, stopped, remarks, nb, job.assignment))
         for task in wanted
@@ -144,50 +144,50 @@ _TWICE = (
 )
 
 
-def _remarked(outcome, said):
-    return replace(outcome, remark=f"{outcome.remark}; {said}" if outcome.remark else said)
+def _remarked(outcome, note):
+    return replace(outcome, remark=f"{outcome.remark}; {note}" if outcome.remark else note)
 
 
-class _Others:
+class _OtherCells:
     """The cells that are no answers. They must not use up the time of the answers: those of another
     version of a chapter train models.
 
     A cell that takes too long runs its definitions only, and so does every cell once all of them
     have taken `seconds`."""
 
-    def __init__(self, box, seconds):
-        self._box, self._left, self._cut = box, seconds, False
+    def __init__(self, session, seconds):
+        self._session, self._left, self._cut = session, seconds, False
 
     def explain(self, outcome: Outcome) -> Outcome:
         """The outcome with a remark, where it may be wrong for want of what was not run."""
         if not self._cut or outcome.visible and outcome.hidden:
             return outcome
-        said = (
+        note = (
             "cells beside your answers took too long: only their imports, functions and "
             "constants were used"
         )
-        return _remarked(outcome, said)
+        return _remarked(outcome, note)
 
     def run(self, code: str) -> None:
-        """Run a cell. Raises Lost."""
+        """Run a cell. Raises SandboxEnded."""
         begin = time.monotonic()
         try:
             if self._left > 0:
                 try:
-                    self._box.run(code)
+                    self._session.run(code)
                     return
-                except Lost as lost:
-                    if not lost.late:
+                except SandboxEnded as ended:
+                    if not ended.late:
                         raise
-                self._box.pardon()  # the time that is left bounds how often
+                self._session.pardon()  # the time that is left bounds how often
             self._cut = True
             if kept := definitions(code):
-                self._box.run(kept)
+                self._session.run(kept)
         finally:
             self._left -= time.monotonic() - begin
 
 
-def own_seed(seed: int, content: bytes) -> int:
+def hand_in_seed(seed: int, content: bytes) -> int:
     """The seed of a hidden check for this hand-in alone; never 0. The same file gets the same,
     whenever it is judged.
 
@@ -197,10 +197,10 @@ def own_seed(seed: int, content: bytes) -> int:
     return 1 + int.from_bytes(told[:8], "little") % (2**62 - 1)
 
 
-def _verdict(box, task, seed, before, stopped):
-    if isinstance(before, Lost):  # it would only be lost again
+def _verdict(session, task, seed, before, stopped):
+    if isinstance(before, SandboxEnded):  # the sandbox would only end again
         return before
-    verdict = box.judge(task.id, task.function, seed)
+    verdict = session.judge(task.id, task.function, seed)
     if stopped and verdict.message.startswith("there is no function"):
         return Verdict(task.id, verdict.status, stopped)
     return verdict
@@ -215,7 +215,7 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         (hidden, passed[1], "with other inputs: "),
     ):
         if not right and not note:
-            note = before + tidy(
+            note = before + printable(
                 one.message if isinstance(one, Verdict) else str(one or "it was not reached")
             )
     answer = next(
@@ -227,7 +227,7 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         "",
     )
     written = "not written" not in note
-    own = before_judged(nb, task)
+    own = cells_before_judging(nb, task)
     return Outcome(
         task.id,
         *passed,
@@ -235,7 +235,7 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         remark="too much code to look through it for the book's own implementation"
         if sum(map(len, own)) > LONGEST
         else "",
-        library=tidy(uses_library(answer, own, task)) if written else "",
+        library=printable(uses_library(answer, own, task)) if written else "",
         print=hashlib.sha256(
             plain(binding(task.function, answer, own)).encode(errors="replace")
         ).hexdigest()[:16]
@@ -244,7 +244,7 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
     )
 
 
-def before_judged(nb, task) -> list[str]:
+def cells_before_judging(nb, task) -> list[str]:
     """The code cells of a restored notebook that run before an exercise is judged for the last
     time.
     """
@@ -259,7 +259,7 @@ def before_judged(nb, task) -> list[str]:
     return [cell.source for cell in nb.cells[:last] if cell.cell_type == "code"]
 
 
-def tidy(text: str) -> str:
+def printable(text: str) -> str:
     """A message without what a terminal or a page could take for something else, and not longer
     than a paragraph.
     """

@@ -1,5 +1,5 @@
-"""From what was found to what counts: points, lateness, repeated hand-ins, and answers that are
-the library's or another's.
+"""From outcomes to marks: points, lateness, repeated hand-ins, answers that use the library, and
+equal answers.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ WAITS = "handed in, but not judged yet"
 class Mark:
     """The marks of one student for one exercise.
 
-    points, most: with all rules applied, and what could be had
-    note:         "" when everything is right and in time, else why marks are missing or what the
-    instructor should look at
-    hand_in:      the one that counts; None if there is none
-    outcome:      what was found in it
+    Attributes:
+        points: with all rules applied.
+        most: the maximum.
+        note: "" when everything is right and in time, else why marks are missing or what the
+            instructor should check.
+        hand_in: the one that counts; None without one.
+        outcome: of the exercise in that hand-in.
     """
 
     student: str
@@ -50,16 +52,19 @@ def marks_of(
 ) -> list[Mark]:
     """The marks of a student for an assignment.
 
-    hand_ins: the student's for this assignment, in any order
-    outcomes: {sha: {exercise: Outcome}}; a hand-in without any counts only where there is no other
-    remarks:  a list that gets one more for each hand-in that is taken for one of another assignment
+    Args:
+        hand_ins: of the student for this assignment, in any order.
+        outcomes: {sha: {exercise: Outcome}}; a hand-in without any counts only when there is no
+            other.
+        remarks: list to which a remark is added for each hand-in that counts for another
+            assignment.
     """
     judged = [one for one in hand_ins if one.sha in outcomes] or hand_ins
-    tries = [
-        _tried(student, assignment, one, outcomes.get(one.sha, {}), rules)
+    attempts = [
+        _attempt(student, assignment, one, outcomes.get(one.sha, {}), rules)
         for one in sorted(judged, key=lambda one: (one.time, one.path))
     ]
-    if not tries:
+    if not attempts:
         return [
             Mark(
                 student,
@@ -72,20 +77,20 @@ def marks_of(
             )
             for task in assignment.tasks
         ]
-    tries = _for_this(tries, [] if remarks is None else remarks)
+    attempts = _of_this_assignment(attempts, [] if remarks is None else remarks)
     if rules.repeated == "first":
-        return tries[0]
+        return attempts[0]
     if rules.repeated == "last":
-        return tries[-1]
-    return max(tries, key=_sum)
+        return attempts[-1]
+    return max(attempts, key=_total)
 
 
 def equal_answers(hand_ins: list[HandIn], outcomes, least: int = 2) -> list[list[str]]:
-    """Groups of students whose answers to at least `least` exercises (or all there are) of an
-    assignment are all equal.
+    """Groups of students whose answers to at least `least` exercises of an assignment (or to all
+    of them, if there are fewer) are equal.
 
-    Equal means: the same but for comments, docstrings and layout. Short right answers may be equal
-    by chance.
+    Equal means the same code except for comments, docstrings and layout. Short right answers can be
+    equal by chance.
     """
     groups: dict[tuple, set[str]] = defaultdict(set)
     for one in hand_ins:
@@ -96,7 +101,7 @@ def equal_answers(hand_ins: list[HandIn], outcomes, least: int = 2) -> list[list
     return sorted(sorted(group) for group in groups.values() if len(group) > 1)
 
 
-def _tried(student, assignment, hand_in, outcomes, rules):
+def _attempt(student, assignment, hand_in, outcomes, rules):
     share, late = _share(assignment, hand_in, rules)
     marks = []
     for task in assignment.tasks:
@@ -129,38 +134,43 @@ def _tried(student, assignment, hand_in, outcomes, rules):
     return marks
 
 
-def _for_this(tries, remarks):
-    """Without those that were handed in for another assignment, as far as one can tell: a chapter's
-    notebook may hold the exercises of several, and comes once for each. Then it must cost nothing
-    here: neither what an earlier one got, nor, empty, the place of the first."""
-    kept = []
-    for marks in tries:
+def _of_this_assignment(attempts, remarks):
+    """The attempts without those that were handed in for another assignment, as far as one can tell.
+
+    The notebook of a chapter can hold the exercises of several assignments and is handed in once
+    for each. Such a hand-in must not lower the marks here: it neither replaces an earlier one with
+    more points nor, without an answer, counts as the first.
+    """
+    counted = []
+    for marks in attempts:
         written = any(one.outcome.print for one in marks)
-        if marks[0].hand_in.shared and (not written or kept and _sum(kept[-1]) > _sum(marks)):
+        if marks[0].hand_in.shared and (
+            not written or counted and _total(counted[-1]) > _total(marks)
+        ):
             continue
-        kept.append(marks)
-    if not kept:
-        return tries
-    for one in (marks[0] for marks in tries if marks not in kept):
+        counted.append(marks)
+    if not counted:
+        return attempts
+    for one in (marks[0] for marks in attempts if marks not in counted):
         remarks.append(
             f"{one.student}: {one.hand_in.name}: holds exercises of several assignments and does "
             f"not count for {one.assignment}, "
             "where another hand-in has better marks or answers"
         )
-    return kept
+    return counted
 
 
-def _sum(marks):
+def _total(marks):
     return sum(one.points for one in marks)
 
 
 def _share(assignment, hand_in, rules):
-    """(share of the marks that is left, in words)."""
+    """(share of the marks that remains, the lateness in words)."""
     if assignment.due is None or hand_in.time <= assignment.due:
         return 1.0, ""
     days = math.ceil((hand_in.time - assignment.due).total_seconds() / 86400)
-    said = f"{days} day{'s' if days > 1 else ''} late"
+    lateness = f"{days} day{'s' if days > 1 else ''} late"
     if days > rules.latest_days:
-        return 0.0, f"{said}: no marks after {rules.latest_days:g} days"
+        return 0.0, f"{lateness}: no marks after {rules.latest_days:g} days"
     share = max(0.0, 1 - rules.late_per_day * days)
-    return share, f"{said}: {100 * share:g} % of the marks"
+    return share, f"{lateness}: {100 * share:g} % of the marks"

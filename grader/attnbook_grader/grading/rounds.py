@@ -19,19 +19,17 @@ from tqdm import tqdm
 from ..course.assignments import Course
 from ..notebooks.hand_ins import HandIn, find_hand_ins, safe_names
 from ..sandbox.launch import choose
-from .check_fingerprint import stamp
+from .check_fingerprint import fingerprint
 from .feedback import write_class_page, write_csv, write_feedback
 from .journal import Journal
 from .judging import Job
 from .marks import Mark, equal_answers, marks_of
 from .workers import judge_all
 
-__all__ = ["MARK", "Round", "chosen", "grade"]
+__all__ = ["MARKER", "Round", "chosen", "grade"]
 
-MARK = "attnbook-grades"
-"""A file that says: this folder was written by a round of grading, and the next round goes on in
-it.
-"""
+MARKER = "attnbook-grades"
+"""The file that marks a folder as written by a round of grading, in which the next round goes on."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,8 @@ def grade(
             )
         )
     out.mkdir(parents=True, exist_ok=True)
-    with _alone(out):
-        (out / MARK).write_text(
+    with _locked(out):
+        (out / MARKER).write_text(
             "Written by attnbook. The next round of grading goes on from the journal in this "
             "folder.\n"
         )
@@ -180,14 +178,14 @@ def _judge(
     journal, course, assignments, found: list[HandIn], remarks, sandbox, jobs, scheduler, say
 ):
     """Judge every notebook once, and write down what is found as soon as it is."""
-    stamps = {
-        one.name: {task.id: stamp(task.id, course.hidden_seed(task.id)) for task in one.tasks}
+    fingerprints = {
+        one.name: {task.id: fingerprint(task.id, course.hidden_seed(task.id)) for task in one.tasks}
         for one in assignments
     }
-    found = [one for one in found if one.assignment in stamps]
+    found = [one for one in found if one.assignment in fingerprints]
     by_name, queue = {one.name: one for one in course.assignments}, {}
     for one in found:
-        ids = journal.missing(one.assignment, one.sha, stamps[one.assignment])
+        ids = journal.missing(one.assignment, one.sha, fingerprints[one.assignment])
         if ids:
             queue.setdefault((one.assignment, one.sha), (ids, []))[1].append(one)
 
@@ -216,7 +214,7 @@ def _judge(
         say(f"{known} notebooks are in the journal already")
     with tqdm(total=len(queue), desc="judged", unit=" notebooks", disable=None) as bar:
         for one, outcomes in judge_all(all_jobs(), count=jobs, scheduler=scheduler):
-            journal.record(one.assignment, one.sha, stamps[one.assignment], outcomes)
+            journal.record(one.assignment, one.sha, fingerprints[one.assignment], outcomes)
             bar.update()
             judged += 1
             failed = next((outcome.failed for outcome in outcomes if outcome.failed), "")
@@ -253,7 +251,7 @@ def _write(out, course, assignments, students, done):
     work = Path(tempfile.mkdtemp(prefix=".new-", dir=out)).resolve()
     try:
         # first: the pages show what it remarks
-        _gradebook_if_it_can_be(work, assignments, ids, done)
+        _gradebook(work, assignments, ids, done)
         write_csv(work / "marks.csv", done.marks)
         write_class_page(work / "class.html", course, assignments, done)
         by_student = {student: [] for student in students}
@@ -270,37 +268,25 @@ def _write(out, course, assignments, students, done):
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _gradebook_if_it_can_be(work, assignments, ids, done):
-    """A gradebook that cannot be written costs nobody the marks and pages."""
+def _gradebook(work, assignments, ids, done):
+    """nbgrader's own gradebook with the same marks, for its tools. One that cannot be written costs
+    nobody the marks and pages.
+    """
+    from ..course import nbgrader_bridge
+
     try:
-        _gradebook(work, assignments, ids, done)
-    except ImportError:
-        pass
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nbformat and SQLAlchemy warn of nbgrader's code
+            folder = Path(folder).resolve()
+            nbgrader_bridge.add_assignments(folder, assignments)
+            marks = [(ids[one.student], one) for one in done.marks]
+            nbgrader_bridge.record(folder, assignments, marks)
+            shutil.copyfile(folder / "gradebook.db", work / "gradebook.db")
     except Exception as error:  # of nbgrader, its database, or a full disk
         done.remarks.append(
             f"nbgrader's gradebook.db could not be written, marks and feedback are: "
             f"{type(error).__name__}: {str(error)[:300]}"
         )
-
-
-def _gradebook(work, assignments, ids, done):
-    """nbgrader's own gradebook with the same marks, for whoever uses its tools."""
-    from ..course import nbgrader_bridge
-
-    try:
-        nbgrader_bridge.need_nbgrader()
-    except ImportError:
-        done.remarks.append(
-            "nbgrader is not installed: there is no gradebook.db of its kind (pip install "
-            "'attnbook[grade]')"
-        )
-        raise
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nbformat and SQLAlchemy talk about nbgrader's code
-        folder = Path(folder).resolve()
-        nbgrader_bridge.add_assignments(folder, assignments)
-        nbgrader_bridge.record(folder, assignments, [(ids[one.student], one) for one in done.marks])
-        shutil.copyfile(folder / "gradebook.db", work / "gradebook.db")
 
 
 def _put(new, old):
@@ -340,16 +326,16 @@ def _known(ids, assignments):
 def _usable(out: Path):
     if out.exists() and not out.is_dir():
         raise ValueError(f"out: {out} is a file, expected a folder")
-    if out.is_dir() and any(out.iterdir()) and not (out / MARK).is_file():
+    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
         raise ValueError(
             f"out: {out} holds files that no round of grading wrote; choose another folder"
         )
 
 
 @contextlib.contextmanager
-def _alone(out: Path):
+def _locked(out: Path):
     """One round at a time in a folder. The lock goes with the process, however it ends."""
-    import fcntl  # not on Windows: launch.needs_unix
+    import fcntl  # not on Windows: launch.require_unix
 
     with open(out / ".lock", "w") as file:
         try:

@@ -154,7 +154,7 @@ def _on_cluster(jobs, address):
     with client:
         width = 2 * max(1, sum(client.nthreads().values()))
         submit, suspects = (
-            functools.partial(client.get_executor(pure=False).submit, _alone, CHECKS),
+            functools.partial(client.get_executor(pure=False).submit, _exclusively, CHECKS),
             [],
         )
         for key, job, outcomes in _window(
@@ -176,7 +176,7 @@ def _lost(job):
     return [Outcome(id, False, False, _LOST) for id in job.tasks]
 
 
-def _alone(checks, judge, job):
+def _exclusively(checks, judge, job):
     """A Dask worker may have several threads; a check needs its process to itself. When the alarm
     ends it, Dask starts another.
 

@@ -9,7 +9,7 @@ import ast
 from bisect import bisect_right
 from dataclasses import dataclass
 
-__all__ = ["Bound", "Names", "outer"]
+__all__ = ["Binding", "Bindings", "outer"]
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LOOPS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -27,7 +27,7 @@ _BLOCKS = (
 
 
 @dataclass(eq=False, frozen=True)
-class Bound:
+class Binding:
     """One binding of a name outside of functions.
 
     nodes:  what the name gets its value from: expressions, or the whole statement
@@ -41,11 +41,11 @@ class Bound:
     nodes: tuple[ast.AST, ...]
     until: int
     full: str
-    before: Bound | None
+    before: Binding | None
     whole: bool
 
 
-class Names:
+class Bindings:
     """The bindings of the cells that were added so far, in the order in which they run.
 
     package: the one that is looked for
@@ -53,7 +53,7 @@ class Names:
 
     def __init__(self, package: str) -> None:
         self.package = package
-        self._bound: dict[str, tuple[list[int], list[Bound]]] = {}
+        self._bound: dict[str, tuple[list[int], list[Binding]]] = {}
         self.end = 0
 
     def add(self, tree: ast.Module) -> list[tuple[ast.stmt, int]]:
@@ -81,12 +81,12 @@ class Names:
                     places, bound = self._bound.setdefault(name, ([], []))
                     before = bound[-1] if bound and (block or name in changed) else None
                     whole = full.get(name) == self.package or before is not None and before.whole
-                    bound.append(Bound(nodes, until, full.get(name, ""), before, whole))
+                    bound.append(Binding(nodes, until, full.get(name, ""), before, whole))
                     places.append(self.end)
             rows.append((statement, until))
         return rows
 
-    def of(self, name: str, until: int) -> Bound | None:
+    def of(self, name: str, until: int) -> Binding | None:
         """The last binding of a name up to a place."""
         places, bound = self._bound.get(name, ((), ()))
         last = bisect_right(places, until)

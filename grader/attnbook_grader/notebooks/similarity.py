@@ -10,7 +10,7 @@ import re
 import warnings
 
 from ..course.exercises import Task
-from .scopes import Names, outer
+from .scopes import Bindings, outer
 
 __all__ = ["binding", "plain", "uses_library"]
 
@@ -58,7 +58,7 @@ def binding(name: str, answer: str, cells: list[str]) -> str:
     if sum(map(len, cells)) > LONGEST:
         return answer
     for code in reversed(cells):
-        tree, names = _parse(code), Names("attnbook")
+        tree, names = _parse(code), Bindings("attnbook")
         if tree is not None:
             names.add(tree)
         if names.of(name, names.end) is not None or tree is None and code == answer:
@@ -79,7 +79,7 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
         return ""
     trees = {code: _parse(code) for code in (*cells, answer)}
     allowed = set(_imported(_parse(task.solution.source)))
-    names, queue, tricks = Names("attnbook"), [], {}
+    names, queue, tricks = Bindings("attnbook"), [], {}
     for code in cells if answer in cells else (*cells, answer):
         statements = names.add(trees[code]) if trees[code] is not None else ()
         if code == answer:

@@ -78,13 +78,15 @@ def _cells(content):
     looked at: programs other than Jupyter leave out what nobody here needs. Raises ValueError, with
     the reason, when there are no cells."""
     try:
-        said = json.loads(decoded(content))
+        document = json.loads(decoded(content))
     except (ValueError, RecursionError):
         raise ValueError("it does not appear to be JSON") from None
     try:
-        if said.get("nbformat", 4) not in (3, 4):
-            raise ValueError(f"its format is {str(said['nbformat'])[:20]!r}, expected 4")
-        cells = [cell for sheet in said.get("worksheets", [said]) for cell in sheet["cells"]]
+        if document.get("nbformat", 4) not in (3, 4):
+            raise ValueError(f"its format is {str(document['nbformat'])[:20]!r}, expected 4")
+        cells = [
+            cell for sheet in document.get("worksheets", [document]) for cell in sheet["cells"]
+        ]
         return [{"id": f"cell-{place:03d}", **_bare(cell)} for place, cell in enumerate(cells)]
     except (AttributeError, LookupError, TypeError):
         raise ValueError("it has no cells, or one without its kind or its text") from None

@@ -128,7 +128,7 @@ def _restrict(limits):
 
     Without a sandbox around it, this is all that there is.
     """
-    import resource  # not on Windows: attnbook_grader.sandbox.launch.needs_unix
+    import resource  # not on Windows: attnbook_grader.sandbox.launch.require_unix
 
     ask = {
         resource.RLIMIT_DATA: limits.get("memory"),

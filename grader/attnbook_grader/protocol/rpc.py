@@ -21,12 +21,12 @@ from attnbook.answers.flop_counter import KINDS, counters
 from attnbook.answers.guarded import StudentError
 
 from .channel import Channel, Ended, OutOfTime, TooLarge
-from .serialization import Garbled, decode, encode, pack, tensors_in, unpack
+from .serialization import ProtocolError, decode, encode, pack, tensors_in, unpack
 
-__all__ = ["Broken", "Peer", "Remote"]
+__all__ = ["ConnectionLost", "Peer", "RemoteFunction"]
 
 
-class Broken(BaseException):
+class ConnectionLost(BaseException):
     """The other process cannot be asked any more. Not an Exception: no check and no student's
     `except` may swallow it.
 
@@ -38,7 +38,7 @@ class Broken(BaseException):
         self.kind = kind
 
 
-class Remote:
+class RemoteFunction:
     """A function of the other process, to be called like one of our own.
 
     `argument_names` are those of its signature.
@@ -82,7 +82,7 @@ class Peer:
         """
         self._calls += 1
         id, given = self._calls, (tuple(arguments), dict(keywords))
-        inputs = _asking(given) if torch.is_grad_enabled() else []
+        inputs = _requiring_grad(given) if torch.is_grad_enabled() else []
         # of the check's own functions nothing is counted
         asked = [] if self._watch else list(counters)
         head = {
@@ -94,7 +94,7 @@ class Peer:
         }
         reply = self.request(head, given)
         if type(reply) is not tuple or len(reply) != 2 or type(reply[1]) is not dict:
-            raise Broken("garbled", "the answer to a call is no result")
+            raise ConnectionLost("garbled", "the answer to a call is no result")
         result, more = reply
         counts = more.get("counts", [])
         if (
@@ -102,7 +102,7 @@ class Peer:
             or len(counts) != len(asked)
             or any(type(count) is not int or count < 0 for count in counts)
         ):
-            raise Broken("garbled", "the answer to a call does not say what it costs")
+            raise ConnectionLost("garbled", "the answer to a call does not say what it costs")
         for one, count in zip(asked, counts):
             one.add(count)
         if "after" in more:
@@ -112,7 +112,7 @@ class Peer:
                 overwrite(self._returned[place], value)
         if more.get("same") in range(len(arguments)):
             return arguments[more["same"]]
-        outputs = _asking(result)
+        outputs = _requiring_grad(result)
         if inputs and outputs:
             result = _with(
                 result,
@@ -142,13 +142,13 @@ class Peer:
             if what == "value":
                 return decode(head.get("value"), tensors, self._stand_in)
         except Ended:
-            raise Broken("ended", "the process ended") from None
+            raise ConnectionLost("ended", "the process ended") from None
         except OutOfTime:
-            raise Broken("time", "the process did not answer in time") from None
-        except (Garbled, TooLarge) as error:
-            raise Broken("garbled", str(error)) from None
+            raise ConnectionLost("time", "the process did not answer in time") from None
+        except (ProtocolError, TooLarge) as error:
+            raise ConnectionLost("garbled", str(error)) from None
         except MemoryError:
-            raise Broken("memory", "no memory is left on this side") from None
+            raise ConnectionLost("memory", "no memory is left on this side") from None
         message = str(head.get("message"))[:2000]
         if what == "stopped":
             raise StudentError(message, unwritten=head.get("unwritten") is True)
@@ -179,7 +179,7 @@ class Peer:
         except self._passing as error:
             self._pending = self._pending or error
             return self._send({"do": "stopped", "message": "the check has seen enough"})
-        except (Garbled, Ended, OutOfTime):
+        except (ProtocolError, Ended, OutOfTime):
             raise
         except Exception as error:
             return self._send(
@@ -195,15 +195,15 @@ class Peer:
 
     def _do(self, head, tensors):
         what = head.get("do")
-        if what == "slopes":
-            return self._slopes(head.get("id"), decode(head.get("value"), tensors, None))
+        if what == "gradients":
+            return self._gradients(head.get("id"), decode(head.get("value"), tensors, None))
         if what != "call":
             if what not in self._answer:
-                raise Garbled(f"no request: {str(what)[:40]}")
+                raise ProtocolError(f"no request: {str(what)[:40]}")
             return self._answer[what](head)
         number = head.get("function")
         if type(number) is not int or not 0 <= number < len(self._functions):
-            raise Garbled("a call of a function that was never handed over")
+            raise ProtocolError("a call of a function that was never handed over")
         given = decode(head.get("value"), tensors, self._stand_in)
         if (
             type(given) is not tuple
@@ -211,8 +211,10 @@ class Peer:
             or type(given[0]) is not tuple
             or type(given[1]) is not dict
         ):
-            raise Garbled("a call without arguments")
-        inputs = _asking(given)  # now: the function may swap what it was given for something else
+            raise ProtocolError("a call without arguments")
+        inputs = _requiring_grad(
+            given
+        )  # now: the function may swap what it was given for something else
         return self._run(
             head,
             self._functions[number],
@@ -233,7 +235,7 @@ class Peer:
                 if kind in KINDS
             ]
             result = self._serve(function, *given, seed if type(seed) is int else 0)
-        outputs = _asking(result)
+        outputs = _requiring_grad(result)
         if outputs:
             self._graphs[head.get("id")] = inputs, outputs
         if not self._watch:  # the check's own function: it may look later at what it has returned
@@ -254,9 +256,9 @@ class Peer:
             more["same"] = same[0]
         return result, more
 
-    def _slopes(self, id, grads):
+    def _gradients(self, id, grads):
         if id not in self._graphs or type(grads) is not list:
-            raise Garbled("a backward pass without its call")
+            raise ProtocolError("a backward pass without its call")
         inputs, outputs = self._graphs[id]
         pairs = [(output, grad) for output, grad in zip(outputs, grads) if grad is not None]
         if not pairs or not inputs:
@@ -275,7 +277,7 @@ class Peer:
             tensors.append(tensor)
             return len(tensors) - 1
 
-        if head["do"] in ("value", "call", "slopes"):
+        if head["do"] in ("value", "call", "gradients"):
             head = {**head, "value": encode(value, keep, self._hand_over)}
         self.channel.may_send(sum(tensor.nbytes for tensor in tensors))
         self.channel.send(pack(head, tensors))
@@ -285,7 +287,7 @@ class Peer:
         return len(self._functions) - 1
 
     def _stand_in(self, number, names):
-        return Remote(self, number, names)
+        return RemoteFunction(self, number, names)
 
 
 class _Link(torch.autograd.Function):
@@ -299,16 +301,16 @@ class _Link(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads):
-        slopes = ctx.peer.request(
-            {"do": "slopes", "id": ctx.id},
+        gradients = ctx.peer.request(
+            {"do": "gradients", "id": ctx.id},
             [None if grad is None else grad.contiguous() for grad in grads],
         )
-        if type(slopes) is not list or len(slopes) != ctx.count:
-            raise Broken("garbled", "the answer to a backward pass is none")
-        return None, None, None, *slopes, *[None] * ctx.outputs
+        if type(gradients) is not list or len(gradients) != ctx.count:
+            raise ConnectionLost("garbled", "the answer to a backward pass is none")
+        return None, None, None, *gradients, *[None] * ctx.outputs
 
 
-def _asking(value):
+def _requiring_grad(value):
     """The tensors in a value that ask for gradients, in the order in which both sides see them."""
     return [tensor for tensor in tensors_in(value) if tensor.requires_grad]
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from safetensors.torch import load, save
 
-__all__ = ["Garbled", "decode", "encode", "pack", "unpack", "tensors_in"]
+__all__ = ["ProtocolError", "decode", "encode", "pack", "unpack", "tensors_in"]
 
 DEPTH = 32
 """How deep lists may be nested in one another."""
@@ -46,7 +46,7 @@ _CARRIED = {
 _ARRAYS = "biuf"
 
 
-class Garbled(ValueError):
+class ProtocolError(ValueError):
     """What came over the pipe is not a message of this protocol."""
 
 
@@ -104,14 +104,14 @@ def decode(tree, tensors, function):
     tensors:  list of the block's tensors
     function: called with the number and the argument names of a function; returns what stands for
     it here
-    Raises MemoryError, and Garbled for anything that `encode` does not write, and for what is small
+    Raises MemoryError, and ProtocolError for anything that `encode` does not write, and for what is small
     here and large or slow once it is read."""
     return _decode(tree, _Block(tensors), function, 0)
 
 
 def _decode(tree, block, function, depth):
     if depth > DEPTH + 1:
-        raise Garbled("nested too deep")
+        raise ProtocolError("nested too deep")
 
     def inner(entry):
         return _decode(entry, block, function, depth + 1)
@@ -119,7 +119,7 @@ def _decode(tree, block, function, depth):
     if tree is None or type(tree) in (bool, str) or type(tree) is int and abs(tree) < 1 << 62:
         return tree
     if type(tree) is not dict or not tree:
-        raise Garbled(f"no value: {str(tree)[:60]}")
+        raise ProtocolError(f"no value: {str(tree)[:60]}")
     try:
         what = next(iter(tree))
         if what == "integer":
@@ -150,7 +150,7 @@ def _decode(tree, block, function, depth):
             return function(int(tree["function"]), names)
         if what == "object":
             return type(_word(tree["object"]), (), {})()
-    except Garbled:
+    except ProtocolError:
         raise
     except (
         ArithmeticError,
@@ -161,8 +161,8 @@ def _decode(tree, block, function, depth):
         TypeError,
         ValueError,
     ) as error:
-        raise Garbled(f"no value: {type(error).__name__}") from None
-    raise Garbled(f"no value: {str(what)[:60]}")
+        raise ProtocolError(f"no value: {type(error).__name__}") from None
+    raise ProtocolError(f"no value: {str(what)[:60]}")
 
 
 def pack(head, tensors) -> bytes:
@@ -174,10 +174,10 @@ def pack(head, tensors) -> bytes:
 
 
 def unpack(message: bytes):
-    """(head, tensors) of a message. Raises Garbled, MemoryError."""
+    """(head, tensors) of a message. Raises ProtocolError, MemoryError."""
     size = int.from_bytes(message[:8], "little")
     if len(message) < 8 or size > len(message) - 8:
-        raise Garbled("a message ends early")
+        raise ProtocolError("a message ends early")
     try:
         head = json.loads(message[8 : 8 + size])
         _room(2 * len(message))
@@ -187,9 +187,9 @@ def unpack(message: bytes):
         raise
     except Exception as error:
         # safetensors raises its own kind; the JSON may be too deep, or no text
-        raise Garbled(f"no message: {type(error).__name__}") from None
+        raise ProtocolError(f"no message: {type(error).__name__}") from None
     if type(head) is not dict:
-        raise Garbled("no message: the head is no object")
+        raise ProtocolError("no message: the head is no object")
     return head, tensors
 
 
@@ -253,7 +253,7 @@ def _strange(layout, shape, dtype, block):
     """An empty tensor of the kind that came: enough for a message that says so."""
     dtype, shape = _DTYPES[dtype], _shape(shape)
     if len(shape) > 8:
-        raise Garbled("a tensor of a strange kind with many dimensions")
+        raise ProtocolError("a tensor of a strange kind with many dimensions")
     block.count("strange", np.prod(shape, dtype=float), STRANGE)
     if layout == "strided":
         return torch.zeros(shape, dtype=dtype)
@@ -272,14 +272,14 @@ class _Block:
 
     def take(self, place):
         if type(place) is not int or not 0 <= place < len(self._tensors) or place in self._taken:
-            raise Garbled("a tensor that is not there, or is there twice")
+            raise ProtocolError("a tensor that is not there, or is there twice")
         self._taken.add(place)
         return self._tensors[place]
 
     def count(self, what, number, most):
         self._counts[what] = self._counts.get(what, 0) + number
         if self._counts[what] > most:
-            raise Garbled(
+            raise ProtocolError(
                 {
                     "long": f"more than {most:,} whole numbers of 62 bits and more",
                     "strange": "large tensors of a strange kind",
@@ -294,7 +294,9 @@ def _apart(entries):
     entries = list(entries)
     hashes = sorted(map(hash, entries))
     if any(one == other for one, other in zip(hashes, hashes[EQUAL:])):
-        raise Garbled(f"more than {EQUAL} entries of a set, or keys of a dict, with the same hash")
+        raise ProtocolError(
+            f"more than {EQUAL} entries of a set, or keys of a dict, with the same hash"
+        )
     return entries
 
 
@@ -308,13 +310,13 @@ def _of_array(value):
 def _array_dtype(text):
     dtype = np.dtype(str(text))
     if dtype.kind not in _ARRAYS or dtype.itemsize > 8:
-        raise Garbled("an array of other things than numbers")
+        raise ProtocolError("an array of other things than numbers")
     return dtype
 
 
 def _shape(shape):
     if not all(type(n) is int and n >= 0 for n in shape):
-        raise Garbled("a shape that is none")
+        raise ProtocolError("a shape that is none")
     return tuple(shape)
 
 

@@ -27,7 +27,7 @@ import attnbook
 
 from . import syscalls
 
-__all__ = ["KINDS", "Limits", "NoSandbox", "Started", "choose", "needs_unix", "start"]
+__all__ = ["KINDS", "Limits", "NoSandbox", "SandboxProcess", "choose", "require_unix", "start"]
 
 KINDS = ("bubblewrap", "docker", "podman", "none")
 _LIBRARY = Path(attnbook.__file__).resolve().parent
@@ -80,7 +80,7 @@ class Limits:
                 raise ValueError(f"{one.name}: got {value!r}, expected a whole number")
 
 
-def needs_unix() -> None:
+def require_unix() -> None:
     """Raise NoSandbox on Windows: the limits on what is judged, and the pipes to it, are those
     of Unix.
     """
@@ -99,7 +99,7 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
     kind:  one of KINDS; "none" needs `trust`
     trust: without any sandbox, run students' code with our own rights
     """
-    needs_unix()
+    require_unix()
     if kind is not None and kind not in KINDS:
         raise ValueError(f"sandbox: got {kind!r}, expected one of {', '.join(KINDS)}")
     if kind == "none" or (kind is None and trust):
@@ -110,7 +110,7 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
             )
         return "none"
     if kind in ("docker", "podman"):
-        if not _works([kind, "info"]):
+        if not _succeeds([kind, "info"]):
             raise NoSandbox(f"sandbox: {kind} does not answer; is it installed and running?")
         return kind
     if shutil.which("bwrap") is None:
@@ -130,7 +130,7 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
         command,
         passed,
     ):
-        works = _works(command, passed)
+        works = _succeeds(command, passed)
     if not works:
         raise NoSandbox(
             "sandbox: bubblewrap is installed but may not make namespaces here (in a container "
@@ -143,7 +143,7 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
     return "bubblewrap"
 
 
-def start(kind: str, limits: Limits, image: str | None = None) -> Started:
+def start(kind: str, limits: Limits, image: str | None = None) -> SandboxProcess:
     """Start the process of `attnbook_grader.protocol.child` in a sandbox of this kind.
 
     image: of a container, with Python, PyTorch and what attnbook needs
@@ -159,27 +159,27 @@ def start(kind: str, limits: Limits, image: str | None = None) -> Started:
     )
     name = f"attnbook-{uuid.uuid4().hex[:12]}"
     if kind == "bubblewrap":
-        return Started(_bubblewrap(limits, inside), limits, {}, told=True)
+        return SandboxProcess(_bubblewrap(limits, inside), limits, {}, told=True)
     if kind in ("docker", "podman"):
         if not image:
             raise ValueError(
                 "image: a container needs the name of an image with Python, PyTorch and "
                 "attnbook's requirements"
             )
-        return Started(
+        return SandboxProcess(
             _container(kind, image, name, limits, inside),
             limits,
             dict(os.environ),
             end=[kind, "kill", name],
         )
-    return Started(
+    return SandboxProcess(
         [sys.executable, *_INSIDE, inside],
         limits,
-        {**_kept(), **_variables(_ROOTS, os.environ.get("HOME", "/"))},
+        {**_inherited(), **_variables(_ROOTS, os.environ.get("HOME", "/"))},
     )
 
 
-class Started:
+class SandboxProcess:
     """A running sandbox: its pipes, and a watch that ends it when it takes too much.
 
     read, write: file descriptors for the protocol
@@ -220,7 +220,7 @@ class Started:
         )
         self.process.stdin.close()
         self.process.stdout.close()
-        self.said = b""
+        self.stderr_tail = b""
         if told:
             os.close(told_write)
             with os.fdopen(told_read) as file, contextlib.suppress(ValueError, KeyError):
@@ -270,7 +270,7 @@ class Started:
         """Throw away what it prints, and count."""
         with self.process.stderr as pipe:
             while part := pipe.read(1 << 16):
-                self.said = (self.said + part)[-2000:]
+                self.stderr_tail = (self.stderr_tail + part)[-2000:]
                 self._written += len(part)
                 if self._written > self._limits.output * 2**20:
                     self._stop(
@@ -523,7 +523,7 @@ def _variables(root, home):
     }
 
 
-def _kept():
+def _inherited():
     return {name: value for name, value in os.environ.items() if not name.startswith("ATTNBOOK_")}
 
 
@@ -539,7 +539,7 @@ def _filtered(command):
         os.close(read)
 
 
-def _works(command, passed=()):
+def _succeeds(command, passed=()):
     try:
         return (
             subprocess.run(

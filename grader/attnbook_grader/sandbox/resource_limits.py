@@ -61,7 +61,7 @@ def memory_limit(mb: float):
     """Let this process take `mb` MB more than it has, no more; what asks for more stops with an
     error that `out_of_memory` knows.
     """
-    # not on Windows, where the rest of this package can be imported: launch.needs_unix
+    # not on Windows, where the rest of this package can be imported: launch.require_unix
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -77,8 +77,12 @@ def memory_limit(mb: float):
 
 def out_of_memory(error: BaseException) -> bool:
     """Whether this is what Python, NumPy or PyTorch raise when there is no more memory."""
-    said = str(error) if isinstance(error, RuntimeError) else ""
-    return isinstance(error, MemoryError) or "can't allocate memory" in said or "bad_alloc" in said
+    message = str(error) if isinstance(error, RuntimeError) else ""
+    return (
+        isinstance(error, MemoryError)
+        or "can't allocate memory" in message
+        or "bad_alloc" in message
+    )
 
 
 class SmallResults(TorchFunctionMode):
@@ -99,9 +103,9 @@ class SmallResults(TorchFunctionMode):
                 else shapes
             )
             if size > LARGEST:
-                said = " and ".join(map(str, shapes))
+                listed = " and ".join(map(str, shapes))
                 raise ValueError(
-                    f"tensors of the shapes {said} make a result of {size:,} numbers, expected "
+                    f"tensors of the shapes {listed} make a result of {size:,} numbers, expected "
                     f"at most {LARGEST:,}"
                 )
         return function(*inputs, **(options or {}))

@@ -12,11 +12,11 @@ from attnbook.checks import judge
 from attnbook.checks.verdict import MISTAKE, STOPPED, Mistake, Verdict
 
 from ..protocol.channel import Channel
-from ..protocol.rpc import Broken, Peer, Remote
+from ..protocol.rpc import ConnectionLost, Peer, RemoteFunction
 from . import resource_limits
 from .launch import Limits, NoSandbox, start
 
-__all__ = ["Box", "Lost", "StartFailed"]
+__all__ = ["Session", "SandboxEnded", "StartFailed"]
 
 _RESTARTS, ATTEMPTS = 6, 3
 
@@ -25,7 +25,7 @@ class StartFailed(NoSandbox):
     """Python did not start in the sandbox: a fault of the installation, never a student's."""
 
 
-class Lost(Exception):
+class SandboxEnded(Exception):
     """The sandbox is gone; the message says why, in words for the student.
 
     overall: nothing more can be done for the notebook
@@ -37,14 +37,14 @@ class Lost(Exception):
         self.overall, self.late = overall, late
 
 
-class _Late(Broken):
+class _Late(ConnectionLost):
     """The grader itself is at work for longer than the limit."""
 
     def __init__(self):
         super().__init__("time", "the grader did not come to an end in time")
 
 
-class Box:
+class Session:
     """One notebook's sandbox. When its code ends it, the next use starts another and runs the
     earlier cells again.
 
@@ -67,7 +67,7 @@ class Box:
     def run(self, code: str) -> str | None:
         """Run a cell; returns the error that it stopped with, in words, or None.
 
-        Raises Lost; then the cell is never run again.
+        Raises SandboxEnded; then the cell is never run again.
         """
         error = self._ask({"do": "cell", "source": code}, "the cell")
         self._cells.append(code)
@@ -80,10 +80,10 @@ class Box:
     def judge(self, id: str, name: str, seed: int) -> Verdict:
         """The verdict on the function of this name.
 
-        Raises Lost when judging it ended the sandbox.
+        Raises SandboxEnded when judging it ended the sandbox.
         """
         answer = self._ask({"do": "take", "name": name}, "the cell")
-        if not isinstance(answer, Remote):
+        if not isinstance(answer, RemoteFunction):
             if answer == "missing":
                 return Verdict(
                     id,
@@ -103,14 +103,14 @@ class Box:
             self._ask({"do": "forget"}, "your function")
             self._peer.forget()
             return verdict
-        except Broken as broken:
+        except ConnectionLost as broken:
             raise self._lost(broken, "your function") from None
-        except Lost:
+        except SandboxEnded:
             raise
         except Exception as error:  # no value that comes back may stop the round
             if resource_limits.out_of_memory(error):
                 self._close()  # it may wait for an answer
-                raise Lost(self._too_much()) from None
+                raise SandboxEnded(self._too_much()) from None
             return Verdict(
                 id,
                 STOPPED,
@@ -126,18 +126,18 @@ class Box:
         try:
             with self._bounded():
                 return self._peer.request(head)
-        except Broken as broken:
+        except ConnectionLost as broken:
             raise self._lost(broken, what) from None
         except StudentError as error:  # the cell has left something that cannot be handed over
-            raise self._lost(Broken("garbled", str(error)), what) from None
+            raise self._lost(ConnectionLost("garbled", str(error)), what) from None
         except Exception as error:
-            raise self._lost(Broken("garbled", str(error)), what) from None
+            raise self._lost(ConnectionLost("garbled", str(error)), what) from None
 
     def _ready(self):
         if self._peer is not None:
             return
         if self._starts > _RESTARTS:
-            raise Lost(
+            raise SandboxEnded(
                 f"the notebook ended its sandbox {self._starts} times and was given up",
                 overall=True,
             )
@@ -160,12 +160,12 @@ class Box:
         try:
             channel.deadline = time.monotonic() + self._limits.startup
             self._peer.request({"do": "hello"})
-        except Broken as broken:
-            said = self._started.said.decode(errors="replace").strip().splitlines()[-1:] or [
-                str(broken)
-            ]
+        except ConnectionLost as broken:
+            lines = self._started.stderr_tail.decode(errors="replace").strip().splitlines()[
+                -1:
+            ] or [str(broken)]
             self._close()
-            raise StartFailed(f"sandbox: Python did not start in it ({said[0][:300]})") from None
+            raise StartFailed(f"sandbox: Python did not start in it ({lines[0][:300]})") from None
 
     def _call(self, function, given, named, seed):
         """Call a function of the check's for the student."""
@@ -196,7 +196,7 @@ class Box:
         left = self._end - time.monotonic()
         if left <= 0:
             self._close()
-            raise Lost(
+            raise SandboxEnded(
                 f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped",
                 overall=True,
             )
@@ -213,23 +213,25 @@ class Box:
         why, late = self._started.why, time.monotonic() >= self._end
         self._close()
         if why:
-            return Lost(why)
+            return SandboxEnded(why)
         if broken.kind == "memory":
-            return Lost(self._too_much())
+            return SandboxEnded(self._too_much())
         if broken.kind == "time" and late:
-            return Lost(
+            return SandboxEnded(
                 f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped",
                 overall=True,
             )
         if broken.kind == "time":
-            return Lost(
+            return SandboxEnded(
                 f"{what} ran longer than {self._limits.seconds:g} s and was stopped: an endless "
                 f"loop?",
                 late=True,
             )
         if broken.kind == "ended":
-            return Lost(f"{what} ended the Python process (exit, a crash, or too much memory)")
-        return Lost(f"{what} disturbed the connection to the grader ({str(broken)[:120]})")
+            return SandboxEnded(
+                f"{what} ended the Python process (exit, a crash, or too much memory)"
+            )
+        return SandboxEnded(f"{what} disturbed the connection to the grader ({str(broken)[:120]})")
 
     def _close(self):
         if self._peer is not None:

@@ -1,4 +1,4 @@
-"""What is judged again when code changes, and what may judge: stamps, workers with other checks,
+"""What is judged again when code changes, and what may judge: fingerprints, workers with other checks,
 cores, a gradebook that fails.
 """
 
@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from attnbook_grader.course import nbgrader_bridge
 from attnbook_grader.grading import check_fingerprint, rounds, workers
 
 
 def test_a_change_of_what_all_checks_share_changes_every_stamp(monkeypatch):
-    before = [check_fingerprint.stamp(id, 1) for id in ("00.temperature", "06.head_parameters")]
+    before = [
+        check_fingerprint.fingerprint(id, 1) for id in ("00.temperature", "06.head_parameters")
+    ]
     assert before == [
-        check_fingerprint.stamp(id, 1) for id in ("00.temperature", "06.head_parameters")
+        check_fingerprint.fingerprint(id, 1) for id in ("00.temperature", "06.head_parameters")
     ]
     parse = check_fingerprint.inspect.getsource
     for module in check_fingerprint._SHARED:
@@ -24,14 +27,14 @@ def test_a_change_of_what_all_checks_share_changes_every_stamp(monkeypatch):
             lambda one, changed=module: parse(one) + ("\nmore = 1\n" if one is changed else ""),
         )
         assert not set(before) & {
-            check_fingerprint.stamp(id, 1) for id in ("00.temperature", "06.head_parameters")
+            check_fingerprint.fingerprint(id, 1) for id in ("00.temperature", "06.head_parameters")
         }
     monkeypatch.setattr(check_fingerprint.inspect, "getsource", parse)
     check_fingerprint._shared.cache_clear()
     assert (
         before[0]
-        == check_fingerprint.stamp("00.temperature", 1)
-        != check_fingerprint.stamp("00.temperature", 2)
+        == check_fingerprint.fingerprint("00.temperature", 1)
+        != check_fingerprint.fingerprint("00.temperature", 2)
     )
 
 
@@ -39,7 +42,7 @@ def test_a_worker_with_other_checks_judges_nothing():
     with pytest.raises(
         ValueError, match="a worker has other checks than this computer: .* restart it"
     ):
-        workers._alone("those of last week", None, None)
+        workers._exclusively("those of last week", None, None)
 
 
 def test_files_that_differ_give_another_word(tmp_path, monkeypatch):
@@ -69,8 +72,8 @@ def test_a_gradebook_that_fails_costs_nobody_the_marks(monkeypatch, tmp_path):
     def full(*given):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(rounds, "_gradebook", full)
-    rounds._gradebook_if_it_can_be(tmp_path, [], {}, done)
+    monkeypatch.setattr(nbgrader_bridge, "add_assignments", full)
+    rounds._gradebook(tmp_path, [], {}, done)
     assert done.remarks == [
         "nbgrader's gradebook.db could not be written, marks and feedback are: OSError: [Errno "
         "28] No space left on device"

@@ -13,7 +13,7 @@ from attnbook_grader.grading.judging import Job, Outcome, judge_notebook
 from attnbook_grader.notebooks.submissions import parse_submission
 from attnbook_grader.sandbox import session
 from attnbook_grader.sandbox.launch import Limits
-from attnbook_grader.sandbox.session import Box, Lost
+from attnbook_grader.sandbox.session import SandboxEnded, Session
 
 TRAINS = (
     "import time\nSTEPS = 3\ndef helper(weights, values):\n    return weights @ "
@@ -49,8 +49,8 @@ class Recorder:
 
 
 def test_a_cell_that_takes_too_long_runs_its_definitions():
-    recorder = Recorder(error=Lost("too long", late=True))
-    others = judging._Others(recorder, 100)
+    recorder = Recorder(error=SandboxEnded("too long", late=True))
+    others = judging._OtherCells(recorder, 100)
     others.run("x = 1")
     others.run(TRAINS)
     others.run("time.sleep(60)")
@@ -58,18 +58,20 @@ def test_a_cell_that_takes_too_long_runs_its_definitions():
 
 
 @pytest.mark.parametrize(
-    "error", [Lost("it ended its process"), Lost("300 s in all", overall=True)], ids=str
+    "error",
+    [SandboxEnded("it ended its process"), SandboxEnded("300 s in all", overall=True)],
+    ids=str,
 )
 def test_a_cell_that_ends_the_sandbox_is_not_pardoned(error):
     recorder = Recorder(error=error)
-    with pytest.raises(Lost):
-        judging._Others(recorder, 100).run(TRAINS)
+    with pytest.raises(SandboxEnded):
+        judging._OtherCells(recorder, 100).run(TRAINS)
     assert recorder.said == [TRAINS]
 
 
 def test_the_time_for_all_cells_beside_the_answers_has_an_end():
     recorder = Recorder(seconds=0.02)
-    others = judging._Others(recorder, 0.01)
+    others = judging._OtherCells(recorder, 0.01)
     for _ in range(2):
         others.run(TRAINS)
     assert recorder.said == [TRAINS, KEPT]
@@ -80,8 +82,8 @@ def test_the_time_for_all_cells_beside_the_answers_has_an_end():
 
 
 def test_the_cells_beside_the_answers_are_the_other_cells(assignment, monkeypatch):
-    recorder = Recorder(error=Lost("too long", late=True))
-    monkeypatch.setattr(judging, "Box", lambda *_: recorder)
+    recorder = Recorder(error=SandboxEnded("too long", late=True))
+    monkeypatch.setattr(judging, "Session", lambda *_: recorder)
     nb = parse_submission(
         notebook_with(assignment, {"00.weighted_sum": TRAINS, "00.temperature": "x = 2"})
     )
@@ -114,10 +116,10 @@ def test_a_pardoned_restart_does_not_count(monkeypatch):
     peer = SimpleNamespace(
         request=lambda head: None, channel=SimpleNamespace(deadline=None, close=lambda: None)
     )
-    monkeypatch.setattr(Box, "_start", lambda self: setattr(self, "_peer", peer))
-    with Box("none", Limits()) as made:
+    monkeypatch.setattr(Session, "_start", lambda self: setattr(self, "_peer", peer))
+    with Session("none", Limits()) as made:
         made._starts = session._RESTARTS + 1
-        with pytest.raises(Lost, match="given up"):
+        with pytest.raises(SandboxEnded, match="given up"):
             made.run("x = 1")
         made.pardon()
         assert made.run("x = 1") is None

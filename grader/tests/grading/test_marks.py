@@ -20,16 +20,16 @@ from attnbook_grader.grading.judging import (
     Job,
     Outcome,
     _outcome,
-    before_judged,
+    cells_before_judging,
     judge_notebook,
-    tidy,
+    printable,
 )
 from attnbook_grader.grading.marks import equal_answers, marks_of
 from attnbook_grader.notebooks.hand_ins import HandIn
 from attnbook_grader.notebooks.similarity import binding, plain, uses_library
 from attnbook_grader.notebooks.submissions import restore
 from attnbook_grader.sandbox.launch import Limits
-from attnbook_grader.sandbox.session import Box
+from attnbook_grader.sandbox.session import Session
 
 DUE = datetime(2027, 1, 31, 23, 59, tzinfo=UTC)
 
@@ -507,7 +507,7 @@ def test_what_runs_after_the_checks_is_not_part_of_the_answer(assignment):
         nb = nbformat.reads(notebook_with(assignment, {task.id: answer}).decode(), 4)
         nb.cells.insert(0 if first else len(nb.cells), new_code_cell(compares))
         nb, _ = restore(nb, assignment)
-        assert uses_library(answer, before_judged(nb, task), task) == used
+        assert uses_library(answer, cells_before_judging(nb, task), task) == used
 
 
 @pytest.fixture(scope="module")
@@ -529,13 +529,15 @@ def test_nor_in_its_chapter_s_notebook(book):
     for section, assignment, answers in book:
         nb, _ = restore(_chapter(section, answers), assignment)
         for task in assignment.tasks:
-            assert uses_library(answers[task.id], before_judged(nb, task), task) == "", task.id
+            assert uses_library(answers[task.id], cells_before_judging(nb, task), task) == "", (
+                task.id
+            )
 
 
 def test_hidden_inputs_that_a_page_shows_are_of_no_use_for_another_hand_in(assignment, monkeypatch):
     task, seen = assignment.tasks[0], []
 
-    class Looks(Box):
+    class Looks(Session):
         def run(self, code):
             return None
 
@@ -543,7 +545,7 @@ def test_hidden_inputs_that_a_page_shows_are_of_no_use_for_another_hand_in(assig
             seen.append(seed)
             return Verdict(id, "right", "")
 
-    monkeypatch.setattr(judging, "Box", Looks)
+    monkeypatch.setattr(judging, "Session", Looks)
     one = notebook_with(assignment, {task.id: solution_of(task)})
     for content, seed in ((one, 5), (one, 5), (one + b"\n", 5), (one, 6)):
         assert judge_notebook(
@@ -558,5 +560,5 @@ def test_hidden_inputs_that_a_page_shows_are_of_no_use_for_another_hand_in(assig
 
 
 def test_messages_are_harmless():
-    assert tidy("a\x1b[31mb\u202ec\x00d\n") == "a[31mbcd\n"
-    assert len(tidy("x" * 10_000)) == 600
+    assert printable("a\x1b[31mb\u202ec\x00d\n") == "a[31mbcd\n"
+    assert len(printable("x" * 10_000)) == 600

@@ -14,7 +14,7 @@ import torch
 from attnbook_grader.grading import workers
 from attnbook_grader.sandbox import resource_limits, session
 from attnbook_grader.sandbox.launch import Limits
-from attnbook_grader.sandbox.session import Box, Lost
+from attnbook_grader.sandbox.session import SandboxEnded, Session
 
 LIMITS, LITTLE = Limits(seconds=20, notebook=120), Limits(seconds=20, notebook=120, memory=100)
 
@@ -114,7 +114,7 @@ ASKS = {
 
 @pytest.fixture(scope="module")
 def inside():
-    with Box("none", LIMITS) as made:
+    with Session("none", LIMITS) as made:
         yield made
 
 
@@ -126,8 +126,8 @@ def test_a_function_of_the_check_works_within_bounds(inside, name, monkeypatch):
         patched.setattr(inside, "_limits", LITTLE)  # of the grader alone: the sandbox runs
         try:
             said = inside.judge("02.reads_a_set", "reads_a_set", 1).message
-        except Lost as lost:
-            said = str(lost)
+        except SandboxEnded as ended:
+            said = str(ended)
     assert words in said
     assert inside.run("x = 1") is None, "the notebook goes on"
 
@@ -141,7 +141,9 @@ def test_a_check_that_takes_too_long_is_ended(inside, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(session, "judge", slow)
         patched.setattr(inside, "_limits", Limits(seconds=1))
-        with pytest.raises(Lost, match="your function ran longer than 1 s and was stopped") as lost:
+        with pytest.raises(
+            SandboxEnded, match="your function ran longer than 1 s and was stopped"
+        ) as lost:
             inside.judge("02.reads_a_set", "reads_a_set", 1)
     assert lost.value.late
 

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from attnbook_grader.course.checking import notebook_with
-from attnbook_grader.course.synthetic_class import made_up_class
+from attnbook_grader.course.synthetic_class import synthetic_class
 from attnbook_grader.grading.judging import Job, judge_notebook
 from attnbook_grader.notebooks import hand_ins as hand_ins_module
 from attnbook_grader.notebooks.hand_ins import find_hand_ins, safe_names
@@ -32,7 +32,7 @@ from bookbuild.source import cut_solution
 
 @pytest.fixture(scope="module")
 def hand_ins(assignment, section):
-    return {student: one.content for student, one in made_up_class(assignment, section).items()}
+    return {student: one.content for student, one in synthetic_class(assignment, section).items()}
 
 
 def restored(assignment, content):

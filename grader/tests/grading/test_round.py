@@ -205,9 +205,9 @@ def test_a_new_hand_in_is_judged_alone(small, course, assignment, section):
 
 def test_two_rounds_at_a_time_are_refused(small, course):
     (small / "out").mkdir()
-    (small / "out" / rounds.MARK).write_text("")
+    (small / "out" / rounds.MARKER).write_text("")
     with (
-        rounds._alone(small / "out"),
+        rounds._locked(small / "out"),
         pytest.raises(ValueError, match="another round of grading is at work"),
     ):
         rounds.grade(course, small / "hand-ins", small / "out", say=quiet)
@@ -379,7 +379,7 @@ from attnbook_grader.sandbox.launch import Limits
 workers._GRACE = 0.5
 job = types.SimpleNamespace(limits=Limits(notebook=0.1, startup=0.1))
 import threading, ctypes
-call = threading.Thread(target=workers._alone, args=(workers.CHECKS, lambda job: ctypes.PyDLL(None).sleep(30), job))
+call = threading.Thread(target=workers._exclusively, args=(workers.CHECKS, lambda job: ctypes.PyDLL(None).sleep(30), job))
 call.start()
 call.join()
 """

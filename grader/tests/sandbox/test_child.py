@@ -3,12 +3,12 @@
 import pytest
 
 from attnbook_grader.sandbox.launch import Limits
-from attnbook_grader.sandbox.session import Box
+from attnbook_grader.sandbox.session import Session
 
 
 @pytest.fixture(scope="module")
 def inside():
-    with Box("none", Limits()) as made:
+    with Session("none", Limits()) as made:
         yield made
 
 
@@ -32,7 +32,7 @@ def test_what_only_colab_has_does_nothing(inside, line):
 
 
 def test_a_notebook_does_not_take_the_sandbox_for_colab():
-    with Box("none", Limits()) as made:
+    with Session("none", Limits()) as made:
         assert made.run("import sys; assert 'google.colab' not in sys.modules") is None
 
 

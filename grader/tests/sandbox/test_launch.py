@@ -12,7 +12,7 @@ import pytest
 import attnbook
 import attnbook_grader
 from attnbook_grader.protocol.channel import Channel
-from attnbook_grader.protocol.rpc import Broken, Peer
+from attnbook_grader.protocol.rpc import ConnectionLost, Peer
 from attnbook_grader.sandbox import launch
 from attnbook_grader.sandbox.launch import Limits, NoSandbox, choose, start
 
@@ -262,7 +262,7 @@ ENDS = {
 def test_what_takes_too_much_is_ended(name):
     code, words = ENDS[name]
     with Inside() as made:
-        with pytest.raises(Broken) as error:
+        with pytest.raises(ConnectionLost) as error:
             made.run(code)
         assert error.value.kind == "ended"
         assert any(word in made.why() for word in words), made.why()
@@ -319,7 +319,7 @@ def test_keyrings_of_the_kernel_are_out_of_reach(inside, name):
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="x32 is a second set of numbers there")
 def test_the_numbers_of_another_architecture_end_the_process():
-    with Inside() as made, pytest.raises(Broken):
+    with Inside() as made, pytest.raises(ConnectionLost):
         made.run(SYSCALL.format(number=0x40000000 + 39, arguments=()))  # getpid
 
 
@@ -338,7 +338,7 @@ def test_one_notebook_does_not_take_all_processors(monkeypatch):
     with Inside(limits=Limits(processes=20)) as made:
         made.seconds = 60
         monkeypatch.setattr(launch, "_PROCESSORS", 0.2)  # others are at work on this machine
-        with pytest.raises(Broken) as error:
+        with pytest.raises(ConnectionLost) as error:
             made.run(busy + "time.sleep(55)")
         assert error.value.kind == "ended"
         assert made.why() == "the notebook kept more than one processor busy and was stopped"
@@ -364,7 +364,7 @@ def test_time_of_processes_that_have_ended_counts():
 def test_a_loop_is_a_matter_of_time():
     with Inside() as made:
         made.seconds = 1
-        with pytest.raises(Broken) as error:
+        with pytest.raises(ConnectionLost) as error:
             made.run(
                 "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
             )
@@ -406,7 +406,7 @@ def test_without_a_sandbox_nothing_runs(monkeypatch, tmp_path):
     assert choose(trust=True) == "none"
     with pytest.raises(ValueError, match="sandbox: got 'chroot'"):
         choose("chroot")
-    monkeypatch.setattr(launch, "_works", lambda *command: False)
+    monkeypatch.setattr(launch, "_succeeds", lambda *command: False)
     with pytest.raises(NoSandbox, match="docker does not answer"):
         choose("docker")
     monkeypatch.setattr(launch.shutil, "which", lambda name: "/usr/bin/bwrap")
@@ -415,9 +415,9 @@ def test_without_a_sandbox_nothing_runs(monkeypatch, tmp_path):
 
 
 def test_on_windows_it_says_what_to_do(monkeypatch):
-    from attnbook_grader.self_check import check_own
+    from attnbook_grader.self_check import self_check
 
-    for call in (lambda: choose(trust=True), choose, lambda: check_own("my.ipynb")):
+    for call in (lambda: choose(trust=True), choose, lambda: self_check("my.ipynb")):
         with (
             monkeypatch.context() as patch,
             pytest.raises(
@@ -432,7 +432,7 @@ def test_trust_runs_it_beside_us():
     with Inside("none") as made:
         assert made.value("1 + 1") == 2
         assert made.started._use_of(made.started._members())[0] >= 1
-        with pytest.raises(Broken):
+        with pytest.raises(ConnectionLost):
             made.run("import os\nos._exit(3)")
 
 

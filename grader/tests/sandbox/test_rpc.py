@@ -15,7 +15,7 @@ from attnbook.checks import Mistake, exercises, judge
 from attnbook_grader.course.checking import solution_of
 from attnbook_grader.course.exercises import find_book, sections
 from attnbook_grader.protocol.channel import LARGEST, Channel, Ended, OutOfTime, TooLarge
-from attnbook_grader.protocol.rpc import Broken
+from attnbook_grader.protocol.rpc import ConnectionLost
 from tests.checks.test_framework import Yes
 from tests.checks.test_other_right_answers import RIGHT
 from tests.checks.wrong_answers import WRONG
@@ -126,9 +126,9 @@ def test_gradients_go_through_both_ways(pair):
     got = pair.remote(outer)(inner, x, [(z, 3)])
     assert torch.equal(got["sum"], torch.sin(x * x) + z) and not got["kept"].requires_grad
     weights = torch.arange(1.0, 4.0, dtype=torch.float64)
-    slopes = torch.autograd.grad((got["sum"] * weights).sum(), [x, z])
+    gradients = torch.autograd.grad((got["sum"] * weights).sum(), [x, z])
     expected = torch.autograd.grad(((torch.sin(x * x) + z) * weights).sum(), [x, z])
-    assert all(torch.allclose(a, b, rtol=1e-12, atol=1e-12) for a, b in zip(slopes, expected))
+    assert all(torch.allclose(a, b, rtol=1e-12, atol=1e-12) for a, b in zip(gradients, expected))
     pair.forget()
 
 
@@ -214,7 +214,7 @@ def test_a_count_that_is_none_breaks_the_connection(more):
     here, there = channels()
     peer = Peer(here, lambda function, given, named, seed: function(*given, **named))
     there.send(pack({"do": "value", "value": encode((3, more), None, None)}, []))
-    with Products(), pytest.raises(Broken) as broken:
+    with Products(), pytest.raises(ConnectionLost) as broken:
         peer.call(0, (), {})
     assert broken.value.kind == "garbled"
 
@@ -250,7 +250,7 @@ def nothing_for_long_texts(q, k, table):
 
 def test_effort_is_seen_from_outside_too():
     from attnbook_grader.sandbox.launch import Limits
-    from attnbook_grader.sandbox.session import Box
+    from attnbook_grader.sandbox.session import Session
 
     id = "06.relative_scores"
     (task,) = (
@@ -259,7 +259,7 @@ def test_effort_is_seen_from_outside_too():
         for task in section.tasks
         if task.id == id
     )
-    with Box("none", Limits(seconds=60)) as box:
+    with Session("none", Limits(seconds=60)) as box:
         assert box.run(solution_of(task)) is None and box.judge(id, task.function, 1)
         assert box.run(ROUND_THE_COUNT) is None
         assert "allocate" in box.judge(id, "large", 1).message
@@ -373,7 +373,7 @@ def test_a_channel_refuses_what_is_too_large():
     [
         {"do": "value", "value": 3},
         {"do": "value", "value": {"tuple": [1, 2, 3]}},
-        {"do": "slopes", "id": 9, "value": {"list": []}},
+        {"do": "gradients", "id": 9, "value": {"list": []}},
         {"do": "call", "function": 99, "value": None},
         {"do": "call", "function": 0, "value": 1},
         {"do": "what"},
@@ -387,7 +387,7 @@ def test_answers_that_are_none_break_the_connection(head):
     here, there = channels()
     peer = Peer(here, lambda function, given, named, seed: function(*given, **named))
     there.send(pack(head, []))
-    with pytest.raises(Broken):
+    with pytest.raises(ConnectionLost):
         peer.call(0, (), {})
 
 
@@ -404,13 +404,13 @@ def test_nothing_that_comes_from_the_sandbox_is_ever_called_by_name():
 
 @pytest.mark.parametrize(
     "error",
-    [StudentError("boo"), RuntimeError("boo"), Broken("garbled", "boo")],
+    [StudentError("boo"), RuntimeError("boo"), ConnectionLost("garbled", "boo")],
     ids=lambda error: type(error).__name__,
 )
 def test_earlier_cells_that_fail_when_run_again_lose_the_sandbox(monkeypatch, error):
     from attnbook_grader.protocol.rpc import Peer
     from attnbook_grader.sandbox.launch import Limits
-    from attnbook_grader.sandbox.session import Box, Lost
+    from attnbook_grader.sandbox.session import SandboxEnded, Session
 
     true, cells = Peer.request, []
 
@@ -420,13 +420,13 @@ def test_earlier_cells_that_fail_when_run_again_lose_the_sandbox(monkeypatch, er
             raise error
         return true(self, head, *rest)
 
-    with Box("none", Limits()) as box:
+    with Session("none", Limits()) as box:
         assert box.run("a = 1") is None
         box._close()
         monkeypatch.setattr(Peer, "request", request)
         cells.append("a = 1")
         with pytest.raises(
-            Lost, match=r"run again, disturbed the connection to the grader \(boo\)"
+            SandboxEnded, match=r"run again, disturbed the connection to the grader \(boo\)"
         ):
             box.run("b = 1")
         assert box.run("c = a") is None

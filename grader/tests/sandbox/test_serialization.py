@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from attnbook_grader.protocol.serialization import (
     DEPTH,
-    Garbled,
+    ProtocolError,
     decode,
     encode,
     pack,
@@ -217,7 +217,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("tree", HOSTILE, ids=lambda tree: json.dumps(tree)[:50])
 def test_trees_that_nobody_writes_are_refused(tree):
-    with pytest.raises(Garbled):
+    with pytest.raises(ProtocolError):
         decode(tree, [torch.zeros(4, dtype=torch.uint8)], lambda number, names: None)
 
 
@@ -250,7 +250,7 @@ GROWING = {
 @pytest.mark.parametrize("name", GROWING)
 def test_what_grows_when_it_is_read_is_refused(name):
     tree, words = GROWING[name]
-    with pytest.raises(Garbled, match=words):
+    with pytest.raises(ProtocolError, match=words):
         decode(tree, [torch.zeros(4, dtype=torch.uint8)], lambda number, names: None)
 
 
@@ -287,7 +287,7 @@ def test_large_sets_and_a_tensor_in_two_places_come_through():
     ],
 )
 def test_bytes_that_are_no_message_are_refused(message):
-    with pytest.raises(Garbled):
+    with pytest.raises(ProtocolError):
         unpack(message)
 
 
@@ -296,7 +296,7 @@ def test_no_bytes_do_anything_else(message):
     try:
         head, tensors = unpack(message)
         decode(head.get("value"), tensors, lambda number, names: None)
-    except Garbled:
+    except ProtocolError:
         return
     assert type(head) is dict and all(type(tensor) is torch.Tensor for tensor in tensors)
 
