@@ -19,8 +19,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import nbformat  # noqa: E402
 import pytest  # noqa: E402
 
-from attnbook.course.measure import PeakMemory, declared, over_promise, write_json  # noqa: E402
-from attnbook.course.run import environment
+from bookbuild.execute import environment
+from bookbuild.measure import PeakMemory, declared, over_promise, write_json  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent
 MEASURED = pytest.StashKey[dict]()

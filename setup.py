@@ -11,6 +11,6 @@ setup(
     package_data={
         "attnbook._data": ["**/*"],
         "attnbook._results": ["**/*"],
-        "attnbook": ["**/*.csv", "**/*.json"],
+        "attnbook": ["py.typed", "**/*.csv", "**/*.json"],
     },
 )

@@ -1,24 +1,45 @@
-"""The command line: ``attnbook reproduce``, ``attnbook experiments``, and what the course adds."""
+"""The command line: ``attnbook reproduce``, ``attnbook experiments``, and those of the grader."""
 
 from __future__ import annotations
+
+from importlib import metadata
 
 import click
 
 from . import __version__
-from .course.commands import check, course, grade
 
 __all__ = ["main"]
 
+_OF_THE_GRADER = ("check", "course", "grade")
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Commands(click.Group):
+    """A group of commands to which other distributions add theirs, by entry points in the group
+    ``attnbook.commands``.
+    """
+
+    def list_commands(self, ctx):
+        return sorted({*super().list_commands(ctx), *_entry_points()})
+
+    def get_command(self, ctx, name):
+        if name in _entry_points():
+            return _entry_points()[name].load()
+        if name in _OF_THE_GRADER:
+            raise click.ClickException(
+                f"attnbook {name} needs the grader; in a checkout of the book: "
+                f"pip install ./tools ./grader"
+            )
+        return super().get_command(ctx, name)
+
+
+def _entry_points() -> dict[str, metadata.EntryPoint]:
+    return {one.name: one for one in metadata.entry_points(group="attnbook.commands")}
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="attnbook")
 def main() -> None:
     """Attention, Cell by Cell: the book's experiments and its course."""
-
-
-main.add_command(check)
-main.add_command(course)
-main.add_command(grade)
 
 
 @main.command("experiments")

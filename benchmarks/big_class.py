@@ -24,11 +24,11 @@ import time
 from pathlib import Path
 
 from attnbook.checks import judge
-from attnbook.course.assignments import read_course
-from attnbook.course.checking import notebook_with, solution_of
-from attnbook.course.exercises import find_book
-from attnbook.course.known_wrong import wrong_answers
-from attnbook.course.made_up import hostile_answers, made_up_class
+from attnbook_grader.course.assignments import read_course
+from attnbook_grader.course.checking import notebook_with, solution_of
+from attnbook_grader.course.exercises import find_book
+from attnbook_grader.course.known_wrong_answers import wrong_answers
+from attnbook_grader.course.synthetic_class import hostile_answers, synthetic_class
 
 EXERCISES = {
     "00.temperature": (2, 2),
@@ -61,7 +61,7 @@ def make_class(course, students: int, hostile: float, rng: random.Random):
     tasks = {task.id: task for task in assignment.tasks}
     wrong, first = wrong_answers(find_book(), list(assignment.tasks)), assignment.tasks[0]
     right = {id: solution_of(task) for id, task in tasks.items()}
-    attacks, odd = hostile_answers(first, right[first.id]), made_up_class(assignment)
+    attacks, odd = hostile_answers(first, right[first.id]), synthetic_class(assignment)
     kinds = [*(("attack", name) for name in attacks), *(("file", name) for name in UNREADABLE)]
     known: dict[tuple[str, str], float] = {}
 
@@ -148,6 +148,7 @@ def main() -> None:
         package = Path(__file__).resolve().parents[1]
         watched = [
             package / "attnbook",
+            package / "grader",
             package / "chapters",
             package / "tests",
             "/etc",

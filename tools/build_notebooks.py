@@ -19,7 +19,7 @@ from pathlib import Path
 
 import nbformat
 
-from attnbook.course import measure, rules, run, source
+from bookbuild import execute, measure, rules, source
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -60,7 +60,7 @@ def build(path: Path) -> dict:
     results/notebooks.json.
     """
     nb = source.student_version(source.read_source(path))
-    took = run.execute(nb, path.parent)
+    took = execute.execute(nb, path.parent)
     pair = path.with_suffix(".ipynb")
     part = pair.with_suffix(".ipynb.partial")
     nbformat.write(nb, part)
@@ -73,7 +73,7 @@ def instructor(path: Path, folder: Path) -> None:
     in the book.
     """
     nb = source.instructor_version(source.read_source(path))
-    run.execute(nb, path.parent)
+    execute.execute(nb, path.parent)
     target = folder / path.parent.name / f"{path.stem}.ipynb"
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(nb, target)

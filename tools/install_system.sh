@@ -6,6 +6,7 @@ set -u
 missing=()
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 command -v bwrap >/dev/null || missing+=(bubblewrap)
+[ -n "$(python3 -c 'from ctypes.util import find_library; print(find_library("seccomp") or "")')" ] || missing+=(libseccomp2)
 as_root=()
 [ "$(id -u)" -eq 0 ] || as_root=(sudo)
 

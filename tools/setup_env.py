@@ -18,7 +18,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements" / "ci-lock.txt"
-EXTRAS = "lab,book,test,grade,cluster,translate,captions,environments,dev"
+EXTRAS = "lab,book,test,translate,captions,environments,dev"
+# The library, the tool that builds the book, and the grader: one pip command for all three, since
+# the grader depends on the others.
+PROJECTS = (f".[{EXTRAS}]", "./tools", "./grader[cluster]")
+FILES = ("pyproject.toml", "setup.py", "tools/pyproject.toml", "grader/pyproject.toml")
 TORCH_MINIMUM = (2, 9)
 CI = os.environ.get("CI", "").lower() in ("1", "true")
 
@@ -54,8 +58,8 @@ def see_parent(folder: Path) -> None:
 
 
 def stamp_of(base: dict[str, str]) -> str:
-    parts = [sys.version, sys.base_prefix, str(CI), EXTRAS, str(sorted(base.items()))]
-    parts += [(ROOT / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "setup.py")]
+    parts = [sys.version, sys.base_prefix, str(CI), *PROJECTS, str(sorted(base.items()))]
+    parts += [(ROOT / name).read_text(encoding="utf-8") for name in FILES]
     parts += [LOCK.read_text(encoding="utf-8")] if CI else []
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -67,21 +71,22 @@ def python_of(folder: Path) -> Path:
 def commands(python: str, base: dict[str, str], constraints: Path) -> list[list[str]]:
     """The pip commands, in order."""
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    editable = [part for project in PROJECTS for part in ("-e", project)]
     if base:
         # Nothing may replace the PyTorch that is there, so both names are held at what is
         # installed.
         constraints.write_text(
             "".join(f"{name}=={version}\n" for name, version in base.items()), encoding="utf-8"
         )
-        return [[*pip, "-c", str(constraints), "-e", f".[{EXTRAS}]"]]
+        return [[*pip, "-c", str(constraints), *editable]]
     if CI:
         # torch by itself: the lock then needs no opinion on which build (CPU, CUDA) this machine
         # has.
         torch = next(
             line for line in LOCK.read_text(encoding="utf-8").split() if line.startswith("torch==")
         )
-        return [[*pip, torch], [*pip, "-c", str(LOCK), "-e", f".[{EXTRAS}]"]]
-    return [[*pip, "-e", f".[{EXTRAS}]"]]
+        return [[*pip, torch], [*pip, "-c", str(LOCK), *editable]]
+    return [[*pip, *editable]]
 
 
 def main(folder: Path) -> None:

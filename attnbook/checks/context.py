@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from ..sandbox.arguments import PLAIN_TENSORS, copied, spoiled
-from ..sandbox.guarded import guarded
+from ..answers.arguments import PLAIN_TENSORS, copied, spoiled
+from ..answers.guarded import guarded
 from .verdict import Mistake
 
 _NUMPY = (np.float64, np.float32, np.int64, np.int32)

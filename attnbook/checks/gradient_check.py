@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..sandbox.guarded import StudentError
+from ..answers.guarded import StudentError
 from .context import array
 
 _STEP, _DIRECTIONS = 1e-5, 3

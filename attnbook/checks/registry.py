@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..sandbox.guarded import StudentError
+from ..answers.guarded import StudentError
 from ..validate import check_integer, require
 from .context import CheckContext, a
 from .verdict import MISTAKE, NOT_WRITTEN, RIGHT, STOPPED, Mistake, NotPassed, Verdict

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from book import toc_files
 
-from attnbook.course import measure, rules, source
+from bookbuild import measure, rules, source
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(p for p in (ROOT / "chapters").rglob("*.md") if source.is_source(p))

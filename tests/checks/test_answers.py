@@ -8,10 +8,12 @@ from functools import cache
 
 import pytest
 
+from attnbook.answers.arguments import copied
 from attnbook.checks import exercises, judge
-from attnbook.course.exercises import find_book, sections
-from attnbook.course.source import SOLUTION, STUB, read_source, student_version
-from attnbook.sandbox.arguments import copied
+from attnbook_grader.course.exercises import find_book, sections
+from bookbuild.source import SOLUTION, STUB, read_source, student_version
+
+from attnbook.answers.arguments import copied
 
 from .wrong_answers import WRONG
 

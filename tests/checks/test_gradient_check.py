@@ -7,7 +7,6 @@ import torch
 from attnbook.checks.context import CheckContext
 from attnbook.checks.gradient_check import check_gradients
 from attnbook.checks.verdict import Mistake
-from attnbook.sandbox.guarded import StudentError
 
 AT = {0: "x", 1: "y"}
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnbook.checks import judge
-from attnbook.course.exercises import find_book, sections
+from attnbook_grader.course.exercises import find_book, sections
 
 SOLUTIONS = {}
 

@@ -1,6 +1,6 @@
 """A whole small notebook that keeps every rule of the book, for tests to build, break and run."""
 
-from attnbook.course.rules import SETUP
+from bookbuild.rules import SETUP
 
 HEAD = (
     """---

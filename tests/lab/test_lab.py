@@ -13,7 +13,7 @@ import small
 from book import chromium_path
 from recipes import recipe
 
-from attnbook.course import source
+from bookbuild import source
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

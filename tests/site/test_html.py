@@ -11,7 +11,7 @@ import pytest
 from book import ROOT, build, toc_files
 from bs4 import BeautifulSoup
 
-from attnbook.course.rules import is_figure
+from bookbuild.rules import is_figure
 
 pytestmark = [pytest.mark.site, pytest.mark.slow]
 

@@ -14,7 +14,11 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECT, *OTHERS = PROJECTS = [
+    tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for folder in (".", "tools", "grader")
+]
+OURS = [project["name"] for project in PROJECTS]
 TEXT = {
     ".py",
     ".md",
@@ -161,7 +165,7 @@ def test_versions_agree():
 
     cff = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert "version" not in cff, "the version stands in attnbook/__init__.py alone"
-    from attnbook.course.rules import SETUP
+    from bookbuild.rules import SETUP
 
     assert f"@v{attnbook.__version__}" in SETUP
 
@@ -174,6 +178,9 @@ def test_the_package_sets_lower_bounds_only():
         assert [s.operator for s in Requirement(line).specifier] == [">="], line
     for extra, lines in PROJECT["optional-dependencies"].items():
         for line in lines if extra != "book" else []:
+            assert [s.operator for s in Requirement(line).specifier] == [">="], line
+    for project in OTHERS:
+        for line in set(project["dependencies"]) - set(OURS):
             assert [s.operator for s in Requirement(line).specifier] == [">="], line
 
 
@@ -224,7 +231,7 @@ def test_notebooks_install_what_colab_lacks():
 
 
 def test_the_lock_answers_every_requirement():
-    """Each package of pyproject.toml stands in the lock, at a version that its bound allows."""
+    """Each package of the three pyproject.toml stands in the lock, at a version that its bound allows."""
     lock = dict(
         line.split("==")
         for line in (ROOT / "requirements" / "ci-lock.txt").read_text().splitlines()
@@ -232,8 +239,11 @@ def test_the_lock_answers_every_requirement():
     )
     lock = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in lock.items()}
     for line in [
-        *PROJECT["dependencies"],
-        *(x for extra in PROJECT["optional-dependencies"].values() for x in extra),
+        line
+        for project in PROJECTS
+        for lines in (project["dependencies"], *project.get("optional-dependencies", {}).values())
+        for line in lines
+        if line not in OURS
     ]:
         requirement = Requirement(line)
         name = re.sub(r"[-_.]+", "-", requirement.name).lower()
@@ -249,10 +259,11 @@ def test_environment_yml_is_the_project():
     python = next(d for d in conda if d.startswith("python="))
     assert SpecifierSet(PROJECT["requires-python"]).contains(python.split("=", 1)[1])
     (pip,) = [d["pip"] for d in wanted["dependencies"] if isinstance(d, dict)]
-    (line,) = pip
-    assert set(re.fullmatch(r"-e \.\[([\w,]+)\]", line).group(1).split(",")) == set(
-        PROJECT["optional-dependencies"]
-    )
+    installed = [re.fullmatch(r"-e (\S+?)(?:\[([\w,]+)\])?", line).groups("") for line in pip]
+    assert [folder for folder, _ in installed] == [".", "./tools", "./grader"]
+    for (_, extras), project in zip(installed, PROJECTS):
+        wanted = project.get("optional-dependencies", ())
+        assert set(filter(None, extras.split(","))) == set(wanted)
 
 
 def test_ci_calls_make_test():

@@ -45,16 +45,17 @@ def test_ci_uses_the_lock_and_takes_torch_first(script, monkeypatch, tmp_path):
 def test_others_get_lower_bounds(script, monkeypatch, tmp_path):
     monkeypatch.setattr(script, "CI", False)
     (command,) = script.commands("python", {}, tmp_path / "c.txt")
-    assert "-c" not in command and command[-1].startswith(".[")
+    assert "-c" not in command and all("-e" == one for one in command[-6::2])
+    assert [one.split("[")[0] for one in command[-5::2]] == [".", "./tools", "./grader"]
 
 
 def test_every_extra_is_installed(script):
     import tomllib
 
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-        "optional-dependencies"
-    ]
-    assert set(script.EXTRAS.split(",")) == set(extras)
+    for project in script.PROJECTS:
+        folder, _, extras = project.rstrip("]").partition("[")
+        written = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        assert set(filter(None, extras.split(","))) == set(written.get("optional-dependencies", ()))
 
 
 def test_the_second_call_does_nothing_and_a_change_does_something(script, monkeypatch, tmp_path):
@@ -74,7 +75,7 @@ def test_the_second_call_does_nothing_and_a_change_does_something(script, monkey
     assert len(ran) == 1
     script.main(folder)
     assert len(ran) == 1
-    monkeypatch.setattr(script, "EXTRAS", "lab")
+    monkeypatch.setattr(script, "PROJECTS", (".[lab]",))
     script.main(folder)
     assert len(ran) == 2
 

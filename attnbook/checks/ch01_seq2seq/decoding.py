@@ -5,7 +5,7 @@ hypotheses.
 import numpy as np
 import torch
 
-from ...sandbox.guarded import StudentError
+from ...answers.guarded import StudentError
 from ..context import a, array
 from ..registry import exercise
 

@@ -5,7 +5,7 @@ p(y|x).
 import numpy as np
 import torch
 
-from ...sandbox.guarded import StudentError
+from ...answers.guarded import StudentError
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise

@@ -5,7 +5,7 @@ one projection a source.
 import numpy as np
 import torch
 
-from ...sandbox.effort import Products
+from ...answers.flop_counter import Products
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise

@@ -5,7 +5,7 @@ the table, a beam of valid tours, a batch of them.
 import numpy as np
 import torch
 
-from ...sandbox.guarded import StudentError
+from ...answers.guarded import StudentError
 from ..context import a, array, softmax
 from ..registry import exercise
 

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ...sandbox.arguments import PLAIN_TENSORS
+from ...answers.arguments import PLAIN_TENSORS
 from ..context import a, array
 from ..registry import exercise
 

@@ -1,0 +1,1 @@
+"""Courses, assignments and exercises, and classes to try the grader on."""

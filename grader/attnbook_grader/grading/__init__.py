@@ -1,0 +1,1 @@
+"""Rounds of grading: judging, marks, feedback."""

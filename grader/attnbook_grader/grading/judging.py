@@ -1,0 +1,271 @@
+"""Judging one notebook: its cells run in a sandbox, its answers are judged outside of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+import traceback
+from dataclasses import dataclass, replace
+
+from attnbook.checks.verdict import Verdict
+
+from ..course.assignments import Assignment
+from ..notebooks.similarity import LONGEST, binding, plain, uses_library
+from ..notebooks.submissions import (
+    Unreadable,
+    answered_twice,
+    definitions,
+    parse_submission,
+    restore,
+)
+from ..sandbox.launch import Limits
+from ..sandbox.session import SandboxEnded, Session, StartFailed
+
+__all__ = ["Job", "Outcome", "judge_notebook"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One notebook to judge, with all that a worker needs: it may be another machine.
+
+    content: the bytes that were handed in
+    tasks:   ids of the exercises to judge
+    seeds:   by exercise id, the course's for the hidden check; without one it is left out. What is
+    drawn also depends on `content`
+    """
+
+    content: bytes
+    assignment: Assignment
+    tasks: tuple[str, ...]
+    seeds: dict[str, int]
+    limits: Limits
+    sandbox: str
+    image: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found about one exercise of one notebook.
+
+    visible, hidden: whether the two checks passed
+    note:            "" or the first mistake, in words for the student
+    remark:          what else the student and the instructor should know
+    library:         the name of the book's own that the answer uses, or ""
+    print:           of the answer without comments and layout, to find equal ones; "" for an answer
+    that is not written
+    failed:          "" or the error that the grader itself stopped with, in words for the
+    instructor; then it is judged again next time
+    """
+
+    exercise: str
+    visible: bool
+    hidden: bool
+    note: str
+    remark: str = ""
+    library: str = ""
+    print: str = ""
+    failed: str = ""
+
+
+def judge_notebook(job: Job) -> list[Outcome]:
+    """Judge the exercises `job.tasks` of one notebook.
+
+    Whatever happens ends in outcomes with a reason, also a fault of the grader's own. Raises
+    StartFailed when the sandbox itself does not start: then no notebook can be judged."""
+    try:
+        return _judge(job)
+    except StartFailed:
+        raise
+    except Exception as error:
+        note = f"this notebook could not be graded: the grader stopped with {type(error).__name__}"
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        failed = printable(
+            f"{type(error).__name__}: {error} ({place.filename.rpartition('/')[2]}, line "
+            f"{place.lineno})"
+        )
+        return [Outcome(id, False, False, note, failed=failed) for id in job.tasks]
+
+
+def _judge(job):
+    wanted = [task for task in job.assignment.tasks if task.id in job.tasks]
+    try:
+        given = parse_submission(job.content)
+        twice = {task.id for task in wanted if answered_twice(given, task)}
+        nb, remarks = restore(given, job.assignment)
+    except Unreadable as error:
+        return [Outcome(task.id, False, False, printable(error)) for task in wanted]
+    found, stopped, overall = {}, {}, ""
+    by_check = {f"{task.key}-check": (task, 0) for task in wanted}
+    by_check |= {
+        f"{task.key}-hidden": (task, hand_in_seed(job.seeds[task.id], job.content))
+        for task in wanted
+        if task.id in job.seeds
+    }
+    by_answer = {task.key: task for task in job.assignment.tasks}
+    with Session(job.sandbox, job.limits, job.image) as session:
+        others = _OtherCells(session, job.limits.notebook / 3)
+        for place, cell in enumerate(nb.cells):
+            name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+            try:
+                if overall:
+                    raise SandboxEnded(overall, overall=True)
+                if name in by_check:
+                    task, seed = by_check[name]
+                    found[name] = _verdict(
+                        session, task, seed, found.get(f"{task.key}-check"), stopped.get(task.id)
+                    )
+                elif name in by_answer:
+                    if error := session.run(cell.source):
+                        stopped[by_answer[name].id] = f"your cell stopped with {error}"
+                elif cell.cell_type == "code" and not name.endswith(("-check", "-hidden")):
+                    others.run(cell.source)
+            except SandboxEnded as ended:
+                overall = str(ended) if ended.overall else ""
+                if name in by_check:
+                    found[name] = ended
+                elif name in by_answer:
+                    stopped[by_answer[name].id] = str(ended)
+    outcomes = [
+        others.explain(_outcome(task, found, stopped, remarks, nb, job.assignment))
+        for task in wanted
+    ]
+    return [
+        _remarked(one, _TWICE)
+        if one.exercise in twice and not (one.visible and one.hidden)
+        else one
+        for one in outcomes
+    ]
+
+
+_TWICE = (
+    "the notebook holds the cell for this answer more than once, with different answers: "
+    "the one before the first check counts"
+)
+
+
+def _remarked(outcome, note):
+    return replace(outcome, remark=f"{outcome.remark}; {note}" if outcome.remark else note)
+
+
+class _OtherCells:
+    """The cells that are no answers. They must not use up the time of the answers: those of another
+    version of a chapter train models.
+
+    A cell that takes too long runs its definitions only, and so does every cell once all of them
+    have taken `seconds`."""
+
+    def __init__(self, session, seconds):
+        self._session, self._left, self._cut = session, seconds, False
+
+    def explain(self, outcome: Outcome) -> Outcome:
+        """The outcome with a remark, where it may be wrong for want of what was not run."""
+        if not self._cut or outcome.visible and outcome.hidden:
+            return outcome
+        note = (
+            "cells beside your answers took too long: only their imports, functions and "
+            "constants were used"
+        )
+        return _remarked(outcome, note)
+
+    def run(self, code: str) -> None:
+        """Run a cell. Raises SandboxEnded."""
+        begin = time.monotonic()
+        try:
+            if self._left > 0:
+                try:
+                    self._session.run(code)
+                    return
+                except SandboxEnded as ended:
+                    if not ended.late:
+                        raise
+                self._session.pardon()  # the time that is left bounds how often
+            self._cut = True
+            if kept := definitions(code):
+                self._session.run(kept)
+        finally:
+            self._left -= time.monotonic() - begin
+
+
+def hand_in_seed(seed: int, content: bytes) -> int:
+    """The seed of a hidden check for this hand-in alone; never 0. The same file gets the same,
+    whenever it is judged.
+
+    An answer may put the inputs that it is given into its error message, and so onto the student's
+    page. They are not those of the next hand-in, nor of a friend's."""
+    told = hashlib.sha256(f"{seed}:{hashlib.sha256(content).hexdigest()}".encode()).digest()
+    return 1 + int.from_bytes(told[:8], "little") % (2**62 - 1)
+
+
+def _verdict(session, task, seed, before, stopped):
+    if isinstance(before, SandboxEnded):  # the sandbox would only end again
+        return before
+    verdict = session.judge(task.id, task.function, seed)
+    if stopped and verdict.message.startswith("there is no function"):
+        return Verdict(task.id, verdict.status, stopped)
+    return verdict
+
+
+def _outcome(task, found, stopped, remarks, nb, assignment):
+    visible, hidden = (found.get(f"{task.key}{part}") for part in ("-check", "-hidden"))
+    passed = [isinstance(one, Verdict) and one.passed for one in (visible, hidden)]
+    note = ""
+    for one, right, before in (
+        (visible, passed[0], ""),
+        (hidden, passed[1], "with other inputs: "),
+    ):
+        if not right and not note:
+            note = before + printable(
+                one.message if isinstance(one, Verdict) else str(one or "it was not reached")
+            )
+    answer = next(
+        (
+            cell.source
+            for cell in nb.cells
+            if cell.metadata.get("nbgrader", {}).get("grade_id") == task.key
+        ),
+        "",
+    )
+    written = "not written" not in note
+    own = cells_before_judging(nb, task)
+    return Outcome(
+        task.id,
+        *passed,
+        remarks.get(task.id) or note if not all(passed) else "",
+        remark="too much code to look through it for the book's own implementation"
+        if sum(map(len, own)) > LONGEST
+        else "",
+        library=printable(uses_library(answer, own, task)) if written else "",
+        print=hashlib.sha256(
+            plain(binding(task.function, answer, own)).encode(errors="replace")
+        ).hexdigest()[:16]
+        if written
+        else "",
+    )
+
+
+def cells_before_judging(nb, task) -> list[str]:
+    """The code cells of a restored notebook that run before an exercise is judged for the last
+    time.
+    """
+    last = next(
+        (
+            place
+            for place, cell in enumerate(nb.cells)
+            if cell.metadata.get("nbgrader", {}).get("grade_id") == f"{task.key}-hidden"
+        ),
+        None,
+    )
+    return [cell.source for cell in nb.cells[:last] if cell.cell_type == "code"]
+
+
+def printable(text: str) -> str:
+    """A message without what a terminal or a page could take for something else, and not longer
+    than a paragraph.
+    """
+    text = re.sub(
+        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]",
+        "",
+        str(text),
+    )
+    return text if len(text) <= 600 else text[:597] + "..."

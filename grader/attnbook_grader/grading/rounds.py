@@ -1,0 +1,347 @@
+"""A round of grading: hand-ins in; journal, marks, feedback and a gradebook out.
+
+It may be killed at any moment and started again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tqdm import tqdm
+
+from ..course.assignments import Course
+from ..notebooks.hand_ins import HandIn, find_hand_ins, safe_names
+from ..sandbox.launch import choose
+from .check_fingerprint import fingerprint
+from .feedback import write_class_page, write_csv, write_feedback
+from .journal import Journal
+from .judging import Job
+from .marks import Mark, equal_answers, marks_of
+from .workers import judge_all
+
+__all__ = ["MARKER", "Round", "chosen", "grade"]
+
+MARKER = "attnbook-grades"
+"""The file that marks a folder as written by a round of grading, in which the next round goes on."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round found.
+
+    marks:   one a student and exercise
+    judged:  how many notebooks were judged in this round; the others were known
+    equal:   {assignment: groups of students with equal answers}
+    remarks: on files that were left out, and on what could not be graded or written
+    """
+
+    marks: list[Mark]
+    judged: int
+    equal: dict[str, list[list[str]]]
+    remarks: list[str]
+
+
+def grade(
+    course: Course,
+    submissions: Path,
+    out: Path,
+    *,
+    trust=False,
+    jobs=None,
+    scheduler=None,
+    again=(),
+    only=None,
+    tasks=None,
+    say=print,
+) -> Round:
+    """Judge what was not judged yet in the folder `submissions`, and write the folder `out`.
+
+    out:   gets journal.db, marks.csv, class.html, feedback/STUDENT/index.html and nbgrader's
+    gradebook.db
+    trust: run students' code without a sandbox
+    again: ids of exercises to judge again; after a round that was killed the same ids go on with
+    what is left of it
+    only:  names of the assignments to judge; default: those that anybody handed in
+    tasks: ids of the exercises to judge; default: all
+    The marks are those of all assignments and exercises that were judged, in this round or before.
+    Raises ValueError for folders that cannot be used, NoSandbox.
+    """
+    sandbox = choose(course.sandbox if not trust else "none", trust)
+    wanted = [_cut(one, tasks or one.points) for one in chosen(course, only)]
+    _known(again, wanted)
+    _usable(out)
+    # with fewer, a file of another one would be taken for one of these
+    found, students, remarks = find_hand_ins(submissions, course.assignments)
+    if not only:
+        given = {one.assignment for one in found}
+        wanted = [one for one in wanted if one.name in given]
+    if not found:
+        raise ValueError(
+            "; ".join(
+                [f"submissions: {submissions} holds no notebook of an assignment", *remarks[:5]]
+            )
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    with _locked(out):
+        (out / MARKER).write_text(
+            "Written by attnbook. The next round of grading goes on from the journal in this "
+            "folder.\n"
+        )
+        journal = Journal(out / "journal.db")
+        try:
+            for one in wanted:
+                for task in one.tasks:
+                    if task.id in again:
+                        journal.forget(one.name, task.id)
+            judged = _judge(journal, course, wanted, found, remarks, sandbox, jobs, scheduler, say)
+            outcomes = {one.name: journal.outcomes(one.name) for one in course.assignments}
+            assignments = _with_marks(course, wanted, found, outcomes, remarks)
+            own = defaultdict(list)
+            for hand in found:
+                own[hand.student, hand.assignment].append(hand)
+            marks = [
+                mark
+                for student in students
+                for one in assignments
+                for mark in marks_of(
+                    student, one, own[student, one.name], outcomes[one.name], course.rules, remarks
+                )
+            ]
+            equal = {
+                one.name: equal_answers(
+                    [hand for hand in found if hand.assignment == one.name], outcomes[one.name]
+                )
+                for one in assignments
+            }
+            done = Round(marks, judged, equal, remarks)
+            journal.write_marks(
+                [
+                    (one.student, one.assignment, one.sha, one.name, one.time.isoformat())
+                    for one in found
+                ],
+                [
+                    (
+                        one.student,
+                        one.assignment,
+                        one.exercise,
+                        one.hand_in and one.hand_in.sha,
+                        one.points,
+                        one.most,
+                        one.note,
+                    )
+                    for one in marks
+                ],
+            )
+            _write(out, course, assignments, students, done)
+            journal.finished([(one.name, task.id) for one in wanted for task in one.tasks])
+        finally:
+            journal.close()
+    return done
+
+
+def _cut(assignment, ids):
+    """An assignment with these exercises alone."""
+    return replace(
+        assignment,
+        tasks=tuple(task for task in assignment.tasks if task.id in ids),
+        points={id: points for id, points in assignment.points.items() if id in ids},
+    )
+
+
+def _with_marks(course, wanted, found, outcomes, remarks):
+    """The assignments and exercises that get marks: the wanted ones, and what is in the journal
+    of the others that were handed in.
+    """
+    ids = {one.name: {task.id for task in one.tasks} for one in wanted}
+    made = []
+    for one in course.assignments:
+        own = [hand for hand in found if hand.assignment == one.name]
+        known = {id for hand in own for id in outcomes[one.name].get(hand.sha, ())}
+        waiting = [hand for hand in own if hand.sha not in outcomes[one.name]]
+        if known and waiting and one.name not in ids:
+            remarks.append(
+                f"{one.name}: hand-ins that came after its last round do not count yet, those of "
+                f"{', '.join(sorted({hand.student for hand in waiting}))}; grade it again"
+            )
+        made.append(_cut(one, ids.get(one.name, set()) | known))
+    return [one for one in made if one.tasks]
+
+
+def _judge(
+    journal, course, assignments, found: list[HandIn], remarks, sandbox, jobs, scheduler, say
+):
+    """Judge every notebook once, and write down what is found as soon as it is."""
+    fingerprints = {
+        one.name: {task.id: fingerprint(task.id, course.hidden_seed(task.id)) for task in one.tasks}
+        for one in assignments
+    }
+    found = [one for one in found if one.assignment in fingerprints]
+    by_name, queue = {one.name: one for one in course.assignments}, {}
+    for one in found:
+        ids = journal.missing(one.assignment, one.sha, fingerprints[one.assignment])
+        if ids:
+            queue.setdefault((one.assignment, one.sha), (ids, []))[1].append(one)
+
+    def all_jobs():
+        for ids, same in queue.values():
+            one, content = _content(same, remarks)
+            if one is None:
+                bar.update()
+                continue
+            seeds = {id: course.hidden_seed(id) for id in ids}
+            yield (
+                one,
+                Job(
+                    content,
+                    by_name[one.assignment],
+                    ids,
+                    seeds,
+                    course.limits,
+                    sandbox,
+                    course.image,
+                ),
+            )
+
+    judged, known = 0, len({(one.assignment, one.sha) for one in found}) - len(queue)
+    if known:
+        say(f"{known} notebooks are in the journal already")
+    with tqdm(total=len(queue), desc="judged", unit=" notebooks", disable=None) as bar:
+        for one, outcomes in judge_all(all_jobs(), count=jobs, scheduler=scheduler):
+            journal.record(one.assignment, one.sha, fingerprints[one.assignment], outcomes)
+            bar.update()
+            judged += 1
+            failed = next((outcome.failed for outcome in outcomes if outcome.failed), "")
+            if failed:
+                remarks += [
+                    f"{same.student}: {same.name}: could not be graded, and is judged again in "
+                    f"the next round: {failed}"
+                    for same in found
+                    if (same.assignment, same.sha) == (one.assignment, one.sha)
+                ]
+            if bar.disable:
+                passed = sum(outcome.visible and outcome.hidden for outcome in outcomes)
+                say(f"{one.student} · {one.assignment}: {passed} of {len(outcomes)} right")
+    return judged
+
+
+def _content(same, remarks):
+    """(hand-in, content) of the first of equal hand-ins that is still as it was found; (None,
+    b"") without one.
+    """
+    lost = []
+    for one in same:
+        try:
+            return one, one.content()
+        except OSError as error:
+            lost.append(f"{one.student}: {one.name}: not judged in this round: {error.strerror}")
+    remarks += lost
+    return None, b""
+
+
+def _write(out, course, assignments, students, done):
+    """Marks and pages, each complete before it gets its name."""
+    ids = safe_names(students)
+    work = Path(tempfile.mkdtemp(prefix=".new-", dir=out)).resolve()
+    try:
+        # first: the pages show what it remarks
+        _gradebook(work, assignments, ids, done)
+        write_csv(work / "marks.csv", done.marks)
+        write_class_page(work / "class.html", course, assignments, done)
+        by_student = {student: [] for student in students}
+        for mark in done.marks:
+            by_student[mark.student].append(mark)
+        for student, id in ids.items():
+            write_feedback(
+                work / "feedback" / id / "index.html", student, by_student[student], assignments
+            )
+        for name in ("marks.csv", "class.html", "gradebook.db", "feedback"):
+            if (work / name).exists():
+                _put(work / name, out / name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _gradebook(work, assignments, ids, done):
+    """nbgrader's own gradebook with the same marks, for its tools. One that cannot be written costs
+    nobody the marks and pages.
+    """
+    from ..course import nbgrader_bridge
+
+    try:
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nbformat and SQLAlchemy warn of nbgrader's code
+            folder = Path(folder).resolve()
+            nbgrader_bridge.add_assignments(folder, assignments)
+            marks = [(ids[one.student], one) for one in done.marks]
+            nbgrader_bridge.record(folder, assignments, marks)
+            shutil.copyfile(folder / "gradebook.db", work / "gradebook.db")
+    except Exception as error:  # of nbgrader, its database, or a full disk
+        done.remarks.append(
+            f"nbgrader's gradebook.db could not be written, marks and feedback are: "
+            f"{type(error).__name__}: {str(error)[:300]}"
+        )
+
+
+def _put(new, old):
+    """Put a finished file or folder in the place of the old one."""
+    if old.is_dir():
+        aside = new.with_name(new.name + "-old")
+        os.replace(old, aside)
+        os.replace(new, old)
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        os.replace(new, old)
+
+
+def chosen(course, only):
+    """The assignments of these names; all without any.
+
+    ValueError for a name that the course does not have.
+    """
+    known = [one.name for one in course.assignments]
+    for name in only or ():
+        if name not in known:
+            raise ValueError(
+                f"assignment: the course has no assignment {name!r}; it has {', '.join(known)}"
+            )
+    return [one for one in course.assignments if not only or one.name in only]
+
+
+def _known(ids, assignments):
+    known = [task.id for one in assignments for task in one.tasks]
+    for id in ids:
+        if id not in known:
+            raise ValueError(
+                f"regrade: no assignment has the exercise {id!r}; there are {', '.join(known)}"
+            )
+
+
+def _usable(out: Path):
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"out: {out} is a file, expected a folder")
+    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
+        raise ValueError(
+            f"out: {out} holds files that no round of grading wrote; choose another folder"
+        )
+
+
+@contextlib.contextmanager
+def _locked(out: Path):
+    """One round at a time in a folder. The lock goes with the process, however it ends."""
+    import fcntl  # not on Windows: launch.require_unix
+
+    with open(out / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(f"out: another round of grading is at work in {out}") from None
+        for left in out.glob(".new-*"):  # of a round that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        yield

@@ -1,0 +1,1 @@
+"""Hand-ins: the files, the cells in them, and how similar their code is."""

@@ -1,0 +1,285 @@
+"""What a student handed in: reading it, and putting the grader's cells back into it."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import json
+import re
+import warnings
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
+
+from bookbuild import source
+
+from ..course.assignments import Assignment
+from ..course.exercises import Task
+from .similarity import LONGEST
+
+LARGEST = 20 * 2**20
+"""Bytes of one notebook; with pictures in its outputs a chapter has about one million."""
+# UTF-32 first: its mark begins like that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_SETUP = "import attnbook\nsetup = attnbook.setup(seed=0, figures=False)"
+"""In place of the set-up cell: the same names, without installing the package, and without
+matplotlib, since nobody looks at figures.
+"""
+_MAGIC = re.compile(r"^([ \t]*)[%!].*$", re.MULTILINE)
+
+
+class Unreadable(ValueError):
+    """The file is no notebook; the message is for the student."""
+
+
+def parse_submission(content: bytes) -> NotebookNode:
+    """The notebook in these bytes. Raises Unreadable, with the reason, when there is none.
+
+    UTF-8 is what Jupyter writes; UTF-16 and UTF-32 are known by their first bytes, and whatever is
+    left is read as Windows-1252."""
+    if len(content) > LARGEST:
+        raise Unreadable(
+            f"the file is larger than {LARGEST // 2**20} MB. Clear its outputs and hand it in again"
+        )
+    if not content.strip():
+        raise Unreadable("the file is empty")
+    try:
+        cells = _cells(content)
+    except ValueError as error:
+        raise Unreadable(f"the file is not a Jupyter notebook ({error})") from None
+    return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
+
+
+def decoded(content: bytes) -> str:
+    """The text of a file, whatever its encoding."""
+    for mark, name in _MARKS.items():
+        if content.startswith(mark):
+            return content.decode(name, errors="replace")
+    if content[:2] in (b"{\0", b"\0{"):
+        return content.decode("utf-16-le" if content[:1] == b"{" else "utf-16-be", errors="replace")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return content.decode("cp1252", errors="replace")
+
+
+def _cells(content):
+    """The cells of a notebook, with what grading reads of them: code or not, the text, and
+    nbgrader's name.
+
+    Of format 4, and of 3, which keeps them in worksheets. What else makes a notebook valid is not
+    looked at: programs other than Jupyter leave out what nobody here needs. Raises ValueError, with
+    the reason, when there are no cells."""
+    try:
+        document = json.loads(decoded(content))
+    except (ValueError, RecursionError):
+        raise ValueError("it does not appear to be JSON") from None
+    try:
+        if document.get("nbformat", 4) not in (3, 4):
+            raise ValueError(f"its format is {str(document['nbformat'])[:20]!r}, expected 4")
+        cells = [
+            cell for sheet in document.get("worksheets", [document]) for cell in sheet["cells"]
+        ]
+        return [{"id": f"cell-{place:03d}", **_bare(cell)} for place, cell in enumerate(cells)]
+    except (AttributeError, LookupError, TypeError):
+        raise ValueError("it has no cells, or one without its kind or its text") from None
+
+
+def _bare(cell):
+    text, meta = cell["source"] if "source" in cell else cell["input"], cell.get("metadata")
+    if not isinstance(text, (str, list)):
+        raise TypeError
+    name = (
+        meta["nbgrader"].get("grade_id")
+        if isinstance(meta, dict) and isinstance(meta.get("nbgrader"), dict)
+        else None
+    )
+    made = {
+        "source": "".join(text),
+        "metadata": {"nbgrader": {"grade_id": name}} if isinstance(name, str) else {},
+    }
+    if cell["cell_type"] == "code":
+        return {"cell_type": "code", **made, "outputs": [], "execution_count": None}
+    return {"cell_type": "markdown", **made}
+
+
+def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dict[str, str]]:
+    """The notebook to grade: the student's answers and own cells, with the grader's statements and
+    checks.
+
+    Checks are always those of the source: deleted ones come back, edited ones are replaced. Cells
+    of the chapter keep
+    only their imports, definitions and constants, so that nothing is trained while grading. An
+    answer cell that is gone is replaced by the last cell without a name that defines its function,
+    else by the stub.
+
+    Returns the notebook and, by exercise id, remarks for the student.
+    """
+    answers = _answers(nb, assignment)
+    book, cells, remarks, placed = assignment.book, [], {}, set()
+    tests = {
+        cell.metadata.nbgrader.grade_id: task for task in assignment.tasks for cell in task.tests
+    }
+
+    def put_tests(task):
+        cells.extend(_fresh(test) for test in task.tests)
+        placed.add(task.id)
+
+    seen = set()
+    for place, cell in enumerate(nb.cells):
+        if place in answers:
+            for task in answers[place]:
+                cells += [_fresh(task.statement), _fresh(task.solution, cell.source)]
+                seen.add(task.id)
+            continue
+        test = tests.get(grade_id(cell))
+        if test is not None:
+            if test.id in seen and test.id not in placed:
+                put_tests(test)
+        elif cell.cell_type == "code" and cell.source.strip():
+            text = cell.source.strip()
+            kept = (
+                _SETUP
+                if text == assignment.setup.source.strip()
+                else definitions(text)
+                if text in book
+                else cell.source
+            )
+            if kept.strip():
+                cells.append(new_code_cell(kept))
+    for task in assignment.tasks:
+        if task.id not in seen:
+            remarks[task.id] = "the cell for your answer is missing from the notebook"
+            stub = source.cut_solution(task.solution.source)
+            cells += [_fresh(task.statement), _fresh(task.solution, stub)]
+        if task.id not in placed:
+            at = next(i for i, c in enumerate(cells) if grade_id(c) == task.key)
+            cells[at + 1 : at + 1] = [_fresh(test) for test in task.tests]
+    for place, cell in enumerate(cells):
+        cell.id = f"cell-{place:03d}"
+    made = new_notebook(
+        cells=cells, metadata=NotebookNode({k: NotebookNode(v) for k, v in source.METADATA.items()})
+    )
+    return made, remarks
+
+
+def definitions(code: str) -> str:
+    """The imports, functions, classes and constants of a cell, without what it runs; "" for what is
+    not Python, or too long or too deep to be read.
+
+    A constant is a name for a literal: SIZES = (8, 64). IPython's own lines, %pip and !ls, are left
+    out.
+    """
+    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a student's "\d", on the instructor's terminal
+        for text in (code, _MAGIC.sub(r"\1pass", code)) if len(code) <= LONGEST else ():
+            try:
+                return "\n\n".join(
+                    ast.unparse(node)
+                    for node in ast.parse(text).body
+                    if isinstance(node, kinds) or _constant(node)
+                )
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+    return ""
+
+
+def _constant(node):
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AnnAssign) and node.value
+        else []
+    )
+    kinds = (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.expr_context)
+    if not targets or not all(
+        isinstance(part, kinds) for target in targets for part in ast.walk(target)
+    ):
+        return False
+    try:
+        ast.literal_eval(node.value)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _answers(nb, assignment):
+    """The tasks that a cell answers, by its place: by the cell's name, or by the function for a
+    task whose named cell is gone.
+
+    Of several cells of a name, copies perhaps, the first that is more than the stub.
+    """
+    found, taken = {}, set()
+    for task in assignment.tasks:
+        named = [place for place, cell in enumerate(nb.cells) if grade_id(cell) == task.key]
+        if named:
+            stub = source.cut_solution(task.solution.source).strip()
+            place = next(
+                (place for place in named if nb.cells[place].source.strip() not in ("", stub)),
+                named[0],
+            )
+            found[place] = [task]
+            taken.add(task.id)
+    for task in assignment.tasks:
+        place = _retyped(nb, task, assignment.book) if task.id not in taken else None
+        if place is not None:
+            found.setdefault(place, []).append(task)
+    return found
+
+
+def answered_twice(nb: NotebookNode, task: Task) -> bool:
+    """Whether cells of the answer's name, copied perhaps, hold different answers."""
+    stub = source.cut_solution(task.solution.source).strip()
+    return (
+        len({cell.source.strip() for cell in nb.cells if grade_id(cell) == task.key} - {"", stub})
+        > 1
+    )
+
+
+def _retyped(nb, task, book):
+    """The place of the last cell without a name that defines the task's function; None without one.
+
+    Cells of the chapter do not count, which may define a function of this name; the stub does where
+    there is nothing else."""
+    defines = re.compile(rf"^(?:def +{task.function}\b|{task.function} *=[^=])", re.MULTILINE)
+    stub = source.cut_solution(task.solution.source).strip()
+    found = [
+        (text != stub, place)
+        for place, cell in enumerate(nb.cells)
+        if cell.cell_type == "code"
+        and grade_id(cell) is None
+        and defines.search(text := cell.source.strip())
+        and (text == stub or text not in book)
+    ]
+    return max(found)[1] if found else None
+
+
+def grade_id(cell) -> str | None:
+    """The name that nbgrader's metadata give a cell."""
+    meta = cell.metadata.get("nbgrader", {})
+    name = meta.get("grade_id") if isinstance(meta, dict) else None
+    return name if isinstance(name, str) else None  # a student may have put anything there
+
+
+def _fresh(cell, text=None):
+    made = NotebookNode(
+        {
+            "cell_type": cell.cell_type,
+            "metadata": {},
+            "source": cell.source if text is None else text,
+        }
+    )
+    if "nbgrader" in cell.metadata:
+        made.metadata = NotebookNode({"nbgrader": NotebookNode(cell.metadata.nbgrader)})
+    if cell.cell_type == "code":
+        made.outputs, made.execution_count = [], None
+    return made

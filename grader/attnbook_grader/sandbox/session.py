@@ -1,0 +1,241 @@
+"""The grader's end of a sandbox: runs a notebook's cells in it, takes functions out, and judges
+them here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from attnbook.answers.guarded import StudentError
+from attnbook.checks import judge
+from attnbook.checks.verdict import MISTAKE, STOPPED, Mistake, Verdict
+
+from ..protocol.channel import Channel
+from ..protocol.rpc import ConnectionLost, Peer, RemoteFunction
+from . import resource_limits
+from .launch import Limits, NoSandbox, start
+
+__all__ = ["Session", "SandboxEnded", "StartFailed"]
+
+_RESTARTS, ATTEMPTS = 6, 3
+
+
+class StartFailed(NoSandbox):
+    """Python did not start in the sandbox: a fault of the installation, never a student's."""
+
+
+class SandboxEnded(Exception):
+    """The sandbox is gone; the message says why, in words for the student.
+
+    overall: nothing more can be done for the notebook
+    late:    one cell or one check took too long
+    """
+
+    def __init__(self, message, overall=False, late=False):
+        super().__init__(message)
+        self.overall, self.late = overall, late
+
+
+class _Late(ConnectionLost):
+    """The grader itself is at work for longer than the limit."""
+
+    def __init__(self):
+        super().__init__("time", "the grader did not come to an end in time")
+
+
+class Session:
+    """One notebook's sandbox. When its code ends it, the next use starts another and runs the
+    earlier cells again.
+
+    The limits of time and memory hold for what the grader computes for it, too.
+
+    Use it as a context; leaving it ends every process.
+    """
+
+    def __init__(self, kind: str, limits: Limits, image: str | None = None):
+        self._kind, self._limits, self._image = kind, limits, image
+        self._started, self._peer, self._cells, self._starts = None, None, [], 0
+        self._end = time.monotonic() + limits.notebook
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._close()
+
+    def run(self, code: str) -> str | None:
+        """Run a cell; returns the error that it stopped with, in words, or None.
+
+        Raises SandboxEnded; then the cell is never run again.
+        """
+        error = self._ask({"do": "cell", "source": code}, "the cell")
+        self._cells.append(code)
+        return error if isinstance(error, str) else None
+
+    def pardon(self) -> None:
+        """Do not count the last end of the sandbox towards giving the notebook up."""
+        self._starts -= 1
+
+    def judge(self, id: str, name: str, seed: int) -> Verdict:
+        """The verdict on the function of this name.
+
+        Raises SandboxEnded when judging it ended the sandbox.
+        """
+        answer = self._ask({"do": "take", "name": name}, "the cell")
+        if not isinstance(answer, RemoteFunction):
+            if answer == "missing":
+                return Verdict(
+                    id,
+                    STOPPED,
+                    f"there is no function {name}: has its cell an error, or was it renamed?",
+                )
+            return Verdict(
+                id,
+                MISTAKE,
+                f"{name} is {'None' if answer is None else type(answer).__name__}, expected your "
+                f"function",
+            )
+        self._limit(self._limits.seconds)
+        try:
+            with self._bounded():
+                verdict = judge(id, answer, seed)
+            self._ask({"do": "forget"}, "your function")
+            self._peer.forget()
+            return verdict
+        except ConnectionLost as broken:
+            raise self._lost(broken, "your function") from None
+        except SandboxEnded:
+            raise
+        except Exception as error:  # no value that comes back may stop the round
+            if resource_limits.out_of_memory(error):
+                self._close()  # it may wait for an answer
+                raise SandboxEnded(self._too_much()) from None
+            return Verdict(
+                id,
+                STOPPED,
+                f"the check could not read what your function returned ({type(error).__name__})",
+            )
+
+    def _ask(self, head, what):
+        self._ready()
+        return self._request(head, what)
+
+    def _request(self, head, what):
+        self._limit(self._limits.seconds)
+        try:
+            with self._bounded():
+                return self._peer.request(head)
+        except ConnectionLost as broken:
+            raise self._lost(broken, what) from None
+        except StudentError as error:  # the cell has left something that cannot be handed over
+            raise self._lost(ConnectionLost("garbled", str(error)), what) from None
+        except Exception as error:
+            raise self._lost(ConnectionLost("garbled", str(error)), what) from None
+
+    def _ready(self):
+        if self._peer is not None:
+            return
+        if self._starts > _RESTARTS:
+            raise SandboxEnded(
+                f"the notebook ended its sandbox {self._starts} times and was given up",
+                overall=True,
+            )
+        self._starts += 1
+        for attempt in range(ATTEMPTS):
+            try:
+                self._start()
+                break
+            except StartFailed:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                time.sleep(1 + attempt)  # another notebook may just have used up the machine
+        for code in self._cells:
+            self._request({"do": "cell", "source": code}, "an earlier cell, run again,")
+
+    def _start(self):
+        self._started = start(self._kind, self._limits, self._image)
+        channel = Channel(self._started.read, self._started.write)
+        self._peer = Peer(channel, self._call, passing=(Mistake,))
+        try:
+            channel.deadline = time.monotonic() + self._limits.startup
+            self._peer.request({"do": "hello"})
+        except ConnectionLost as broken:
+            lines = self._started.stderr_tail.decode(errors="replace").strip().splitlines()[
+                -1:
+            ] or [str(broken)]
+            self._close()
+            raise StartFailed(f"sandbox: Python did not start in it ({lines[0][:300]})") from None
+
+    def _call(self, function, given, named, seed):
+        """Call a function of the check's for the student."""
+        try:
+            with resource_limits.SmallResults():
+                return function(*given, **named)
+        except (MemoryError, RuntimeError) as error:
+            if not resource_limits.out_of_memory(error):
+                raise
+        raise Mistake(self._too_much())
+
+    def _too_much(self):
+        return (
+            f"your function asks the grader for more than {self._limits.memory} MB of memory, "
+            f"by what it returns or what it calls"
+        )
+
+    @contextlib.contextmanager
+    def _bounded(self):
+        """The limits of time and memory for the grader's own work, until the channel's deadline."""
+        with (
+            resource_limits.time_limit(self._peer.channel.deadline - time.monotonic() + 0.1, _Late),
+            resource_limits.memory_limit(self._limits.memory),
+        ):
+            yield
+
+    def _limit(self, seconds):
+        left = self._end - time.monotonic()
+        if left <= 0:
+            self._close()
+            raise SandboxEnded(
+                f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped",
+                overall=True,
+            )
+        self._peer.channel.deadline = time.monotonic() + min(seconds, left)
+
+    def _lost(self, broken, what):
+        """Why the sandbox is gone, in words; it is closed."""
+        process = self._started.process
+        if broken.kind == "ended" and not self._started.why:
+            for _ in range(50):  # the watch may be a moment behind
+                if self._started.why or process.poll() is not None:
+                    break
+                time.sleep(0.01)
+        why, late = self._started.why, time.monotonic() >= self._end
+        self._close()
+        if why:
+            return SandboxEnded(why)
+        if broken.kind == "memory":
+            return SandboxEnded(self._too_much())
+        if broken.kind == "time" and late:
+            return SandboxEnded(
+                f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped",
+                overall=True,
+            )
+        if broken.kind == "time":
+            return SandboxEnded(
+                f"{what} ran longer than {self._limits.seconds:g} s and was stopped: an endless "
+                f"loop?",
+                late=True,
+            )
+        if broken.kind == "ended":
+            return SandboxEnded(
+                f"{what} ended the Python process (exit, a crash, or too much memory)"
+            )
+        return SandboxEnded(f"{what} disturbed the connection to the grader ({str(broken)[:120]})")
+
+    def _close(self):
+        if self._peer is not None:
+            self._peer.channel.close()
+        if self._started is not None:
+            self._started.close()
+        self._peer = self._started = None

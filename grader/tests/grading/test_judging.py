@@ -1,0 +1,125 @@
+"""Judging one notebook: what its cells beside the answers may cost."""
+
+import json
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from attnbook.checks.verdict import RIGHT, Verdict
+from attnbook_grader.course.checking import notebook_with
+from attnbook_grader.grading import judging
+from attnbook_grader.grading.judging import Job, Outcome, judge_notebook
+from attnbook_grader.notebooks.submissions import parse_submission
+from attnbook_grader.sandbox import session
+from attnbook_grader.sandbox.launch import Limits
+from attnbook_grader.sandbox.session import SandboxEnded, Session
+
+TRAINS = (
+    "import time\nSTEPS = 3\ndef helper(weights, values):\n    return weights @ "
+    "values\ntime.sleep(60)\n"
+)
+KEPT = "import time\n\nSTEPS = 3\n\ndef helper(weights, values):\n    return weights @ values"
+
+
+class Recorder:
+    """In place of a sandbox: what it was asked for."""
+
+    def __init__(self, seconds=0.0, error=None):
+        self.said, self.seconds, self.error = [], seconds, error
+
+    def run(self, code):
+        self.said.append(code)
+        time.sleep(self.seconds)
+        if self.error and "sleep" in code:
+            raise self.error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def judge(self, id, name, seed):
+        self.said.append(id)
+        return Verdict(id, RIGHT, "right.")
+
+    def pardon(self):
+        self.said.append("pardoned")
+
+
+def test_a_cell_that_takes_too_long_runs_its_definitions():
+    recorder = Recorder(error=SandboxEnded("too long", late=True))
+    others = judging._OtherCells(recorder, 100)
+    others.run("x = 1")
+    others.run(TRAINS)
+    others.run("time.sleep(60)")
+    assert recorder.said == ["x = 1", TRAINS, "pardoned", KEPT, "time.sleep(60)", "pardoned"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SandboxEnded("it ended its process"), SandboxEnded("300 s in all", overall=True)],
+    ids=str,
+)
+def test_a_cell_that_ends_the_sandbox_is_not_pardoned(error):
+    recorder = Recorder(error=error)
+    with pytest.raises(SandboxEnded):
+        judging._OtherCells(recorder, 100).run(TRAINS)
+    assert recorder.said == [TRAINS]
+
+
+def test_the_time_for_all_cells_beside_the_answers_has_an_end():
+    recorder = Recorder(seconds=0.02)
+    others = judging._OtherCells(recorder, 0.01)
+    for _ in range(2):
+        others.run(TRAINS)
+    assert recorder.said == [TRAINS, KEPT]
+    assert others.explain(Outcome("x", True, True, "")).remark == ""
+    assert others.explain(Outcome("x", True, False, "", remark="long")).remark.startswith(
+        "long; cells beside your answers took too long"
+    )
+
+
+def test_the_cells_beside_the_answers_are_the_other_cells(assignment, monkeypatch):
+    recorder = Recorder(error=SandboxEnded("too long", late=True))
+    monkeypatch.setattr(judging, "Session", lambda *_: recorder)
+    nb = parse_submission(
+        notebook_with(assignment, {"00.weighted_sum": TRAINS, "00.temperature": "x = 2"})
+    )
+    nb.cells.insert(2, {"cell_type": "code", "source": TRAINS + "# mine", "metadata": {}})
+    outcomes = judge_notebook(
+        Job(
+            json.dumps(nb).encode(),
+            assignment,
+            ("00.weighted_sum", "00.temperature"),
+            {},
+            Limits(),
+            "none",
+        )
+    )
+    assert recorder.said[1:] == [
+        TRAINS + "# mine",
+        "pardoned",
+        KEPT,
+        TRAINS,
+        "00.weighted_sum",
+        "x = 2",
+        "00.temperature",
+    ]
+    assert outcomes[0].visible and outcomes[0].remark.startswith(
+        "cells beside your answers took too long"
+    )
+
+
+def test_a_pardoned_restart_does_not_count(monkeypatch):
+    peer = SimpleNamespace(
+        request=lambda head: None, channel=SimpleNamespace(deadline=None, close=lambda: None)
+    )
+    monkeypatch.setattr(Session, "_start", lambda self: setattr(self, "_peer", peer))
+    with Session("none", Limits()) as made:
+        made._starts = session._RESTARTS + 1
+        with pytest.raises(SandboxEnded, match="given up"):
+            made.run("x = 1")
+        made.pardon()
+        assert made.run("x = 1") is None

@@ -1,0 +1,41 @@
+"""The process that runs a notebook's cells, without a sandbox around it."""
+
+import pytest
+
+from attnbook_grader.sandbox.launch import Limits
+from attnbook_grader.sandbox.session import Session
+
+
+@pytest.fixture(scope="module")
+def inside():
+    with Session("none", Limits()) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from google.colab import drive; drive.mount('/content/drive')",
+        "import google.colab; google.colab.drive.mount('/content/drive', force_remount=True)",
+        "import google.colab.drive as drive; drive.flush_and_unmount()",
+        "from google.colab import files; assert [name for name in files.upload()] == []; "
+        "files.download('x')",
+        "from google.colab import userdata; import os; os.environ['KEY'] = userdata.get('KEY')",
+        "from google.colab import output; output.enable_custom_widget_manager()",
+        "from google.colab.patches import cv2_imshow; cv2_imshow(None)",
+        "from google.colab import auth; auth.authenticate_user()",
+    ],
+)
+def test_what_only_colab_has_does_nothing(inside, line):
+    assert inside.run(f"done = False\n{line}\ndone = True") is None
+    assert inside.run("assert done") is None
+
+
+def test_a_notebook_does_not_take_the_sandbox_for_colab():
+    with Session("none", Limits()) as made:
+        assert made.run("import sys; assert 'google.colab' not in sys.modules") is None
+
+
+def test_nothing_else_of_google_is_there(inside):
+    for name in ("google.nothing", "google.colab.nothing", "googles"):
+        assert "ModuleNotFoundError" in inside.run(f"import {name}")

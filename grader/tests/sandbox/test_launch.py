@@ -1,0 +1,508 @@
+"""The sandbox itself: what code in it can see, reach, write and use up."""
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import attnbook
+import attnbook_grader
+from attnbook_grader.protocol.channel import Channel
+from attnbook_grader.protocol.rpc import ConnectionLost, Peer
+from attnbook_grader.sandbox import launch
+from attnbook_grader.sandbox.launch import Limits, NoSandbox, choose, start
+
+LIBRARY = Path(attnbook.__file__).resolve().parent
+GRADER = Path(attnbook_grader.__file__).resolve().parent
+LIMITS = Limits(seconds=10, memory=1024, processes=8, output=2, disk=8)
+
+
+pytestmark = pytest.mark.usefixtures("bubblewrap")
+
+
+class Inside:
+    """A sandbox to try things in."""
+
+    def __init__(self, kind="bubblewrap", limits=LIMITS, image=None):
+        self.started = start(kind, limits, image)
+        channel = Channel(self.started.read, self.started.write)
+        channel.deadline = time.monotonic() + 100
+        self.peer = Peer(channel, lambda function, given, named, seed: function(*given, **named))
+        self.peer.request({"do": "hello"})
+        self.seconds = 20
+
+    def run(self, code):
+        """The error of a cell, or None."""
+        self.peer.channel.deadline = time.monotonic() + self.seconds
+        return self.peer.request({"do": "cell", "source": code})
+
+    def value(self, code):
+        said = self.run(f"value = {code}")
+        assert said is None, said
+        return self.peer.request({"do": "take", "name": "value"})
+
+    def why(self):
+        for _ in range(100):
+            if self.started.why:
+                break
+            time.sleep(0.02)
+        return self.started.why
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.peer.channel.close()
+        self.started.close()
+
+
+@pytest.fixture(scope="module")
+def inside():
+    with Inside() as made:
+        assert made.run("import os, sys, attnbook") is None
+        yield made
+
+
+def test_only_what_python_needs_is_there(inside, tmp_path):
+    (tmp_path / "marks.csv").write_text("secret")
+    assert not inside.value(f"os.path.exists({str(tmp_path / 'marks.csv')!r})")
+    for root, paths in {
+        LIBRARY.parent: (
+            "chapters",
+            "tests",
+            ".git",
+            "tools/bookbuild/source.py",
+            "attnbook/checks/ch00_attention/soft_lookup.py",
+        ),
+        GRADER.parent: (
+            "tests",
+            "attnbook_grader/course/assignments.py",
+            "attnbook_grader/grading/rounds.py",
+            "attnbook_grader/notebooks/submissions.py",
+            "attnbook_grader/sandbox/launch.py",
+        ),
+    }.items():
+        for path in paths:
+            assert not inside.value(f"os.path.exists({str(root / path)!r})"), path
+    folders = [GRADER / part for part in ("course", "grading", "notebooks", "sandbox")]
+    for folder in (LIBRARY / "checks", *folders):
+        assert inside.value(
+            f"[name for name in os.listdir({str(folder)!r}) if name.endswith('.py')]"
+        ) == ["__init__.py"]
+    for module in ("commands.py", "self_check.py"):
+        assert "import" not in inside.value(f"open({str(GRADER / module)!r}).read()")
+    assert inside.value(f"os.path.exists({str(GRADER / 'protocol' / 'child.py')!r})")
+    assert inside.value("attnbook.masked_softmax is not None")
+    for path in ("/etc/passwd", "/etc/shadow", "/student/x", "/var", "/run"):
+        assert not inside.value(f"os.path.exists({path!r})"), path
+    home = os.path.expanduser("~")
+    if not sys.prefix.startswith(home):
+        assert not inside.value(f"os.path.exists({home + '/.ssh'!r})")
+
+
+HIDDEN = ("attnbook/checks", "attnbook_grader/course", "attnbook_grader/anything", "bookbuild")
+
+
+def test_a_second_copy_of_the_packages_is_covered_too(tmp_path, monkeypatch):
+    second = tmp_path / "lib" / "site-packages"
+    for part in HIDDEN:
+        (second / part).mkdir(parents=True)
+        (second / part / "secret.py").write_text("secret = 42")
+    (second / "attnbook_grader" / "top.py").write_text("secret = 42")
+    monkeypatch.syspath_prepend(second)
+    with Inside() as made:
+        assert made.run("import os") is None
+        assert made.value(f"os.path.isdir({str(second / 'attnbook')!r})")
+        for part in HIDDEN:
+            assert made.value(f"os.path.isdir({str(second / part)!r})")
+            assert not made.value(f"os.path.exists({str(second / part / 'secret.py')!r})")
+        top = second / "attnbook_grader" / "top.py"
+        assert "secret" not in made.value(f"open({str(top)!r}).read()")
+
+
+def test_a_copy_of_the_packages_among_those_of_the_system_is_covered_too(tmp_path, monkeypatch):
+    second = tmp_path / "usr" / "lib" / "site-packages"
+    for part in HIDDEN:
+        (second / part).mkdir(parents=True)
+    monkeypatch.syspath_prepend(second)
+    monkeypatch.setattr(launch, "_SYSTEM", tmp_path / "usr")
+    assert second not in launch._python_folders()
+    names = {"attnbook", "attnbook_grader", "bookbuild"}
+    assert {second / name for name in names} <= set(launch._copies())
+
+
+def test_checks_are_silent(inside):
+    assert (
+        inside.run("from attnbook.checks import check, grade\ncheck('00.weighted_sum', None)")
+        is None
+    )
+    assert "soft_lookup" in inside.run("import attnbook.checks.ch00_attention.soft_lookup")
+    assert inside.run("import attnbook_grader.grading.rounds") is not None
+    assert inside.run("from attnbook_grader.commands import course") is not None
+
+
+def test_nothing_of_the_grader_s_environment_is_there(inside, monkeypatch):
+    assert set(inside.value("sorted(os.environ)")) <= {
+        *launch._variables("", ""),
+        "PWD",
+        "LC_CTYPE",
+        "SHLVL",
+        "_",
+    }
+
+
+def test_the_code_has_no_rights(inside):
+    status = dict(
+        line.split(":\t")
+        for line in inside.value("open('/proc/self/status').read()").splitlines()
+        if ":\t" in line
+    )
+    assert status["NoNewPrivs"] == "1"
+    assert all(
+        int(status[name], 16) == 0 for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")
+    )
+    if os.geteuid() == 0:
+        assert status["Uid"].split()[0] != "0"
+    assert inside.run("os.setuid(0)").startswith(("OSError", "PermissionError"))
+    said = inside.value(
+        "__import__('subprocess').run(['unshare', '-Ur', 'true'], capture_output=True, "
+        "text=True).returncode"
+    )
+    assert said != 0, "no namespaces of its own"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/x",
+        "/usr/x",
+        "/etc/x",
+        "/dev/x",
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/vm/swappiness",
+        "{prefix}/x",
+        "{package}/x.py",
+        "{package}/__init__.py",
+        "{package}/checks/x.py",
+    ],
+)
+def test_nothing_outside_can_be_written(inside, path):
+    path = path.format(prefix=sys.prefix, package=LIBRARY)
+    said = inside.run(f"open({path!r}, 'a').write('x')")
+    assert said is not None and ("Read-only" in said or "denied" in said or "Permission" in said), (
+        said
+    )
+
+
+def test_there_is_no_network(inside):
+    code = "import socket\nsocket.create_connection(({!r}, {}), 2)"
+    assert "OSError" in inside.run(code.format("192.0.2.1", 80)) or "unreachable" in inside.run(
+        code.format("192.0.2.1", 80)
+    )
+    assert inside.run(code.format("127.0.0.1", 22)) is not None
+    assert inside.run("socket.gethostbyname('example.org')") is not None
+
+
+def test_a_server_of_the_host_cannot_be_reached(inside):
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert inside.run(f"socket.create_connection(('127.0.0.1', {port}), 2)") is not None
+
+
+def test_its_processes_are_its_own(inside):
+    seen = inside.value("[int(name) for name in os.listdir('/proc') if name.isdigit()]")
+    assert len(seen) <= 4 and os.getpid() not in seen or max(seen) < 20
+    assert inside.run("os.kill(1, 9)") is not None or inside.value("os.getpid()") > 1
+
+
+def test_its_folder_has_a_quota(inside):
+    for folder in ("/student", "/tmp", "/dev/shm"):
+        said = inside.run(
+            f"with open('{folder}/x', 'wb') as file:\n    for _ in range(20): "
+            f"file.write(bytes(2**20))"
+        )
+        assert "OSError" in said, folder
+        many = inside.run(
+            f"for i in range(20):\n    with open(f'{folder}/{{i}}', 'wb') as file: "
+            f"file.write(bytes(2**20))"
+        )
+        assert "No space" in many, folder
+        assert (
+            inside.run(
+                f"import glob\nfor path in glob.glob('{folder}/[0-9x]*'):\n    os.remove(path)"
+            )
+            is None
+        )
+
+
+ENDS = {
+    "fork bomb": ("import os\nwhile True: os.fork()", ("processes", "memory")),
+    "processes": (
+        "import subprocess, sys\nkept = [subprocess.Popen(['sleep', '60']) for _ in "
+        "range(20)]\nimport time; time.sleep(5)",
+        ("processes",),
+    ),
+    "output": ("while True: print('x' * 10_000)", ("printed",)),
+    "output past Python": ("import os\nwhile True: os.write(1, b'x' * 2**16)", ("printed",)),
+    "memory of children": (
+        "import os, time\nfor _ in range(3):\n    if not os.fork():\n        kept = "
+        "bytes(range(256)) * 2**21\n        time.sleep(60)\ntime.sleep(5)",
+        ("memory",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_takes_too_much_is_ended(name):
+    code, words = ENDS[name]
+    with Inside() as made:
+        with pytest.raises(ConnectionLost) as error:
+            made.run(code)
+        assert error.value.kind == "ended"
+        assert any(word in made.why() for word in words), made.why()
+
+
+def test_memory_has_a_bound_that_python_sees(inside):
+    assert "MemoryError" in inside.run("bytearray(2**31)")
+    assert inside.value("1 + 1") == 2
+
+
+UNCOUNTED = {
+    "shared by nobody": "import mmap\nmmap.mmap(-1, 2**20)",
+    "shared zeros": "import mmap\nfile = open('/dev/zero', 'r+b')\nmmap.mmap(file.fileno(), 2**20)",
+    "a file in memory": "import os\nos.memfd_create('x')",
+    "a segment": "import ctypes\nassert ctypes.CDLL(None).shmget(0, 2**20, 0o1600) >= 0, 'OSError'",
+    "semaphores": "import ctypes\nassert ctypes.CDLL(None).semget(0, 32000, 0o1600) >= 0, "
+    "'OSError'",
+    "a queue": "import ctypes\nassert ctypes.CDLL(None).msgget(0, 0o1600) >= 0, 'OSError'",
+}
+
+
+@pytest.mark.parametrize("name", UNCOUNTED)
+def test_memory_that_nothing_counts_is_refused(inside, name):
+    said = inside.run(UNCOUNTED[name])
+    assert said is not None and ("Permission" in said or "OSError" in said), said
+
+
+def test_memory_in_a_folder_with_a_quota_can_be_shared(inside):
+    assert (
+        inside.run(
+            "import multiprocessing, torch\ntorch.zeros(3).share_memory_()\n"
+            "one = multiprocessing.get_context('fork').Value('i', 3)"
+        )
+        is None
+    )
+
+
+SYSCALL = """import ctypes, os
+kernel = ctypes.CDLL(None, use_errno=True)
+if kernel.syscall({number}, *[ctypes.c_long(x) for x in {arguments}]) < 0:
+    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))"""
+# The arguments ask for nothing that could be there: without the filter the errors are others.
+KEYRINGS = {"add_key": (0, 0, 0, 0, 0), "request_key": (0, 0, 0, 0), "keyctl": (0, -3, 1, 0, 0)}
+
+
+@pytest.mark.parametrize("name", KEYRINGS)
+def test_keyrings_of_the_kernel_are_out_of_reach(inside, name):
+    import pyseccomp  # late: it does not load where there is no libseccomp
+
+    number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), name)
+    said = inside.run(SYSCALL.format(number=number, arguments=KEYRINGS[name]))
+    assert said is not None and "Operation not permitted" in said
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="x32 is a second set of numbers there")
+def test_the_numbers_of_another_architecture_end_the_process():
+    with Inside() as made, pytest.raises(ConnectionLost):
+        made.run(SYSCALL.format(number=0x40000000 + 39, arguments=()))  # getpid
+
+
+def test_without_libseccomp_nothing_runs(monkeypatch):
+    monkeypatch.setattr(launch, "find_library", lambda name: None)
+    with pytest.raises(NoSandbox, match="apt install libseccomp2"):
+        choose()
+
+
+def test_one_notebook_does_not_take_all_processors(monkeypatch):
+    monkeypatch.setattr(launch, "_BURST", 0)
+    busy = (
+        "import subprocess, sys, time\nkept = [subprocess.Popen([sys.executable, '-c', 'while "
+        "True: pass']) for _ in range(12)]\n"
+    )
+    with Inside(limits=Limits(processes=20)) as made:
+        made.seconds = 60
+        monkeypatch.setattr(launch, "_PROCESSORS", 0.2)  # others are at work on this machine
+        with pytest.raises(ConnectionLost) as error:
+            made.run(busy + "time.sleep(55)")
+        assert error.value.kind == "ended"
+        assert made.why() == "the notebook kept more than one processor busy and was stopped"
+
+
+def test_time_of_processes_that_have_ended_counts():
+    with Inside() as made:
+        before = made.started._processor_seconds()
+        code = "while time.process_time() < 0.3: pass"
+        assert (
+            made.run(
+                f"import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nfor _ "
+                f"in range(3):\n"
+                f"    if not os.fork():\n        {code}\n        os._exit(0)\n"
+                "try:\n    while True: os.wait()\nexcept ChildProcessError: pass"
+            )
+            is None
+        )
+        time.sleep(0.1)
+        assert made.started._processor_seconds() - before > 0.6
+
+
+def test_a_loop_is_a_matter_of_time():
+    with Inside() as made:
+        made.seconds = 1
+        with pytest.raises(ConnectionLost) as error:
+            made.run(
+                "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
+            )
+        assert error.value.kind == "time"
+        processes = made.started._root
+    for _ in range(100):
+        if not os.path.exists(f"/proc/{processes}"):
+            break
+        time.sleep(0.02)
+    assert not os.path.exists(f"/proc/{processes}"), "nothing of it is left"
+
+
+def test_closing_ends_what_it_started():
+    made = Inside()
+    assert (
+        made.run("import subprocess\nkept = [subprocess.Popen(['sleep', '987']) for _ in range(3)]")
+        is None
+    )
+    made.__exit__()
+    assert made.started.process.poll() is not None
+    time.sleep(0.2)
+    assert "sleep\0987" not in "".join(_command_lines())
+
+
+def _command_lines():
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield path.read_text()
+        except OSError:
+            continue
+
+
+def test_without_a_sandbox_nothing_runs(monkeypatch, tmp_path):
+    monkeypatch.setattr(launch.shutil, "which", lambda name: None)
+    with pytest.raises(NoSandbox, match="sudo apt install bubblewrap"):
+        choose()
+    with pytest.raises(NoSandbox, match="--trust"):
+        choose("none")
+    assert choose(trust=True) == "none"
+    with pytest.raises(ValueError, match="sandbox: got 'chroot'"):
+        choose("chroot")
+    monkeypatch.setattr(launch, "_succeeds", lambda *command: False)
+    with pytest.raises(NoSandbox, match="docker does not answer"):
+        choose("docker")
+    monkeypatch.setattr(launch.shutil, "which", lambda name: "/usr/bin/bwrap")
+    with pytest.raises(NoSandbox, match="may not make namespaces"):
+        choose()
+
+
+def test_on_windows_it_says_what_to_do(monkeypatch):
+    from attnbook_grader.self_check import self_check
+
+    for call in (lambda: choose(trust=True), choose, lambda: self_check("my.ipynb")):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(
+                NoSandbox, match="judge notebooks on Linux and macOS; on Windows run them in WSL"
+            ),
+        ):
+            patch.setattr(launch.os, "name", "nt")
+            call()
+
+
+def test_trust_runs_it_beside_us():
+    with Inside("none") as made:
+        assert made.value("1 + 1") == 2
+        assert made.started._use_of(made.started._members())[0] >= 1
+        with pytest.raises(ConnectionLost):
+            made.run("import os\nos._exit(3)")
+
+
+ENGINE = """#!{python}
+import os, sys
+arguments = sys.argv[1:]
+if arguments[0] != "run":
+    sys.exit(0)
+open({log!r}, "w").write("\\n".join(arguments))
+image = arguments.index("an-image")
+for place, option in enumerate(arguments[:image]):
+    if option == "--env":
+        name, value = arguments[place + 1].split("=", 1)
+        os.environ[name] = value
+os.environ["PYTHONPATH"] = {roots!r}
+os.environ["HOME"] = "/tmp"
+os.execv(sys.executable, [sys.executable, *arguments[image + 2:]])
+"""
+
+
+def test_a_container_gets_no_more_than_the_sandbox(tmp_path, monkeypatch):
+    """With an engine in place of docker that writes down what it is asked for and runs the
+    program.
+    """
+    engine, log = tmp_path / "docker", tmp_path / "log"
+    roots = os.pathsep.join([str(LIBRARY.parent), str(GRADER.parent)])
+    engine.write_text(ENGINE.format(python=sys.executable, log=str(log), roots=roots))
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert choose("docker") == "docker"
+    with Inside("docker", image="an-image") as made:
+        assert made.value("1 + 1") == 2
+    said = log.read_text().split("\n")
+    for name, value in (
+        ("--network", "none"),
+        ("--cap-drop", "ALL"),
+        ("--security-opt", "no-new-privileges"),
+        ("--memory", "1024m"),
+        ("--cpus", "1.25"),
+    ):
+        assert said[said.index(name) + 1] == value
+    assert "--read-only" in said and "--rm" in said
+    volumes = [said[place + 1] for place, one in enumerate(said) if one == "--volume"]
+    assert volumes and all(one.endswith(":ro") for one in volumes)
+    silent, inner = GRADER / "protocol" / "silent", "/opt/attnbook"
+    assert f"{silent}:{inner}/attnbook/checks:ro" in volumes
+    for part in ("course", "grading", "notebooks", "sandbox"):
+        assert f"{silent}:{inner}/attnbook_grader/{part}:ro" in volumes
+    assert f"{silent}/__init__.py:{inner}/attnbook_grader/commands.py:ro" in volumes
+    with pytest.raises(ValueError, match="image"):
+        start("docker", LIMITS)
+
+
+def test_limits_are_checked():
+    with pytest.raises(ValueError, match="memory: got 0, expected a number above 0"):
+        Limits(memory=0)
+
+
+def test_the_process_ends_with_its_grader():
+    code = (
+        "import sys, time\nfrom attnbook_grader.sandbox.launch import *\ns = start('bubblewrap', "
+        "Limits())\nprint(s._root, flush=True)\ntime.sleep(60)"
+    )
+    grader = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    root = int(grader.stdout.readline())
+    assert os.path.exists(f"/proc/{root}")
+    grader.kill()
+    grader.wait()
+    for _ in range(500):
+        if not os.path.exists(f"/proc/{root}"):
+            break
+        time.sleep(0.02)
+    assert not os.path.exists(f"/proc/{root}")

@@ -1,0 +1,432 @@
+"""Calls through pipes: values, gradients, functions in both directions, errors; and every
+verdict of the book.
+"""
+
+import os
+import threading
+import time
+
+import pytest
+import torch
+
+from attnbook.answers.flop_counter import Products, largest
+from attnbook.answers.guarded import StudentError
+from attnbook.checks import Mistake, exercises, judge
+from attnbook_grader.course.checking import solution_of
+from attnbook_grader.course.exercises import find_book, sections
+from attnbook_grader.protocol.channel import LARGEST, Channel, Ended, OutOfTime, TooLarge
+from attnbook_grader.protocol.rpc import ConnectionLost
+from tests.checks.test_framework import Yes
+from tests.checks.test_other_right_answers import RIGHT
+from tests.checks.wrong_answers import WRONG
+
+
+@pytest.fixture(scope="module")
+def solutions():
+    found = {}
+    for task in (task for section in sections(find_book()) for task in section.tasks):
+        scope = {}
+        exec(compile(solution_of(task), "<answer>", "exec"), scope)
+        found[task.id] = scope[task.function]
+    return found
+
+
+@pytest.mark.parametrize("id", list(exercises()))
+def test_the_grader_says_what_the_notebook_says(pair, solutions, id):
+    for name, function, *_ in [("solution", solutions[id]), *WRONG[id]]:
+        seed = len(name) % 3
+        here, there = judge(id, function, seed), judge(id, pair.remote(function), seed)
+        pair.forget()
+        assert there == here, name
+
+
+@pytest.mark.parametrize(
+    ("id", "function"), RIGHT, ids=[f"{id}-{function.__name__}" for id, function in RIGHT]
+)
+def test_other_right_answers_are_right_for_the_grader_too(pair, id, function):
+    verdict = judge(id, pair.remote(function), 1)
+    assert verdict, verdict
+
+
+def test_transforms_of_functions_say_that_they_do_not_reach_the_other_process(pair):
+    def answer(predict, inputs):
+        return torch.func.grad(lambda x: predict(x).sum())(inputs) * inputs
+
+    assert (
+        "torch.func and vmap do not reach there: use torch.autograd.grad"
+        in judge("00.gradient_times_input", pair.remote(answer)).message
+    )
+
+
+ODD = {
+    "None": None,
+    "yes": Yes(),
+    "text": "right",
+    "empty text": "",
+    "bytes": b"x",
+    "class": int,
+    "function": len,
+    "huge": 10**400,
+    "negative": -(10**400),
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "true": True,
+    "list": [],
+    "lists": [[[]]],
+    "mixed": [1, "a", None, torch.ones(2)],
+    "tuple": (),
+    "pair": (None, None),
+    "triple": (1, 2, 3),
+    "dict": {},
+    "keys": {(1, 2): torch.ones(1)},
+    "set": {1, 2},
+    "empty": torch.zeros(0),
+    "scalar": torch.tensor(1.0),
+    "nan tensor": torch.full((2, 3), float("nan")),
+    "long": torch.zeros(2, 3, dtype=torch.long),
+    "bool": torch.ones(2, 3, dtype=torch.bool),
+    "half": torch.ones(2, 3, dtype=torch.half),
+    "complex": torch.ones(2, dtype=torch.complex64),
+    "sparse": torch.eye(3).to_sparse(),
+    "meta": torch.ones(2, 3, device="meta"),
+    "many dimensions": torch.zeros([1] * 20),
+    "array": torch.ones(2, 3).numpy(),
+    "objects": __import__("numpy").array([object()]),
+    "pair of tensors": (torch.zeros(2, 3), torch.zeros(2, 3)),
+    "numbers": [0.5, -1, 3],
+}
+
+
+@pytest.mark.parametrize("id", list(exercises()))
+def test_no_value_that_comes_back_stops_a_check(pair, id):
+    """Not here and not in the grader: there is a verdict, and it is not *right*; the same on
+    both sides.
+    """
+    for name, value in ODD.items():
+        here = judge(id, lambda *inputs, value=value: value)
+        there = judge(id, pair.remote(lambda *inputs, value=value: value))
+        pair.forget()
+        assert not here and not there, name
+        assert "\n" not in there.message
+
+
+def test_gradients_go_through_both_ways(pair):
+    def outer(inner, x, pairs):
+        return {"sum": inner(x * x) + pairs[0][0], "kept": x.detach()}
+
+    def inner(y):
+        return torch.sin(y)
+
+    x, z = (
+        torch.randn(
+            3, dtype=torch.float64, generator=torch.Generator().manual_seed(s)
+        ).requires_grad_()
+        for s in (0, 1)
+    )
+    got = pair.remote(outer)(inner, x, [(z, 3)])
+    assert torch.equal(got["sum"], torch.sin(x * x) + z) and not got["kept"].requires_grad
+    weights = torch.arange(1.0, 4.0, dtype=torch.float64)
+    gradients = torch.autograd.grad((got["sum"] * weights).sum(), [x, z])
+    expected = torch.autograd.grad(((torch.sin(x * x) + z) * weights).sum(), [x, z])
+    assert all(torch.allclose(a, b, rtol=1e-12, atol=1e-12) for a, b in zip(gradients, expected))
+    pair.forget()
+
+
+def test_a_gradient_that_does_not_come_is_none(pair):
+    x, y = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    got = pair.remote(lambda x, y: 2 * x)(x, y)
+    assert torch.autograd.grad(got.sum(), [x, y], allow_unused=True)[1] is None
+    assert not pair.remote(lambda x: x.detach() * 2)(x).requires_grad
+    with pytest.raises(RuntimeError, match="inplace"):
+
+        def spoil(x):
+            y = torch.exp(x)
+            z = y * 1
+            y.add_(1)
+            return z + y
+
+        torch.autograd.grad(pair.remote(spoil)(x).sum(), [x])
+    pair.forget()
+
+
+def test_arguments_that_are_changed_are_changed_here(pair):
+    def spoil(x, numbers, table, kept):
+        x.zero_()
+        numbers.append(3)
+        table["a"] = 2
+        return numbers
+
+    x, numbers, table, kept = torch.ones(2), [1, [2]], {"a": 1}, [torch.ones(1)]
+    got = pair.remote(spoil)(x, numbers, table, kept)
+    assert torch.equal(x, torch.zeros(2)) and numbers == [1, [2], 3] and table == {"a": 2}
+    assert got is numbers, "the list that went in came back"
+    assert torch.equal(kept[0], torch.ones(1))
+
+
+def test_what_a_check_returned_and_the_answer_spoiled_is_spoiled_here(pair):
+    made = []
+
+    def step():
+        made.append(torch.ones(3))
+        return made[-1]
+
+    def answer(step):
+        scores = step()
+        scores[0] = 5
+        step()
+        return 1
+
+    assert pair.remote(answer)(step) == 1
+    assert made[0].tolist() == [5, 1, 1] and made[1].tolist() == [1, 1, 1]
+    pair.forget()
+
+
+def test_what_an_answer_costs_is_counted_there(pair):
+    def product(a, b):
+        return a @ b
+
+    a = torch.ones(4, 8)
+    with Products() as counter:
+        pair.remote(product)(a, a.T)
+    assert counter.count == 2 * 4 * 4 * 8
+    with largest() as watch:
+        pair.remote(lambda a: (a[:, :, None] * torch.ones(1000)).sum())(a)
+    assert watch.count == 4 * 4 * 8 * 1000
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"counts": []},
+        {"counts": [-1]},
+        {"counts": [0, 0]},
+        {"counts": [True]},
+        {"counts": [1.5]},
+        {"counts": 1},
+    ],
+    ids=str,
+)
+def test_a_count_that_is_none_breaks_the_connection(more):
+    from attnbook_grader.protocol.rpc import Peer
+    from attnbook_grader.protocol.serialization import encode, pack
+
+    here, there = channels()
+    peer = Peer(here, lambda function, given, named, seed: function(*given, **named))
+    there.send(pack({"do": "value", "value": encode((3, more), None, None)}, []))
+    with Products(), pytest.raises(ConnectionLost) as broken:
+        peer.call(0, (), {})
+    assert broken.value.kind == "garbled"
+
+
+def test_what_a_check_s_own_function_costs_is_not_asked_for(pair):
+    with largest() as watch:
+        assert pair.remote(lambda f: f(2) + 1)(lambda x: float(torch.ones(1000).sum()) * x) == 2001
+    assert watch.count >= 4000, "here both sides are one process"
+
+
+ROUND_THE_COUNT = """
+import contextlib
+from types import SimpleNamespace
+
+import torch
+
+from attnbook.answers import flop_counter
+
+flop_counter.KINDS["largest"] = lambda: contextlib.nullcontext(SimpleNamespace(count=0))
+
+
+def large(q, k, table):
+    n, K = q.shape[1], len(table) // 2
+    place = torch.arange(n)
+    vectors = table[(place - place[:, None]).clamp(-K, K) + K]
+    return (q @ k.transpose(1, 2) + torch.einsum("bid,ijd->bij", q, vectors)) / q.shape[-1] ** 0.5
+
+
+def nothing_for_long_texts(q, k, table):
+    return large(q, k, table) if q.shape[1] < 500 else torch.zeros(1, q.shape[1], q.shape[1])
+"""
+
+
+def test_effort_is_seen_from_outside_too():
+    from attnbook_grader.sandbox.launch import Limits
+    from attnbook_grader.sandbox.session import Session
+
+    id = "06.relative_scores"
+    (task,) = (
+        task
+        for section in sections(find_book(), ["positions"])
+        for task in section.tasks
+        if task.id == id
+    )
+    with Session("none", Limits(seconds=60)) as box:
+        assert box.run(solution_of(task)) is None and box.judge(id, task.function, 1)
+        assert box.run(ROUND_THE_COUNT) is None
+        assert "allocate" in box.judge(id, "large", 1).message
+        assert "long text" in box.judge(id, "nothing_for_long_texts", 1).message
+
+
+def test_errors_keep_their_kind_and_line(pair):
+    def crash(x):
+        return [][1]
+
+    with pytest.raises(
+        StudentError, match=r"IndexError: list index out of range; line \d+: return \[\]\[1\]"
+    ):
+        pair.remote(crash)(1)
+    with pytest.raises(StudentError) as error:
+        pair.remote(lambda: (_ for _ in ()).throw(NotImplementedError))()
+    assert error.value.unwritten
+
+    def calls(f):
+        try:
+            f(1)
+        except KeyError as error:
+            return str(error)
+
+    def refuses(x):
+        raise KeyError("no")
+
+    assert pair.remote(calls)(refuses) == "\"'no'\""
+
+
+def test_a_mistake_seen_by_the_check_s_own_function_cannot_be_swallowed(pair):
+    def stubborn(f):
+        try:
+            f(1)
+        except BaseException:
+            return "fine"
+
+    def sees(x):
+        raise Mistake("x must be 2")
+
+    with pytest.raises(Mistake, match="x must be 2"):
+        pair.remote(stubborn)(sees)
+    assert pair.remote(lambda: 1)() == 1, "the connection goes on"
+
+
+def test_results_that_cannot_be_handed_over_say_so(pair):
+    def deep():
+        value = []
+        for _ in range(100):
+            value = [value]
+        return value
+
+    with pytest.raises(StudentError, match="nested more than"):
+        pair.remote(deep)()
+    with pytest.raises(StudentError, match="cannot be handed over"):
+        pair.remote(lambda: torch.zeros(LARGEST // 4 + 1))()
+
+
+def test_random_numbers_of_an_answer_come_from_the_check_s_seed(pair):
+    torch.manual_seed(5)
+    torch.rand(3)  # the check has drawn before: an answer begins at the seed all the same
+    before = torch.get_rng_state()
+    one, other = (pair.remote(lambda: torch.rand(2))() for _ in range(2))
+    assert torch.equal(one, other) and torch.equal(
+        one, torch.rand(2, generator=torch.Generator().manual_seed(5))
+    )
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def channels():
+    one, other = os.pipe(), os.pipe()
+    return Channel(one[0], other[1]), Channel(other[0], one[1])
+
+
+def test_a_channel_carries_long_messages_in_both_directions():
+    here, there = channels()
+    message = os.urandom(3_000_000)
+    thread = threading.Thread(target=lambda: there.send(there.receive()))
+    thread.start()
+    here.send(message)
+    assert here.receive() == message
+    thread.join()
+
+
+def test_a_channel_does_not_wait_for_ever():
+    here, there = channels()
+    here.deadline = time.monotonic() + 0.2
+    with pytest.raises(OutOfTime):
+        here.receive()
+    with pytest.raises(OutOfTime):
+        here.send(bytes(10_000_000))  # nobody reads
+    here.deadline = time.monotonic() + 10
+    there.close()
+    with pytest.raises(Ended):
+        here.receive()
+    with pytest.raises(Ended):
+        here.send(b"x")
+
+
+def test_a_channel_refuses_what_is_too_large():
+    here, there = channels()
+    with pytest.raises(TooLarge, match="at most"):
+        here.send(bytes(LARGEST + 1))
+    os.write(there._write, (LARGEST + 1).to_bytes(8, "little"))
+    with pytest.raises(TooLarge, match="at most"):
+        here.receive()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"do": "value", "value": 3},
+        {"do": "value", "value": {"tuple": [1, 2, 3]}},
+        {"do": "gradients", "id": 9, "value": {"list": []}},
+        {"do": "call", "function": 99, "value": None},
+        {"do": "call", "function": 0, "value": 1},
+        {"do": "what"},
+        {},
+    ],
+)
+def test_answers_that_are_none_break_the_connection(head):
+    from attnbook_grader.protocol.rpc import Peer
+    from attnbook_grader.protocol.serialization import pack
+
+    here, there = channels()
+    peer = Peer(here, lambda function, given, named, seed: function(*given, **named))
+    there.send(pack(head, []))
+    with pytest.raises(ConnectionLost):
+        peer.call(0, (), {})
+
+
+def test_nothing_that_comes_from_the_sandbox_is_ever_called_by_name():
+    from attnbook_grader.protocol.rpc import Peer
+    from attnbook_grader.protocol.serialization import pack
+
+    here, there = channels()
+    peer = Peer(here, lambda function, given, named, seed: function(*given, **named))
+    there.send(pack({"do": "raised", "type": "exec", "message": "x"}, []))
+    with pytest.raises(RuntimeError, match="^x$"):
+        peer.request({"do": "hello"})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StudentError("boo"), RuntimeError("boo"), ConnectionLost("garbled", "boo")],
+    ids=lambda error: type(error).__name__,
+)
+def test_earlier_cells_that_fail_when_run_again_lose_the_sandbox(monkeypatch, error):
+    from attnbook_grader.protocol.rpc import Peer
+    from attnbook_grader.sandbox.launch import Limits
+    from attnbook_grader.sandbox.session import SandboxEnded, Session
+
+    true, cells = Peer.request, []
+
+    def request(self, head, *rest):
+        cells.extend([head["source"]] if head["do"] == "cell" else [])
+        if head["do"] == "cell" and cells == ["a = 1", "a = 1"]:
+            raise error
+        return true(self, head, *rest)
+
+    with Session("none", Limits()) as box:
+        assert box.run("a = 1") is None
+        box._close()
+        monkeypatch.setattr(Peer, "request", request)
+        cells.append("a = 1")
+        with pytest.raises(
+            SandboxEnded, match=r"run again, disturbed the connection to the grader \(boo\)"
+        ):
+            box.run("b = 1")
+        assert box.run("c = a") is None

@@ -1,0 +1,167 @@
+"""Building and running notebooks: the same bytes twice, in the book's environment; strict nbval
+goes red on each planted fault.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import small
+
+from bookbuild import execute, source
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow
+
+
+def make(folder: Path, text: str) -> Path:
+    """Write a source and the executed notebook beside it."""
+    path = folder / "small.md"
+    path.write_text(text, encoding="utf-8")
+    nb = source.student_version(source.read_source(path))
+    execute.execute(nb, folder)
+    nbformat.write(nb, path.with_suffix(".ipynb"))
+    return path.with_suffix(".ipynb")
+
+
+def nbval(notebook: Path, *more: str) -> subprocess.CompletedProcess:
+    """Strict nbval with the configuration of the project."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        "--rootdir",
+        str(ROOT),
+        "-p",
+        "conftest",
+        "-p",
+        "no:cacheprovider",
+        *more,
+        str(notebook),
+    ]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=200,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The small notebook, built once; tests that break it take a copy."""
+    return make(tmp_path_factory.mktemp("made"), small.SOURCE)
+
+
+def copy_of(made: Path, folder: Path) -> Path:
+    for path in (made, made.with_suffix(".md")):
+        shutil.copy(path, folder)
+    return folder / made.name
+
+
+CLOCK = small.BODY.index("```{code-cell} ipython3\n:tags: [nbval-ignore-output]")
+STEADY = small.HEAD + small.BODY[:CLOCK] + small.EXERCISE
+
+
+def test_made_again_it_is_the_same_file(tmp_path):
+    first = make(tmp_path, STEADY).read_bytes()
+    (tmp_path / "small.ipynb").unlink()
+    assert make(tmp_path, STEADY).read_bytes() == first
+
+
+def test_the_book_s_environment(tmp_path, monkeypatch):
+    """Quick preset, no progress bars, no mirror, no GPU, whatever the caller has set."""
+    monkeypatch.setenv("ATTNBOOK_DATA", str(tmp_path))
+    monkeypatch.setenv("ATTNBOOK_PRESET", "full")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    shown = (
+        "import os\nprint([os.environ.get(k) for k in ('ATTNBOOK_DATA', 'ATTNBOOK_PRESET', "
+        "'ATTNBOOK_PROGRESS', 'CUDA_VISIBLE_DEVICES')])"
+    )
+    notebook = make(tmp_path, small.HEAD + "\n```{code-cell} ipython3\n" + shown + "\n```\n")
+    assert "[None, 'quick', '0', '']" in notebook.read_text()
+    assert nbval(notebook).returncode == 0
+
+
+def test_the_small_notebook_passes(made):
+    done = nbval(made)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "fault, options, said",
+    [
+        (("print(total)", "print(total + 1)"), (), "Cell outputs differ"),
+        (("print(total)", "raise RuntimeError(total)"), (), "RuntimeError"),
+        (("print(total)", "import time; time.sleep(60)"), ("--nbval-cell-timeout=3",), "imeout"),
+        (("print(total)", "import os; os._exit(1)"), ("--nbval-cell-timeout=5",), "failed"),
+    ],
+    ids=["stale output", "error", "endless cell", "dead kernel"],
+)
+def test_strict_nbval_goes_red(made, tmp_path, fault, options, said):
+    notebook = copy_of(made, tmp_path)
+    nb = nbformat.read(notebook, as_version=4)
+    target = next(c for c in nb.cells if fault[0] in c.source)
+    target.source = target.source.replace(*fault)
+    nbformat.write(nb, notebook)
+    done = nbval(notebook, *options)
+    assert done.returncode == 1 and said in done.stdout, done.stdout
+
+
+def test_the_builder_checks_pairs_and_rules(made, tmp_path, capsys, monkeypatch):
+    """--check is green on a sound pair, red when one word of the source changes, and red on a
+    stored error.
+    """
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import build_notebooks
+
+    notebook = copy_of(made, tmp_path)
+
+    def check():
+        status = build_notebooks.main(["--check", str(tmp_path / "small.md")])
+        return status, capsys.readouterr().out
+
+    assert check() == (0, "")
+    (tmp_path / "small.md").write_text(
+        small.SOURCE.replace("an even number", "an odd number"), encoding="utf-8"
+    )
+    status, said = check()
+    assert status == 1 and "build it again" in said
+    (tmp_path / "small.md").write_text(small.SOURCE, encoding="utf-8")
+    nb = json.loads(notebook.read_text())
+    cell = next(c for c in nb["cells"] if "print(total)" in "".join(c["source"]))
+    cell["outputs"] = [
+        {"output_type": "error", "ename": "ValueError", "evalue": "", "traceback": []}
+    ]
+    notebook.write_text(json.dumps(nb))
+    status, said = check()
+    assert status == 1 and "the stored output is an error" in said
+
+
+def test_instructors_make_their_version_with_one_command(tmp_path):
+    (tmp_path / "99_small").mkdir()
+    (tmp_path / "99_small" / "small.md").write_text(small.SOURCE, encoding="utf-8")
+    done = subprocess.run(
+        [
+            sys.executable,
+            ROOT / "tools" / "build_notebooks.py",
+            "--instructor",
+            tmp_path / "out",
+            tmp_path / "99_small",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = (tmp_path / "out" / "99_small" / "small.ipynb").read_text()
+    assert "return weights @ values" in text and "right." in text

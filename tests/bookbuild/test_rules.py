@@ -1,0 +1,278 @@
+"""A planted fault for each rule that the notebooks keep: the sound notebook passes, each broken
+one is named.
+"""
+
+import copy
+
+import nbformat
+import pytest
+import small
+from nbformat.v4 import new_code_cell, new_output
+
+from bookbuild import execute, measure, rules, source
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """The small notebook, run."""
+    folder = tmp_path_factory.mktemp("rules")
+    (folder / "small.md").write_text(small.SOURCE, encoding="utf-8")
+    nb = source.student_version(source.read_source(folder / "small.md"))
+    execute.execute(nb, folder)
+    return nb
+
+
+def cell(nb, text):
+    return next(c for c in nb.cells if text in c.source)
+
+
+def test_the_sound_notebook_passes(sound):
+    assert rules.problems(sound) == []
+
+
+def other_kernel(nb):
+    nb.metadata.kernelspec["name"] = "my-env"
+
+
+def more_metadata(nb):
+    nb.metadata["widgets"] = {}
+
+
+def no_line(nb):
+    nb.cells[0].source = nb.cells[0].source.replace("quick:", "fast:")
+
+
+def two_lines(nb):
+    nb.cells[0].source += "\n\n*quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · one GPU*"
+
+
+def other_setup(nb):
+    cell(nb, "attnbook.setup").source += "\nprint(1)"
+
+
+def late_setup(nb):
+    nb.cells.insert(1, new_code_cell("1", execution_count=1))
+
+
+def strange_tag(nb):
+    nb.cells[2].metadata["tags"] = ["nbval-skip"]
+
+
+def stored_error(nb):
+    cell(nb, "print(total)").outputs = [
+        new_output("error", ename="ValueError", evalue="x", traceback=[])
+    ]
+
+
+def on_stderr(nb):
+    cell(nb, "print(total)").outputs = [new_output("stream", name="stderr", text="a warning")]
+
+
+def widget(nb):
+    cell(nb, "print(total)").outputs = [
+        new_output("display_data", data={"application/vnd.jupyter.widget-view+json": {}})
+    ]
+
+
+def address(nb):
+    cell(nb, "print(total)").outputs = [
+        new_output("execute_result", data={"text/plain": "<A object at 0x7f00>"})
+    ]
+
+
+def out_of_order(nb):
+    cell(nb, "print(total)").execution_count = 7
+
+
+def not_run(nb):
+    cell(nb, "print(total)").execution_count = None
+
+
+def no_alt(nb):
+    del cell(nb, "ax.bar").metadata.mystnb["image"]
+
+
+def short_alt(nb):
+    cell(nb, "ax.bar").metadata.mystnb.image.alt = "a figure"
+
+
+def file_alt(nb):
+    cell(nb, "ax.bar").metadata.mystnb.image.alt = "_images/a_picture_of_four_bars.png"
+
+
+def caption_alt(nb):
+    cell(nb, "ax.bar").metadata.mystnb.figure.caption = cell(nb, "ax.bar").metadata.mystnb.image.alt
+
+
+def two_figures(nb):
+    cell(nb, "ax.bar").outputs *= 2
+
+
+def alt_of_nothing(nb):
+    cell(nb, "ax.bar").outputs = []
+
+
+def picture_without_alt(nb):
+    nb.cells[2].source += "\n\n![](x.png)"
+
+
+def solution_left(nb):
+    cell(nb, "YOUR CODE").source = "### BEGIN SOLUTION\n1\n### END SOLUTION"
+
+
+def gate_left(nb):
+    nb.cells[2].metadata["tags"] = ["solution-gate"]
+
+
+def no_region(nb):
+    cell(nb, "YOUR CODE").source = "def weighted_sum(w, v):\n    return w @ v"
+
+
+def no_ids(nb):
+    del cell(nb, "check(").metadata["nbgrader"]
+
+
+def same_ids(nb):
+    cell(nb, "check(").metadata.nbgrader.grade_id = cell(nb, "YOUR CODE").metadata.nbgrader.grade_id
+
+
+def leaning_check(nb):
+    cell(nb, "check(").source = 'check("00.weighted_sum", weighted_sum)'
+
+
+def tag_on_plain_cell(nb):
+    cell(nb, "print(total)").metadata["tags"] = ["nbval-ignore-output"]
+
+
+def no_band(nb):
+    cell(nb, "perf_counter").source = cell(nb, "perf_counter").source.replace("assert", "#")
+
+
+def no_tag(nb):
+    cell(nb, "perf_counter").metadata["tags"] = []
+
+
+def does_not_parse(nb):
+    cell(nb, "print(total)").source = "print(total"
+
+
+FAULTS = [
+    other_kernel,
+    more_metadata,
+    no_line,
+    two_lines,
+    other_setup,
+    late_setup,
+    strange_tag,
+    stored_error,
+    on_stderr,
+    widget,
+    address,
+    out_of_order,
+    not_run,
+    no_alt,
+    short_alt,
+    file_alt,
+    caption_alt,
+    two_figures,
+    alt_of_nothing,
+    picture_without_alt,
+    solution_left,
+    gate_left,
+    no_region,
+    no_ids,
+    same_ids,
+    leaning_check,
+    tag_on_plain_cell,
+    no_band,
+    no_tag,
+    does_not_parse,
+]
+
+
+@pytest.mark.parametrize("plant", FAULTS, ids=lambda f: f.__name__)
+def test_each_fault_is_named(sound, plant):
+    nb = copy.deepcopy(sound)
+    plant(nb)
+    assert rules.problems(nb), plant.__name__
+
+
+def test_a_figure_alone_may_go_without_a_band(sound):
+    nb = copy.deepcopy(sound)
+    figure, clock = cell(nb, "ax.bar"), cell(nb, "perf_counter")
+    clock.source, clock.metadata["tags"], clock.outputs = (
+        "import time\nbegin = time.perf_counter()",
+        [],
+        [],
+    )
+    figure.source += "\nbegin"
+    figure.metadata["tags"] = ["nbval-ignore-output"]
+    order = nb.cells.index(figure), nb.cells.index(clock)
+    nb.cells[order[0]], nb.cells[order[1]] = clock, figure
+    clock.execution_count, figure.execution_count = figure.execution_count, clock.execution_count
+    assert rules.problems(nb) == []
+
+
+PROMISE = measure.Need(60, 1000, "CPU")
+
+
+@pytest.mark.parametrize(
+    "seconds, peak_mb, wrong",
+    [(50, 900, 0), (179, 1499, 0), (181, 900, 1), (50, 1600, 1), (500, 5000, 2)],
+)
+def test_a_run_that_takes_too_much_is_named(seconds, peak_mb, wrong):
+    assert len(measure.over_promise(PROMISE, seconds, peak_mb)) == wrong
+
+
+@pytest.mark.parametrize(
+    "seconds, peak_mb, wrong",
+    [(59, 999, 0), (61, 999, 1), (59, 1001, 1), (14, 999, 1), (16, 200, 0), (1, 1, 1)],
+)
+def test_a_line_that_says_something_else_is_named(seconds, peak_mb, wrong):
+    assert len(measure.untrue_promise(PROMISE, seconds, peak_mb)) == wrong
+
+
+def test_a_padded_memory_is_named():
+    assert len(measure.untrue_promise(measure.Need(20, 4000, "CPU"), 10, 1000)) == 1
+
+
+@pytest.mark.parametrize(
+    "line, seconds, mb",
+    [
+        ("*quick: 60 s · 1 GB · CPU — full: 10 min · 4 GB · one GPU*", 60, 1000),
+        ("*quick: 1.5 min · 700 MB · CPU — full: 2 h · 4 GB · one GPU*", 90, 700),
+    ],
+)
+def test_the_declared_line_is_read(line, seconds, mb):
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(f"# T\n\n{line}\n")])
+    got = measure.declared(nb)
+    assert got.quick == (seconds, mb, "CPU") and got.full.device == "one GPU"
+
+
+def test_peak_memory_sees_a_child():
+    import subprocess
+    import sys
+
+    code = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'x = "
+        "bytearray(300_000_000); import time; time.sleep(1)'])"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code])
+    with measure.PeakMemory(process.pid) as peak:
+        process.wait()
+    assert 300 <= peak.mb <= 450
+
+
+def test_rows_are_merged_and_those_of_gone_notebooks_dropped(tmp_path):
+    path = tmp_path / "rows.json"
+    for name in "ab":
+        (tmp_path / f"{name}.ipynb").touch()
+    measure.record(
+        path, [{"notebook": f"{n}.ipynb", "seconds": 1, "peak_mb": 1} for n in "bac"], tmp_path
+    )
+    (tmp_path / "b.ipynb").unlink()
+    measure.record(path, [{"notebook": "a.ipynb", "seconds": 2, "peak_mb": 2}], tmp_path)
+    import json
+
+    assert json.loads(path.read_text()) == [{"notebook": "a.ipynb", "seconds": 2, "peak_mb": 2}]
+    assert [p.name for p in tmp_path.iterdir() if "partial" in p.name] == []

@@ -1,0 +1,163 @@
+"""What a notebook takes: the line it declares under its title, and what a run of it measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+from nbformat import NotebookNode
+
+LINE = re.compile(
+    r"^\*quick: (?P<qt>[\d.]+) (?P<qu>s|min) · (?P<qm>[\d.]+) (?P<qb>MB|GB) · (?P<qd>[^·*]+?)"
+    r" — full: (?P<ft>[\d.]+) (?P<fu>s|min|h) · (?P<fm>[\d.]+) (?P<fb>MB|GB) · (?P<fd>[^·*]+?)\*$",
+    re.MULTILINE,
+)
+_SECONDS = {"s": 1, "min": 60, "h": 3600}
+_MB = {"MB": 1, "GB": 1000}
+
+# How far a run of the tests may pass what was declared: other machines are slower, and share their
+# cores.
+SLOWER, LARGER = 3.0, 1.5
+
+
+class Need(NamedTuple):
+    """Seconds, peak memory in MB, and the device in words."""
+
+    seconds: float
+    peak_mb: float
+    device: str
+
+
+class Declared(NamedTuple):
+    """What the line under the title promises for the two presets."""
+
+    quick: Need
+    full: Need
+
+
+def declared(nb: NotebookNode) -> Declared:
+    """The declared line of a notebook: `*quick: 60 s · 1 GB · CPU — full: 10 min · 4 GB · one GPU*`
+    in its first cell.
+
+    Raises ValueError when the first cell has no such line, or more than one.
+    """
+    first = nb.cells[0].source if nb.cells and nb.cells[0].cell_type == "markdown" else ""
+    found = list(LINE.finditer(first))
+    if len(found) != 1:
+        raise ValueError(
+            f"the first cell needs one line such as '*quick: 60 s · 1 GB · CPU — full: 10 min · "
+            f"4 GB · one GPU*', "
+            f"found {len(found)}"
+        )
+    g = found[0].groupdict()
+    return Declared(
+        Need(float(g["qt"]) * _SECONDS[g["qu"]], float(g["qm"]) * _MB[g["qb"]], g["qd"]),
+        Need(float(g["ft"]) * _SECONDS[g["fu"]], float(g["fm"]) * _MB[g["fb"]], g["fd"]),
+    )
+
+
+def over_promise(promise: Need, seconds: float, peak_mb: float) -> list[str]:
+    """How a run on any machine broke the promise, allowing for one that is slower; empty when it
+    held.
+    """
+    faults = []
+    if seconds > SLOWER * promise.seconds:
+        faults.append(
+            f"ran {seconds:.0f} s, declared {promise.seconds:.0f} s (limit {SLOWER:g} times that)"
+        )
+    if peak_mb > LARGER * promise.peak_mb:
+        faults.append(
+            f"used {peak_mb:.0f} MB, declared {promise.peak_mb:.0f} MB (limit {LARGER:g} times "
+            f"that)"
+        )
+    return faults
+
+
+def untrue_promise(promise: Need, seconds: float, peak_mb: float) -> list[str]:
+    """How the declared line and the recorded run disagree: too little is declared, or far too
+    much; empty when they agree.
+    """
+    faults = []
+    if seconds > promise.seconds:
+        faults.append(
+            f"the recorded run took {seconds:.0f} s, declared are {promise.seconds:.0f} s"
+        )
+    if peak_mb > promise.peak_mb:
+        faults.append(
+            f"the recorded run used {peak_mb:.0f} MB, declared are {promise.peak_mb:.0f} MB"
+        )
+    if promise.seconds > max(30, 4 * seconds):
+        faults.append(
+            f"declared are {promise.seconds:.0f} s, the recorded run took {seconds:.0f} s"
+        )
+    if promise.peak_mb > max(1000, 3 * peak_mb):
+        faults.append(
+            f"declared are {promise.peak_mb:.0f} MB, the recorded run used {peak_mb:.0f} MB"
+        )
+    return faults
+
+
+class PeakMemory:
+    """The largest resident memory, in MB, of a process and its children, looked at 20 times a
+    second.
+
+    `with PeakMemory(pid) as peak: ...` and then `peak.mb`. Pages that processes share count once
+    for each."""
+
+    def __init__(self, pid: int, interval: float = 0.05):
+        import psutil
+
+        self._psutil, self._interval, self._stop = psutil, interval, threading.Event()
+        self._process, self._thread = (
+            psutil.Process(pid),
+            threading.Thread(target=self._watch, daemon=True),
+        )
+        self.mb = 0.0
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            self.mb = max(self.mb, self._now() / 1e6)
+            if self._stop.wait(self._interval):
+                return
+
+    def _now(self) -> int:
+        total = 0
+        try:
+            for process in [self._process, *self._process.children(recursive=True)]:
+                total += process.memory_info().rss
+        except self._psutil.Error:  # ended while we looked
+            pass
+        return total
+
+
+def write_json(path: Path, value) -> None:
+    """Write `value` to `path` as JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        part.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def record(path: Path, rows: list[dict], root: Path) -> None:
+    """Put `rows` (dicts with `notebook`, `seconds`, `peak_mb`) into the list in `path`; rows of
+    notebooks that are gone go.
+    """
+    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    merged = {row["notebook"]: row for row in old if (root / row["notebook"]).exists()}
+    merged.update({row["notebook"]: row for row in rows})
+    write_json(path, [merged[name] for name in sorted(merged)])

@@ -1,0 +1,235 @@
+"""The rules that every notebook of the book keeps.
+
+`problems(nb)` reads a stored notebook and says which are broken.
+"""
+
+from __future__ import annotations
+
+import re
+
+import nbformat
+from nbformat import NotebookNode
+
+from . import measure, source
+from .nondeterminism import Taint, has_assert, parse
+
+SETUP = """try:
+    import attnbook
+except ModuleNotFoundError:  # on Colab: keep the runtime's torch and numpy
+    %pip install -q --no-deps "attnbook @ git+https://github.com/attnbook/attnbook@v0.1.0"
+    import attnbook
+setup = attnbook.setup(seed=0)"""
+
+TRAINED = "nbval-ignore-output"
+TAGS = {
+    TRAINED,
+    "hide-input",
+    "remove-input",
+    "hide-output",
+    "exercise",
+    "check",
+    "full-width",
+    "scroll-output",
+}
+ALT_LENGTH = 30
+
+
+def problems(nb: NotebookNode) -> list[str]:
+    """What is wrong with a stored notebook, one line each, naming the cell; an empty list when
+    nothing is.
+    """
+    faults: list[str] = []
+    for rule in (
+        _format,
+        _declared,
+        _setup,
+        _tags,
+        _outputs,
+        _figures,
+        _solutions,
+        _exercises,
+        _trained,
+    ):
+        faults += rule(nb)
+    return faults
+
+
+def _code(nb):
+    return [(i, c) for i, c in enumerate(nb.cells) if c.cell_type == "code"]
+
+
+def _tagged(cell, tag):
+    return tag in cell.metadata.get("tags", [])
+
+
+def _format(nb):
+    try:
+        nbformat.validate(nb)
+    except nbformat.ValidationError as error:
+        return [f"not a valid notebook: {str(error).splitlines()[0]}"]
+    if nb.metadata.get("kernelspec", {}).get("name") != "python3":
+        return [
+            f"kernelspec: expected python3, got {nb.metadata.get('kernelspec', {}).get('name')!r}"
+        ]
+    if dict(nb.metadata) != source.METADATA:
+        return [
+            f"metadata of the notebook: expected only {sorted(source.METADATA)}, got "
+            f"{sorted(nb.metadata)}"
+        ]
+    return []
+
+
+def _declared(nb):
+    try:
+        measure.declared(nb)
+    except ValueError as error:
+        return [str(error)]
+    return []
+
+
+def _setup(nb):
+    code = _code(nb)
+    if not code or code[0][1].source.strip() != SETUP:
+        return ["the first code cell is not the set-up cell (bookbuild.rules.SETUP)"]
+    return []
+
+
+def _tags(nb):
+    return [
+        f"cell {i}: tag {tag!r} is not one that the book uses ({', '.join(sorted(TAGS))})"
+        for i, c in enumerate(nb.cells)
+        for tag in c.metadata.get("tags", [])
+        if tag not in TAGS
+    ]
+
+
+def _outputs(nb):
+    faults, count = [], 0
+    for i, cell in _code(nb):
+        if cell.source.strip():
+            count += 1
+            if cell.execution_count != count:
+                faults.append(
+                    f"cell {i}: execution count {cell.execution_count}, expected {count}: not "
+                    f"run from top to bottom"
+                )
+        for out in cell.outputs:
+            data = out.get("data", {})
+            if out.output_type == "error":
+                faults.append(f"cell {i}: the stored output is an error: {out.ename}")
+            elif out.get("name") == "stderr":
+                faults.append(f"cell {i}: stored output on stderr: {out.text[:80]!r}")
+            elif any("widget" in kind for kind in data):
+                faults.append(f"cell {i}: a stored widget, which shows nothing on the website")
+            elif "text/plain" in data and "object at 0x" in data["text/plain"]:
+                faults.append(f"cell {i}: a stored address: {data['text/plain'][:60]!r}")
+    return faults
+
+
+def is_figure(output) -> bool:
+    """Whether an output shows a picture (matplotlib's, or HTML with one)."""
+    return any(kind.startswith("image/") for kind in output.get("data", {}))
+
+
+def _figures(nb):
+    faults = []
+    for i, cell in _code(nb):
+        pictures = [o for o in cell.outputs if is_figure(o)]
+        image = cell.metadata.get("mystnb", {}).get("image", {})
+        alt = str(image.get("alt", ""))
+        if len(pictures) > 1:
+            faults.append(
+                f"cell {i}: {len(pictures)} figures in one cell, which share one alt text; one "
+                f"cell for each"
+            )
+        if pictures and (len(alt) < ALT_LENGTH or re.search(r"\.(png|svg|ipynb)\b", alt)):
+            faults.append(
+                f"cell {i}: a figure without a meaningful alt text (mystnb.image.alt, "
+                f"{ALT_LENGTH} letters or more), got {alt!r}"
+            )
+        if alt and not pictures:
+            faults.append(f"cell {i}: has alt text but shows no figure")
+        caption = str(cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", ""))
+        if alt and alt.strip() == caption.strip():
+            faults.append(f"cell {i}: the alt text repeats the caption; say what is to be seen")
+    for i, cell in enumerate(nb.cells):
+        if cell.cell_type == "markdown" and re.search(r"!\[\s*\]\(", cell.source):
+            faults.append(f"cell {i}: a picture without alt text")
+    return faults
+
+
+def _solutions(nb):
+    markers = (*source.SOLUTION, *source.HIDDEN, "BEGIN SOLUTION", "HIDDEN TESTS")
+    return [
+        f"cell {i}: a solution or a hidden test stands in the public notebook"
+        for i, c in enumerate(nb.cells)
+        if any(m in c.source for m in markers) or _tagged(c, source.GATE)
+    ]
+
+
+def _exercises(nb):
+    """Ids, points and pairs come from bookbuild.source; what is left is what an author
+    writes.
+    """
+    faults, keys = [], set()
+    for i, cell in _code(nb):
+        meta = cell.metadata.get("nbgrader", {})
+        for tag in ("exercise", "check"):
+            if _tagged(cell, tag) and not meta:
+                faults.append(
+                    f"cell {i}: tagged {tag!r} but without nbgrader's metadata: build the "
+                    f"notebook from its source"
+                )
+        if not meta:
+            continue
+        if meta["grade_id"] in keys:
+            faults.append(f"cell {i}: a second cell named {meta['grade_id']!r}")
+        keys.add(meta["grade_id"])
+        if meta["solution"] and source.STUB not in cell.source:
+            faults.append(
+                f"cell {i}: the exercise {meta['grade_id']} hides no solution between "
+                f"{' and '.join(source.SOLUTION)}"
+            )
+        if meta["grade"] and "from attnbook.checks import check" not in cell.source:
+            faults.append(
+                f"cell {i}: a graded cell stands alone: from attnbook.checks import check"
+            )
+    return faults
+
+
+def _trained(nb):
+    """The tag that turns comparison off may stand only where training, a recorded run or a clock
+    decides, and asserts a band.
+    """
+    faults, taint = [], Taint()
+    for i, cell in _code(nb):
+        try:
+            used = taint.feed(cell.source)
+            parse(cell.source)
+        except SyntaxError as error:
+            faults.append(f"cell {i}: does not parse: {error}")
+            continue
+        text = any(_text(o) for o in cell.outputs)
+        if _tagged(cell, TRAINED):
+            if not used:
+                faults.append(
+                    f"cell {i}: tagged {TRAINED}, but nothing in it comes from training, a "
+                    f"recorded run or a clock"
+                )
+            elif text and not has_assert(cell.source):
+                faults.append(
+                    f"cell {i}: tagged {TRAINED} and prints text: assert the band that it must "
+                    f"lie in"
+                )
+        elif used and text and not _tagged(cell, "check"):
+            faults.append(
+                f"cell {i}: prints text that comes from training, a recorded run or a clock: tag "
+                f"it {TRAINED} and assert a band"
+            )
+    return faults
+
+
+def _text(output) -> bool:
+    return output.output_type == "stream" or (
+        output.output_type in ("execute_result", "display_data") and not is_figure(output)
+    )
