@@ -15,7 +15,7 @@ MECHANISMS = """
     SyntacticMultiHeadAttention TCBlock WindowedSource add_spectral_norm address attend
     attend_window balance_loss causal_mask largest_singular_values make_score masked_softmax
     monotonic_position padding_mask relative_index shift_matrix sinusoids tree_depth
-    tree_distance tree_offset window_index
+    tree_distance tree_offset window_index ResidualConnection
 """
 MODELS = """
     Bahdanau Captioner DCGAN_BLOCKS FeedForwardAttention FewShotSNAIL FixedDictionary

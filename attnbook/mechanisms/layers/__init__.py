@@ -7,7 +7,7 @@ from .dropout import Dropout
 from .feed_forward import FeedForward, GatedFeedForward
 from .mixture_of_experts import MixtureOfExperts, Switch, balance_loss
 from .norms import BatchNorm, LayerNorm, RMSNorm
-from .residual import NoResidual, PostNorm, PreNorm, ReZero, Wiring
+from .residual import NoResidual, PostNorm, PreNorm, ResidualConnection, ReZero
 from .spectral_norm import add_spectral_norm, largest_singular_values
 from .temporal import AttentionBlock, CausalConvolution, DenseBlock, TCBlock
 
@@ -27,9 +27,9 @@ __all__ = [
     "PreNorm",
     "RMSNorm",
     "ReZero",
+    "ResidualConnection",
     "Switch",
     "TCBlock",
-    "Wiring",
     "add_spectral_norm",
     "balance_loss",
     "largest_singular_values",
