@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from attnbook.answers.guarded import StudentError
 from attnbook.checks.context import CheckContext
 from attnbook.checks.gradient_check import check_gradients
 from attnbook.checks.verdict import Mistake
