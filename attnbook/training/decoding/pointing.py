@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from ..loop.accelerator import training_modes_kept
+from ..loop.temporary_state import temporary_mode
 from ..losses.token_loss import device_of, full_precision
 
 Rule = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
@@ -168,7 +168,7 @@ def point_greedy(
     NaN from the model."""
     inputs, lengths, steps = _check(model, inputs, lengths, max_steps)
     batch, n, _ = inputs.shape
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         memory = model.encode(inputs, lengths)
         state = model.start(memory)
         pointed, path = lengths.new_full((batch, 1), -1), lengths.new_empty(batch, 1, 0)
@@ -225,7 +225,7 @@ def point_beam(
     if isinstance(beam_size, bool) or not isinstance(beam_size, int) or beam_size < 1:
         raise ValueError(f"beam_size: got {beam_size!r}, expected an integer >= 1")
     batch, n, _ = inputs.shape
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         memory = model.encode(inputs, lengths)
         state = model.start(memory, beam_size)
         pointed, path = (

@@ -8,7 +8,7 @@ import torch
 
 from attnbook.tasks.text.vocabulary import BOS, EOS, PAD
 
-from ..loop.accelerator import training_modes_kept
+from ..loop.temporary_state import temporary_mode
 from ..losses.token_loss import full_precision
 from .search import check_inputs, check_logits
 
@@ -56,7 +56,7 @@ def sample(
         raise ValueError(f"temperature must be a number of at least 0, got {temperature!r}")
     if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
         raise ValueError(f"top_k must be an integer >= 1 or None, got {top_k!r}")
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         state, token = _read_prompts(model, prompts, lengths)
         drawn, running = [], torch.ones(len(prompts), dtype=torch.bool)
         for _ in range(max_length):

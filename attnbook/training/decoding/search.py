@@ -12,7 +12,8 @@ import torch
 
 from attnbook.tasks.text.vocabulary import BOS, EOS, PAD
 
-from ..loop.accelerator import map_tensors, training_modes_kept
+from ..loop.nested import map_tensors
+from ..loop.temporary_state import temporary_mode
 from ..losses.token_loss import device_of, full_precision
 
 
@@ -58,7 +59,7 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
     from the model. Source: Sutskever et al. 2014, section 3.2 (a beam of 1)."""
     source, lengths = check_inputs(model, source, lengths, max_length)
     batch, width = source.shape
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         memory = model.encode(source, lengths)
         state = model.start(memory)
         active = torch.arange(batch, device=source.device)  # sentence of each row
@@ -135,7 +136,7 @@ def beam_search(
         and length_penalty >= 0
     ):
         raise ValueError(f"length_penalty: got {length_penalty!r}, expected a number of at least 0")
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         memory = model.encode(source, lengths)
         state = model.start(memory)
         return _Beams(model, len(source), beam_size, max_length, length_penalty).search(
@@ -251,7 +252,7 @@ def score_targets(model, batch) -> torch.Tensor:
     """
     device = device_of(model)
     target = batch.target_out.to(device)
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         logits = model(
             batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)
         ).logits

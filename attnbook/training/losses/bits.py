@@ -9,7 +9,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from ..loop.accelerator import training_modes_kept
+from ..loop.temporary_state import temporary_mode
 from .token_loss import device_of, full_precision
 
 __all__ = ["bit_costs", "bit_errors", "bit_loss", "score_bits"]
@@ -72,7 +72,7 @@ def score_bits(model, batch, rows: int = 64) -> dict[str, float]:
     if count == 0:
         raise ValueError("batch: got no bit that counts, expected at least one")
     cost = wrong = 0.0
-    with training_modes_kept(model, False):
+    with temporary_mode(model, False):
         for part in zip(*(tensor.split(rows) for tensor in batch)):
             inputs, targets, mask = (tensor.to(device) for tensor in part)
             logits = model(inputs).logits

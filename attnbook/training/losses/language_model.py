@@ -10,7 +10,7 @@ import torch
 
 from attnbook.tasks.text.vocabulary import PAD
 
-from ..loop.accelerator import training_modes_kept
+from ..loop.temporary_state import temporary_mode
 from .token_loss import check_smoothing, device_of, summed_cross_entropy
 
 __all__ = ["language_loss", "perplexity"]
@@ -48,7 +48,7 @@ def perplexity(model, batches) -> float:
     Infinite where exp is beyond a float. Raises ValueError for batches without a word.
     """
     total, count = 0.0, 0
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         for k in range(len(batches)):
             summed, terms = language_loss(model, batches.batch(k))
             total, count = total + float(summed), count + int(terms)

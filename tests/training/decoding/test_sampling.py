@@ -68,13 +68,16 @@ def test_temperature_zero_is_greedy_whatever_the_lengths_of_the_prompts():
 
 def test_it_goes_on_from_one_token_and_repeats_with_its_generator_and_leaves_the_model_as_it_was():
     model = build().train()
-    draw = lambda seed: sample(
-        model,
-        torch.tensor([[BOS]] * 4),
-        torch.ones(4, dtype=torch.long),
-        12,  # noqa: E731
-        generator=torch.Generator().manual_seed(seed),
-    )
+
+    def draw(seed):
+        return sample(
+            model,
+            torch.tensor([[BOS]] * 4),
+            torch.ones(4, dtype=torch.long),
+            12,
+            generator=torch.Generator().manual_seed(seed),
+        )
+
     assert draw(1) == draw(1) != draw(2) and model.training
     assert all(
         EOS not in row and PAD not in row and BOS not in row and len(row) <= 12 for row in draw(1)
