@@ -1142,8 +1142,8 @@ def reproduce(
     """
     import torch
 
-    from ..training.loop.processes import check_device
     from ..training.loop.checkpoints import write_atomically
+    from ..training.loop.processes import check_device
 
     if name not in EXPERIMENTS:
         raise ValueError(f"name must be one of {', '.join(sorted(EXPERIMENTS))}, got {name!r}")
