@@ -3,119 +3,20 @@
 The library of the book "Attention, Cell by Cell".
 """
 
-from .mechanisms import (
-    SCORES,
-    AdditiveScore,
-    Attended,
-    ContentScore,
-    DotScore,
-    Dropout,
-    FeedForward,
-    GatedFeedForward,
-    GeneralScore,
-    LayerNorm,
-    LearnedPositions,
-    LinformerAttention,
-    LocalAttention,
-    LocationScore,
-    MemoryCompressedAttention,
-    MixtureOfExperts,
-    MultiHeadAttention,
-    PictureAttention,
-    PooledPictureAttention,
-    PostNorm,
-    PreNorm,
-    ReducedRankScore,
-    RelativeMultiHeadAttention,
-    RMSNorm,
-    ScaledDotScore,
-    Score,
-    SinusoidalPositions,
-    Switch,
-    address,
-    attend,
-    attend_window,
-    causal_mask,
-    make_score,
-    masked_softmax,
-    padding_mask,
-    sinusoids,
-)
-from .models import (
-    LSTMN,
-    NTM,
-    SNAIL,
-    Bahdanau,
-    Captioner,
-    FeedForwardAttention,
-    HierarchicalAttention,
-    Luong,
-    MemoryNetwork,
-    PointerNetwork,
-    Seq2Seq,
-    Transformer,
-    TransformerEncoderModel,
-    TransformerLM,
-    paper_parts,
-)
+from typing import TYPE_CHECKING
+
+from . import mechanisms, models
+from .mechanisms import *  # noqa: F403
+from .models import *  # noqa: F403
+
+if TYPE_CHECKING:
+    from .notebook import setup
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "LSTMN",
-    "NTM",
-    "SCORES",
-    "SNAIL",
-    "AdditiveScore",
-    "Attended",
-    "Bahdanau",
-    "Captioner",
-    "ContentScore",
-    "DotScore",
-    "Dropout",
-    "FeedForward",
-    "FeedForwardAttention",
-    "GatedFeedForward",
-    "GeneralScore",
-    "HierarchicalAttention",
-    "LayerNorm",
-    "LearnedPositions",
-    "LinformerAttention",
-    "LocalAttention",
-    "LocationScore",
-    "Luong",
-    "MemoryCompressedAttention",
-    "MemoryNetwork",
-    "MixtureOfExperts",
-    "MultiHeadAttention",
-    "PictureAttention",
-    "PointerNetwork",
-    "PooledPictureAttention",
-    "PostNorm",
-    "PreNorm",
-    "RMSNorm",
-    "ReducedRankScore",
-    "RelativeMultiHeadAttention",
-    "ScaledDotScore",
-    "Score",
-    "Seq2Seq",
-    "SinusoidalPositions",
-    "Switch",
-    "Transformer",
-    "TransformerEncoderModel",
-    "TransformerLM",
-    "__version__",
-    "address",
-    "attend",
-    "attend_window",
-    "causal_mask",
-    "make_score",
-    "masked_softmax",
-    "padding_mask",
-    "paper_parts",
-    "setup",
-    "sinusoids",
-]
+__all__ = ["__version__", "setup"]
+__all__ += mechanisms.__all__
+__all__ += models.__all__
 
 
 def __getattr__(name):

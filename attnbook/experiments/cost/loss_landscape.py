@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...mechanisms import NoResidual, PostNorm, PreNorm, Wiring
+from ...mechanisms import NoResidual, PostNorm, PreNorm, ResidualConnection
 from ...models import TransformerEncoderModel, paper_parts
 from ...training import fit
 from ...training.evaluation.loss_landscape import curvatures, loss_surface, random_directions
@@ -18,7 +18,7 @@ from ...training.evaluation.loss_landscape import curvatures, loss_surface, rand
 __all__ = ["DigitBatches", "around_minima", "smoothness", "sorting_loss", "sorting_stack"]
 
 DIGITS = 10
-WIRINGS: dict[str, type[Wiring]] = {
+WIRINGS: dict[str, type[ResidualConnection]] = {
     "post-norm": PostNorm,
     "pre-norm": PreNorm,
     "no residual": NoResidual,
@@ -52,13 +52,13 @@ def sorting_loss(
 
 
 def sorting_stack(
-    wiring: str | type[Wiring], num_layers: int, *, d_model: int = 32, seed: int = 0
+    wiring: str | type[ResidualConnection], num_layers: int, *, d_model: int = 32, seed: int = 0
 ) -> TransformerEncoderModel:
     """An encoder-only model for digits: thin blocks, four heads, no dropout; weights from the
     seed, alike for every wiring.
     """
     torch.manual_seed(seed)
-    parts = paper_parts(d_model, 4, 2 * d_model, dropout=0.0, wiring=WIRINGS.get(wiring, wiring))
+    parts = paper_parts(d_model, 4, 2 * d_model, dropout=0.0, residual=WIRINGS.get(wiring, wiring))
     return TransformerEncoderModel(DIGITS + 1, parts, num_layers=num_layers, tie=False)
 
 

@@ -39,7 +39,7 @@ def make_model(
 
     def transformer():
         parts = paper_parts(
-            d_model, num_heads, 4 * d_model, dropout=dropout, wiring=PreNorm, activation="gelu"
+            d_model, num_heads, 4 * d_model, dropout=dropout, residual=PreNorm, activation="gelu"
         )
         return TransformerLM(vocabulary_size, parts, num_layers=num_layers)
 

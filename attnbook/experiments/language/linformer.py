@@ -60,7 +60,7 @@ def make_model(
     """An encoder-only model with full attention (``rank`` None) or with Linformer's to so many
     mixtures.
     """
-    parts = paper_parts(d_model, num_heads, 4 * d_model, dropout=0.0, wiring=PreNorm)
+    parts = paper_parts(d_model, num_heads, 4 * d_model, dropout=0.0, residual=PreNorm)
     if kind == "look-up":
         parts = replace(parts, embedding=lambda size: PairEmbedding(size, d_model))
     if rank is not None:

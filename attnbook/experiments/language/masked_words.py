@@ -32,7 +32,7 @@ def make_model(
 ) -> TransformerEncoderModel:
     """An encoder-only Transformer with the norm before each sublayer."""
     parts = paper_parts(
-        d_model, num_heads, 4 * d_model, dropout=dropout, wiring=PreNorm, activation="gelu"
+        d_model, num_heads, 4 * d_model, dropout=dropout, residual=PreNorm, activation="gelu"
     )
     return TransformerEncoderModel(vocabulary_size, parts, num_layers=num_layers)
 

@@ -85,7 +85,7 @@ def _model(
 
 def _parts(s: Sizes, **options) -> Parts:
     return paper_parts(
-        s.d_model, s.num_heads, s.d_feed_forward, **{"dropout": 0.0, "wiring": PreNorm, **options}
+        s.d_model, s.num_heads, s.d_feed_forward, **{"dropout": 0.0, "residual": PreNorm, **options}
     )
 
 
@@ -214,10 +214,10 @@ MODIFICATIONS: dict[str, Build] = {
     **{name: _options(activation=name) for name in ACTIVATIONS if name != "relu"},
     **{name: _gated(name) for name in GATES},
     "rms-norm": _options(norm=RMSNorm),
-    "rezero": _options(wiring=ReZero, norm=lambda d: nn.Identity()),
-    "rezero-layer-norm": _options(wiring=ReZero, norm=LayerNorm),
-    "rezero-rms-norm": _options(wiring=ReZero, norm=RMSNorm),
-    "fixup": lambda size, s: fixup_start(_model(_parts(s, wiring=Fixup), size, s)),
+    "rezero": _options(residual=ReZero, norm=lambda d: nn.Identity()),
+    "rezero-layer-norm": _options(residual=ReZero, norm=LayerNorm),
+    "rezero-rms-norm": _options(residual=ReZero, norm=RMSNorm),
+    "fixup": lambda size, s: fixup_start(_model(_parts(s, residual=Fixup), size, s)),
     # The paper has 24, 18, 8 and 6 layers instead of 12; of four, two thirds cannot be had, so the
     # third has three quarters.
     "deepest": _shape(2, 1 / 2, 1 / 2),

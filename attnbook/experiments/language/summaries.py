@@ -58,7 +58,7 @@ def make_model(
     """
     if kind not in MODELS:
         raise ValueError(f"kind must be one of {', '.join(MODELS)}, got {kind!r}")
-    base = paper_parts(d_model, num_heads, 2 * d_model, dropout=0.0, wiring=PreNorm)
+    base = paper_parts(d_model, num_heads, 2 * d_model, dropout=0.0, residual=PreNorm)
     local = replace(
         base, attention=partial(LocalAttention, d_model, num_heads, block_length=block_length)
     )

@@ -42,7 +42,7 @@ source.
 
 def make_model(task, *, d_model: int = 64, num_heads: int = 4, num_layers: int = 2) -> Transformer:
     """A Transformer for the task, with the norm before each sublayer and no dropout."""
-    parts = paper_parts(d_model, num_heads, 4 * d_model, dropout=0.0, wiring=PreNorm)
+    parts = paper_parts(d_model, num_heads, 4 * d_model, dropout=0.0, residual=PreNorm)
     return Transformer(len(task.source_vocab), len(task.target_vocab), parts, num_layers=num_layers)
 
 

@@ -82,7 +82,7 @@ def multi30k(
             num_heads,
             d_feed_forward,
             dropout=dropout,
-            wiring=PreNorm if pre_norm else PostNorm,
+            residual=PreNorm if pre_norm else PostNorm,
         )
         return Transformer(
             len(pieces_in),

@@ -3,7 +3,7 @@ widths and parameters.
 
 Nothing here knows a class of the library. A block is a module with children ``NAME`` and
 ``around_NAME``: a sublayer and its wiring, an object with ``norm``, ``dropout`` and the methods
-``enter(x)`` and ``leave(x, found)``. What the methods do is read by running them on stand-ins that
+``sublayer_input(x)`` and ``combine(x, output)``. What the methods do is read by running them on stand-ins that
 write down each step (``torch.fx``), so the outline shows what the code does."""
 
 from __future__ import annotations
@@ -142,12 +142,12 @@ class _Enter(nn.Module):
         self.wiring = wiring
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.wiring.enter(x)
+        return self.wiring.sublayer_input(x)
 
 
 class _Leave(_Enter):
-    def forward(self, x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-        return self.wiring.leave(x, found)
+    def forward(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+        return self.wiring.combine(x, output)
 
 
 class _Steps(Tracer):
@@ -164,7 +164,7 @@ def _read(part: Part, wiring: nn.Module) -> Sublayer:
         before, joined, none = _walk(_Steps().trace(enter := _Enter(wiring)), enter, "x")
         if joined or none:
             raise _Unread
-        behind, joined, after = _walk(_Steps().trace(leave := _Leave(wiring)), leave, "found")
+        behind, joined, after = _walk(_Steps().trace(leave := _Leave(wiring)), leave, "output")
     except Exception:  # torch.fx stops in many ways where a method looks at numbers
         own = replace(describe(wiring), role="wiring", kind="other")
         return Sublayer((), part, (), "wiring", (own,))

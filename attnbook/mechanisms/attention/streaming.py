@@ -19,8 +19,8 @@ from __future__ import annotations
 import torch
 
 from ...validate import check_once
-from .block_sizes import blocks
-from .precision import autocast_as, autocast_state, wide_dtype, without_autocast
+from ..block_sizes import blocks
+from ..precision import autocast_as, autocast_state, wide_dtype, without_autocast
 
 __all__ = ["stream_attention"]
 
@@ -39,7 +39,7 @@ def stream_attention(
         value: ``(…, n, d_v)``.
         mask: boolean, broadcastable to ``(…, m, n)``; True = may attend.
         block_elements: upper bound of a block, see
-            :data:`~attnbook.mechanisms.attention.block_sizes.BLOCK_ELEMENTS`.
+            :data:`~attnbook.mechanisms.block_sizes.BLOCK_ELEMENTS`.
 
     Returns:
         Context ``(…, m, d_v)``; zeros for a query that may attend to nothing. Differentiable once:

@@ -20,7 +20,7 @@ from ...validate import (
 )
 from ..attention.attend import Attended
 from ..attention.masks import masked_softmax
-from ..attention.precision import wide_dtype
+from ..precision import wide_dtype
 from ..scores.base import Score, check_score
 
 __all__ = [

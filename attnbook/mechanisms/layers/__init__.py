@@ -1,3 +1,36 @@
 """What stands beside attention in a network: embeddings, norms, residual connections,
 feed-forward layers, convolutions.
 """
+
+from .conditional_norm import ConditionalBatchNorm
+from .dropout import Dropout
+from .feed_forward import FeedForward, GatedFeedForward
+from .mixture_of_experts import MixtureOfExperts, Switch, balance_loss
+from .norms import BatchNorm, LayerNorm, RMSNorm
+from .residual import NoResidual, PostNorm, PreNorm, ResidualConnection, ReZero
+from .spectral_norm import add_spectral_norm, largest_singular_values
+from .temporal import AttentionBlock, CausalConvolution, DenseBlock, TCBlock
+
+__all__ = [
+    "AttentionBlock",
+    "BatchNorm",
+    "CausalConvolution",
+    "ConditionalBatchNorm",
+    "DenseBlock",
+    "Dropout",
+    "FeedForward",
+    "GatedFeedForward",
+    "LayerNorm",
+    "MixtureOfExperts",
+    "NoResidual",
+    "PostNorm",
+    "PreNorm",
+    "RMSNorm",
+    "ReZero",
+    "ResidualConnection",
+    "Switch",
+    "TCBlock",
+    "add_spectral_norm",
+    "balance_loss",
+    "largest_singular_values",
+]

@@ -7,16 +7,16 @@ from torch import nn
 
 from ..attention.multi_head import MultiHeadAttention
 from .feed_forward import FeedForward
-from .residual import Wiring
+from .residual import ResidualConnection
 
 __all__ = ["Fixup", "fixup_start"]
 
 
-class Fixup(Wiring):
+class Fixup(ResidualConnection):
     """No norm: ``x + s · dropout(sublayer(x + b)) + b'`` with learned numbers b = 0, s = 1, b' = 0.
 
-    It works with :func:`fixup_start`, which makes every sublayer begin as zero. The norm that a
-    wiring is given is not used.
+    It works with :func:`fixup_start`, which makes every sublayer begin as zero. The norm
+    that it is given is not used.
 
     Source: Zhang, Dauphin and Ma 2019, section 3, rule 3, made shorter: the paper has a shift
     before every linear layer and every
@@ -29,11 +29,11 @@ class Fixup(Wiring):
         self.before, self.after = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
         self.scale = nn.Parameter(torch.ones(1))  # s
 
-    def enter(self, x: torch.Tensor) -> torch.Tensor:
+    def sublayer_input(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.before
 
-    def leave(self, x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-        return x + self.scale * self.dropout(found) + self.after
+    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+        return x + self.scale * self.dropout(output) + self.after
 
 
 @torch.no_grad()
@@ -57,7 +57,8 @@ def fixup_start(model: nn.Module) -> nn.Module:
     branches = sum(isinstance(module, Fixup) for module in model.modules())
     if not branches:
         raise ValueError(
-            f"model must have Fixup as its wiring, got {type(model).__name__} with none"
+            f"model must have Fixup as its residual connection, got {type(model).__name__} "
+            f"with none"
         )
     sublayers = [
         module

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...validate import check_integer, check_tensor, require
-from ..attention.precision import without_autocast
+from ..precision import without_autocast
 
 __all__ = ["MixtureOfExperts", "Switch", "balance_loss"]
 

@@ -109,7 +109,7 @@ class BatchNorm(_Norm):
 
     Padding counts like a word unless ``mask`` says where words are. A block hands no mask to its
     norm: in a
-    :class:`~attnbook.mechanisms.layers.residual.Wiring` this norm counts the padding.
+    :class:`~attnbook.mechanisms.layers.residual.ResidualConnection` this norm counts the padding.
 
     Args:
         d_model: d, the width of x.

@@ -1,86 +1,111 @@
-"""How a sublayer is wired into the stream of a block: where the residual sum, the norm and the
-dropout stand.
+"""Residual connections around a sublayer: where the sum, the norm and the dropout stand.
 
-A block asks its wiring twice: ``h = wiring.enter(x)`` is what the sublayer reads, and
-``wiring.leave(x, sublayer(h))`` is what
-goes on. So a block is written once, and post-norm, pre-norm and what came after are modules passed
-into it."""
+A block calls ``residual(x, sublayer)`` and is written once for post-norm, pre-norm and what came
+after: each is a module that is passed in."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 
-__all__ = ["NoResidual", "PostNorm", "PreNorm", "ReZero", "Wiring"]
+__all__ = ["NoResidual", "PostNorm", "PreNorm", "ReZero", "ResidualConnection"]
 
 
-class Wiring(nn.Module):
-    """Base class of the wirings.
+class ResidualConnection(nn.Module):
+    """Base class: ``combine(x, sublayer(sublayer_input(x)))``.
+
+    Subclasses define :meth:`combine` and, where the sublayer does not read x itself,
+    :meth:`sublayer_input`.
 
     Args:
         norm: a normalisation of the width of x.
-        dropout: what the result of the sublayer goes through.
+        dropout: applied to the output of the sublayer.
     """
 
-    leaves_a_sum = False
-    """True where the stream leaves the last block as a sum that no norm has seen: a stack of
-    blocks then ends with a norm.
+    needs_final_norm = False
+    """True where the output of a block is a sum that no norm has seen: a stack of blocks then ends
+    with a norm.
     """
 
     def __init__(self, norm: nn.Module, dropout: nn.Module) -> None:
         super().__init__()
         self.norm, self.dropout = norm, dropout
 
-    def enter(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, sublayer: Callable[[torch.Tensor], Any]) -> Any:
+        """Apply a sublayer and the connection around it.
+
+        Args:
+            x: ``(…, d)``.
+            sublayer: a function from ``(…, d)`` to ``(…, d)``, or to a tuple that begins with it,
+                as attention returns its weights too.
+
+        Returns:
+            The output ``(…, d)``, or the tuple with the output in the first place.
+        """
+        output = sublayer(self.sublayer_input(x))
+        if isinstance(output, tuple):
+            return self.combine(x, output[0]), *output[1:]
+        return self.combine(x, output)
+
+    def sublayer_input(self, x: torch.Tensor) -> torch.Tensor:
         """What the sublayer reads: ``(…, d)`` → ``(…, d)``."""
         return x
 
-    def leave(self, x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-        """What goes on to the next sublayer, from x and what the sublayer found."""
-        raise NotImplementedError(f"{type(self).__name__} must define leave(x, found)")
+    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+        """Combine x with the output of the sublayer, both ``(…, d)``."""
+        raise NotImplementedError(f"{type(self).__name__} must define combine(x, output)")
 
 
-class PostNorm(Wiring):
-    """The wiring of the paper: ``LayerNorm(x + dropout(sublayer(x)))``.
+class PostNorm(ResidualConnection):
+    """The connection of the paper: ``LayerNorm(x + dropout(sublayer(x)))``.
 
     Source: Vaswani et al. 2017, section 3.1 and 5.4.
     """
 
-    def leave(self, x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-        return self.norm(x + self.dropout(found))
+    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+        return self.norm(x + self.dropout(output))
 
 
-class PreNorm(Wiring):
-    """The norm inside the branch: ``x + dropout(sublayer(LayerNorm(x)))``. From the first block to
-    the last runs a path of sums alone; after the last one stands a norm. Source: Xiong et al. 2020,
-    section 3."""
+class PreNorm(ResidualConnection):
+    """The norm inside the branch: ``x + dropout(sublayer(LayerNorm(x)))``.
 
-    leaves_a_sum = True
+    From the first block to the last runs a path of sums alone; after the last one stands a norm.
 
-    def enter(self, x: torch.Tensor) -> torch.Tensor:
+    Source: Xiong et al. 2020, section 3.
+    """
+
+    needs_final_norm = True
+
+    def sublayer_input(self, x: torch.Tensor) -> torch.Tensor:
         return self.norm(x)
 
-    def leave(self, x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-        return x + self.dropout(found)
+    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+        return x + self.dropout(output)
 
 
 class ReZero(PreNorm):
-    """A learned number, 0 at the start, scales the branch: ``x + α · dropout(sublayer(norm(x)))``,
-    so that a block begins as the identity. The paper has no norm: give ``torch.nn.Identity()``.
-    Source: Bachlechner et al. 2021, equation 3."""
+    """A learned number, 0 at the start, scales the branch: ``x + α · dropout(sublayer(norm(x)))``.
 
-    leaves_a_sum = False  # nor at the end of the stack
+    A block begins as the identity. The paper has no norm: give ``torch.nn.Identity()``.
+
+    Source: Bachlechner et al. 2021, equation 3.
+    """
+
+    needs_final_norm = False  # nor at the end of the stack
 
     def __init__(self, norm: nn.Module, dropout: nn.Module) -> None:
         super().__init__(norm, dropout)
         self.scale = nn.Parameter(torch.zeros(()))  # α
 
-    def leave(self, x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-        return x + self.scale * self.dropout(found)
+    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+        return x + self.scale * self.dropout(output)
 
 
-class NoResidual(Wiring):
+class NoResidual(ResidualConnection):
     """No sum at all: ``LayerNorm(dropout(sublayer(x)))``, to see what the residual is good for."""
 
-    def leave(self, x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-        return self.norm(self.dropout(found))
+    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.dropout(output))

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
 from ...validate import check_integer, require
-from ..attention.precision import without_autocast
+from ..precision import without_autocast
 
 __all__ = ["add_spectral_norm", "largest_singular_values", "weight_matrix"]
 

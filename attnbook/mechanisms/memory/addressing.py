@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_integer, check_tensor, common_shape, may_look, require
-from ..attention.precision import wide_dtype
+from ..precision import wide_dtype
 from .addressing_math import SHORTEST, _read, _scores, _sharpen, _shift, _uniform_shift, _write
 
 __all__ = [

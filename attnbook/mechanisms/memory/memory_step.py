@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_once
-from ..attention.precision import without_autocast
+from ..precision import without_autocast
 from .addressing_math import SHORTEST, _around, _convolve, _read, _scores, _sharpen, _shift
 
 __all__ = ["HeadParameters", "memory_step", "plain_memory_step"]

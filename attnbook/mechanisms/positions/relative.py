@@ -9,7 +9,7 @@ from ...validate import check_integer, require
 from ..attention.attend import Attended
 from ..attention.masks import masked_softmax
 from ..attention.multi_head import MultiHeadAttention, ProjectedSource
-from ..attention.precision import wide_dtype
+from ..precision import wide_dtype
 
 __all__ = ["RelativeMultiHeadAttention", "relative_index"]
 

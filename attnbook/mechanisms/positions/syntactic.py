@@ -11,7 +11,7 @@ from torch import nn
 
 from ...validate import check_integer, check_tensor, check_whole, require
 from ..attention.attend import Attended
-from ..attention.precision import without_autocast
+from ..precision import without_autocast
 from .absolute import wave_vectors
 from .relative import (
     RelativeMultiHeadAttention,

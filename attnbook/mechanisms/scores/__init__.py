@@ -1,3 +1,10 @@
 """Score functions: how well a query matches a key, from dot product to additive, and their
 registry.
 """
+
+from . import functions
+from .base import SCORES, Score, make_score
+from .functions import *  # noqa: F403
+
+__all__ = ["SCORES", "Score", "make_score"]
+__all__ += functions.__all__

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import torch
 
-from ..attention.block_sizes import blocks
-from ..attention.precision import wide_dtype
+from ..block_sizes import blocks
+from ..precision import wide_dtype
 
 __all__ = ["Hidden", "Scratch", "additive_scores"]
 

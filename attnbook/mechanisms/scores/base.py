@@ -7,15 +7,16 @@ against the result. ``score(query, key)`` does both."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import ClassVar
 
 import torch
 from torch import nn
 
-from ...validate import check_tensor, require
+from ...validate import check_choice, check_tensor, require
 
-__all__ = ["SCORES", "Score", "check_projected_width", "check_score"]
+__all__ = ["SCORES", "Score", "check_projected_width", "check_score", "make_score"]
 
 SCORES: dict[str, type[Score]] = {}
 """Every score of the book under its name from the literature; the book's summary table is made
@@ -26,12 +27,12 @@ from it.
 class Score(nn.Module):
     """Base class of the scores: ``forward(query (…, m, d_q), key (…, n, d_k)) -> (…, m, n)``.
 
-    Subclasses set ``name``, ``formula`` (TeX) and ``source``, define :meth:`compare` (or
-    :meth:`inner_product`, from which it follows) and, where keys are transformed before they meet a
-    query, :meth:`project_keys`. Defining a subclass with a name registers it. Where a subclass, or
-    somebody on one object, defines :meth:`compare` anew, the shortcuts :meth:`inner_product`,
-    :meth:`project_queries` and :meth:`compare_with_pullback` of its parent are not used: they give
-    the parent's scores.
+    Subclasses set ``name``, ``formula`` (TeX) and ``source`` (authors and year), define
+    :meth:`compare` (or :meth:`inner_product`, from which it follows) and, where keys are
+    transformed before they meet a query, :meth:`project_keys`. Defining a subclass with a name
+    registers it. Where a subclass, or somebody on one object, defines :meth:`compare` anew, the
+    shortcuts :meth:`inner_product`, :meth:`project_queries` and :meth:`compare_with_pullback` of
+    its parent are not used: they give the parent's scores.
 
     A subclass whose :meth:`project_keys` depends on where a key stands, or on the other keys, sets
     ``counts_positions``: keys that are projected one by one are then no part of a longer source,
@@ -164,3 +165,46 @@ def check_projected_width(width: int, projected: torch.Tensor) -> None:
             f"projected_keys must have width {width}, as project_keys(key) has, got shape "
             f"{tuple(projected.shape)}"
         )
+
+
+def make_score(name: str, d_query: int, d_key: int, **sizes: int | None) -> Score:
+    """Make a registered score for queries of width ``d_query`` and keys of width ``d_key``.
+
+    A score is built with those of the arguments that its ``__init__`` names; one that names neither
+    width has no matrix to bring two widths together and needs them equal.
+
+    Args:
+        name: one of :data:`SCORES`.
+        d_query, d_key: the widths.
+        sizes: what else a score can be built with, such as ``d_hidden`` of ``additive``, ``rank``
+            of ``reduced_rank`` and ``max_length``, the longest source, of ``location``; None leaves
+            the default of the score. Other scores ignore it, so that one call can make any of them.
+
+    Raises:
+        ValueError: for an unknown name, where the score needs one width and two are given, or where
+            it needs a size that is not given.
+        TypeError: for a size that no registered score takes.
+    """
+    kind = SCORES[check_choice("score", name, sorted(SCORES))]
+    if unknown := set(sizes).difference(*map(_arguments, SCORES.values())):
+        raise TypeError(f"no score takes {', '.join(sorted(unknown))}")
+    takes = _arguments(kind)
+    if not {"d_query", "d_key"} & set(takes):
+        require(
+            d_query == d_key, f"score {name!r} needs d_query = d_key, got {d_query} and {d_key}"
+        )
+    given = {"d_query": d_query, "d_key": d_key, **sizes}
+    given = {size: given[size] for size in takes if given.get(size) is not None}
+    for size, needed in takes.items():
+        require(size in given or not needed, f"score {name!r} needs {size}")
+    return kind(**given)
+
+
+def _arguments(kind: type[Score]) -> dict[str, bool]:
+    """The names of what a score is built with, and whether it needs to be given."""
+    return {
+        name: parameter.default is parameter.empty
+        for name, parameter in inspect.signature(kind).parameters.items()
+        # nn.Module itself takes any arguments
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    }

@@ -15,7 +15,7 @@ from torch import nn
 
 from ...validate import check_integer, require
 from .additive_kernel import Hidden, Scratch, additive_scores
-from .base import SCORES, Score, check_projected_width
+from .base import Score, check_projected_width
 
 __all__ = [
     "ContentScore",
@@ -25,7 +25,6 @@ __all__ = [
     "DotScore",
     "ScaledDotScore",
     "ReducedRankScore",
-    "make_score",
 ]
 
 
@@ -50,7 +49,7 @@ class ContentScore(Score):
 
     name = "content"
     formula = r"\operatorname{cosine}(s, h)"
-    source = "graves2014"
+    source = "Graves, Wayne and Danihelka 2014"
 
     def __init__(self, eps: float = 1e-8) -> None:
         super().__init__()
@@ -99,7 +98,7 @@ class AdditiveScore(Score):
 
     name = "additive"
     formula = r"v^\top \tanh(W[s; h])"
-    source = "bahdanau2015"
+    source = "Bahdanau, Cho and Bengio 2015"
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int | None = None) -> None:
         super().__init__()
@@ -172,7 +171,7 @@ class LocationScore(Score):
 
     name = "location"
     formula = r"(W s)_i"
-    source = "luong2015"
+    source = "Luong, Pham and Manning 2015"
     counts_positions = True
 
     def __init__(self, d_query: int, max_length: int) -> None:
@@ -216,7 +215,7 @@ class GeneralScore(Score):
 
     name = "general"
     formula = r"s^\top W h"
-    source = "luong2015"
+    source = "Luong, Pham and Manning 2015"
 
     def __init__(self, d_query: int, d_key: int) -> None:
         super().__init__()
@@ -243,7 +242,7 @@ class DotScore(Score):
 
     name = "dot"
     formula = r"s^\top h"
-    source = "luong2015"
+    source = "Luong, Pham and Manning 2015"
 
     def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
         self._check_equal_widths(query, key)
@@ -266,7 +265,7 @@ class ScaledDotScore(DotScore):
 
     name = "scaled_dot"
     formula = r"s^\top h / \sqrt{d}"
-    source = "vaswani2017"
+    source = "Vaswani et al. 2017"
 
     def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
         return query, 1.0 / math.sqrt(query.shape[-1])
@@ -280,7 +279,7 @@ class ReducedRankScore(Score):
 
     Args:
         d_query, d_key: widths of queries and keys.
-        rank: k, the rows of U and V.
+        rank: k, the rows of U and V; a quarter of the smaller width when not given.
 
     Raises:
         ValueError: if a width or the rank is below 1, or an input has another width.
@@ -290,12 +289,13 @@ class ReducedRankScore(Score):
 
     name = "reduced_rank"
     formula = r"(U s)^\top (V h)"
-    source = "britz2017"
+    source = "Britz et al. 2017"
 
-    def __init__(self, d_query: int, d_key: int, rank: int) -> None:
+    def __init__(self, d_query: int, d_key: int, rank: int | None = None) -> None:
         super().__init__()
         self.query_width = check_integer("d_query", d_query)
         self.key_width = check_integer("d_key", d_key)
+        rank = max(1, min(d_query, d_key) // 4) if rank is None else rank
         self.query_projection = nn.Linear(d_query, check_integer("rank", rank), bias=False)  # U
         self.key_projection = nn.Linear(d_key, rank, bias=False)  # V
 
@@ -304,42 +304,3 @@ class ReducedRankScore(Score):
 
     def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
         return self.query_projection(query), 1.0
-
-
-def make_score(
-    name: str,
-    d_query: int,
-    d_key: int,
-    *,
-    d_hidden: int | None = None,
-    rank: int | None = None,
-    max_length: int | None = None,
-) -> Score:
-    """Make a registered score for queries of width ``d_query`` and keys of width ``d_key``.
-
-    Args:
-        name: one of :data:`SCORES`.
-        d_hidden: hidden width of ``additive``.
-        rank: rank of ``reduced_rank``; a quarter of the smaller width when not given.
-        max_length: longest source of ``location``.
-
-    Raises:
-        ValueError: for an unknown name, or where the score needs one width and two are given.
-    """
-    require(name in SCORES, f"score must be one of {sorted(SCORES)}, got {name!r}")
-    if name == "additive":
-        return AdditiveScore(d_query, d_key, d_hidden)
-    if name == "general":
-        return GeneralScore(d_query, d_key)
-    if name == "reduced_rank":
-        return ReducedRankScore(
-            d_query, d_key, max(1, min(d_query, d_key) // 4) if rank is None else rank
-        )
-    if name == "location":
-        require(max_length is not None, "score 'location' needs max_length, the longest source")
-        return LocationScore(d_query, max_length)
-    if name in ("content", "dot", "scaled_dot"):
-        require(
-            d_query == d_key, f"score {name!r} needs d_query = d_key, got {d_query} and {d_key}"
-        )
-    return SCORES[name]()

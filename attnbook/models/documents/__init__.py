@@ -1,3 +1,9 @@
 """Models that read documents and stories: hierarchical and feed-forward attention, memory
 networks.
 """
+
+from .feed_forward_attention import FeedForwardAttention
+from .hierarchical import HierarchicalAttention
+from .memory_network import MemoryNetwork
+
+__all__ = ["FeedForwardAttention", "HierarchicalAttention", "MemoryNetwork"]

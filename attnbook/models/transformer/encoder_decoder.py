@@ -92,7 +92,7 @@ class Transformer(nn.Module):
             f"num_layers must be an integer or a pair of them, for encoder and decoder, got "
             f"{num_layers!r}",
         )
-        above, below = pair
+        encoder_layers, decoder_layers = pair
         self.source_embedding, self.source_positions = (
             parts.embedding(source_size),
             parts.positions(),
@@ -102,7 +102,10 @@ class Transformer(nn.Module):
             parts.positions(),
         )
         self.dropout = parts.dropout()
-        self.encoder, self.decoder = parts.make_encoder(above), parts.make_decoder(below)
+        self.encoder, self.decoder = (
+            parts.make_encoder(encoder_layers),
+            parts.make_decoder(decoder_layers),
+        )
         self.output = parts.output(target_size)  # W
         require(
             tie in ("none", "output", "all"), f"tie must be 'none', 'output' or 'all', got {tie!r}"

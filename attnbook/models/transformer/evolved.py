@@ -16,9 +16,9 @@ from torch.nn import functional as F
 from ...mechanisms.attention.multi_head import MultiHeadAttention, ProjectedSource
 from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
-from ...mechanisms.layers.residual import Wiring
+from ...mechanisms.layers.residual import ResidualConnection
 from ...validate import check_integer
-from .layers import LayerOutput
+from .layers import LayerOutput, self_attention
 from .parts import Parts
 
 __all__ = [
@@ -76,7 +76,7 @@ def _add(wide: torch.Tensor, narrow: torch.Tensor) -> torch.Tensor:
 class EvolvedEncoderLayer(nn.Module):
     """The encoder block of the Evolved Transformer.
 
-    Four sublayers, each in its wiring: ``GLU(h) = W_a h ⊙ σ(W_b h)``;
+    Four sublayers, each in a residual connection: ``GLU(h) = W_a h ⊙ σ(W_b h)``;
     ``sepconv_9(norm(relu(W h) + relu(conv_3(h))))`` with branches of
     width 4d and d/2 and a result of width d/2; self-attention; feed-forward network.
 
@@ -90,13 +90,13 @@ class EvolvedEncoderLayer(nn.Module):
         self,
         attention: nn.Module,
         feed_forward: nn.Module,
-        wiring: Callable[[], Wiring],
+        residual: Callable[[], ResidualConnection],
         *,
         d_model: int,
     ) -> None:
         super().__init__()
         half = max(1, d_model // 2)
-        self.gate, self.around_gate = nn.Linear(d_model, 2 * d_model), wiring()
+        self.gate, self.around_gate = nn.Linear(d_model, 2 * d_model), residual()
         self.wide, self.local = (
             nn.Linear(d_model, 4 * d_model),
             SequenceConvolution(d_model, half, 3, separable=False),
@@ -104,10 +104,10 @@ class EvolvedEncoderLayer(nn.Module):
         self.norm, self.narrow, self.around_convolutions = (
             LayerNorm(4 * d_model),
             SequenceConvolution(4 * d_model, half, 9),
-            wiring(),
+            residual(),
         )
-        self.attention, self.around_attention = attention, wiring()
-        self.feed_forward, self.around_feed_forward = feed_forward, wiring()
+        self.attention, self.around_attention = attention, residual()
+        self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
     def forward(
         self,
@@ -126,45 +126,41 @@ class EvolvedEncoderLayer(nn.Module):
                 "one of padding, (batch, 1, n)"
             )
         present = 1.0 if mask is None else mask.mT.to(x.dtype)  # (batch, n, 1)
-        x = self.around_gate.leave(x, F.glu(self.gate(self.around_gate.enter(x)), -1))
-        h = self.around_convolutions.enter(x) * present
-        branches = self.norm(_add(self.wide(h).relu(), self.local(h).relu())) * present
-        x = self.around_convolutions.leave(
-            x, F.pad(self.narrow(branches), (0, x.shape[-1] - self.narrow.pointwise.out_features))
+        x = self.around_gate(x, lambda h: F.glu(self.gate(h), -1))
+        x = self.around_convolutions(x, lambda h: self._convolutions(h, present))
+        x, _, weights = self.around_attention(
+            x, lambda h: self_attention(self.attention, h, mask, None, need_weights)
         )
-        h = self.around_attention.enter(x)
-        found, weights = self.attention(
-            h, mask=mask, projected=self.attention.project(h), need_weights=need_weights
-        )
-        x = self.around_attention.leave(x, found)
-        return LayerOutput(
-            self.around_feed_forward.leave(x, self.feed_forward(self.around_feed_forward.enter(x))),
-            None,
-            weights,
-        )
+        x = self.around_feed_forward(x, self.feed_forward)
+        return LayerOutput(x, None, weights)
+
+    def _convolutions(self, x: torch.Tensor, present: torch.Tensor | float) -> torch.Tensor:
+        x = x * present
+        branches = self.norm(_add(self.wide(x).relu(), self.local(x).relu())) * present
+        return F.pad(self.narrow(branches), (0, x.shape[-1] - self.narrow.pointwise.out_features))
 
 
 class EvolvedCache(NamedTuple):
-    """What a decoder block keeps of the positions so far: two self-attentions' sources, and what
-    its convolutions read.
+    """What a decoder block keeps of the positions so far, None before the first: the keys and
+    values of both self-attentions, and the inputs of its convolutions.
     """
 
-    wide: ProjectedSource
-    own: ProjectedSource
-    outer: torch.Tensor  # (batch, t, d)
-    inner: torch.Tensor  # (batch, t, 2d)
+    wide: ProjectedSource | None
+    narrow: ProjectedSource | None
+    outer: torch.Tensor | None  # (batch, t, d)
+    inner: torch.Tensor | None  # (batch, t, 2d)
 
 
 class EvolvedDecoderLayer(nn.Module):
     """The decoder block of the Evolved Transformer.
 
-    Five sublayers, each in its wiring: self-attention with twice the heads plus attention over the
-    source, side by side;
+    Five sublayers, each in a residual connection: self-attention with twice the heads plus
+    attention over the source, side by side;
     ``sepconv_7(norm(relu(sepconv_11(h)) + sepconv_7(h)))`` with branches of width 2d and d/2, all
     causal; self-attention; attention over the source; feed-forward network.
 
     Args:
-        attention, cross_attention, feed_forward, wiring: as
+        attention, cross_attention, feed_forward, residual: as
         :class:`~attnbook.models.transformer.layers.DecoderLayer`. wide_attention,
         first_cross_attention: the two that stand side by side. d_model: d.
 
@@ -176,7 +172,7 @@ class EvolvedDecoderLayer(nn.Module):
         attention: nn.Module,
         cross_attention: nn.Module,
         feed_forward: nn.Module,
-        wiring: Callable[[], Wiring],
+        residual: Callable[[], ResidualConnection],
         *,
         wide_attention: nn.Module,
         first_cross_attention: nn.Module,
@@ -186,7 +182,7 @@ class EvolvedDecoderLayer(nn.Module):
         self.wide_attention, self.first_cross_attention, self.around_both = (
             wide_attention,
             first_cross_attention,
-            wiring(),
+            residual(),
         )
         self.left = SequenceConvolution(d_model, 2 * d_model, 11, causal=True)
         self.right = SequenceConvolution(d_model, max(1, d_model // 2), 7, causal=True)
@@ -194,10 +190,10 @@ class EvolvedDecoderLayer(nn.Module):
             LayerNorm(2 * d_model),
             SequenceConvolution(2 * d_model, d_model, 7, causal=True),
         )
-        self.around_convolutions = wiring()
-        self.attention, self.around_attention = attention, wiring()
-        self.cross_attention, self.around_cross_attention = cross_attention, wiring()
-        self.feed_forward, self.around_feed_forward = feed_forward, wiring()
+        self.around_convolutions = residual()
+        self.attention, self.around_attention = attention, residual()
+        self.cross_attention, self.around_cross_attention = cross_attention, residual()
+        self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
     def project(self, memory: torch.Tensor) -> tuple:
         """Keys and values of the encoder's output for both attentions over the source."""
@@ -216,50 +212,45 @@ class EvolvedDecoderLayer(nn.Module):
         """As :meth:`attnbook.models.transformer.layers.DecoderLayer.forward`; the weights are
         those of the later two attentions.
         """
-        m = x.shape[-2]
-        h = self.around_both.enter(x)
-        wide = (
-            self.wide_attention.project(h)
-            if cache is None
-            else cache.wide.extend(self.wide_attention.project(h))
-        )
-        both = (
-            self.wide_attention(h, mask=mask, projected=wide, need_weights=False).context
-            + self.first_cross_attention(
+        old = EvolvedCache(None, None, None, None) if cache is None else cache
+
+        def both_attentions(h: torch.Tensor) -> tuple:
+            context, wide, _ = self_attention(self.wide_attention, h, mask, old.wide, False)
+            cross = self.first_cross_attention(
                 h, mask=source_mask, projected=source[0], need_weights=False
-            ).context
-        )
-        x = self.around_both.leave(x, both)
+            )
+            return context + cross.context, wide
 
-        outer = self.around_convolutions.enter(x)
-        outer = outer if cache is None else torch.cat([cache.outer, outer], dim=-2)
-        inner = self.norm(
-            _add(self.left(_recent(outer, m, 11)).relu(), self.right(_recent(outer, m, 11)))[
-                ..., -m:, :
-            ]
+        x, wide = self.around_both(x, both_attentions)
+        x, outer, inner = self.around_convolutions(
+            x, lambda h: self._convolutions(h, old.outer, old.inner)
         )
-        inner = inner if cache is None else torch.cat([cache.inner, inner], dim=-2)
-        x = self.around_convolutions.leave(x, self.joined(_recent(inner, m, 7))[..., -m:, :])
-
-        h = self.around_attention.enter(x)
-        own = (
-            self.attention.project(h)
-            if cache is None
-            else cache.own.extend(self.attention.project(h))
+        x, narrow, target_weights = self.around_attention(
+            x, lambda h: self_attention(self.attention, h, mask, old.narrow, need_weights)
         )
-        found, of_target = self.attention(h, mask=mask, projected=own, need_weights=need_weights)
-        x = self.around_attention.leave(x, found)
-        h = self.around_cross_attention.enter(x)
-        found, of_source = self.cross_attention(
-            h, mask=source_mask, projected=source[1], need_weights=need_weights
+        x, source_weights = self.around_cross_attention(
+            x,
+            lambda h: self.cross_attention(
+                h, mask=source_mask, projected=source[1], need_weights=need_weights
+            ),
         )
-        x = self.around_cross_attention.leave(x, found)
-        x = self.around_feed_forward.leave(x, self.feed_forward(self.around_feed_forward.enter(x)))
+        x = self.around_feed_forward(x, self.feed_forward)
         return LayerOutput(
             x,
-            EvolvedCache(wide, own, outer, inner),
-            (of_target, of_source) if need_weights else None,
+            EvolvedCache(wide, narrow, outer, inner),
+            (target_weights, source_weights) if need_weights else None,
         )
+
+    def _convolutions(
+        self, x: torch.Tensor, outer: torch.Tensor | None, inner: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The convolutions over positions x, after the cached inputs of both layers."""
+        m = x.shape[-2]
+        outer = x if outer is None else torch.cat([outer, x], dim=-2)
+        recent = _recent(outer, m, 11)
+        hidden = self.norm(_add(self.left(recent).relu(), self.right(recent))[..., -m:, :])
+        inner = hidden if inner is None else torch.cat([inner, hidden], dim=-2)
+        return self.joined(_recent(inner, m, 7))[..., -m:, :], outer, inner
 
 
 def _recent(x: torch.Tensor, m: int, kernel_size: int) -> torch.Tensor:
@@ -279,18 +270,20 @@ def evolved(parts: Parts, num_heads: int, d_feed_forward: int) -> Parts:
     Source: So, Liang and Le 2019, figure 3.
     """
     d = parts.d_model
-    attention = partial(MultiHeadAttention, d)
 
     def decoder_layer(
-        own: nn.Module, cross: nn.Module, feed_forward: nn.Module, wiring: Callable[[], Wiring]
+        attention: nn.Module,
+        cross_attention: nn.Module,
+        feed_forward: nn.Module,
+        residual: Callable[[], ResidualConnection],
     ) -> nn.Module:
         return EvolvedDecoderLayer(
-            own,
-            cross,
+            attention,
+            cross_attention,
             FeedForward(d, d_feed_forward, "swish"),
-            wiring,
-            wide_attention=attention(2 * num_heads),
-            first_cross_attention=attention(num_heads),
+            residual,
+            wide_attention=MultiHeadAttention(d, 2 * num_heads),
+            first_cross_attention=MultiHeadAttention(d, num_heads),
             d_model=d,
         )
 

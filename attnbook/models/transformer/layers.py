@@ -1,5 +1,5 @@
 """The blocks of the Transformer, made of modules that are passed in: attention, feed-forward, and
-the wiring around them.
+the residual connections around them.
 
 What a block asks of its modules:
 
@@ -9,7 +9,8 @@ What a block asks of its modules:
   :class:`attnbook.MultiHeadAttention` is one; a convolution over the past can be another.
 - feed-forward: ``(batch, n, d)`` → the same. A mixture of experts or a memory of product keys can
   stand here.
-- wiring: a :class:`~attnbook.mechanisms.layers.residual.Wiring`.
+- residual: makes a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`, one per
+  sublayer.
 
 Stacks are lists of blocks, so one block may stand in a list several times, and a wrapper of a block
 is a block."""
@@ -22,9 +23,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ...mechanisms.layers.residual import Wiring
+from ...mechanisms.layers.residual import ResidualConnection
 
-__all__ = ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "LayerOutput", "Stacked"]
+__all__ = [
+    "Decoder",
+    "DecoderLayer",
+    "Encoder",
+    "EncoderLayer",
+    "LayerOutput",
+    "Stacked",
+    "self_attention",
+]
 
 
 class LayerOutput(NamedTuple):
@@ -55,19 +64,34 @@ class Stacked(NamedTuple):
     mask: torch.Tensor | None = None
 
 
-class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward network, each in its wiring.
+def self_attention(
+    attention: nn.Module, x: torch.Tensor, mask: torch.Tensor | None, cache: Any, need_weights: bool
+) -> LayerOutput:
+    """Attend from positions x ``(batch, m, d)`` to those of the cache, if any, and to x itself.
 
-    ``x ← wire(x, attention)``, ``x ← wire(x, FFN)``; with
+    Returns:
+        The context, the cache that includes x, and the weights or None.
+    """
+    projected = attention.project(x)
+    if cache is not None:
+        projected = cache.extend(projected)
+    context, weights = attention(x, mask=mask, projected=projected, need_weights=need_weights)
+    return LayerOutput(context, projected, weights)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then a feed-forward network, each in a residual connection.
+
+    ``x ← residual(x, attention)``, ``x ← residual(x, FFN)``; with
     :class:`~attnbook.mechanisms.layers.residual.PostNorm`, as in the paper,
-    ``wire(x, f) = LayerNorm(x + dropout(f(x)))``.
+    ``residual(x, f) = LayerNorm(x + dropout(f(x)))``.
 
     Under a causal mask this is also the block of a decoder without a source, the decoder-only
     Transformer.
 
     Args:
         attention, feed_forward: modules, see above.
-        wiring: a function that makes one; called twice.
+        residual: a function that makes a residual connection; called twice.
 
     Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, n)`` → :class:`LayerOutput`; n
     is m, or more with a cache.
@@ -76,11 +100,14 @@ class EncoderLayer(nn.Module):
     """
 
     def __init__(
-        self, attention: nn.Module, feed_forward: nn.Module, wiring: Callable[[], Wiring]
+        self,
+        attention: nn.Module,
+        feed_forward: nn.Module,
+        residual: Callable[[], ResidualConnection],
     ) -> None:
         super().__init__()
-        self.attention, self.around_attention = attention, wiring()
-        self.feed_forward, self.around_feed_forward = feed_forward, wiring()
+        self.attention, self.around_attention = attention, residual()
+        self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
     def forward(
         self,
@@ -97,24 +124,23 @@ class EncoderLayer(nn.Module):
             cache: what the block returned for the positions before, or None where there are none.
             need_weights: whether the weights are returned; if not, no m×n matrix is stored.
         """
-        h = self.around_attention.enter(x)
-        own = _behind(cache, self.attention.project(h))
-        found, weights = self.attention(h, mask=mask, projected=own, need_weights=need_weights)
-        x = self.around_attention.leave(x, found)
-        x = self.around_feed_forward.leave(x, self.feed_forward(self.around_feed_forward.enter(x)))
-        return LayerOutput(x, own, weights)
+        x, cache, weights = self.around_attention(
+            x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
+        )
+        x = self.around_feed_forward(x, self.feed_forward)
+        return LayerOutput(x, cache, weights)
 
 
 class DecoderLayer(nn.Module):
     """Self-attention over the target so far, attention over the source, a feed-forward network,
-    each in its wiring.
+    each in a residual connection.
 
-    ``x ← wire(x, self-attention)``, ``x ← wire(x, attention over the source)``,
-    ``x ← wire(x, FFN)``
+    ``x ← residual(x, self-attention)``, ``x ← residual(x, attention over the source)``,
+    ``x ← residual(x, FFN)``
 
     Args:
         attention, cross_attention, feed_forward: modules, see above.
-        wiring: a function that makes one; called three times.
+        residual: a function that makes a residual connection; called three times.
 
     Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, t)``, source_mask to
     ``(batch, m, n)`` →
@@ -128,12 +154,12 @@ class DecoderLayer(nn.Module):
         attention: nn.Module,
         cross_attention: nn.Module,
         feed_forward: nn.Module,
-        wiring: Callable[[], Wiring],
+        residual: Callable[[], ResidualConnection],
     ) -> None:
         super().__init__()
-        self.attention, self.around_attention = attention, wiring()
-        self.cross_attention, self.around_cross_attention = cross_attention, wiring()
-        self.feed_forward, self.around_feed_forward = feed_forward, wiring()
+        self.attention, self.around_attention = attention, residual()
+        self.cross_attention, self.around_cross_attention = cross_attention, residual()
+        self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
     def project(self, memory: torch.Tensor) -> Any:
         """Keys and values of the encoder's output ``(batch, n, d)``: once per source, for all
@@ -159,25 +185,21 @@ class DecoderLayer(nn.Module):
                 the source.
             cache, need_weights: as in :class:`EncoderLayer`.
         """
-        h = self.around_attention.enter(x)
-        own = _behind(cache, self.attention.project(h))
-        found, of_target = self.attention(h, mask=mask, projected=own, need_weights=need_weights)
-        x = self.around_attention.leave(x, found)
-        h = self.around_cross_attention.enter(x)
-        found, of_source = self.cross_attention(
-            h, mask=source_mask, projected=source, need_weights=need_weights
+        x, cache, target_weights = self.around_attention(
+            x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
         )
-        x = self.around_cross_attention.leave(x, found)
-        x = self.around_feed_forward.leave(x, self.feed_forward(self.around_feed_forward.enter(x)))
-        return LayerOutput(x, own, (of_target, of_source) if need_weights else None)
-
-
-def _behind(cache: Any, more: Any) -> Any:
-    return more if cache is None else cache.extend(more)
+        x, source_weights = self.around_cross_attention(
+            x,
+            lambda h: self.cross_attention(
+                h, mask=source_mask, projected=source, need_weights=need_weights
+            ),
+        )
+        x = self.around_feed_forward(x, self.feed_forward)
+        return LayerOutput(x, cache, (target_weights, source_weights) if need_weights else None)
 
 
 class Encoder(nn.Module):
-    """A stack of :class:`EncoderLayer`, and a norm at its end where the wiring leaves a sum.
+    """A stack of :class:`EncoderLayer`, and a norm at its end if its residual connections need it.
 
     Args:
         layers: the blocks, first to last; one may stand there more than once.
@@ -201,16 +223,18 @@ class Encoder(nn.Module):
         need_weights: bool = False,
     ) -> Stacked:
         """Run all blocks; ``caches`` holds what each returned for the positions before, or None."""
-        kept, weights = [], []
+        new_caches, weights = [], []
         for layer, cache in zip(self.layers, caches or [None] * len(self.layers), strict=True):
             x, cache, w = layer(x, mask, cache=cache, need_weights=need_weights)
-            kept.append(cache)
+            new_caches.append(cache)
             weights.append(w)
-        return Stacked(self.norm(x), tuple(kept), tuple(weights) if need_weights else None, mask)
+        return Stacked(
+            self.norm(x), tuple(new_caches), tuple(weights) if need_weights else None, mask
+        )
 
 
 class Decoder(nn.Module):
-    """A stack of :class:`DecoderLayer`, and a norm at its end where the wiring leaves a sum.
+    """A stack of :class:`DecoderLayer`, and a norm at its end if its residual connections need it.
 
     Args:
         layers, norm: as in :class:`Encoder`.
@@ -240,13 +264,13 @@ class Decoder(nn.Module):
         need_weights: bool = False,
     ) -> Stacked:
         """Run all blocks; ``sources`` is ``project(memory)``, ``caches`` as in :class:`Encoder`."""
-        kept, weights = [], []
+        new_caches, weights = [], []
         for layer, source, cache in zip(
             self.layers, sources, caches or [None] * len(self.layers), strict=True
         ):
             x, cache, w = layer(
                 x, source, mask, source_mask, cache=cache, need_weights=need_weights
             )
-            kept.append(cache)
+            new_caches.append(cache)
             weights.append(w)
-        return Stacked(self.norm(x), tuple(kept), tuple(weights) if need_weights else None)
+        return Stacked(self.norm(x), tuple(new_caches), tuple(weights) if need_weights else None)

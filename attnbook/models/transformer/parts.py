@@ -16,7 +16,7 @@ from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.dropout import Dropout
 from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
-from ...mechanisms.layers.residual import PostNorm, Wiring
+from ...mechanisms.layers.residual import PostNorm, ResidualConnection
 from ...mechanisms.positions.absolute import SinusoidalPositions
 from ...validate import check_integer, require
 from .layers import Decoder, DecoderLayer, Encoder, EncoderLayer
@@ -65,15 +65,15 @@ class Parts:
                      ``causal_attention`` for the self-attention of a decoder block where it is
                      another than that of an encoder block
     feed_forward     () → the feed-forward sublayer
-    wiring           () → a :class:`~attnbook.mechanisms.layers.residual.Wiring`, one for each
-                     sublayer
+    residual         () → a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`, one
+                     for each sublayer
     final_norm       () → what a stack ends with
     positions        () → a module ``(x, offset)`` that adds positions to the embeddings
     embedding        size → token embeddings
     output           size → from the last x to logits; with tied weights it needs a ``weight`` of
                      shape (size, d_model)
     dropout          () → what the sum of embeddings and positions goes through
-    encoder_layer    (attention, feed_forward, wiring) → block; ``decoder_layer`` also takes the
+    encoder_layer    (attention, feed_forward, residual) → block; ``decoder_layer`` also takes the
                      cross-attention
     stack            (function that makes a block, number) → list of blocks;
                      ``lambda make, n: [make()] * n`` shares one
@@ -84,7 +84,7 @@ class Parts:
     attention: Make
     cross_attention: Make
     feed_forward: Make
-    wiring: Callable[[], Wiring]
+    residual: Callable[[], ResidualConnection]
     final_norm: Make
     positions: Make
     embedding: Callable[[int], nn.Module]
@@ -106,15 +106,15 @@ class Parts:
 
     def make_encoder_block(self) -> nn.Module:
         """One block of an encoder, which is also that of a decoder without a source."""
-        return self.encoder_layer(self.attention(), self.feed_forward(), self.wiring)
+        return self.encoder_layer(self.attention(), self.feed_forward(), self.residual)
 
     def make_decoder(self, number: int) -> nn.Module:
         """A stack of ``number`` decoder blocks."""
 
         def block() -> nn.Module:
-            own = self.attention if self.causal_attention is None else self.causal_attention
+            attention = self.causal_attention or self.attention
             return self.decoder_layer(
-                own(), self.cross_attention(), self.feed_forward(), self.wiring
+                attention(), self.cross_attention(), self.feed_forward(), self.residual
             )
 
         return self.decoder(
@@ -144,7 +144,7 @@ def paper_parts(
     d_feed_forward: int = 2048,
     *,
     dropout: float = 0.1,
-    wiring: type[Wiring] = PostNorm,
+    residual: type[ResidualConnection] = PostNorm,
     norm: Callable[[int], nn.Module] = LayerNorm,
     activation: str | Callable = "relu",
     bias: bool = True,
@@ -159,15 +159,15 @@ def paper_parts(
             big one.
         dropout: on the result of each sublayer, before the residual sum, and on the sum of
             embeddings and positions.
-        wiring: ``PostNorm`` as in the paper, or another
-            :class:`~attnbook.mechanisms.layers.residual.Wiring`.
+        residual: ``PostNorm`` as in the paper, or another
+            :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`.
         norm: from the width to a norm.
         activation: of the feed-forward sublayer.
         bias: of the projections of the attention; the paper's formula has none.
         attention_dropout, feed_forward_dropout: on the weights and on the hidden layer, where
             ``torch.nn.Transformer`` has dropout and the paper mentions none.
-        final_norm: what a stack ends with; when not given, a norm if the wiring leaves a sum, else
-            nothing. (``torch.nn.Transformer`` always has one, in post-norm too.)
+        final_norm: what a stack ends with; when not given, a norm if the residual connection
+            needs one, else nothing. (``torch.nn.Transformer`` always has one, in post-norm too.)
 
     Sizes that do not fit raise ``ValueError`` when a module is made of them, not here, where a part
     may still be replaced: those below 1, an odd ``d_model``, or one that does not divide by
@@ -179,7 +179,7 @@ def paper_parts(
         MultiHeadAttention, d_model, num_heads, bias=bias, dropout=attention_dropout
     )
     if final_norm is None:
-        final_norm = partial(norm, d_model) if wiring.leaves_a_sum else nn.Identity
+        final_norm = partial(norm, d_model) if residual.needs_final_norm else nn.Identity
     return Parts(
         d_model=d_model,
         attention=attention,
@@ -187,7 +187,7 @@ def paper_parts(
         feed_forward=partial(
             FeedForward, d_model, d_feed_forward, activation, dropout=feed_forward_dropout
         ),
-        wiring=lambda: wiring(norm(d_model), Dropout(dropout)),
+        residual=lambda: residual(norm(d_model), Dropout(dropout)),
         final_norm=final_norm,
         positions=partial(SinusoidalPositions, d_model),
         embedding=lambda size: ScaledEmbedding(size, d_model),

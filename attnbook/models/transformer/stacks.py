@@ -1,4 +1,4 @@
-"""Stacks of blocks that are wired otherwise: one block used again, a memory made of all blocks,
+"""Stacks of blocks that are connected otherwise: one block used again, a memory made of all blocks,
 a sequence that grows shorter.
 """
 
@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...mechanisms.attention.multi_head import ProjectedSource
 from ...mechanisms.positions.absolute import sinusoids
 from ...validate import check_integer, require
 from .layers import Decoder, Encoder, LayerOutput, Stacked
@@ -210,12 +209,10 @@ class FunnelEncoder(Encoder):
             nn.functional.pad(t, (0, 0, 0, 2 * short - n)).unflatten(-2, (short, 2)).sum(-2)
             for t in (x * present, present)
         )
-        query = pairs / count.clamp(min=1)
-        h = layer.around_attention.enter(query)
-        keys: ProjectedSource = layer.attention.project(layer.around_attention.enter(x))
-        found, w = layer.attention(h, mask=mask, projected=keys, need_weights=need_weights)
-        y = layer.around_attention.leave(query, found)
-        y = layer.around_feed_forward.leave(
-            y, layer.feed_forward(layer.around_feed_forward.enter(y))
+        keys = layer.attention.project(layer.around_attention.sublayer_input(x))
+        y, weights = layer.around_attention(
+            pairs / count.clamp(min=1),
+            lambda h: layer.attention(h, mask=mask, projected=keys, need_weights=need_weights),
         )
-        return y, w, None if mask is None else (count > 0).mT
+        y = layer.around_feed_forward(y, layer.feed_forward)
+        return y, weights, None if mask is None else (count > 0).mT

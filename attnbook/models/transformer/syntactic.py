@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
 from ...mechanisms import padding_mask
+from ...mechanisms.layers.residual import ResidualConnection
 from ...mechanisms.positions.syntactic import (
     StructuralPositions,
     SyntacticMultiHeadAttention,
@@ -21,13 +24,23 @@ from .parts import Parts, paper_parts
 __all__ = ["SyntacticEncoderLayer", "SyntacticEncoderModel"]
 
 
-class SyntacticEncoderLayer(EncoderLayer):
+class SyntacticEncoderLayer(nn.Module):
     """A block whose attention is also given the offsets in the tree: :class:`EncoderLayer`
     otherwise.
 
     Shapes: x ``(batch, n, d)``, offset ``(batch, n, n)``, mask broadcastable to ``(batch, n, n)`` →
     :class:`LayerOutput`.
     """
+
+    def __init__(
+        self,
+        attention: SyntacticMultiHeadAttention,
+        feed_forward: nn.Module,
+        residual: Callable[[], ResidualConnection],
+    ) -> None:
+        super().__init__()
+        self.attention, self.around_attention = attention, residual()
+        self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
     def forward(
         self,
@@ -40,11 +53,10 @@ class SyntacticEncoderLayer(EncoderLayer):
         """Run the block over whole sentences; there is no cache: a tree is known when its
         sentence is.
         """
-        found, weights = self.attention(
-            self.around_attention.enter(x), offset, mask, need_weights=need_weights
+        x, weights = self.around_attention(
+            x, lambda h: self.attention(h, offset, mask, need_weights=need_weights)
         )
-        x = self.around_attention.leave(x, found)
-        x = self.around_feed_forward.leave(x, self.feed_forward(self.around_feed_forward.enter(x)))
+        x = self.around_feed_forward(x, self.feed_forward)
         return LayerOutput(x, None, weights)
 
 
@@ -101,7 +113,7 @@ class SyntacticEncoderModel(nn.Module):
 
         def block() -> nn.Module:
             if not self.offsets:
-                return EncoderLayer(parts.attention(), parts.feed_forward(), parts.wiring)
+                return EncoderLayer(parts.attention(), parts.feed_forward(), parts.residual)
             plain = parts.attention()
             attention = SyntacticMultiHeadAttention(
                 parts.d_model,
@@ -111,7 +123,7 @@ class SyntacticEncoderModel(nn.Module):
                 d_head=plain.d_head,
                 d_head_value=plain.d_head_value,
             )
-            return SyntacticEncoderLayer(attention, parts.feed_forward(), parts.wiring)
+            return SyntacticEncoderLayer(attention, parts.feed_forward(), parts.residual)
 
         self.layers = nn.ModuleList(parts.stack(block, check_integer("num_layers", num_layers)))
         self.norm, self.output = parts.final_norm(), parts.output(vocabulary_size)

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from ...mechanisms.attention.multi_head import MultiHeadAttention
-from ...mechanisms.layers.residual import Wiring
+from ...mechanisms.layers.residual import ResidualConnection
 from ...validate import require
-from .layers import LayerOutput
+from .layers import LayerOutput, self_attention
 
 __all__ = ["BranchedAttention", "WeightedDecoderLayer", "WeightedEncoderLayer"]
 
@@ -83,10 +83,13 @@ class WeightedEncoderLayer(nn.Module):
     ``Parts.encoder_layer``; of the attention it takes the sizes, the score and the dropout."""
 
     def __init__(
-        self, attention: nn.Module, feed_forward: nn.Module, wiring: Callable[[], Wiring]
+        self,
+        attention: nn.Module,
+        feed_forward: nn.Module,
+        residual: Callable[[], ResidualConnection],
     ) -> None:
         super().__init__()
-        self.attention, self.around_attention = _branched(attention, feed_forward), wiring()
+        self.attention, self.around_attention = _branched(attention, feed_forward), residual()
 
     def forward(
         self,
@@ -97,11 +100,10 @@ class WeightedEncoderLayer(nn.Module):
         need_weights: bool = False,
     ) -> LayerOutput:
         """As :meth:`attnbook.models.transformer.layers.EncoderLayer.forward`."""
-        h = self.around_attention.enter(x)
-        own = self.attention.project(h)
-        own = own if cache is None else cache.extend(own)
-        found, weights = self.attention(h, mask=mask, projected=own, need_weights=need_weights)
-        return LayerOutput(self.around_attention.leave(x, found), own, weights)
+        x, cache, weights = self.around_attention(
+            x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
+        )
+        return LayerOutput(x, cache, weights)
 
 
 class WeightedDecoderLayer(nn.Module):
@@ -116,14 +118,12 @@ class WeightedDecoderLayer(nn.Module):
         attention: nn.Module,
         cross_attention: nn.Module,
         feed_forward: nn.Module,
-        wiring: Callable[[], Wiring],
+        residual: Callable[[], ResidualConnection],
     ) -> None:
         super().__init__()
-        self.attention, self.around_attention = attention, wiring()
-        self.cross_attention, self.around_cross_attention = (
-            _branched(cross_attention, feed_forward),
-            wiring(),
-        )
+        self.attention, self.around_attention = attention, residual()
+        self.cross_attention = _branched(cross_attention, feed_forward)
+        self.around_cross_attention = residual()
 
     def project(self, memory: torch.Tensor) -> Any:
         """Keys and values of the encoder's output: once per source, for all steps."""
@@ -140,17 +140,13 @@ class WeightedDecoderLayer(nn.Module):
         need_weights: bool = False,
     ) -> LayerOutput:
         """As :meth:`attnbook.models.transformer.layers.DecoderLayer.forward`."""
-        h = self.around_attention.enter(x)
-        own = self.attention.project(h)
-        own = own if cache is None else cache.extend(own)
-        found, of_target = self.attention(h, mask=mask, projected=own, need_weights=need_weights)
-        x = self.around_attention.leave(x, found)
-        h = self.around_cross_attention.enter(x)
-        found, of_source = self.cross_attention(
-            h, mask=source_mask, projected=source, need_weights=need_weights
+        x, cache, target_weights = self.around_attention(
+            x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
         )
-        return LayerOutput(
-            self.around_cross_attention.leave(x, found),
-            own,
-            (of_target, of_source) if need_weights else None,
+        x, source_weights = self.around_cross_attention(
+            x,
+            lambda h: self.cross_attention(
+                h, mask=source_mask, projected=source, need_weights=need_weights
+            ),
         )
+        return LayerOutput(x, cache, (target_weights, source_weights) if need_weights else None)

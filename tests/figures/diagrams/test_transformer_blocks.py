@@ -9,11 +9,18 @@ from torch import nn
 
 from attnbook import PreNorm, Transformer, TransformerLM, figures, paper_parts
 from attnbook.figures.diagrams.module_outline import count_parameters, describe, read_block
-from attnbook.mechanisms import GatedFeedForward, NoResidual, PostNorm, ReZero, RMSNorm, Wiring
+from attnbook.mechanisms import (
+    GatedFeedForward,
+    NoResidual,
+    PostNorm,
+    ResidualConnection,
+    ReZero,
+    RMSNorm,
+)
 
 
-def block(wiring=PostNorm, **options):
-    return paper_parts(16, 4, 64, **options, wiring=wiring).make_encoder(1).layers[0]
+def block(residual=PostNorm, **options):
+    return paper_parts(16, 4, 64, **options, residual=residual).make_encoder(1).layers[0]
 
 
 def texts(fig):
@@ -48,24 +55,24 @@ def test_a_wiring_is_read_off_what_it_computes(wiring, before, behind, join, aft
 
 
 def test_a_wiring_of_one_s_own_is_read_by_its_code_not_its_name():
-    class PostNorm(Wiring):  # noqa: the name lies
-        def enter(self, x):
+    class PostNorm(ResidualConnection):  # noqa: the name lies
+        def sublayer_input(self, x):
             return self.norm(x)
 
-        def leave(self, x, found):
-            return self.norm(x + 0.5 * self.dropout(found))
+        def combine(self, x, output):
+            return self.norm(x + 0.5 * self.dropout(output))
 
-    class Gate(Wiring):  # not a chain of modules and a sum: a box of its own
-        def leave(self, x, found):
-            return x * torch.sigmoid(found) + found
+    class Gate(ResidualConnection):  # not a chain of modules and a sum: a box of its own
+        def combine(self, x, output):
+            return x * torch.sigmoid(output) + output
 
-    class Looks(Wiring):
-        def leave(self, x, found):
-            return x + found if found.sum() > 0 else x
+    class Looks(ResidualConnection):
+        def combine(self, x, output):
+            return x + output if output.sum() > 0 else x
 
-    class Beside(Wiring):  # the sum is not all
-        def leave(self, x, found):
-            return self.norm(x + found) + x
+    class Beside(ResidualConnection):  # the sum is not all
+        def combine(self, x, output):
+            return self.norm(x + output) + x
 
     (first, _) = read_block(block(PostNorm))
     assert [p.module for p in first.before] == ["LayerNorm"] and [
@@ -73,9 +80,9 @@ def test_a_wiring_of_one_s_own_is_read_by_its_code_not_its_name():
     ] == ["dropout", "× 0.5"]
     assert [p.module for p in first.after] == ["LayerNorm"] and first.join == "sum"
 
-    class Changed(Wiring):  # what is added is not the stream itself
-        def leave(self, x, found):
-            return self.norm(x) + found
+    class Changed(ResidualConnection):  # what is added is not the stream itself
+        def combine(self, x, output):
+            return self.norm(x) + output
 
     for wiring in (Gate, Looks, Beside, Changed):
         (first, _) = read_block(block(wiring))
@@ -90,7 +97,7 @@ def test_what_changes_nothing_is_not_drawn():
     assert all(not sublayer.behind for sublayer in plain)
     (only,) = read_block(
         replace(
-            paper_parts(16, 4, 64, wiring=NoResidual, norm=lambda width: nn.Identity()),
+            paper_parts(16, 4, 64, residual=NoResidual, norm=lambda width: nn.Identity()),
             feed_forward=nn.Identity,
         )
         .make_encoder(1)
@@ -176,7 +183,7 @@ def model(tie="output", source_size=20, **options):
 
 @pytest.mark.parametrize("wiring", [PostNorm, PreNorm])
 def test_a_model_has_two_columns_a_frame_a_stack_and_an_arrow_between(wiring):
-    net = model(wiring=wiring)
+    net = model(residual=wiring)
     fig = figures.draw_model(net)
     said = texts(fig)
     assert fig.axes[0].get_title() == f"Transformer: {count_parameters(net):,} parameters"

@@ -220,7 +220,7 @@ def test_parameters_behind_a_parametrization_get_the_same_gradients_without_weig
     same one for every block.
     """
     monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
-    monkeypatch.setattr("attnbook.mechanisms.attention.block_sizes.BLOCK_ELEMENTS", 40)
+    monkeypatch.setattr("attnbook.mechanisms.block_sizes.BLOCK_ELEMENTS", 40)
     torch.manual_seed(0)
     score = add_spectral_norm(AdditiveScore(D, D, 5).double()).train(training)
     state, gradients = copy.deepcopy(score.state_dict()), []

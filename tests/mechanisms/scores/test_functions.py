@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-from torch import nn
 
 import attnbook
 from attnbook import (
@@ -20,8 +19,16 @@ from .. import oracles
 EXACT = {"atol": 1e-10, "rtol": 0}
 
 
-def test_the_registry_holds_the_seven_scores_of_the_literature():
-    assert sorted(attnbook.SCORES) == [
+@pytest.mark.parametrize("name", sorted(attnbook.SCORES))
+def test_every_registered_score_has_a_formula_a_source_an_oracle_and_known_wrong_versions(name):
+    kind = attnbook.SCORES[name]
+    assert kind.name == name and kind.formula and kind.source
+    assert name in oracles.ORACLES, f"tests/mechanisms/oracles.py: ORACLES lacks {name!r}"
+    assert oracles.KNOWN_WRONG.get(name), f"tests/mechanisms/oracles.py: KNOWN_WRONG lacks {name!r}"
+
+
+def test_the_registry_holds_the_scores_of_the_literature():
+    assert {
         "additive",
         "content",
         "dot",
@@ -29,9 +36,7 @@ def test_the_registry_holds_the_seven_scores_of_the_literature():
         "location",
         "reduced_rank",
         "scaled_dot",
-    ]
-    for name, kind in attnbook.SCORES.items():
-        assert kind.name == name and kind.formula and kind.source
+    } <= set(attnbook.SCORES)
 
 
 def test_every_score_equals_its_formula_in_numpy(score, problem):
@@ -82,7 +87,7 @@ def test_additive_can_be_differentiated_twice_and_twice_over(problem):
 def test_additive_in_blocks_equals_the_formula_in_value_and_gradient(
     problem, elements, monkeypatch
 ):
-    from attnbook.mechanisms.attention import block_sizes
+    from attnbook.mechanisms import block_sizes
 
     monkeypatch.setattr(block_sizes, "BLOCK_ELEMENTS", elements)
     score = AdditiveScore(6, 6, 5).double()
@@ -129,11 +134,11 @@ def test_additive_in_float32_stays_close_for_small_and_for_huge_hidden_units(pro
         )
 
 
-def test_permuting_the_keys_permutes_the_scores_of_all_but_location(score, problem):
+def test_permuting_the_keys_permutes_the_scores_that_do_not_count_positions(score, problem):
     query, key, _, _ = problem
     order = torch.tensor([3, 0, 6, 1, 5, 2, 4])
     moved = torch.allclose(score(query, key[:, order]), score(query, key)[..., order], atol=1e-10)
-    assert moved == (score.name != "location")
+    assert moved == (not score.counts_positions)
 
 
 def test_location_looks_at_the_query_alone(problem):
@@ -210,54 +215,27 @@ def test_scaled_dot_has_variance_one_where_dot_has_variance_d():
     assert ScaledDotScore()(q, k).var().item() == pytest.approx(1, rel=0.05)
 
 
-def _keras_additive(score, q, k):  # a published layer without W_q and W_k: only v learns
-    return (q[:, :, None] + k[:, None])[..., :5].tanh() @ score.vector.weight[0]
-
-
-WRONG = {
-    "additive": {
-        "relu for tanh": lambda s, q, k: s.vector(
-            (s.query_projection(q)[:, :, None] + s.key_projection(k)[:, None]).relu()
-        ).squeeze(-1),
-        "tanh of each part": lambda s, q, k: s.vector(
-            s.query_projection(q).tanh()[:, :, None] + s.key_projection(k).tanh()[:, None]
-        ).squeeze(-1),
-        "no projections": _keras_additive,
-        "tanh forgotten": lambda s, q, k: s.vector(
-            s.query_projection(q)[:, :, None] + s.key_projection(k)[:, None]
-        ).squeeze(-1),
-    },
-    "scaled_dot": {
-        "no scale": lambda s, q, k: q @ k.transpose(-1, -2),
-        "scaled by d": lambda s, q, k: q @ k.transpose(-1, -2) / q.shape[-1],
-        "scaled by the length": lambda s, q, k: q @ k.transpose(-1, -2) / math.sqrt(k.shape[-2]),
-    },
-    "content": {
-        "no norm": lambda s, q, k: q @ k.transpose(-1, -2),
-        "norm over positions": lambda s, q, k: (
-            nn.functional.normalize(q, dim=-2)
-            @ nn.functional.normalize(k, dim=-2).transpose(-1, -2)
-        ),
-    },
-    "general": {
-        "W transposed": lambda s, q, k: q @ (k @ s.key_projection.weight).transpose(-1, -2)
-    },
-    "location": {"reads the key": lambda s, q, k: q @ k.transpose(-1, -2)},
-    "dot": {"cosine": lambda s, q, k: ContentScore()(q, k)},
-    "reduced_rank": {
-        "U for V": lambda s, q, k: s.query_projection(q) @ s.query_projection(k).transpose(-1, -2)
-    },
-}
-
-
-@pytest.mark.parametrize(("name", "mistake"), [(n, m) for n, ms in WRONG.items() for m in ms])
+@pytest.mark.parametrize(
+    ("name", "mistake"), [(n, m) for n, ms in oracles.KNOWN_WRONG.items() for m in ms]
+)
 def test_known_wrong_scores_are_told_apart_by_the_oracle(name, mistake, problem):
     from ..conftest import build
 
     query, key, _, _ = problem
     score = build(name)
-    wrong = WRONG[name][mistake](score, query, key).detach()
+    wrong = oracles.KNOWN_WRONG[name][mistake](score, query, key).detach()
     assert not torch.allclose(wrong, oracles.scores(score, query, key), atol=1e-3)
+
+
+def test_a_score_is_built_with_the_sizes_that_it_takes_and_no_score_with_an_unknown_one():
+    for name in attnbook.SCORES:
+        score = attnbook.make_score(name, 6, 6, rank=3, d_hidden=5, max_length=9)
+        assert type(score) is attnbook.SCORES[name]
+    assert attnbook.make_score("reduced_rank", 6, 9, rank=3).key_projection.out_features == 3
+    assert attnbook.make_score("reduced_rank", 9, 8).key_projection.out_features == 2
+    assert attnbook.make_score("location", 6, 5, max_length=9).max_length == 9
+    with pytest.raises(TypeError, match="no score takes ranks"):
+        attnbook.make_score("dot", 6, 6, ranks=3)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +269,7 @@ def test_known_wrong_scores_are_told_apart_by_the_oracle(name, mistake, problem)
             lambda x: attnbook.make_score("dot", 6, 12),
             "score 'dot' needs d_query = d_key, got 6 and 12",
         ),
-        (lambda x: attnbook.make_score("location", 6, 6), "needs max_length"),
+        (lambda x: attnbook.make_score("location", 6, 6), "score 'location' needs max_length"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -26,7 +26,7 @@ from attnbook.training import beam_search, greedy
 
 from ..transformer.oracles_transformer import EXACT, FF, D, H, randomised
 
-BASE = paper_parts(D, H, FF, dropout=0.0, wiring=PreNorm)
+BASE = paper_parts(D, H, FF, dropout=0.0, residual=PreNorm)
 LOCAL = replace(BASE, attention=partial(LocalAttention, D, H, block_length=4))
 COMPRESSED = replace(BASE, attention=partial(MemoryCompressedAttention, D, H))
 EXPERTS = replace(

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 SOURCE = torch.tensor([[5, 3, 7, 4, 6], [4, 6, 2, 0, 0], [3, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([5, 3, 1])
 TARGET = torch.tensor([[1, 4, 5, 3], [1, 3, 0, 0], [1, 5, 4, 0]])
-WIRINGS = {False: PostNorm, True: PreNorm}
+RESIDUALS = {False: PostNorm, True: PreNorm}
 
 
 def parts(**options):
@@ -94,7 +94,7 @@ def assert_agree(ours, theirs, run_ours, run_theirs, pairs, given):
 @pytest.mark.parametrize("kind", masks(N, N))
 def test_encoder_layer_equals_pytorch_s(kind, norm_first, activation, need_weights):
     ours = randomised(
-        parts(wiring=WIRINGS[norm_first], activation=activation).make_encoder(1).layers[0]
+        parts(residual=RESIDUALS[norm_first], activation=activation).make_encoder(1).layers[0]
     )
     theirs = nn.TransformerEncoderLayer(
         D, H, FF, 0.0, activation, batch_first=True, norm_first=norm_first, dtype=torch.float64
@@ -119,7 +119,7 @@ def test_encoder_layer_equals_pytorch_s(kind, norm_first, activation, need_weigh
 @pytest.mark.parametrize("source_kind", masks(M, N))
 @pytest.mark.parametrize("kind", masks(M, M))
 def test_decoder_layer_equals_pytorch_s(kind, source_kind, norm_first, need_weights):
-    ours = randomised(parts(wiring=WIRINGS[norm_first]).make_decoder(1).layers[0])
+    ours = randomised(parts(residual=RESIDUALS[norm_first]).make_decoder(1).layers[0])
     theirs = nn.TransformerDecoderLayer(
         D, H, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
     )
@@ -161,7 +161,7 @@ def test_weights_of_a_decoder_layer_are_those_of_pytorch_s_attentions():
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_the_whole_model_equals_nn_transformer_between_embeddings_and_logits(norm_first, final):
     options = {"final_norm": lambda: nn.LayerNorm(D)} if final else {}
-    ours = build(num_layers=(2, 3), wiring=WIRINGS[norm_first], **options)
+    ours = build(num_layers=(2, 3), residual=RESIDUALS[norm_first], **options)
     theirs = nn.Transformer(
         D, H, 2, 3, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
     )
@@ -218,7 +218,7 @@ def test_dropout_stands_where_pytorch_has_it_and_by_default_where_the_paper_has_
     norm_first, inside
 ):
     """Every dropout doubles its input: two models agree only if they have it in the same places."""
-    ours = build(wiring=WIRINGS[norm_first], final_norm=lambda: nn.LayerNorm(D))
+    ours = build(residual=RESIDUALS[norm_first], final_norm=lambda: nn.LayerNorm(D))
     theirs = nn.Transformer(
         D, H, 2, 2, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
     )
@@ -388,8 +388,8 @@ def test_ties():
 
 
 def test_no_gradient_from_later_targets_nor_from_padding_and_some_from_all_else():
-    for wiring in (PostNorm, PreNorm, ReZero):
-        model = build(wiring=wiring)
+    for residual in (PostNorm, PreNorm, ReZero):
+        model = build(residual=residual)
         kept = []
 
         def keep(module, given, out):
@@ -438,7 +438,7 @@ def test_weights_are_shares_of_what_may_be_seen():
 
 
 def test_every_parameter_learns():
-    for options in ({}, {"wiring": PreNorm}, {"wiring": ReZero, "norm": RMSNorm}):
+    for options in ({}, {"residual": PreNorm}, {"residual": ReZero, "norm": RMSNorm}):
         model = build(**options)
         model(SOURCE, LENGTHS, TARGET).logits.square().sum().backward()
         for name, p in model.named_parameters():
@@ -500,11 +500,12 @@ def _set(module, name, value):
     object.__setattr__(module, name, value)
 
 
-def _wire(leave, enter=lambda wiring: lambda x: x):
+def _connect(combine, sublayer_input=lambda residual: lambda x: x):
     def spoil(model):
         for layer in (*model.encoder.layers, *model.decoder.layers):
-            for wiring in (c for name, c in layer.named_children() if name.startswith("around")):
-                _set(wiring, "leave", leave(wiring)), _set(wiring, "enter", enter(wiring))
+            for residual in (c for n, c in layer.named_children() if n.startswith("around")):
+                _set(residual, "combine", combine(residual))
+                _set(residual, "sublayer_input", sublayer_input(residual))
 
     return spoil
 
@@ -579,21 +580,21 @@ def _attention_and_network_exchanged(model):
     for layer in model.encoder.layers:
 
         def forward(x, mask=None, *, cache=None, need_weights=False, self=layer):
-            x = self.around_feed_forward.leave(x, self.feed_forward(x))
-            found, weights = self.attention(x, mask=mask)
-            return type(LAYER)(self.around_attention.leave(x, found), None, weights)
+            x = self.around_feed_forward(x, self.feed_forward)
+            x, weights = self.around_attention(x, lambda h: self.attention(h, mask=mask))
+            return type(LAYER)(x, None, weights)
 
         _set(layer, "forward", forward)
 
 
 WRONG = {
-    "pre-norm for post-norm": _wire(lambda w: lambda x, y: x + y, lambda w: w.norm),
-    "the residual taken after the norm": _wire(
+    "pre-norm for post-norm": _connect(lambda w: lambda x, y: x + y, lambda w: w.norm),
+    "the residual taken after the norm": _connect(
         lambda w: lambda x, y: w.norm(x) + y, lambda w: w.norm
     ),
-    "norm of the branch alone": _wire(lambda w: lambda x, y: x + w.norm(y)),
-    "no residual": _wire(lambda w: lambda x, y: w.norm(y)),
-    "no norm": _wire(lambda w: lambda x, y: x + y),
+    "norm of the branch alone": _connect(lambda w: lambda x, y: x + w.norm(y)),
+    "no residual": _connect(lambda w: lambda x, y: w.norm(y)),
+    "no norm": _connect(lambda w: lambda x, y: x + y),
     "no causal mask": _mask(lambda mask: None),
     "causal mask off by one": _mask(lambda mask: torch.ones_like(mask).tril(1)),
     "a token that does not see itself": _mask(lambda mask: mask.tril(-1)),

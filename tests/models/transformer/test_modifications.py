@@ -20,7 +20,7 @@ from attnbook import (
     padding_mask,
     paper_parts,
 )
-from attnbook.mechanisms import PostNorm, Wiring
+from attnbook.mechanisms import PostNorm, ResidualConnection
 from attnbook.mechanisms.attention.synthesizer import SYNTHESIZERS, SynthesizerAttention
 from attnbook.mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
 from attnbook.mechanisms.layers.dropout import Dropout
@@ -57,7 +57,7 @@ from .oracles_transformer import EXACT, FF, D, H, randomised
 SOURCE = torch.tensor([[5, 3, 7, 4, 6], [4, 6, 5, 0, 0], [3, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([5, 3, 1])
 TARGET = torch.tensor([[1, 4, 5, 3, 3, 6], [1, 3, 6, 4, 4, 5], [1, 5, 4, 3, 6, 6]])
-BASE = paper_parts(D, H, FF, dropout=0.0, wiring=PreNorm)
+BASE = paper_parts(D, H, FF, dropout=0.0, residual=PreNorm)
 synthesizers = {
     f"synthesizer {kind} {mix or ''}".strip(): replace(
         BASE, attention=partial(SynthesizerAttention, D, H, length=9, kind=kind, mix=mix)
@@ -74,7 +74,7 @@ def convolutions(kind):
 
 
 MODIFICATIONS = {
-    "fixup": paper_parts(D, H, FF, dropout=0.0, wiring=Fixup),
+    "fixup": paper_parts(D, H, FF, dropout=0.0, residual=Fixup),
     "block sharing": replace(BASE, stack=shared),
     "universal": replace(BASE, stack=universal(D)),
     "transparent": replace(BASE, encoder=TransparentEncoder, decoder=TransparentDecoder),
@@ -160,20 +160,19 @@ def test_fixup_begins_as_the_identity_and_scales_as_its_authors_say():
 
 
 def test_fixup_is_the_sum_with_two_shifts_and_a_factor():
-    wiring = Fixup(nn.LayerNorm(D), Dropout(0.0)).double()
-    assert [p.item() for p in wiring.parameters()] == [0.0, 0.0, 1.0]
+    residual = Fixup(nn.LayerNorm(D), Dropout(0.0)).double()
+    assert [p.item() for p in residual.parameters()] == [0.0, 0.0, 1.0]
     with torch.no_grad():
-        wiring.before.fill_(0.5), wiring.after.fill_(-2.0), wiring.scale.fill_(3.0)
+        residual.before.fill_(0.5), residual.after.fill_(-2.0), residual.scale.fill_(3.0)
     x = x_of()
-    torch.testing.assert_close(
-        wiring.leave(x, wiring.enter(x) ** 2), x + 3 * (x + 0.5) ** 2 - 2, **EXACT
-    )
-    assert isinstance(wiring.norm, nn.Identity) and isinstance(wiring, Wiring)
+    torch.testing.assert_close(residual(x, lambda h: h**2), x + 3 * (x + 0.5) ** 2 - 2, **EXACT)
+    assert isinstance(residual.norm, nn.Identity) and isinstance(residual, ResidualConnection)
 
 
 def test_fixup_in_the_wrong_place_is_named():
     with pytest.raises(
-        ValueError, match="model must have Fixup as its wiring, got Transformer with none"
+        ValueError,
+        match="model must have Fixup as its residual connection, got Transformer with none",
     ):
         fixup_start(Transformer(8, 8, BASE, num_layers=1))
     with pytest.raises(ValueError, match="must be a MultiHeadAttention or a FeedForward"):
@@ -249,9 +248,8 @@ def test_a_funnel_halves_the_sequence_and_its_queries_only():
     stacked = model.encoder(x, mask, need_weights=True)
     for row, n in enumerate(lengths.tolist()):
         pairs = torch.stack([long[row, k : min(k + 2, n)].mean(0) for k in range(0, n, 2)])[None]
-        enter, leave = second.around_attention.enter, second.around_attention.leave
-        found = second.attention(enter(pairs), enter(long[row : row + 1, :n])).context
-        y = leave(pairs, found)
+        norm = second.around_attention.norm
+        y = pairs + second.attention(norm(pairs), norm(long[row : row + 1, :n])).context
         y = y + second.feed_forward(second.around_feed_forward.norm(y))
         torch.testing.assert_close(
             stacked.x[row, : pairs.shape[1]], model.encoder.norm(y)[0], **EXACT

@@ -24,7 +24,7 @@ from attnbook import (
     TransformerLM,
     paper_parts,
 )
-from attnbook.mechanisms import NoPositions, ReZero, Wiring
+from attnbook.mechanisms import NoPositions, ResidualConnection, ReZero
 from attnbook.mechanisms.attention.attend import Attended
 from attnbook.mechanisms.attention.multi_head import ProjectedSource
 from attnbook.models.transformer.layers import Decoder, Encoder, EncoderLayer, Stacked
@@ -64,8 +64,8 @@ class CausalConvolution(nn.Module):
 BASE = paper_parts(D, H, FF, dropout=0.0)
 VARIANTS = {
     "post-norm": BASE,
-    "pre-norm": paper_parts(D, H, FF, dropout=0.0, wiring=PreNorm),
-    "rezero": paper_parts(D, H, FF, dropout=0.0, wiring=ReZero),
+    "pre-norm": paper_parts(D, H, FF, dropout=0.0, residual=PreNorm),
+    "rezero": paper_parts(D, H, FF, dropout=0.0, residual=ReZero),
     "learned positions": replace(BASE, positions=partial(LearnedPositions, 20, D)),
     "relative positions": replace(
         BASE,
@@ -427,7 +427,7 @@ class ShorterEncoder(Encoder):
         return Stacked(self.layers[1](x, mask).x, (), None, mask)
 
 
-class Fixup(Wiring):
+class Fixup(ResidualConnection):
     """No norm: a number added before the branch, a factor and a number behind it."""
 
     def __init__(self, norm, dropout):
@@ -436,11 +436,11 @@ class Fixup(Wiring):
             nn.Parameter(torch.full((1,), v)) for v in (0.0, 1.0, 0.0)
         )
 
-    def enter(self, x):
+    def sublayer_input(self, x):
         return x + self.before
 
-    def leave(self, x, found):
-        return x + self.factor * self.dropout(found) + self.after
+    def combine(self, x, output):
+        return x + self.factor * self.dropout(output) + self.after
 
 
 class Step(nn.Module):
@@ -468,7 +468,7 @@ MODIFICATIONS = {
     "a shorter memory": replace(
         BASE, encoder=ShorterEncoder, cross_attention=partial(Silent, D, H)
     ),
-    "fixup": paper_parts(D, H, FF, dropout=0.0, wiring=Fixup),
+    "fixup": paper_parts(D, H, FF, dropout=0.0, residual=Fixup),
     "universal": replace(BASE, stack=universal),
 }
 
