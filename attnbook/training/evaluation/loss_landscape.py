@@ -50,7 +50,7 @@ def random_directions(model: torch.nn.Module, seed: int) -> list[dict[str, torch
 def loss_surface(
     model: torch.nn.Module,
     directions: Sequence[Mapping[str, torch.Tensor]],
-    loss: Callable[[torch.nn.Module], object],
+    loss: Callable[[torch.nn.Module], float | torch.Tensor],
     grid: Sequence[float],
 ) -> torch.Tensor:
     """The loss on a grid in the plane through the model's weights θ:

@@ -100,11 +100,9 @@ def join_processes(device: torch.device | str | None) -> Processes:
     requested = None if device is None else check_device(device)
     world = int(os.environ.get("WORLD_SIZE", 1))
     cpu = _flag("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
-    if requested is not None:
-        cpu = cpu or requested.type == "cpu"
     if world == 1:
-        default = torch.device("cpu") if cpu else torch.accelerator.current_accelerator()
-        return Processes(requested or default)
+        accelerator = None if cpu else torch.accelerator.current_accelerator()
+        return Processes(requested or accelerator or torch.device("cpu"))
     from accelerate import PartialState
 
     require(
@@ -112,7 +110,7 @@ def join_processes(device: torch.device | str | None) -> Processes:
         f"device must be None or a type without a number for {world} processes, got {device!r}",
     )
     opened = dist.is_initialized()
-    state = PartialState(cpu=cpu)
+    state = PartialState(cpu=cpu or (requested is not None and requested.type == "cpu"))
     if state.num_processes > 1 and not opened:
         # Later calls use the same group.
         atexit.register(lambda: dist.is_initialized() and dist.destroy_process_group())

@@ -77,7 +77,8 @@ class Run:
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * self.factor(step)
         self.optimizer.zero_grad(set_to_none=True)
-        sums = self.backward(batch) if self.micro_batch is None else self.accumulate(batch)
+        rows = self.micro_batch
+        sums = self.backward(batch) if rows is None else self.accumulate(batch, rows)
         self.scaler.unscale_(self.optimizer)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients) if gradients else torch.zeros(())
@@ -107,21 +108,21 @@ class Run:
         self.processes.sum_gradients(self.parameters)
         return sums
 
-    def accumulate(self, batch) -> torch.Tensor:
-        """The same gradient from `micro_batch` rows at a time. The count of the whole batch is
+    def accumulate(self, batch, rows: int) -> torch.Tensor:
+        """The same gradient from `rows` rows at a time. The count of the whole batch is
         known only after the last one: each loss is divided by the same number before (fp16
         overflows on large sums), and the gradient by the rest at the end.
         """
         sums = torch.zeros(2, dtype=self.wide, device=self.device)
-        for part in nested.split_rows(batch, self.micro_batch):
+        for part in nested.split_rows(batch, rows):
             total, count = self.forward(part)
-            self.scaled_backward(total / self.micro_batch)
+            self.scaled_backward(total / rows)
             sums += torch.stack([total.detach().to(self.wide), count.to(self.wide)])
         self.processes.sum(sums)
         self.processes.sum_gradients(self.parameters)
         for parameter in self.parameters:
             if parameter.grad is not None:
-                parameter.grad.mul_((self.micro_batch / sums[1]).to(parameter.grad.dtype))
+                parameter.grad.mul_((rows / sums[1]).to(parameter.grad.dtype))
         return sums
 
     def scaled_backward(self, loss: torch.Tensor) -> None:
