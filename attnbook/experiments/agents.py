@@ -25,7 +25,12 @@ from ..tasks.decisions.environments import Policy, Worlds, estimate, play
 from ..tasks.decisions.gittins import finite_horizon_index
 from ..tasks.decisions.planners import PSRL, PlansInTheMean
 from ..training import cosine_decay, fit, save_model
-from ..training.policy_gradient import Acting, ClippedPolicyGradient, Lives, PolicyGradient
+from ..training.policy_gradient import (
+    AgentPolicy,
+    ClippedPolicyGradient,
+    EpisodeBatches,
+    PolicyGradient,
+)
 
 __all__ = [
     "bandit_policies",
@@ -40,7 +45,7 @@ __all__ = [
 ]
 
 TEST_SEED = 900_000_007
-"""Far from the seeds of :class:`~attnbook.training.policy_gradient.Lives`, which count up from
+"""Far from the seeds of :class:`~attnbook.training.policy_gradient.EpisodeBatches`, which count up from
 0.
 """
 
@@ -127,7 +132,7 @@ def train(
     )
     history = fit(
         agent,
-        Lives(batch, seed),
+        EpisodeBatches(batch, seed),
         learn,
         steps=steps,
         learning_rate=learning_rate,
@@ -271,8 +276,8 @@ def bandits(
         path=_file(folder, checkpoint),
     )
     tested: dict[str, Policy] = {
-        "agent": Acting(agent),
-        "agent, most probable arm": Acting(agent, greedy=True),
+        "agent": AgentPolicy(agent),
+        "agent, most probable arm": AgentPolicy(agent, greedy=True),
         **bandit_policies(pulls),
     }
     earned = {
@@ -342,8 +347,8 @@ def processes(
         path=_file(folder, checkpoint),
     )
     tested: dict[str, Policy] = {
-        "agent": Acting(agent),
-        "agent, most probable action": Acting(agent, greedy=True),
+        "agent": AgentPolicy(agent),
+        "agent, most probable action": AgentPolicy(agent, greedy=True),
         **process_policies(),
     }
     return {

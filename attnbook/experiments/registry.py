@@ -1142,8 +1142,8 @@ def reproduce(
     """
     import torch
 
-    from ..training.loop.accelerator import check_device
-    from ..training.loop.checkpoints import write_whole
+    from ..training.loop.checkpoints import write_atomically
+    from ..training.loop.processes import check_device
 
     if name not in EXPERIMENTS:
         raise ValueError(f"name must be one of {', '.join(sorted(EXPERIMENTS))}, got {name!r}")
@@ -1184,7 +1184,7 @@ def reproduce(
         "command": _command(name, seed, given and device, overrides),
     }
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    return write_whole(folder / f"{name}.seed{seed}.json", lambda file: file.write(text.encode()))
+    return write_atomically(folder / f"{name}.seed{seed}.json", text.encode())
 
 
 def read_setting(text: str) -> Any:

@@ -1,12 +1,12 @@
-"""Learning to act: policy gradient with a value baseline, over whole lives in worlds that are drawn
-anew at each step.
+"""Policy gradient with a value baseline, over complete episodes in worlds drawn anew for each
+update.
 
 `fit` runs it like any other loss::
 
     worlds = Bandits(arms=5, pulls=10)
     learn = PolicyGradient(worlds, steps=1000)
-    fit(agent, Lives(worlds=256), learn, steps=1000, device=worlds.device)
-    learn.rewards  # the mean reward of a life at each step
+    fit(agent, EpisodeBatches(worlds=256), learn, steps=1000, device=worlds.device)
+    learn.rewards  # the mean return of an episode, per update
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import NamedTuple
 import torch
 
 from ..tasks.decisions.environments import Worlds, play
+from ..validate import check_integer, check_number, require
 
 __all__ = [
-    "Acting",
+    "AgentPolicy",
     "ClippedPolicyGradient",
-    "Life",
-    "Lives",
+    "EpisodeBatch",
+    "EpisodeBatches",
     "PolicyGradient",
     "advantages",
     "clipped_policy_loss",
@@ -30,29 +31,32 @@ __all__ = [
 ]
 
 
-class Life(NamedTuple):
-    """What one update is drawn from: ``seed (B,)``, one a world, and ``step (B,)``, how many
-    updates came before.
+class EpisodeBatch(NamedTuple):
+    """The worlds of one update.
+
+    Attributes:
+        seed: ``(B,)``, one per world.
+        step: ``(B,)``, the number of updates before this one.
     """
 
     seed: torch.Tensor
     step: torch.Tensor
 
 
-class Lives:
-    """Batches for `fit`: ``worlds`` new worlds at each step, none twice."""
+class EpisodeBatches:
+    """Batches for `fit`: ``worlds`` new worlds per step, none of them twice."""
 
     def __init__(self, worlds: int, seed: int = 0):
         self.worlds, self.seed = worlds, seed
 
-    def batch(self, step: int) -> Life:
+    def batch(self, step: int) -> EpisodeBatch:
         first = (self.seed * 100_003 + step) * self.worlds
-        return Life(first + torch.arange(self.worlds), torch.full((self.worlds,), step))
+        return EpisodeBatch(first + torch.arange(self.worlds), torch.full((self.worlds,), step))
 
 
-class Acting:
-    """An agent as a policy of `play`: step by step with its cache, actions drawn from its
-    probabilities (or the most probable).
+class AgentPolicy:
+    """An agent as a policy for `play`: step by step with its cache, with actions sampled from its
+    probabilities, or, if ``greedy``, the most probable ones.
     """
 
     def __init__(self, agent, greedy: bool = False):
@@ -65,25 +69,25 @@ class Acting:
         choice, self.state = self.agent.step(input, self.state)
         if self.greedy:
             return choice.logits.argmax(-1)
-        # argmax(logits + Gumbel noise) is a draw from the softmax.
-        chance = torch.rand(
+        # argmax(logits + Gumbel noise) is a sample from the softmax.
+        uniform = torch.rand(
             choice.logits.shape, generator=self.generator, device=input.device, dtype=torch.float64
         )
-        return (choice.logits - (-chance.log()).log()).argmax(-1)
+        return (choice.logits - (-uniform.log()).log()).argmax(-1)
 
 
 def advantages(
     rewards: torch.Tensor, values: torch.Tensor, discount: float = 1.0, trace: float = 1.0
 ) -> torch.Tensor:
-    """How much better it went than the baseline expected, from each step on.
+    """How much more than the baseline is earned from each step on (generalised advantage estimate).
 
     ``δ_t = r_t + γ V_{t+1} − V_t`` with ``V_T = 0``,  ``A_t = δ_t + γλ A_{t+1}``
 
-    With λ = 1: ``A_t = Σ_{k≥t} γ^{k−t} r_k − V_t``, the return that was seen minus the baseline.
-    Smaller λ trusts the values more: less variance, and a bias as long as they are wrong.
+    With λ = 1: ``A_t = Σ_{k≥t} γ^{k−t} r_k − V_t``, the observed return minus the baseline. Smaller
+    λ relies on the values more: less variance, and a bias as long as they are wrong.
 
     Args:
-        rewards: ``(B, T)``, row t for action t; a row is one world from its first step to its last.
+        rewards: ``(B, T)``, column t for action t; a row is one episode.
         values: ``(B, T)``, the baseline before action t.
         discount: γ, from 0 to 1.
         trace: λ, from 0 to 1.
@@ -96,21 +100,20 @@ def advantages(
 
     Source: Schulman et al. 2016, equations 11 and 16.
     """
-    if rewards.dim() != 2 or rewards.shape != values.shape or rewards.shape[1] == 0:
-        raise ValueError(
-            f"rewards and values must be (worlds, steps) both, of one step at least, got "
-            f"{tuple(rewards.shape)} and {tuple(values.shape)}"
-        )
-    for name, value in (("discount", discount), ("trace", trace)):
-        if not 0 <= value <= 1:
-            raise ValueError(f"{name} must lie from 0 to 1, got {value!r}")
+    require(
+        rewards.dim() == 2 and rewards.shape == values.shape and rewards.shape[1] > 0,
+        "rewards and values must have one shape (worlds, steps), of at least one step, got "
+        f"{tuple(rewards.shape)} and {tuple(values.shape)}",
+    )
+    check_number("discount", discount, least=0, most=1)
+    check_number("trace", trace, least=0, most=1)
     following = torch.cat([values[:, 1:], torch.zeros_like(values[:, :1])], 1)
-    surprise = rewards + discount * following - values  # δ
-    found, after = [], torch.zeros_like(values[:, 0])
+    delta = rewards + discount * following - values
+    result, advantage = [], torch.zeros_like(values[:, 0])
     for t in reversed(range(rewards.shape[1])):
-        after = surprise[:, t] + discount * trace * after
-        found.append(after)
-    return torch.stack(found[::-1], 1)
+        advantage = delta[:, t] + discount * trace * advantage
+        result.append(advantage)
+    return torch.stack(result[::-1], 1)
 
 
 def policy_loss(
@@ -124,8 +127,8 @@ def policy_loss(
     value_weight: float = 0.5,
     entropy_weight: torch.Tensor | float = 0.0,
 ) -> torch.Tensor:
-    """The loss of each world, summed over its steps; its gradient is that of minus the expected
-    return, on average.
+    """The loss of each episode, summed over its steps; the expectation of its gradient is the
+    gradient of minus the expected return.
 
     ``L = Σ_t [ −A_t log π(a_t | x_{≤t}) + c_v (V_t − R_t)² − c_e H(π(· | x_{≤t})) ]``,
     ``R_t = A_t + V_t``
@@ -136,8 +139,8 @@ def policy_loss(
     Args:
         logits: ``(B, T, A)`` of the actions.
         values: ``(B, T)``, V.
-        actions: ``(B, T)`` int64, those that were taken.
-        rewards: ``(B, T)``, what they brought.
+        actions: ``(B, T)`` int64, as taken.
+        rewards: ``(B, T)``, one per action.
         discount, trace: γ and λ of :func:`advantages`.
         value_weight, entropy_weight: c_v and c_e.
 
@@ -148,14 +151,12 @@ def policy_loss(
         ValueError: for shapes that do not fit.
 
     Source: Williams 1992; the entropy term as in Mnih et al. 2016. Mishra et al. 2018 keep each
-    step within a trust region
-    (TRPO) where this one takes a step of Adam.
+    update within a trust region (TRPO) where this one is left to Adam.
     """
-    if logits.shape[:-1] != actions.shape:
-        raise ValueError(
-            f"actions must be one a step, {tuple(logits.shape[:-1])}, got shape "
-            f"{tuple(actions.shape)}"
-        )
+    require(
+        logits.shape[:-1] == actions.shape,
+        f"actions must have shape {tuple(logits.shape[:-1])}, got shape {tuple(actions.shape)}",
+    )
     gains = advantages(rewards, values.detach(), discount, trace)
     log_p = logits.log_softmax(-1)
     chosen = log_p.gather(-1, actions[..., None])[..., 0]
@@ -176,16 +177,16 @@ def clipped_policy_loss(
     value_weight: float = 0.5,
     entropy_weight: torch.Tensor | float = 0.0,
 ) -> torch.Tensor:
-    """The loss of each world for choices that an earlier policy made, which gains nothing by going
-    far from it.
+    """The loss of each episode for actions of an earlier policy, which gains nothing by moving far
+    from it (PPO).
 
-    ``L = Σ_t [ −min(ρ_t A_t, clip(ρ_t, 1 − ε, 1 + ε) A_t) + c_v (V_t − R_t)² − c_e H(π(· | x_{≤t})) ]``,
-    ``ρ_t = π(a_t | x_{≤t}) / π_before(a_t | x_{≤t})``
+    ``L = Σ_t [ −min(ρ_t A_t, clip(ρ_t, 1 − ε, 1 + ε) A_t) + c_v (V_t − R_t)² − c_e H_t ]``,
+    ``H_t = H(π(· | x_{≤t}))``, ``ρ_t = π(a_t | x_{≤t}) / π_before(a_t | x_{≤t})``
 
     Where π is still the earlier policy, ρ = 1 and the gradient is that of :func:`policy_loss`.
 
     Args:
-        logits, values, actions: of the policy as it is now, and what was done, as in
+        logits, values, actions: of the current policy, and the actions taken, as in
             :func:`policy_loss`.
         before: log π_before(a_t | x_{≤t}), ``(B, T)``.
         gains, returns: A and R, ``(B, T)``, constants.
@@ -207,13 +208,11 @@ def clipped_policy_loss(
         ("gains", gains),
         ("returns", returns),
     ):
-        if value.shape != logits.shape[:-1]:
-            raise ValueError(
-                f"{name} must be one a step, {tuple(logits.shape[:-1])}, got shape "
-                f"{tuple(value.shape)}"
-            )
-    if not clip > 0:
-        raise ValueError(f"clip must be above 0, got {clip!r}")
+        require(
+            value.shape == logits.shape[:-1],
+            f"{name} must have shape {tuple(logits.shape[:-1])}, got shape {tuple(value.shape)}",
+        )
+    check_number("clip", clip, above=0)
     log_p = logits.log_softmax(-1)
     ratio = (log_p.gather(-1, actions[..., None])[..., 0] - before).exp()
     gained = torch.minimum(ratio * gains, ratio.clamp(1 - clip, 1 + clip) * gains)
@@ -222,22 +221,22 @@ def clipped_policy_loss(
 
 
 class PolicyGradient:
-    """The loss for `fit`: play a batch of lives with the agent as it is, then score every choice in
-    one parallel pass.
+    """The loss for `fit`: play a batch of episodes with the current agent, then score every action
+    in one parallel pass.
 
-    Acting goes step by step, without gradients. The pass that learns reads the whole life at once:
-    that is where an agent that is causal but not recurrent saves time.
+    The agent acts step by step, without gradients. The pass with gradients reads complete episodes
+    at once: that is where an agent that is causal but not recurrent saves time.
 
     Args:
-        worlds: where the agent lives, on the agent's device.
+        worlds: the environments, on the agent's device.
         steps: updates in all; the entropy bonus falls linearly to 0 over them.
         entropy: c_e at the first update.
         discount, trace, value_weight: of :func:`policy_loss`.
 
     Attributes:
-        rewards: the mean total reward of a life, one number a call: one an update, or one for each
-            part of a batch that ``fit(micro_batch=…)`` splits. Each part plays worlds of its own,
-            so that the parts are not those of the whole batch.
+        rewards: the mean return of an episode, one number per call: per update, or per micro-batch
+            under ``fit(micro_batch=…)``. Each micro-batch plays its own worlds, which are not
+            those of the whole batch.
     """
 
     def __init__(
@@ -261,18 +260,20 @@ class PolicyGradient:
             f"{dict(steps=self.steps, entropy=self.entropy, **self.settings)})"
         )
 
-    def check_device(self, life: Life) -> None:
-        if life.seed.device.type != self.worlds.device.type:
+    def check_device(self, batch: EpisodeBatch) -> None:
+        if batch.seed.device.type != self.worlds.device.type:
             raise ValueError(
-                f"worlds are on {self.worlds.device}, the model learns on {life.seed.device}: "
-                f"give fit(device=worlds.device), "
-                "or make the worlds where the model is"
+                f"worlds must be on the device of the model, {batch.seed.device}, got "
+                f"{self.worlds.device}: give fit(device=worlds.device)"
             )
 
-    def __call__(self, agent, life: Life) -> tuple[torch.Tensor, int]:
-        self.check_device(life)
-        count, weight = len(life.seed), self.entropy * max(0.0, 1 - int(life.step[0]) / self.steps)
-        played = play(self.worlds, Acting(agent), seed=int(life.seed[0]), count=count)
+    def __call__(self, agent, batch: EpisodeBatch) -> tuple[torch.Tensor, int]:
+        self.check_device(batch)
+        count, weight = (
+            len(batch.seed),
+            self.entropy * max(0.0, 1 - int(batch.step[0]) / self.steps),
+        )
+        played = play(self.worlds, AgentPolicy(agent), seed=int(batch.seed[0]), count=count)
         choices = agent(played.inputs)
         losses = policy_loss(
             choices.logits,
@@ -287,29 +288,28 @@ class PolicyGradient:
 
 
 class ClippedPolicyGradient(PolicyGradient):
-    """The same, but each batch of lives serves several updates, and none of them may move far from
-    the policy that acted.
+    """:class:`PolicyGradient` with each batch of episodes used for several updates, none of which
+    may move far from the policy that acted (PPO).
 
-    Every ``reuse`` updates a batch of lives is played. Its advantages are brought to mean 0 and
-    standard deviation 1 over the batch, so that a critic that is wrong about the level of all
-    returns does not reward, or punish, whatever was done. Then
-    :func:`clipped_policy_loss`. It stands between :class:`PolicyGradient` and the trust region of
-    TRPO, in cost and in steadiness.
+    Every ``reuse`` updates a batch of episodes is played. Its advantages are normalised to mean 0
+    and standard deviation 1 over the batch, so that a critic that is wrong about the level of all
+    returns does not reward, or punish, every action. Then :func:`clipped_policy_loss`. In cost and
+    in stability this lies between :class:`PolicyGradient` and the trust region of TRPO.
 
     Args:
         worlds, steps, entropy, discount, trace, value_weight: as in :class:`PolicyGradient`.
-        reuse: updates with one batch of lives.
+        reuse: updates per batch of episodes.
         clip: ε of :func:`clipped_policy_loss`.
 
     Attributes:
-        rewards: the mean total reward of a life, one number for each batch that was played.
+        rewards: the mean return of an episode, one number per batch that was played.
 
     Raises:
-        ValueError: for a ``reuse`` below 1; when it is called, for a batch of another size than the
-            one that was played: it does not go with ``fit(micro_batch=…)``.
+        ValueError: for a ``reuse`` below 1; when called, for a batch of another size than the one
+            that was played, as under ``fit(micro_batch=…)``.
 
-    Warns when a run is resumed between two plays: no checkpoint holds the lives, and new ones are
-    played.
+    Warns when a run is resumed between two batches: no checkpoint holds the episodes, and new ones
+    are played.
 
     Source: Schulman et al. 2017, algorithm 1.
     """
@@ -318,29 +318,26 @@ class ClippedPolicyGradient(PolicyGradient):
         self, worlds: Worlds, *, steps: int, reuse: int = 4, clip: float = 0.2, **settings
     ):
         super().__init__(worlds, steps=steps, **settings)
-        if isinstance(reuse, bool) or not isinstance(reuse, int) or reuse < 1:
-            raise ValueError(f"reuse must be an integer >= 1, got {reuse!r}")
-        self.reuse, self.clip, self._played = reuse, clip, None
+        self.reuse, self.clip, self._played = check_integer("reuse", reuse), clip, None
         self.settings.update(reuse=reuse, clip=clip)
 
-    def __call__(self, agent, life: Life) -> tuple[torch.Tensor, int]:
-        self.check_device(life)
-        step, count = int(life.step[0]), len(life.seed)
+    def __call__(self, agent, batch: EpisodeBatch) -> tuple[torch.Tensor, int]:
+        self.check_device(batch)
+        step, count = int(batch.step[0]), len(batch.seed)
         if step % self.reuse and self._played is None:
             warnings.warn(
-                f"update {step} goes on with lives that no checkpoint holds: new ones are "
-                f"played, and the run is not equal to the "
-                f"last bit to one that was not stopped. With a save_every that is a multiple of "
-                f"{self.reuse} (reuse) it is",
+                f"update {step} needs episodes that no checkpoint holds: new ones are played, and "
+                "the run is not equal to the last bit to one that was not stopped. With a "
+                f"save_every that is a multiple of {self.reuse} (reuse) it is",
                 stacklevel=2,
             )
         if step % self.reuse == 0 or self._played is None:
-            self._played = self._play(agent, int(life.seed[0]), count)
+            self._played = self._play(agent, int(batch.seed[0]), count)
         inputs, actions, before, gains, returns = self._played
         if len(inputs) != count:
             raise ValueError(
-                f"a batch must have the {len(inputs)} lives that were played, got {count}; "
-                f"micro_batch is not for this loss"
+                f"batch must have the {len(inputs)} episodes that were played, got {count}; "
+                "micro_batch is not for this loss"
             )
         choices = agent(inputs)
         weight = self.entropy * max(0.0, 1 - step / self.steps)
@@ -359,7 +356,7 @@ class ClippedPolicyGradient(PolicyGradient):
 
     @torch.no_grad()
     def _play(self, agent, seed: int, count: int) -> tuple[torch.Tensor, ...]:
-        played = play(self.worlds, Acting(agent), seed=seed, count=count)
+        played = play(self.worlds, AgentPolicy(agent), seed=seed, count=count)
         self.rewards.append(float(played.rewards.sum(1).mean()))
         choices = agent(played.inputs)
         before = choices.logits.log_softmax(-1).gather(-1, played.actions[..., None])[..., 0]

@@ -149,7 +149,7 @@ def test_an_agent_learns_small_worlds_and_its_broken_twin_does_not(make, least, 
         trace=0.9,
         progress=False,
     )
-    found = agents.fractions(worlds, agents.Acting(agent, greedy=True), seed=5, count=4000)
+    found = agents.fractions(worlds, agents.AgentPolicy(agent, greedy=True), seed=5, count=4000)
     assert least < found["fraction"] < most
     assert (found["by_episode"][-1] - found["by_episode"][0] > 0.06) == (make is LSTMAgent), (
         "it learns within the life"
@@ -174,7 +174,7 @@ def test_both_recorded_bandits_are_better_than_chance():
         )
         fresh = agents.make_agent(world, kind)
         untrained = play(
-            world, agents.Acting(fresh), seed=1, count=500, keep_inputs=False
+            world, agents.AgentPolicy(fresh), seed=1, count=500, keep_inputs=False
         ).rewards.sum(1)
         assert float(untrained.mean()) < 5.5
 
@@ -194,7 +194,7 @@ def test_the_recorded_agent_of_a_hundred_pulls_explores():
     )
     load_model_weights(agent, resources.path("results/bandits-lstm-100.safetensors"))
     policies = {
-        "agent": agents.Acting(agent, greedy=True),
+        "agent": agents.AgentPolicy(agent, greedy=True),
         **{name: agents.bandit_policies(100)[name] for name in ("greedy", "Gittins")},
     }
     earned = {
@@ -225,12 +225,12 @@ def test_recorded_networks_know_small_worlds_by_state():
             and 0.62 < recorded["random"]["fraction"] < 0.64
         )
         network = agents.make_agent(worlds, kind, **sizes)
-        before = agents.fractions(worlds, agents.Acting(network, greedy=True), seed=3, count=1000)[
+        before = agents.fractions(worlds, agents.AgentPolicy(network, greedy=True), seed=3, count=1000)[
             "fraction"
         ]
         load_model_weights(network, resources.path(f"results/processes-{kind}-small.safetensors"))
         assert (
-            agents.fractions(worlds, agents.Acting(network, greedy=True), seed=3, count=1000)[
+            agents.fractions(worlds, agents.AgentPolicy(network, greedy=True), seed=3, count=1000)[
                 "fraction"
             ]
             > 0.77

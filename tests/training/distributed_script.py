@@ -94,10 +94,6 @@ def errors(directory, rank):
         fit(make_model(), CopyBatches(), poisoned, **OPTIONS)
     except NonFiniteError as error:
         raised["nan"] = str(error)
-    limited = fit(
-        make_model(), CopyBatches(), token_loss, **{**OPTIONS, "steps": 100_000, "time_limit": 0.3}
-    )
-    raised["stopped"] = (limited.stopped, limited.steps)
     return raised
 
 

@@ -45,10 +45,10 @@ class Discriminator(nn.Module):
 
 class Batches:
     def __init__(self, labels=False):
-        self.labels, self.asked = labels, []
+        self.labels, self.requested = labels, []
 
     def batch(self, k):
-        self.asked.append(k)
+        self.requested.append(k)
         g = torch.Generator().manual_seed(k)
         return 2 + torch.randn(16, 2, generator=g), torch.randint(
             4, (16,), generator=g
@@ -181,7 +181,7 @@ def test_the_discriminator_gets_no_gradient_in_the_update_of_the_generator():
     )
 
 
-def by_hand(steps, discriminator_steps=1, rates=(1e-4, 4e-4), detach=True, swap=False):
+def by_hand(steps, rates=(1e-4, 4e-4), detach=True):
     """The same training in the plainest words."""
     G, D = nets()
     g_opt, d_opt = (
@@ -190,15 +190,14 @@ def by_hand(steps, discriminator_steps=1, rates=(1e-4, 4e-4), detach=True, swap=
     )
     torch.manual_seed(0)
     for step in range(steps):
-        for k in range(discriminator_steps):
-            x, _ = Batches().batch(step * discriminator_steps + k)
-            fake = G(torch.randn(16, 3))
-            loss = F.relu(1 - D(x)).mean() + F.relu(1 + D(fake.detach() if detach else fake)).mean()
-            G.zero_grad(), D.zero_grad()
-            loss.backward()
-            d_opt.step()
-            if not detach:
-                g_opt.step()  # what a shared step does with gradients that were not kept away
+        x, _ = Batches().batch(step)
+        fake = G(torch.randn(16, 3))
+        loss = F.relu(1 - D(x)).mean() + F.relu(1 + D(fake.detach() if detach else fake)).mean()
+        G.zero_grad(), D.zero_grad()
+        loss.backward()
+        d_opt.step()
+        if not detach:
+            g_opt.step()  # what a shared step does with gradients that were not kept away
         loss = -D(G(torch.randn(16, 3))).mean()
         G.zero_grad(), D.zero_grad()
         loss.backward()
@@ -206,28 +205,19 @@ def by_hand(steps, discriminator_steps=1, rates=(1e-4, 4e-4), detach=True, swap=
     return G, D
 
 
-@pytest.mark.parametrize("discriminator_steps", [1, 3])
 @pytest.mark.parametrize("rates", [(1e-4, 4e-4), (3e-3, 1e-3)])
-def test_it_trains_as_the_plainest_loop_does(discriminator_steps, rates):
-    asked = Batches()
+def test_it_trains_as_the_plainest_loop_does(rates):
+    batches = Batches()
     both, history = train(
-        batches=asked,
-        steps=4,
-        discriminator_steps=discriminator_steps,
-        generator_rate=rates[0],
-        discriminator_rate=rates[1],
+        batches=batches, steps=4, generator_rate=rates[0], discriminator_rate=rates[1]
     )
-    for net, other in zip(both, by_hand(4, discriminator_steps, rates)):
+    for net, other in zip(both, by_hand(4, rates)):
         torch.testing.assert_close(weights(net), weights(other), atol=1e-6, rtol=1e-5)
-    assert (
-        asked.asked == list(range(4 * discriminator_steps))
-        and history.steps == len(history.discriminator_losses) == 4
-    )
+    assert batches.requested == [0, 1, 2, 3]
+    assert history.steps == len(history.discriminator_losses) == 4
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"detach": False}, {"rates": (4e-4, 1e-4)}, {"discriminator_steps": 2}]
-)
+@pytest.mark.parametrize("wrong", [{"detach": False}, {"rates": (4e-4, 1e-4)}])
 def test_a_wrong_loop_is_told_apart(wrong):
     both, _ = train(steps=4)
     other = by_hand(4, **wrong)
@@ -297,14 +287,12 @@ def test_it_learns_where_the_pictures_are():
 
 
 def test_the_average_follows_the_weights_and_copies_the_buffers():
-    both, history = train(steps=1, average=0.9, average_from=0)
+    both, history = train(steps=1, average=0.9)
     start, now, mean = weights(nets()[0]), weights(both[0]), weights(history.averaged)
     torch.testing.assert_close(mean, {name: 0.9 * start[name] + 0.1 * now[name] for name in now})
     for a, b in zip(history.averaged.buffers(), both[0].buffers(), strict=True):
         assert torch.equal(a, b) and a is not b
     assert not any(p.requires_grad for p in history.averaged.parameters())
-    both, history = train(steps=3, average=0.9, average_from=3)
-    torch.testing.assert_close(weights(history.averaged), weights(both[0]), atol=0, rtol=0)
     assert train()[1].averaged is None
 
 
@@ -330,7 +318,7 @@ def test_standing_statistics_are_those_of_the_weights_as_they_are():
     G(10 + 5 * torch.randn(16, 3))  # running means of something else
     modes = [m.training for m in G.modules()]
     assert (
-        standing_statistics(G, batches=50, batch_size=32) is G
+        standing_statistics(G, batch_size=32) is G
         and modes == [True] * 5
         and not any(m.training for m in G.modules())
     )
@@ -340,16 +328,16 @@ def test_standing_statistics_are_those_of_the_weights_as_they_are():
             [
                 torch.randn(32, 3, generator=g)
                 for g in [torch.Generator().manual_seed(0)]
-                for _ in range(50)
+                for _ in range(16)
             ]
         )
         before = G.layer(noise)
     torch.testing.assert_close(G.norm.running_mean, before.mean(0), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(
-        G.norm.running_var, before.unflatten(0, (50, 32)).var(1).mean(0), atol=1e-5, rtol=1e-5
+        G.norm.running_var, before.unflatten(0, (16, 32)).var(1).mean(0), atol=1e-5, rtol=1e-5
     )
     twin = copy.deepcopy(G)
-    standing_statistics(twin, batches=50, batch_size=32)
+    standing_statistics(twin, batch_size=32)
     assert torch.equal(twin.norm.running_mean, G.norm.running_mean)
 
 
@@ -378,30 +366,12 @@ def test_standing_statistics_that_end_in_an_error_leave_the_generator_as_it_was(
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda G: standing_statistics(G, batches=0), "batches: got 0, expected an integer >= 1"),
-        (
-            lambda G: standing_statistics(G, batch_size=0),
-            "batch_size: got 0, expected an integer >= 1",
-        ),
-        (
-            lambda G: standing_statistics(G, torch.zeros(0, dtype=torch.int64)),
-            r"labels: got shape \(0,\) of torch.int64, expected a vector of labels",
-        ),
-        (
-            lambda G: standing_statistics(G, torch.zeros(3)),
-            r"labels: got shape \(3,\) of torch.float32, expected a vector of labels",
-        ),
-        (lambda G: standing_statistics(G, [0, 1]), "labels: got list, expected a vector of labels"),
-        (lambda G: sample_pictures(G, 0), "number: got 0, expected an integer >= 1"),
-        (lambda G: sample_pictures(G, 2.0), "number: got 2.0, expected an integer >= 1"),
-        (
-            lambda G: sample_pictures(G, torch.tensor(3)),
-            r"number: got shape \(\) of torch.int64, expected a vector of labels",
-        ),
-        (
-            lambda G: sample_pictures(G, 3, batch_size=-1),
-            "batch_size: got -1, expected an integer >= 1",
-        ),
+        (lambda G: standing_statistics(G, batch_size=0), "batch_size must be"),
+        (lambda G: standing_statistics(G, torch.zeros(0, dtype=torch.int64)), "labels must be"),
+        (lambda G: standing_statistics(G, torch.zeros(3)), "labels must be"),
+        (lambda G: sample_pictures(G, 0), "number must be"),
+        (lambda G: sample_pictures(G, torch.tensor(3)), "number must be"),
+        (lambda G: sample_pictures(G, 3, batch_size=-1), "batch_size must be"),
     ],
 )
 def test_numbers_of_fakes_out_of_range_are_named_before_anything_changes(call, words):
@@ -418,7 +388,7 @@ def test_numbers_of_fakes_out_of_range_are_named_before_anything_changes(call, w
 def test_standing_statistics_draw_the_labels_evenly():
     G, seen = nets()[0], []
     G.register_forward_pre_hook(lambda m, args: seen.append(args[1]))
-    standing_statistics(G, torch.arange(4), batches=20)
+    standing_statistics(G, torch.arange(4))
     counts = torch.cat(seen).bincount()
     assert len(counts) == 4 and counts.min() > 200
 
@@ -481,8 +451,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(name, step):
 
     own = both[1] if name == "discriminator" else both[0]
     with pytest.raises(
-        NonFiniteError,
-        match=f"loss of the {name}: got nan at step {step}, expected a finite number",
+        NonFiniteError, match=f"loss of the {name} must be finite, got nan at step {step}"
     ):
         train(
             both, loss=AdversarialLoss(poisoned("discriminator", own), poisoned("generator", own))
@@ -494,23 +463,15 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(name, step):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"steps": 0}, "steps: got 0, expected an integer >= 1"),
-        ({"discriminator_steps": 0}, "discriminator_steps: got 0"),
-        (
-            {"loss": "wasserstein"},
-            "loss: got 'wasserstein', expected one of hinge, non_saturating, minimax",
-        ),
-        ({"generator_rate": 0.0}, "generator_rate: got 0.0, expected a positive number"),
-        ({"discriminator_rate": True}, "discriminator_rate: got True"),
-        ({"average": 1.0}, "average: got 1.0, expected a decay"),
-        ({"evaluate_every": 3}, "evaluate_every: got a number without evaluate"),
-        ({"precision": "fp16"}, "precision: got 'fp16', expected 'no' or 'bf16'"),
-        ({"seed": -1}, "seed: got -1"),
-        ({"loss": ["hinge"]}, r"loss: got \['hinge'\], expected one of hinge"),
-        ({"average": "x"}, "average: got 'x', expected a decay"),
-        ({"average": False}, "average: got False, expected a decay"),
-        ({"device": "gpu"}, "device: got 'gpu', expected None, 'cpu'"),
-        ({"device": "cuda:99"}, "device: got 'cuda:99', but PyTorch sees"),
+        ({"steps": 0}, "steps must be"),
+        ({"loss": "wasserstein"}, "loss must be one of 'hinge'"),
+        ({"generator_rate": 0.0}, "generator_rate must be"),
+        ({"discriminator_rate": True}, "discriminator_rate must be"),
+        ({"average": 1.0}, "average must be"),
+        ({"evaluate_every": 3}, "evaluate_every must be None without evaluate"),
+        ({"precision": "fp16"}, "precision must be one of 'no', 'bf16'"),
+        ({"seed": -1}, "seed must be"),
+        ({"device": "cuda:99"}, "device must be one of"),
     ],
 )
 def test_errors_say_what_came(options, words):
@@ -521,9 +482,9 @@ def test_errors_say_what_came(options, words):
 def test_networks_and_batches_of_another_kind():
     G, D = nets()
     for args, words in (
-        ((D, D, Batches()), "it must have d_noise"),
-        ((G, len, Batches()), "discriminator: got builtin"),
-        ((G, D, [1, 2]), "batches: got list"),
+        ((D, D, Batches()), "generator must have d_noise"),
+        ((G, len, Batches()), "discriminator must be a torch.nn.Module, got builtin"),
+        ((G, D, [1, 2]), "batches must have a method"),
     ):
         with pytest.raises(ValueError, match=words):
             fit_adversarial(*args, steps=1)
@@ -535,7 +496,7 @@ def test_pictures_of_whole_numbers_are_named():
             return super().batch(k)[0].to(torch.uint8), None
 
     with pytest.raises(
-        ValueError, match="batches: got pictures of torch.uint8, expected floating point numbers"
+        ValueError, match="batches must hold pictures of floating point numbers, got torch.uint8"
     ):
         train(batches=Pixels())
 

@@ -16,9 +16,9 @@ from attnbook.tasks.decisions.environments import play
 from attnbook.tasks.decisions.gittins import bayes_value
 from attnbook.training import fit
 from attnbook.training.policy_gradient import (
-    Acting,
+    AgentPolicy,
     ClippedPolicyGradient,
-    Lives,
+    EpisodeBatches,
     PolicyGradient,
     advantages,
     clipped_policy_loss,
@@ -326,28 +326,30 @@ class Fixed(torch.nn.Module):
 
 def test_actions_are_drawn_with_their_chances():
     model = Fixed([0.0, 1.0, -1.0])
-    drawn = play(Bandits(3, 50), Acting(model), seed=0, count=400).actions
+    drawn = play(Bandits(3, 50), AgentPolicy(model), seed=0, count=400).actions
     share = torch.bincount(drawn.flatten(), minlength=3) / drawn.numel()
     assert torch.allclose(share, model.logits.softmax(0), atol=0.015)
-    assert (play(Bandits(3, 5), Acting(model, greedy=True), seed=0, count=4).actions == 1).all()
-
-
-def test_lives_are_a_function_of_the_step_and_none_comes_twice():
-    lives = Lives(8, seed=1)
     assert (
-        torch.equal(lives.batch(3).seed, Lives(8, seed=1).batch(3).seed)
-        and (lives.batch(3).step == 3).all()
+        play(Bandits(3, 5), AgentPolicy(model, greedy=True), seed=0, count=4).actions == 1
+    ).all()
+
+
+def test_episodes_are_a_function_of_the_step_and_none_comes_twice():
+    episodes = EpisodeBatches(8, seed=1)
+    assert (
+        torch.equal(episodes.batch(3).seed, EpisodeBatches(8, seed=1).batch(3).seed)
+        and (episodes.batch(3).step == 3).all()
     )
-    first = torch.cat([Lives(8, s).batch(t).seed for s in (0, 1) for t in range(5)])
+    first = torch.cat([EpisodeBatches(8, s).batch(t).seed for s in (0, 1) for t in range(5)])
     assert len(first.unique()) == len(first)
 
 
-def test_the_loss_is_that_of_the_lives_it_played():
+def test_the_loss_is_that_of_the_episodes_it_played():
     torch.manual_seed(0)
     model, learn = LSTMAgent(4, 3, 6), PolicyGradient(Bandits(3, 5), steps=10, entropy=0.2)
-    life = Lives(16).batch(5)
-    total, count = learn(model, life)
-    played = play(Bandits(3, 5), Acting(model), seed=int(life.seed[0]), count=16)
+    batch = EpisodeBatches(16).batch(5)
+    total, count = learn(model, batch)
+    played = play(Bandits(3, 5), AgentPolicy(model), seed=int(batch.seed[0]), count=16)
     choice = model(played.inputs)
     # half of the way
     expected = policy_loss(
@@ -367,7 +369,15 @@ def test_an_agent_learns_which_of_two_arms_pays():
     torch.manual_seed(0)
     model = LSTMAgent(worlds.d_input, 2, 24, value_scale=2.0)
     learn = PolicyGradient(worlds, steps=150, entropy=0.01, value_weight=0.1)
-    fit(model, Lives(256), learn, steps=150, learning_rate=0.02, progress=False, device="cpu")
+    fit(
+        model,
+        EpisodeBatches(256),
+        learn,
+        steps=150,
+        learning_rate=0.02,
+        progress=False,
+        device="cpu",
+    )
     assert sum(learn.rewards[:5]) / 5 < 2.12 and sum(learn.rewards[-30:]) / 30 > 2.14
 
 
@@ -375,7 +385,7 @@ def test_a_process_is_lived_in_too():
     worlds = DecisionProcesses(2, states=3, actions=2, horizon=3)
     model = SNAILAgent(worlds.d_input, 2, worlds.length, 8, (TCPart(4), AttentionPart(4, 4)))
     learn = PolicyGradient(worlds, steps=3, trace=0.9)
-    history = fit(model, Lives(8), learn, steps=3, progress=False, device="cpu")
+    history = fit(model, EpisodeBatches(8), learn, steps=3, progress=False, device="cpu")
     assert len(learn.rewards) == 3 and all(np.isfinite(history.losses))
 
 
@@ -471,12 +481,9 @@ def test_far_from_it_nothing_more_is_gained_and_the_way_back_stays_open():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
-            dict(before=torch.zeros(3, 5)),
-            r"before must be one a step, \(3, 6\), got shape \(3, 5\)",
-        ),
-        (dict(gains=torch.zeros(6)), "gains must be one a step"),
-        (dict(clip=0.0), "clip must be above 0, got 0.0"),
+        (dict(before=torch.zeros(3, 5)), r"before must have shape \(3, 6\), got shape \(3, 5\)"),
+        (dict(gains=torch.zeros(6)), "gains must have shape"),
+        (dict(clip=0.0), "clip must be a finite number > 0"),
     ],
 )
 def test_arguments_of_the_clipped_loss(change, words):
@@ -485,12 +492,12 @@ def test_arguments_of_the_clipped_loss(change, words):
         clipped_policy_loss(**{**given, **change})
 
 
-def test_a_batch_of_lives_serves_several_updates():
+def test_a_batch_of_episodes_serves_several_updates():
     worlds = Bandits(2, 4)
     torch.manual_seed(0)
     model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
     learn = ClippedPolicyGradient(worlds, steps=7, reuse=3)
-    fit(model, Lives(6), learn, steps=7, learning_rate=1e-3, progress=False, device="cpu")
+    fit(model, EpisodeBatches(6), learn, steps=7, learning_rate=1e-3, progress=False, device="cpu")
     assert len(learn.rewards) == 3, "at the updates 0, 3 and 6"
     inputs, _, _, gains, _ = learn._played
     assert (
@@ -498,8 +505,11 @@ def test_a_batch_of_lives_serves_several_updates():
         and abs(float(gains.mean())) < 1e-6
         and float(gains.std()) == pytest.approx(1, abs=1e-5)
     )
-    with pytest.raises(ValueError, match="6 lives that were played, got 3; micro_batch"):
-        learn(model, type(Lives(3).batch(1))(*(part[:3] for part in Lives(6).batch(1))))
+    with pytest.raises(ValueError, match="6 episodes that were played, got 3; micro_batch"):
+        learn(
+            model,
+            type(EpisodeBatches(3).batch(1))(*(part[:3] for part in EpisodeBatches(6).batch(1))),
+        )
     with pytest.raises(ValueError, match="reuse must be an integer"):
         ClippedPolicyGradient(worlds, steps=7, reuse=0)
 
@@ -513,7 +523,7 @@ def test_a_run_that_is_resumed_between_two_plays_says_that_it_is_another(tmp_pat
         model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
         fit(
             model,
-            Lives(6),
+            EpisodeBatches(6),
             learn,
             steps=steps,
             learning_rate=1e-3,
@@ -532,7 +542,7 @@ def test_a_run_that_is_resumed_between_two_plays_says_that_it_is_another(tmp_pat
     run(5)
     with pytest.warns(
         UserWarning,
-        match=r"update 5 goes on with lives that no checkpoint holds.*multiple of 2 \(reuse\)",
+        match=r"update 5 needs episodes that no checkpoint holds.*multiple of 2 \(reuse\)",
     ):
         parts = run(8)
     assert not torch.equal(parts, whole_run(worlds))
@@ -545,8 +555,20 @@ def test_a_run_that_is_resumed_at_a_play_is_the_same(tmp_path):
     options = dict(
         learning_rate=1e-3, progress=False, device="cpu", checkpoint_dir=tmp_path, save_every=2
     )
-    fit(model, Lives(6), ClippedPolicyGradient(worlds, steps=8, reuse=2), steps=4, **options)
-    fit(model, Lives(6), ClippedPolicyGradient(worlds, steps=8, reuse=2), steps=8, **options)
+    fit(
+        model,
+        EpisodeBatches(6),
+        ClippedPolicyGradient(worlds, steps=8, reuse=2),
+        steps=4,
+        **options,
+    )
+    fit(
+        model,
+        EpisodeBatches(6),
+        ClippedPolicyGradient(worlds, steps=8, reuse=2),
+        steps=8,
+        **options,
+    )
     assert torch.equal(torch.cat([p.flatten() for p in model.parameters()]), whole_run(worlds))
 
 
@@ -555,7 +577,7 @@ def whole_run(worlds):
     model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
     fit(
         model,
-        Lives(6),
+        EpisodeBatches(6),
         ClippedPolicyGradient(worlds, steps=8, reuse=2),
         steps=8,
         learning_rate=1e-3,
@@ -567,13 +589,12 @@ def whole_run(worlds):
 
 def test_worlds_on_another_device_are_named():
     worlds = Bandits(2, 4)
-    model, life = LSTMAgent(worlds.d_input, 2, 8, 4.0), Lives(3).batch(0)
+    model, batch = LSTMAgent(worlds.d_input, 2, 8, 4.0), EpisodeBatches(3).batch(0)
     for learn in (PolicyGradient(worlds, steps=3), ClippedPolicyGradient(worlds, steps=3)):
         with pytest.raises(
-            ValueError,
-            match=r"worlds are on cpu, the model learns on meta: give fit\(device=worlds.device\)",
+            ValueError, match="worlds must be on the device of the model, meta, got cpu"
         ):
-            learn(model, life._replace(seed=life.seed.to("meta")))
+            learn(model, batch._replace(seed=batch.seed.to("meta")))
 
 
 @pytest.mark.parametrize(("blind", "least", "most"), [(False, 5.8, 6.1), (True, 4.8, 5.3)])
@@ -594,9 +615,17 @@ def test_it_learns_and_a_twin_that_never_sees_its_rewards_does_not(blind, least,
     learn = ClippedPolicyGradient(
         worlds, steps=200, reuse=2, entropy=0.02, discount=0.9, trace=0.9, value_weight=0.05
     )
-    fit(model, Lives(128), learn, steps=200, learning_rate=1e-2, progress=False, device="cpu")
+    fit(
+        model,
+        EpisodeBatches(128),
+        learn,
+        steps=200,
+        learning_rate=1e-2,
+        progress=False,
+        device="cpu",
+    )
     earned = (
-        play(worlds, Acting(model, greedy=True), seed=9, count=4000, keep_inputs=False)
+        play(worlds, AgentPolicy(model, greedy=True), seed=9, count=4000, keep_inputs=False)
         .rewards.sum(1)
         .mean()
     )

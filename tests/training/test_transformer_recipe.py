@@ -43,13 +43,13 @@ def trained(task, folder, read=lambda given: given.target_in):
         net,
         batches,
         lambda m, b: token_loss(m, b, 0.1),
-        steps=300,
+        steps=200,
         optimizer=paper_adam(4e-3),
         schedule=inverse_sqrt(50),
         device="cpu",
         progress=False,
         checkpoint_dir=folder,
-        save_every=10,
+        save_every=25,
         keep_checkpoints=4,
     )
     average_checkpoints(net, folder)

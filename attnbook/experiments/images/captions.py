@@ -18,7 +18,7 @@ from ...tasks.text.batches import collate
 from ...tasks.translation.alignments import alignment_accuracy
 from ...tasks.translation.pairs import Pair
 from ...training import bleu, cider, cosine_decay, exact_match, fit, greedy, save_model
-from ...training.loop.accelerator import training_modes_kept
+from ...training.loop.temporary_state import temporary_mode
 
 __all__ = ["Gallery", "describe", "drawn", "human", "look", "make_captioner", "pointing"]
 
@@ -75,7 +75,7 @@ def look(
     the CPU, or more rows.
     """
     device, found = next(model.parameters()).device, []
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         for start in range(0, len(data), batch_size):
             part = data.take(slice(start, start + batch_size))
             text = collate([Pair(caption, caption) for caption in part.captions], vocab, vocab)

@@ -20,7 +20,7 @@ from ...tasks.images.few_shot_episodes import (
     with_rotations,
 )
 from ...training import constant, cosine_decay, fit, save_model
-from ...training.loop.accelerator import training_modes_kept
+from ...training.loop.temporary_state import temporary_mode
 
 __all__ = [
     "KINDS",
@@ -131,7 +131,7 @@ def named(
     ``(episodes,)``; in evaluation mode.
     """
     device, found = next(model.parameters()).device, []
-    with training_modes_kept(model, False):
+    with temporary_mode(model, False):
         for support, labels, query, answers in _parts(
             classes, model.ways, shots, queries, episodes, seed, device
         ):
@@ -180,7 +180,7 @@ def looks(
     chance     how often it would be by chance
     """
     device, parts = next(model.parameters()).device, {}
-    with training_modes_kept(model, False):
+    with temporary_mode(model, False):
         for support, labels, query, answers in _parts(
             classes, model.ways, shots, queries, episodes, seed, device
         ):

@@ -34,7 +34,7 @@ from ...training.adversarial import (
     standing_statistics,
 )
 from ...training.evaluation.sample_scores import fid, inception_score, intra_fid, statistics
-from ...training.loop.accelerator import training_modes_kept
+from ...training.loop.temporary_state import temporary_mode
 
 __all__ = [
     "JUDGES",
@@ -533,7 +533,7 @@ def noticed(discriminator, *, count: int = 500, seed: int = 1000) -> float:
     ``count`` new ones each: ½ is blind.
     """
     device, scores = next(discriminator.parameters()).device, []
-    with training_modes_kept(discriminator, False):
+    with temporary_mode(discriminator, False):
         for k, agree in enumerate((True, False)):
             data = far_parts.far_parts(count, seed=seed + k, agree=agree).data
             scores.append(

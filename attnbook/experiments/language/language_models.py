@@ -13,7 +13,7 @@ from ...models import LSTMN, LSTMLanguageModel
 from ...tasks.text import sentences
 from ...tasks.text.batches import SequenceBatches, collate
 from ...training import cosine_decay, fit, save_model
-from ...training.loop.accelerator import training_modes_kept
+from ...training.loop.temporary_state import temporary_mode
 from ...training.losses.language_model import language_loss, perplexity
 
 __all__ = ["DISTANCES", "far_words", "grammar", "make_model", "parameters", "wikitext"]
@@ -74,7 +74,7 @@ def far_words(
     for start in range(0, len(pairs), batch_size):
         some = pairs[start : start + batch_size]
         batch = collate(some, vocabulary, vocabulary)
-        with torch.no_grad(), training_modes_kept(model, False):
+        with torch.no_grad(), temporary_mode(model, False):
             out = model(
                 batch.target_in.to(device),
                 batch.lengths + 1,

@@ -128,7 +128,7 @@ def kept_mb(model, sentences: int) -> float:
 
     text = one_text(reports.ReportBatches(sentences, 1).batch(0))
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        logits = model(text.read.to(next(model.parameters()).device)).logits
+        logits = model(text.input_ids.to(next(model.parameters()).device)).logits
     del logits
     return round(sum(size for place, size in sizes.items() if place not in own) / 1e6, 3)
 

@@ -24,7 +24,7 @@ from ...tasks import Vocabulary
 from ...tasks.algorithms.order import OrderBatches
 from ...tasks.text.treebank import Tree, TreeBatch, TreeBatches, collate_trees, tokens, treebank
 from ...training import cosine_decay, fit
-from ...training.loop.accelerator import training_modes_kept
+from ...training.loop.temporary_state import temporary_mode
 
 __all__ = [
     "KINDS",
@@ -136,7 +136,7 @@ def _logits(model: nn.Module, batch) -> torch.Tensor:
 
 
 def _right(model: nn.Module, batch) -> torch.Tensor:
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         return _logits(model, batch).argmax(-1).cpu() == batch.target
 
 

@@ -87,9 +87,7 @@ def memory_machine(memory, read_weights, write_weights) -> Figure:
     ax.text(-0.06, 1.35, "$x_t$", ha="right", va="center")
     _arrow(ax, (0.33, 1.75), (0.0, 1.75))
     ax.text(-0.06, 1.75, "$y_t$", ha="right", va="center")
-    for (name, row), y, color, letter in zip(
-        heads.items(), (2.35, 0.75), (COLORS[2], COLORS[1]), "ra"
-    ):
+    for (name, row), y, color in zip(heads.items(), (2.35, 0.75), (COLORS[2], COLORS[1])):
         _box(ax, 3.3, y, f"{name} head", color, width=1.3, height=0.5)
         # a line between head and slot, as thick as the weight; it points where numbers go
         for i in range(n):

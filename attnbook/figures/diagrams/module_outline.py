@@ -1,10 +1,10 @@
-"""What a live module is made of, read off the module: the sublayers of a block, their wiring,
-widths and parameters.
+"""The parts of a block, read off the live module: sublayers, residual connections, widths,
+parameters.
 
-Nothing here knows a class of the library. A block is a module with children ``NAME`` and
-``around_NAME``: a sublayer and its wiring, an object with ``norm``, ``dropout`` and the methods
-``sublayer_input(x)`` and ``combine(x, output)``. What the methods do is read by running them on stand-ins that
-write down each step (``torch.fx``), so the outline shows what the code does."""
+Nothing here knows a class of the library. A block is a module with children ``NAME``, a sublayer,
+and ``around_NAME``, its residual connection, called as ``residual(x, sublayer)``. Where norm,
+dropout and sum stand is read off a trace of that call (``torch.fx``), so the outline shows what the
+code does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
-from torch.fx import Graph, Node, Tracer
+from torch.fx import Node, Tracer
 
 __all__ = ["Part", "Sublayer", "count_parameters", "describe", "read_block", "sublayers"]
 
@@ -21,12 +21,13 @@ __all__ = ["Part", "Sublayer", "count_parameters", "describe", "read_block", "su
 class Part:
     """One box of a drawing.
 
-    role        what it is for, "self-attention"; "" where the kind of module says it
-    kind        "attention", "cross", "feed", "norm", "dropout", "scale", "embedding" or "other"
-    module      name of its class
-    detail      widths, "8 heads × 64"; "" where there are none
-    parameters  their number
-    shared      whose matrix it is, where it has none of its own
+    Attributes:
+        role: its purpose, "self-attention"; "" where the kind of module says it.
+        kind: "attention", "cross", "feed", "norm", "dropout", "scale", "embedding" or "other".
+        module: name of its class.
+        detail: widths, "8 heads × 64"; "" where there are none.
+        parameters: their number.
+        shared: whose matrix it uses instead of a matrix of its own.
     """
 
     role: str
@@ -51,14 +52,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Sublayer:
-    """A sublayer in its wiring, from the stream to the stream.
+    """A sublayer with its residual connection.
 
-    before  what stands between the stream and the sublayer, inside the branch
-    part    the sublayer
-    behind  what stands behind it, inside the branch
-    join    "sum" where the stream is added, "none" where there is no residual, "wiring" where the
-            two meet in another way
-    after   what stands on the stream behind that
+    Attributes:
+        before: steps inside the branch before the sublayer.
+        part: the sublayer.
+        behind: steps inside the branch after it.
+        join: "sum" where x is added, "none" where it is not, "other" where the two are combined in
+            another way.
+        after: steps after the sum.
     """
 
     before: tuple[Part, ...]
@@ -83,7 +85,7 @@ def count_parameters(*modules: nn.Module) -> int:
 
 
 def describe(module: nn.Module, name: str = "") -> Part:
-    """The box of a module; ``name`` is the attribute that it stands under in its parent."""
+    """The box of a module; ``name`` is its attribute in the parent."""
     role, kind = _ROLES.get(name, (name.replace("_", " "), "other"))
     called, detail = type(module).__name__, ""
     linears = [m for m in module.modules() if isinstance(m, nn.Linear)]
@@ -106,8 +108,8 @@ def describe(module: nn.Module, name: str = "") -> Part:
 
 
 def sublayers(layer: nn.Module) -> list[str]:
-    """The names of the children that have a wiring, ``around_NAME``, in the order in which they
-    were made.
+    """The names of the children with a residual connection, ``around_NAME``, in the order of their
+    registration.
     """
     return [
         name
@@ -117,92 +119,78 @@ def sublayers(layer: nn.Module) -> list[str]:
 
 
 def read_block(layer: nn.Module) -> tuple[Sublayer, ...]:
-    """The sublayers of a block in their wirings, first to last.
+    """The sublayers of a block with their residual connections, first to last.
 
     Raises:
-        ValueError: if the module has no sublayer with a wiring.
+        ValueError: if the module has no sublayer with a residual connection.
     """
     names = sublayers(layer) if isinstance(layer, nn.Module) else []
     if not names:
         raise ValueError(
-            "layer must be a block with sublayers and their wirings (children NAME and "
-            "around_NAME), got "
-            f"{type(layer).__name__}"
+            "layer must be a block with sublayers and their residual connections (children NAME "
+            f"and around_NAME), got {type(layer).__name__}"
         )
     return tuple(
-        _read(describe(layer._modules[name], name), layer._modules[f"around_{name}"])
+        _read(name, layer.get_submodule(name), layer.get_submodule(f"around_{name}"))
         for name in names
-        if type(layer._modules[name]) is not nn.Identity
+        if type(layer.get_submodule(name)) is not nn.Identity
     )
 
 
-class _Enter(nn.Module):
-    def __init__(self, wiring: nn.Module) -> None:
+class _Connection(nn.Module):
+    def __init__(self, residual: nn.Module, sublayer: nn.Module) -> None:
         super().__init__()
-        self.wiring = wiring
+        self.residual, self.sublayer = residual, sublayer
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.wiring.sublayer_input(x)
-
-
-class _Leave(_Enter):
-    def forward(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-        return self.wiring.combine(x, output)
+        return self.residual(x, self.sublayer)
 
 
 class _Steps(Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return True  # norm and dropout are steps, whatever they do inside
+        return module_qualified_name != "residual"  # norm and dropout are single steps
 
 
-class _Unread(Exception):
-    """The wiring does something that is no chain of modules and one sum."""
+class _NotAChain(Exception):
+    """The call is no chain of modules, factors and one sum."""
 
 
-def _read(part: Part, wiring: nn.Module) -> Sublayer:
+def _read(name: str, sublayer: nn.Module, residual: nn.Module) -> Sublayer:
+    part = describe(sublayer, name)
     try:
-        before, joined, none = _walk(_Steps().trace(enter := _Enter(wiring)), enter, "x")
-        if joined or none:
-            raise _Unread
-        behind, joined, after = _walk(_Steps().trace(leave := _Leave(wiring)), leave, "output")
-    except Exception:  # torch.fx stops in many ways where a method looks at numbers
-        own = replace(describe(wiring), role="wiring", kind="other")
-        return Sublayer((), part, (), "wiring", (own,))
-    return Sublayer(tuple(before), part, tuple(behind), "sum" if joined else "none", tuple(after))
+        return _walk(part, _Connection(residual, sublayer))
+    except Exception:  # torch.fx stops in many ways where a method depends on numbers
+        box = replace(describe(residual), role="residual connection", kind="other")
+        return Sublayer((), part, (), "other", (box,))
 
 
-def _walk(graph: Graph, root: nn.Module, start: str) -> tuple[list[Part], bool, list[Part]]:
-    """The steps from an input to the output: those before the stream is added, whether it is,
-    and those after.
-    """
-    first = next(iter(graph.nodes))  # a graph begins with its inputs
-    inputs = {n.target: n for n in graph.nodes if n.op == first.op}
-    node, stream = inputs[start], inputs["x"]
-    steps, joined = ([], []), False
-    while True:
-        users = list(node.users)
-        if len(users) != 1:
-            raise _Unread
-        before, node = node, users[0]
-        if node.op == "output":
-            break
-        if node.op == "call_module":
-            module = root.get_submodule(node.target)
-            if not _nothing(module):
-                steps[joined].append(describe(module))
-        elif (
-            _is(node, "add")
-            and not joined
-            and set(node.args) == {before, stream}
-            and before is not stream
-        ):
-            joined = True
+def _walk(part: Part, root: _Connection) -> Sublayer:
+    """Follow the trace from the output back to x."""
+    nodes = list(_Steps().trace(root).nodes)
+    x, node = nodes[0], nodes[-1].args[0]
+    steps: list[Part] = []
+    after: list[Part] = []
+    behind: list[Part] | None = None  # until the sublayer is reached
+    join = "none"
+    while node is not x:
+        if node.op == "call_module" and len(node.args) == 1:
+            if node.target == "sublayer":
+                behind, steps = steps, []
+            elif not _nothing(module := root.get_submodule(node.target)):
+                steps.insert(0, describe(module))
+            node = node.args[0]
+        elif _is(node, "add") and x in node.args and behind is None and join == "none":
+            after, steps, join = steps, [], "sum"
+            (node,) = (a for a in node.args if a is not x)
         elif _is(node, "mul"):
-            (other,) = [a for a in node.args if a is not before]
-            steps[joined].append(_scale(root, other))
+            numbers = [a for a in node.args if not isinstance(a, Node) or a.op == "get_attr"]
+            steps.insert(0, _scale(root, *numbers))
+            (node,) = (a for a in node.args if a not in numbers)
         else:
-            raise _Unread
-    return steps[0], joined, steps[1]
+            raise _NotAChain
+    if behind is None:
+        raise _NotAChain
+    return Sublayer(tuple(steps), part, tuple(behind), join, tuple(after))
 
 
 def _is(node: Node, name: str) -> bool:
@@ -213,12 +201,10 @@ def _is(node: Node, name: str) -> bool:
 
 
 def _scale(root: nn.Module, factor: object) -> Part:
-    if isinstance(factor, Node) and factor.op == "get_attr":
+    if isinstance(factor, Node):
         name, count = factor.target.rpartition(".")[2], root.get_parameter(factor.target).numel()
         return Part("", "scale", f"× {name}", "", count)
-    if isinstance(factor, int | float):
-        return Part("", "scale", f"× {factor:g}", "", 0)
-    raise _Unread
+    return Part("", "scale", f"× {factor:g}", "", 0)
 
 
 def _nothing(module: nn.Module) -> bool:

@@ -50,18 +50,17 @@ def draw_block(
     dropout stand, the residuals.
 
     All of it is read off the modules: a box has name, class, widths and number of parameters; a
-    residual is drawn where
-    the wiring adds the stream, and what leaves everything as it is (``nn.Identity``, dropout 0) is
-    left out.
+    residual is drawn where x is added to the branch; modules without effect (``nn.Identity``,
+    dropout 0) are left out.
 
     Args:
         layers: blocks with children ``NAME`` and ``around_NAME``, like ``EncoderLayer`` and
             ``DecoderLayer``.
-        titles: one a block; class, wiring and number of parameters when not given.
+        titles: one per block; class, residual connection and number of parameters when not given.
 
     Raises:
-        ValueError: without a block, if one has no sublayer with a wiring, or for another number of
-            titles.
+        ValueError: without a block, for a block that has no sublayer with a residual connection, or
+            for another number of titles.
 
     Source: the blocks of figure 1 of Vaswani et al. 2017.
     """
@@ -84,13 +83,13 @@ def draw_block(
             ax.text(edge - 0.66, y, "source", ha="right", va="center", fontsize=8, color=COLORS[1])
         column.end("to the next block")
     for k, (column, layer) in enumerate(zip(columns, layers)):
-        wiring = next(
+        residual = next(
             type(child).__name__
             for name, child in layer._modules.items()
             if name.startswith("around_")
         )
         text = (
-            f"{type(layer).__name__}, {wiring}\n{count_parameters(layer):,} parameters"
+            f"{type(layer).__name__}, {residual}\n{count_parameters(layer):,} parameters"
             if titles is None
             else titles[k]
         )
@@ -249,7 +248,7 @@ class _Column:
                 self._sum(start)
             for k, part in enumerate(sublayer.after):
                 height = self.box(part)
-                if sublayer.join == "wiring" and k == 0:
+                if sublayer.join == "other" and k == 0:
                     self._residual(start, height, _WIDTH / 2)
         return looks
 

@@ -1,8 +1,8 @@
 """Loss and decoding for models that answer with positions of their input.
 
-All that is asked of a model is `encode`, `start` and `step`, and whether it `ends`. An answer is
-coded as in `attnbook.tasks.geometry.points.PointBatch`: positions, then, where the answer says when
-it ends, END = n, then -1."""
+A model needs `encode`, `start` and `step`, and `ends`: whether its answers finish with END. An
+answer is coded as in `attnbook.tasks.geometry.points.PointBatch`: positions, then END = n in
+answers that have one, then -1."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from ..loop.accelerator import training_modes_kept
+from ...validate import check_integer, check_lengths, check_tensor, require
+from ..loop.temporary_state import temporary_mode
 from ..losses.token_loss import device_of, full_precision
+from .search import check_logits
 
 Rule = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 """`rule(path (B, k, t), lengths (B,), n) -> (B, k, n + 1)`: where an answer may point after t
@@ -27,11 +29,12 @@ does not matter. """
 class Pointed(NamedTuple):
     """Greedy answers to a batch of B rows.
 
-    positions  the positions of each answer, without END
-    weights    the model's distribution at each step, (steps, n + 1) on the CPU, the step of END
-               included
-    log_probs  (B,) log p(answer, END | inputs); without the END where `finished` is False
-    finished   (B,) whether the answer came to its end within `max_steps`
+    Attributes:
+        positions: the positions of each answer, without END.
+        weights: the model's distribution at each step, (steps, n + 1) on the CPU, including the
+            step of END.
+        log_probs: (B,) log p(answer, END | inputs); without the END where `finished` is False.
+        finished: (B,) whether the answer is complete within `max_steps`.
     """
 
     positions: list[list[int]]
@@ -51,7 +54,6 @@ class Candidate(NamedTuple):
 
 
 # Rules
-# -------------------------------------------------------------------------------------------------------------------
 
 
 def permutation(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
@@ -81,8 +83,7 @@ def groups(size: int) -> Rule:
 
     Raises ValueError for a size below 1.
     """
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise ValueError(f"size must be an integer >= 1, got {size!r}")
+    check_integer("size", size)
 
     def rule(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
         steps = path.shape[-1]
@@ -114,7 +115,6 @@ def _used(path: torch.Tensor, n: int) -> torch.Tensor:
 
 
 # Loss
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def pointing_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -123,16 +123,22 @@ def pointing_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
     total = -Σ_{b,i : C_bi ≠ -1} log p(C_bi | C_b,<i, x_b),   count = number of terms, both of shape
     (), in nats.
 
-    `batch` holds inputs (B, n, d), lengths (B,), targets (B, m); it is moved to the device of the
-    model, whose logits (B, m, n + 1) are scores, not probabilities. Raises ValueError for logits of
-    another shape. Source: Vinyals et al. 2015, equations 1 and 2."""
+    Args:
+        model: maps inputs, lengths and targets to logits (B, m, n + 1).
+        batch: inputs (B, n, d), lengths (B,), targets (B, m), moved to the device of the model.
+
+    Raises:
+        ValueError: for logits of another shape.
+
+    Source: Vinyals et al. 2015, equations 1 and 2.
+    """
     device = device_of(model)
     targets = batch.targets.to(device)
     logits = model(batch.inputs.to(device), batch.lengths, targets).logits
     if logits.shape != (*targets.shape, batch.inputs.shape[1] + 1):
         raise ValueError(
-            f"logits: got the shape {tuple(logits.shape)} from {type(model).__name__}, "
-            f"expected {(*targets.shape, batch.inputs.shape[1] + 1)}"
+            f"logits must have shape {(*targets.shape, batch.inputs.shape[1] + 1)}, got shape "
+            f"{tuple(logits.shape)} from {type(model).__name__}"
         )
     total = F.cross_entropy(
         full_precision(logits).flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum"
@@ -141,7 +147,6 @@ def pointing_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 # Decoding
-# ----------------------------------------------------------------------------------------------------------------
 
 
 def point_greedy(
@@ -155,20 +160,26 @@ def point_greedy(
     """The most probable position at each step among those that the rule allows, until the answer
     ends.
 
-    C_i = argmax_j p(j | C_<i, x) over the j that `rule` and the model's own masks allow. A model
-    with END ends by it, one without after as many steps as the row has positions.
+    C_i = argmax_j p(j | C_<i, x) over the j that `rule` and the masks of the model allow. A model
+    with END stops there, one without after as many steps as the row has positions. An answer for
+    which every position is forbidden stops unfinished. The model decodes in evaluation mode and
+    without gradients.
 
-    rule       see `Rule`; None: whatever the model gives a probability
-    max_steps  the largest number of steps, END counted; n + 1 when not given, which is enough where
-               nothing repeats
+    Args:
+        model: with `encode`, `start`, `step` and `ends`.
+        inputs: (B, n, d), moved to the device of the model.
+        lengths: (B,).
+        rule: see `Rule`; None allows whatever the model gives a probability.
+        max_steps: the largest number of steps, including END; n + 1 when not given, which is
+            enough where nothing repeats.
 
-    `inputs` (B, n, d) and `lengths` (B,) are moved to the device of the model, which decodes in
-    evaluation mode and without gradients. An answer that is left with nothing to point at stops,
-    unfinished. Raises ValueError for an empty batch, max_steps < 1, a rule of another shape, and
-    NaN from the model."""
+    Raises:
+        ValueError: for an empty batch, max_steps < 1, a rule of another shape, and NaN from the
+            model.
+    """
     inputs, lengths, steps = _check(model, inputs, lengths, max_steps)
     batch, n, _ = inputs.shape
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         memory = model.encode(inputs, lengths)
         state = model.start(memory)
         pointed, path = lengths.new_full((batch, 1), -1), lengths.new_empty(batch, 1, 0)
@@ -213,19 +224,26 @@ def point_beam(
     """The most probable answers that the rule allows, found by keeping `beam_size` of each row at
     every step.
 
-    score(C) = Σ_i log p(C_i | C_<i, x), under the model as it is: a rule forbids, it does not give
-    what it forbids to others. All answers of all rows go through the model as one batch. Returns
-    for each row its candidates, most probable first, fewer than `beam_size` only where fewer are
-    allowed.
+    score(C) = Σ_i log p(C_i | C_<i, x), without renormalisation over what the rule allows. All
+    answers of all rows go through the model as one batch.
 
-    Arguments and errors as in `point_greedy`; also ValueError for beam_size < 1.
+    Args:
+        model, inputs, lengths, rule, max_steps: as in `point_greedy`.
+        beam_size: answers kept per row.
+
+    Returns:
+        The candidates of each row, most probable first, fewer than `beam_size` only where fewer
+        are allowed.
+
+    Raises:
+        ValueError: as `point_greedy`; also for beam_size < 1.
+
     Source: Vinyals et al. 2015, section 4.4: for tours, only valid ones.
     """
     inputs, lengths, steps = _check(model, inputs, lengths, max_steps)
-    if isinstance(beam_size, bool) or not isinstance(beam_size, int) or beam_size < 1:
-        raise ValueError(f"beam_size: got {beam_size!r}, expected an integer >= 1")
+    check_integer("beam_size", beam_size)
     batch, n, _ = inputs.shape
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         memory = model.encode(inputs, lengths)
         state = model.start(memory, beam_size)
         pointed, path = (
@@ -275,32 +293,25 @@ def _allowed_log_probs(
     model, logits: torch.Tensor, rule: Rule | None, path: torch.Tensor, lengths: torch.Tensor
 ):
     logp = full_precision(logits).log_softmax(dim=-1)
-    if logp.isnan().any():
-        raise ValueError(f"model: {type(model).__name__} gave logits that are NaN")
+    check_logits(model, logp)
     if rule is None:
         return logp
     allowed = rule(path, lengths, logits.shape[-1] - 1)
     if allowed.shape != logits.shape or allowed.dtype != torch.bool:
         raise ValueError(
-            f"rule: gave {tuple(allowed.shape)} of {allowed.dtype}, expected "
-            f"{tuple(logits.shape)} of torch.bool"
+            f"rule must give {tuple(logits.shape)} of torch.bool, got {tuple(allowed.shape)} of "
+            f"{allowed.dtype}"
         )
     return logp.masked_fill(~allowed, -math.inf)
 
 
 def _check(model, inputs, lengths, max_steps: int | None):
-    if not isinstance(inputs, torch.Tensor) or inputs.dim() != 3 or len(inputs) == 0:
-        came = tuple(inputs.shape) if isinstance(inputs, torch.Tensor) else type(inputs).__name__
-        raise ValueError(f"inputs: got {came}, expected (batch, n, width) with at least one row")
-    if (
-        not isinstance(lengths, torch.Tensor)
-        or lengths.shape != inputs.shape[:1]
-        or lengths.is_floating_point()
-    ):
-        came = tuple(lengths.shape) if isinstance(lengths, torch.Tensor) else type(lengths).__name__
-        raise ValueError(f"lengths: got {came}, expected whole numbers of shape ({len(inputs)},)")
-    steps = inputs.shape[1] + 1 if max_steps is None else max_steps
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"max_steps: got {max_steps!r}, expected an integer >= 1")
+    check_tensor("inputs", inputs)
+    require(
+        inputs.dim() == 3 and len(inputs) > 0,
+        f"inputs must be (batch, n, width) with at least one row, got shape {tuple(inputs.shape)}",
+    )
+    check_lengths(lengths, len(inputs), "inputs")
+    steps = inputs.shape[1] + 1 if max_steps is None else check_integer("max_steps", max_steps)
     device = device_of(model)
     return inputs.to(device), lengths.to(device), steps

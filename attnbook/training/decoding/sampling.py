@@ -8,7 +8,8 @@ import torch
 
 from attnbook.tasks.text.vocabulary import BOS, EOS, PAD
 
-from ..loop.accelerator import training_modes_kept
+from ...validate import check_number, require
+from ..loop.temporary_state import temporary_mode
 from ..losses.token_loss import full_precision
 from .search import check_inputs, check_logits
 
@@ -22,48 +23,39 @@ def sample(
     max_length: int,
     *,
     temperature: float = 1.0,
-    top_k: int | None = None,
     generator: torch.Generator | None = None,
 ) -> list[list[int]]:
-    """Go on with texts: draw each token from ``softmax(logits / temperature)``, until EOS or
+    """Continue texts: sample each token from ``softmax(logits / temperature)``, until EOS or
     ``max_length`` tokens.
 
-    The last token of a prompt is read by the first step, so a prompt needs at least one token; give
-    BOS where there is none.
+    The first step reads the last token of a prompt, so a prompt needs at least one token, such as
+    BOS.
 
     Args:
         model: with ``encode``, ``start`` and ``step``, such as
             :class:`~attnbook.models.transformer.language_model.TransformerLM`.
-        prompts, lengths: ``(B, n)`` token ids and ``(B,)`` how many of them are real.
-        max_length: how many tokens are drawn at most, EOS counted.
-        temperature: below 1 the probable tokens become more so; 0 takes the most probable.
-        top_k: draw among the k most probable tokens only.
+        prompts, lengths: ``(B, n)`` token ids and ``(B,)`` how many of them are not padding.
+        max_length: the largest number of sampled tokens, including EOS.
+        temperature: below 1 sharpens the distribution; 0 takes the most probable token.
         generator: on the CPU; the global one when not given. A row depends on the rows before it.
 
     Returns:
-        For each prompt the tokens drawn, without EOS. PAD and BOS are never drawn.
+        For each prompt the sampled tokens, without EOS. PAD and BOS are never sampled.
 
     Raises:
-        ValueError: as :func:`~attnbook.training.greedy`; also for a temperature or top_k out of
-            range, and logits that divided by the temperature have no softmax.
-
-    Source: top-k: Fan et al. 2018, section 5.
+        ValueError: as :func:`~attnbook.training.greedy`; also for a temperature below 0, and
+            logits that divided by the temperature have no softmax.
     """
     prompts, lengths = check_inputs(model, prompts, lengths, max_length, "prompts")
-    if not (
-        isinstance(temperature, int | float) and math.isfinite(temperature) and temperature >= 0
-    ):
-        raise ValueError(f"temperature must be a number of at least 0, got {temperature!r}")
-    if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
-        raise ValueError(f"top_k must be an integer >= 1 or None, got {top_k!r}")
-    with torch.no_grad(), training_modes_kept(model, False):
+    check_number("temperature", temperature, least=0)
+    with torch.no_grad(), temporary_mode(model, False):
         state, token = _read_prompts(model, prompts, lengths)
         drawn, running = [], torch.ones(len(prompts), dtype=torch.bool)
         for _ in range(max_length):
             step = model.step(token, state, None)
             logits = full_precision(step.logits).cpu()
             check_logits(model, logits)
-            choice = _draw(logits, temperature, top_k, generator)
+            choice = _draw(logits, temperature, generator)
             drawn.append(torch.where(running, choice, PAD))
             running = running & (choice != EOS)
             if not running.any():
@@ -81,26 +73,23 @@ def _read_prompts(model, prompts: torch.Tensor, lengths: torch.Tensor):
     # a prompt of nothing else cannot be read ahead: begin all of them with BOS
     if int(lengths.min()) == 1:
         raise ValueError(
-            "prompts of one token and longer ones cannot be mixed: put BOS in front of all"
+            "prompts must all have one token or all more, got both: put BOS in front of all"
         )
     before = lengths - 1
     return model.start(model.encode(prompts[:, : int(before.max())], before)), last
 
 
 def _draw(
-    logits: torch.Tensor, temperature: float, top_k: int | None, generator: torch.Generator | None
+    logits: torch.Tensor, temperature: float, generator: torch.Generator | None
 ) -> torch.Tensor:
     logits = logits.clone()
     logits[:, [PAD, BOS]] = -math.inf
-    if top_k is not None and top_k < logits.shape[1]:
-        best = logits.topk(top_k, dim=1)
-        logits = torch.full_like(logits, -math.inf).scatter(1, best.indices, best.values)
     if temperature == 0:
         return logits.argmax(1)
-    chances = (logits / temperature).softmax(1)
-    if chances.isnan().any():
-        raise ValueError(
-            f"temperature: got {temperature!r}, expected one by which the model's logits can be "
-            f"divided"
-        )
-    return torch.multinomial(chances, 1, generator=generator)[:, 0]
+    probabilities = (logits / temperature).softmax(1)
+    require(
+        not probabilities.isnan().any(),
+        f"temperature must be a number by which the model's logits can be divided, got "
+        f"{temperature!r}",
+    )
+    return torch.multinomial(probabilities, 1, generator=generator)[:, 0]

@@ -1,7 +1,7 @@
-"""Decoding: from a model that predicts the next token to whole target sequences.
+"""Decoding: from a model that predicts the next token to complete target sequences.
 
-All that is asked of a model is `encode`, `start` and `step`; every sentence of a batch, and every
-beam of every sentence, is one row of one batch."""
+A model needs `encode`, `start` and `step`; every sentence of a batch, and every beam of every
+sentence, is one row of one batch."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ import torch
 
 from attnbook.tasks.text.vocabulary import BOS, EOS, PAD
 
-from ..loop.accelerator import map_tensors, training_modes_kept
+from ...validate import check_integer, check_lengths, check_number, require
+from ..loop.nested import map_tensors
+from ..loop.temporary_state import temporary_mode
 from ..losses.token_loss import device_of, full_precision
 
 
 class Decoding(NamedTuple):
-    """Greedy output of a batch of B sentences.
+    """Greedy output for a batch of B sentences.
 
-    tokens     ids of each target without BOS and EOS
-    weights    attention of each target, (len(tokens), source length) on the CPU; None when the
-               model has none
-    log_probs  (B,) log p(tokens, EOS | source); without the EOS where `finished` is False
-    finished   (B,) whether EOS came within max_length
+    Attributes:
+        tokens: ids of each target without BOS and EOS.
+        weights: attention of each target, (len(tokens), source length) on the CPU; None when the
+            model has none.
+        log_probs: (B,) log p(tokens, EOS | source); without the EOS where `finished` is False.
+        finished: (B,) whether EOS came within max_length.
     """
 
     tokens: list[list[int]]
@@ -35,10 +38,11 @@ class Decoding(NamedTuple):
 class Hypothesis(NamedTuple):
     """One target found by `beam_search`.
 
-    tokens     ids without BOS and EOS
-    log_prob   log p(tokens, EOS | source); without the EOS when not finished
-    score      log_prob / length^length_penalty, the length with EOS; hypotheses are ordered by it
-    finished   whether EOS came within max_length
+    Attributes:
+        tokens: ids without BOS and EOS.
+        log_prob: log p(tokens, EOS | source); without the EOS when not finished.
+        score: log_prob / length^length_penalty, the length with EOS; hypotheses are ordered by it.
+        finished: whether EOS came within max_length.
     """
 
     tokens: list[int]
@@ -52,13 +56,22 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
 
     y_t = argmax_v p(v | y_<t, x) over all v but PAD and BOS, which are never produced.
 
-    `source` (B, n) and `lengths` (B,) are moved to the device of the model, which decodes in
-    evaluation mode and without gradients. `max_length` is the largest number of tokens produced,
-    EOS counted. Raises ValueError for an empty batch, lengths outside 1…n, max_length < 1 and NaN
-    from the model. Source: Sutskever et al. 2014, section 3.2 (a beam of 1)."""
+    The model decodes in evaluation mode and without gradients.
+
+    Args:
+        model: with `encode`, `start` and `step`.
+        source: (B, n) token ids, moved to the device of the model.
+        lengths: (B,), from 1 to n.
+        max_length: the largest number of tokens produced, including EOS.
+
+    Raises:
+        ValueError: for an empty batch, lengths outside 1…n, max_length < 1 and NaN from the model.
+
+    Source: Sutskever et al. 2014, section 3.2 (a beam of 1).
+    """
     source, lengths = check_inputs(model, source, lengths, max_length)
     batch, width = source.shape
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         memory = model.encode(source, lengths)
         state = model.start(memory)
         active = torch.arange(batch, device=source.device)  # sentence of each row
@@ -117,25 +130,28 @@ def beam_search(
     score(y) = log p(y | x) / |y|^α,   |y| counts EOS, α = length_penalty.
 
     At each step every unfinished hypothesis is extended by every token but PAD and BOS, a finished
-    one stays as it is, once, and the `beam_size` best by score are kept. α = 0 ranks by
-    probability, α = 1 by the mean log-probability of a token. Returns for each sentence its
-    hypotheses, best score first; those that reach max_length (tokens produced, EOS counted) without
-    EOS are among them, marked unfinished. Fewer than `beam_size` come back only where fewer
-    sequences exist.
+    one remains unchanged, once, and the `beam_size` best by score are kept.
 
-    Devices, modes and errors as in `greedy`; also ValueError for beam_size < 1, α < 0 and an α for
-    which max_length^α is beyond the numbers that the scores are computed in. Source: Graves 2012,
-    section 2.5; Boulanger-Lewandowski et al. 2013; the penalty |y|^α as in Wu et al. 2016, section
-    7, without their constants (5 + |y|)^α / 6^α."""
+    Args:
+        model, source, lengths, max_length: as in `greedy`.
+        beam_size: hypotheses per sentence.
+        length_penalty: α; 0 ranks by probability, 1 by the mean log-probability of a token.
+
+    Returns:
+        The hypotheses of each sentence, best score first, including those that reach max_length
+        without EOS, marked unfinished; fewer than `beam_size` only where fewer sequences exist.
+
+    Raises:
+        ValueError: as `greedy`; also for beam_size < 1, α < 0 and an α for which max_length^α is
+            beyond the range of the scores.
+
+    Source: Graves 2012, section 2.5; Boulanger-Lewandowski et al. 2013; the penalty |y|^α as in Wu
+    et al. 2016, section 7, without their constants (5 + |y|)^α / 6^α.
+    """
     source, lengths = check_inputs(model, source, lengths, max_length)
-    _check_whole("beam_size", beam_size)
-    if not (
-        isinstance(length_penalty, int | float)
-        and math.isfinite(length_penalty)
-        and length_penalty >= 0
-    ):
-        raise ValueError(f"length_penalty: got {length_penalty!r}, expected a number of at least 0")
-    with torch.no_grad(), training_modes_kept(model, False):
+    check_integer("beam_size", beam_size)
+    check_number("length_penalty", length_penalty, least=0)
+    with torch.no_grad(), temporary_mode(model, False):
         memory = model.encode(source, lengths)
         state = model.start(memory)
         return _Beams(model, len(source), beam_size, max_length, length_penalty).search(
@@ -213,8 +229,8 @@ class _Beams:
     def check_penalty(self, dtype: torch.dtype) -> None:
         if self.alpha * math.log(self.max_length) >= math.log(torch.finfo(dtype).max):
             raise ValueError(
-                f"length_penalty: got {self.alpha!r} with max_length {self.max_length}, "
-                f"expected a power that {str(dtype).removeprefix('torch.')} can hold"
+                f"length_penalty must be a power of max_length, {self.max_length}, within the "
+                f"range of {str(dtype).removeprefix('torch.')}, got {self.alpha!r}"
             )
 
     def score(self, log_prob: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
@@ -251,7 +267,7 @@ def score_targets(model, batch) -> torch.Tensor:
     """
     device = device_of(model)
     target = batch.target_out.to(device)
-    with torch.no_grad(), training_modes_kept(model, False):
+    with torch.no_grad(), temporary_mode(model, False):
         logits = model(
             batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)
         ).logits
@@ -286,36 +302,20 @@ def _until_end(row: list[int]) -> list[int]:
     return row[: row.index(EOS)] if EOS in row else row
 
 
-def _check_whole(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}: got {value!r}, expected an integer >= 1")
-
-
 def check_inputs(
     model, source, lengths, max_length: int, name: str = "source"
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and lengths on the device of the model; a ValueError calls the ids `name`."""
-    _check_whole("max_length", max_length)
+    check_integer("max_length", max_length)
     if not isinstance(source, torch.Tensor) or source.dim() != 2 or source.dtype != torch.long:
-        raise ValueError(
-            f"{name}: got {_kind(source)}, expected token ids (batch, length) of dtype int64"
-        )
-    if source.shape[0] == 0:
-        raise ValueError(f"{name}: got an empty batch, expected at least one sentence")
-    if (
-        not isinstance(lengths, torch.Tensor)
-        or lengths.shape != source.shape[:1]
-        or lengths.is_floating_point()
-        or lengths.dtype == torch.bool
-    ):
-        raise ValueError(
-            f"lengths: got {_kind(lengths)}, expected whole numbers of shape ({source.shape[0]},)"
-        )
-    if lengths.min() < 1 or lengths.max() > source.shape[1]:
-        raise ValueError(
-            f"lengths: got {int(lengths.min())} to {int(lengths.max())}, expected 1 to "
-            f"{source.shape[1]}, the width of {name}"
-        )
+        raise ValueError(f"{name} must be token ids (batch, length) of int64, got {_kind(source)}")
+    require(len(source) > 0, f"{name} must have at least one row, got an empty batch")
+    check_lengths(lengths, len(source), name)
+    require(
+        lengths.min() >= 1 and lengths.max() <= source.shape[1],
+        f"lengths must be from 1 to {source.shape[1]}, the width of {name}, got "
+        f"{int(lengths.min())} to {int(lengths.max())}",
+    )
     device = device_of(model)
     return source.to(device), lengths.to(device)
 
@@ -323,7 +323,7 @@ def check_inputs(
 def check_logits(model, logits: torch.Tensor) -> None:
     """Raise ValueError, naming the model, for values that are NaN."""
     if logits.isnan().any():
-        raise ValueError(f"model: {type(model).__name__} gave logits that are NaN")
+        raise ValueError(f"model must give finite logits, got NaN from {type(model).__name__}")
 
 
 def _kind(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The loss around a point of weight space: two random directions, scaled filter by filter, and
+"""The loss landscape around a point in weight space: two random directions, scaled per filter, and
 the loss on a grid between them.
 """
 
@@ -11,33 +11,29 @@ import torch
 __all__ = ["curvatures", "loss_surface", "random_directions"]
 
 
-def random_directions(
-    model: torch.nn.Module, seed: int, count: int = 2
-) -> list[dict[str, torch.Tensor]]:
-    """Random directions in the space of the weights, each filter as long as the filter of the
-    model.
+def random_directions(model: torch.nn.Module, seed: int) -> list[dict[str, torch.Tensor]]:
+    """Two random directions in the space of the weights, each filter with the norm of the model's.
 
     ``d_ij ← d_ij / ‖d_ij‖ · ‖θ_ij‖``  with d_ij the part of a Gaussian direction that belongs to
     filter j of parameter i
 
-    A filter is what makes one number of a layer's result: a row of a matrix (of an embedding: the
-    vector of a token). Biases and the parameters of norms, tensors of one dimension, stay where
-    they are: their direction is 0. Without the scaling, a model with large weights would look flat
-    and one with small weights sharp, though they may compute the same.
+    A filter computes one feature of a layer's output: a row of a matrix (of an embedding: the
+    vector of a token). The direction of biases and the parameters of norms, tensors of one
+    dimension, is 0. Without the scaling, a model with large weights would look flat and one with
+    small weights sharp, though they may compute the same function.
 
     Args:
         model: its weights are θ; they stay as they are.
         seed: of the Gaussian numbers, which are drawn on the CPU.
-        count: how many directions.
 
     Returns:
-        a dict for each direction, from the name of a parameter to a tensor of its shape.
+        For each direction a dict from the name of a parameter to a tensor of its shape.
 
     Source: Li et al. 2018, section 4.
     """
     generator = torch.Generator().manual_seed(seed)
-    found = []
-    for _ in range(count):
+    directions = []
+    for _ in range(2):
         direction = {}
         for name, weight in model.named_parameters():
             noise = torch.randn(weight.shape, generator=generator).to(weight)
@@ -47,21 +43,21 @@ def random_directions(
             rows, filters = noise.flatten(1), weight.detach().flatten(1)
             scale = filters.norm(dim=1, keepdim=True) / rows.norm(dim=1, keepdim=True)
             direction[name] = (rows * scale).view_as(noise)
-        found.append(direction)
-    return found
+        directions.append(direction)
+    return directions
 
 
 def loss_surface(
     model: torch.nn.Module,
     directions: Sequence[Mapping[str, torch.Tensor]],
-    loss: Callable[[torch.nn.Module], object],
+    loss: Callable[[torch.nn.Module], float | torch.Tensor],
     grid: Sequence[float],
 ) -> torch.Tensor:
     """The loss on a grid in the plane through the model's weights θ:
     ``Z[i, j] = loss at θ + grid[i]·d_1 + grid[j]·d_2``.
 
-    The weights and buffers of the model are afterwards the same to the last bit, also where the
-    loss raises an error.
+    The weights and buffers of the model are restored to the last bit, also where the loss raises an
+    error.
 
     Args:
         model: in the mode (training or evaluation) in which the loss is to be taken.
@@ -81,17 +77,18 @@ def loss_surface(
     steps = [float(step) for step in grid]
     if len(directions) != 2 or not steps:
         raise ValueError(
-            f"directions must be two and grid not empty, got {len(directions)} directions and "
-            f"{len(steps)} steps"
+            f"directions must be two and grid at least one step, got {len(directions)} directions "
+            f"and {len(steps)} steps"
         )
     weights = dict(model.named_parameters())
     for k, direction in enumerate(directions):
         shapes = {name: tuple(value.shape) for name, value in direction.items()}
         if shapes != {name: tuple(value.shape) for name, value in weights.items()}:
             raise ValueError(
-                f"directions[{k}] must have a tensor for every parameter of the model, of its shape"
+                f"directions[{k}] must have the names and shapes of the model's parameters, got "
+                f"{shapes}"
             )
-    at = {name: value.detach().clone() for name, value in model.state_dict(keep_vars=True).items()}
+    before = {name: value.clone() for name, value in model.state_dict().items()}
     start = {name: value.detach().clone() for name, value in weights.items()}
     surface = torch.empty(len(steps), len(steps), dtype=torch.float64)
     try:
@@ -106,7 +103,7 @@ def loss_surface(
     finally:
         with torch.no_grad():
             for name, value in model.state_dict(keep_vars=True).items():
-                value.copy_(at[name])
+                value.copy_(before[name])
     return surface
 
 
@@ -135,8 +132,8 @@ def curvatures(surface: torch.Tensor, step: float) -> torch.Tensor:
         or not step > 0
     ):
         raise ValueError(
-            f"surface must be (n, n) with n of at least 3 and step above 0, got "
-            f"{tuple(surface.shape)} and {step!r}"
+            f"surface must be (n, n), n >= 3, and step above 0, got {tuple(surface.shape)} and "
+            f"{step!r}"
         )
     z = surface.double()
     inner = z[1:-1, 1:-1]

@@ -16,7 +16,8 @@ class Bleu(NamedTuple):
 def exact_match(predictions: Sequence[Sequence], references: Sequence[Sequence]) -> float:
     """The share of predictions equal to their reference, token by token: a number in [0, 1].
 
-    Raises ValueError when the two lists are empty or differ in length.
+    Raises:
+        ValueError: when the two lists are empty or differ in length.
     """
     _check_pairs(predictions, references)
     return sum(list(p) == list(r) for p, r in zip(predictions, references, strict=True)) / len(
@@ -27,15 +28,17 @@ def exact_match(predictions: Sequence[Sequence], references: Sequence[Sequence])
 def token_accuracy(predictions: Sequence[Sequence], references: Sequence[Sequence]) -> float:
     """Σ_i |{t : p_it = r_it}| / Σ_i max(|p_i|, |r_i|): equal tokens at equal places, in [0, 1].
 
-    The longer of the two counts below the line, so tokens too many cost as much as tokens missing.
-    Raises ValueError when the lists are empty, differ in length, or hold no token at all.
+    The denominator counts the longer of the two, so surplus tokens cost as much as missing ones.
+
+    Raises:
+        ValueError: when the lists are empty, differ in length, or hold no token at all.
     """
     _check_pairs(predictions, references)
     pairs = list(zip(predictions, references, strict=True))
     equal = sum(a == b for p, r in pairs for a, b in zip(p, r, strict=False))
     tokens = sum(max(len(p), len(r)) for p, r in pairs)
     if tokens == 0:
-        raise ValueError("references: got only empty sequences, expected at least one token")
+        raise ValueError("references must have at least one token, got only empty sequences")
     return equal / tokens
 
 
@@ -54,12 +57,13 @@ def edit_distance(prediction: Sequence, reference: Sequence) -> int:
 def token_error_rate(predictions: Sequence[Sequence], references: Sequence[Sequence]) -> float:
     """Σ_i edit_distance(p_i, r_i) / Σ_i |r_i|: 0 is perfect, above 1 is possible.
 
-    Raises ValueError when the lists are empty, differ in length, or the references hold no token.
+    Raises:
+        ValueError: when the lists are empty, differ in length, or the references hold no token.
     """
     _check_pairs(predictions, references)
     tokens = sum(len(reference) for reference in references)
     if tokens == 0:
-        raise ValueError("references: got only empty sequences, expected at least one token")
+        raise ValueError("references must have at least one token, got only empty sequences")
     return sum(edit_distance(p, r) for p, r in zip(predictions, references, strict=True)) / tokens
 
 
@@ -68,16 +72,23 @@ def bleu(
 ) -> Bleu:
     """Corpus BLEU by sacrebleu on detokenised text.
 
-    `references` holds one string, or several, for each hypothesis. `options` go to
-    `sacrebleu.metrics.BLEU` (lowercase, tokenize, …) and show in the signature, without which two
-    scores cannot be compared. Raises ValueError for token lists, empty or unequal lists;
-    ImportError, naming the extra, without sacrebleu. Source: Papineni et al. 2002; Post 2018."""
+    Args:
+        hypotheses: one string per sentence.
+        references: one string, or several, per hypothesis.
+        options: for `sacrebleu.metrics.BLEU` (lowercase, tokenize, …); they show in the signature,
+            without which two scores cannot be compared.
+
+    Raises:
+        ValueError: for token lists, empty or unequal lists.
+        ImportError: naming the extra, without sacrebleu.
+
+    Source: Papineni et al. 2002; Post 2018.
+    """
     several = _check_texts(hypotheses, references)
     counts = {len(row) for row in several}
     if len(counts) != 1:
         raise ValueError(
-            f"references: got {sorted(counts)} for a hypothesis, expected the same number, at "
-            f"least 1, for all"
+            f"references must be equally many, at least 1, per hypothesis, got {sorted(counts)}"
         )
     try:
         from sacrebleu.metrics import BLEU
@@ -91,22 +102,29 @@ def bleu(
 
 
 def cider(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> float:
-    """CIDEr-D by pycocoevalcap on text of words between spaces: 10 is the best for captions that
-    differ, 0 the least.
+    """CIDEr-D by pycocoevalcap on words separated by spaces: from 0 to 10.
 
-    The mean over n = 1 … 4 of the cosine between n-gram counts, each n-gram weighted by the
-    logarithm of how few of the pictures have it in a reference; times 10, times a penalty for
-    another length. The weights come from the references given here, so only scores on the same set
-    can be compared. An n-gram that every reference has counts nothing.
+    The mean over n = 1 … 4 of the cosine between n-gram counts, each n-gram weighted by its inverse
+    document frequency over the pictures' references; times 10, times a penalty for another length.
+    The weights come from the given references, so only scores on the same set can be compared. An
+    n-gram that every reference has counts nothing.
 
-    `references` holds one string, or several, for each hypothesis.
-    Raises ValueError for token lists, empty or unequal lists, and fewer than 2 pictures, where all
-    weights are 0; ImportError, naming the extra, without pycocoevalcap. Source: Vedantam, Zitnick
-    and Parikh 2015."""
+    Args:
+        hypotheses: one string per picture.
+        references: one string, or several, per hypothesis.
+
+    Raises:
+        ValueError: for token lists, empty or unequal lists, and fewer than 2 pictures, where all
+            weights are 0.
+        ImportError: naming the extra, without pycocoevalcap.
+
+    Source: Vedantam, Zitnick and Parikh 2015.
+    """
     several = _check_texts(hypotheses, references)
     if len(hypotheses) < 2:
         raise ValueError(
-            "hypotheses: got 1, expected at least 2: with one picture all weights of CIDEr are 0"
+            "hypotheses must be at least 2, because all weights of CIDEr are 0 for one picture, "
+            "got 1"
         )
     try:
         from pycocoevalcap.cider.cider import Cider
@@ -124,30 +142,26 @@ def _check_texts(hypotheses, references) -> list[list[str]]:
     for i, hypothesis in enumerate(hypotheses):
         if not isinstance(hypothesis, str):
             raise ValueError(
-                f"hypotheses: number {i} is {type(hypothesis).__name__}, expected detokenised text"
+                f"hypotheses must be detokenised text, got number {i}: {type(hypothesis).__name__}"
             )
     several = [
         [reference] if isinstance(reference, str) else list(reference) for reference in references
     ]
     for i, row in enumerate(several):
         if not all(isinstance(reference, str) for reference in row):
-            raise ValueError(
-                f"references: those of number {i} are not all text, expected detokenised strings"
-            )
+            raise ValueError(f"references must be detokenised text, got other values in number {i}")
     if not all(several):
-        raise ValueError("references: got none for some hypothesis, expected at least 1 for each")
+        raise ValueError("references must be at least 1 per hypothesis, got none for one of them")
     return several
 
 
-def _check_pairs(predictions: Sequence, references: Sequence, said: str = "predictions") -> None:
-    for name, value in ((said, predictions), ("references", references)):
+def _check_pairs(predictions: Sequence, references: Sequence, what: str = "predictions") -> None:
+    for name, value in ((what, predictions), ("references", references)):
         if isinstance(value, str):
-            raise ValueError(
-                f"{name}: got one string, expected a list with one entry for each sentence"
-            )
+            raise ValueError(f"{name} must be a list with one entry per sentence, got one string")
     if len(predictions) != len(references):
         raise ValueError(
-            f"{said}: got {len(predictions)}, expected {len(references)}, as many as references"
+            f"{what} must be as many as references, {len(references)}, got {len(predictions)}"
         )
     if len(references) == 0:
-        raise ValueError("references: got an empty list, expected at least one sentence")
+        raise ValueError("references must have at least one sentence, got an empty list")

@@ -1,5 +1,5 @@
-"""Scores for the samples of a generator: Fréchet distance of features, the same by class, and
-the inception-style score.
+"""Scores for the samples of a generator: Fréchet distance of features, per class too, and the
+inception-style score.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ __all__ = [
 
 
 class Statistics(NamedTuple):
-    """What the Fréchet distance keeps of a set of features, in float64.
+    """Mean and covariance of a set of features, in float64.
 
-    mean        (d,)
-    covariance  (d, d), divided by n − 1
-    count       n
+    Attributes:
+        mean: (d,).
+        covariance: (d, d), divided by n − 1.
+        count: n.
     """
 
     mean: torch.Tensor
@@ -55,7 +56,7 @@ def statistics(features: torch.Tensor) -> Statistics:
         )
     wide = features.detach().double()
     if not torch.isfinite(wide).all():
-        raise ValueError("features must be finite")
+        raise ValueError("features must be finite, got NaN or infinity")
     mean = wide.mean(0)
     apart = wide - mean
     return Statistics(mean, apart.T @ apart / (len(wide) - 1), len(wide))
@@ -126,78 +127,64 @@ def intra_fid(
     return sum(each) / len(each)
 
 
-def fid_without_bias(
-    one: torch.Tensor,
-    real: torch.Tensor,
-    *,
-    sizes: int = 8,
-    least: float = 0.5,
-    repeats: int = 8,
-    seed: int = 0,
-) -> float:
-    """The FID that endless samples would have, from the line through FIDs of random parts: FID ≈ a
-    + b / n, and a is the answer.
+def fid_without_bias(one: torch.Tensor, real: torch.Tensor) -> float:
+    """The FID of infinitely many samples, extrapolated from random subsets.
+
+    ``FID ≈ a + b / n`` is fitted by least squares to subsets of 8 sizes n, from half of the samples
+    to all of them, with the mean of 8 subsets per size; a is the result.
 
     Args:
         one: features of samples ``(n, d)``.
         real: features of real data, all used each time; their own bias stays.
-        sizes: how many sizes of parts, evenly from ``least · n`` to n.
-        least: share of the smallest parts, between 0 and 1.
-        repeats: parts of a size, whose FIDs are averaged.
-        seed: of the parts.
 
     Source: Chong and Forsyth 2020, section 4.
     """
-    if not 0 < least < 1 or sizes < 2 or repeats < 1:
-        raise ValueError(
-            f"least must lie between 0 and 1, sizes be 2 and repeats 1 at least, got {least!r}, "
-            f"{sizes!r}, {repeats!r}"
-        )
-    generator, target = torch.Generator().manual_seed(seed), statistics(real)
-    counts = torch.linspace(least * len(one), len(one), sizes).round().long()
-    found = []
+    generator, target = torch.Generator().manual_seed(0), statistics(real)
+    counts = torch.linspace(0.5 * len(one), len(one), 8).round().long()
+    distances = []
     for count in counts.tolist():
         parts = (
             one[torch.randperm(len(one), generator=generator)[:count].to(one.device)]
-            for _ in range(repeats)
+            for _ in range(8)
         )
-        found.append(sum(frechet_distance(statistics(part), target) for part in parts) / repeats)
-    design = torch.stack([torch.ones(sizes, dtype=torch.float64), 1 / counts.double()], 1)
+        distances.append(sum(frechet_distance(statistics(part), target) for part in parts) / 8)
+    design = torch.stack([torch.ones(8, dtype=torch.float64), 1 / counts.double()], 1)
     return float(
-        torch.linalg.lstsq(design, torch.tensor(found, dtype=torch.float64)[:, None]).solution[0]
+        torch.linalg.lstsq(design, torch.tensor(distances, dtype=torch.float64)[:, None]).solution[
+            0
+        ]
     )
 
 
-def inception_score(logits: torch.Tensor, *, splits: int = 1) -> float:
-    """How sure a classifier is of each picture, and how evenly it names the classes: from 1 to the
-    number of classes.
+def inception_score(logits: torch.Tensor) -> float:
+    """How certain a classifier is of each picture, and how evenly it predicts the classes: from 1
+    to the number of classes.
 
-    ``exp( 1/n Σ_i KL(p(y | x_i) ‖ p(y)) )``,  ``p(y) = 1/n Σ_i p(y | x_i)``; the mean over
-    ``splits`` equal parts, in order
+    ``exp( 1/n Σ_i KL(p(y | x_i) ‖ p(y)) )``,  ``p(y) = 1/n Σ_i p(y | x_i)``
 
-    It never looks at real data. With a classifier other than the Inception network it is an
-    inception-*style* score, and comparable only with itself.
+    It uses no real data. With a classifier other than the Inception network it is an
+    inception-*style* score, and comparable only with itself. The paper averages over 10 splits of
+    5,000 pictures.
 
-    Shapes: logits ``(n, K)``, before the softmax. Raises ValueError for fewer rows than splits, or
-    logits that are not finite.
-    Source: Salimans et al. 2016, section 4; 10 splits of 5,000 there.
+    Args:
+        logits: ``(n, K)``, before the softmax.
+
+    Raises:
+        ValueError: for another shape, no row, or logits that are not finite.
+
+    Source: Salimans et al. 2016, section 4.
     """
     if (
         not isinstance(logits, torch.Tensor)
         or logits.dim() != 2
+        or len(logits) == 0
         or not torch.isfinite(logits).all()
     ):
         raise ValueError(
-            f"logits must be finite, (n, K), got {tuple(getattr(logits, 'shape', ()))}"
+            "logits must be finite, (n, K), with at least one row, got "
+            f"{tuple(getattr(logits, 'shape', ()))}"
         )
-    if isinstance(splits, bool) or not isinstance(splits, int) or not 1 <= splits <= len(logits):
-        raise ValueError(f"splits must be an integer from 1 to {len(logits)}, got {splits!r}")
-    scores = []
-    for part in logits.detach().double().tensor_split(splits):
-        log_p = part.log_softmax(-1)
-        log_mean = (
-            log_p.logsumexp(0)
-            - torch.tensor(len(part), dtype=torch.float64, device=part.device).log()
-        )
-        scores.append((log_p.exp() * (log_p - log_mean)).sum(-1).mean().exp())
-    return float(torch.stack(scores).mean())
+    log_p = logits.detach().double().log_softmax(-1)
+    count = torch.tensor(len(log_p), dtype=torch.float64, device=log_p.device)
+    log_mean = log_p.logsumexp(0) - count.log()
+    return float((log_p.exp() * (log_p - log_mean)).sum(-1).mean().exp())

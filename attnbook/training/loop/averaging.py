@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from ...validate import require
 from . import resume
 from .checkpoints import check_fit, read_weights
 
@@ -15,27 +16,33 @@ __all__ = ["average_checkpoints"]
 
 
 def average_checkpoints(model: torch.nn.Module, paths: Iterable[str | os.PathLike]) -> None:
-    """Set the weights of `model` to the mean of those in several checkpoints: w = Σ_k w_k / K, in
-    place.
+    """Set the weights of ``model`` to the mean of those in K checkpoints: w = Σ_k w_k / K.
 
-    `paths` are files written by `save_model`, or the `step_NNNNNN` folders that `fit` leaves in its
-    checkpoint_dir (with keep_checkpoints=K they are there at the end); or one such checkpoint_dir,
-    which stands for all the folders in it. Checkpoints are read one after the other and summed in
-    float64. Whole numbers in a state, such as counters, are those of the last path. The dtype and
-    the device of the model stay; either all of it is set or nothing.
+    Checkpoints are read one after the other and summed in float64. Integers in a state, such as
+    counters, are those of the last path. The dtype and the device of the model stay; either all of
+    it is set or nothing.
 
-    Raises ValueError when there is no path, and as `load_model_weights` for a checkpoint that is
-    damaged or of another model. Source: Vaswani et al. 2017, section 6.1: the last 5 checkpoints of
-    the base models, 20 of the big ones."""
+    Args:
+        model: of the class and shapes of the checkpoints.
+        paths: files written by `save_model`, or the ``step_NNNNNN`` folders in the checkpoint_dir
+            of `fit` (with keep_checkpoints=K there are K at the end); or one such checkpoint_dir,
+            which stands for all the folders in it.
+
+    Raises:
+        ValueError: when there is no path, and as `load_model_weights` for a checkpoint that is
+            damaged or of another model.
+
+    Source: Vaswani et al. 2017, section 6.1: the last 5 checkpoints of the base models, 20 of the
+    big ones.
+    """
     if isinstance(paths, str | os.PathLike):
         paths = (resume.checkpoints_in(Path(paths)) if Path(paths).is_dir() else []) or [paths]
     paths = list(paths)
-    if not paths:
-        raise ValueError("paths: got none, expected at least one checkpoint")
-    own, total = model.state_dict(), {}
+    require(bool(paths), "paths must hold at least one checkpoint, got none")
+    total: dict[str, torch.Tensor] = {}
     for path in paths:
-        tensors, was = _weights(Path(path))
-        check_fit(path, tensors, model, was)
+        tensors, model_class = _weights(Path(path))
+        check_fit(path, tensors, model, model_class)
         for name, tensor in tensors.items():
             if tensor.is_floating_point() and name in total:
                 # not in place: tied weights are one tensor under two names
@@ -43,10 +50,9 @@ def average_checkpoints(model: torch.nn.Module, paths: Iterable[str | os.PathLik
             else:
                 total[name] = tensor.double() if tensor.is_floating_point() else tensor
     with torch.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(
-                total[name] / len(paths) if total[name].is_floating_point() else total[name]
-            )
+        for name, tensor in model.state_dict().items():
+            mean = total[name]
+            tensor.copy_(mean / len(paths) if mean.is_floating_point() else mean)
 
 
 def _weights(path: Path) -> tuple[dict[str, torch.Tensor], str]:

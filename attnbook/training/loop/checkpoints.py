@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,44 +19,56 @@ _RESERVED = "attnbook."
 def save_model(
     model: torch.nn.Module, path: str | os.PathLike, *, half: bool = False, **metadata: str
 ) -> Path:
-    """Write the weights of `model` and `metadata` (text by name) to a safetensors file at `path`.
+    """Write the weights of ``model`` to a safetensors file.
 
-    half=True stores floating-point tensors as float16, half the size, with three decimal digits
-    left; `load_model_weights` gives them back in the dtype of the model. Tensors that share memory
-    are stored once. The file appears under its name only when it is whole. Returns the path.
+    Tensors that share memory are stored once. The file appears under its name only when it is
+    complete.
 
-    Raises ValueError for metadata that is not text and for weights that are not finite or that
-    float16 cannot hold; OSError when there is no space, with nothing left behind."""
+    Args:
+        model: whose state is written.
+        path: of the file.
+        half: store floating-point tensors as float16, half the size, with three decimal digits;
+            `load_model_weights` converts them to the dtype of the model.
+        metadata: text by name, stored beside the weights.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: for metadata that is not text and for weights that are not finite or beyond the
+            range of float16.
+        OSError: when there is no space; no temporary file remains.
+    """
     from safetensors.torch import save
 
     for name, text in metadata.items():
         if not isinstance(text, str):
-            raise ValueError(
-                f"metadata {name}: got {text!r} ({type(text).__name__}), expected a string"
-            )
-    own = model.state_dict()
-    aliases = _tied(own)
+            raise ValueError(f"metadata {name} must be a string, got {text!r}")
+    state = model.state_dict()
+    aliases = _tied(state)
     stored = {
-        name: _prepared(name, tensor, half) for name, tensor in own.items() if name not in aliases
+        name: _prepared(name, tensor, half) for name, tensor in state.items() if name not in aliases
     }
     header = {**metadata, _CLASS: type(model).__name__}
     if aliases:
         header[_ALIASES] = json.dumps(aliases, sort_keys=True)
     data = save(stored, metadata=header)
-    return write_whole(path, lambda file: file.write(data))
+    return write_atomically(Path(path), data)
 
 
 def load_model_weights(model: torch.nn.Module, path: str | os.PathLike) -> dict[str, str]:
-    """Copy the weights of a file written by `save_model` into `model`; returns the file's metadata.
+    """Copy the weights of a file written by `save_model` into ``model``; return its metadata.
 
     The dtype and the device of the model stay. Either every weight is copied or none.
-    Raises ValueError, naming what differs, when the file is of another model, also of one with two
-    tensors where this one has one (tied weights), and when it is damaged."""
+
+    Raises:
+        ValueError: naming what differs, when the file is of another model, also of one with two
+            tensors where this one has one (tied weights), and when it is damaged.
+    """
     tensors, metadata = read_weights(path)
-    own = model.state_dict()
     check_fit(path, tensors, model, metadata.get(_CLASS, "another model"))
     with torch.no_grad():
-        for name, tensor in own.items():
+        for name, tensor in model.state_dict().items():
             tensor.copy_(tensors[name])
     return {name: text for name, text in metadata.items() if not name.startswith(_RESERVED)}
 
@@ -64,7 +76,8 @@ def load_model_weights(model: torch.nn.Module, path: str | os.PathLike) -> dict[
 def read_metadata(path: str | os.PathLike) -> dict[str, str]:
     """The metadata given to `save_model`, without reading the weights.
 
-    ValueError when the file is damaged.
+    Raises:
+        ValueError: when the file is damaged.
     """
     with _opened(path) as file:
         metadata = file.metadata() or {}
@@ -76,77 +89,63 @@ def read_weights(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict
     theirs, and the metadata.
     """
     with _opened(path) as file:
-        tensors, metadata = (
-            {name: file.get_tensor(name) for name in file.keys()},
-            file.metadata() or {},
-        )
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+        metadata = file.metadata() or {}
     for name, source in json.loads(metadata.get(_ALIASES, "{}")).items():
         tensors[name] = tensors[source]
     return tensors, metadata
 
 
 def check_fit(
-    path: str | os.PathLike, tensors: dict[str, torch.Tensor], model: torch.nn.Module, was: str
+    path: str | os.PathLike,
+    tensors: dict[str, torch.Tensor],
+    model: torch.nn.Module,
+    model_class: str,
 ) -> None:
-    """Raise ValueError, naming what differs, unless these tensors have the names and shapes of the
-    model's, and those that are one tensor in the model are equal."""
-    own = model.state_dict()
+    """Raise a ValueError, naming what differs, unless these tensors, of a ``model_class``, have the
+    names and shapes of the model's, and those that are one tensor in the model are equal.
+    """
+    state = model.state_dict()
     problems = compare_shapes(
-        {name: tuple(tensor.shape) for name, tensor in tensors.items()},
-        {name: tuple(tensor.shape) for name, tensor in own.items()},
-    )
-    if not problems and (
-        apart := [
-            pair
-            for pair in _tied(own).items()
-            if not torch.equal(*(tensors[name] for name in pair))
+        {name: tensor.shape for name, tensor in tensors.items()},
+        {name: tensor.shape for name, tensor in state.items()},
+    ) or _some(
+        [
+            f"{name} and {first} are one tensor in the model and differ in the file"
+            for name, first in _tied(state).items()
+            if not torch.equal(tensors[name], tensors[first])
         ]
-    ):
-        problems = _some(
-            [
-                f"{name} and {first} are one tensor in the model and differ in the file"
-                for name, first in apart
-            ]
-        )
+    )
     if problems:
         raise ValueError(
-            f"path: {path} holds the weights of {was}, which do not fit {type(model).__name__}: "
-            f"{problems}"
+            f"path must hold the weights of {type(model).__name__}, got {path} with those of "
+            f"{model_class}: {problems}"
         )
 
 
-def compare_shapes(there: dict[str, tuple], here: dict[str, tuple]) -> str:
+def compare_shapes(file: Mapping[str, Sequence], model: Mapping[str, Sequence]) -> str:
     """In words, how the names and shapes of a file differ from those of a model; empty when they
     agree.
     """
     parts = []
-    if missing := [name for name in here if name not in there]:
+    if missing := [name for name in model if name not in file]:
         parts.append(f"the file lacks {_some(missing)}")
-    if extra := [name for name in there if name not in here]:
+    if extra := [name for name in file if name not in model]:
         parts.append(f"the model lacks {_some(extra)}")
-    if other := [
-        name for name in here if name in there and tuple(there[name]) != tuple(here[name])
-    ]:
-        parts.append(
-            _some(
-                [
-                    f"{n} is {tuple(there[n])} in the file and {tuple(here[n])} in the model"
-                    for n in other
-                ]
-            )
-        )
-    return "; ".join(parts)
+    other = [
+        f"{name} is {tuple(file[name])} in the file and {tuple(shape)} in the model"
+        for name, shape in model.items()
+        if name in file and tuple(file[name]) != tuple(shape)
+    ]
+    return "; ".join([*parts, *([_some(other)] if other else [])])
 
 
-def write_whole(path: str | os.PathLike, write: Callable) -> Path:
-    """Write a file through `write(file)` under a temporary name, then rename it: it is whole or
-    not there.
-    """
-    path = Path(path)
+def write_atomically(path: Path, data: bytes) -> Path:
+    """Write a file under a temporary name, flush it to the disk, then rename it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            write(file)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -161,8 +160,8 @@ def write_whole(path: str | os.PathLike, write: Callable) -> Path:
 
 
 def _tied(state: dict[str, torch.Tensor]) -> dict[str, str]:
-    """Names of tensors that stand in the state under an earlier name too: the same memory seen
-    in the same shape.
+    """Names of tensors that the state also has under an earlier name: the same memory in the same
+    shape.
     """
     aliases: dict[str, str] = {}
     seen: dict[tuple, str] = {}
@@ -174,7 +173,7 @@ def _tied(state: dict[str, torch.Tensor]) -> dict[str, str]:
             tuple(tensor.shape),
             tensor.stride(),
         )
-        # An empty tensor has no address of its own.
+        # Empty tensors may share an address.
         if tensor.numel() and view in seen:
             aliases[name] = seen[view]
         else:
@@ -186,11 +185,13 @@ def _prepared(name: str, tensor: torch.Tensor, half: bool) -> torch.Tensor:
     tensor = tensor.detach().cpu()
     if tensor.is_floating_point():
         if not torch.isfinite(tensor).all():
-            raise ValueError(f"model: {name} holds values that are not finite")
+            raise ValueError(f"model must have finite weights, got other values in {name}")
         if half:
             tensor = tensor.to(torch.float16)
             if not torch.isfinite(tensor).all():
-                raise ValueError(f"half: {name} holds values beyond the range of float16 (65504)")
+                raise ValueError(
+                    f"half must be False for weights beyond 65504, the range of float16, got {name}"
+                )
     return tensor.contiguous().clone()
 
 
@@ -199,12 +200,14 @@ def _opened(path: str | os.PathLike) -> Iterator[Any]:
     from safetensors import SafetensorError, safe_open
 
     if Path(path).is_dir():
-        raise ValueError(f"path: {path} is a directory, expected a safetensors file")
+        raise ValueError(f"path must be a safetensors file, got the directory {path}")
     try:
         with safe_open(os.fspath(path), framework="pt") as file:
             yield file
     except SafetensorError as error:
-        raise ValueError(f"path: {path} is not a whole safetensors file ({error})") from error
+        raise ValueError(
+            f"path must be a complete safetensors file, got {path} ({error})"
+        ) from error
 
 
 def _some(names: list[str], most: int = 3) -> str:

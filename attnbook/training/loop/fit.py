@@ -1,9 +1,10 @@
-"""One training loop for every model of the book, on Hugging Face Accelerate."""
+"""One training loop for every model of the book, in one process or several."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from ...validate import check_choice, check_integer, check_number, require
 from ..optim.schedules import make_schedule
-from . import accelerator as runtime
 from .history import History
-from .training_loop import Run, settings_of
+from .processes import join_processes
+from .settings import settings_of
+from .temporary_state import temporary_mode, temporary_seed
+from .training_loop import PRECISIONS, Run
 
 
 def fit(
@@ -37,136 +41,132 @@ def fit(
     progress: bool = True,
     evaluate: Callable[[torch.nn.Module], Any] | None = None,
     evaluate_every: int | None = None,
-    time_limit: float | None = None,
 ) -> History:
-    """Train `model` in place for `steps` updates and return the `History`.
+    """Train ``model`` in place for ``steps`` updates.
 
     g = ∇ (Σ_p total_p / Σ_p count_p),   g ← g · min(1, clip_norm / ‖g‖),   one optimizer step at
     learning_rate · schedule(step), for step = 0, 1, …; the sums run over the processes p.
 
-    batches         has `batch(step)`, a pure function of the step, that returns a nest (tuple,
-                    NamedTuple, dict) of tensors with the rows first. Of P processes, number p
-                    trains on rows p::P.
-    loss            `loss(model, batch) -> (total, count)`: the summed loss and the number of its
-                    terms.
-    optimizer       "adam", "adamw", "sgd", "adadelta", or a function from the parameters to an
-                    optimizer, which then sets its own learning rates.
-    schedule        "constant" (None), "linear", "cosine", "inverse_sqrt", or a function from step
-                    to factor.
-    clip_norm       largest norm of the gradient; None leaves it as it is.
-    micro_batch     rows that go through the model at a time: the gradient is that of the whole
-                    batch, in less memory. None: all. (The same but for rounding and dropout, unless
-                    rows know each other as in batch norm.)
-    precision       "no", "bf16" or "fp16" (autocast; the weights keep their dtype; fp16 needs a
-                    GPU).
-    device          None: the GPU if there is one, else the CPU; under `accelerate launch`, its
-                    choice. The model is moved there and stays there. It is never wrapped.
-    checkpoint_dir  where `step_NNNNNN` folders go every `save_every` steps and at the end; the
-                    newest `keep_checkpoints` are kept. When the folder holds one, the run goes on
-                    from it and ends with the weights and losses of a run that was never stopped, to
-                    the last bit (on a GPU as far as its kernels are deterministic).
-    progress        a text bar on stderr; ATTNBOOK_PROGRESS=0 silences all of them.
-    evaluate        `evaluate(model)` returns a number, or a list or dict of numbers. Called every
-                    `evaluate_every` steps and at the end, without gradients, the model in
-                    evaluation mode and under random numbers of its own: how often it is called does
-                    not change the training. Every process calls it; the value of the main one is
-                    kept.
-    time_limit      seconds after which this call stops, saving a checkpoint if it may.
+    Several processes are started by `accelerate launch --multi_gpu --num_processes P script.py` or
+    by `torchrun`; without a GPU they are joined by gloo. (`accelerate launch --cpu` starts one
+    process only where there is no MPI.)
 
-    Several processes: `accelerate launch --multi_gpu --num_processes P script.py`, or `torchrun`;
-    without a GPU the
-    processes are joined by gloo. (`accelerate launch --cpu` starts one process only where there is
-    no MPI.)
+    The global random generators of Python, NumPy and PyTorch are seeded with ``seed`` (plus the
+    index of the process) for the training and have their former state when the call returns: the
+    result depends on ``seed`` alone, and the caller's random numbers go on as if `fit` had not been
+    called. The training mode of every module is restored as well.
 
-    Random numbers: Python's, NumPy's and PyTorch's global generators are seeded with `seed` (plus
-    the number of
-    the process) for the training, and have the state they had before the call when it returns. So
-    the result depends on `seed` alone, and the caller's own stream of random numbers goes on as if
-    `fit` had not been called. The training mode of every module is put back as well.
+    Args:
+        model: is moved to the device, stays there, and is never wrapped.
+        batches: has ``batch(step)``, a pure function of the step, that returns a nest (tuple,
+            NamedTuple, dict) of tensors with the rows first. Of P processes, number p trains on
+            rows p::P.
+        loss: ``loss(model, batch) -> (total, count)``: the summed loss and the number of its terms.
+        optimizer: "adam", "adamw", "sgd", "adadelta", or a function from the parameters to an
+            optimizer, which then sets its own learning rates.
+        schedule: "constant" (None), "linear", "cosine", "inverse_sqrt", or a function from step to
+            factor.
+        clip_norm: largest norm of the gradient; None for no clipping.
+        micro_batch: rows that go through the model at a time: the gradient is that of the whole
+            batch, in less memory. None: all. (The same up to rounding and dropout, unless rows
+            depend on each other as in batch norm.)
+        precision: "no", "bf16" or "fp16" (autocast; the weights keep their dtype; fp16 needs a
+            GPU).
+        device: None for the GPU if there is one, else the CPU.
+        checkpoint_dir: where ``step_NNNNNN`` folders go every ``save_every`` steps and at the end;
+            the newest ``keep_checkpoints`` are kept. When the folder holds one, the run goes on
+            from it and ends with the weights and losses of a run that was never stopped, to the
+            last bit (on a GPU as far as its kernels are deterministic).
+        progress: a text bar on stderr; ATTNBOOK_PROGRESS=0 silences all of them.
+        evaluate: ``evaluate(model)`` returns a number, or a list or dict of numbers. Called every
+            ``evaluate_every`` steps and at the end, without gradients, in evaluation mode and under
+            its own random numbers: how often it is called does not change the training. Every
+            process calls it; the value of the main one is recorded.
 
-    Raises ValueError for arguments out of range and for a checkpoint of another run, naming what
-    differs; NonFiniteError, a ValueError, for a loss or gradient that is not finite, before the
-    weights change; OSError when a checkpoint cannot be written."""
+    Returns:
+        The losses, gradient norms and evaluations of the run.
+
+    Raises:
+        ValueError: for arguments out of range and for a checkpoint of another run, naming what
+            differs.
+        NonFiniteError: a ValueError, for a loss or gradient that is not finite, before the weights
+            change.
+        OSError: when a checkpoint cannot be written.
+    """
     _check_arguments(locals())
     factor = make_schedule(schedule, steps)
+    processes = join_processes(device)
+    require(
+        precision != "fp16" or processes.device.type != "cpu",
+        "precision must be 'no' or 'bf16' on the CPU, which cannot scale gradients, got 'fp16'",
+    )
     directory = None if checkpoint_dir is None else Path(checkpoint_dir)
-    with runtime.own_accelerate_state():
-        accelerator = runtime.make_accelerator(precision, device)
-        rank = accelerator.process_index
-        with runtime.own_random_state(seed + rank), runtime.training_modes_kept(model, True):
-            run = Run(
-                model,
-                batches,
-                loss,
-                accelerator,
-                optimizer,
-                learning_rate,
-                factor,
-                clip_norm,
-                micro_batch,
-            )
-            if directory is not None:
-                run.settings = settings_of(run, seed, precision, clip_norm, steps)
-                run.resume(directory, steps)
-            bar = tqdm(
-                total=steps,
-                initial=run.history.steps,
-                disable=not (progress and rank == 0 and os.environ.get("ATTNBOOK_PROGRESS") != "0"),
-                file=sys.stderr,
-                unit="step",
-                mininterval=0.5,
-            )
-            with bar:
-                run.loop(
-                    steps,
-                    bar,
-                    directory,
-                    save_every,
-                    keep_checkpoints,
-                    evaluate,
-                    evaluate_every,
-                    time_limit,
-                    seed,
-                )
-            return run.history
+    with temporary_seed(seed + processes.index), temporary_mode(model, True):
+        run = Run(
+            processes,
+            model,
+            batches,
+            loss,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            factor=factor,
+            clip_norm=clip_norm,
+            micro_batch=micro_batch,
+            precision=precision,
+            seed=seed,
+        )
+        settings = {} if directory is None else settings_of(run, steps)
+        if directory is not None:
+            run.resume(directory, settings, steps)
+        history = run.history
+        began = time.monotonic() - history.seconds
+        bar = tqdm(
+            total=steps,
+            initial=history.steps,
+            disable=not progress
+            or processes.index > 0
+            or os.environ.get("ATTNBOOK_PROGRESS") == "0",
+            file=sys.stderr,
+            unit="step",
+            mininterval=0.5,
+        )
+        with bar:
+            batch = run.load(history.steps) if history.steps < steps else None
+            for step in range(history.steps, steps):
+                batch = run.update(step, batch, steps)
+                bar.set_postfix_str(f"loss {history.losses[-1]:.4f}", refresh=False)
+                bar.update()
+                if evaluate is not None and _due(step + 1, evaluate_every, steps):
+                    run.evaluate(evaluate)
+                history.seconds = time.monotonic() - began
+                if directory is not None and _due(step + 1, save_every, steps):
+                    run.save(directory, settings, keep_checkpoints)
+        return history
+
+
+def _due(step: int, every: int | None, steps: int) -> bool:
+    return step == steps or (every is not None and step % every == 0)
 
 
 def _check_arguments(given: dict[str, Any]) -> None:
-    def whole(name, least=1):
-        value = given[name]
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{name}: got {value!r}, expected an integer >= {least}")
-
-    def positive(name):
-        value = given[name]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise ValueError(f"{name}: got {value!r}, expected a positive number")
-
     if not isinstance(given["model"], torch.nn.Module):
-        raise ValueError(f"model: got {type(given['model']).__name__}, expected a torch.nn.Module")
+        raise ValueError(f"model must be a torch.nn.Module, got {type(given['model']).__name__}")
     if not callable(getattr(given["batches"], "batch", None)):
         raise ValueError(
-            f"batches: got {type(given['batches']).__name__}, expected an object with a method "
-            f"batch(step)"
+            f"batches must have a method batch(step), got {type(given['batches']).__name__}"
         )
-    if not callable(given["loss"]):
-        raise ValueError(
-            f"loss: got {given['loss']!r}, expected a function of the model and a batch"
-        )
-    if given["evaluate"] is not None and not callable(given["evaluate"]):
-        raise ValueError(f"evaluate: got {given['evaluate']!r}, expected a function of the model")
-    whole("steps")
-    whole("seed", 0)
-    if given["seed"] >= 2**63:
-        raise ValueError(f"seed: got {given['seed']!r}, expected less than 2 ** 63")
-    whole("keep_checkpoints")
+    for name in ("loss", "evaluate"):
+        if not callable(given[name]) and (name == "loss" or given[name] is not None):
+            raise ValueError(f"{name} must be a function of the model, got {given[name]!r}")
+    check_choice("precision", given["precision"], PRECISIONS)
+    check_integer("steps", given["steps"])
+    check_integer("seed", given["seed"], 0, 2**63 - 1)
+    check_integer("keep_checkpoints", given["keep_checkpoints"])
     for name in ("save_every", "evaluate_every", "micro_batch"):
         if given[name] is not None:
-            whole(name)
-    for name in ("clip_norm", "time_limit"):
-        if given[name] is not None:
-            positive(name)
-    if given["save_every"] is not None and given["checkpoint_dir"] is None:
-        raise ValueError("save_every: got a number without checkpoint_dir, expected both or none")
-    if given["evaluate_every"] is not None and given["evaluate"] is None:
-        raise ValueError("evaluate_every: got a number without evaluate, expected both or none")
+            check_integer(name, given[name])
+    if given["clip_norm"] is not None:
+        check_number("clip_norm", given["clip_norm"], above=0)
+    for name, needed in (("save_every", "checkpoint_dir"), ("evaluate_every", "evaluate")):
+        if given[name] is not None and given[needed] is None:
+            raise ValueError(f"{name} must be None without {needed}, got {given[name]}")

@@ -1,6 +1,4 @@
-"""Checkpoints of a running `fit`: whole or not there, checked when read, the newest sound one is
-used.
-"""
+"""Checkpoints of `fit`: written atomically, verified when read, the newest intact one is used."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from .checkpoints import compare_shapes
 
 _STATE, _MANIFEST = "state.pt", "manifest.json"
 _NAME = re.compile(r"step_(\d{6,})")
-# A run may go on elsewhere; it is then no longer equal to the last bit.
+# With another one the run goes on, though no longer equal to the last bit.
 _ONLY_WARN = ("device", "torch")
 
 
@@ -32,12 +30,14 @@ class DamagedCheckpoint(ValueError):
 def write_checkpoint(
     directory: Path, step: int, state: dict[str, Any], settings: dict[str, Any], keep: int
 ) -> Path:
-    """Write `state` after `step` updates to directory/step_NNNNNN and keep only the newest `keep`
-    ones.
+    """Write ``state`` after ``step`` updates to directory/step_NNNNNN and keep only the newest
+    ``keep`` ones.
 
-    All is written under a temporary name, flushed to the disk, and the folder renamed at the end.
-    Raises OSError when that fails (no space left, say); earlier checkpoints stay, nothing is left
-    behind."""
+    Files are written under a temporary name and flushed to the disk; the folder is renamed last.
+
+    Raises:
+        OSError: when that fails (no space left, say); earlier checkpoints and no others remain.
+    """
     final = directory / f"step_{step:06d}"
     temporary = directory / f".step_{step:06d}.{os.getpid()}.tmp"
     try:
@@ -74,25 +74,29 @@ def checkpoints_in(directory: Path) -> list[Path]:
     if not directory.exists():
         return []
     if not directory.is_dir():
-        raise ValueError(f"checkpoint_dir: {directory} is a file, expected a directory")
-    found = [path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
-    return sorted(found, key=lambda path: int(_NAME.fullmatch(path.name)[1]))
+        raise ValueError(f"checkpoint_dir must be a directory, got the file {directory}")
+    paths = [path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
+    return sorted(paths, key=lambda path: int(path.name.removeprefix("step_")))
 
 
 def clear_leftovers(directory: Path) -> None:
-    """Remove what a killed run had begun to write or to remove."""
+    """Remove what a killed run was writing or removing."""
     if directory.is_dir():
         for path in directory.glob(".step_*.tmp"):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def read_newest(directory: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
-    """The state in the newest sound checkpoint; None when the directory holds no checkpoint at all.
+    """The state in the newest intact checkpoint; None when the directory holds no checkpoint.
 
-    A damaged one is passed over with a warning. Raises ValueError when all are damaged, and when
-    the newest sound one was written under other settings, naming those that differ."""
-    found = checkpoints_in(directory)
-    for path in reversed(found):
+    A damaged one is passed over with a warning.
+
+    Raises:
+        ValueError: when all are damaged, and when the newest intact one was written under other
+            settings, naming those that differ.
+    """
+    paths = checkpoints_in(directory)
+    for path in reversed(paths):
         try:
             manifest, state = read_checkpoint(path)
         except DamagedCheckpoint as error:
@@ -100,58 +104,55 @@ def read_newest(directory: Path, settings: dict[str, Any]) -> dict[str, Any] | N
             continue
         check_settings(path.name, manifest["settings"], settings)
         return state
-    if found:
+    if paths:
         raise ValueError(
-            f"checkpoint_dir: every checkpoint in {directory} is damaged; remove them to begin anew"
+            f"checkpoint_dir must hold an intact checkpoint or none, got {directory}, where all "
+            "are damaged; remove them to begin anew"
         )
     return None
 
 
-def check_settings(name: str, there: dict[str, Any], here: dict[str, Any]) -> None:
-    """Raise ValueError naming each setting in which a checkpoint and this call differ."""
-    here = json.loads(json.dumps(here))
+def check_settings(name: str, stored: dict[str, Any], current: dict[str, Any]) -> None:
+    """Raise a ValueError that names each setting in which a checkpoint and this call differ."""
+    current = json.loads(json.dumps(current))
     parts = []
-    for key in {**here, **there}:
-        if there.get(key) == here.get(key):
+    for key in current:
+        old, new = stored.get(key), current[key]
+        if old == new:
             continue
         if key in _ONLY_WARN:
             warnings.warn(
-                f"checkpoint {name} was written with {key} {there.get(key)}, this run has "
-                f"{here[key]}: "
-                "it goes on, but not equal to the last bit",
+                f"checkpoint {name} was written with {key} {old}, this run has {new}: it goes on, "
+                "but not equal to the last bit",
                 stacklevel=4,
             )
         elif key == "schedule":
-            old = there.get(key) or {}
-            if changed := [
-                step for step in old if step in here[key] and old[step] != here[key][step]
-            ]:
-                step = changed[0]
-                parts.append(
-                    f"schedule: factor {old[step]:g} at step {step} in the checkpoint, "
-                    f"{here[key][step]:g} in this call"
-                )
+            old = old or {}
+            changed = [step for step in old if step in new and old[step] != new[step]]
+            parts += [
+                f"schedule: factor {old[step]:g} at step {step} in the checkpoint, "
+                f"{new[step]:g} in this call"
+                for step in changed[:1]
+            ]
         elif key == "shapes":
-            difference = compare_shapes(there.get(key) or {}, here[key])
+            difference = compare_shapes(old or {}, new)
             parts.append(
                 "the parameters: " + (difference or "same names and shapes in another order")
             )
         else:
-            parts.append(
-                f"{key}: {there.get(key)!r} in the checkpoint, {here.get(key)!r} in this call"
-            )
+            parts.append(f"{key}: {old!r} in the checkpoint, {new!r} in this call")
     if parts:
         raise ValueError(
-            f"checkpoint_dir: {name} is of another run. "
-            + "; ".join(parts)
-            + ". Choose another directory, or remove it"
+            f"checkpoint_dir must be of this run, got {name} of another run. {'; '.join(parts)}. "
+            "Choose another directory, or remove it"
         )
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The manifest and the state of one checkpoint.
 
-    Raises DamagedCheckpoint, a ValueError, unless it is as it was written.
+    Raises:
+        DamagedCheckpoint: a ValueError, unless all bytes are those that were written.
     """
     try:
         manifest = json.loads((path / _MANIFEST).read_bytes())
@@ -165,7 +166,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         )
     if hashlib.sha256(data).hexdigest() != expected["sha256"]:
         raise DamagedCheckpoint(
-            f"checkpoint {path} is damaged: the SHA-256 of {_STATE} is not the one written"
+            f"checkpoint {path} is damaged: {_STATE} has another SHA-256 than when it was written"
         )
     try:
         return manifest, torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
@@ -198,7 +199,7 @@ def _remove(path: Path) -> None:
     """Remove a checkpoint in two steps, so that a kill half-way leaves no half checkpoint under
     its name.
     """
-    doomed = path.with_name(f".{path.name}.old.tmp")
-    shutil.rmtree(doomed, ignore_errors=True)
-    os.replace(path, doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
+    renamed = path.with_name(f".{path.name}.old.tmp")
+    shutil.rmtree(renamed, ignore_errors=True)
+    os.replace(path, renamed)
+    shutil.rmtree(renamed, ignore_errors=True)

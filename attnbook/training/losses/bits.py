@@ -1,6 +1,4 @@
-"""Losses of models that say bits, in bits: what it costs to be told a sequence by a model that
-gives each bit a probability.
-"""
+"""Losses of models that predict bits, in bits: the code length of a sequence under a model."""
 
 from __future__ import annotations
 
@@ -9,21 +7,25 @@ import math
 import torch
 from torch.nn import functional as F
 
-from ..loop.accelerator import training_modes_kept
+from ..loop.temporary_state import temporary_mode
 from .token_loss import device_of, full_precision
 
 __all__ = ["bit_costs", "bit_errors", "bit_loss", "score_bits"]
 
+_ROWS = 64  # that go through the model at a time
+
 
 def bit_costs(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """What each bit costs, ``−log₂ p(target)`` with ``p(1) = σ(logit)``; 0 at the steps that do not
-    count.
+    """The code length of each bit, ``−log₂ p(target)`` with ``p(1) = σ(logit)``; 0 at masked steps.
 
-    A guesser, p = ½, pays 1 bit for each; 0 is for one that is right and sure.
+    Guessing, p = ½, costs 1 bit; a certain and right prediction costs 0.
 
-    Shapes: logits and targets ``(B, T, d)``, mask ``(B, T)`` boolean, result ``(B, T, d)`` in
-    float32 at least.
-    Raises ValueError for other shapes.
+    Shapes:
+        logits and targets ``(B, T, d)``, mask ``(B, T)`` boolean, result ``(B, T, d)`` in float32
+        or float64.
+
+    Raises:
+        ValueError: for other shapes.
     """
     if (
         logits.shape != targets.shape
@@ -52,7 +54,7 @@ def bit_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def bit_errors(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """How many bits of each sequence are wrong when the likelier value is said: ``(B,)``.
+    """How many bits of each sequence are wrong when the likelier value is predicted: ``(B,)``.
 
     Shapes as in :func:`bit_costs`.
     """
@@ -61,19 +63,19 @@ def bit_errors(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) 
 
 
 @torch.no_grad()
-def score_bits(model, batch, rows: int = 64) -> dict[str, float]:
-    """What a model says to a batch: ``per_bit`` and ``per_sequence``, the mean cost of a bit and of
-    a sequence in bits, and ``wrong``, the mean number of wrong bits of a sequence. So many rows go
-    through the model at a time.
+def score_bits(model, batch) -> dict[str, float]:
+    """Scores of a model on a batch: ``per_bit`` and ``per_sequence``, the mean cost in bits, and
+    ``wrong``, the mean number of wrong bits per sequence.
 
-    Raises ValueError for a batch in which no bit counts.
+    Raises:
+        ValueError: for a batch in which no bit counts.
     """
     device, count = device_of(model), int(batch.mask.sum()) * batch.targets.shape[2]
     if count == 0:
-        raise ValueError("batch: got no bit that counts, expected at least one")
+        raise ValueError("batch must have at least one bit that counts, got none")
     cost = wrong = 0.0
-    with training_modes_kept(model, False):
-        for part in zip(*(tensor.split(rows) for tensor in batch)):
+    with temporary_mode(model, False):
+        for part in zip(*(tensor.split(_ROWS) for tensor in batch)):
             inputs, targets, mask = (tensor.to(device) for tensor in part)
             logits = model(inputs).logits
             cost += float(bit_costs(logits, targets, mask).double().sum())

@@ -6,6 +6,8 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from ...validate import check_number
+
 __all__ = ["smoothed_cross_entropy"]
 
 _BLOCK = 2**20  # elements: 4 MB in float32, which stays in a CPU's cache
@@ -34,17 +36,20 @@ def smoothed_cross_entropy(
         label_smoothing: ε, from 0 up to but not including 1.
         ignore_index: rows with this target count nothing and get a gradient of zero.
 
-    Returns the sum, of shape (), in nats, in the dtype of the logits. Differentiable once.
+    Returns:
+        The sum, of shape (), in nats, in the dtype of the logits. Differentiable once.
 
-    Raises ValueError when ε is out of range or the shapes do not fit; IndexError for a target
-    outside the vocabulary. Source: Szegedy et al. 2016, section 7."""
-    if not 0.0 <= label_smoothing < 1.0:
-        raise ValueError(f"label_smoothing: got {label_smoothing!r}, expected a number in [0, 1)")
+    Raises:
+        ValueError: when ε is out of range or the shapes do not fit.
+        IndexError: for a target outside the vocabulary.
+
+    Source: Szegedy et al. 2016, section 7.
+    """
+    check_number("label_smoothing", label_smoothing, least=0, below=1)
     if logits.dim() != 2 or target.shape != logits.shape[:1]:
         raise ValueError(
-            f"logits and target: got the shapes {tuple(logits.shape)} and {tuple(target.shape)}, "
-            f"expected "
-            "(rows, V) and (rows,)"
+            "logits and target must have shapes (rows, V) and (rows,), got "
+            f"{tuple(logits.shape)} and {tuple(target.shape)}"
         )
     if logits.device.type != "cpu" or torch.compiler.is_compiling() or logits.numel() == 0:
         return F.cross_entropy(
@@ -58,8 +63,8 @@ def smoothed_cross_entropy(
     picked = target.where(counted, 0)
     if ((picked < 0) | (picked >= logits.shape[1])).any():
         raise IndexError(
-            f"target: got ids from {int(picked.min())} to {int(picked.max())}, expected 0 to "
-            f"{logits.shape[1] - 1}"
+            f"target must have ids from 0 to {logits.shape[1] - 1}, got {int(picked.min())} to "
+            f"{int(picked.max())}"
         )
     return _Smoothed.apply(logits, picked, counted, label_smoothing)
 

@@ -12,11 +12,13 @@ __all__ = ["hidden_logits", "masked_loss"]
 
 
 def hidden_logits(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits ``(hidden, V)`` of the tokens that are to be told, and what they are ``(hidden,)``. No
-    others are computed.
+    """Logits ``(hidden, V)`` of the masked tokens, and their ids ``(hidden,)``. No other logits are
+    computed.
 
-    `model` has `encode(tokens, lengths)` to states and `output` from states to logits; `batch` has
-    `tokens`, `lengths` and a `target` that is PAD where nothing is asked."""
+    Args:
+        model: with `encode(tokens, lengths)` to states and `output` from states to logits.
+        batch: `tokens`, `lengths` and a `target` that is PAD at the tokens that are not masked.
+    """
     device = device_of(model)
     target = batch.target.to(device)
     chosen = target != PAD
@@ -26,10 +28,9 @@ def hidden_logits(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def masked_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cross-entropy of the hidden tokens given all that is not hidden: the sum in nats, and their
-    number.
+    """Cross-entropy of the masked tokens given the others: the sum in nats, and their number.
 
-    ``total = −Σ_{t hidden} log p(w_t | the text with its tokens hidden)``
+    ``total = −Σ_{t masked} log p(w_t | the masked text)``
 
     Source: Devlin et al. 2019, section 3.1.
     """

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from attnbook.tasks.text.vocabulary import PAD
 
+from ...validate import check_number
 from .cross_entropy import smoothed_cross_entropy
 
 
@@ -23,7 +24,7 @@ def token_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Tensor
     Raises ValueError when ε is out of range or the logits do not have the shape (B, m, V).
     Source: Sutskever et al. 2014, equation 1; smoothing: Szegedy et al. 2016, section 7.
     """
-    check_smoothing(label_smoothing)
+    check_number("label_smoothing", label_smoothing, least=0, below=1)
     device = device_of(model)
     target = batch.target_out.to(device)
     logits = model(
@@ -32,22 +33,16 @@ def token_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Tensor
     return summed_cross_entropy(model, logits, target, label_smoothing), (target != PAD).sum()
 
 
-def check_smoothing(label_smoothing: float) -> None:
-    """Raise ValueError unless it is a number in [0, 1)."""
-    if not 0.0 <= label_smoothing < 1.0:
-        raise ValueError(f"label_smoothing: got {label_smoothing!r}, expected a number in [0, 1)")
-
-
 def summed_cross_entropy(
-    model, logits: torch.Tensor, target: torch.Tensor, label_smoothing: float
+    model, logits: torch.Tensor, target: torch.Tensor, label_smoothing: float = 0.0
 ) -> torch.Tensor:
     """The sum over all targets (B, n) that are not PAD; a ValueError names the model when its
     logits are not (B, n, V).
     """
     if logits.dim() != 3 or logits.shape[:2] != target.shape:
         raise ValueError(
-            f"logits: got the shape {tuple(logits.shape)} from {type(model).__name__}, "
-            f"expected {(*target.shape, 'V')} as in target_out"
+            f"logits must have shape {(*target.shape, 'V')} as in target_out, got "
+            f"{tuple(logits.shape)} from {type(model).__name__}"
         )
     rows, wanted = full_precision(logits).flatten(0, 1), target.flatten()
     if label_smoothing:

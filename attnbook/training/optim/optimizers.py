@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import torch
+
+from ...validate import check_choice, check_number
 
 OPTIMIZERS = {
     "adam": torch.optim.Adam,
@@ -22,33 +23,31 @@ def make_optimizer(
     parameters: list[torch.nn.Parameter],
     learning_rate: float,
 ) -> torch.optim.Optimizer:
-    """The optimizer of that name over `parameters`, or what the callable makes of them.
+    """The optimizer of that name over ``parameters``, or what the function makes of them.
 
-    A callable sets its own learning rates; `learning_rate` is for the names. Raises ValueError for
-    another name, a callable that returns no optimizer and a learning rate that is not positive.
+    Args:
+        optimizer: "adam", "adamw", "sgd", "adadelta", or a function from the parameters to an
+            optimizer, which sets its own learning rates.
+        parameters: what is trained.
+        learning_rate: for the optimizers that have a name.
+
+    Raises:
+        ValueError: for another name, a function that returns no optimizer and a learning rate that
+            is not positive.
     """
-    if isinstance(learning_rate, bool) or not (
-        isinstance(learning_rate, int | float)
-        and math.isfinite(learning_rate)
-        and learning_rate > 0
-    ):
-        raise ValueError(f"learning_rate: got {learning_rate!r}, expected a positive number")
+    check_number("learning_rate", learning_rate, above=0)
     if isinstance(optimizer, torch.optim.Optimizer):
         raise ValueError(
-            "optimizer: got an optimizer that is made already, expected a name or a function "
-            "from the parameters "
-            "to an optimizer (it has to be made after the model has moved to its device)"
+            "optimizer must be a name or a function from the parameters to an optimizer, which is "
+            f"called after the model has moved to its device, got {type(optimizer).__name__}"
         )
     if callable(optimizer):
-        made = optimizer(parameters)
-        if not isinstance(made, torch.optim.Optimizer):
+        result = optimizer(parameters)
+        if not isinstance(result, torch.optim.Optimizer):
             raise ValueError(
-                f"optimizer: the function returned {type(made).__name__}, expected a torch "
-                f"Optimizer"
+                f"optimizer must return a torch Optimizer, got {type(result).__name__}"
             )
-        return made
-    if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
-        raise ValueError(
-            f"optimizer: got {optimizer!r}, expected one of {', '.join(OPTIMIZERS)} or a function"
-        )
-    return OPTIMIZERS[optimizer](parameters, lr=learning_rate)
+        return result
+    return OPTIMIZERS[check_choice("optimizer", optimizer, OPTIMIZERS)](
+        parameters, lr=learning_rate
+    )

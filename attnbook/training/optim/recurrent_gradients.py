@@ -4,9 +4,10 @@ cut at every step.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from ...validate import check_number
 
 __all__ = ["clipped_backward"]
 
@@ -37,18 +38,13 @@ def clipped_backward(net, limit: float) -> Iterator[None]:
     Danihelka 2014, section 4.6,
     read as Graves 2013, section 2.1, does it: on the derivatives inside the network.
     """
-    if (
-        isinstance(limit, bool)
-        or not isinstance(limit, int | float)
-        or not (math.isfinite(limit) and limit > 0)
-    ):
-        raise ValueError(f"limit must be a finite positive number, got {limit!r}")
+    check_number("limit", limit, above=0)
     if not hasattr(net, "cell"):
         raise ValueError(f"net must have a method cell(x, state), got {type(net).__name__}")
-    own, cell = "cell" in vars(net), net.cell
+    replaced, cell = "cell" in vars(net), net.cell
 
     def clip(gradient):
-        # None: a compiled step was told that it is zero
+        # a compiled step passes None for zero
         return None if gradient is None else gradient.clamp(-limit, limit)
 
     def clipped(x, state):
@@ -62,7 +58,7 @@ def clipped_backward(net, limit: float) -> Iterator[None]:
     try:
         yield
     finally:
-        if own:
+        if replaced:
             net.cell = cell
         else:
             del net.cell

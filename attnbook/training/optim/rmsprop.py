@@ -1,25 +1,28 @@
-"""RMSProp as Graves wrote it down, which is not PyTorch's to the letter."""
+"""RMSProp of Graves, which differs from PyTorch's."""
 
 from __future__ import annotations
 
 import torch
 
+from ...validate import check_number
+
 __all__ = ["GravesRMSProp"]
 
 
 class GravesRMSProp(torch.optim.Optimizer):
-    """RMSProp with momentum, and the gradient cut entry by entry before it.
+    """RMSProp with momentum, after clipping each entry of the gradient.
 
     g ← min(max(g, −clip), clip),   n ← ρ n + (1 − ρ) g²,   m ← ρ m + (1 − ρ) g,
     Δ ← μ Δ − lr · g / √(n − m² + ε),   θ ← θ + Δ, with ρ = 0.95, μ = 0.9, ε = 1e-4; n, m and Δ
     begin at 0.
 
-    `torch.optim.RMSprop(centered=True)` adds ε behind the root, where 1e-4 is as good as nothing.
+    `torch.optim.RMSprop(centered=True)` adds ε outside of the root, where 1e-4 is negligible.
 
-    Raises ValueError for numbers out of range.
+    Raises:
+        ValueError: for numbers out of range.
+
     Source: Graves 2013, "Generating sequences with recurrent neural networks", equations 38 to 41;
-    the cut of ±10 is that of
-    Graves, Wayne and Danihelka 2014, section 4.6.
+    the clipping to ±10 is that of Graves, Wayne and Danihelka 2014, section 4.6.
     """
 
     def __init__(
@@ -32,18 +35,12 @@ class GravesRMSProp(torch.optim.Optimizer):
         eps: float = 1e-4,
         clip: float | None = 10.0,
     ) -> None:
-        for name, value, good in (
-            ("lr", lr, lr > 0),
-            ("momentum", momentum, 0 <= momentum < 1),
-            ("rho", rho, 0 < rho < 1),
-            ("eps", eps, eps > 0),
-            ("clip", clip, clip is None or clip > 0),
-        ):
-            if not good:
-                raise ValueError(
-                    f"{name}: got {value!r}, expected a positive number"
-                    + (" below 1" if name in ("momentum", "rho") else "")
-                )
+        check_number("lr", lr, above=0)
+        check_number("momentum", momentum, least=0, below=1)
+        check_number("rho", rho, above=0, below=1)
+        check_number("eps", eps, above=0)
+        if clip is not None:
+            check_number("clip", clip, above=0)
         super().__init__(params, dict(lr=lr, momentum=momentum, rho=rho, eps=eps, clip=clip))
 
     @torch.no_grad()

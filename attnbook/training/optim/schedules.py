@@ -7,42 +7,40 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ...validate import check_integer, check_number, require
+
 Schedule = Callable[[int], float]
 
 
 def constant(warmup_steps: int = 0) -> Schedule:
     """factor(k) = min(1, (k + 1) / warmup_steps): a linear warm-up, then 1."""
-    warmup_steps = _count("warmup_steps", warmup_steps)
+    check_integer("warmup_steps", warmup_steps, 0)
     return lambda step: _warmup(step, warmup_steps)
 
 
 def linear_decay(steps: int, warmup_steps: int = 0, floor: float = 0.0) -> Schedule:
-    """A linear warm-up to 1, then a straight line that would reach `floor`, from 0 to 1, at step
-    `steps`.
+    """A linear warm-up to 1, then a straight line to ``floor``, from 0 to 1, at step ``steps``.
 
-    Where `warmup_steps` is not below `steps`, a run of `steps` steps is all warm-up.
+    Where ``warmup_steps`` is not below ``steps``, a run of ``steps`` steps is all warm-up.
     """
-    warmup_steps, steps, floor = (
-        _count("warmup_steps", warmup_steps),
-        _count("steps", steps, least=1),
-        _share("floor", floor),
-    )
+    check_integer("warmup_steps", warmup_steps, 0)
+    check_integer("steps", steps)
+    check_number("floor", floor, least=0, most=1)
     return lambda step: (
         _warmup(step, warmup_steps) * (1 - (1 - floor) * _progress(step, warmup_steps, steps))
     )
 
 
 def cosine_decay(steps: int, warmup_steps: int = 0, floor: float = 0.0) -> Schedule:
-    """A linear warm-up to 1, then half a cosine that would reach `floor`, from 0 to 1, at step
-    `steps` (Loshchilov 2017).
+    """A linear warm-up to 1, then half a cosine to ``floor``, from 0 to 1, at step ``steps``.
 
-    Where `warmup_steps` is not below `steps`, a run of `steps` steps is all warm-up.
+    Where ``warmup_steps`` is not below ``steps``, a run of ``steps`` steps is all warm-up.
+
+    Source: Loshchilov and Hutter 2017.
     """
-    warmup_steps, steps, floor = (
-        _count("warmup_steps", warmup_steps),
-        _count("steps", steps, least=1),
-        _share("floor", floor),
-    )
+    check_integer("warmup_steps", warmup_steps, 0)
+    check_integer("steps", steps)
+    check_number("floor", floor, least=0, most=1)
 
     def factor(step: int) -> float:
         cosine = (1 + math.cos(math.pi * _progress(step, warmup_steps, steps))) / 2
@@ -55,10 +53,12 @@ def inverse_sqrt(warmup_steps: int) -> Schedule:
     """factor(k) = min((k + 1) / w, √(w / (k + 1))) with w = warmup_steps; its peak, at k + 1 = w,
     is 1.
 
-    Vaswani et al. 2017, section 5.3, without the factor (d_model · w)^-1/2, which belongs in the
-    learning rate. Steps count from 0, so k + 1 stands where the paper's step number does: 0^-1/2
-    never arises."""
-    warmup_steps = _count("warmup_steps", warmup_steps, least=1)
+    Steps count from 0, so k + 1 stands for the paper's step number: 0^-1/2 never arises. The
+    paper's factor (d_model · w)^-1/2 belongs in the learning rate.
+
+    Source: Vaswani et al. 2017, section 5.3.
+    """
+    check_integer("warmup_steps", warmup_steps)
     return lambda step: min((step + 1) / warmup_steps, math.sqrt(warmup_steps / (step + 1)))
 
 
@@ -66,12 +66,14 @@ SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
 
 
 def make_schedule(schedule: str | Schedule | None, steps: int) -> Schedule:
-    """The schedule of that name for a run of `steps` steps; None is "constant", a callable is taken
-    as it is.
+    """The schedule of that name for a run of ``steps`` steps.
 
-    By name, "linear" and "cosine" have no warm-up and end at 0, "inverse_sqrt" warms up for a tenth
-    of the steps. Raises ValueError for another name; a callable's schedule, for a factor that is no
-    finite number of at least 0."""
+    "constant" (None), "linear" and "cosine" have no warm-up, the last two end at 0; "inverse_sqrt"
+    warms up for a tenth of the steps. A function from step to factor is used as it is.
+
+    Raises:
+        ValueError: for another name; when called, for a factor that is not finite or below 0.
+    """
     if callable(schedule):
         return lambda step: _factor(schedule(step), step)
     if schedule is None or schedule == "constant":
@@ -83,8 +85,8 @@ def make_schedule(schedule: str | Schedule | None, steps: int) -> Schedule:
     if schedule == "inverse_sqrt":
         return inverse_sqrt(max(1, steps // 10))
     raise ValueError(
-        f"schedule: got {schedule!r}, expected one of {', '.join(SCHEDULES)} or a function of "
-        f"the step"
+        f"schedule must be one of {', '.join(map(repr, SCHEDULES))} or a function of the step, got "
+        f"{schedule!r}"
     )
 
 
@@ -98,23 +100,8 @@ def _progress(step: int, warmup_steps: int, steps: int) -> float:
 
 def _factor(value: float, step: int) -> float:
     try:
-        fits = math.isfinite(value) and value >= 0
+        valid = math.isfinite(value) and value >= 0
     except TypeError:
-        fits = False
-    if not fits:
-        raise ValueError(
-            f"schedule: got {value!r} at step {step}, expected a finite number of at least 0"
-        )
+        valid = False
+    require(valid, f"schedule must give a finite number >= 0, got {value!r} at step {step}")
     return float(value)  # not NumPy's: it goes into checkpoints
-
-
-def _share(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError(f"{name}: got {value!r}, expected a number from 0 to 1")
-    return value
-
-
-def _count(name: str, value: int, least: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name}: got {value!r}, expected an integer >= {least}")
-    return value

@@ -37,7 +37,7 @@ def sums(fig):
 
 
 @pytest.mark.parametrize(
-    ("wiring", "before", "behind", "join", "after"),
+    ("residual", "before", "behind", "join", "after"),
     [
         (PostNorm, [], ["dropout"], "sum", ["LayerNorm"]),
         (PreNorm, ["LayerNorm"], ["dropout"], "sum", []),
@@ -45,8 +45,8 @@ def sums(fig):
         (NoResidual, [], ["dropout", "LayerNorm"], "none", []),
     ],
 )
-def test_a_wiring_is_read_off_what_it_computes(wiring, before, behind, join, after):
-    for sublayer in read_block(block(wiring)):
+def test_a_residual_connection_is_read_off_what_it_computes(residual, before, behind, join, after):
+    for sublayer in read_block(block(residual)):
         assert [
             [part.module for part in parts]
             for parts in (sublayer.before, sublayer.behind, sublayer.after)
@@ -54,8 +54,8 @@ def test_a_wiring_is_read_off_what_it_computes(wiring, before, behind, join, aft
         assert sublayer.join == join
 
 
-def test_a_wiring_of_one_s_own_is_read_by_its_code_not_its_name():
-    class PostNorm(ResidualConnection):  # noqa: the name lies
+def test_another_residual_connection_is_read_by_its_code_not_its_name():
+    class PostNorm(ResidualConnection):  # although its name says otherwise
         def sublayer_input(self, x):
             return self.norm(x)
 
@@ -84,12 +84,12 @@ def test_a_wiring_of_one_s_own_is_read_by_its_code_not_its_name():
         def combine(self, x, output):
             return self.norm(x) + output
 
-    for wiring in (Gate, Looks, Beside, Changed):
-        (first, _) = read_block(block(wiring))
-        assert first.join == "wiring" and [p.lines[:2] for p in first.after] == [
-            ["wiring", wiring.__name__]
+    for residual in (Gate, Looks, Beside, Changed):
+        (first, _) = read_block(block(residual))
+        assert first.join == "other" and [p.lines[:2] for p in first.after] == [
+            ["residual connection", residual.__name__]
         ]
-        assert texts(figures.draw_block(block(wiring))).count("residual") == 2
+        assert texts(figures.draw_block(block(residual))).count("residual") == 2
 
 
 def test_what_changes_nothing_is_not_drawn():
@@ -181,9 +181,9 @@ def model(tie="output", source_size=20, **options):
     )
 
 
-@pytest.mark.parametrize("wiring", [PostNorm, PreNorm])
-def test_a_model_has_two_columns_a_frame_a_stack_and_an_arrow_between(wiring):
-    net = model(residual=wiring)
+@pytest.mark.parametrize("residual", [PostNorm, PreNorm])
+def test_a_model_has_two_columns_a_frame_a_stack_and_an_arrow_between(residual):
+    net = model(residual=residual)
     fig = figures.draw_model(net)
     said = texts(fig)
     assert fig.axes[0].get_title() == f"Transformer: {count_parameters(net):,} parameters"
@@ -201,7 +201,7 @@ def test_a_model_has_two_columns_a_frame_a_stack_and_an_arrow_between(wiring):
         == 1
     )
     # each stack ends with one
-    assert said.count("LayerNorm · 32 parameters") == 5 + 2 * (wiring is PreNorm)
+    assert said.count("LayerNorm · 32 parameters") == 5 + 2 * (residual is PreNorm)
     assert height(fig, "target embedding") < height(fig, "self-attention") < height(fig, "output")
     assert any(isinstance(p, FancyArrowPatch) for p in fig.axes[0].patches)
     for name in ("source positions", "target positions"):

@@ -29,7 +29,7 @@ from attnbook.mechanisms.attention.attend import Attended
 from attnbook.mechanisms.attention.multi_head import ProjectedSource
 from attnbook.models.transformer.layers import Decoder, Encoder, EncoderLayer, Stacked
 from attnbook.training import beam_search, greedy, token_loss
-from attnbook.training.loop.accelerator import tensors_of
+from attnbook.training.loop.nested import tensors_of
 
 from .oracles_transformer import EXACT, FF, D, H, randomised
 

@@ -21,13 +21,11 @@ def logits_after(model, tokens):
     return model.eval()(torch.tensor([tokens])).logits[0, -1].detach()
 
 
-@pytest.mark.parametrize("temperature, top_k", [(1.0, None), (0.5, None), (2.0, 3)])
-def test_the_next_token_has_the_probability_that_the_model_gives(temperature, top_k):
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_the_next_token_has_the_probability_that_the_model_gives(temperature):
     model, prompt = build(), [BOS, 5, 4]
     logits = logits_after(model, prompt)
     logits[[PAD, BOS]] = -torch.inf
-    if top_k:
-        logits[logits < logits.topk(top_k).values[-1]] = -torch.inf
     wanted = (logits / temperature).softmax(0)
     number = 4000
     drawn = sample(
@@ -36,7 +34,6 @@ def test_the_next_token_has_the_probability_that_the_model_gives(temperature, to
         torch.full((number,), 3),
         1,
         temperature=temperature,
-        top_k=top_k,
         generator=torch.Generator().manual_seed(0),
     )
     found = (
@@ -68,13 +65,16 @@ def test_temperature_zero_is_greedy_whatever_the_lengths_of_the_prompts():
 
 def test_it_goes_on_from_one_token_and_repeats_with_its_generator_and_leaves_the_model_as_it_was():
     model = build().train()
-    draw = lambda seed: sample(
-        model,
-        torch.tensor([[BOS]] * 4),
-        torch.ones(4, dtype=torch.long),
-        12,  # noqa: E731
-        generator=torch.Generator().manual_seed(seed),
-    )
+
+    def draw(seed):
+        return sample(
+            model,
+            torch.tensor([[BOS]] * 4),
+            torch.ones(4, dtype=torch.long),
+            12,
+            generator=torch.Generator().manual_seed(seed),
+        )
+
     assert draw(1) == draw(1) != draw(2) and model.training
     assert all(
         EOS not in row and PAD not in row and BOS not in row and len(row) <= 12 for row in draw(1)
@@ -82,21 +82,14 @@ def test_it_goes_on_from_one_token_and_repeats_with_its_generator_and_leaves_the
     assert any(len(row) < 12 for seed in range(5) for row in draw(seed))  # some end by themselves
 
 
-def test_of_equal_tokens_no_more_than_k_are_drawn():
-    model = build()
-    with torch.no_grad():
-        model.output.weight.zero_()
-    prompts, lengths = torch.full((200, 1), BOS), torch.ones(200, dtype=torch.long)
-    drawn = sample(model, prompts, lengths, 1, top_k=2, generator=torch.Generator().manual_seed(0))
-    assert len({tuple(row) for row in drawn}) == 2
-
-
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_nan_from_the_model(temperature):
     model = build()
     with torch.no_grad():
         next(model.parameters()).fill_(torch.nan)
-    with pytest.raises(ValueError, match="model: TransformerLM gave logits that are NaN"):
+    with pytest.raises(
+        ValueError, match="model must give finite logits, got NaN from TransformerLM"
+    ):
         sample(model, torch.tensor([[1, 3]]), torch.tensor([2]), 3, temperature=temperature)
 
 
@@ -111,35 +104,12 @@ def test_lengths_of_any_whole_dtype():
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"max_length": 0}, "max_length: got 0, expected an integer >= 1"),
-        (
-            {"temperature": 1e-320},
-            "temperature: got 1e-320, expected one by which the model's logits can be divided",
-        ),
-        ({"prompts": [[1, 3]]}, r"prompts: got list, expected token ids \(batch, length\)"),
-        (
-            {
-                "prompts": torch.zeros(0, 2, dtype=torch.long),
-                "lengths": torch.zeros(0, dtype=torch.long),
-            },
-            "prompts: got an empty batch",
-        ),
-        (
-            {"lengths": torch.tensor([2.0])},
-            r"lengths: got \(1,\) torch.float32, expected whole numbers of shape \(1,\)",
-        ),
-        (
-            {"lengths": torch.tensor([True])},
-            r"lengths: got \(1,\) torch.bool, expected whole numbers of shape \(1,\)",
-        ),
-        ({"lengths": [2]}, "lengths: got list"),
-        ({"temperature": -1.0}, "temperature must be a number of at least 0, got -1.0"),
-        ({"temperature": float("nan")}, "temperature must be a number of at least 0, got nan"),
-        ({"top_k": 0}, "top_k must be an integer >= 1 or None, got 0"),
-        (
-            {"lengths": torch.tensor([0])},
-            "lengths: got 0 to 0, expected 1 to 2, the width of prompts",
-        ),
+        ({"max_length": 0}, "max_length must be"),
+        ({"temperature": -1.0}, "temperature must be"),
+        ({"temperature": 1e-320}, "temperature must be a number by which"),
+        ({"prompts": [[1, 3]]}, "prompts must be token ids"),
+        ({"lengths": torch.tensor([2.0])}, "lengths must be"),
+        ({"lengths": torch.tensor([0])}, "lengths must be from 1 to 2, the width of prompts"),
         (
             {"prompts": torch.tensor([[1, 3], [1, 0]]), "lengths": torch.tensor([2, 1])},
             "put BOS in front of all",

@@ -240,21 +240,14 @@ def _without_dead(real):
                 "source": torch.zeros(0, 3, dtype=torch.long),
                 "lengths": torch.zeros(0, dtype=torch.long),
             },
-            "empty batch",
+            "source must have at least one row",
         ),
-        ({"source": torch.zeros(7, 3)}, "source: got .*float32"),
-        ({"source": torch.zeros(3, dtype=torch.long)}, r"source: got \(3,\)"),
-        ({"source": [[1, 2]]}, "source: got list"),
-        (
-            {"lengths": torch.ones(2, dtype=torch.long)},
-            r"lengths: got \(2,\) torch.int64, expected whole numbers of shape \(7,\)",
-        ),
-        ({"lengths": torch.ones(7)}, "lengths: got"),
-        ({"lengths": torch.ones(7, dtype=torch.bool)}, r"lengths: got \(7,\) torch.bool"),
-        ({"lengths": torch.zeros(7, dtype=torch.long)}, "lengths: got 0 to 0, expected 1 to"),
-        ({"lengths": torch.full((7,), 99)}, "lengths: got 99 to 99"),
-        ({"max_length": 0}, "max_length: got 0"),
-        ({"max_length": 2.5}, "max_length: got 2.5"),
+        ({"source": torch.zeros(7, 3)}, "source must be token ids"),
+        ({"source": torch.zeros(3, dtype=torch.long)}, "source must be token ids"),
+        ({"lengths": torch.ones(2, dtype=torch.long)}, "lengths must be a vector of 7"),
+        ({"lengths": torch.zeros(7, dtype=torch.long)}, "lengths must be from 1"),
+        ({"lengths": torch.full((7,), 99)}, "lengths must be from 1 .* got 99 to 99"),
+        ({"max_length": 0}, "max_length must be"),
     ],
 )
 def test_bad_input(decode, change, message):
@@ -263,23 +256,19 @@ def test_bad_input(decode, change, message):
         decode(sharp(), **{"source": source, "lengths": lengths, "max_length": 4, **change})
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"beam_size": 0}, {"beam_size": 2.0}, {"length_penalty": -1}, {"length_penalty": math.nan}],
-)
+@pytest.mark.parametrize("options", [{"beam_size": 0}, {"length_penalty": -1}])
 def test_bad_beam_options(options):
-    with pytest.raises(ValueError, match=f"{next(iter(options))}: got"):
+    with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
         beam_search(sharp(), *sources(), **{"beam_size": 2, "max_length": 3, **options})
 
 
 def test_a_penalty_beyond_the_numbers_of_the_scores():
     source, lengths = sources()
     with pytest.raises(
-        ValueError,
-        match="length_penalty: got 20 with max_length 100, expected a power that float32 can hold",
+        ValueError, match="length_penalty must be a power of max_length, 100, .* float32, got 20"
     ):
         beam_search(make_model(), source, lengths, beam_size=2, max_length=100, length_penalty=20)
-    with pytest.raises(ValueError, match="length_penalty: got 400 with .* float64"):
+    with pytest.raises(ValueError, match="length_penalty must .* float64, got 400"):
         beam_search(sharp(), source, lengths, beam_size=2, max_length=100, length_penalty=400)
     assert all(
         beam_search(sharp(), source, lengths, beam_size=2, max_length=100, length_penalty=20)
@@ -290,9 +279,9 @@ def test_nan_from_the_model():
     model = sharp()
     with torch.no_grad():
         model.readout.bias[3] = math.nan
-    with pytest.raises(ValueError, match="TinyAttention gave logits that are NaN"):
+    with pytest.raises(ValueError, match="got NaN from TinyAttention"):
         greedy(model, *sources(), 4)
-    with pytest.raises(ValueError, match="TinyAttention gave logits that are NaN"):
+    with pytest.raises(ValueError, match="got NaN from TinyAttention"):
         beam_search(model, *sources(), beam_size=2, max_length=4)
 
 

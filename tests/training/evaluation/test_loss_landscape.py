@@ -46,7 +46,6 @@ def test_directions_come_from_the_seed_and_differ():
             a["1.weight"].flatten(), other["1.weight"].flatten(), dim=0
         )
         assert abs(cosine) < 0.9
-    assert len(random_directions(model, 0, count=3)) == 3
 
 
 def test_scaling_a_filter_scales_its_direction():
@@ -144,7 +143,7 @@ def test_a_shared_weight_moves_once():
         (lambda m, d: loss_surface(m, d, float, []), "got 2 directions and 0 steps"),
         (
             lambda m, d: loss_surface(nn.Linear(2, 2), d, float, [0]),
-            r"directions\[0\] must have a tensor for every parameter",
+            r"directions\[0\] must have the names",
         ),
         (lambda m, d: curvatures(torch.zeros(2, 2), 1.0), r"got \(2, 2\)"),
         (lambda m, d: curvatures(torch.zeros(3, 5), 1.0), r"got \(3, 5\)"),

@@ -37,15 +37,15 @@ def test_edit_distance():
 
 
 def test_texts_that_do_not_pair_are_named_as_the_caller_does():
-    with pytest.raises(ValueError, match="hypotheses: got 1, expected 2, as many as references"):
+    with pytest.raises(ValueError, match="hypotheses must be as many as references, 2, got 1"):
         bleu(["a"], ["b", "c"])
-    with pytest.raises(ValueError, match="hypotheses: got one string"):
+    with pytest.raises(ValueError, match="hypotheses must be a list"):
         bleu("a", ["b"])
 
 
 @pytest.mark.parametrize("metric", [exact_match, token_accuracy, token_error_rate])
 def test_bad_lists(metric):
-    with pytest.raises(ValueError, match="predictions: got 1, expected 2"):
+    with pytest.raises(ValueError, match="predictions must be as many"):
         metric([[1]], [[1], [2]])
     with pytest.raises(ValueError, match="empty list"):
         metric([], [])
@@ -76,11 +76,11 @@ def test_bleu_with_several_references():
 
 
 def test_bleu_rejects_tokens_and_uneven_references():
-    with pytest.raises(ValueError, match="hypotheses: number 0 is list"):
+    with pytest.raises(ValueError, match="hypotheses must be detokenised text, got number 0: list"):
         bleu([["a", "b"]], ["a b"])
-    with pytest.raises(ValueError, match="references: got"):
+    with pytest.raises(ValueError, match="references must be equally many"):
         bleu(["a", "b"], [["a"], ["a", "b"]])
-    with pytest.raises(ValueError, match="not all text"):
+    with pytest.raises(ValueError, match="references must be detokenised"):
         bleu(["a"], [[["a"]]])
 
 
@@ -149,7 +149,7 @@ def test_cider_rejects_tokens_one_picture_and_nothing():
     for hypotheses, references, words in (
         (["a"], ["a"], "at least 2"),
         ([["a"], "b"], ["a", "b"], "detokenised"),
-        (["a", "b"], ["a", []], "at least 1 for each"),
+        (["a", "b"], ["a", []], "at least 1 per hypothesis"),
         ([], [], "empty list"),
     ):
         with pytest.raises(ValueError, match=words):

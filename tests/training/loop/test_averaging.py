@@ -110,15 +110,15 @@ def test_what_does_not_fit_is_named_and_changes_nothing(tmp_path):
     )
     before = weights(model)
     for paths, words in (
-        ([], "paths: got none"),
-        ([good, other], "b.safetensors holds the weights of TinyAttention, which do not fit"),
+        ([], "paths must hold at least one"),
+        ([good, other], "got .*b.safetensors with those of TinyAttention"),
         (tmp_path / "step_000001", None),
     ):
         with pytest.raises(ValueError if words else OSError, match=words):
             average_checkpoints(model, paths)
     broken = tmp_path / "c.safetensors"
     broken.write_bytes(good.read_bytes()[:-5])
-    with pytest.raises(ValueError, match="not a whole safetensors file"):
+    with pytest.raises(ValueError, match="complete safetensors file"):
         average_checkpoints(model, [good, broken])
     assert all(
         torch.equal(a, b) for a, b in zip(before.values(), weights(model).values(), strict=True)

@@ -57,12 +57,7 @@ def test_equals_a_plain_loop():
     assert history.losses == pytest.approx(losses, rel=1e-10)
     assert history.grad_norms == pytest.approx(norms, rel=1e-10)
     torch.testing.assert_close(weights(model), weights(other), rtol=1e-10, atol=1e-12)
-    assert (
-        history.steps == 12
-        and history.stopped == "steps"
-        and history.seconds > 0
-        and history.resumed_from == 0
-    )
+    assert history.steps == 12 and history.seconds > 0 and history.resumed_from == 0
 
 
 @pytest.mark.parametrize("rows", [1, 4, 6, 100])
@@ -220,7 +215,7 @@ def test_evaluation_at_the_end_only_and_once():
 
 
 def test_evaluation_must_return_numbers():
-    with pytest.raises(ValueError, match="evaluate: returned Tensor"):
+    with pytest.raises(ValueError, match="evaluate must return a number, .* got Tensor"):
         fit(make_model(), CopyBatches(), token_loss, steps=1, evaluate=lambda model: torch.zeros(3))
 
 
@@ -286,7 +281,9 @@ class _Spoil(torch.autograd.Function):
 def test_stops_before_the_weights_are_touched(where, value):
     model, twin = make_model(), make_model()
     fit(twin, CopyBatches(), token_loss, steps=3)
-    with pytest.raises(NonFiniteError, match=f"{where}: got (nan|inf) at step 3") as caught:
+    with pytest.raises(
+        NonFiniteError, match=f"{where} must be finite, got (nan|inf) at step 3"
+    ) as caught:
         fit(model, CopyBatches(), Poison(3, value, where), steps=9)
     assert isinstance(caught.value, ValueError)
     assert caught.value.step == 3 and caught.value.what == where
@@ -300,8 +297,7 @@ def test_a_schedule_without_a_number_stops_before_the_weights_are_touched(factor
     model, twin = make_model(), make_model()
     fit(twin, CopyBatches(), token_loss, steps=2)
     with pytest.raises(
-        ValueError,
-        match=f"schedule: got {factor!r} at step 2, expected a finite number of at least 0",
+        ValueError, match=f"schedule must give a finite number >= 0, got {factor!r} at step 2"
     ):
         fit(
             model,
@@ -311,7 +307,7 @@ def test_a_schedule_without_a_number_stops_before_the_weights_are_touched(factor
             schedule=lambda step: factor if step == 2 else 1.0,
         )
     assert torch.equal(weights(model), weights(twin))
-    with pytest.raises(ValueError, match="schedule: got"):
+    with pytest.raises(ValueError, match="schedule must give"):
         fit(
             model,
             CopyBatches(),
@@ -327,22 +323,25 @@ def test_a_batch_without_terms():
         total, count = token_loss(model, batch)
         return total * 0, count * 0
 
-    with pytest.raises(ValueError, match="the batch of step 0 has 0 terms"):
+    with pytest.raises(ValueError, match="at least one term in step 0, got 0"):
         fit(make_model(), CopyBatches(), nothing, steps=1)
 
 
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (lambda model, batch: token_loss(model, batch)[0], r"expected \(total, count\)"),
+        (
+            lambda model, batch: token_loss(model, batch)[0],
+            r"loss must return \(total, count\), got Tensor",
+        ),
         (
             lambda model, batch: (token_loss(model, batch)[0].detach(), 1),
-            "depends on the parameters",
+            "depends on the parameters, got",
         ),
-        (lambda model, batch: (token_loss(model, batch)[0].expand(2), 1), r"tensor of shape \(\)"),
+        (lambda model, batch: (token_loss(model, batch)[0].expand(2), 1), r"a total of shape \(\)"),
         (
             lambda model, batch: (token_loss(model, batch)[0], torch.ones(2)),
-            r"count has the shape \(2,\)",
+            r"a count of shape \(\), got shape \(2,\)",
         ),
     ],
 )
@@ -354,33 +353,27 @@ def test_losses_of_the_wrong_kind(loss, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"steps": 0}, "steps: got 0"),
-        ({"steps": 2.0}, "steps: got 2.0"),
-        ({"seed": -1}, "seed: got -1"),
-        ({"seed": 2**64}, "seed: got 18446744073709551616, expected less than"),
-        ({"learning_rate": 0}, "learning_rate: got 0"),
-        ({"learning_rate": float("nan")}, "learning_rate: got nan"),
-        ({"clip_norm": 0}, "clip_norm: got 0"),
-        ({"micro_batch": 0}, "micro_batch: got 0"),
-        ({"optimizer": "lion"}, "optimizer: got 'lion', expected one of adam"),
-        ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, "made already"),
-        ({"optimizer": lambda parameters: None}, "the function returned NoneType"),
-        ({"optimizer": ["adam"]}, r"optimizer: got \['adam'\], expected one of adam"),
-        (
-            {"loss": "token_loss"},
-            "loss: got 'token_loss', expected a function of the model and a batch",
-        ),
-        ({"evaluate": "loss"}, "evaluate: got 'loss', expected a function of the model"),
-        ({"schedule": "noam"}, "schedule: got 'noam'"),
-        ({"precision": "fp8"}, "precision: got 'fp8'"),
-        ({"precision": "fp16", "device": "cpu"}, "precision: got 'fp16' on the CPU"),
-        ({"save_every": 5}, "save_every: got a number without checkpoint_dir"),
-        ({"evaluate_every": 5}, "evaluate_every: got a number without evaluate"),
-        ({"evaluate": len, "evaluate_every": 0}, "evaluate_every: got 0"),
-        ({"time_limit": 0}, "time_limit: got 0"),
-        ({"model": None}, "model: got NoneType"),
-        ({"batches": [1, 2]}, "batches: got list"),
-        ({"model": nn.Identity()}, "has no parameter"),
+        ({"steps": 0}, "steps must be an integer"),
+        ({"seed": -1}, "seed must be an integer"),
+        ({"learning_rate": 0}, "learning_rate must be"),
+        ({"clip_norm": 0}, "clip_norm must be"),
+        ({"micro_batch": 0}, "micro_batch must be"),
+        ({"evaluate": len, "evaluate_every": 0}, "evaluate_every must be"),
+        ({"optimizer": "lion"}, "optimizer must be one of 'adam'"),
+        ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, "after the model has moved"),
+        ({"optimizer": lambda parameters: None}, "must return a torch Optimizer, got NoneType"),
+        ({"loss": "token_loss"}, "loss must be a function"),
+        ({"evaluate": "loss"}, "evaluate must be a function"),
+        ({"schedule": "noam"}, "schedule must be one of"),
+        ({"precision": "fp8"}, "precision must be one of"),
+        ({"precision": "fp16", "device": "cpu"}, "precision must be .* on the CPU"),
+        ({"save_every": 5}, "save_every must be None without checkpoint_dir"),
+        ({"evaluate_every": 5}, "evaluate_every must be None without evaluate"),
+        ({"model": None}, "model must be a torch.nn.Module"),
+        ({"batches": [1, 2]}, "batches must have a method"),
+        ({"model": nn.Identity()}, "model must have a parameter"),
+        ({"device": "gpu"}, "device must be None, 'cpu'"),
+        ({"device": "cuda:99"}, "device must be one of the . CUDA GPUs"),
     ],
 )
 def test_arguments_out_of_range(options, message):
@@ -395,32 +388,34 @@ def test_arguments_out_of_range(options, message):
         fit(given.pop("model"), given.pop("batches"), given.pop("loss"), **given)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
-def test_a_gpu_that_is_not_there():
-    with pytest.raises(ValueError, match="PyTorch sees no CUDA GPU"):
-        fit(make_model(), CopyBatches(), token_loss, steps=1, device="cuda")
-
-
 def test_two_precisions_in_one_process_and_an_accelerator_of_the_callers():
+    """An `Accelerator` keeps one precision for the life of the process; `fit` neither makes nor
+    disturbs one."""
     from accelerate import Accelerator
-    from accelerate.state import AcceleratorState, PartialState
+    from accelerate.state import AcceleratorState, is_initialized
 
-    AcceleratorState._reset_state(reset_partial_state=True)
     autocast = []
 
     def loss(model, batch):
         autocast.append(torch.is_autocast_enabled("cpu"))
         return token_loss(model, batch)
 
-    for precision in ("bf16", "no", "bf16"):
-        fit(make_model(), CopyBatches(), loss, steps=1, precision=precision, device="cpu")
-    assert autocast == [True, False, True]
-    assert AcceleratorState._shared_state == {} and PartialState._shared_state == {}
-    mine = Accelerator(mixed_precision="bf16", cpu=True)
-    fit(make_model(), CopyBatches(), loss, steps=1, device="cpu")
-    assert mine.state.mixed_precision == "bf16" and mine.device.type == "cpu"
-    assert Accelerator().mixed_precision == "bf16"
+    def train():
+        for precision in ("bf16", "no", "bf16"):
+            fit(make_model(), CopyBatches(), loss, steps=1, precision=precision, device="cpu")
+        assert autocast == [True, False, True]
+        autocast.clear()
+
     AcceleratorState._reset_state(reset_partial_state=True)
+    train()
+    assert not is_initialized()
+    try:
+        mine = Accelerator(mixed_precision="no", cpu=True)
+        train()
+        assert mine.mixed_precision == "no" and mine.device.type == "cpu"
+        assert Accelerator().mixed_precision == "no"
+    finally:
+        AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def test_bf16_on_the_cpu_learns():
@@ -433,23 +428,6 @@ def test_bf16_on_the_cpu_learns():
         precision="bf16",
     )
     assert np.mean(history.losses[-5:]) < 0.7 * history.losses[0]
-
-
-def test_time_limit_stops_and_what_was_done_stays(tmp_path):
-    slow = []
-
-    def loss(model, batch):
-        slow.append(sum(range(200_000)))
-        return token_loss(model, batch)
-
-    model = make_model()
-    history = fit(model, CopyBatches(), loss, steps=10_000, time_limit=0.2, checkpoint_dir=tmp_path)
-    assert 1 <= history.steps < 1000 and history.stopped == "time_limit"
-    assert 0.2 <= history.seconds < 60
-    assert [path.name for path in tmp_path.iterdir()] == [f"step_{history.steps:06d}"]
-    twin = make_model()
-    fit(twin, CopyBatches(), token_loss, steps=history.steps)
-    assert torch.equal(weights(model), weights(twin))
 
 
 def test_frozen_parameters_and_unused_ones_stay():

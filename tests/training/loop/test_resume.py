@@ -19,7 +19,8 @@ import torch
 from training_doubles import CopyBatches, make_model
 
 from attnbook.training import fit, token_loss
-from attnbook.training.loop import resume, training_loop
+from attnbook.training.loop import resume
+from attnbook.training.loop.settings import describe
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +78,7 @@ class Killed(CopyBatches):
 def test_resume_after_kill_9_is_exact(tmp_path):
     uninterrupted = train(tmp_path / "whole")
     program = (
-        f"import sys; sys.path[:0] = [{os.path.dirname(__file__)!r}, {os.path.dirname(os.path.dirname(__file__))!r}]\n"
+        f"import sys; sys.path[:0] = {[str(Path(__file__).parents[k]) for k in (0, 1)]!r}\n"
         # as many threads as here: another number adds the same terms in another order
         f"from pathlib import Path\nimport torch; "
         f"torch.set_num_threads({torch.get_num_threads()})\n"
@@ -171,7 +172,9 @@ def test_known_wrong_resumes_differ(tmp_path, monkeypatch):
         forgotten = run("optimizer")
     assert forgotten.losses[5] == whole[1].losses[5] and forgotten.losses[6:] != whole[1].losses[6:]
     with monkeypatch.context() as patched:
-        patched.setattr("attnbook.training.loop.accelerator.set_random_state", lambda state: None)
+        patched.setattr(
+            "attnbook.training.loop.temporary_state.set_random_state", lambda state: None
+        )
         reseeded = run("random")
     assert reseeded.losses[5] != whole[1].losses[5]
 
@@ -233,7 +236,7 @@ def test_without_save_every_only_the_end_is_saved(tmp_path):
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
     train(tmp_path, steps=12)
     before = names(tmp_path)
-    with pytest.raises(ValueError, match="step_000012 is of another run.*" + message):
+    with pytest.raises(ValueError, match="got step_000012 of another run.*" + message):
         train(tmp_path, **change)
     assert names(tmp_path) == before
 
@@ -242,14 +245,16 @@ def test_a_run_in_parts_does_not_go_on_without_them(tmp_path):
     train(tmp_path, steps=4, schedule=None, micro_batch=2)
     with pytest.raises(
         ValueError,
-        match="step_000004 is of another run. micro_batch: 2 in the checkpoint, None in this call",
+        match="got step_000004 of another run. micro_batch: 2 in the checkpoint, None in this call",
     ):
         train(tmp_path, schedule=None)
 
 
 def test_fewer_steps_than_were_made(tmp_path):
     train(tmp_path, steps=6, schedule=None)
-    with pytest.raises(ValueError, match="steps: got 5, but checkpoint_dir holds a run of 6 steps"):
+    with pytest.raises(
+        ValueError, match="steps must be at least the 6 of the run in checkpoint_dir, got 5"
+    ):
         train(tmp_path, steps=5, schedule=None)
 
 
@@ -352,9 +357,9 @@ class Told(Penalised):
 
 
 def test_a_loss_has_the_same_name_in_every_process(tmp_path):
-    assert training_loop._name(partial(Penalised(), penalty=small)) == "Penalised(penalty=small)"
+    assert describe(partial(Penalised(), penalty=small)) == "Penalised(penalty=small)"
     assert (
-        training_loop._name(partial(token_loss, Penalised(), label_smoothing=0.1))
+        describe(partial(token_loss, Penalised(), label_smoothing=0.1))
         == "token_loss(Penalised, label_smoothing=0.1)"
     )
     train(tmp_path, loss=Told(1), steps=4, schedule=None)
@@ -369,10 +374,7 @@ def test_when_all_are_damaged(tmp_path):
     train(tmp_path)
     for path in tmp_path.iterdir():
         truncate(path)
-    with (
-        pytest.warns(UserWarning),
-        pytest.raises(ValueError, match="every checkpoint in .* is damaged"),
-    ):
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match="where all are damaged"):
         train(tmp_path)
 
 
@@ -397,7 +399,7 @@ def test_full_disk_leaves_the_earlier_checkpoint_and_a_clear_error(tmp_path, mon
 
 def test_checkpoint_dir_that_is_a_file(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="file is a file, expected a directory"):
+    with pytest.raises(ValueError, match="checkpoint_dir must be a directory, got the file"):
         train(tmp_path / "file")
 
 

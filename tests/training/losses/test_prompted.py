@@ -28,19 +28,27 @@ class Table(torch.nn.Module):
         )
 
     def forward(self, tokens, lengths):
-        self.read, self.lengths = tokens, lengths
+        self.input_ids, self.lengths = tokens, lengths
         return SimpleNamespace(logits=self.weight[tokens])
 
 
 def test_source_and_target_are_one_text():
     text = one_text(BATCH)
-    assert text.read.tolist() == [[5, 6, 7, BOS, 4, 6], [8, BOS, 0, 0, 0, 0], [5, 9, BOS, 7, 0, 0]]
-    assert text.said.tolist() == [
+    assert text.input_ids.tolist() == [
+        [5, 6, 7, BOS, 4, 6],
+        [8, BOS, 0, 0, 0, 0],
+        [5, 9, BOS, 7, 0, 0],
+    ]
+    assert text.labels.tolist() == [
         [6, 7, BOS, 4, 6, EOS],
         [BOS, EOS, 0, 0, 0, 0],
         [9, BOS, 7, EOS, 0, 0],
     ]
-    assert text.asked.int().tolist() == [[0, 0, 0, 1, 1, 1], [0, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]]
+    assert text.loss_mask.int().tolist() == [
+        [0, 0, 0, 1, 1, 1],
+        [0, 1, 0, 0, 0, 0],
+        [0, 0, 1, 1, 0, 0],
+    ]
     assert text.lengths.tolist() == [6, 2, 4]
 
 
@@ -60,7 +68,7 @@ def test_the_loss_is_added_up_over_the_target_or_over_all(everything):
     )
     assert (
         total.requires_grad
-        and (model.read == one_text(BATCH).read).all()
+        and (model.input_ids == one_text(BATCH).input_ids).all()
         and (model.lengths == one_text(BATCH).lengths).all()
     )
 

@@ -84,5 +84,5 @@ def test_fit_takes_it():
     "wrong", [{"lr": 0}, {"momentum": 1.0}, {"rho": 0}, {"eps": 0}, {"clip": -1}]
 )
 def test_wrong_numbers_are_named(wrong):
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))}: got"):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
         GravesRMSProp([torch.zeros(1, requires_grad=True)], **wrong)

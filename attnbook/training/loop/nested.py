@@ -1,0 +1,60 @@
+"""Nested batches: tuples, named tuples, lists and dicts of tensors with the rows first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+
+def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
+    """The same nest with ``function`` applied to every tensor; other values stay."""
+    if isinstance(batch, torch.Tensor):
+        return function(batch)
+    if isinstance(batch, dict):
+        return {key: map_tensors(function, item) for key, item in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(map_tensors(function, item) for item in batch))
+    if isinstance(batch, tuple | list):
+        return type(batch)(map_tensors(function, item) for item in batch)
+    return batch
+
+
+def tensors_of(batch: Any) -> Iterator[torch.Tensor]:
+    """All tensors of a nest, in order."""
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif isinstance(batch, dict | tuple | list):
+        for item in batch.values() if isinstance(batch, dict) else batch:
+            yield from tensors_of(item)
+
+
+def count_rows(batch: Any) -> int:
+    """The number of rows (first dimension) of the first tensor."""
+    return len(next(tensors_of(batch)))
+
+
+def rows_of(batch: Any, process: int, processes: int) -> Any:
+    """Rows process::processes of every tensor, so that no row is lost or used twice."""
+    return map_tensors(lambda t: t[process::processes], batch) if processes > 1 else batch
+
+
+def split_rows(batch: Any, rows: int) -> Iterator[Any]:
+    """Micro-batches of ``rows`` rows, the last one perhaps shorter; one empty one of an empty
+    batch.
+    """
+    for first in range(0, max(count_rows(batch), 1), rows):
+        yield map_tensors(lambda tensor, first=first: tensor[first : first + rows], batch)
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """A nest on ``device``; to a GPU through pinned memory, so that the copy overlaps with the
+    computation.
+    """
+    if device.type != "cuda":
+        return map_tensors(lambda tensor: tensor.to(device), batch)
+    return map_tensors(
+        lambda t: (t if t.is_cuda else t.contiguous().pin_memory()).to(device, non_blocking=True),
+        batch,
+    )

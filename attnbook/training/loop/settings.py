@@ -1,0 +1,62 @@
+"""What has to be the same for a run to go on as if it had never stopped."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+from typing import Any
+
+import torch
+
+from .nested import tensors_of
+from .training_loop import Run
+
+
+def settings_of(run: Run, steps: int) -> dict[str, Any]:
+    """The settings of a run, as values that JSON can hold."""
+    digest = hashlib.sha256()
+    for tensor in tensors_of(run.batches.batch(0)):
+        digest.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    # Compared where both runs have them: the second may be longer.
+    probes = sorted({*range(min(4, steps)), *(10**k for k in range(1, 7) if 10**k < steps)})
+    groups = [
+        {k: repr(v) for k, v in g.items() if k not in ("params", "lr", "initial_lr")}
+        for g in run.optimizer.param_groups
+    ]
+    state = run.model.state_dict()
+    return {
+        "model": type(run.model).__qualname__,
+        "shapes": {name: list(tensor.shape) for name, tensor in state.items()},
+        "dtypes": sorted({str(tensor.dtype) for tensor in state.values()}),
+        "trained parameters": len(run.parameters),
+        "first batch": digest.hexdigest()[:16],
+        "loss": describe(run.loss),
+        "optimizer": type(run.optimizer).__name__,
+        "optimizer groups": groups,
+        "learning_rate": run.rates,
+        "schedule": {str(step): run.factor(step) for step in probes},
+        "clip_norm": run.clip_norm,
+        "micro_batch": run.micro_batch,
+        "seed": run.seed,
+        "precision": run.precision,
+        "processes": run.processes.count,
+        "device": run.device.type,
+        "torch": torch.__version__,
+    }
+
+
+def describe(value: Any) -> str:
+    """A function by its name, a partial one with its arguments, and another object by its `repr`,
+    or by the name of its class where `repr` holds an address, which differs between processes.
+    """
+    if isinstance(value, partial):
+        arguments = [
+            *map(describe, value.args),
+            *(f"{key}={describe(item)}" for key, item in sorted(value.keywords.items())),
+        ]
+        return f"{describe(value.func)}({', '.join(arguments)})"
+    if name := getattr(value, "__qualname__", None):
+        return name
+    text = repr(value)
+    return type(value).__qualname__ if " at 0x" in text else text
