@@ -48,13 +48,16 @@ def list_experiments() -> None:
 
     The time is that of an idle machine; behind it, what the recorded runs took, some of them beside
     other work."""
-    from .experiments import EXPERIMENTS
-    from .experiments.registry import took
+    from .experiments import load_experiments
+    from .experiments.registry import recorded_minutes
 
-    width = max(map(len, EXPERIMENTS))
-    for name, experiment in sorted(EXPERIMENTS.items()):
+    experiments = load_experiments()
+    width = max(map(len, experiments))
+    for name, experiment in experiments.items():
         needs = f" · needs {experiment.needs}" if experiment.needs else ""
-        minutes = [f"{minutes:.0f}" if minutes >= 1 else "under 1" for minutes in took(name)]
+        minutes = [
+            f"{minutes:.0f}" if minutes >= 1 else "under 1" for minutes in recorded_minutes(name)
+        ]
         known = (
             f" · took {' to '.join(dict.fromkeys([minutes[0], minutes[-1]]))} min"
             if minutes

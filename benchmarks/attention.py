@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-from common import TUNED, alternate, calibration, summary
+from common import alternate, calibration, command_line, environment, run_parts, save, summary
 
 
 def attention(blocks: int) -> dict:
@@ -223,58 +222,29 @@ def peak(length: int, need_weights: bool, name: str = "additive") -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=12)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--part", choices=("attention", "products", "step"), help=argparse.SUPPRESS)
+    parts = {"attention": attention, "products": inner_products, "step": training_step}
+    parser = command_line(__doc__, blocks=12, parts=list(parts))
     parser.add_argument("--score", default="additive", help=argparse.SUPPRESS)
     parser.add_argument("--peak", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peak:
         print(peak(options.peak[0], bool(options.peak[1]), options.score))
     elif options.part:
-        figures = {"attention": attention, "products": inner_products, "step": training_step}[
-            options.part
-        ](options.blocks)
+        figures = parts[options.part](options.blocks)
         print(json.dumps({"calibration": calibration(), "figures": figures}))
     else:
-        report(options.blocks, options.json)
+        report(options.blocks, list(parts), options.json)
 
 
-def report(blocks: int, path: Path | None) -> None:
-    import platform
-
-    import torch
-
-    found = {
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "machine": platform.machine(),
-        "runs": [],
-    }
-    for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
-        for part in ("attention", "products", "step"):
-            done = subprocess.run(
-                [sys.executable, __file__, "--part", part, "--blocks", str(blocks)],
-                env={**os.environ, **extra},
-                capture_output=True,
-                text=True,
+def report(blocks: int, parts: list[str], path: Path | None) -> None:
+    found = environment()
+    for run in run_parts(__file__, parts, "--blocks", blocks):
+        found["runs"].append(run)
+        for name, row in run["figures"].items():
+            ratios = "   ".join(
+                f"{what}: {ratio:.2f}" for what, ratio in row.items() if what != "ms"
             )
-            if done.returncode:
-                sys.exit(done.stderr)
-            run = {
-                "part": part,
-                "allocator": allocator,
-                **extra,
-                **json.loads(done.stdout.splitlines()[-1]),
-            }
-            found["runs"].append(run)
-            print(f"\n{part}, {allocator}   calibration {run['calibration']}")
-            for name, row in run["figures"].items():
-                ratios = "   ".join(
-                    f"{what}: {ratio:.2f}" for what, ratio in row.items() if what != "ms"
-                )
-                print(f"  {name:<52}{row['ms']:>9.1f} ms   {ratios}")
+            print(f"  {name:<52}{row['ms']:>9.1f} ms   {ratios}")
     found["memory_mb"] = memory()
     print("\npeak memory of attention (MB above the start, width 64, one row)")
     for row in found["memory_mb"]:
@@ -286,8 +256,7 @@ def report(blocks: int, path: Path | None) -> None:
     print("\npeak memory without weights (MB above the start, width 64, one row)")
     for row in found["memory_without_weights_mb"]:
         print("  " + "   ".join(f"{name} {number}" for name, number in row.items()))
-    if path:
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    save(found, path)
 
 
 if __name__ == "__main__":

@@ -4,16 +4,12 @@ medians from alternating blocks.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import platform
-import subprocess
 import sys
 from pathlib import Path
 
 import torch
-from common import TUNED, alternate, calibration, summary
+from common import alternate, calibration, command_line, environment, run_parts, save, summary
 from naive_ntm import NaiveNTM
 from torch.nn import functional as F
 
@@ -113,7 +109,7 @@ def measure(controller: str, blocks: int) -> dict:
             if controller == "lstm" and (other := peer()) is not None:
                 sides["dnc 1.1.0"] = training_step(other.parameters(), lambda x: other(x)[0], batch)
         rows = summary(alternate(sides, blocks, repeats=1), "attnbook")
-        for name, row in rows.items():
+        for row in rows.values():
             row["sequences_a_second"] = round(1000 * batch / row["ms"], 1)
         if "attnbook, compiled cell" in rows:
             fastest = rows["attnbook, compiled cell"]
@@ -123,55 +119,27 @@ def measure(controller: str, blocks: int) -> dict:
 
 
 def report(blocks: int, path: Path | None) -> None:
-    found = {
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "machine": platform.machine(),
-        "runs": [],
-    }
-    for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
-        for controller in CONTROLLERS:
-            done = subprocess.run(
-                [sys.executable, __file__, "--part", controller, "--blocks", str(blocks)],
-                env={**os.environ, **extra},
-                capture_output=True,
-                text=True,
-            )
-            if done.returncode:
-                sys.exit(done.stderr)
-            run = {
-                "controller": controller,
-                "allocator": allocator,
-                **extra,
-                **json.loads(done.stdout.splitlines()[-1]),
-            }
-            found["runs"].append(run)
-            print(
-                f"\n{controller}, {allocator}   calibration {run['calibration']}   floor at B = "
-                f"16: {run['floor_ms']:.1f} ms"
-            )
-            for size, rows in run["figures"].items():
-                for name, row in rows.items():
-                    more = (
-                        f"   naive / this: {row['naive_times_this']:.2f}"
-                        if "naive_times_this" in row
-                        else ""
-                    )
-                    print(
-                        f"  {size:<8}{name:<26}{row['ms']:>9.1f} "
-                        f"ms{row['sequences_a_second']:>9.1f} sequences/s"
-                        f"   times ours: {row['times_ours']:.2f}{more}"
-                    )
-    if path:
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = environment()
+    for run in run_parts(__file__, CONTROLLERS, "--blocks", blocks):
+        found["runs"].append(run)
+        print(f"  floor at B = 16: {run['floor_ms']:.1f} ms")
+        for size, rows in run["figures"].items():
+            for name, row in rows.items():
+                more = (
+                    f"   naive / this: {row['naive_times_this']:.2f}"
+                    if "naive_times_this" in row
+                    else ""
+                )
+                print(
+                    f"  {size:<8}{name:<26}{row['ms']:>9.1f} "
+                    f"ms{row['sequences_a_second']:>9.1f} sequences/s"
+                    f"   times ours: {row['times_ours']:.2f}{more}"
+                )
+    save(found, path)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=7)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--part", choices=CONTROLLERS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = command_line(__doc__, blocks=7, parts=CONTROLLERS).parse_args()
     if not options.part:
         report(options.blocks, options.json)
         return

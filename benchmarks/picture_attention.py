@@ -4,15 +4,10 @@ blocks, forward and backward.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 
-from common import TUNED, alternate, calibration, summary
+from common import alternate, calibration, command_line, environment, run_parts, save, summary
 
 BATCH, CHANNELS, SIDE = 16, 64, 32
 LAYERS = {"equation": {}, "wide values": {"d_value": CHANNELS}, "pooled": {}}
@@ -79,15 +74,12 @@ def measure(name: str, blocks: int, clock) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=15)
-    parser.add_argument("--json", type=Path)
+    parser = command_line(__doc__, blocks=15, parts=list(LAYERS))
     parser.add_argument(
         "--busy",
         action="store_true",
         help="count the processor's time, with one thread: for a machine that does other work",
     )
-    parser.add_argument("--part", choices=LAYERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part:
         if options.busy:
@@ -104,40 +96,20 @@ def main() -> None:
             )
         )
         return
-    import torch
-
     found = {
-        "torch": torch.__version__,
-        "threads": 1 if options.busy else torch.get_num_threads(),
+        **environment(),
         "clock": "processor" if options.busy else "wall",
         "batch": BATCH,
         "channels": CHANNELS,
         "side": SIDE,
-        "runs": [],
     }
-    for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
-        for part in LAYERS:
-            done = subprocess.run(
-                [sys.executable, __file__, "--part", part, "--blocks", str(options.blocks)]
-                + ["--busy"] * options.busy,
-                env={**os.environ, **extra},
-                capture_output=True,
-                text=True,
-            )
-            if done.returncode:
-                sys.exit(done.stderr)
-            run = {
-                "part": part,
-                "allocator": allocator,
-                **extra,
-                **json.loads(done.stdout.splitlines()[-1]),
-            }
-            found["runs"].append(run)
-            print(f"\n{part}, {allocator}   calibration {run['calibration']}")
-            for side, row in run["figures"].items():
-                print(f"  {side:<32}{row['ms']:>9.1f} ms   times ours: {row['times_ours']:.2f}")
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    busy = ["--busy"] if options.busy else []
+    found["threads"] = 1 if options.busy else found["threads"]
+    for run in run_parts(__file__, LAYERS, "--blocks", options.blocks, *busy):
+        found["runs"].append(run)
+        for side, row in run["figures"].items():
+            print(f"  {side:<32}{row['ms']:>9.1f} ms   times ours: {row['times_ours']:.2f}")
+    save(found, options.json)
 
 
 if __name__ == "__main__":

@@ -4,17 +4,11 @@ and instances a second.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import platform
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 
 import torch
-from common import TUNED, alternate, calibration, summary
+from common import alternate, calibration, command_line, environment, run_parts, save, summary
 from torch import nn
 from torch.nn import functional as F
 
@@ -125,43 +119,19 @@ def step(blocks: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=20)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--part", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = command_line(__doc__, blocks=20, parts=["step"]).parse_args()
     if options.part:
         print(json.dumps({"calibration": calibration(), "figures": step(options.blocks)}))
         return
-    found = {
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "machine": platform.machine(),
-        "bars": BARS,
-        "cities": CITIES,
-        "batch": BATCH,
-        "hidden": HIDDEN,
-        "runs": [],
-    }
-    for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
-        done = subprocess.run(
-            [sys.executable, __file__, "--part", "--blocks", str(options.blocks)],
-            env={**os.environ, **extra},
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            sys.exit(done.stderr)
-        run = {"allocator": allocator, **extra, **json.loads(done.stdout.splitlines()[-1])}
+    found = {**environment(), "bars": BARS, "cities": CITIES, "batch": BATCH, "hidden": HIDDEN}
+    for run in run_parts(__file__, ["step"], "--blocks", options.blocks):
         found["runs"].append(run)
-        print(f"\n{allocator}   calibration {run['calibration']}")
         for name, row in run["figures"].items():
             print(
                 f"  {name:<22}{row['ms']:>8.1f} ms   {row['times_ours']:.2f} times ours   "
                 f"{row['instances_a_second']:>6,} instances a second"
             )
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    save(found, options.json)
 
 
 if __name__ == "__main__":

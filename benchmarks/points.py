@@ -5,7 +5,6 @@ core.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import torch  # noqa: E402
-from attention import calibration  # noqa: E402
+from common import calibration, save  # noqa: E402
 
 from attnbook.tasks.geometry.points import draw  # noqa: E402
 
@@ -96,8 +95,7 @@ def main() -> None:
         )
     found["qhull_hulls_of_50"] = round(qhull(50, 500))
     print(f"  Qhull, hulls of 50 one by one: {found['qhull_hulls_of_50']:,} a second")
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    save(found, options.json)
 
 
 if __name__ == "__main__":

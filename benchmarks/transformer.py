@@ -7,19 +7,15 @@ x-transformers einops einx loguru torch-einops-utils frozendict"""
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import os
-import platform
-import subprocess
 import sys
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 import torch
-from common import TUNED, alternate, calibration, summary
+from common import alternate, calibration, command_line, environment, run_parts, save, summary
 from torch import nn
 from torch.nn import functional as F
 
@@ -28,6 +24,7 @@ from attnbook.training import greedy, smoothed_cross_entropy
 
 D, HEADS, HIDDEN, LAYERS, BATCH, LENGTH, SIZE, SMOOTHING = 256, 4, 1024, 3, 64, 32, 8000, 0.1
 EOS = 2
+PARTS = ("training", "decoding")
 
 
 class TorchModel(nn.Module):
@@ -283,62 +280,25 @@ def measure(part: str, options) -> dict:
 
 
 def report(options) -> None:
-    found = {
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "machine": platform.machine(),
-        "device": options.device,
-        "runs": [],
-    }
-    for allocator, extra in (("default allocator", {}), ("tuned allocator", TUNED)):
-        for part in ("training", "decoding") if options.device == "cpu" else ("training",):
-            command = [
-                sys.executable,
-                __file__,
-                "--part",
-                part,
-                "--blocks",
-                str(options.blocks),
-                "--tokens",
-                str(options.tokens),
-                "--device",
-                options.device,
-                "--batches",
-                *map(str, options.batches),
-            ]
-            done = subprocess.run(
-                command, env={**os.environ, **extra}, capture_output=True, text=True
-            )
-            if done.returncode:
-                sys.exit(done.stderr)
-            run = {
-                "part": part,
-                "allocator": allocator,
-                **extra,
-                **json.loads(done.stdout.splitlines()[-1]),
-            }
-            found["runs"].append(run)
-            print(f"\n{part}, {allocator}   calibration {run['calibration']}")
-            for what, rows in run["figures"].items():
-                print(f"  {what}")
-                for name, row in rows.items():
-                    print(
-                        f"    {name:<52}{row['ms']:>10.1f} ms   times ours: {row['times_ours']:.2f}"
-                    )
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = {**environment(), "device": options.device}
+    parts = PARTS if options.device == "cpu" else PARTS[:1]
+    passed = ["--blocks", options.blocks, "--tokens", options.tokens, "--device", options.device]
+    for run in run_parts(__file__, parts, *passed, "--batches", *options.batches):
+        found["runs"].append(run)
+        for what, rows in run["figures"].items():
+            print(f"  {what}")
+            for name, row in rows.items():
+                print(f"    {name:<52}{row['ms']:>10.1f} ms   times ours: {row['times_ours']:.2f}")
+    save(found, options.json)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=9)
+    parser = command_line(__doc__, blocks=9, parts=PARTS)
     parser.add_argument("--tokens", type=int, default=256, help="decoded by each side")
     parser.add_argument(
         "--batches", type=int, nargs="+", default=[1, 8, 32], help="sentences decoded together"
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--part", choices=("training", "decoding"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part:
         print(json.dumps({"calibration": calibration(), "figures": measure(options.part, options)}))

@@ -1,5 +1,5 @@
-"""Recorded runs: each experiment of the book by name, remade by ``attnbook reproduce NAME``."""
+"""Recorded runs: each experiment of the book by name, reproduced by ``attnbook reproduce NAME``."""
 
-from .registry import EXPERIMENTS, Experiment, reproduce
+from .registry import Experiment, NoSettings, load_experiments, register, reproduce
 
-__all__ = ["EXPERIMENTS", "Experiment", "reproduce"]
+__all__ = ["Experiment", "NoSettings", "load_experiments", "register", "reproduce"]

@@ -4,6 +4,7 @@ told how worlds are drawn.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from ..training.policy_gradient import (
     EpisodeBatches,
     PolicyGradient,
 )
+from .registry import register
 
 __all__ = [
     "bandit_policies",
@@ -235,54 +237,57 @@ def _file(folder: Path, checkpoint: str) -> Path | None:
     return Path(folder) / f"{checkpoint}.safetensors" if checkpoint else None
 
 
+@dataclass(frozen=True)
+class BanditSettings:
+    pulls: int = 10  # pulls per episode
+    arms: int = 5  # arms of a bandit
+    kind: str = "snail"  # snail or lstm
+    width: int = 32  # width of the network
+    filters: int = 16  # filters of a TC block, and width of an attention block
+    heads: int = 2  # times that a TC and an attention block alternate
+    steps: int = 1500  # training steps
+    batch: int = 256  # environments per update
+    learning_rate: float = 5e-3  # peak learning rate
+    entropy: float = 0.02  # weight of the entropy bonus
+    trace: float = 0.5  # λ of the generalised advantage estimate
+    discount: float = 1.0  # discount γ of the returns
+    reuse: int = 0  # updates per batch by the clipped objective; 0: plain policy gradient
+    count: int = 20_000  # test environments
+    checkpoint: str = ""  # name of the saved weights; empty: none are saved
+
+
 def bandits(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    pulls: int = 10,
-    arms: int = 5,
-    kind: str = "snail",
-    width: int = 32,
-    filters: int = 16,
-    heads: int = 2,
-    steps: int = 1500,
-    batch: int = 256,
-    learning_rate: float = 5e-3,
-    entropy: float = 0.02,
-    trace: float = 0.5,
-    discount: float = 1.0,
-    reuse: int = 0,
-    count: int = 20_000,
-    checkpoint: str = "",
+    settings: BanditSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """An agent trained on bandits, tested in ``count`` new ones beside the policies of
     :func:`bandit_policies`.
     """
-    worlds = Bandits(arms, pulls, device)
+    worlds = Bandits(settings.arms, settings.pulls, device)
     agent, figures = _learned(
         worlds,
-        kind,
-        dict(width=width, filters=filters, heads=heads),
+        settings.kind,
+        dict(width=settings.width, filters=settings.filters, heads=settings.heads),
         seed=seed,
         device=device,
-        steps=steps,
-        batch=batch,
-        learning_rate=learning_rate,
-        entropy=entropy,
-        trace=trace,
-        discount=discount,
-        reuse=reuse,
-        path=_file(folder, checkpoint),
+        steps=settings.steps,
+        batch=settings.batch,
+        learning_rate=settings.learning_rate,
+        entropy=settings.entropy,
+        trace=settings.trace,
+        discount=settings.discount,
+        reuse=settings.reuse,
+        path=_file(folder, settings.checkpoint),
     )
     tested: dict[str, Policy] = {
         "agent": AgentPolicy(agent),
         "agent, most probable arm": AgentPolicy(agent, greedy=True),
-        **bandit_policies(pulls),
+        **bandit_policies(settings.pulls),
     }
     earned = {
         name: estimate(
-            play(worlds, policy, seed=TEST_SEED, count=count, keep_inputs=False).rewards.sum(1)
+            play(
+                worlds, policy, seed=TEST_SEED, count=settings.count, keep_inputs=False
+            ).rewards.sum(1)
         )
         for name, policy in tested.items()
     }
@@ -295,30 +300,31 @@ def bandits(
     }
 
 
+@dataclass(frozen=True)
+class ProcessSettings:
+    episodes: int = 10  # episodes per environment
+    states: int = 10  # states of a process
+    num_actions: int = 5  # actions per state
+    horizon: int = 10  # steps per episode
+    kind: str = "snail"  # snail or lstm
+    width: int = 32  # width of the network
+    filters: int = 16  # filters of a TC block, and width of an attention block
+    heads: int = 2  # times that a TC and an attention block alternate
+    order: str = ""  # blocks in order, t for TC and a for attention; empty: ta, repeated
+    reach: int | None = None  # positions that a TC block sees; None: the whole sequence
+    steps: int = 1500  # training steps
+    batch: int = 64  # environments per update
+    learning_rate: float = 3e-3  # peak learning rate
+    entropy: float = 0.05  # weight of the entropy bonus
+    trace: float = 0.9  # λ of the generalised advantage estimate
+    discount: float = 1.0  # discount γ of the returns
+    reuse: int = 0  # updates per batch by the clipped objective; 0: plain policy gradient
+    count: int = 2000  # test environments
+    checkpoint: str = ""  # name of the saved weights; empty: none are saved
+
+
 def processes(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    episodes: int = 10,
-    states: int = 10,
-    num_actions: int = 5,
-    horizon: int = 10,
-    kind: str = "snail",
-    width: int = 32,
-    filters: int = 16,
-    heads: int = 2,
-    order: str = "",
-    reach: int | None = None,
-    steps: int = 1500,
-    batch: int = 64,
-    learning_rate: float = 3e-3,
-    entropy: float = 0.05,
-    trace: float = 0.9,
-    discount: float = 1.0,
-    reuse: int = 0,
-    count: int = 2000,
-    checkpoint: str = "",
+    settings: ProcessSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """An agent trained on decision processes, tested in ``count`` new ones as fractions of value
     iteration.
@@ -326,25 +332,33 @@ def processes(
     λ (``trace``) is larger than for bandits: an action is also worth what the state is worth that
     it leads to."""
     worlds = DecisionProcesses(
-        episodes, states=states, actions=num_actions, horizon=horizon, device=device
+        settings.episodes,
+        states=settings.states,
+        actions=settings.num_actions,
+        horizon=settings.horizon,
+        device=device,
     )
     sizes = dict(
-        width=width, filters=filters, heads=heads, order=order, reach=reach or worlds.length
+        width=settings.width,
+        filters=settings.filters,
+        heads=settings.heads,
+        order=settings.order,
+        reach=settings.reach or worlds.length,
     )
     agent, figures = _learned(
         worlds,
-        kind,
+        settings.kind,
         sizes,
         seed=seed,
         device=device,
-        steps=steps,
-        batch=batch,
-        learning_rate=learning_rate,
-        entropy=entropy,
-        trace=trace,
-        discount=discount,
-        reuse=reuse,
-        path=_file(folder, checkpoint),
+        steps=settings.steps,
+        batch=settings.batch,
+        learning_rate=settings.learning_rate,
+        entropy=settings.entropy,
+        trace=settings.trace,
+        discount=settings.discount,
+        reuse=settings.reuse,
+        path=_file(folder, settings.checkpoint),
     )
     tested: dict[str, Policy] = {
         "agent": AgentPolicy(agent),
@@ -353,8 +367,111 @@ def processes(
     }
     return {
         "test": {
-            name: fractions(worlds, policy, seed=TEST_SEED, count=count)
+            name: fractions(worlds, policy, seed=TEST_SEED, count=settings.count)
             for name, policy in tested.items()
         },
         **figures,
     }
+
+
+TAT = dict(filters=32, order="tat", reach=2)
+for _kind, _label in (("snail", "SNAIL"), ("lstm", "LSTM")):
+    _snail = _kind == "snail"
+    _small = BanditSettings(kind=_kind, width=32 if _snail else 64)
+    register(
+        f"bandits-{_kind}-10",
+        bandits,
+        replace(_small, checkpoint=f"bandits-{_kind}-10"),
+        title=f"Five arms, ten pulls: {_label} by policy gradient, with checkpoint",
+        minutes=f"{2 if _snail else 1} minutes on one CPU core",
+    )
+    register(
+        f"bandits-{_kind}-100",
+        bandits,
+        replace(
+            _small,
+            pulls=100,
+            batch=512,
+            steps=2400,
+            reuse=6,
+            learning_rate=4e-3,
+            entropy=0.003,
+            trace=0.9,
+            discount=0.99,
+            count=5000,
+            checkpoint=f"bandits-{_kind}-100",
+        ),
+        title=f"Five arms, a hundred pulls: {_label} by clipped policy gradient, with checkpoint",
+        minutes=f"{240 if _snail else 25} minutes on one CPU core",
+    )
+    _blocks = TAT if _snail else {}
+    register(
+        f"processes-{_kind}-10",
+        processes,
+        ProcessSettings(
+            kind=_kind,
+            width=32 if _snail else 128,
+            steps=1000,
+            batch=64 if _snail else 128,
+            learning_rate=5e-3,
+            checkpoint=f"processes-{_kind}-10",
+            **_blocks,
+        ),
+        title=f"Decision processes, ten episodes: {_label} by policy gradient, with checkpoint",
+        minutes=f"{6 if _snail else 4} minutes on one CPU core",
+    )
+    register(
+        f"processes-{_kind}-small",
+        processes,
+        ProcessSettings(
+            kind=_kind,
+            width=32 if _snail else 64,
+            episodes=5,
+            states=4,
+            num_actions=2,
+            horizon=6,
+            steps=4000,
+            batch=256,
+            learning_rate=4e-3,
+            count=10_000,
+            checkpoint=f"processes-{_kind}-small",
+            **_blocks,
+        ),
+        title="Decision processes of 4 states and 2 actions, five episodes of 6 steps: "
+        f"{_label} by policy gradient, with checkpoint",
+        minutes=f"{6 if _snail else 3} minutes on one CPU core",
+    )
+    for _pulls, _arms in ((10, 5), (10, 10), (10, 50), (100, 5), (100, 10), (100, 50)):
+        register(
+            f"bandits-{_kind}-{_pulls}-{_arms}-paper",
+            bandits,
+            BanditSettings(
+                kind=_kind,
+                pulls=_pulls,
+                arms=_arms,
+                width=32 if _snail else 256,
+                filters=32,
+                steps=10_000,
+                batch=2048 if _pulls == 10 else 1024,
+                learning_rate=1e-3,
+                count=5000,
+            ),
+            title=f"{_arms} arms, {_pulls} pulls: {_label} at the size of the paper",
+            minutes="1 hour on one GPU",
+        )
+    for _episodes in (10, 25, 50):
+        register(
+            f"processes-{_kind}-{_episodes}-paper",
+            processes,
+            ProcessSettings(
+                kind=_kind,
+                episodes=_episodes,
+                width=32 if _snail else 256,
+                filters=32,
+                steps=20_000,
+                batch=512,
+                learning_rate=1e-3,
+            ),
+            title=f"Decision processes, {_episodes} episodes: {_label} at the size of the paper",
+            minutes="2 hours on one GPU",
+        )

@@ -5,8 +5,7 @@ of the plan.
 import pytest
 import torch
 
-from attnbook.experiments import agents
-from attnbook.experiments.registry import EXPERIMENTS
+from attnbook.experiments import agents, load_experiments
 from attnbook.models.snail.agents import LSTMAgent
 from attnbook.tasks.decisions.bandits import Bandits, KnowsTheBest, RandomPolicy
 from attnbook.tasks.decisions.decision_processes import DecisionProcesses, KnowsTheWorld
@@ -18,7 +17,9 @@ TINY = dict(steps=3, batch=8, width=8, filters=4, count=40)
 
 @pytest.mark.parametrize("kind", ["lstm", "snail"])
 def test_a_run_leaves_figures_and_a_checkpoint_that_loads(tmp_path, kind):
-    found = agents.bandits(folder=tmp_path, pulls=4, arms=3, kind=kind, checkpoint="one", **TINY)
+    found = agents.bandits(
+        agents.BanditSettings(pulls=4, arms=3, kind=kind, checkpoint="one", **TINY), folder=tmp_path
+    )
     assert (
         set(found["test"]) == {"agent", "agent, most probable arm", *agents.bandit_policies(4)}
         and len(found["rewards"]) == 3
@@ -30,14 +31,16 @@ def test_a_run_leaves_figures_and_a_checkpoint_that_loads(tmp_path, kind):
 
 
 def test_a_run_of_processes():
-    found = agents.processes(episodes=2, kind="lstm", **TINY)
+    found = agents.processes(agents.ProcessSettings(episodes=2, kind="lstm", **TINY))
     assert set(found["test"]) == {
         "agent",
         "agent, most probable action",
         *agents.process_policies(),
     }
     assert all(len(row["by_episode"]) == 2 for row in found["test"].values())
-    again = agents.processes(episodes=2, kind="lstm", reuse=TINY["steps"], **TINY)
+    again = agents.processes(
+        agents.ProcessSettings(episodes=2, kind="lstm", reuse=TINY["steps"], **TINY)
+    )
     assert len(again["rewards"]) == 1 < len(found["rewards"]), (
         "one batch of lives served all updates"
     )
@@ -45,16 +48,18 @@ def test_a_run_of_processes():
 
 def test_blocks_in_another_order(tmp_path):
     found = agents.processes(
-        episodes=2,
-        states=3,
-        num_actions=2,
-        horizon=4,
-        kind="snail",
-        order="tat",
-        reach=2,
+        agents.ProcessSettings(
+            episodes=2,
+            states=3,
+            num_actions=2,
+            horizon=4,
+            kind="snail",
+            order="tat",
+            reach=2,
+            checkpoint="one",
+            **TINY,
+        ),
         folder=tmp_path,
-        checkpoint="one",
-        **TINY,
     )
     worlds = DecisionProcesses(2, states=3, actions=2, horizon=4)
     again = agents.make_agent(worlds, "snail", width=8, filters=4, order="tat", reach=2)
@@ -113,8 +118,8 @@ def test_an_unknown_agent_is_named_and_the_runs_of_the_paper_are_registered():
     with pytest.raises(ValueError, match="kind"):
         agents.make_agent(Bandits(), "gru")
     for kind in ("snail", "lstm"):
-        assert EXPERIMENTS[f"bandits-{kind}-100-5-paper"].settings["pulls"] == 100
-        assert EXPERIMENTS[f"processes-{kind}-10-paper"].settings["episodes"] == 10
+        assert load_experiments()[f"bandits-{kind}-100-5-paper"].settings.pulls == 100
+        assert load_experiments()[f"processes-{kind}-10-paper"].settings.episodes == 10
 
 
 class Numb(LSTMAgent):

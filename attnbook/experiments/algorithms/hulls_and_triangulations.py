@@ -4,6 +4,8 @@ these and on others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,6 +15,7 @@ from ...tasks.geometry import hulls, triangulations
 from ...tasks.geometry.points import PointBatch, PointBatches, answers, draw
 from ...training import cosine_decay, fit, point_beam, point_greedy, pointing_loss, save_model
 from ...training.decoding.pointing import distinct, groups
+from ..registry import register
 
 __all__ = [
     "FromAnyCorner",
@@ -144,22 +147,24 @@ def _parts(values, count):
     return [values[k : k + size] for k in range(0, len(values), size)]
 
 
+@dataclass(frozen=True)
+class PointSettings:
+    n: int | tuple[int, int] = (5, 10)  # number of points, or (least, most)
+    test: Sequence[int] = (5, 10)  # sizes of the test problems
+    hidden_size: int = 256  # units of the recurrent layers
+    steps: int = 40_000  # training steps
+    batch_size: int = 128  # examples per step
+    learning_rate: float = 1e-3  # peak learning rate
+    clip_norm: float = 2.0  # bound on the norm of the gradient
+    # distinct training problems, repeated; None: new ones at every step
+    pairs: int | None = 1_000_000
+    count: int = 1000  # test problems
+    beam_size: int = 3  # width of the beam
+    checkpoint: str = ""  # name of the saved weights; empty: none are saved
+
+
 def hull(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    n: int | tuple[int, int] = (5, 10),
-    test=(5, 10),
-    hidden_size: int = 256,
-    steps: int = 40_000,
-    batch_size: int = 128,
-    learning_rate: float = 1e-3,
-    clip_norm: float = 2.0,
-    pairs: int | None = 1_000_000,
-    count: int = 1000,
-    beam_size: int = 3,
-    checkpoint: str = "",
+    settings: PointSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """A pointer network trained on hulls of ``n`` points, tested on each size of ``test``, greedy
     and with a beam.
@@ -168,71 +173,117 @@ def hull(
     pairs  how many different sets of points training sees, over and over; None: each step's are new
     """
     torch.manual_seed(seed)
-    model = PointerNetwork(2, hidden_size, ends=True)
+    model = PointerNetwork(2, settings.hidden_size, ends=True)
     history = _trained(
         "hulls",
         model,
-        n=n,
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        clip_norm=clip_norm,
-        pairs=pairs,
+        n=settings.n,
+        steps=settings.steps,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        clip_norm=settings.clip_norm,
+        pairs=settings.pairs,
         seed=seed,
         device=device,
     )
-    if checkpoint:
+    if settings.checkpoint:
         save_model(
-            model, Path(folder) / checkpoint, half=True, hidden_size=str(hidden_size), n=str(n)
+            model,
+            Path(folder) / settings.checkpoint,
+            half=True,
+            hidden_size=str(settings.hidden_size),
+            n=str(settings.n),
         )
     return {
         **_facts(model, history),
-        "greedy": hull_rows(model, test, count=count),
-        "free": hull_rows(model, test, count=count, restricted=False),
-        "beam": hull_rows(model, test, count=count, beam_size=beam_size),
+        "greedy": hull_rows(model, settings.test, count=settings.count),
+        "free": hull_rows(model, settings.test, count=settings.count, restricted=False),
+        "beam": hull_rows(model, settings.test, count=settings.count, beam_size=settings.beam_size),
     }
 
 
 def delaunay(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    n: int | tuple[int, int] = 5,
-    test=(5,),
-    hidden_size: int = 256,
-    steps: int = 40_000,
-    batch_size: int = 128,
-    learning_rate: float = 1e-3,
-    clip_norm: float = 2.0,
-    pairs: int | None = 1_000_000,
-    count: int = 1000,
-    beam_size: int = 3,
-    checkpoint: str = "",
+    settings: PointSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """A pointer network trained on Delaunay triangulations of ``n`` points, which point at a
     position more than once.
     """
     torch.manual_seed(seed)
-    model = PointerNetwork(2, hidden_size, ends=True, repeats=True)
+    model = PointerNetwork(2, settings.hidden_size, ends=True, repeats=True)
     history = _trained(
         "delaunay",
         model,
-        n=n,
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        clip_norm=clip_norm,
-        pairs=pairs,
+        n=settings.n,
+        steps=settings.steps,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        clip_norm=settings.clip_norm,
+        pairs=settings.pairs,
         seed=seed,
         device=device,
     )
-    if checkpoint:
+    if settings.checkpoint:
         save_model(
-            model, Path(folder) / checkpoint, half=True, hidden_size=str(hidden_size), n=str(n)
+            model,
+            Path(folder) / settings.checkpoint,
+            half=True,
+            hidden_size=str(settings.hidden_size),
+            n=str(settings.n),
         )
     return {
         **_facts(model, history),
-        "greedy": triangulation_rows(model, test, count=count),
-        "beam": triangulation_rows(model, test, count=count, beam_size=beam_size),
+        "greedy": triangulation_rows(model, settings.test, count=settings.count),
+        "beam": triangulation_rows(
+            model, settings.test, count=settings.count, beam_size=settings.beam_size
+        ),
     }
+
+
+for _name, _n in (("50", 50), ("5-50", (5, 50))):
+    register(
+        f"pointer-hull-{_name}",
+        hull,
+        PointSettings(
+            n=_n, test=(5, 10, 50, 100, 200, 500), checkpoint=f"pointer-hull-{_name}.safetensors"
+        ),
+        title=f"Pointer network on convex hulls of {_name} points, 1M pairs: the paper's table",
+        minutes="40 minutes on one GPU",
+    )
+for _n in (5, 10, 50):
+    register(
+        f"pointer-delaunay-{_n}",
+        delaunay,
+        PointSettings(n=_n, test=(_n,)),
+        title=f"Pointer network on Delaunay triangulations of {_n} points, 1M pairs",
+        minutes="2 hours on one GPU" if _n == 50 else "30 minutes on one GPU",
+    )
+register(
+    "pointer-hull-5-10-small",
+    hull,
+    PointSettings(
+        n=(5, 10),
+        test=(5, 6, 7, 8, 9, 10, 12, 20, 50),
+        hidden_size=128,
+        steps=6000,
+        learning_rate=3e-3,
+        pairs=None,
+        checkpoint="pointer-hull-5-10-small.safetensors",
+    ),
+    title="Hulls of 5 to 10 points, small enough for one CPU core, with checkpoint",
+    minutes="30 minutes on one CPU core",
+)
+register(
+    "pointer-delaunay-5-small",
+    delaunay,
+    PointSettings(
+        n=5,
+        test=(4, 5, 6, 7),
+        hidden_size=128,
+        steps=4000,
+        learning_rate=3e-3,
+        pairs=None,
+        checkpoint="pointer-delaunay-5-small.safetensors",
+    ),
+    title="Delaunay triangulations of 5 points, small enough for one CPU core, with checkpoint",
+    minutes="4 minutes on one CPU core",
+)

@@ -4,6 +4,8 @@ dictionaries and heuristics.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -14,8 +16,9 @@ from ...tasks.geometry import tours as routes
 from ...tasks.geometry.points import PointBatch, draw_tours
 from ...training import cosine_decay, fit, load_model_weights, point_beam, pointing_loss, save_model
 from ...training.decoding.pointing import permutation
+from ..registry import register
 from .hulls_and_triangulations import Repeated, decoded
-from .sorting import start_as_the_paper
+from .sorting import PAPER, start_as_the_paper
 
 __all__ = [
     "AnyForm",
@@ -219,29 +222,30 @@ def tour_rows(model, sizes, *, count: int = 1000, beams=(1, 10), free: bool = Fa
     return rows
 
 
+@dataclass(frozen=True)
+class TourSettings:
+    model: str = "pointer"  # one of MODELS
+    n: int | tuple[int, int] = 10  # number of points, or (least, most)
+    test: Sequence[int] = (5, 8, 10, 12)  # numbers of cities in the test
+    hidden_size: int = 128  # units of the recurrent layers
+    steps: int = 6000  # training steps
+    batch_size: int = 128  # examples per step
+    teacher: str = "exact"  # algorithm that gives the target tours
+    form: str = "canonical"  # canonical, or any: a random start and direction of the target tours
+    warm_up: tuple[int, int] | None = None  # smaller sizes first: (smallest size, steps)
+    optimizer: str = "adam"  # adam, or that of the paper
+    learning_rate: float = 2e-3  # peak learning rate
+    clip_norm: float = 2.0  # bound on the norm of the gradient
+    decay: bool = True  # let the learning rate decay by a cosine
+    paper_start: bool = False  # initialise as in the paper
+    pairs: int | None = None  # distinct training problems, repeated; None: new ones at every step
+    count: int = 1000  # test problems
+    beams: Sequence[int] = (1, 3, 10)  # widths of the beams; 1 is greedy
+    checkpoint: str = ""  # name of the saved weights; empty: none are saved
+
+
 def tours(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    model: str = "pointer",
-    n: int | tuple[int, int] = 10,
-    test=(5, 8, 10, 12),
-    hidden_size: int = 128,
-    steps: int = 6000,
-    batch_size: int = 128,
-    teacher: str = "exact",
-    form: str = "canonical",
-    warm_up: tuple[int, int] | None = None,
-    optimizer: str = "adam",
-    learning_rate: float = 2e-3,
-    clip_norm: float = 2.0,
-    decay: bool = True,
-    paper_start: bool = False,
-    pairs: int | None = None,
-    count: int = 1000,
-    beams=(1, 3, 10),
-    checkpoint: str = "",
+    settings: TourSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """A network trained on tours; mean lengths beside the shortest ones and the heuristics.
 
@@ -253,126 +257,219 @@ def tours(
     pairs    how many different sets of cities training sees, over and over; None: each step's are
              new
     """
+    n = settings.n
     n = tuple(n) if isinstance(n, (list, tuple)) else n
     most = n if isinstance(n, int) else n[1]
     torch.manual_seed(seed)
-    network = make_tourist(model, most=most, hidden_size=hidden_size)
-    if paper_start:
+    network = make_tourist(settings.model, most=most, hidden_size=settings.hidden_size)
+    if settings.paper_start:
         start_as_the_paper(network, seed)
-    batches = in_form(TourBatches(n, batch_size, seed, teacher, warm_up), form)
+    batches = in_form(
+        TourBatches(n, settings.batch_size, seed, settings.teacher, settings.warm_up), settings.form
+    )
     history = fit(
         network,
-        Repeated(batches, pairs) if pairs else batches,
+        Repeated(batches, settings.pairs) if settings.pairs else batches,
         pointing_loss,
-        steps=steps,
-        optimizer=optimizer,
-        learning_rate=learning_rate,
-        schedule=cosine_decay(steps, min(100, steps // 10)) if decay else None,
-        clip_norm=clip_norm,
+        steps=settings.steps,
+        optimizer=settings.optimizer,
+        learning_rate=settings.learning_rate,
+        schedule=cosine_decay(settings.steps, min(100, settings.steps // 10))
+        if settings.decay
+        else None,
+        clip_norm=settings.clip_norm,
         seed=seed,
         device=device,
     )
-    if checkpoint:
+    if settings.checkpoint:
         save_model(
             network,
-            Path(folder) / f"{checkpoint}.seed{seed}.safetensors",
+            Path(folder) / f"{settings.checkpoint}.seed{seed}.safetensors",
             half=True,
-            hidden_size=str(hidden_size),
+            hidden_size=str(settings.hidden_size),
         )
-    size = max(1, steps // 40)
-    sizes = [k for k in test if model.startswith("pointer") or k <= most]
+    size = max(1, settings.steps // 40)
+    sizes = [k for k in settings.test if settings.model.startswith("pointer") or k <= most]
     return {
         "parameters": sum(p.numel() for p in network.parameters()),
-        "sequences": steps * batch_size,
-        "rows": tour_rows(network, sizes, count=count, beams=tuple(beams), free=True),
+        "sequences": settings.steps * settings.batch_size,
+        "rows": tour_rows(
+            network, sizes, count=settings.count, beams=tuple(settings.beams), free=True
+        ),
         "training_seconds": round(history.seconds, 1),
         "losses": [
             round(sum(part) / len(part), 4)
-            for k in range(0, steps, size)
+            for k in range(0, settings.steps, size)
             if (part := history.losses[k : k + size])
         ],
     }
 
 
-def compared(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    n: int = 10,
-    test=(5, 8, 10),
-    beyond=(12, 15, 20),
-    models=(
+@dataclass(frozen=True)
+class ComparisonSettings:
+    n: int = 10  # cities in training
+    test: Sequence[int] = (5, 8, 10)  # sizes of the test problems
+    beyond: Sequence[int] = (12, 15, 20)  # larger sizes, for the pointers alone
+    # (model, form of the tours) to compare
+    models: Sequence[Sequence[str]] = (
         *((name, "any") for name in MODELS),
         ("pointer", "canonical"),
         ("LSTM + attention", "canonical"),
         ("LSTM", "canonical"),
-    ),
-    hidden_size: int = 128,
-    steps: int = 800,
-    batch_size: int = 128,
-    learning_rate: float = 2e-3,
-    clip_norm: float = 2.0,
-    count: int = 1000,
-    beams=(1, 10),
+    )
+    hidden_size: int = 128  # units of the recurrent layers
+    steps: int = 800  # training steps
+    batch_size: int = 128  # examples per step
+    learning_rate: float = 2e-3  # peak learning rate
+    clip_norm: float = 2.0  # bound on the norm of the gradient
+    count: int = 1000  # test problems
+    beams: Sequence[int] = (1, 10)  # widths of the beams; 1 is greedy
+
+
+def compared(
+    settings: ComparisonSettings,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    folder: Path = Path("results"),
 ) -> dict:
     """Every model on the same cities for as many steps, with tours in one form or in any; what a
     pointer does beyond n.
     """
     rows = []
-    for name, form in models:
+    for name, form in settings.models:
         torch.manual_seed(seed)
-        network = make_tourist(name, most=n, hidden_size=hidden_size)
+        network = make_tourist(name, most=settings.n, hidden_size=settings.hidden_size)
         history = fit(
             network,
-            in_form(TourBatches(n, batch_size, seed), form),
+            in_form(TourBatches(settings.n, settings.batch_size, seed), form),
             pointing_loss,
-            steps=steps,
-            learning_rate=learning_rate,
-            schedule=cosine_decay(steps, min(100, steps // 10)),
-            clip_norm=clip_norm,
+            steps=settings.steps,
+            learning_rate=settings.learning_rate,
+            schedule=cosine_decay(settings.steps, min(100, settings.steps // 10)),
+            clip_norm=settings.clip_norm,
             seed=seed,
             device=device,
         )
-        sizes = (*test, *beyond) if name.startswith("pointer") else test
+        sizes = (*settings.test, *settings.beyond) if name.startswith("pointer") else settings.test
         rows.append(
             {
                 "model": name,
                 "form": form,
                 "parameters": sum(p.numel() for p in network.parameters()),
-                "rows": tour_rows(network, sizes, count=count, beams=tuple(beams), free=True),
+                "rows": tour_rows(
+                    network, sizes, count=settings.count, beams=tuple(settings.beams), free=True
+                ),
                 "training_seconds": round(history.seconds, 1),
             }
         )
-    return {"sequences": steps * batch_size, "models": rows}
+    return {"sequences": settings.steps * settings.batch_size, "models": rows}
 
 
-def by_size(
-    *,
-    seed: int = 0,
-    folder: Path = Path("results"),
-    hidden_size: int = 128,
-    count: int = 500,
-    networks=(
+@dataclass(frozen=True)
+class SizeSettings:
+    hidden_size: int = 128  # units of the recurrent layers
+    count: int = 500  # test problems
+    # (trained on, checkpoint) of each network
+    networks: Sequence[Sequence[str]] = (
         ("10", "pointer-tours-10"),
         ("5 to 20", "pointer-tours-5-20"),
         ("50", "pointer-tours-50"),
-    ),
-    test=(5, 10, 15, 20, 25, 30, 40, 50),
-    beams=(1, 3),
-) -> dict:
+    )
+    test: Sequence[int] = (5, 10, 15, 20, 25, 30, 40, 50)  # sizes of the test problems
+    beams: Sequence[int] = (1, 3)  # widths of the beams; 1 is greedy
+
+
+def by_size(settings: SizeSettings, *, seed: int = 0, folder: Path = Path("results")) -> dict:
     """The networks of the book on every size, most of which they never saw; networks: trained
     on, name of its checkpoint.
     """
     rows = []
-    for trained, checkpoint in networks:
-        model = PointerNetwork(2, hidden_size, ends=False)
+    for trained, checkpoint in settings.networks:
+        model = PointerNetwork(2, settings.hidden_size, ends=False)
         load_model_weights(model, resources.path(f"results/{checkpoint}.seed0.safetensors"))
         rows.append(
             {
                 "trained_on": trained,
                 "checkpoint": checkpoint,
-                "rows": tour_rows(model, test, count=count, beams=tuple(beams)),
+                "rows": tour_rows(
+                    model, settings.test, count=settings.count, beams=tuple(settings.beams)
+                ),
             }
         )
-    return {"count": count, "networks": rows}
+    return {"count": settings.count, "networks": rows}
+
+
+SMALL = TourSettings(test=(5, 8, 10, 12, 15, 20, 50))
+register(
+    "pointer-tours-10",
+    tours,
+    replace(SMALL, checkpoint="pointer-tours-10"),
+    title="Shortest tours of 10 cities, small enough for one CPU core, with checkpoint",
+    minutes="10 minutes on one CPU core",
+)
+register(
+    "pointer-tours-10-any-form",
+    tours,
+    replace(SMALL, form="any", checkpoint="pointer-tours-10-any-form"),
+    title="The same with tours that start anywhere and run either way",
+    minutes="10 minutes on one CPU core",
+)
+register(
+    "tours-10-compared",
+    compared,
+    ComparisonSettings(),
+    title="10 cities, short runs: pointer with and without mask, LSTM, LSTM + attention; tours "
+    "in one form and any",
+    minutes="4 minutes on one CPU core",
+)
+register(
+    "pointer-tours-5-20",
+    tours,
+    replace(
+        SMALL,
+        n=(5, 20),
+        teacher="exact to 12, 2-opt beyond",
+        steps=10_000,
+        checkpoint="pointer-tours-5-20",
+    ),
+    title="Tours of 5 to 20 cities, exact to 12, 2-opt beyond; for one CPU core, with checkpoint",
+    minutes="12 minutes on one CPU core",
+)
+register(
+    "pointer-tours-50",
+    tours,
+    TourSettings(
+        n=50,
+        teacher="2-opt",
+        form="any",
+        warm_up=(10, 700),
+        steps=1600,
+        test=(5, 10, 20, 40, 50),
+        checkpoint="pointer-tours-50",
+    ),
+    title="Tours of 50 cities as 2-opt gives them, in any form, for one CPU core, with checkpoint",
+    minutes="9 minutes on one CPU core",
+)
+register(
+    "pointer-tours-by-size",
+    by_size,
+    SizeSettings(),
+    title="Our networks for tours on 5 to 50 cities, sizes that they never saw among them",
+    minutes="4 minutes on one CPU core",
+)
+for _name, _n, _teacher in (
+    ("5", 5, "exact"),
+    ("10", 10, "exact"),
+    ("5-20", (5, 20), "exact to 12, 2-opt beyond"),
+    ("50", 50, "farthest insertion"),
+):
+    register(
+        f"pointer-tours-{_name}-paper",
+        tours,
+        TourSettings(
+            n=_n, teacher=_teacher, test=(5, 10, 20, 25, 30, 40, 50), hidden_size=256, **PAPER
+        ),
+        title=f"Tours of {_name} cities with the settings of the paper; teacher: {_teacher}",
+        minutes=f"{6 if _n == 50 else 2} hours on one GPU",
+    )

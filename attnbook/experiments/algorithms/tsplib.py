@@ -4,6 +4,8 @@ tours.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -14,6 +16,7 @@ from ...tasks.geometry import tours as routes
 from ...tasks.geometry import tsplib
 from ...tasks.geometry.points import PointBatch
 from ...training import load_model_weights
+from ..registry import register
 from .tours import beam_tours
 
 __all__ = ["maps", "views", "walks"]
@@ -63,18 +66,23 @@ def walks(
     return {"beam": probable[0].tolist(), "shortest of views": short[lengths.argmin()].tolist()}
 
 
-def maps(
-    *,
-    seed: int = 0,
-    folder: Path = Path("results"),
-    names=("eil51", "berlin52", "eil76"),
-    networks=(("5 to 20", "pointer-tours-5-20"), ("50", "pointer-tours-50")),
-    hidden_size: int = 128,
-    beam_size: int = 10,
-    orders: int = 8,
-    drawn=("eil51", "berlin52", "eil76"),
-    picture: str = "tsplib-tours",
-) -> dict:
+@dataclass(frozen=True)
+class Settings:
+    names: Sequence[str] = ("eil51", "berlin52", "eil76")  # maps of TSPLIB
+    # (trained on, checkpoint) of each network
+    networks: Sequence[Sequence[str]] = (
+        ("5 to 20", "pointer-tours-5-20"),
+        ("50", "pointer-tours-50"),
+    )
+    hidden_size: int = 128  # units of the recurrent layers
+    beam_size: int = 10  # width of the beam
+    orders: int = 8  # random input orders per map
+    # maps whose tours are drawn into a figure
+    drawn: Sequence[str] = ("eil51", "berlin52", "eil76")
+    picture: str = "tsplib-tours"  # name of the figure; empty: none is drawn
+
+
+def maps(settings: Settings, *, seed: int = 0, folder: Path = Path("results")) -> dict:
     """Tours of real maps by networks that saw random cities alone, in the rounded distances of
     TSPLIB.
 
@@ -86,7 +94,7 @@ def maps(
     optimal one: city number k of the tour stands at place ``along[k]`` of it. So the two can be
     laid over each other without the map."""
     rows, figures = [], []
-    for name in names:
+    for name in settings.names:
         found = tsplib.load(name)
         matrix = tsplib.lengths_of(found.points, found.kind)
         points = tsplib.unit_square(found.points, found.kind)
@@ -99,11 +107,16 @@ def maps(
             "best 2-opt": routes.two_opt_best(real),
         }
         tours = {rule: walk[0].tolist() for rule, walk in tours.items()}
-        for trained, checkpoint in networks:
-            model = PointerNetwork(2, hidden_size, ends=False)
+        for trained, checkpoint in settings.networks:
+            model = PointerNetwork(2, settings.hidden_size, ends=False)
             load_model_weights(model, resources.path(f"results/{checkpoint}.seed0.safetensors"))
             for way, walk in walks(
-                model, points, matrix, beam_size=beam_size, orders=orders, seed=seed
+                model,
+                points,
+                matrix,
+                beam_size=settings.beam_size,
+                orders=settings.orders,
+                seed=seed,
             ).items():
                 tours[f"trained on {trained}, {way}"] = walk
         assert all(routes.is_tour(walk, len(points)) for walk in tours.values())
@@ -127,11 +140,11 @@ def maps(
             rows[-1]["along"] = {
                 way: place[walk].tolist() for way, walk in rows[-1]["walks"].items()
             }
-        if name in drawn and found.tour is not None:
+        if name in settings.drawn and found.tour is not None:
             figures.append((name, points, found.tour.tolist(), rows[-1]))
-    if figures and picture:
-        _draw(figures, Path(folder) / f"{picture}.seed{seed}.png")
-    return {"beam_size": beam_size, "views": 8 * orders, "rows": rows}
+    if figures and settings.picture:
+        _draw(figures, Path(folder) / f"{settings.picture}.seed{seed}.png")
+    return {"beam_size": settings.beam_size, "views": 8 * settings.orders, "rows": rows}
 
 
 def _draw(found, path: Path) -> None:
@@ -162,3 +175,26 @@ def _draw(found, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(path, dpi=110)
     plt.close(fig)
+
+
+register(
+    "tsplib-tours",
+    maps,
+    Settings(
+        names=(
+            "burma14",
+            "ulysses16",
+            "ulysses22",
+            "att48",
+            "eil51",
+            "berlin52",
+            "st70",
+            "eil76",
+            "pr76",
+        )
+    ),
+    title="Real maps of at most 80 cities walked by our networks, beside the optimal tours; with "
+    "a picture of three",
+    minutes="2 minutes on one CPU core",
+    needs="tsplib",
+)

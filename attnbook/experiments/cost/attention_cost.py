@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ...mechanisms import LinformerAttention, MultiHeadAttention
+from ..registry import register
 
 __all__ = ["KINDS", "TUNED", "best_milliseconds", "cost", "kept_numbers", "layers", "operations"]
 
@@ -117,14 +119,14 @@ def _measure(lengths: list[int], width: int, rounds: int) -> dict:
     return rows
 
 
-def cost(
-    *,
-    seed: int = 0,
-    folder: Path = Path("results"),
-    lengths: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048),
-    width: int = 64,
-    rounds: int = 20,
-) -> dict:
+@dataclass(frozen=True)
+class Settings:
+    lengths: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048)  # lengths to compare
+    width: int = 64  # width of the layers
+    rounds: int = 20  # timed repetitions
+
+
+def cost(settings: Settings, *, seed: int = 0, folder: Path = Path("results")) -> dict:
     """Time of a forward and backward pass on the CPU, and numbers kept, over the length; in a
     process with :data:`TUNED`.
     """
@@ -134,11 +136,30 @@ def cost(
         "print(json.dumps(_measure(lengths, width, rounds)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps([list(lengths), width, rounds, seed])],
+        [
+            sys.executable,
+            "-c",
+            code,
+            json.dumps([list(settings.lengths), settings.width, settings.rounds, seed]),
+        ],
         env={**os.environ, **TUNED},
         stdout=subprocess.PIPE,
         text=True,
     )
     if done.returncode:
         raise RuntimeError(f"the process that measures ended with status {done.returncode}")
-    return {"lengths": list(lengths), "width": width, "allocator": TUNED, **json.loads(done.stdout)}
+    return {
+        "lengths": list(settings.lengths),
+        "width": settings.width,
+        "allocator": TUNED,
+        **json.loads(done.stdout),
+    }
+
+
+register(
+    "attention-cost",
+    cost,
+    Settings(),
+    title="Time and memory of self-attention, Linformer and an RNN over the length",
+    minutes="1 minute on one CPU core",
+)

@@ -4,7 +4,8 @@ residuals.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -14,6 +15,7 @@ from ...mechanisms import NoResidual, PostNorm, PreNorm, ResidualConnection
 from ...models import TransformerEncoderModel, paper_parts
 from ...training import fit
 from ...training.evaluation.loss_landscape import curvatures, loss_surface, random_directions
+from ..registry import register
 
 __all__ = ["DigitBatches", "around_minima", "smoothness", "sorting_loss", "sorting_stack"]
 
@@ -84,20 +86,21 @@ def smoothness(surface: torch.Tensor, grid: torch.Tensor) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True)
+class Settings:
+    layers: tuple[int, ...] = (2, 4)  # numbers of blocks to compare
+    wirings: tuple[str, ...] = tuple(WIRINGS)  # residual connections to compare
+    seeds: int = 3  # seeds to average over
+    planes: int = 2  # random planes per minimum
+    steps: int = 600  # training steps
+    learning_rate: float = 2e-3  # peak learning rate
+    points: int = 21  # points per axis of the plane
+    rows: int = 128  # examples behind each loss value
+
+
 def around_minima(
-    *,
-    seed: int = 0,
-    device: torch.device | str = "cpu",
-    folder: object = None,
-    layers: tuple[int, ...] = (2, 4),
-    wirings: tuple[str, ...] = tuple(WIRINGS),
-    seeds: int = 3,
-    planes: int = 2,
-    steps: int = 600,
-    learning_rate: float = 2e-3,
-    points: int = 21,
-    rows: int = 128,
-) -> dict[str, Any]:
+    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
+) -> dict:
     """Train stacks with and without residuals, the same budget and seeds, and take the loss in
     planes around them.
 
@@ -106,30 +109,30 @@ def around_minima(
         the plane, and under "near" what it says of the inner half of it; and ``surfaces`` of the
         models of the first seed, by "wiring/layers/plane".
     """
-    quarter = points // 4
-    grid = torch.linspace(-1, 1, points)
-    held_out = tuple(t.to(device) for t in DigitBatches(rows, seed=999).batch(0))
+    quarter = settings.points // 4
+    grid = torch.linspace(-1, 1, settings.points)
+    held_out = tuple(t.to(device) for t in DigitBatches(settings.rows, seed=999).batch(0))
 
     def loss(model: nn.Module) -> float:
         total, count = sorting_loss(model, held_out)
         return float(total) / count
 
     found, surfaces = [], {}
-    for depth in layers:
-        for wiring in wirings:
-            for start in range(seed, seed + seeds):
+    for depth in settings.layers:
+        for wiring in settings.wirings:
+            for start in range(seed, seed + settings.seeds):
                 model = sorting_stack(wiring, depth, seed=start)
                 history = fit(
                     model,
                     DigitBatches(seed=start),
                     sorting_loss,
-                    steps=steps,
-                    learning_rate=learning_rate,
+                    steps=settings.steps,
+                    learning_rate=settings.learning_rate,
                     device=device,
                     progress=False,
                 )
                 model.eval()
-                for plane in range(planes):
+                for plane in range(settings.planes):
                     z = loss_surface(model, random_directions(model, plane), loss, grid.tolist())
                     found.append(
                         {
@@ -138,7 +141,7 @@ def around_minima(
                             "seed": start,
                             "plane": plane,
                             "trained": history.losses[-1],
-                            "loss": float(z[points // 2, points // 2]),
+                            "loss": float(z[settings.points // 2, settings.points // 2]),
                             "highest": float(z.max()),
                             **smoothness(z, grid),
                             "near": smoothness(z[quarter:-quarter, quarter:-quarter], grid),
@@ -149,3 +152,12 @@ def around_minima(
                             [round(value, 4) for value in row] for row in z.tolist()
                         ]
     return {"runs": found, "surfaces": surfaces, "grid": grid.tolist()}
+
+
+register(
+    "loss-surfaces",
+    around_minima,
+    Settings(),
+    title="Loss around trained stacks of blocks, with residuals and without, in random planes",
+    minutes="4 minutes on one CPU core",
+)

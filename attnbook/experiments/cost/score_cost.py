@@ -9,9 +9,12 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+
+from ..registry import register
 
 __all__ = ["KINDS", "cost", "milliseconds", "peak_mb", "plain_attention"]
 
@@ -59,8 +62,9 @@ import json, sys, torch
 torch.set_num_threads(1)
 
 def peak():
-    if sys.platform == "linux":  # not getrusage, which goes on from the peak of the process that started this one
-        return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1e3
+    if sys.platform == "linux":  # getrusage would go on from the peak of the parent process
+        lines = open("/proc/self/status")
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
     if sys.platform == "win32":
         import psutil
         return psutil.Process().memory_info().peak_wset / 1e6
@@ -71,7 +75,8 @@ kind, sizes = sys.argv[1], json.loads(sys.argv[2])
 rows = []
 for length, width in [(8, 8), *sizes]:  # the first one loads what is loaded late
     shapes = (length, width), (length, width), (width, width), (width, width), (width,)
-    plain_attention(kind, *(torch.randn(shape, requires_grad=True) for shape in shapes)).sum().backward()
+    tensors = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    plain_attention(kind, *tensors).sum().backward()
     rows.append(peak())
 print(json.dumps([row - rows[0] for row in rows[1:]]))
 """
@@ -102,23 +107,24 @@ def peak_mb(sizes: list[tuple[int, int]]) -> dict[str, list[float]]:
     return found
 
 
+@dataclass(frozen=True)
+class Settings:
+    lengths: tuple[int, ...] = (128, 256, 512)  # numbers of queries and keys to compare
+    widths: tuple[int, ...] = (16, 64, 256)  # widths to compare
+    width: int = 64  # width where the length varies
+    length: int = 256  # queries and keys where the width varies
+
+
 def cost(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    lengths: tuple[int, ...] = (128, 256, 512),
-    widths: tuple[int, ...] = (16, 64, 256),
-    width: int = 64,
-    length: int = 256,
+    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Time on ``device`` (forward and backward) and peak memory on the CPU: over the length, at
     ``width``, and over the width, at ``length``."""
     torch.manual_seed(seed)
     found = {}
     for name, sizes in (
-        ("over_length", [(n, width) for n in lengths]),
-        ("over_width", [(length, w) for w in widths]),
+        ("over_length", [(n, settings.width) for n in settings.lengths]),
+        ("over_width", [(settings.length, w) for w in settings.widths]),
     ):
         times, peaks = [milliseconds(*size, device) for size in sizes], peak_mb(sizes)
         found[name] = {
@@ -127,3 +133,12 @@ def cost(
             "peak_mb": {kind: [round(value, 1) for value in peaks[kind]] for kind in KINDS},
         }
     return found
+
+
+register(
+    "score-cost",
+    cost,
+    Settings(),
+    title="Time and peak memory of plain attention, additive score against dot product",
+    minutes="10 seconds on two CPU cores",
+)

@@ -5,6 +5,7 @@ looks.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ...tasks.translation.alignments import alignment_accuracy
 from ...tasks.translation.pairs import Pair
 from ...training import bleu, cider, cosine_decay, exact_match, fit, greedy, save_model
 from ...training.loop.temporary_state import temporary_mode
+from ..registry import register
 
 __all__ = ["Gallery", "describe", "drawn", "human", "look", "make_captioner", "pointing"]
 
@@ -148,31 +150,32 @@ def _train(
     )
 
 
+@dataclass(frozen=True)
+class DrawnSettings:
+    attention: str = "soft"  # soft, hard or none
+    overlap: bool = False  # regions that overlap
+    train_pictures: int = 8000  # training pictures
+    test_pictures: int = 1000  # test pictures
+    batch_size: int = 64  # examples per step
+    steps: int = 2000  # training steps
+    learning_rate: float = 2e-3  # peak learning rate
+    coverage: float = 0.0  # weight of the coverage penalty
+    reward_weight: float = 0.3  # weight of the REINFORCE term
+    entropy_weight: float = 0.003  # weight of the entropy bonus of hard attention
+    expected_share: float = 0.5  # probability of training on the expected context
+
+
 def drawn(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    attention: str = "soft",
-    overlap: bool = False,
-    train_pictures: int = 8000,
-    test_pictures: int = 1000,
-    batch_size: int = 64,
-    steps: int = 2000,
-    learning_rate: float = 2e-3,
-    coverage: float = 0.0,
-    reward_weight: float = 0.3,
-    entropy_weight: float = 0.003,
-    expected_share: float = 0.5,
+    settings: DrawnSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train on the book's own scenes, keep the weights, test on pairs of objects that were never
     named together.
     """
-    vocab, train = scenes.vocabulary(), scenes.scenes(train_pictures, seed=seed)
-    test = scenes.scenes(test_pictures, seed=seed + 1000, part="test")
-    probe = scenes.scenes(min(200, test_pictures), seed=seed + 2000, part="test")
+    vocab, train = scenes.vocabulary(), scenes.scenes(settings.train_pictures, seed=seed)
+    test = scenes.scenes(settings.test_pictures, seed=seed + 1000, part="test")
+    probe = scenes.scenes(min(200, settings.test_pictures), seed=seed + 2000, part="test")
     torch.manual_seed(seed)
-    model = make_captioner(attention, vocab, scenes.GRID, overlap)
+    model = make_captioner(settings.attention, vocab, scenes.GRID, settings.overlap)
     references = [" ".join(caption) for caption in test.captions]
 
     def evaluate(model):
@@ -185,17 +188,19 @@ def drawn(
         vocab,
         seed=seed,
         device=device,
-        batch_size=batch_size,
-        steps=steps,
-        learning_rate=learning_rate,
+        batch_size=settings.batch_size,
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
         evaluate=evaluate,
-        coverage=coverage,
-        reward_weight=reward_weight,
-        entropy_weight=entropy_weight,
-        expected_share=expected_share,
+        coverage=settings.coverage,
+        reward_weight=settings.reward_weight,
+        entropy_weight=settings.entropy_weight,
+        expected_share=settings.expected_share,
     )
-    name = f"captions-{attention}{'-overlap' if overlap else ''}.seed{seed}.safetensors"
-    save_model(model, folder / name, half=True, attention=attention)
+    name = f"captions-{settings.attention}{'-overlap' if settings.overlap else ''}"
+    save_model(
+        model, folder / f"{name}.seed{seed}.safetensors", half=True, attention=settings.attention
+    )
     return {
         "parameters": sum(p.numel() for p in model.parameters()),
         **_figures(model, test, vocab, references, 12),
@@ -205,19 +210,20 @@ def drawn(
     }
 
 
+@dataclass(frozen=True)
+class HumanSettings:
+    attention: str = "soft"  # soft, hard or none
+    batch_size: int = 32  # examples per step
+    steps: int = 600  # training steps
+    learning_rate: float = 2e-3  # peak learning rate
+    coverage: float = 0.0  # weight of the coverage penalty
+    reward_weight: float = 0.3  # weight of the REINFORCE term
+    entropy_weight: float = 0.003  # weight of the entropy bonus of hard attention
+    expected_share: float = 0.5  # probability of training on the expected context
+
+
 def human(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    attention: str = "soft",
-    batch_size: int = 32,
-    steps: int = 600,
-    learning_rate: float = 2e-3,
-    coverage: float = 0.0,
-    reward_weight: float = 0.3,
-    entropy_weight: float = 0.003,
-    expected_share: float = 0.5,
+    settings: HumanSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train on the true sentences of NLVR; test on scenes and sentences of other people's prompts.
 
@@ -233,7 +239,7 @@ def human(
     )
     vocab = nlvr.vocabulary(train)
     torch.manual_seed(seed)
-    model = make_captioner(attention, vocab, nlvr.GRID)
+    model = make_captioner(settings.attention, vocab, nlvr.GRID)
     batches, whole = PictureBatches(valid, vocab, len(valid)), {}
 
     def evaluate(model):
@@ -247,14 +253,14 @@ def human(
         vocab,
         seed=seed,
         device=device,
-        batch_size=batch_size,
-        steps=steps,
-        learning_rate=learning_rate,
+        batch_size=settings.batch_size,
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
         evaluate=evaluate,
-        coverage=coverage,
-        reward_weight=reward_weight,
-        entropy_weight=entropy_weight,
-        expected_share=expected_share,
+        coverage=settings.coverage,
+        reward_weight=settings.reward_weight,
+        entropy_weight=settings.entropy_weight,
+        expected_share=settings.expected_share,
     )
     references = [" ".join(caption) for caption in test.captions]
     common = [
@@ -277,3 +283,28 @@ def human(
         "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
         "training_seconds": round(history.seconds, 1),
     }
+
+
+for _attention in ("soft", "hard", "none"):
+    register(
+        f"captions-{_attention}",
+        drawn,
+        DrawnSettings(attention=_attention),
+        title=f"Captions of drawn scenes, {_attention} attention, with checkpoint",
+        minutes="2 minutes on one CPU core",
+    )
+    register(
+        f"captions-nlvr-{_attention}",
+        human,
+        HumanSettings(attention=_attention),
+        title=f"Human sentences about NLVR pictures, {_attention} attention",
+        minutes="3 minutes on one CPU core",
+        needs="nlvr",
+    )
+register(
+    "captions-soft-overlap",
+    drawn,
+    DrawnSettings(attention="soft", overlap=True),
+    title="Soft attention over regions that see beyond their edges: where the peak drifts",
+    minutes="2 minutes on one CPU core",
+)

@@ -5,6 +5,7 @@ where the query looks.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -21,6 +22,7 @@ from ...tasks.images.few_shot_episodes import (
 )
 from ...training import constant, cosine_decay, fit, save_model
 from ...training.loop.temporary_state import temporary_mode
+from ..registry import register
 
 __all__ = [
     "KINDS",
@@ -219,27 +221,29 @@ def looks(
     return rows
 
 
+@dataclass(frozen=True)
+class Settings:
+    data: str = "strokes"  # name of the data set
+    kind: str = "snail"  # one of KINDS
+    network: str = "small"  # one of NETWORKS
+    ways: int = 5  # classes per episode
+    shots: int = 1  # examples per class in the test
+    # examples per class in training, or (least, most); None: as in the test
+    shots_to_train: tuple[int, int] | int | None = None
+    queries: int = 5  # pictures to classify per episode
+    batch_size: int = 16  # examples per step
+    steps: int = 1500  # training steps
+    learning_rate: float = 3e-3  # peak learning rate
+    decay: bool = True  # let the learning rate decay by a cosine
+    bend: float = 0.0  # how far each training picture is bent
+    mirrored: bool = False  # add the mirrored training classes
+    precision: str = "no"  # no, bf16 or fp16
+    episodes: int = 1000  # test episodes
+    checkpoint: str = ""  # name of the saved weights; empty: none are saved
+
+
 def few_shot(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    data: str = "strokes",
-    kind: str = "snail",
-    network: str = "small",
-    ways: int = 5,
-    shots: int = 1,
-    shots_to_train: tuple[int, int] | int | None = None,
-    queries: int = 5,
-    batch_size: int = 16,
-    steps: int = 1500,
-    learning_rate: float = 3e-3,
-    decay: bool = True,
-    bend: float = 0.0,
-    mirrored: bool = False,
-    precision: str = "no",
-    episodes: int = 1000,
-    checkpoint: str = "",
+    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train on episodes of the training classes; the share of queries named rightly in ``episodes``
     episodes of other alphabets.
@@ -251,53 +255,142 @@ def few_shot(
     mirrored        whether the classes of training count once more in the mirror; those of the test
                     do not
     """
-    train, test = the_data(data)
+    train, test = the_data(settings.data)
     torch.manual_seed(seed)
-    model = make_network(kind, ways, shots, network)
-    shown = with_mirrors(train) if mirrored else train
+    model = make_network(settings.kind, settings.ways, settings.shots, settings.network)
+    shown = with_mirrors(train) if settings.mirrored else train
     batches = EpisodeBatches(
-        shown.to(device), ways, shots_to_train or shots, queries, batch_size, seed, bend
+        shown.to(device),
+        settings.ways,
+        settings.shots_to_train or settings.shots,
+        settings.queries,
+        settings.batch_size,
+        seed,
+        settings.bend,
     )
     history = fit(
         model,
         batches,
         few_shot_loss,
-        steps=steps,
-        learning_rate=learning_rate,
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
         seed=seed,
         device=device,
-        precision=precision,
-        schedule=cosine_decay(steps, min(100, steps)) if decay else constant(min(100, steps)),
-        evaluate=lambda m: float(named(m, test, shots=shots, episodes=min(100, episodes)).mean()),
-        evaluate_every=max(1, steps // 10),
+        precision=settings.precision,
+        schedule=cosine_decay(settings.steps, min(100, settings.steps))
+        if settings.decay
+        else constant(min(100, settings.steps)),
+        evaluate=lambda m: float(
+            named(m, test, shots=settings.shots, episodes=min(100, settings.episodes)).mean()
+        ),
+        evaluate_every=max(1, settings.steps // 10),
     )
-    width = max(1, steps // 40)
+    width = max(1, settings.steps // 40)
     record = {
         "parameters": sum(p.numel() for p in model.parameters()),
         "classes": [len(shown), len(test)],
-        "pictures": steps * batch_size * (ways * shots + queries),
-        "accuracy": accuracy(named(model, test, shots=shots, episodes=episodes)),
+        "pictures": settings.steps
+        * settings.batch_size
+        * (settings.ways * settings.shots + settings.queries),
+        "accuracy": accuracy(named(model, test, shots=settings.shots, episodes=settings.episodes)),
         "accuracy_on_training_classes": accuracy(
-            named(model, train, shots=shots, episodes=min(episodes, 200))
+            named(model, train, shots=settings.shots, episodes=min(settings.episodes, 200))
         ),
-        "nearest_picture": accuracy(nearest_picture(test, ways, shots=shots, episodes=episodes)),
+        "nearest_picture": accuracy(
+            nearest_picture(test, settings.ways, shots=settings.shots, episodes=settings.episodes)
+        ),
         "course": [[step, round(value, 4)] for step, value in history.evaluations],
         "losses": [
             round(sum(part) / len(part), 4)
-            for part in (history.losses[k : k + width] for k in range(0, steps, width))
+            for part in (history.losses[k : k + width] for k in range(0, settings.steps, width))
         ],
         "training_seconds": round(history.seconds, 1),
     }
-    if kind in ("snail", "no TC"):
-        record["looks"] = looks(model, test, shots=shots, episodes=min(episodes, 400))
-    if checkpoint:
+    if settings.kind in ("snail", "no TC"):
+        record["looks"] = looks(
+            model, test, shots=settings.shots, episodes=min(settings.episodes, 400)
+        )
+    if settings.checkpoint:
         save_model(
             model,
-            Path(folder) / f"{checkpoint}.seed{seed}.safetensors",
+            Path(folder) / f"{settings.checkpoint}.seed{seed}.safetensors",
             half=True,
-            kind=kind,
-            network=network,
-            ways=str(ways),
-            shots=str(shots),
+            kind=settings.kind,
+            network=settings.network,
+            ways=str(settings.ways),
+            shots=str(settings.shots),
         )
     return record
+
+
+for _name, _kind, _title in (
+    ("snail-omniglot", "snail", "SNAIL"),
+    ("snail-omniglot-no-attention", "no attention", "its TC blocks alone"),
+    ("snail-omniglot-no-tc", "no TC", "its attention blocks alone"),
+):
+    register(
+        _name,
+        few_shot,
+        Settings(kind=_kind, data="omniglot-small", steps=2500),
+        title=f"Small Omniglot, 5 classes of one example, small enough for one CPU core: {_title}",
+        minutes="5 minutes on one CPU core",
+        needs="omniglot",
+    )
+register(
+    "snail-strokes",
+    few_shot,
+    Settings(kind="snail", steps=1000, checkpoint="snail-strokes"),
+    title="Letters that the book draws, 5 classes of one example: SNAIL",
+    minutes="15 minutes on one CPU core",
+)
+register(
+    "snail-strokes-no-tc",
+    few_shot,
+    Settings(kind="no TC", steps=1000),
+    title="Letters that the book draws, 5 classes of one example: its attention blocks alone",
+    minutes="15 minutes on one CPU core",
+)
+register(
+    "snail-omniglot-long",
+    few_shot,
+    Settings(data="omniglot-small", steps=10_000, checkpoint="snail-omniglot-long"),
+    title="Small Omniglot, 5 classes of one example: SNAIL, four times as long, with checkpoint",
+    minutes="20 minutes on one CPU core",
+    needs="omniglot",
+)
+register(
+    "snail-omniglot-bent",
+    few_shot,
+    Settings(data="omniglot-small", steps=10_000, bend=0.15),
+    title="The same, with every picture of the training bent a little",
+    minutes="20 minutes on one CPU core",
+    needs="omniglot",
+)
+register(
+    "snail-omniglot-mirrored",
+    few_shot,
+    Settings(data="omniglot-small", steps=12_000, bend=0.15, mirrored=True),
+    title="The same, longer, with the classes of the training in the mirror as well",
+    minutes="25 minutes on one CPU core",
+    needs="omniglot",
+)
+for _ways, _shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
+    for _data, _where in (("omniglot", "full"), ("omniglot-small", "small")):
+        register(
+            f"snail-{_data}-{_ways}-way-{_shots}-shot-paper",
+            few_shot,
+            Settings(
+                data=_data,
+                network="paper",
+                ways=_ways,
+                shots=_shots,
+                shots_to_train=(1, 5) if _shots == 5 else 1,
+                batch_size=32,
+                steps=60_000,
+                learning_rate=1e-3,
+            ),
+            title=f"The {_where} Omniglot with the network of the paper, {_ways} classes of "
+            f"{_shots}, K drawn from 1 to 5 in training",
+            minutes="2 hours on one GPU",
+            needs="omniglot",
+        )

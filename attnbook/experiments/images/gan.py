@@ -5,7 +5,8 @@ emoji; and the networks that judge them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +36,7 @@ from ...training.adversarial import (
 )
 from ...training.evaluation.sample_scores import fid, inception_score, intra_fid, statistics
 from ...training.loop.temporary_state import temporary_mode
+from ..registry import register
 
 __all__ = [
     "JUDGES",
@@ -178,7 +180,7 @@ def judge_of(data: str, folder: Path, device: str) -> Judge:
         try:
             found = load_judge(data)
         except FileNotFoundError:
-            judge(device=device, folder=folder, data=data)
+            judge(JudgeSettings(data=data), device=device, folder=folder)
         else:
             found.model.to(device)
             return found
@@ -187,42 +189,46 @@ def judge_of(data: str, folder: Path, device: str) -> Judge:
     return found
 
 
+@dataclass(frozen=True)
+class JudgeSettings:
+    data: str = "digits"  # name of the data set
+    batch_size: int = 64  # examples per step
+    learning_rate: float = 2e-3  # peak learning rate
+    steps: int | None = None  # training steps; None: 1200, or as in JUDGE_SIZES
+    channels: int | None = None  # of the first layer; None: 16, or as in JUDGE_SIZES
+    d_feature: int | None = None  # width of the features; None: 64, or as in JUDGE_SIZES
+
+
 def judge(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    data: str = "digits",
-    batch_size: int = 64,
-    learning_rate: float = 2e-3,
-    steps: int | None = None,
-    channels: int | None = None,
-    d_feature: int | None = None,
+    settings: JudgeSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train the classifier of a set on its training pictures, keep it, and say how well it tells
     pictures it never saw.
 
     steps, channels, d_feature   1200, 16 and 64, or what JUDGE_SIZES says, when not given
     """
-    usual = {"steps": 1200, "channels": 16, "d_feature": 64, **JUDGE_SIZES.get(data, {})}
+    steps = settings.steps
+    d_feature = settings.d_feature
+    channels = settings.channels
+    usual = {"steps": 1200, "channels": 16, "d_feature": 64, **JUDGE_SIZES.get(settings.data, {})}
     steps, channels, d_feature = (
         usual[key] if value is None else value
         for key, value in (("steps", steps), ("channels", channels), ("d_feature", d_feature))
     )
-    train, test = JUDGES[data]("train"), JUDGES[data]("test")
+    train, test = JUDGES[settings.data]("train"), JUDGES[settings.data]("test")
     torch.manual_seed(seed)
-    model = _judge_network(data, train, d_feature, channels)
+    model = _judge_network(settings.data, train, d_feature, channels)
     history = fit(
         model,
-        LabelledBatches(train, batch_size, seed),
+        LabelledBatches(train, settings.batch_size, seed),
         classifier_loss,
         steps=steps,
-        learning_rate=learning_rate,
+        learning_rate=settings.learning_rate,
         schedule=cosine_decay(steps, min(50, steps // 10)),
         seed=seed,
         device=device,
     )
-    _set_spread(model, Judge(model, data).features(train.pictures))
+    _set_spread(model, Judge(model, settings.data).features(train.pictures))
     sizes = {
         "channels": channels,
         "d_feature": d_feature,
@@ -231,11 +237,13 @@ def judge(
     }
     save_model(
         model,
-        folder / f"judge-{data}.seed{seed}.safetensors",
+        folder / f"judge-{settings.data}.seed{seed}.safetensors",
         half=True,
         **{key: str(value) for key, value in sizes.items()},
     )
-    found = load_judge(data, folder=folder, seed=seed)  # as it is stored, at half precision
+    found = load_judge(
+        settings.data, folder=folder, seed=seed
+    )  # as it is stored, at half precision
     found.model.to(device)
     return {
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -380,32 +388,39 @@ def scores_of(
     return figures
 
 
+@dataclass(frozen=True)
+class AdversarialSettings:
+    data: str = "digits"  # name of the data set
+    variant: str = "attention"  # one of VARIANTS
+    baseline: bool = False  # DCGAN in place of a SAGAN
+    blocks: str = "convolution"  # residual or convolution
+    attention_at: int = 8  # side of the feature map that attention (or its stand-in) sees
+    d_key: int | None = None  # width of queries and keys; None: the default of PictureAttention
+    d_value: int | None = None  # width of the values; None: the default of PictureAttention
+    # side of the first feature map of the generator, the last of the discriminator
+    last_side: int = 4
+    channels: int = 16  # of the layer at the full side
+    max_channels: int = 64  # most channels of a layer
+    d_noise: int = 32  # width of the noise
+    steps: int = 3000  # training steps
+    batch_size: int = 32  # examples per step
+    generator_rate: float = 5e-4  # learning rate of the generator
+    discriminator_rate: float = 1e-3  # learning rate of the discriminator
+    betas: Sequence[float] = (0.0, 0.9)  # of Adam, for both networks
+    # decay of the averaged generator, which is then scored; None: no average
+    average: float | None = None
+    precision: str = "no"  # no, bf16 or fp16
+    samples: int = 1000  # generated pictures that are scored at the end
+    evaluations: int = 10  # evaluations during training
+    checkpoint: str = ""  # name of the saved weights; empty: none are saved
+
+
 def adversarial(
+    settings: AdversarialSettings,
     *,
     seed: int = 0,
     device: str = "cpu",
     folder: Path = Path("results"),
-    data: str = "digits",
-    variant: str = "attention",
-    baseline: bool = False,
-    blocks: str = "convolution",
-    attention_at: int = 8,
-    d_key: int | None = None,
-    d_value: int | None = None,
-    last_side: int = 4,
-    channels: int = 16,
-    max_channels: int = 64,
-    d_noise: int = 32,
-    steps: int = 3000,
-    batch_size: int = 32,
-    generator_rate: float = 5e-4,
-    discriminator_rate: float = 1e-3,
-    betas=(0.0, 0.9),
-    average: float | None = None,
-    precision: str = "no",
-    samples: int = 1000,
-    evaluations: int = 10,
-    checkpoint: str = "",
 ) -> dict:
     """Train a pair on a set of pictures and score what the generator draws, beside what real
     pictures score against one another.
@@ -417,24 +432,24 @@ def adversarial(
     evaluations how often 500 samples are scored while training; γ is noted four times as often
     checkpoint  name of the files that the generator and the discriminator are kept in ("": none)
     """
-    train, found = picture_set(data, "train"), judge_of(data, folder, device)
+    train, found = picture_set(settings.data, "train"), judge_of(settings.data, folder, device)
     torch.manual_seed(seed)
     pair = make_pair(
-        variant,
-        baseline=baseline,
-        blocks=blocks,
-        attention_at=attention_at,
-        d_key=d_key,
-        d_value=d_value,
-        last_side=last_side,
-        channels=channels,
-        max_channels=max_channels,
-        d_noise=d_noise,
+        settings.variant,
+        baseline=settings.baseline,
+        blocks=settings.blocks,
+        attention_at=settings.attention_at,
+        d_key=settings.d_key,
+        d_value=settings.d_value,
+        last_side=settings.last_side,
+        channels=settings.channels,
+        max_channels=settings.max_channels,
+        d_noise=settings.d_noise,
         colors=train.pictures.shape[1],
         num_classes=len(train.classes),
     )
     asked, known, called = (
-        torch.arange(samples) % len(train.classes),
+        torch.arange(settings.samples) % len(train.classes),
         found.features(train.pictures),
         [],
     )
@@ -450,35 +465,39 @@ def adversarial(
         }
         row = {f"gamma_{side}": round(values[0], 5) for side, values in scales.items() if values}
         if len(called) % 4 == 0:
-            row |= scores_of(draw(generator, min(500, samples)), asked[:500], found, train, known)
+            row |= scores_of(
+                draw(generator, min(500, settings.samples)), asked[:500], found, train, known
+            )
         return row
 
     history = fit_adversarial(
         *pair,
-        LabelledBatches(train, batch_size, seed),
-        steps=steps,
-        generator_rate=generator_rate,
-        discriminator_rate=discriminator_rate,
-        betas=tuple(betas),
-        average=average,
+        LabelledBatches(train, settings.batch_size, seed),
+        steps=settings.steps,
+        generator_rate=settings.generator_rate,
+        discriminator_rate=settings.discriminator_rate,
+        betas=tuple(settings.betas),
+        average=settings.average,
         seed=seed,
-        precision=precision,
+        precision=settings.precision,
         device=device,
         evaluate=evaluate,
-        evaluate_every=max(1, steps // (4 * evaluations)),
+        evaluate_every=max(1, settings.steps // (4 * settings.evaluations)),
     )
     labels = torch.arange(len(train.classes), device=device)
     generator = standing_statistics(
         history.averaged if history.averaged is not None else pair.generator, labels, seed=seed
     )
-    if checkpoint:
+    if settings.checkpoint:
         for side, network in (("generator", generator), ("discriminator", pair.discriminator)):
-            save_model(network, folder / f"{checkpoint}.{side}.seed{seed}.safetensors", half=True)
-    size = max(1, steps // 60)
+            save_model(
+                network, folder / f"{settings.checkpoint}.{side}.seed{seed}.safetensors", half=True
+            )
+    size = max(1, settings.steps // 60)
     means = {
         side: [
             round(sum(part) / len(part), 4)
-            for k in range(0, steps, size)
+            for k in range(0, settings.steps, size)
             if (part := losses[k : k + size])
         ]
         for side, losses in (
@@ -491,11 +510,11 @@ def adversarial(
             side: sum(p.numel() for p in network.parameters())
             for side, network in zip(pair._fields, pair)
         },
-        "scores": scores_of(draw(generator, samples), asked, found, train, known),
+        "scores": scores_of(draw(generator, settings.samples), asked, found, train, known),
         "losses": means,
         "path": [{"step": step, **row} for step, row in history.evaluations],
     }
-    return {**figures, "real_beside_real": real_beside_real(found, data, samples)}
+    return {**figures, "real_beside_real": real_beside_real(found, settings.data, settings.samples)}
 
 
 class SideBySide:
@@ -543,51 +562,57 @@ def noticed(discriminator, *, count: int = 500, seed: int = 1000) -> float:
     return float((higher > 0).double().mean() + (higher == 0).double().mean() / 2)
 
 
+@dataclass(frozen=True)
+class DiscriminatorSettings:
+    variants: Sequence[str] = ("attention", "residual block", "none")  # variants to compare
+    attention_at: int = 8  # side of the feature map that attention (or its stand-in) sees
+    d_key: int = 16  # width of queries and keys; None: the default of PictureAttention
+    d_value: int = 32  # width of the values; None: the default of PictureAttention
+    # side of the first feature map of the generator, the last of the discriminator
+    last_side: int = 8
+    channels: int = 16  # of the layer at the full side
+    steps: int = 1500  # training steps
+    batch_size: int = 32  # examples per step
+    learning_rate: float = 3e-3  # peak learning rate
+
+
 def discriminators_alone(
+    settings: DiscriminatorSettings,
     *,
     seed: int = 0,
     device: str = "cpu",
     folder: Path = Path("results"),
-    variants=("attention", "residual block", "none"),
-    attention_at: int = 8,
-    d_key: int = 16,
-    d_value: int = 32,
-    last_side: int = 8,
-    channels: int = 16,
-    steps: int = 1500,
-    batch_size: int = 32,
-    learning_rate: float = 3e-3,
 ) -> dict:
     """Discriminators that are to tell drawn pictures whose figures agree from those whose
     figures do not: which can at all?
     """
     rows = []
-    for variant in variants:
+    for variant in settings.variants:
         torch.manual_seed(seed)
         model = make_pair(
             variant,
             blocks="convolution",
-            attention_at=attention_at,
-            d_key=d_key,
-            d_value=d_value,
-            last_side=last_side,
-            channels=channels,
+            attention_at=settings.attention_at,
+            d_key=settings.d_key,
+            d_value=settings.d_value,
+            last_side=settings.last_side,
+            channels=settings.channels,
             num_classes=len(far_parts.SHAPES),
         ).discriminator
         history = fit(
             model,
-            SideBySide(batch_size, seed),
+            SideBySide(settings.batch_size, seed),
             noticing_loss,
-            steps=steps,
-            learning_rate=learning_rate,
+            steps=settings.steps,
+            learning_rate=settings.learning_rate,
             clip_norm=None,
             optimizer=lambda parameters: torch.optim.Adam(
-                parameters, lr=learning_rate, betas=(0.0, 0.9)
+                parameters, lr=settings.learning_rate, betas=(0.0, 0.9)
             ),
             seed=seed,
             device=device,
             evaluate=noticed,
-            evaluate_every=max(1, steps // 10),
+            evaluate_every=max(1, settings.steps // 10),
         )
         rows.append(
             {
@@ -597,4 +622,109 @@ def discriminators_alone(
                 "gamma": [round(value, 4) for value in attention_scales(model).values()],
             }
         )
-    return {"steps": steps, "discriminators": rows}
+    return {"steps": settings.steps, "discriminators": rows}
+
+
+for _set, _minutes, _needs in (
+    ("digits", 1, ""),
+    ("far-parts", 1, ""),
+    ("cifar-10", 10, "cifar-10-images"),
+):
+    register(
+        f"judge-{_set}",
+        judge,
+        JudgeSettings(data=_set),
+        title=f"A small classifier of {_set}: judge of samples and feature network of their "
+        "scores, with checkpoint",
+        minutes=f"{_minutes} minute{'s'[: _minutes > 1]} on one CPU core",
+        needs=_needs,
+    )
+register(
+    "far-parts-alone",
+    discriminators_alone,
+    DiscriminatorSettings(),
+    title="Discriminators that are to tell far parts that agree from others: which of them can?",
+    minutes="2 minutes on one CPU core",
+)
+for _variant in ("attention", "residual block", "scaled residual block", "none"):
+    _name = f"far-parts-{_variant.replace(' ', '-')}"
+    register(
+        _name,
+        adversarial,
+        AdversarialSettings(
+            data="far-parts",
+            variant=_variant,
+            last_side=8,
+            max_channels=32,
+            d_key=16,
+            d_value=32,
+            steps=1200,
+            generator_rate=1e-3,
+            discriminator_rate=3e-3,
+            samples=2000,
+            evaluations=6,
+            checkpoint=_name,
+        ),
+        title=f"Drawn pictures with far parts that agree, by a SAGAN, {_variant} at side 8",
+        minutes="3 minutes on one CPU core",
+    )
+DIGITS = AdversarialSettings(
+    data="digits",
+    max_channels=48,
+    steps=1500,
+    generator_rate=1e-3,
+    discriminator_rate=3e-3,
+    samples=450,
+    evaluations=6,
+)
+for _variant, _checkpoint in (("attention", "gan-digits-attention"), ("none", "")):
+    register(
+        f"gan-digits-{_variant}",
+        adversarial,
+        replace(DIGITS, variant=_variant, checkpoint=_checkpoint),
+        title=f"Digits by class, by a SAGAN, {_variant} at side 8",
+        minutes="4 minutes on one CPU core",
+    )
+register(
+    "gan-digits-dcgan",
+    adversarial,
+    replace(DIGITS, baseline=True, variant="none", discriminator_rate=1e-3),
+    title="Digits by class, by DCGAN, the baseline, with the rates that suit it best of five pairs",
+    minutes="3 minutes on one CPU core",
+)
+# The comparison of the paper's table 1 at 32 pixels, for a GPU; seeds 0, 1 and 2.
+CIFAR = AdversarialSettings(
+    data="cifar-10",
+    blocks="residual",
+    channels=64,
+    max_channels=256,
+    d_noise=128,
+    steps=50_000,
+    batch_size=64,
+    generator_rate=1e-4,
+    discriminator_rate=4e-4,
+    average=0.999,
+    precision="bf16",
+    samples=10_000,
+)
+for _name, _title, _settings in (
+    ("dcgan", "by DCGAN, the baseline", replace(CIFAR, baseline=True)),
+    ("none", "by a SAGAN without attention", replace(CIFAR, variant="none")),
+    *(
+        (
+            f"{_variant.replace(' ', '-')}-{_side}",
+            f"by a SAGAN, {_variant} at side {_side}",
+            replace(CIFAR, variant=_variant, attention_at=_side),
+        )
+        for _side in (4, 8, 16)
+        for _variant in ("attention", "residual block")
+    ),
+):
+    register(
+        f"gan-cifar-10-{_name}",
+        adversarial,
+        _settings,
+        title=f"cifar-10 {_title}: FID",
+        minutes="1 hour on one GPU",
+        needs="cifar-10-images",
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -20,6 +21,7 @@ from ...tasks import Vocabulary
 from ...tasks.algorithms import adding_problem
 from ...tasks.text import questions, reviews
 from ...training import cosine_decay, fit
+from ..registry import register
 
 __all__ = [
     "LastState",
@@ -39,7 +41,7 @@ __all__ = [
 
 
 # Long sums
-# ---------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 class LastState(nn.Module):
@@ -84,42 +86,45 @@ def share_solved(model, batch, rows: int = 100) -> float:
     return right / len(batch.target)
 
 
+@dataclass(frozen=True)
+class SumSettings:
+    kind: str = "adding"  # adding or multiplication
+    lengths: tuple[int, ...] = (100, 1000)  # steps of the sequences
+    poolings: tuple[str, ...] = ("attention", "mean")  # poolings to compare
+    hidden_size: int = 100  # units of the recurrent layers
+    batch_size: int = 100  # examples per step
+    steps: int = 1000  # training steps
+    learning_rate: float = 0.01  # peak learning rate
+    test: int = 1000  # test sequences
+    micro_batch: int | None = None  # sequences per forward pass; None: the batch
+
+
 def long_sums(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    kind: str = "adding",
-    lengths: tuple[int, ...] = (100, 1000),
-    poolings: tuple[str, ...] = ("attention", "mean"),
-    hidden_size: int = 100,
-    batch_size: int = 100,
-    steps: int = 1000,
-    learning_rate: float = 0.01,
-    test: int = 1000,
-    micro_batch: int | None = None,
+    settings: SumSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train feed-forward attention anew at each length; the share solved as training goes on, and
     the weight that the two marked steps get. Length, batch and size are the paper's; steps and rate
     are ours, and fixed beforehand."""
-    rows, rows_at_once = [], micro_batch or 100
-    for length in lengths:
-        held = adding_problem.draw(kind, length, test, torch.Generator().manual_seed(10**6 + seed))
-        for pooling in poolings:
+    rows, rows_at_once = [], settings.micro_batch or 100
+    for length in settings.lengths:
+        held = adding_problem.draw(
+            settings.kind, length, settings.test, torch.Generator().manual_seed(10**6 + seed)
+        )
+        for pooling in settings.poolings:
             torch.manual_seed(seed)
-            model = FeedForwardAttention(2, hidden_size, pooling=pooling)
+            model = FeedForwardAttention(2, settings.hidden_size, pooling=pooling)
             history = fit(
                 model,
-                adding_problem.LongMemoryBatches(kind, length, batch_size, seed),
+                adding_problem.LongMemoryBatches(settings.kind, length, settings.batch_size, seed),
                 squared_loss,
-                steps=steps,
-                learning_rate=learning_rate,
-                schedule=cosine_decay(steps, 20),
+                steps=settings.steps,
+                learning_rate=settings.learning_rate,
+                schedule=cosine_decay(settings.steps, 20),
                 seed=seed,
                 device=device,
-                micro_batch=micro_batch,
+                micro_batch=settings.micro_batch,
                 evaluate=lambda m: share_solved(m, held, rows_at_once),
-                evaluate_every=max(1, steps // 10),
+                evaluate_every=max(1, settings.steps // 10),
             )
             with torch.no_grad():
                 some = [part[:100].to(device) for part in held]
@@ -135,7 +140,7 @@ def long_sums(
                     "training_seconds": round(history.seconds, 1),
                 }
             )
-    return {"rows": rows, "tolerance": adding_problem.TOLERANCE, "test": test}
+    return {"rows": rows, "tolerance": adding_problem.TOLERANCE, "test": settings.test}
 
 
 def most_weight(length: float) -> float:
@@ -146,7 +151,7 @@ def most_weight(length: float) -> float:
 
 
 # Film reviews
-# ------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 def class_loss(model, batch):
@@ -198,40 +203,48 @@ def naive_bayes(train, test) -> float:
     return right / len(test)
 
 
+@dataclass(frozen=True)
+class ReviewSettings:
+    pooling: str = "attention"  # attention or mean
+    train: int = 1400  # training reviews
+    valid: int = 200  # validation reviews
+    test: int = 400  # test reviews
+    min_count: int = 5  # least occurrences of a word in the vocabulary
+    d_embed: int = 64  # width of the embeddings
+    hidden_size: int = 50  # units of the recurrent layers
+    dropout: float = 0.5  # dropout rate
+    max_sentences: int = 40  # sentences read of a review
+    max_words: int = 40  # words read of a sentence
+    batch_size: int = 32  # examples per step
+    steps: int = 440  # training steps
+    learning_rate: float = 3e-3  # peak learning rate
+
+
 def pooled_film_reviews(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    pooling: str = "attention",
-    train: int = 1400,
-    valid: int = 200,
-    test: int = 400,
-    min_count: int = 5,
-    d_embed: int = 64,
-    hidden_size: int = 50,
-    dropout: float = 0.5,
-    max_sentences: int = 40,
-    max_words: int = 40,
-    batch_size: int = 32,
-    steps: int = 440,
-    learning_rate: float = 3e-3,
+    settings: ReviewSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train :class:`attnbook.HierarchicalAttention` on real film reviews; accuracy with a 95 %
     interval on a split that the seed 0 fixes. The weights with the best accuracy on the validation
     part count."""
-    parts = reviews.split(reviews.movie_reviews(), (train, valid, test), seed=0)
-    vocab = Vocabulary.from_sequences(
-        (row for d in parts[0] for row in d.sentences), min_count=min_count, unknown="unk"
+    parts = reviews.split(
+        reviews.movie_reviews(), (settings.train, settings.valid, settings.test), seed=0
     )
-    cut = dict(max_sentences=max_sentences, max_words=max_words)
+    vocab = Vocabulary.from_sequences(
+        (row for d in parts[0] for row in d.sentences), min_count=settings.min_count, unknown="unk"
+    )
+    cut = dict(max_sentences=settings.max_sentences, max_words=settings.max_words)
     held = [
         [reviews.collate_documents(part[i : i + 50], vocab, **cut) for i in range(0, len(part), 50)]
         for part in parts[1:]
     ]
     torch.manual_seed(seed)
     model = HierarchicalAttention(
-        len(vocab), 2, d_embed=d_embed, hidden_size=hidden_size, pooling=pooling, dropout=dropout
+        len(vocab),
+        2,
+        d_embed=settings.d_embed,
+        hidden_size=settings.hidden_size,
+        pooling=settings.pooling,
+        dropout=settings.dropout,
     )
     best: dict = {"valid": -1.0}
 
@@ -243,14 +256,16 @@ def pooled_film_reviews(
             )
         return share
 
-    batches = reviews.DocumentBatches(parts[0], vocab, batch_size, seed, bucket=True, **cut)
+    batches = reviews.DocumentBatches(
+        parts[0], vocab, settings.batch_size, seed, bucket=True, **cut
+    )
     history = fit(
         model,
         batches,
         class_loss,
-        steps=steps,
-        learning_rate=learning_rate,
-        schedule=cosine_decay(steps, 20),
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        schedule=cosine_decay(settings.steps, 20),
         seed=seed,
         device=device,
         evaluate=evaluate,
@@ -259,16 +274,16 @@ def pooled_film_reviews(
     model.load_state_dict(best["weights"])
     model.eval()
     share = class_accuracy(model, held[1])
-    low, high = wilson(share, test)
+    low, high = wilson(share, settings.test)
     bayes = naive_bayes(parts[0], parts[2])
     return {
         "accuracy": round(share, 4),
         "interval": [round(low, 4), round(high, 4)],
-        "test": test,
+        "test": settings.test,
         "valid": round(best["valid"], 4),
         "course": [[s, round(x, 4)] for s, x in history.evaluations],
         "naive_bayes": round(bayes, 4),
-        "naive_bayes_interval": [round(x, 4) for x in wilson(bayes, test)],
+        "naive_bayes_interval": [round(x, 4) for x in wilson(bayes, settings.test)],
         "vocabulary": len(vocab),
         "parameters": sum(p.numel() for p in model.parameters()),
         "last_losses": [round(x, 4) for x in history.losses[-5:]],
@@ -319,7 +334,7 @@ def _shown(model, documents, vocab, cut) -> dict:
 
 
 # Questions
-# ---------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 def answer_loss(model, batch):
@@ -359,44 +374,51 @@ def agreement(weights: torch.Tensor, stories) -> list[list[float]]:
     ]
 
 
+@dataclass(frozen=True)
+class QuestionSettings:
+    kinds: tuple[str, ...] = questions.KINDS  # kinds of questions
+    hops: tuple[int, ...] = (1, 2, 3)  # numbers of hops to compare
+    encodings: tuple[str, ...] = ("position", "bag")  # encodings of a sentence to compare
+    # standard deviations of the initial weights to compare
+    init_std: tuple[float, ...] = (0.4, 0.1)
+    train: int = 10000  # training stories
+    test: int = 1000  # test stories
+    d_embed: int = 32  # width of the embeddings
+    batch_size: int = 64  # examples per step
+    steps: int = 600  # training steps
+    learning_rate: float = 5e-3  # peak learning rate
+
+
 def question_tasks(
+    settings: QuestionSettings,
     *,
     seed: int = 0,
     device: str = "cpu",
     folder: Path = Path("results"),
-    kinds: tuple[str, ...] = questions.KINDS,
-    hops: tuple[int, ...] = (1, 2, 3),
-    encodings: tuple[str, ...] = ("position", "bag"),
-    init_std: tuple[float, ...] = (0.4, 0.1),
-    train: int = 10000,
-    test: int = 1000,
-    d_embed: int = 32,
-    batch_size: int = 64,
-    steps: int = 600,
-    learning_rate: float = 5e-3,
 ) -> dict:
     """Error rates of :class:`attnbook.MemoryNetwork` on every kind of question, by hops; the first
     encoding and start for all hops, the others with the most hops only."""
     vocab, rows = questions.vocabulary(), []
-    for kind in kinds:
+    for kind in settings.kinds:
         generator = random.Random(f"{seed}/{kind}")
         told, held = (
-            [questions.draw(kind, generator) for _ in range(count)] for count in (train, test)
+            [questions.draw(kind, generator) for _ in range(count)]
+            for count in (settings.train, settings.test)
         )
         batches, batch = (
-            questions.QuestionBatches(told, vocab, batch_size, seed),
+            questions.QuestionBatches(told, vocab, settings.batch_size, seed),
             questions.collate_stories(held, vocab),
         )
         memories = max(len(one.sentences) for one in (*told, *held))
-        plans = [(h, encodings[0], init_std[0]) for h in hops]
-        plans += [(hops[-1], e, init_std[0]) for e in encodings[1:]] + [
-            (hops[-1], encodings[0], s) for s in init_std[1:]
+        plans = [(h, settings.encodings[0], settings.init_std[0]) for h in settings.hops]
+        plans += [(settings.hops[-1], e, settings.init_std[0]) for e in settings.encodings[1:]] + [
+            (settings.hops[-1], settings.encodings[0], s) for s in settings.init_std[1:]
         ]
         for count, encoding, std in plans:
             torch.manual_seed(seed)
             model = MemoryNetwork(
                 len(vocab),
-                d_embed=d_embed,
+                d_embed=settings.d_embed,
                 hops=count,
                 max_memories=memories,
                 encoding=encoding,
@@ -406,9 +428,9 @@ def question_tasks(
                 model,
                 batches,
                 answer_loss,
-                steps=steps,
-                learning_rate=learning_rate,
-                schedule=cosine_decay(steps, 20),
+                steps=settings.steps,
+                learning_rate=settings.learning_rate,
+                schedule=cosine_decay(settings.steps, 20),
                 seed=seed,
                 device=device,
             )
@@ -432,8 +454,51 @@ def question_tasks(
                 "hops": 0,
                 "encoding": "the commonest answer",
                 "init_std": 0.0,
-                "accuracy": round(sum(s.answer == commonest for s in held) / test, 4),
+                "accuracy": round(sum(s.answer == commonest for s in held) / settings.test, 4),
                 "agreement": [],
             }
         )
     return {"rows": rows}
+
+
+register(
+    "feed-forward-attention-adding",
+    long_sums,
+    SumSettings(kind="adding"),
+    title="Feed-forward attention and its mean on adding, 100 and 1000 steps",
+    minutes="10 minutes on one CPU core",
+)
+for _kind in ("adding", "multiplication"):
+    register(
+        f"feed-forward-attention-{_kind}-long",
+        long_sums,
+        SumSettings(kind=_kind, lengths=(5000, 10000), poolings=("attention",), micro_batch=1),
+        title="The same recipe at 5000 and 10,000 steps, attention only",
+        minutes="20 minutes on one CPU core",
+    )
+    register(
+        f"feed-forward-attention-{_kind}-paper",
+        long_sums,
+        SumSettings(
+            kind=_kind, lengths=(50, 100, 500, 1000, 5000, 10000), steps=100_000, learning_rate=3e-3
+        ),
+        title=f"Feed-forward attention and its mean on {_kind}, 50 to 10,000 steps, as many "
+        "updates as in the paper",
+        minutes="a day on one GPU",
+    )
+for _pooling in ("attention", "mean"):
+    register(
+        "movie-reviews-hierarchical" + ("" if _pooling == "attention" else "-mean"),
+        pooled_film_reviews,
+        ReviewSettings(pooling=_pooling),
+        title=f"Real film reviews by words and sentences, pooled by {_pooling}: accuracy",
+        minutes="6 minutes on one CPU core",
+        needs="movie_reviews",
+    )
+register(
+    "memory-network-questions",
+    question_tasks,
+    QuestionSettings(),
+    title="Made questions by the end-to-end memory network, by hops",
+    minutes="4 minutes on one CPU core",
+)

@@ -5,6 +5,7 @@ hang on a far one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from ...tasks.text.batches import SequenceBatches, collate
 from ...training import cosine_decay, fit, save_model
 from ...training.loop.temporary_state import temporary_mode
 from ...training.losses.language_model import language_loss, perplexity
+from ..registry import register
 
 __all__ = ["DISTANCES", "far_words", "grammar", "make_model", "parameters", "wikitext"]
 
@@ -114,52 +116,61 @@ def _batches(pairs, vocabulary, batch_size, seed):
     return SequenceBatches(pairs, vocabulary, vocabulary, batch_size, seed=seed)
 
 
+@dataclass(frozen=True)
+class GrammarSettings:
+    model: str = "lstmn"  # lstmn or lstm
+    train_sentences: int = 20000  # training sentences
+    test_sentences: int = 1000  # test sentences
+    insertions: int = 3  # most insertions in training
+    longer: int = 5  # insertions of the longer test sentences
+    d_embed: int = 32  # width of the embeddings
+    hidden_size: int = 64  # units of the recurrent layers
+    batch_size: int = 64  # examples per step
+    steps: int = 2000  # training steps
+    learning_rate: float = 8e-3  # peak learning rate
+    checkpoint: bool = False  # save the weights
+
+
 def grammar(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    model: str = "lstmn",
-    train_sentences: int = 20000,
-    test_sentences: int = 1000,
-    insertions: int = 3,
-    longer: int = 5,
-    d_embed: int = 32,
-    hidden_size: int = 64,
-    batch_size: int = 64,
-    steps: int = 2000,
-    learning_rate: float = 8e-3,
-    checkpoint: bool = False,
+    settings: GrammarSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train on sentences with 0 to ``insertions`` phrases between; test on new ones, and on ones
     with up to ``longer``.
     """
     task = sentences.language_task(
-        train=train_sentences, valid=500, test=test_sentences, seed=0, insertions=(0, insertions)
+        train=settings.train_sentences,
+        valid=500,
+        test=settings.test_sentences,
+        seed=0,
+        insertions=(0, settings.insertions),
     )
     vocabulary = task.source_vocab
-    beyond = sentences.generate(test_sentences, seed=1, insertions=(insertions + 1, longer))
+    beyond = sentences.generate(
+        settings.test_sentences, seed=1, insertions=(settings.insertions + 1, settings.longer)
+    )
     torch.manual_seed(seed)
-    net = make_model(model, len(vocabulary), d_embed=d_embed, hidden_size=hidden_size)
+    net = make_model(
+        settings.model, len(vocabulary), d_embed=settings.d_embed, hidden_size=settings.hidden_size
+    )
     test = _batches(task.test, vocabulary, 200, seed)
     history = fit(
         net,
-        _batches(task.train, vocabulary, batch_size, seed),
+        _batches(task.train, vocabulary, settings.batch_size, seed),
         language_loss,
-        steps=steps,
-        learning_rate=learning_rate,
-        schedule=cosine_decay(steps, 20),
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        schedule=cosine_decay(settings.steps, 20),
         seed=seed,
         device=device,
         evaluate=lambda m: perplexity(m, test),
-        evaluate_every=max(1, steps // 20),
+        evaluate_every=max(1, settings.steps // 20),
     )
-    if checkpoint:
+    if settings.checkpoint:
         save_model(
             net,
-            folder / f"{model}-language.seed{seed}.safetensors",
-            d_embed=str(d_embed),
-            hidden_size=str(hidden_size),
+            folder / f"{settings.model}-language.seed{seed}.safetensors",
+            d_embed=str(settings.d_embed),
+            hidden_size=str(settings.hidden_size),
         )
     return {
         "parameters": parameters(net),
@@ -172,42 +183,51 @@ def grammar(
     }
 
 
+@dataclass(frozen=True)
+class WikitextSettings:
+    model: str = "lstmn"  # lstmn or lstm
+    max_words: int = 30  # longest sentence in words
+    min_count: int = 3  # least occurrences of a word in the vocabulary
+    d_embed: int = 64  # width of the embeddings
+    hidden_size: int = 96  # units of the recurrent layers
+    dropout: float = 0.3  # dropout rate
+    batch_size: int = 64  # examples per step
+    steps: int = 400  # training steps
+    learning_rate: float = 5e-3  # peak learning rate
+
+
 def wikitext(
+    settings: WikitextSettings,
     *,
     seed: int = 0,
     device: str = "cpu",
     folder: Path = Path("results"),
-    model: str = "lstmn",
-    max_words: int = 30,
-    min_count: int = 3,
-    d_embed: int = 64,
-    hidden_size: int = 96,
-    dropout: float = 0.3,
-    batch_size: int = 64,
-    steps: int = 400,
-    learning_rate: float = 5e-3,
 ) -> dict:
     """Train on the sentences of WikiText-2's validation file, as the small set at hand;
     perplexity on its test file.
     """
-    task = sentences.wikitext(max_words=max_words, min_count=min_count)
+    task = sentences.wikitext(max_words=settings.max_words, min_count=settings.min_count)
     vocabulary = task.source_vocab
     torch.manual_seed(seed)
     net = make_model(
-        model, len(vocabulary), d_embed=d_embed, hidden_size=hidden_size, dropout=dropout
+        settings.model,
+        len(vocabulary),
+        d_embed=settings.d_embed,
+        hidden_size=settings.hidden_size,
+        dropout=settings.dropout,
     )
     valid = _batches(task.valid, vocabulary, 100, seed)
     history = fit(
         net,
-        _batches(task.train, vocabulary, batch_size, seed),
+        _batches(task.train, vocabulary, settings.batch_size, seed),
         language_loss,
-        steps=steps,
-        learning_rate=learning_rate,
-        schedule=cosine_decay(steps, 20),
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        schedule=cosine_decay(settings.steps, 20),
         seed=seed,
         device=device,
         evaluate=lambda m: perplexity(m, valid),
-        evaluate_every=max(1, steps // 4),
+        evaluate_every=max(1, settings.steps // 4),
     )
     test = _batches(task.test, vocabulary, 100, seed)
     return {
@@ -226,3 +246,26 @@ def wikitext(
 def _unknown(pairs, vocabulary) -> float:
     ids = [i for pair in pairs for i in vocabulary.encode(pair.source)]
     return ids.count(vocabulary.encode(["<unk>"])[0]) / len(ids)
+
+
+for _name, _model, _steps in (
+    ("lstmn-language", "lstmn", 2000),
+    ("lstm-language", "lstm", 2000),
+    ("lstm-language-equal-time", "lstm", 5000),
+):
+    register(
+        _name,
+        grammar,
+        GrammarSettings(model=_model, steps=_steps, checkpoint=_model == "lstmn"),
+        title=f"Words that hang on a far one, {_model.upper()} of {_steps} steps",
+        minutes="1 minute on one CPU core",
+    )
+for _model in ("lstmn", "lstm"):
+    register(
+        f"{_model}-wikitext-2",
+        wikitext,
+        WikitextSettings(model=_model),
+        title=f"Sentences of WikiText-2 by words, {_model.upper()}: perplexity",
+        minutes="3 minutes on one CPU core",
+        needs="wikitext-2",
+    )

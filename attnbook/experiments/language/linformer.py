@@ -5,7 +5,7 @@ average.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from ...models import TransformerEncoderModel, paper_parts
 from ...tasks.algorithms.gaps import FIRST, VALUES, GapBatches, best_loss, vocabulary_size
 from ...tasks.text.vocabulary import PAD
 from ...training import cosine_decay, fit
+from ..registry import register
 
 __all__ = [
     "PairEmbedding",
@@ -138,29 +139,38 @@ def spectrum(model, kind: str, length: int, *, count: int = 50, seed: int = 2) -
     return found
 
 
+@dataclass(frozen=True)
+class Settings:
+    kinds: Sequence[str] = ("look-up", "topic")  # tasks to compare
+    # ranks of the projection; None: full attention
+    ranks: Sequence[int | None] = (None, 4, 8, 16, 32, 64)
+    seeds: int = 3  # seeds to average over
+    length: int = 64  # length of the sequences
+    steps: int = 400  # training steps
+
+
 def compared(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    kinds: Sequence[str] = ("look-up", "topic"),
-    ranks: Sequence[int | None] = (None, 4, 8, 16, 32, 64),
-    seeds: int = 3,
-    length: int = 64,
-    steps: int = 400,
+    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train every rank on every kind of texts from several seeds, on equally many texts."""
     rows = []
-    for kind in kinds:
-        for rank in ranks:
+    for kind in settings.kinds:
+        for rank in settings.ranks:
             found = []
-            for offset in range(seeds):
+            for offset in range(settings.seeds):
                 torch.manual_seed(seed + offset)
-                model = make_model(kind, rank, length=length)
-                history = train(model, kind, length, steps=steps, seed=seed + offset, device=device)
+                model = make_model(kind, rank, length=settings.length)
+                history = train(
+                    model,
+                    kind,
+                    settings.length,
+                    steps=settings.steps,
+                    seed=seed + offset,
+                    device=device,
+                )
                 found.append(
                     {
-                        **gaps_filled(model, kind, length),
+                        **gaps_filled(model, kind, settings.length),
                         "training_seconds": round(history.seconds, 1),
                     }
                 )
@@ -172,4 +182,13 @@ def compared(
                     "parameters": sum(p.numel() for p in model.parameters()),
                 }
             )
-    return {"rows": rows, "length": length}
+    return {"rows": rows, "length": settings.length}
+
+
+register(
+    "linformer-compared",
+    compared,
+    Settings(),
+    title="Linformer beside full attention on look-ups and topics, 3 seeds",
+    minutes="30 minutes on one CPU core",
+)

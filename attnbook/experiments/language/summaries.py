@@ -5,7 +5,7 @@ compression, with experts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from ...models import TransformerLM, alternating, paper_parts
 from ...tasks.text import reports
 from ...training import cosine_decay, exact_match, fit, greedy, save_model
 from ...training.losses.prompted import one_text, prompted_loss
+from ..registry import register
 
 __all__ = [
     "MODELS",
@@ -159,28 +160,29 @@ def _train(model, sentences, *, steps, batch_size, learning_rate, seed, device, 
     }
 
 
+@dataclass(frozen=True)
+class LengthSettings:
+    models: Sequence[str] = ("full", "local", "L-M-L")  # models to compare
+    lengths: Sequence[int] = (8, 16, 32, 64)  # sentences per report
+    steps: int = 500  # training steps
+    batch_size: int = 16  # examples per step
+    learning_rate: float = 3e-3  # peak learning rate
+
+
 def by_length(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    models: Sequence[str] = ("full", "local", "L-M-L"),
-    lengths: Sequence[int] = (8, 16, 32, 64),
-    steps: int = 500,
-    batch_size: int = 16,
-    learning_rate: float = 3e-3,
+    settings: LengthSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train every kind of model at every length, in sentences, on equally many reports."""
     rows = []
-    for sentences in lengths:
-        for kind in models:
+    for sentences in settings.lengths:
+        for kind in settings.models:
             torch.manual_seed(seed)
             found = _train(
                 make_model(kind),
                 sentences,
-                steps=steps,
-                batch_size=batch_size,
-                learning_rate=learning_rate,
+                steps=settings.steps,
+                batch_size=settings.batch_size,
+                learning_rate=settings.learning_rate,
                 seed=seed,
                 device=device,
             )
@@ -195,29 +197,37 @@ def by_length(
     return {"rows": rows}
 
 
+@dataclass(frozen=True)
+class CompressionSettings:
+    strides: Sequence[int] = (3, 6, 12, 24)  # compression factors to compare
+    sentences: int = 32  # sentences per report
+    steps: int = 500  # training steps
+    batch_size: int = 16  # examples per step
+    learning_rate: float = 3e-3  # peak learning rate
+
+
 def by_compression(
+    settings: CompressionSettings,
     *,
     seed: int = 0,
     device: str = "cpu",
     folder: Path = Path("results"),
-    strides: Sequence[int] = (3, 6, 12, 24),
-    sentences: int = 32,
-    steps: int = 500,
-    batch_size: int = 16,
-    learning_rate: float = 3e-3,
 ) -> dict:
     """Train L-M-L with stronger and stronger compression; and at stride 3 with a loss on all of
     the text.
     """
     rows = []
-    for stride, everything in [*((s, False) for s in strides), (strides[0], True)]:
+    for stride, everything in [
+        *((s, False) for s in settings.strides),
+        (settings.strides[0], True),
+    ]:
         torch.manual_seed(seed)
         found = _train(
             make_model("L-M-L", stride=stride),
-            sentences,
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
+            settings.sentences,
+            steps=settings.steps,
+            batch_size=settings.batch_size,
+            learning_rate=settings.learning_rate,
             seed=seed,
             device=device,
             everything=everything,
@@ -226,48 +236,72 @@ def by_compression(
             {
                 "stride": stride,
                 "loss_on": "all" if everything else "summary",
-                "sentences": sentences,
+                "sentences": settings.sentences,
                 **found,
             }
         )
     return {"rows": rows}
 
 
+@dataclass(frozen=True)
+class ExpertSettings:
+    sentences: int = 32  # sentences per report
+    experts: int = 4  # experts of the mixture
+    steps: int = 500  # training steps
+    batch_size: int = 16  # examples per step
+    learning_rate: float = 3e-3  # peak learning rate
+    checkpoint: str = ""  # name of the saved weights; empty: none are saved
+
+
 def with_experts(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    sentences: int = 32,
-    experts: int = 4,
-    steps: int = 500,
-    batch_size: int = 16,
-    learning_rate: float = 3e-3,
-    checkpoint: str = "",
+    settings: ExpertSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train the five layers of the paper, L-M-L-M-L, with experts and without; what they read,
     counted on new reports.
     """
     rows = []
-    for number in (None, experts):
+    for number in (None, settings.experts):
         torch.manual_seed(seed)
         model = make_model("L-M-L-M-L", experts=number)
         found = _train(
             model,
-            sentences,
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
+            settings.sentences,
+            steps=settings.steps,
+            batch_size=settings.batch_size,
+            learning_rate=settings.learning_rate,
             seed=seed,
             device=device,
         )
         rows.append({"experts": number or 1, **found})
-    if checkpoint:
+    if settings.checkpoint:
         save_model(
             model,
-            folder / f"{checkpoint}.seed{seed}.safetensors",
+            folder / f"{settings.checkpoint}.seed{seed}.safetensors",
             half=True,
-            sentences=str(sentences),
-            experts=str(experts),
+            sentences=str(settings.sentences),
+            experts=str(settings.experts),
         )
     return {"rows": rows}
+
+
+register(
+    "reports-by-length",
+    by_length,
+    LengthSettings(),
+    title="Summaries of long reports: full, local and memory-compressed attention, by length",
+    minutes="60 minutes on one CPU core",
+)
+register(
+    "reports-by-compression",
+    by_compression,
+    CompressionSettings(),
+    title="The same by compression, and with a loss on all of the text",
+    minutes="18 minutes on one CPU core",
+)
+register(
+    "reports-experts",
+    with_experts,
+    ExpertSettings(checkpoint="reports-experts"),
+    title="The five layers of Liu et al. with and without experts, with checkpoint",
+    minutes="2 minutes on one CPU core",
+)

@@ -5,8 +5,10 @@ and Multi30k.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ from ...tasks import make_task
 from ...tasks.text.batches import SequenceBatches, collate
 from ...tasks.translation.alignments import alignment_accuracy
 from ...training import cosine_decay, exact_match, fit, greedy, token_loss
+from ..registry import register
 from . import real_sentences
 
 __all__ = ["PAPER_BLEU", "PAPER_PERPLEXITY", "SYSTEMS", "multi30k", "ranking", "spearman", "starts"]
@@ -105,29 +108,37 @@ def _measure(net, pairs, task) -> dict:
     }
 
 
+@dataclass(frozen=True)
+class RankingSettings:
+    task: str = "numbers-en"  # name of the task
+    options: Mapping[str, Any] | None = None  # options of the task
+    train_pairs: int = 20000  # training pairs
+    test_pairs: int = 1000  # test pairs
+    d_embed: int = 48  # width of the embeddings
+    hidden_size: int = 64  # units of the recurrent layers
+    half_width: int = 2  # half width D of the local window
+    input_feeding: bool = True  # feed the attentional state to the next step
+    batch_size: int = 64  # examples per step
+    steps: int = 400  # training steps
+    learning_rate: float = 6e-3  # peak learning rate
+
+
 def ranking(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    task: str = "numbers-en",
-    options: dict | None = None,
-    train_pairs: int = 20000,
-    test_pairs: int = 1000,
-    d_embed: int = 48,
-    hidden_size: int = 64,
-    half_width: int = 2,
-    input_feeding: bool = True,
-    batch_size: int = 64,
-    steps: int = 400,
-    learning_rate: float = 6e-3,
+    settings: RankingSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train all eight systems alike on one of the book's tasks, with its ``options``; measure
     each on unseen pairs.
     """
-    made = make_task(task, train=train_pairs, valid=0, test=test_pairs, seed=0, **(options or {}))
+    made = make_task(
+        settings.task,
+        train=settings.train_pairs,
+        valid=0,
+        test=settings.test_pairs,
+        seed=0,
+        **(settings.options or {}),
+    )
     batches = SequenceBatches(
-        made.train, made.source_vocab, made.target_vocab, batch_size, seed=seed
+        made.train, made.source_vocab, made.target_vocab, settings.batch_size, seed=seed
     )
     longest = max(len(pair.source) for pair in made.train + made.test)
     rows = []
@@ -136,21 +147,21 @@ def ranking(
         net = Luong(
             len(made.source_vocab),
             len(made.target_vocab),
-            d_embed=d_embed,
-            hidden_size=hidden_size,
+            d_embed=settings.d_embed,
+            hidden_size=settings.hidden_size,
             attention=attention,
             score=score,
-            half_width=half_width,
+            half_width=settings.half_width,
             max_source=longest,
-            input_feeding=input_feeding,
+            input_feeding=settings.input_feeding,
         )
         history = fit(
             net,
             batches,
             token_loss,
-            steps=steps,
-            learning_rate=learning_rate,
-            schedule=cosine_decay(steps, 20),
+            steps=settings.steps,
+            learning_rate=settings.learning_rate,
+            schedule=cosine_decay(settings.steps, 20),
             seed=seed,
             device=device,
         )
@@ -196,20 +207,21 @@ def _windows(net, batch, pairs) -> dict:
     }
 
 
+@dataclass(frozen=True)
+class StartSettings:
+    warmups: Sequence[int] = (20, 100)  # lengths of the warm-up to compare
+    train_pairs: int = 20000  # training pairs
+    test_pairs: int = 1000  # test pairs
+    steps: int = 400  # training steps
+    learning_rate: float = 6e-3  # peak learning rate
+    d_embed: int = 48  # width of the embeddings
+    hidden_size: int = 64  # units of the recurrent layers
+    half_width: int = 3  # half width D of the local window
+    looks: Sequence[int] = (0, 25, 50, 100, 200, 300)  # steps at which the windows are measured
+
+
 def starts(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    warmups: Sequence[int] = (20, 100),
-    train_pairs: int = 20000,
-    test_pairs: int = 1000,
-    steps: int = 400,
-    learning_rate: float = 6e-3,
-    d_embed: int = 48,
-    hidden_size: int = 64,
-    half_width: int = 3,
-    looks: Sequence[int] = (0, 25, 50, 100, 200, 300),
+    settings: StartSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train local-p (general) on numbers from one start, with each length of the warm-up, and watch
     where its windows stand.
@@ -219,9 +231,9 @@ def starts(
     """
     task = make_task(
         "numbers-en",
-        train=train_pairs,
+        train=settings.train_pairs,
         valid=0,
-        test=test_pairs,
+        test=settings.test_pairs,
         seed=0,
         digits=(1, 9),
         british=True,
@@ -230,21 +242,21 @@ def starts(
     pairs = [pair for pair in task.test if len(pair.source) >= 12][:200]
     watched = collate(pairs, task.source_vocab, task.target_vocab)
     rows = []
-    for warmup in warmups:
+    for warmup in settings.warmups:
         torch.manual_seed(seed)
         net = Luong(
             len(task.source_vocab),
             len(task.target_vocab),
-            d_embed=d_embed,
-            hidden_size=hidden_size,
+            d_embed=settings.d_embed,
+            hidden_size=settings.hidden_size,
             attention="local-p",
             score="general",
-            half_width=half_width,
+            half_width=settings.half_width,
         )
         track = []
 
         def loss(model, batch):
-            if len(track) < len(looks) and made[0] == looks[len(track)]:
+            if len(track) < len(settings.looks) and made[0] == settings.looks[len(track)]:
                 track.append({"step": made[0], **_windows(model, watched, pairs)})
             made[0] += 1
             return token_loss(model, batch)
@@ -254,35 +266,40 @@ def starts(
             net,
             batches,
             loss,
-            steps=steps,
-            learning_rate=learning_rate,
-            schedule=cosine_decay(steps, warmup),
+            steps=settings.steps,
+            learning_rate=settings.learning_rate,
+            schedule=cosine_decay(settings.steps, warmup),
             device=device,
         )
-        track.append({"step": steps, **_windows(net, watched, pairs)})
+        track.append({"step": settings.steps, **_windows(net, watched, pairs)})
         rows.append({"warmup": warmup, "track": track, **_measure(net, task.test, task)})
     return {"rows": rows}
 
 
+@dataclass(frozen=True)
+class Multi30kSettings:
+    system: str = "global (general)"  # one of SYSTEMS
+    target: str = "de"  # target language
+    half_width: int = 4  # half width D of the local window
+    num_layers: int = 1  # layers
+    input_feeding: bool = True  # feed the attentional state to the next step
+    pieces: int = 6000  # size of the subword vocabulary
+    d_embed: int = 256  # width of the embeddings
+    hidden_size: int = 512  # units of the recurrent layers
+    dropout: float = 0.4  # dropout rate
+    label_smoothing: float = 0.1  # mass that label smoothing spreads
+    batch_size: int = 128  # examples per step
+    steps: int = 6000  # training steps
+    learning_rate: float = 1e-3  # peak learning rate
+    precision: str = "no"  # no, bf16 or fp16
+
+
 def multi30k(
+    settings: Multi30kSettings,
     *,
     seed: int = 0,
     device: str = "cpu",
     folder: Path = Path("results"),
-    system: str = "global (general)",
-    target: str = "de",
-    half_width: int = 4,
-    num_layers: int = 1,
-    input_feeding: bool = True,
-    pieces: int = 6000,
-    d_embed: int = 256,
-    hidden_size: int = 512,
-    dropout: float = 0.4,
-    label_smoothing: float = 0.1,
-    batch_size: int = 128,
-    steps: int = 6000,
-    learning_rate: float = 1e-3,
-    precision: str = "no",
 ) -> dict:
     """Train one system on Multi30k English to ``target``; perplexity on the validation part, BLEU
     on the test of 2016.
@@ -290,22 +307,22 @@ def multi30k(
     The captions have about 14 pieces: D = 10 as in the paper would hold nearly all of them, so D is
     4.
     """
-    if system not in SYSTEMS:
-        raise ValueError(f"system must be one of {', '.join(SYSTEMS)}, got {system!r}")
-    attention, score = SYSTEMS[system]
+    if settings.system not in SYSTEMS:
+        raise ValueError(f"system must be one of {', '.join(SYSTEMS)}, got {settings.system!r}")
+    attention, score = SYSTEMS[settings.system]
 
     def make(source_size, target_size):
         return Luong(
             source_size,
             target_size,
-            d_embed=d_embed,
-            hidden_size=hidden_size,
-            dropout=dropout,
+            d_embed=settings.d_embed,
+            hidden_size=settings.hidden_size,
+            dropout=settings.dropout,
             attention=attention,
             score=score,
-            half_width=half_width,
-            num_layers=num_layers,
-            input_feeding=input_feeding,
+            half_width=settings.half_width,
+            num_layers=settings.num_layers,
+            input_feeding=settings.input_feeding,
             max_source=160,
         )
 
@@ -313,13 +330,67 @@ def multi30k(
         make,
         seed=seed,
         device=device,
-        target=target,
-        pieces=pieces,
-        label_smoothing=label_smoothing,
-        batch_size=batch_size,
-        steps=steps,
-        learning_rate=learning_rate,
-        precision=precision,
+        target=settings.target,
+        pieces=settings.pieces,
+        label_smoothing=settings.label_smoothing,
+        batch_size=settings.batch_size,
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        precision=settings.precision,
     )[0]
     figures["perplexity_valid"] = round(math.exp(figures["validation_loss"][-1][1]), 3)
     return figures
+
+
+register(
+    "luong-ranking",
+    ranking,
+    RankingSettings(task="numbers-en", options={"digits": [1, 9]}),
+    title="Global and local attention, the eight systems of Luong's table 4, on numbers",
+    minutes="2 minutes on one CPU core",
+)
+register(
+    "luong-ranking-phrases",
+    ranking,
+    RankingSettings(task="phrases", options={"phrases": [1, 2]}, steps=1000),
+    title="The same eight systems on noun phrases",
+    minutes="4 minutes on one CPU core",
+)
+register(
+    "luong-local-p-starts",
+    starts,
+    StartSettings(),
+    title="Local-p from one start, with a short and a long warm-up: where its windows go",
+    minutes="1 minute on one CPU core",
+)
+for _attention, _scores in (
+    ("global", ("location", "dot", "general", "concat")),
+    ("local-m", ("dot", "general")),
+    ("local-p", ("dot", "general")),
+):
+    for _score in _scores:
+        _system = f"{_attention} ({_score})"
+        register(
+            f"multi30k-luong-{_attention}-{_score}",
+            multi30k,
+            Multi30kSettings(system=_system),
+            title=f"Multi30k English to German, {_system}: perplexity, BLEU",
+            minutes="6 minutes on one GPU",
+            needs="multi30k",
+        )
+        register(
+            f"multi30k-luong-{_attention}-{_score}-small",
+            multi30k,
+            Multi30kSettings(
+                system=_system,
+                pieces=4000,
+                d_embed=128,
+                hidden_size=192,
+                dropout=0.2,
+                steps=1500,
+                learning_rate=2e-3,
+            ),
+            title=f"The same, small and short enough for one CPU core, {_system}",
+            minutes="12 minutes on one CPU core",
+            needs="multi30k",
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -12,26 +13,28 @@ from ...models import Transformer, paper_parts
 from ...tasks import make_task
 from ...tasks.text.batches import SequenceBatches, collate
 from ...training import cosine_decay, exact_match, fit, greedy, token_loss
+from ..registry import register
 
 __all__ = ["by_number"]
 
 
+@dataclass(frozen=True)
+class Settings:
+    heads: Sequence[int] = (1, 2, 4, 8, 16, 32)  # numbers of heads to compare
+    d_model: int = 64  # width of the model
+    d_feed_forward: int = 256  # width of the feed-forward layers
+    num_layers: int = 1  # layers
+    dropout: float = 0.1  # dropout rate
+    train_pairs: int = 20_000  # training pairs
+    test_pairs: int = 500  # test pairs
+    phrases: tuple[int, int] = (1, 2)  # noun phrases per sentence, (least, most)
+    batch_size: int = 64  # examples per step
+    steps: int = 1000  # training steps
+    learning_rate: float = 3e-3  # peak learning rate
+
+
 def by_number(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    heads: Sequence[int] = (1, 2, 4, 8, 16, 32),
-    d_model: int = 64,
-    d_feed_forward: int = 256,
-    num_layers: int = 1,
-    dropout: float = 0.1,
-    train_pairs: int = 20_000,
-    test_pairs: int = 500,
-    phrases: tuple[int, int] = (1, 2),
-    batch_size: int = 64,
-    steps: int = 1000,
-    learning_rate: float = 3e-3,
+    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train one Transformer for each number of heads on English to French noun phrases; loss and
     exact answers on unseen ones.
@@ -43,29 +46,36 @@ def by_number(
     translate WMT 2014.
     """
     task = make_task(
-        "phrases", train=train_pairs, valid=0, test=test_pairs, seed=0, phrases=phrases
+        "phrases",
+        train=settings.train_pairs,
+        valid=0,
+        test=settings.test_pairs,
+        seed=0,
+        phrases=settings.phrases,
     )
     sizes = len(task.source_vocab), len(task.target_vocab)
     batches = SequenceBatches(
-        task.train, task.source_vocab, task.target_vocab, batch_size, seed=seed
+        task.train, task.source_vocab, task.target_vocab, settings.batch_size, seed=seed
     )
     test = collate(task.test, task.source_vocab, task.target_vocab)
     wanted = [task.target_vocab.encode(pair.target) for pair in task.test]
     rows = []
-    for number in heads:
+    for number in settings.heads:
         torch.manual_seed(seed)
         model = Transformer(
             *sizes,
-            paper_parts(d_model, number, d_feed_forward, dropout=dropout),
-            num_layers=num_layers,
+            paper_parts(
+                settings.d_model, number, settings.d_feed_forward, dropout=settings.dropout
+            ),
+            num_layers=settings.num_layers,
         )
         history = fit(
             model,
             batches,
             token_loss,
-            steps=steps,
-            learning_rate=learning_rate,
-            schedule=cosine_decay(steps, max(1, steps // 20)),
+            steps=settings.steps,
+            learning_rate=settings.learning_rate,
+            schedule=cosine_decay(settings.steps, max(1, settings.steps // 20)),
             seed=seed,
             device=device,
         )
@@ -76,7 +86,7 @@ def by_number(
         rows.append(
             {
                 "heads": number,
-                "d_head": d_model // number,
+                "d_head": settings.d_model // number,
                 "parameters": sum(p.numel() for p in model.parameters()),
                 "loss": round(float(total / count), 4),
                 "perplexity": round(math.exp(float(total / count)), 4),
@@ -88,5 +98,15 @@ def by_number(
         "rows": rows,
         "train_pairs": len(task.train),
         "test_pairs": len(task.test),
-        "steps": steps,
+        "steps": settings.steps,
     }
+
+
+register(
+    "heads-by-number",
+    by_number,
+    Settings(),
+    title="One to 32 heads in one width: English to French noun phrases by a Transformer of one "
+    "layer",
+    minutes="15 minutes on one CPU core",
+)

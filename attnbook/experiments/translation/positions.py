@@ -5,6 +5,8 @@ to them.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from ...tasks.algorithms.order import OrderBatches
 from ...tasks.text.treebank import Tree, TreeBatch, TreeBatches, collate_trees, tokens, treebank
 from ...training import cosine_decay, fit
 from ...training.loop.temporary_state import temporary_mode
+from ..registry import register
 
 __all__ = [
     "KINDS",
@@ -157,43 +160,48 @@ def order_scores(
     return scores
 
 
+@dataclass(frozen=True)
+class ExtrapolationSettings:
+    order: str = "before"  # which letter to give: before or reverse
+    kinds: Sequence[str] = KINDS  # kinds to compare
+    length: Sequence[int] = (4, 16)  # letters per training text, (least, most)
+    lengths: Sequence[int] = (8, 12, 16, 20, 24, 32, 48, 64)  # letters per test text
+    batch_size: int = 64  # examples per step
+    steps: int = 1800  # training steps
+    learning_rate: float = 3e-3  # peak learning rate
+
+
 def extrapolation(
+    settings: ExtrapolationSettings,
     *,
     seed: int = 0,
     device: str = "cpu",
     folder: Path = Path("results"),
-    order: str = "before",
-    kinds=KINDS,
-    length=(4, 16),
-    lengths=(8, 12, 16, 20, 24, 32, 48, 64),
-    batch_size: int = 64,
-    steps: int = 1800,
-    learning_rate: float = 3e-3,
 ) -> dict:
     """Train one model a kind on short texts, test on longer ones; the share of right answers by
     length.
     """
     rows = {}
-    for kind in kinds:
+    for kind in settings.kinds:
         torch.manual_seed(seed)
-        model = order_model(kind, longest=max(lengths))
+        model = order_model(kind, longest=max(settings.lengths))
         history = fit(
             model,
-            OrderBatches(order, tuple(length), batch_size, seed=seed),
+            OrderBatches(settings.order, tuple(settings.length), settings.batch_size, seed=seed),
             answer_loss,
-            steps=steps,
+            steps=settings.steps,
             seed=seed,
-            learning_rate=learning_rate,
-            schedule=cosine_decay(steps, 50),
+            learning_rate=settings.learning_rate,
+            schedule=cosine_decay(settings.steps, 50),
             device=device,
         )
         rows[kind] = {
-            "right": order_scores(model, order, lengths),
+            "right": order_scores(model, settings.order, settings.lengths),
             "loss": round(sum(history.losses[-20:]) / 20, 4),
             "parameters": sum(p.numel() for p in model.parameters()),
             "seconds": round(history.seconds, 1),
         }
-    return {"lengths": list(lengths), "kinds": rows}
+    return {"lengths": list(settings.lengths), "kinds": rows}
 
 
 def tree_model(
@@ -266,45 +274,53 @@ def tree_scores(
     }
 
 
+@dataclass(frozen=True)
+class AgreementSettings:
+    kinds: Sequence[str] = SYNTAX  # kinds to compare
+    insertions: Sequence[int] = (0, 2)  # insertions per training sentence, (least, most)
+    tests: Sequence[int] = (0, 1, 2, 3, 4, 6, 8)  # insertions of the test sentences
+    sentences: int = 300  # test sentences
+    batch_size: int = 32  # examples per step
+    steps: int = 800  # training steps
+    learning_rate: float = 3e-3  # peak learning rate
+
+
 def agreement(
+    settings: AgreementSettings,
     *,
     seed: int = 0,
     device: str = "cpu",
     folder: Path = Path("results"),
-    kinds=SYNTAX,
-    insertions=(0, 2),
-    tests=(0, 1, 2, 3, 4, 6, 8),
-    sentences: int = 300,
-    batch_size: int = 32,
-    steps: int = 800,
-    learning_rate: float = 3e-3,
 ) -> dict:
     """Train on sentences with few insertions, test on more: verbs that agree with their
     subjects, without and with trees.
     """
     vocabulary = Vocabulary(tokens())
     rows = {}
-    for kind in kinds:
+    for kind in settings.kinds:
         torch.manual_seed(seed)
         model, chain = tree_model(kind, len(vocabulary)), kind.endswith("chain")
         batches = (_ChainBatches if chain else TreeBatches)(
-            vocabulary, batch_size, seed, insertions=tuple(insertions)
+            vocabulary, settings.batch_size, seed, insertions=tuple(settings.insertions)
         )
         history = fit(
             model,
             batches,
             answer_loss,
-            steps=steps,
-            learning_rate=learning_rate,
-            schedule=cosine_decay(steps, 50),
+            steps=settings.steps,
+            learning_rate=settings.learning_rate,
+            schedule=cosine_decay(settings.steps, 50),
             seed=seed,
             device=device,
         )
         found = [
             tree_scores(
-                model, vocabulary, treebank(sentences, seed=20_000 + k, insertions=k), chain=chain
+                model,
+                vocabulary,
+                treebank(settings.sentences, seed=20_000 + k, insertions=k),
+                chain=chain,
             )
-            for k in tests
+            for k in settings.tests
         ]
         rows[kind] = {
             "main": [row["main"] for row in found],
@@ -313,4 +329,39 @@ def agreement(
             "parameters": sum(p.numel() for p in model.parameters()),
             "seconds": round(history.seconds, 1),
         }
-    return {"insertions": list(tests), "kinds": rows}
+    return {"insertions": list(settings.tests), "kinds": rows}
+
+
+register(
+    "positions-before",
+    extrapolation,
+    ExtrapolationSettings(
+        order="before",
+        steps=600,
+        kinds=(
+            "none",
+            "sinusoidal",
+            "learned",
+            "relative",
+            "sinusoidal, random start",
+            "learned, random start",
+        ),
+    ),
+    title="The letter three places before: kinds of positions on short texts, tested on longer "
+    "ones",
+    minutes="1 minute on one CPU core",
+)
+register(
+    "positions-reverse",
+    extrapolation,
+    ExtrapolationSettings(order="reverse", steps=1800),
+    title="The text backwards: kinds of positions on short texts, tested on longer ones",
+    minutes="2 minutes on one CPU core",
+)
+register(
+    "positions-trees",
+    agreement,
+    AgreementSettings(),
+    title="Verbs that agree with their subjects: positions in the sentence and in the tree",
+    minutes="1 minute on one CPU core",
+)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from ...tasks.text.batches import Batch, SequenceBatches, collate
 from ...tasks.text.vocabulary import PAD
 from ...tasks.translation import pronouns
 from ...training import cosine_decay, fit, token_loss
+from ..registry import register
 
 __all__ = [
     "HIDINGS",
@@ -276,40 +278,47 @@ def _rounded(values: torch.Tensor) -> list[float]:
     return [round(value, 4) for value in values.tolist()]
 
 
+@dataclass(frozen=True)
+class Settings:
+    train: int = 20_000  # training pairs
+    test_pairs: int = 500  # test pairs
+    d_model: int = 64  # width of the model
+    num_heads: int = 4  # attention heads
+    num_layers: int = 2  # layers
+    batch_size: int = 64  # examples per step
+    steps: int = 500  # training steps
+    learning_rate: float = 3e-3  # peak learning rate
+
+
 def pronoun_heads(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    train: int = 20_000,
-    test_pairs: int = 500,
-    d_model: int = 64,
-    num_heads: int = 4,
-    num_layers: int = 2,
-    batch_size: int = 64,
-    steps: int = 500,
-    learning_rate: float = 3e-3,
+    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train on sentences whose pronoun needs its antecedent; measure on minimal pairs, before
     and after.
     """
-    task = pronouns.pronoun_task(train=train, valid=0, test=0, seed=0)
-    pairs = pronouns.minimal_pairs(test_pairs, seed=1, without={pair.source for pair in task.train})
+    task = pronouns.pronoun_task(train=settings.train, valid=0, test=0, seed=0)
+    pairs = pronouns.minimal_pairs(
+        settings.test_pairs, seed=1, without={pair.source for pair in task.train}
+    )
     asked = ask(task, [one for two in pairs for one in two], device)
     torch.manual_seed(seed)
-    model = make_model(task, d_model=d_model, num_heads=num_heads, num_layers=num_layers).to(device)
+    model = make_model(
+        task, d_model=settings.d_model, num_heads=settings.num_heads, num_layers=settings.num_layers
+    ).to(device)
     before = measure(model, asked)
     history = fit(
         model,
-        SequenceBatches(task.train, task.source_vocab, task.target_vocab, batch_size, seed=seed),
+        SequenceBatches(
+            task.train, task.source_vocab, task.target_vocab, settings.batch_size, seed=seed
+        ),
         token_loss,
-        steps=steps,
-        learning_rate=learning_rate,
-        schedule=cosine_decay(steps, 50),
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        schedule=cosine_decay(settings.steps, 50),
         seed=seed,
         device=device,
         evaluate=lambda m: float(right_genders(m, asked)[0].float().mean()),
-        evaluate_every=max(1, steps // 15),
+        evaluate_every=max(1, settings.steps // 15),
     )
     return {
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -318,3 +327,13 @@ def pronoun_heads(
         "curve": [[step, round(value, 4)] for step, value in history.evaluations],
         "training_seconds": round(history.seconds, 1),
     }
+
+
+register(
+    "pronoun-heads",
+    pronoun_heads,
+    Settings(),
+    title="A small Transformer that must find the antecedent of it and they: where its heads "
+    "look, and what is left without each of them",
+    minutes="2 minutes on one CPU core",
+)

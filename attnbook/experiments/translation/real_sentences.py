@@ -4,6 +4,7 @@ error rate on Alibi.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -26,8 +27,12 @@ from ...training import (
     save_model,
     token_loss,
 )
+from ..registry import NoSettings, register
 
 __all__ = ["alibi", "align", "multi30k", "tatoeba", "translate"]
+
+LENGTHS = ((1, 10), (11, 20), (21, 30), (31, 999))
+"""Words of the English sentence, as the alignment error rate is grouped."""
 
 
 def translate(
@@ -115,7 +120,9 @@ def _aer_of(gold, model, pieces_in, pieces_out) -> dict:
     }
 
 
-def alibi(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results")) -> dict:
+def alibi(
+    settings: NoSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
+) -> dict:
     """Alignment error rate of the recorded ``tatoeba-en-fr`` model by length of the English
     sentence.
     """
@@ -133,7 +140,7 @@ def alibi(*, seed: int = 0, device: str = "cpu", folder: Path = Path("results"))
     load_model_weights(model, resources.path(f"{name}.safetensors"))
     model.to(device)
     gold, rows = corpora.alibi("en", "fr"), []
-    for low, high in ((1, 10), (11, 20), (21, 30), (31, 999)):
+    for low, high in LENGTHS:
         chosen = [pair for pair in gold if low <= len(pair.source) <= high]
         rows.append({"words": [low, high], **_aer_of(chosen, model, pieces_in, pieces_out)})
     return {"all": _aer_of(gold, model, pieces_in, pieces_out), "by_words": rows}
@@ -156,28 +163,35 @@ def validation_loss(pairs, pieces_in, pieces_out):
     return evaluate
 
 
+@dataclass(frozen=True)
+class Multi30kSettings:
+    target: str = "de"  # target language
+    model: str = "bahdanau"  # bahdanau or seq2seq
+    pieces: int = 6000  # size of the subword vocabulary
+    d_embed: int = 256  # width of the embeddings
+    hidden_size: int = 512  # units of the recurrent layers
+    dropout: float = 0.4  # dropout rate
+    label_smoothing: float = 0.1  # mass that label smoothing spreads
+    batch_size: int = 128  # examples per step
+    steps: int = 6000  # training steps
+    learning_rate: float = 1e-3  # peak learning rate
+    precision: str = "no"  # no, bf16 or fp16
+
+
 def multi30k(
+    settings: Multi30kSettings,
     *,
     seed: int = 0,
     device: str = "cpu",
     folder: Path = Path("results"),
-    target: str = "de",
-    model: str = "bahdanau",
-    pieces: int = 6000,
-    d_embed: int = 256,
-    hidden_size: int = 512,
-    dropout: float = 0.4,
-    label_smoothing: float = 0.1,
-    batch_size: int = 128,
-    steps: int = 6000,
-    learning_rate: float = 1e-3,
-    precision: str = "no",
 ) -> dict:
     """Train on Multi30k English to ``target``; BLEU of greedy and of beam 5 on the test of 2016."""
-    sizes = dict(d_embed=d_embed, hidden_size=hidden_size, dropout=dropout)
+    sizes = dict(
+        d_embed=settings.d_embed, hidden_size=settings.hidden_size, dropout=settings.dropout
+    )
 
     def make(source_size, target_size):
-        if model == "bahdanau":
+        if settings.model == "bahdanau":
             return Bahdanau(source_size, target_size, **sizes)
         # the fixed vector gets the help it has in the literature: the context at every step, the
         # source reversed
@@ -189,15 +203,15 @@ def multi30k(
         make,
         seed=seed,
         device=device,
-        target=target,
-        pieces=pieces,
-        label_smoothing=label_smoothing,
-        batch_size=batch_size,
-        steps=steps,
-        learning_rate=learning_rate,
-        precision=precision,
+        target=settings.target,
+        pieces=settings.pieces,
+        label_smoothing=settings.label_smoothing,
+        batch_size=settings.batch_size,
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        precision=settings.precision,
     )
-    if model == "bahdanau" and target == "fr":
+    if settings.model == "bahdanau" and settings.target == "fr":
         figures.update(_aer(net, pieces_in, pieces_out))
     return figures
 
@@ -286,19 +300,20 @@ def _bleu_by_length(sources, found, references) -> list[dict]:
     return rows
 
 
+@dataclass(frozen=True)
+class TatoebaSettings:
+    pieces: int = 1600  # size of the subword vocabulary
+    d_embed: int = 64  # width of the embeddings
+    hidden_size: int = 128  # units of the recurrent layers
+    dropout: float = 0.1  # dropout rate
+    label_smoothing: float = 0.1  # mass that label smoothing spreads
+    batch_size: int = 128  # examples per step
+    steps: int = 11000  # training steps
+    learning_rate: float = 2e-3  # peak learning rate
+
+
 def tatoeba(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    pieces: int = 1600,
-    d_embed: int = 64,
-    hidden_size: int = 128,
-    dropout: float = 0.1,
-    label_smoothing: float = 0.1,
-    batch_size: int = 128,
-    steps: int = 11000,
-    learning_rate: float = 2e-3,
+    settings: TatoebaSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train a small attention model on Tatoeba English to French, keep it (under 2 MB), measure
     BLEU and AER.
@@ -314,18 +329,22 @@ def tatoeba(
     train_text = [pair for key in keys if key not in held for pair in groups[key]]
     test = [groups[keys[i]] for i in order[:1000]]
     valid = [groups[keys[i]][0] for i in order[1000:2000]]
-    pieces_in = subwords.Subwords.train((s.source for s in train_text), pieces)
-    pieces_out = subwords.Subwords.train((s.target for s in train_text), pieces)
+    pieces_in = subwords.Subwords.train((s.source for s in train_text), settings.pieces)
+    pieces_out = subwords.Subwords.train((s.target for s in train_text), settings.pieces)
     batches = SequenceBatches(
         subwords.to_pairs(train_text, pieces_in, pieces_out, 60),
         pieces_in.vocab,
         pieces_out.vocab,
-        batch_size,
+        settings.batch_size,
         seed=seed,
     )
     torch.manual_seed(seed)
     net = Bahdanau(
-        len(pieces_in), len(pieces_out), d_embed=d_embed, hidden_size=hidden_size, dropout=dropout
+        len(pieces_in),
+        len(pieces_out),
+        d_embed=settings.d_embed,
+        hidden_size=settings.hidden_size,
+        dropout=settings.dropout,
     )
     evaluate = validation_loss(
         subwords.to_pairs(valid, pieces_in, pieces_out), pieces_in, pieces_out
@@ -333,14 +352,14 @@ def tatoeba(
     history = fit(
         net,
         batches,
-        lambda m, b: token_loss(m, b, label_smoothing=label_smoothing),
-        steps=steps,
-        learning_rate=learning_rate,
-        schedule=cosine_decay(steps, 500),
+        lambda m, b: token_loss(m, b, label_smoothing=settings.label_smoothing),
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        schedule=cosine_decay(settings.steps, 500),
         seed=seed,
         device=device,
         evaluate=evaluate,
-        evaluate_every=max(1, steps // 12),
+        evaluate_every=max(1, settings.steps // 12),
     )
     sources = [group[0].source for group in test]
     # sacrebleu wants as many references for every sentence: the first stands in where a sentence
@@ -351,8 +370,8 @@ def tatoeba(
         net,
         folder / f"tatoeba-en-fr.seed{seed}.safetensors",
         half=True,
-        d_embed=str(d_embed),
-        hidden_size=str(hidden_size),
+        d_embed=str(settings.d_embed),
+        hidden_size=str(settings.hidden_size),
         data="Tatoeba (CC BY 2.0), sentences of tatoeba.org",
     )
     for name, made in (("en", pieces_in), ("fr", pieces_out)):
@@ -368,3 +387,50 @@ def tatoeba(
         "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
         **_aer(net, pieces_in, pieces_out),
     }
+
+
+for _language, _long in (("de", "German"), ("fr", "French")):
+    for _model, _title in (("bahdanau", "attention"), ("seq2seq", "a fixed vector")):
+        _alignments = ", alibi-alignments" if (_language, _model) == ("fr", "bahdanau") else ""
+        register(
+            f"multi30k-en-{_language}-{_model}",
+            multi30k,
+            Multi30kSettings(target=_language, model=_model),
+            title=f"Multi30k English to {_long} with {_title}: BLEU",
+            minutes="6 minutes on one GPU",
+            needs=f"multi30k{_alignments}",
+        )
+        register(
+            f"multi30k-en-{_language}-{_model}-small",
+            multi30k,
+            Multi30kSettings(
+                target=_language,
+                model=_model,
+                pieces=4000,
+                d_embed=128,
+                hidden_size=192,
+                dropout=0.2,
+                steps=1500,
+                learning_rate=2e-3,
+            ),
+            title=f"The same, small and short enough for one CPU core, {_model}",
+            minutes="12 minutes on one CPU core",
+            needs=f"multi30k{_alignments}",
+        )
+register(
+    "tatoeba-en-fr",
+    tatoeba,
+    TatoebaSettings(),
+    title="A small attention model of everyday English and French, with its checkpoint; "
+    "alignment error rate on Alibi",
+    minutes="30 minutes on one CPU core",
+    needs="tatoeba-fra-eng, alibi-alignments",
+)
+register(
+    "tatoeba-en-fr-alignment",
+    alibi,
+    NoSettings(),
+    title="Alignment error rate of the recorded tatoeba-en-fr model on Alibi, by length",
+    minutes="1 minute on one CPU core",
+    needs="alibi-alignments",
+)

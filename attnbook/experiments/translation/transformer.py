@@ -7,7 +7,9 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -18,6 +20,7 @@ from ...models.transformer.parts import paper_parts
 from ...tasks.text import subwords
 from ...tasks.text.batches import SequenceBatches, collate
 from ...training import average_checkpoints, fit, inverse_sqrt, save_model, token_loss
+from ..registry import register
 from .real_sentences import bleu_figures, read_multi30k, validation_loss
 
 __all__ = ["alternating", "multi30k", "paper_adam"]
@@ -32,30 +35,31 @@ def paper_adam(learning_rate: float):
     )
 
 
+@dataclass(frozen=True)
+class Settings:
+    target: str = "de"  # target language
+    pieces: int = 10_000  # size of the subword vocabulary
+    joint: bool = True  # one vocabulary for both languages
+    d_model: int = 256  # width of the model
+    num_heads: int = 4  # attention heads
+    d_feed_forward: int = 1024  # width of the feed-forward layers
+    num_layers: int = 4  # layers
+    pre_norm: bool = False  # norm before each sublayer, else after it
+    dropout: float = 0.3  # dropout rate
+    label_smoothing: float = 0.1  # mass that label smoothing spreads
+    batch_size: int = 256  # examples per step
+    steps: int = 10_000  # training steps
+    learning_rate: float = 1e-3  # peak learning rate
+    warmup: int = 2000  # steps until the peak learning rate
+    averaged: int = 5  # checkpoints in the final average
+    save_every: int = 250  # steps between two checkpoints of the average
+    precision: str = "no"  # no, bf16 or fp16
+    rival: dict[str, Any] | None = None  # settings of the model to compare with
+    checkpoint: str = ""  # name of the saved weights; empty: none are saved
+
+
 def multi30k(
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-    target: str = "de",
-    pieces: int = 10_000,
-    joint: bool = True,
-    d_model: int = 256,
-    num_heads: int = 4,
-    d_feed_forward: int = 1024,
-    num_layers: int = 4,
-    pre_norm: bool = False,
-    dropout: float = 0.3,
-    label_smoothing: float = 0.1,
-    batch_size: int = 256,
-    steps: int = 10_000,
-    learning_rate: float = 1e-3,
-    warmup: int = 2000,
-    averaged: int = 5,
-    save_every: int = 250,
-    precision: str = "no",
-    rival: dict | None = None,
-    checkpoint: str = "",
+    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
     """Train a Transformer on Multi30k English to ``target``; BLEU on the test of 2016 of the mean
     of its last checkpoints.
@@ -71,42 +75,44 @@ def multi30k(
             same sentences.
         checkpoint: name of the stored weights; none are stored when empty.
     """
-    parts, pieces_in, pieces_out = read_multi30k(target, pieces, joint)
+    parts, pieces_in, pieces_out = read_multi30k(settings.target, settings.pieces, settings.joint)
     train = subwords.to_pairs(parts["train"], pieces_in, pieces_out, 80)
-    batches = SequenceBatches(train, pieces_in.vocab, pieces_out.vocab, batch_size, seed=seed)
+    batches = SequenceBatches(
+        train, pieces_in.vocab, pieces_out.vocab, settings.batch_size, seed=seed
+    )
 
     def make() -> Transformer:
         torch.manual_seed(seed)
         made = paper_parts(
-            d_model,
-            num_heads,
-            d_feed_forward,
-            dropout=dropout,
-            residual=PreNorm if pre_norm else PostNorm,
+            settings.d_model,
+            settings.num_heads,
+            settings.d_feed_forward,
+            dropout=settings.dropout,
+            residual=PreNorm if settings.pre_norm else PostNorm,
         )
         return Transformer(
             len(pieces_in),
             len(pieces_out),
             made,
-            num_layers=num_layers,
-            tie="all" if joint else "output",
+            num_layers=settings.num_layers,
+            tie="all" if settings.joint else "output",
         )
 
     def loss(model, batch):
-        return token_loss(model, batch, label_smoothing=label_smoothing)
+        return token_loss(model, batch, label_smoothing=settings.label_smoothing)
 
     figures = {}
-    if rival is not None:
+    if settings.rival is not None:
         figures["equal_time"] = _equal_time(
             make(),
-            rival,
+            settings.rival,
             parts["train"],
-            target,
-            batch_size,
+            settings.target,
+            settings.batch_size,
             pieces_in,
             pieces_out,
             loss,
-            steps,
+            settings.steps,
             seed,
         )
     net = make()
@@ -119,33 +125,38 @@ def multi30k(
             net,
             batches,
             loss,
-            steps=steps,
-            learning_rate=learning_rate,
-            optimizer=paper_adam(learning_rate),
-            schedule=inverse_sqrt(warmup),
+            steps=settings.steps,
+            learning_rate=settings.learning_rate,
+            optimizer=paper_adam(settings.learning_rate),
+            schedule=inverse_sqrt(settings.warmup),
             seed=seed,
             device=device,
-            precision=precision,
+            precision=settings.precision,
             evaluate=evaluate,
-            evaluate_every=max(1, steps // 12),
+            evaluate_every=max(1, settings.steps // 12),
             checkpoint_dir=kept,
-            save_every=save_every,
-            keep_checkpoints=averaged,
+            save_every=settings.save_every,
+            keep_checkpoints=settings.averaged,
         )
         cpu_seconds = time.process_time() - began
         average_checkpoints(net, kept)
     net.eval()
-    if checkpoint:  # what is measured is what is stored
+    if settings.checkpoint:  # what is measured is what is stored
         path = save_model(
-            net, folder / f"{checkpoint}.seed{seed}.safetensors", half=True, data="Multi30k, task 1"
+            net,
+            folder / f"{settings.checkpoint}.seed{seed}.safetensors",
+            half=True,
+            data="Multi30k, task 1",
         )
         from ...training import load_model_weights
 
         load_model_weights(net, path)
         for name, made in (
-            (("joint", pieces_in),) if joint else (("en", pieces_in), (target, pieces_out))
+            (("joint", pieces_in),)
+            if settings.joint
+            else (("en", pieces_in), (settings.target, pieces_out))
         ):
-            made.save(folder / f"{checkpoint}.seed{seed}.{name}.json")
+            made.save(folder / f"{settings.checkpoint}.seed{seed}.{name}.json")
     return {
         **figures,
         "parameters": sum(p.numel() for p in net.parameters()),
@@ -245,3 +256,41 @@ def _equal_time(
         "steps_of_equal_time": round(ratio * rival["steps"]),
         "share_of_the_time": round(steps / (ratio * rival["steps"]), 3),
     }
+
+
+for _language, _long in (("de", "German"), ("fr", "French")):
+    register(
+        f"multi30k-en-{_language}-transformer",
+        multi30k,
+        Settings(target=_language, precision="bf16"),
+        title=f"Multi30k English to {_long} by a Transformer, mean of the last five checkpoints: "
+        "BLEU",
+        minutes="20 minutes on one GPU",
+        needs="multi30k",
+    )
+    register(
+        f"multi30k-en-{_language}-transformer-small",
+        multi30k,
+        Settings(
+            target=_language,
+            pieces=2600,
+            d_model=128,
+            d_feed_forward=256,
+            num_layers=2,
+            dropout=0.1,
+            batch_size=64,
+            steps=4300,
+            learning_rate=4.4e-3,
+            warmup=400,
+            averaged=8,
+            save_every=75,
+            rival=dict(
+                steps=1500, batch_size=128, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2
+            ),
+            checkpoint=f"multi30k-en-{_language}-transformer-small",
+        ),
+        title="The same, as long as the small run of chapter 2's model on one CPU core, with its "
+        "checkpoint",
+        minutes="20 minutes on one CPU core",
+        needs="multi30k",
+    )

@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from attnbook.experiments import EXPERIMENTS, reproduce
+from attnbook.experiments import load_experiments, reproduce
 from attnbook.experiments.algorithms import hulls_and_triangulations
 from attnbook.models.pointer.network import PointerNetwork
 from attnbook.tasks.geometry import hulls
@@ -125,14 +125,16 @@ def test_a_small_run_leaves_its_figures_and_its_checkpoint(tmp_path, name, kind)
 
 def test_the_small_run_learns_to_walk_and_to_end():
     found = hulls_and_triangulations.hull(
-        n=3,
-        test=(3,),
-        hidden_size=48,
-        steps=200,
-        learning_rate=5e-3,
-        pairs=None,
-        count=200,
-        beam_size=2,
+        hulls_and_triangulations.PointSettings(
+            n=3,
+            test=(3,),
+            hidden_size=48,
+            steps=200,
+            learning_rate=0.005,
+            pairs=None,
+            count=200,
+            beam_size=2,
+        )
     )
     assert found["losses"][-1] < 0.3 * found["losses"][0]
     assert found["free"][0]["same"] > 0.95  # no rule helps: each corner once, then END
@@ -146,13 +148,5 @@ def test_the_full_presets_are_those_of_the_paper():
         "pointer-delaunay-10",
         "pointer-delaunay-50",
     ):
-        run = EXPERIMENTS[name].run.split(":")[1]
-        settings = {
-            **getattr(hulls_and_triangulations, run).__kwdefaults__,
-            **EXPERIMENTS[name].settings,
-        }
-        assert (
-            settings["pairs"] == 1_000_000
-            and settings["hidden_size"] == 256
-            and settings["batch_size"] == 128
-        )
+        run = load_experiments()[name].settings
+        assert (run.pairs, run.hidden_size, run.batch_size) == (1_000_000, 256, 128)

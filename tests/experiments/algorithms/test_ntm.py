@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnbook import NTM, resources
-from attnbook.experiments import EXPERIMENTS, reproduce
+from attnbook.experiments import load_experiments, reproduce
 from attnbook.experiments.algorithms import ntm as experiments
 from attnbook.tasks.algorithms import ntm_tasks
 from attnbook.training import load_model_weights
@@ -30,19 +30,18 @@ def run(name, folder, **overrides):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, e in EXPERIMENTS.items() if e.run == "ntm:algorithm"]
+    "name", [n for n, e in load_experiments().items() if e.run is experiments.algorithm]
 )
 def test_every_registered_run_trains_and_measures(name, tmp_path):
     """With its own task, tests, heads, layers and optimizer; the sizes made small."""
-    given = EXPERIMENTS[name].settings
-    model = given.get("model", "ntm")
+    given = vars(load_experiments()[name].settings)
     small = {"n-grams": {"n": 3, "length": 12}, "priority-sort": {"given": 4, "wanted": 3}}.get(
-        given["task"], given.get("train", {})
+        given["task"], given["train"]
     )
     record = run(
         name,
         tmp_path,
-        sizes={**given.get("sizes", {}), **MACHINES[model]},
+        sizes={**given["sizes"], **MACHINES[given["model"]]},
         train=small,
         compiled=False,
     )
@@ -57,8 +56,8 @@ def test_every_registered_run_trains_and_measures(name, tmp_path):
             assert row["per_sequence"] == pytest.approx(
                 8 * changed["length"] * row["per_bit"], rel=1e-3
             )
-    assert (tmp_path / f"{given.get('checkpoint')}.seed0.safetensors").exists() == bool(
-        given.get("checkpoint")
+    assert (tmp_path / f"{given['checkpoint']}.seed0.safetensors").exists() == bool(
+        given["checkpoint"]
     )
     assert ("optimal" in figures) == (given["task"] == "n-grams")
 
@@ -80,7 +79,7 @@ def test_the_paper_is_followed():
             (f"ntm-{task}-lstm-controller-paper", "ntm"),
             (f"lstm-{task}-paper", "lstm"),
         ):
-            given = {**experiments.algorithm.__kwdefaults__, **EXPERIMENTS[name].settings}
+            given = vars(load_experiments()[name].settings)
             assert (given["batch_size"], given["optimizer"], given["clip"], given["decay"]) == (
                 1,
                 "rmsprop",
@@ -202,7 +201,7 @@ def test_the_optimizer_is_what_was_asked_for(monkeypatch):
         {"optimizer": "rmsprop", "clip": 10.0, "decay": False, "learning_rate": 3e-5},
     ):
         with pytest.raises(KeyboardInterrupt):
-            experiments.algorithm(sizes=MACHINES["ntm"], **options)
+            experiments.algorithm(experiments.AlgorithmSettings(sizes=MACHINES["ntm"], **options))
     assert seen[0][0] == "adam" and seen[0][1] == 0.5 and seen[0][2](10**6) < 1e-6
     paper = seen[1][0]
     assert isinstance(paper, GravesRMSProp) and seen[1][1:] == (None, None)
@@ -212,7 +211,7 @@ def test_the_optimizer_is_what_was_asked_for(monkeypatch):
         0.9,
     )
     with pytest.raises(ValueError, match="optimizer must be 'adam' or 'rmsprop', got 'sgd'"):
-        experiments.algorithm(optimizer="sgd")
+        experiments.algorithm(experiments.AlgorithmSettings(optimizer="sgd"))
 
 
 def test_no_setting_gives_a_number_that_is_not_finite(tmp_path):
@@ -257,7 +256,7 @@ def test_a_machine_learns_to_copy_and_its_twin_without_a_memory_does_not():
         tests=({"together": False}, {"length": 4}),
         steps=250,
     )
-    figures = experiments.algorithm(**settings)
+    figures = experiments.algorithm(experiments.AlgorithmSettings(**settings))
     assert figures["tests"][0]["per_bit"] < 0.1 and figures["tests"][1]["wrong"] < 0.5
     heads = figures["heads"]
     assert (
@@ -277,7 +276,10 @@ def test_a_machine_learns_to_copy_and_its_twin_without_a_memory_does_not():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiments, "NTM", Twin)
-        assert experiments.algorithm(**settings)["tests"][1]["per_bit"] > 0.6
+        assert (
+            experiments.algorithm(experiments.AlgorithmSettings(**settings))["tests"][1]["per_bit"]
+            > 0.6
+        )
 
 
 def test_the_recorded_machines_copy():

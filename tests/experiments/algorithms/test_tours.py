@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attnbook import resources
-from attnbook.experiments import EXPERIMENTS, reproduce
+from attnbook.experiments import load_experiments, reproduce
 from attnbook.experiments.algorithms.tours import (
     MODELS,
     AnyForm,
@@ -166,7 +166,7 @@ def test_a_recorded_run_of_tours_holds_what_the_book_shows(tmp_path):
         test=(5,),
         hidden_size=8,
     )
-    assert EXPERIMENTS["pointer-tours-5-paper"].settings["optimizer"] == "sgd"
+    assert load_experiments()["pointer-tours-5-paper"].settings.optimizer == "sgd"
 
 
 @pytest.mark.parametrize(

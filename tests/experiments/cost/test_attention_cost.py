@@ -5,6 +5,7 @@ import torch
 
 from attnbook.experiments.cost.attention_cost import (
     KINDS,
+    Settings,
     best_milliseconds,
     cost,
     kept_numbers,
@@ -54,11 +55,11 @@ def test_attention_without_weights_and_linformer_keep_numbers_in_proportion_to_t
 
 
 def test_a_recorded_measurement_has_a_row_a_kind():
-    found = cost(lengths=(16, 32), width=16, rounds=1)
+    found = cost(Settings(lengths=(16, 32), width=16, rounds=1))
     assert found["lengths"] == [16, 32] and "MALLOC_MMAP_MAX_" in found["allocator"]
     for what in ("milliseconds", "kept"):
         assert set(found[what]) == set(KINDS) and all(
             len(row) == 2 and min(row) > 0 for row in found[what].values()
         )
     with pytest.raises(RuntimeError, match="ended with status"):
-        cost(lengths=(0,), rounds=1)
+        cost(Settings(lengths=(0,), rounds=1))

@@ -5,7 +5,6 @@ import json
 import pytest
 import torch
 
-from attnbook.experiments import EXPERIMENTS
 from attnbook.experiments.cost import loss_landscape
 
 GRID = torch.linspace(-1, 1, 21, dtype=torch.float64)
@@ -60,15 +59,16 @@ def test_the_weights_of_a_seed_are_the_same_for_every_wiring():
 
 
 def test_a_small_run_takes_the_loss_in_planes_around_trained_models():
-    assert EXPERIMENTS["loss-surfaces"].run == "surfaces:around_minima"
     found = loss_landscape.around_minima(
-        layers=(1,),
-        wirings=("post-norm", "no residual"),
-        seeds=2,
-        planes=2,
-        steps=12,
-        points=5,
-        rows=16,
+        loss_landscape.Settings(
+            layers=(1,),
+            wirings=("post-norm", "no residual"),
+            seeds=2,
+            planes=2,
+            steps=12,
+            points=5,
+            rows=16,
+        )
     )
     assert len(found["runs"]) == 2 * 2 * 2 and sorted(found["surfaces"]) == [
         f"{w}/1/{k}" for w in ("no residual", "post-norm") for k in (0, 1)
@@ -90,7 +90,9 @@ def test_a_small_run_takes_the_loss_in_planes_around_trained_models():
         and float(z.max()) > float(z[2, 2]) + 0.1
     )
     again = loss_landscape.around_minima(
-        layers=(1,), wirings=("post-norm",), seeds=1, planes=1, steps=12, points=5, rows=16
+        loss_landscape.Settings(
+            layers=(1,), wirings=("post-norm",), seeds=1, planes=1, steps=12, points=5, rows=16
+        )
     )
     assert again["runs"][0] == found["runs"][0]
     json.dumps(found)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from modes import modes_are_kept
 
+from attnbook.experiments import load_experiments
 from attnbook.experiments.images import few_shot as module
-from attnbook.experiments.registry import EXPERIMENTS
 from attnbook.mechanisms import AttentionBlock, TCBlock
 from attnbook.models.snail.few_shot import Answers
 from attnbook.models.snail.network import PAPER_PARTS
@@ -140,14 +140,10 @@ def test_letters_of_training_and_test_are_of_other_alphabets():
 def test_a_run_says_what_it_found(kind, letters, monkeypatch, tmp_path):
     monkeypatch.setattr(module, "the_data", lambda name: letters)
     found = module.few_shot(
-        kind=kind,
-        ways=3,
-        steps=4,
-        batch_size=2,
-        queries=2,
-        episodes=10,
+        module.Settings(
+            kind=kind, ways=3, steps=4, batch_size=2, queries=2, episodes=10, checkpoint="run"
+        ),
         folder=tmp_path,
-        checkpoint="run",
     )
     assert (
         len(found["accuracy"]) == 2
@@ -184,7 +180,9 @@ def test_mirrored_classes_are_learnt_from_and_not_tested_on(letters, monkeypatch
 
     monkeypatch.setattr(module, "EpisodeBatches", Watched)
     found = module.few_shot(
-        kind="prototypes", ways=3, steps=2, batch_size=2, queries=2, episodes=10, mirrored=True
+        module.Settings(
+            kind="prototypes", ways=3, steps=2, batch_size=2, queries=2, episodes=10, mirrored=True
+        )
     )
     assert found["classes"] == [16, 6] and torch.equal(
         shown[0].pictures[8:], letters[0].pictures.flip(-1)
@@ -202,36 +200,26 @@ def test_a_short_run_learns_and_one_with_answers_mixed_up_does_not(monkeypatch):
         lambda name: (strokes.alphabets(1, 20, 12, seed=0), strokes.alphabets(1, 20, 12, seed=1)),
     )
     options = dict(kind="prototypes", steps=50, batch_size=8, episodes=100)
-    right = module.few_shot(**options)["accuracy"][0]
+    right = module.few_shot(module.Settings(**options))["accuracy"][0]
     loss = module.few_shot_loss
 
     def mixed(model, batch):  # the answers of another episode: nothing to learn from them
         return loss(model, EpisodeBatch(*batch)._replace(answers=batch[3].roll(1, 0)))
 
     monkeypatch.setattr(module, "few_shot_loss", mixed)
-    wrong = module.few_shot(**options)["accuracy"][0]
+    wrong = module.few_shot(module.Settings(**options))["accuracy"][0]
     assert right > 64 and wrong < 58  # 73 and 46 where this was written
 
 
 def test_the_registered_runs_are_of_the_sizes_that_they_say():
+    runs = {name: e.settings for name, e in load_experiments().items() if "snail-omniglot" in name}
     for ways, shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
         for data in ("omniglot", "omniglot-small"):
-            settings = EXPERIMENTS[f"snail-{data}-{ways}-way-{shots}-shot-paper"].settings
-            assert (settings["ways"], settings["shots"], settings["network"], settings["data"]) == (
-                ways,
-                shots,
-                "paper",
-                data,
-            )
+            run = runs[f"snail-{data}-{ways}-way-{shots}-shot-paper"]
+            assert (run.ways, run.shots, run.network, run.data) == (ways, shots, "paper", data)
             module.make_network("snail", ways, shots, "paper")
-    runs = [
-        EXPERIMENTS[f"snail-omniglot{end}"].settings
-        for end in ("", "-no-attention", "-no-tc", "-prototypes")
-    ]
-    assert [settings["kind"] for settings in runs] == list(module.KINDS)
-    # one budget for all four
-    assert {(settings["data"], settings["steps"]) for settings in runs} == {
-        ("omniglot-small", 2500)
-    }
-    long = EXPERIMENTS["snail-omniglot-long"].settings
-    assert (long["data"], long["steps"]) == ("omniglot-small", 4 * 2500)
+    compared = [runs[f"snail-omniglot{end}"] for end in ("", "-no-attention", "-no-tc")]
+    assert [run.kind for run in compared] == list(module.KINDS[:3])
+    assert {(run.data, run.steps) for run in compared} == {("omniglot-small", 2500)}
+    long = runs["snail-omniglot-long"]
+    assert (long.data, long.steps) == ("omniglot-small", 4 * 2500)

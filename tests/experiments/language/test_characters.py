@@ -2,12 +2,14 @@
 that is the model.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from attnbook.experiments import load_experiments, reproduce
 from attnbook.experiments.language import characters as experiment
 from attnbook.experiments.language.language_models import parameters
-from attnbook.experiments.registry import EXPERIMENTS, reproduce
 from attnbook.tasks.text import characters
 from attnbook.training import load_model_weights, read_metadata
 
@@ -33,7 +35,9 @@ def test_both_models_have_equally_many_parameters():
 @pytest.mark.parametrize("name", ["shakespeare-characters", "shakespeare-characters-lstm"])
 def test_it_learns_and_its_checkpoint_is_the_model(name, text, tmp_path):
     reproduce(name, out=tmp_path, device="cpu", commit="abc", **SMALL)
-    found = experiment.shakespeare(folder=tmp_path, **{**EXPERIMENTS[name].settings, **SMALL})
+    found = experiment.shakespeare(
+        replace(load_experiments()[name].settings, **SMALL), folder=tmp_path
+    )
     assert (
         found["held_out_loss"] < found["curve"][0][1] - 0.05
         and found["characters_seen"] == 30 * 8 * 16

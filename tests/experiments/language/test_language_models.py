@@ -7,7 +7,7 @@ import pytest
 import torch
 from modes import modes_are_kept
 
-from attnbook.experiments import EXPERIMENTS, reproduce
+from attnbook.experiments import reproduce
 from attnbook.experiments.language.language_models import (
     DISTANCES,
     far_words,
@@ -197,7 +197,6 @@ def test_a_recorded_run_holds_what_the_book_shows(tmp_path, name):
     assert {row["kind"] for row in figures["far_words"]} == {"agreement", "name"}
     assert (tmp_path / "lstmn-language.seed1.safetensors").exists() == (name == "lstmn-language")
     assert ("peak_writing" in figures["far_words"][0]) == (name == "lstmn-language")
-    assert EXPERIMENTS["lstmn-wikitext-2"].needs == "wikitext-2"
 
 
 def test_an_lstmn_learns_what_a_tape_that_is_not_read_cannot():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from attnbook.experiments.language.linformer import (
+    Settings,
     compared,
     gap_loss,
     gaps_filled,
@@ -103,7 +104,9 @@ def test_training_and_the_spectrum():
 
 
 def test_a_recorded_run_has_a_row_a_size_and_a_figure_a_seed():
-    rows = compared(kinds=("look-up",), ranks=(None, 2), seeds=2, length=8, steps=2)["rows"]
+    rows = compared(Settings(kinds=("look-up",), ranks=(None, 2), seeds=2, length=8, steps=2))[
+        "rows"
+    ]
     assert [(row["kind"], row["rank"], len(row["seeds"])) for row in rows] == [
         ("look-up", None, 2),
         ("look-up", 2, 2),

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from attnbook import FeedForward, GatedFeedForward, PreNorm, RMSNorm
+from attnbook.experiments import load_experiments
 from attnbook.experiments.language import modifications
 from attnbook.experiments.language.language_models import parameters
 from attnbook.experiments.language.modifications import MODIFICATIONS, Sizes, build
 from attnbook.experiments.language.narang import FAMILIES, TABLE
-from attnbook.experiments.registry import EXPERIMENTS
 from attnbook.mechanisms import ReZero
 from attnbook.mechanisms.attention.synthesizer import SynthesizerAttention
 from attnbook.mechanisms.layers.convolution import DynamicConvolution
@@ -36,7 +36,7 @@ def batches():
 
 def test_every_row_of_the_paper_s_table_has_a_model_and_a_recorded_run_of_that_name():
     assert set(MODIFICATIONS) == set(TABLE) and len(TABLE) == 52
-    assert {f"modification-{name}" for name in TABLE} <= set(EXPERIMENTS)
+    assert {f"modification-{name}" for name in TABLE} <= set(load_experiments())
     with pytest.raises(ValueError, match="name must be one of vanilla, .*got 'gated'"):
         build("gated", SIZE)
 
@@ -175,7 +175,7 @@ def test_a_short_comparison_learns_and_is_the_same_again():
         warmup=5,
         held_batches=2,
     )
-    found = modifications.compare(modification="rms-norm", **settings)
+    found = modifications.compare(modifications.Settings(modification="rms-norm", **settings))
     assert found["label"] == "RMS Norm" and found["paper"] == {"early": 2.167, "final": 1.821}
     assert len(found["final"]) == 2 and all(
         b < a - 0.2 for a, b in zip(found["early"], found["final"])
@@ -185,10 +185,12 @@ def test_a_short_comparison_learns_and_is_the_same_again():
         and found["spread"] > 0
         and found["operations"] > 10**6
     )
-    again = modifications.compare(modification="rms-norm", **{**settings, "seeds": 1, "seed": 1})
+    again = modifications.compare(
+        modifications.Settings(modification="rms-norm", **{**settings, "seeds": 1}), seed=1
+    )
     assert again["final"] == found["final"][1:] and again["spread"] is None
     with pytest.raises(ValueError, match="data must be 'wikitext-2' or 'grammar', got 'news'"):
-        modifications.compare(data="news")
+        modifications.compare(modifications.Settings(data="news"))
 
 
 def test_the_table_is_the_paper_s():

@@ -1,9 +1,12 @@
 import pytest
 import torch
 
-from attnbook.experiments import EXPERIMENTS, reproduce
+from attnbook.experiments import reproduce
 from attnbook.experiments.language.summaries import (
     MODELS,
+    CompressionSettings,
+    ExpertSettings,
+    LengthSettings,
     by_compression,
     by_length,
     kept_mb,
@@ -114,7 +117,7 @@ def test_what_is_kept_grows_with_the_length():
 
 def test_recorded_runs_hold_what_the_book_shows(tmp_path):
     small = dict(steps=2, batch_size=2)
-    rows = by_length(models=("full", "L-M-L"), lengths=(4, 6), **small)["rows"]
+    rows = by_length(LengthSettings(models=("full", "L-M-L"), lengths=(4, 6), **small))["rows"]
     assert [(row["model"], row["sentences"], row["words"]) for row in rows] == [
         ("full", 4, 24),
         ("L-M-L", 4, 24),
@@ -128,13 +131,15 @@ def test_recorded_runs_hold_what_the_book_shows(tmp_path):
         and row["losses"]
         for row in rows
     )
-    rows = by_compression(strides=(3, 6), sentences=4, **small)["rows"]
+    rows = by_compression(CompressionSettings(strides=(3, 6), sentences=4, **small))["rows"]
     assert [(row["stride"], row["loss_on"]) for row in rows] == [
         (3, "summary"),
         (6, "summary"),
         (3, "all"),
     ]
-    rows = with_experts(sentences=4, experts=2, checkpoint="tiny", folder=tmp_path, **small)["rows"]
+    rows = with_experts(
+        ExpertSettings(sentences=4, experts=2, checkpoint="tiny", **small), folder=tmp_path
+    )["rows"]
     assert [row["experts"] for row in rows] == [1, 2] and rows[1]["parameters"] > rows[0][
         "parameters"
     ]
@@ -143,6 +148,5 @@ def test_recorded_runs_hold_what_the_book_shows(tmp_path):
         isinstance(model, TransformerLM)
         and load_model_weights(model, tmp_path / "tiny.seed0.safetensors")["sentences"] == "4"
     )
-    assert {"reports-by-length", "reports-by-compression", "reports-experts"} <= set(EXPERIMENTS)
     path = reproduce("reports-by-length", out=tmp_path, lengths=(4,), models=("local",), **small)
     assert path.name == "reports-by-length.seed0.json"

@@ -3,8 +3,14 @@ import json
 import pytest
 from scipy.stats import spearmanr
 
-from attnbook.experiments import EXPERIMENTS, reproduce
-from attnbook.experiments.translation.luong import PAPER_PERPLEXITY, SYSTEMS, multi30k, spearman
+from attnbook.experiments import load_experiments, reproduce
+from attnbook.experiments.translation.luong import (
+    PAPER_PERPLEXITY,
+    SYSTEMS,
+    Multi30kSettings,
+    multi30k,
+    spearman,
+)
 
 TINY = {
     "train_pairs": 60,
@@ -75,10 +81,10 @@ def test_the_windows_of_each_start_are_watched(tmp_path):
 def test_every_system_has_its_runs_on_multi30k():
     for size in ("", "-small"):
         systems = [
-            e.settings["system"]
-            for n, e in EXPERIMENTS.items()
+            e.settings.system
+            for n, e in load_experiments().items()
             if n.startswith("multi30k-luong-") and n.endswith("-small") == bool(size)
         ]
         assert sorted(systems) == sorted(SYSTEMS)
     with pytest.raises(ValueError, match=r"system must be one of .*got 'local-q \(dot\)'"):
-        multi30k(system="local-q (dot)")
+        multi30k(Multi30kSettings(system="local-q (dot)"))

@@ -4,10 +4,11 @@ import pytest
 import torch
 from modes import modes_are_kept
 
-from attnbook.experiments import EXPERIMENTS
 from attnbook.experiments.translation.positions import (
     KINDS,
     SYNTAX,
+    AgreementSettings,
+    ExtrapolationSettings,
     agreement,
     answer_loss,
     extrapolation,
@@ -25,12 +26,14 @@ VOCABULARY = Vocabulary(tokens())
 
 def test_relative_positions_learn_the_letter_before_and_no_positions_do_not():
     rows = extrapolation(
-        order="before",
-        kinds=("none", "relative"),
-        length=(4, 8),
-        lengths=(8, 16),
-        steps=250,
-        learning_rate=5e-3,
+        ExtrapolationSettings(
+            order="before",
+            kinds=("none", "relative"),
+            length=(4, 8),
+            lengths=(8, 16),
+            steps=250,
+            learning_rate=0.005,
+        )
     )["kinds"]
     assert min(rows["relative"]["right"]) > 0.9 and max(rows["none"]["right"]) < 0.5
     assert rows["relative"]["loss"] < rows["none"]["loss"]
@@ -72,18 +75,19 @@ def test_tree_models_score_verbs(kind):
 
 def test_a_short_run_with_trees_is_ahead_of_one_with_chains():
     rows = agreement(
-        kinds=("relative and tree", "relative and chain"),
-        tests=(4,),
-        sentences=100,
-        steps=150,
-        batch_size=32,
-        learning_rate=5e-3,
+        AgreementSettings(
+            kinds=("relative and tree", "relative and chain"),
+            tests=(4,),
+            sentences=100,
+            steps=150,
+            batch_size=32,
+            learning_rate=0.005,
+        )
     )["kinds"]
     assert rows["relative and tree"]["inner"][0] > rows["relative and chain"]["inner"][0] + 0.05
 
 
-def test_names_and_registry():
-    assert {"positions-before", "positions-reverse", "positions-trees"} <= set(EXPERIMENTS)
+def test_an_unknown_kind_is_refused():
     for call in (
         lambda: order_model("rotary"),
         lambda: order_model("relative, random start"),

@@ -3,25 +3,21 @@ what is stored, and the clock.
 """
 
 import json
-import random
 from pathlib import Path
 
 import pytest
 import torch
 
 from attnbook import Bahdanau, resources
-from attnbook.experiments import EXPERIMENTS, reproduce
+from attnbook.experiments import load_experiments, reproduce
 from attnbook.experiments.translation import transformer
-from attnbook.experiments.translation.recipe import CHANGES, measure, without_rise
-from attnbook.experiments.translation.transformer import alternating, multi30k, paper_adam
-from attnbook.models.rnn.common import Decoded, Step
+from attnbook.experiments.translation.transformer import Settings, alternating, multi30k, paper_adam
 from attnbook.models.transformer.encoder_decoder import Transformer
 from attnbook.models.transformer.parts import paper_parts
 from attnbook.tasks import make_task
 from attnbook.tasks.text.batches import SequenceBatches
 from attnbook.tasks.text.subwords import Subwords
-from attnbook.tasks.translation import corpora
-from attnbook.training import inverse_sqrt, load_model_weights, token_loss
+from attnbook.training import load_model_weights, token_loss
 
 TINY = dict(
     pieces=70,
@@ -37,30 +33,6 @@ TINY = dict(
 )
 
 
-@pytest.fixture
-def captions(monkeypatch):
-    """Multi30k with sentences of eight words each way."""
-
-    def made(source, target, split):
-        choose = random.Random(split)
-        words = {
-            "en": "a man dog red runs sits house on".split(),
-            "de": "ein mann hund rot rennt sitzt haus auf".split(),
-        }
-        rows = [
-            [choose.randrange(8) for _ in range(choose.randrange(2, 7))]
-            for _ in range({"train": 60}.get(split, 8))
-        ]
-        return [
-            corpora.Sentences(
-                " ".join(words[source][i] for i in row), " ".join(words[target][i] for i in row)
-            )
-            for row in rows
-        ]
-
-    monkeypatch.setattr(corpora, "multi30k", made)
-
-
 def test_what_is_measured_is_what_is_stored(captions, tmp_path, monkeypatch):
     scored = {}
     monkeypatch.setattr(
@@ -71,7 +43,7 @@ def test_what_is_measured_is_what_is_stored(captions, tmp_path, monkeypatch):
             or {"bleu_greedy": 1.0}
         ),
     )
-    figures = multi30k(folder=tmp_path, checkpoint="here", **TINY)
+    figures = multi30k(Settings(checkpoint="here", **TINY), folder=tmp_path)
     pieces = Subwords.load(tmp_path / "here.seed0.joint.json")
     net = Transformer(len(pieces), len(pieces), paper_parts(16, 2, 16), num_layers=1, tie="all")
     load_model_weights(net, tmp_path / "here.seed0.safetensors")
@@ -95,7 +67,7 @@ def test_the_last_checkpoints_are_averaged(captions, monkeypatch):
 
     monkeypatch.setattr(transformer, "average_checkpoints", watched)
     monkeypatch.setattr(transformer, "bleu_figures", lambda *_: {})
-    several, one = multi30k(**TINY), multi30k(**{**TINY, "averaged": 1})
+    several, one = multi30k(Settings(**TINY)), multi30k(Settings(**{**TINY, "averaged": 1}))
     assert taken == [["step_000004", "step_000006", "step_000008"], ["step_000008"]]
     assert several["validation_loss"] == one["validation_loss"]  # the training is the same
     assert (
@@ -167,77 +139,10 @@ def test_the_optimizer_is_that_of_the_paper():
 
 def test_the_small_runs_have_the_rival_that_is_recorded():
     for language in ("de", "fr"):
-        rival = EXPERIMENTS[f"multi30k-en-{language}-transformer-small"].settings["rival"]
+        rival = load_experiments()[f"multi30k-en-{language}-transformer-small"].settings.rival
         theirs = json.loads(
             resources.text(f"results/multi30k-en-{language}-bahdanau-small.seed0.json")
         )["settings"]
         assert rival == {name: theirs[name] for name in rival}
-        full = EXPERIMENTS[f"multi30k-en-{language}-transformer"]
-        assert "rival" not in full.settings and full.settings["target"] == language
-
-
-def test_the_recipe_is_measured_part_by_part(tmp_path):
-    tiny = dict(
-        train_pairs=60,
-        test_pairs=20,
-        phrases=(1, 1),
-        d_model=8,
-        num_heads=2,
-        d_feed_forward=8,
-        num_layers=1,
-        steps=6,
-        warmup=3,
-        averaged=2,
-        save_every=2,
-    )
-    rows, again = (
-        json.loads(
-            reproduce("transformer-recipe", out=tmp_path / str(k), device="cpu", **tiny).read_text()
-        )["figures"]["rows"]
-        for k in range(2)
-    )
-    assert rows == again and [row["changed"] for row in rows] == list(CHANGES)
-    assert len({row["perplexity"] for row in rows}) == len(rows)  # every change changes something
-    for row in rows:
-        assert (
-            0 <= row["exact"] <= 1
-            and row["perplexity"] > 1
-            and row["perplexity_averaged"] != row["perplexity"]
-        )
-
-
-def test_only_the_rise_is_missing():
-    rise, flat = inverse_sqrt(10), without_rise(10)
-    assert [flat(k) for k in range(10)] == [1.0] * 10 and rise(0) == 0.1
-    assert all(flat(k) == rise(k) for k in range(9, 50))
-
-
-def test_a_perfect_model_is_measured_as_one():
-    task = make_task("copy", train=4, valid=0, test=10, symbols=5, length=(2, 5))
-
-    class Copier(torch.nn.Module):
-        """Says the source again: knows at which position it stands, and is sure."""
-
-        def __init__(self, sure):
-            super().__init__()
-            self.sure = torch.nn.Parameter(torch.tensor(sure))
-
-        def encode(self, source, lengths):
-            ends = torch.nn.functional.pad(source, (0, 1)).scatter(1, lengths[:, None], 2)  # EOS
-            return self.sure * torch.nn.functional.one_hot(ends, len(task.target_vocab))
-
-        def start(self, memory):
-            return torch.zeros(len(memory), dtype=torch.long)
-
-        def step(self, token, state, memory):
-            return Step(memory[torch.arange(len(state)), state], state + 1, None)
-
-        def forward(self, source, lengths, target_in):
-            return Decoded(self.encode(source, lengths), None)
-
-    assert measure(Copier(50.0), task.test, task) == {"exact": 1.0, "perplexity": 1.0}
-    unsure = measure(Copier(0.0), task.test, task)
-    assert (
-        unsure["perplexity"] == pytest.approx(len(task.target_vocab), abs=1e-3)
-        and unsure["exact"] == 0
-    )
+        full = load_experiments()[f"multi30k-en-{language}-transformer"].settings
+        assert full.rival is None and full.target == language
