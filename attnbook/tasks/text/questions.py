@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..translation.pairs import check_step
+from ..endless_batches import EpochBatches, torch_generator
 from .vocabulary import PAD, Vocabulary
 
 __all__ = [
@@ -218,28 +218,20 @@ def collate_stories(stories: Sequence[AskedStory], vocab: Vocabulary) -> Questio
     )
 
 
-class QuestionBatches:
-    """Endless batches from a list of stories, in an order of its own each epoch: `batch(step)` is a
-    pure function.
-
-    The last batch of an epoch is smaller when batch_size does not divide the number of stories.
-    """
+class QuestionBatches(EpochBatches[QuestionBatch]):
+    """Endless batches from a list of stories."""
 
     def __init__(
         self, stories: Sequence[AskedStory], vocab: Vocabulary, batch_size: int = 32, seed: int = 0
     ):
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
-        self._all, self.batch_size, self.seed = collate_stories(stories, vocab), batch_size, seed
+        every = collate_stories(stories, vocab)
+        super().__init__(
+            lambda rows: QuestionBatch(*(part[rows] for part in every)),
+            len(stories),
+            batch_size,
+            seed,
+        )
 
-    def __len__(self) -> int:
-        return -(-len(self._all.answer) // self.batch_size)
-
-    def batch(self, step: int) -> QuestionBatch:
-        """The batch of a step, counted from 0 over all epochs."""
-        check_step(step)
-        epoch, position = divmod(step, len(self))
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-        order = torch.randperm(len(self._all.answer), generator=generator)
-        rows = order[position * self.batch_size : (position + 1) * self.batch_size]
-        return QuestionBatch(*(part[rows] for part in self._all))
+    def _order(self, epoch: int) -> list[list[int]]:
+        order = torch.randperm(self._count, generator=torch_generator(self.seed, epoch))
+        return [part.tolist() for part in order.split(self.batch_size)]
