@@ -9,10 +9,11 @@ import unicodedata
 import zipfile
 from typing import NamedTuple
 
+from ...validate import check_integer
 from .. import datasets
 from ..text.vocabulary import Vocabulary
 from .pairs import Pair
-from .seq2seq_tasks import Task
+from .task import Task, corpus_task
 
 MULTI30K_SPLITS = {
     "train": "train",
@@ -184,6 +185,7 @@ def words(text: str, language: str = "en") -> tuple[str, ...]:
     return tuple(pattern.findall(normalize(text).lower()))
 
 
+@corpus_task("tatoeba")
 def tatoeba_task(
     *,
     train: int,
@@ -203,8 +205,7 @@ def tatoeba_task(
     The split goes by English sentence, compared without case and punctuation; training pairs with a
     source or target that valid or test hold are dropped too, so no translation leaks. Valid and
     test hold each sentence once."""
-    if not isinstance(max_words, int) or max_words < 1:
-        raise ValueError(f"max_words must be an integer >= 1, got {max_words!r}")
+    check_integer("max_words", max_words)
     english = 0 if source == "en" else 1
     groups: dict[str, list[Pair]] = {}
     for sentences in tatoeba(source, target):

@@ -18,6 +18,7 @@ import random
 from collections.abc import Iterable
 
 from .pairs import NOTHING, Pair, span, take
+from .task import generated_task
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -183,6 +184,7 @@ def target_tokens() -> tuple[str, ...]:
     return tuple("-0123456789")
 
 
+@generated_task("dates", lambda **options: (source_tokens(), target_tokens()))
 def drawer(
     *,
     formats: Iterable[str] | None = None,

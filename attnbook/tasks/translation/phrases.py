@@ -17,7 +17,9 @@ import random
 from functools import lru_cache
 from typing import NamedTuple
 
-from .pairs import NOTHING, Pair, check_range, span, take
+from ...validate import check_range
+from .pairs import NOTHING, Pair, span, take
+from .task import generated_task
 
 _VOWELS = "aeiouyéèêâîôû"
 
@@ -267,9 +269,10 @@ def target_tokens() -> tuple[str, ...]:
     return tuple(sorted(words))
 
 
+@generated_task("phrases", lambda **options: (source_tokens(), target_tokens()))
 def drawer(*, phrases: tuple[int, int] | int = (1, 3), adjectives: tuple[int, int] | int = (0, 3)):
     """A function from a random generator to one pair."""
-    fewest, most = check_range("phrases", phrases, 1)
+    fewest, most = check_range("phrases", phrases)
     none, all_ = check_range("adjectives", adjectives, 0)
     if all_ > 4:
         raise ValueError(

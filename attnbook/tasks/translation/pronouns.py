@@ -18,10 +18,10 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from ..text.vocabulary import Vocabulary
+from ...validate import check_integer
 from . import phrases
-from .pairs import Pair, check_count, distinct, span, stream
-from .seq2seq_tasks import Task
+from .pairs import Pair, span
+from .task import Task, generated_task, make_task
 
 __all__ = [
     "KINDS",
@@ -166,7 +166,7 @@ def minimal_pairs(
         without: sources, tuples of words, that no sentence may have, as those of the training.
     """
     generator, found, seen = random.Random(seed), [], set(without)
-    for _ in range(100 * check_count(count) + 1000):
+    for _ in range(100 * check_integer("count", count, 0) + 1000):
         if len(found) == count:
             return found
         nouns, _, _, *frame = _choose(generator)
@@ -183,19 +183,15 @@ def minimal_pairs(
     )
 
 
+@generated_task("pronouns", lambda: (source_tokens(), target_tokens()))
+def drawer():
+    """A function from a random generator to one pair."""
+    return lambda generator: draw(generator).pair
+
+
 def pronoun_task(*, train: int, valid: int = 500, test: int = 1000, seed: int = 0) -> Task:
     """A task of translation pairs that all differ."""
-    found = distinct(
-        stream(lambda generator: draw(generator).pair, seed), test + valid + train, set()
-    )
-    return Task(
-        "pronouns",
-        test=found[:test],
-        valid=found[test : test + valid],
-        train=found[test + valid :],
-        source_vocab=Vocabulary(source_tokens()),
-        target_vocab=Vocabulary(target_tokens()),
-    )
+    return make_task("pronouns", train=train, valid=valid, test=test, seed=seed)
 
 
 def source_tokens() -> tuple[str, ...]:
