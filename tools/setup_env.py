@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements" / "ci-lock.txt"
-EXTRAS = "lab,book,test,grade,cluster,translate,captions,environments"
+EXTRAS = "lab,book,test,grade,cluster,translate,captions"
 TORCH_MINIMUM = (2, 9)
 CI = os.environ.get("CI", "").lower() in ("1", "true")
 

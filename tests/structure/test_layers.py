@@ -67,7 +67,6 @@ LATE = {
     "nbconvert",
     "traitlets",
     "bs4",
-    "gymnasium",
     "distributed",
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import torch
 
+from ...validate import check_integer, check_number
 from .environments import Step, Worlds, by_world, check_actions
 
 __all__ = [
@@ -38,8 +39,7 @@ class Bandits:
 
     def __init__(self, arms: int = 5, pulls: int = 10, device: torch.device | str = "cpu"):
         for name, value, least in (("arms", arms, 2), ("pulls", pulls, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+            check_integer(name, value, least)
         self.num_actions, self.length, self.d_input = arms, pulls, arms + 1
         self.device = torch.device(device)
         self.chances: torch.Tensor | None = None
@@ -140,8 +140,7 @@ class EpsilonGreedy(_Counting):
     """
 
     def __init__(self, epsilon: float = 0.1):
-        if not 0 <= epsilon <= 1:
-            raise ValueError(f"epsilon must lie from 0 to 1, got {epsilon!r}")
+        check_number("epsilon", epsilon, least=0, most=1)
         self.epsilon = epsilon
 
     def score(self, wins, losses, left):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import check_integer
 from .environments import Step, by_world, check_actions
 
 __all__ = ["DecisionProcesses", "KnowsTheWorld", "Plan", "value_iteration"]
@@ -50,8 +51,7 @@ class DecisionProcesses:
             ("actions", actions, 2),
             ("horizon", horizon, 1),
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+            check_integer(name, value, least)
         self.states, self.num_actions, self.horizon, self.episodes = (
             states,
             actions,
@@ -166,8 +166,7 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
             "transitions must be (worlds, S, A, S) and means (worlds, S, A), got "
             f"{tuple(transitions.shape)} and {tuple(means.shape)}"
         )
-    if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
-        raise ValueError(f"horizon must be an integer >= 1, got {horizon!r}")
+    check_integer("horizon", horizon)
     worlds, states, actions = means.shape
     worth = means.new_zeros(worlds, states, 1)
     table = transitions.reshape(worlds, states * actions, states)

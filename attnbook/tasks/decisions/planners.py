@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import torch
 
+from ...validate import check_number
 from .decision_processes import DecisionProcesses, value_iteration
 from .environments import by_world
 
@@ -73,8 +74,7 @@ class PlansInTheMean(_Believing):
     """
 
     def __init__(self, epsilon: float = 0.1):
-        if not 0 <= epsilon <= 1:
-            raise ValueError(f"epsilon must lie from 0 to 1, got {epsilon!r}")
+        check_number("epsilon", epsilon, least=0, most=1)
         self.epsilon = epsilon
 
     def believe(self):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import check_choice, check_range
 from ..endless_batches import EpochBatches, torch_generator
 from .vocabulary import PAD, Vocabulary
 
@@ -92,13 +93,8 @@ def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 1
     Who is asked for a place has moved, and what is asked for has been taken. A thing may be taken
     or given again; then the last one counts. Raises ValueError for another kind or too few
     sentences."""
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    low, high = sentences
-    if not 3 <= low <= high:
-        raise ValueError(
-            f"sentences must be (least, most) with 3 <= least <= most, got {sentences!r}"
-        )
+    check_choice("kind", kind, KINDS)
+    low, high = check_range("sentences", sentences, 3)
     if kind == "giving":
         return _give(generator, generator.randint(low, high))
     while True:

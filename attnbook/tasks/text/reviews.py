@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import check_integer, check_range
 from .. import datasets
 from ..endless_batches import EpochBatches
 from .vocabulary import PAD, Vocabulary
@@ -73,13 +74,9 @@ def generate(
 
     Raises ValueError for ranges that leave no room.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"count must be an integer >= 0, got {count!r}")
-    for name, (low, high), least in (("sentences", sentences, 1), ("others", others, 0)):
-        if not least <= low <= high:
-            raise ValueError(
-                f"{name} must be (least, most) with {least} <= least <= most, got {(low, high)!r}"
-            )
+    check_integer("count", count, 0)
+    check_range("sentences", sentences)
+    check_range("others", others, 0)
     if others[1] + 1 > sentences[0]:
         raise ValueError(
             f"sentences must leave room for one about the film and {others[1]} others, got "

@@ -9,7 +9,7 @@ import unicodedata
 import zipfile
 from typing import NamedTuple
 
-from ...validate import check_integer
+from ...validate import check_choice, check_integer
 from .. import datasets
 from ..text.vocabulary import Vocabulary
 from .pairs import Pair
@@ -62,12 +62,10 @@ def multi30k(source: str = "en", target: str = "de", split: str = "train") -> li
                     "test2018" (1,071)
     """
     for name, language in (("source", source), ("target", target)):
-        if language not in MULTI30K_LANGUAGES:
-            raise ValueError(f"{name} must be one of {MULTI30K_LANGUAGES}, got {language!r}")
+        check_choice(name, language, MULTI30K_LANGUAGES)
     if source == target:
         raise ValueError(f"source and target must differ, got {source!r} twice")
-    if split not in MULTI30K_SPLITS:
-        raise ValueError(f"split must be one of {tuple(MULTI30K_SPLITS)}, got {split!r}")
+    check_choice("split", split, MULTI30K_SPLITS)
     if "cs" in (source, target) and "2017" in split:
         raise ValueError(
             f"split {split!r} has no Czech; use one of train, valid, test2016, test2018"

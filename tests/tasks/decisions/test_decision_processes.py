@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnbook.tasks.decisions.bandits import Bandits, RandomPolicy
+from attnbook.tasks.decisions.bandits import RandomPolicy
 from attnbook.tasks.decisions.decision_processes import (
     DecisionProcesses,
     KnowsTheWorld,
@@ -250,51 +250,3 @@ def test_errors():
     world.reset(0, 2)
     with pytest.raises(ValueError, match="actions"):
         world.step(torch.tensor([0, 5]))
-
-
-@pytest.mark.parametrize(
-    "worlds",
-    [lambda: Bandits(3, 5), lambda: DecisionProcesses(2, horizon=3)],
-    ids=["bandits", "processes"],
-)
-def test_gymnasium_takes_them(worlds):
-    gymnasium = pytest.importorskip("gymnasium")
-    import warnings
-
-    from gymnasium.utils.env_checker import check_env
-
-    from attnbook.tasks.decisions.gymnasium_environments import make_env, make_vector_env
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message=".*(infinity|render|spec).*")
-        check_env(make_env(worlds()), skip_render_check=True)
-    env, plain = make_env(worlds()), worlds()
-    seen, _ = env.reset(seed=3)
-    rewards, ended = [], False
-    while not ended:
-        assert env.observation_space.contains(seen)
-        seen, reward, ended, cut, info = env.step(1)
-        assert not cut and isinstance(reward, float) and isinstance(info["done"], bool)
-        rewards.append(reward)
-    assert len(rewards) == plain.length
-    vector = make_vector_env(worlds(), 4)
-    assert isinstance(vector, gymnasium.vector.VectorEnv)
-    first, _ = vector.reset(seed=5)
-    again, _ = make_vector_env(worlds(), 4).reset(seed=5)
-    assert vector.observation_space.contains(first) and (first == again).all()
-    for t in range(plain.length):
-        seen, reward, ended, cut, info = vector.step(vector.action_space.sample())
-        assert vector.observation_space.contains(seen) and reward.shape == (4,) and not cut.any()
-        assert (ended == (t == plain.length - 1)).all()
-
-
-def test_without_gymnasium_the_extra_is_named(monkeypatch):
-    import sys
-
-    from attnbook.tasks.decisions.gymnasium_environments import make_env, make_vector_env
-
-    monkeypatch.setitem(sys.modules, "gymnasium", None)
-    for make in (lambda: make_env(Bandits()), lambda: make_vector_env(Bandits(), 2)):
-        with pytest.raises(ImportError, match=r"attnbook\[environments\]"):
-            make()

@@ -165,10 +165,6 @@ def test_a_report_counts_each_kind_of_answer():
     truth = [[0, 1, 2, 3]] * 4
     found = hulls.report(points, [[0, 1, 2, 3], [2, 1, 0, 3], [0, 1, 2], [0, 2, 1, 3]], truth)
     assert found == (0.25, 0.5, 0.75, pytest.approx((1 + 1 + 0.5) / 3))
-    assert (
-        found.area_text() == "FAIL"
-        and hulls.report(points[:1], truth[:1], truth[:1]).area_text() == "100.0 %"
-    )
     assert hulls.report(points[:1], [[]], truth[:1]) == (0, 0, 0, 0)
     assert hulls.same_polygon([], []) and not hulls.same_polygon([0, 1, 2, 3], [0, 2, 1, 3])
     assert not hulls.same_polygon([0, 1], [0, 1, 1])

@@ -359,9 +359,7 @@ def test_characters_are_read_in_order_and_made_small(small):
             ink = 1.0 - small["small1"][(*names, k)]
             # as much ink, and it is ink that is white
             assert abs(ink.mean() - found.pictures[c, k].double().mean() / 255) < 0.01
-    with pytest.raises(
-        ValueError, match="name must be one of small1, small2, background, evaluation"
-    ):
+    with pytest.raises(ValueError, match="^name must"):
         omniglot.read("small3")
 
 
@@ -372,7 +370,7 @@ def test_the_split_shares_no_alphabet(small):
         ("Tagalog", "character02"),
     )
     assert torch.equal(test.pictures, omniglot.read("small2").pictures[2:])
-    with pytest.raises(ValueError, match="size must be one of small, full"):
+    with pytest.raises(ValueError, match="^size must"):
         omniglot.split("large")
 
 
