@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..tasks.decisions.environments import Worlds, play
+from ..tasks.decisions.environments import Environments, play
 
 __all__ = [
     "Acting",
@@ -58,7 +58,7 @@ class Acting:
     def __init__(self, agent, greedy: bool = False):
         self.agent, self.greedy = agent, greedy
 
-    def start(self, worlds: Worlds, count: int, generator: torch.Generator) -> None:
+    def start(self, worlds: Environments, count: int, generator: torch.Generator) -> None:
         self.state, self.generator = self.agent.start(count), generator
 
     def act(self, input: torch.Tensor) -> torch.Tensor:
@@ -242,7 +242,7 @@ class PolicyGradient:
 
     def __init__(
         self,
-        worlds: Worlds,
+        worlds: Environments,
         *,
         steps: int,
         entropy: float = 0.05,
@@ -315,7 +315,7 @@ class ClippedPolicyGradient(PolicyGradient):
     """
 
     def __init__(
-        self, worlds: Worlds, *, steps: int, reuse: int = 4, clip: float = 0.2, **settings
+        self, worlds: Environments, *, steps: int, reuse: int = 4, clip: float = 0.2, **settings
     ):
         super().__init__(worlds, steps=steps, **settings)
         if isinstance(reuse, bool) or not isinstance(reuse, int) or reuse < 1:

@@ -7,17 +7,9 @@ from __future__ import annotations
 import torch
 
 from ...validate import check_integer, check_number
-from .environments import Step, Worlds, by_world, check_actions
+from .environments import Environments, Step, check_actions, select_rows
 
-__all__ = [
-    "Bandits",
-    "EpsilonGreedy",
-    "Indexed",
-    "KnowsTheBest",
-    "RandomPolicy",
-    "Thompson",
-    "UCB1",
-]
+__all__ = ["Bandits", "EpsilonGreedy", "Indexed", "BestArm", "RandomPolicy", "Thompson", "UCB1"]
 
 
 class Bandits:
@@ -60,7 +52,7 @@ class Bandits:
             raise ValueError(f"step: call reset first, an episode has {self.length} pulls")
         check_actions(actions, len(self.chances), self.num_actions)
         luck = torch.rand(self.chances.shape, generator=self._generator, device=self.device)
-        reward = by_world((luck < self.chances).to(self.chances.dtype), actions)
+        reward = select_rows((luck < self.chances).to(self.chances.dtype), actions)
         self.pulled += 1
         input = torch.cat(
             [
@@ -77,7 +69,7 @@ class Bandits:
 class RandomPolicy:
     """Every action with the same chance."""
 
-    def start(self, worlds: Worlds, count: int, generator: torch.Generator) -> None:
+    def start(self, worlds: Environments, count: int, generator: torch.Generator) -> None:
         self.num_actions, self.count, self.generator = worlds.num_actions, count, generator
 
     def act(self, input: torch.Tensor) -> torch.Tensor:
@@ -86,7 +78,7 @@ class RandomPolicy:
         )
 
 
-class KnowsTheBest:
+class BestArm:
     """Pulls the best arm from the first pull on.
 
     No policy that has to find it can earn as much on average.

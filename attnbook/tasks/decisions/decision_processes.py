@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_integer
-from .environments import Step, by_world, check_actions
+from .environments import Step, check_actions, select_rows
 
-__all__ = ["DecisionProcesses", "KnowsTheWorld", "Plan", "value_iteration"]
+__all__ = ["DecisionProcesses", "OptimalPlanner", "Plan", "value_iteration"]
 
 
 class DecisionProcesses:
@@ -94,8 +94,8 @@ class DecisionProcesses:
             draw(len(actions), generator=self._generator, device=self.device)
             for draw in (torch.rand, torch.randn)
         )
-        reward = by_world(self.means, self.state, actions) + noise
-        ladder = by_world(self._ladder, self.state, actions)
+        reward = select_rows(self.means, self.state, actions) + noise
+        ladder = select_rows(self._ladder, self.state, actions)
         # the first state whose rung lies above the draw
         self.state = (chance[:, None] >= ladder[:, :-1]).sum(-1)
         self.taken += 1
@@ -179,7 +179,7 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
     return Plan(torch.stack(best, 1), torch.stack(values, 1))
 
 
-class KnowsTheWorld:
+class OptimalPlanner:
     """Plans by value iteration in the true world: the ceiling, since nothing has to be found
     out.
     """
@@ -191,4 +191,4 @@ class KnowsTheWorld:
     def act(self, input: torch.Tensor) -> torch.Tensor:
         left = self.worlds.horizon - self.taken % self.worlds.horizon
         self.taken += 1
-        return by_world(self.plan.actions[:, left - 1], self.worlds.read(input)[2])
+        return select_rows(self.plan.actions[:, left - 1], self.worlds.read(input)[2])

@@ -18,7 +18,7 @@ from .vocabulary import PAD, Vocabulary
 
 __all__ = [
     "KINDS",
-    "AskedStory",
+    "Story",
     "QuestionBatch",
     "QuestionBatches",
     "collate_stories",
@@ -34,7 +34,7 @@ COUNTS = ("none", "one", "two", "three", "four")
 KINDS = ("one fact", "two facts", "giving", "yes or no", "counting")
 
 
-class AskedStory(NamedTuple):
+class Story(NamedTuple):
     """A story, a question about it, and why the answer is right.
 
     sentences   n tuples of words, in the order of what happens
@@ -80,7 +80,7 @@ def vocabulary() -> Vocabulary:
     )
 
 
-def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 10)) -> AskedStory:
+def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 10)) -> Story:
     """One story of animals that move and take things.
 
     kind       "one fact": where an animal is. "two facts": where a thing is, that is, where the
@@ -117,7 +117,7 @@ def _tell(generator: random.Random, count: int) -> list[tuple[str, ...]]:
     return events
 
 
-def _give(generator: random.Random, count: int) -> AskedStory:
+def _give(generator: random.Random, count: int) -> Story:
     """Animals give things to one another; who got one of them last?"""
     events = [(*generator.sample(ANIMALS, 2), generator.choice(THINGS)) for _ in range(count)]
     last = {thing: i for i, (_, _, thing) in enumerate(events)}
@@ -125,12 +125,10 @@ def _give(generator: random.Random, count: int) -> AskedStory:
     told = tuple(
         ("the", giver, "gives", "the", thing, "to", "the", taker) for giver, taker, thing in events
     )
-    return AskedStory(
-        told, ("who", "got", "the", thing, "?"), events[last[thing]][1], (last[thing],)
-    )
+    return Story(told, ("who", "got", "the", thing, "?"), events[last[thing]][1], (last[thing],))
 
 
-def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> AskedStory | None:
+def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> Story | None:
     """A question that the events answer, or None."""
     # the last move of each animal
     at = {who: i for i, (who, what, _) in enumerate(events) if what == "to"}
@@ -175,7 +173,7 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
         else ("the", who, generator.choice(MOVES), "to", "the", what)
         for who, verb, what in events
     )
-    return AskedStory(told, question, answer, supporting)
+    return Story(told, question, answer, supporting)
 
 
 class QuestionBatch(NamedTuple):
@@ -191,7 +189,7 @@ class QuestionBatch(NamedTuple):
     answer: torch.Tensor
 
 
-def collate_stories(stories: Sequence[AskedStory], vocab: Vocabulary) -> QuestionBatch:
+def collate_stories(stories: Sequence[Story], vocab: Vocabulary) -> QuestionBatch:
     """One batch. Raises ValueError for no stories."""
     if not stories:
         raise ValueError("stories must hold at least one story, got none")
@@ -218,7 +216,7 @@ class QuestionBatches(EpochBatches[QuestionBatch]):
     """Endless batches from a list of stories."""
 
     def __init__(
-        self, stories: Sequence[AskedStory], vocab: Vocabulary, batch_size: int = 32, seed: int = 0
+        self, stories: Sequence[Story], vocab: Vocabulary, batch_size: int = 32, seed: int = 0
     ):
         every = collate_stories(stories, vocab)
         super().__init__(

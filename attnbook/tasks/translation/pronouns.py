@@ -26,7 +26,7 @@ from .task import Task, generated_task, make_task
 __all__ = [
     "KINDS",
     "PRONOUNS",
-    "Referring",
+    "PronounSentence",
     "draw",
     "minimal_pairs",
     "pronoun_task",
@@ -73,7 +73,7 @@ _BY_GENDER = {
 }
 
 
-class Referring(NamedTuple):
+class PronounSentence(NamedTuple):
     """A sentence pair with its pronoun; all positions count tokens from 0.
 
     pair        the English and French tokens, with their alignment: the French pronoun comes from
@@ -93,7 +93,7 @@ class Referring(NamedTuple):
     written: int
 
 
-def draw(generator: random.Random) -> Referring:
+def draw(generator: random.Random) -> PronounSentence:
     """One random sentence."""
     return _make(*_choose(generator))
 
@@ -116,7 +116,7 @@ def _choose(generator: random.Random):
     )
 
 
-def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> Referring:
+def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> PronounSentence:
     source, target = [subject[0], verb[0]], [subject[1], verb[1] + subject[2]]
     alignment = [span(0, 1), span(1, 2)]
     places = []
@@ -143,7 +143,7 @@ def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> R
     ]
     alignment += [span(at + i, at + i + 1) for i in (0, 0, 1, 2, 3, 4)]
     content = tuple(word not in phrases.FUNCTION_WORDS | {"parce", "qu'", "."} for word in target)
-    return Referring(
+    return PronounSentence(
         Pair(tuple(source), tuple(target), tuple(alignment), content),
         at + 1,
         places[meant],
@@ -155,7 +155,7 @@ def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> R
 
 def minimal_pairs(
     count: int, *, seed: int, without: frozenset | set = frozenset()
-) -> list[tuple[Referring, Referring]]:
+) -> list[tuple[PronounSentence, PronounSentence]]:
     """Pairs of sentences that differ in one English word, the adjective, and so in the noun that
     the pronoun refers to.
 

@@ -13,9 +13,9 @@ import torch
 from attnbook.tasks.decisions.bandits import (
     UCB1,
     Bandits,
+    BestArm,
     EpsilonGreedy,
     Indexed,
-    KnowsTheBest,
     RandomPolicy,
     Thompson,
 )
@@ -32,7 +32,7 @@ POLICIES = {
 }
 
 
-# Worlds
+# Environments
 
 
 def test_the_same_seed_gives_the_same_worlds_and_luck():
@@ -226,7 +226,7 @@ def test_policies_start_anew_in_new_worlds():
 
 def test_knowing_the_best_arm_earns_its_chance():
     world = Bandits(5, 50)
-    played = play(world, KnowsTheBest(), seed=3, count=4000, keep_inputs=False)
+    played = play(world, BestArm(), seed=3, count=4000, keep_inputs=False)
     # the largest of five uniform numbers
     assert float(played.rewards.mean()) == pytest.approx(5 / 6, abs=0.01)
 
