@@ -16,6 +16,7 @@ __all__ = [
     "check_once",
     "check_integer",
     "check_number",
+    "check_range",
     "check_choice",
     "check_tensor",
     "check_value",
@@ -73,6 +74,23 @@ def check_number(
         expected = " and ".join(f"{sign} {bound}" for sign, bound, _ in bounds if bound is not None)
         raise ValueError(f"{name} must be a finite number {expected}".rstrip() + f", got {value!r}")
     return value
+
+
+def check_range(name: str, value: object, least: int = 1) -> tuple[int, int]:
+    """Return ``value`` as a pair (low, high) of integers from ``least`` on, both ends included, or
+    raise a ``ValueError``. One integer k stands for (k, k).
+    """
+    pair = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
+    low, high = pair
+    if (
+        any(isinstance(end, bool) or not isinstance(end, int) for end in pair)
+        or not least <= low <= high
+    ):
+        raise ValueError(
+            f"{name} must be an integer >= {least}, or (low, high) of such with low <= high, got "
+            f"{value!r}"
+        )
+    return low, high
 
 
 def check_choice(name: str, value: object, choices: Iterable) -> Any:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements" / "ci-lock.txt"
-EXTRAS = "lab,book,test,translate,captions,environments,dev"
+EXTRAS = "lab,book,test,translate,captions,dev"
 # The library, the tool that builds the book, and the grader: one pip command for all three, since
 # the grader depends on the others.
 PROJECTS = (f".[{EXTRAS}]", "./tools", "./grader[cluster]")

@@ -15,16 +15,16 @@ from ..models.snail.network import AttentionPart, TCPart
 from ..tasks.decisions.bandits import (
     UCB1,
     Bandits,
+    BestArm,
     EpsilonGreedy,
     Indexed,
-    KnowsTheBest,
     RandomPolicy,
     Thompson,
 )
-from ..tasks.decisions.decision_processes import DecisionProcesses, KnowsTheWorld, value_iteration
-from ..tasks.decisions.environments import Policy, Worlds, estimate, play
+from ..tasks.decisions.decision_processes import DecisionProcesses, OptimalPlanner, value_iteration
+from ..tasks.decisions.environments import Environments, Policy, estimate, play
 from ..tasks.decisions.gittins import finite_horizon_index
-from ..tasks.decisions.planners import PSRL, PlansInTheMean
+from ..tasks.decisions.planners import PSRL, EpsilonGreedyPlanner
 from ..training import cosine_decay, fit, save_model
 from ..training.policy_gradient import (
     AgentPolicy,
@@ -53,7 +53,7 @@ TEST_SEED = 900_000_007
 
 
 def make_agent(
-    worlds: Worlds,
+    worlds: Environments,
     kind: str = "snail",
     *,
     width: int = 32,
@@ -103,7 +103,7 @@ def returns_of(length: int, discount: float = 1.0) -> float:
 
 def train(
     agent,
-    worlds: Worlds,
+    worlds: Environments,
     *,
     steps: int,
     batch: int,
@@ -155,7 +155,7 @@ def bandit_policies(pulls: int) -> dict[str, Policy]:
         "Thompson": Thompson(),
         "greedy": EpsilonGreedy(0.0),
         "Gittins": Indexed(finite_horizon_index(pulls)),
-        "knows the best arm": KnowsTheBest(),
+        "knows the best arm": BestArm(),
     }
 
 
@@ -164,9 +164,9 @@ def process_policies() -> dict[str, Policy]:
     return {
         "random": RandomPolicy(),
         "PSRL": PSRL(),
-        "ε-greedy, ε = 0.1": PlansInTheMean(0.1),
-        "greedy": PlansInTheMean(0.0),
-        "value iteration": KnowsTheWorld(),
+        "ε-greedy, ε = 0.1": EpsilonGreedyPlanner(0.1),
+        "greedy": EpsilonGreedyPlanner(0.0),
+        "value iteration": OptimalPlanner(),
     }
 
 
@@ -211,7 +211,14 @@ def _parts(values: list[float], count: int = 60) -> list[float]:
 
 
 def _learned(
-    worlds: Worlds, kind: str, sizes: dict, *, seed: int, device, path: Path | None, **training
+    worlds: Environments,
+    kind: str,
+    sizes: dict,
+    *,
+    seed: int,
+    device,
+    path: Path | None,
+    **training,
 ) -> tuple[object, dict]:
     """A new agent, trained and, where there is a path, kept; with the figures of every such run."""
     torch.manual_seed(seed)

@@ -5,7 +5,7 @@ real data.
 from .text.batches import Batch, SequenceBatches, collate
 from .text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from .translation.pairs import Pair
-from .translation.seq2seq_tasks import Task, make_task
+from .translation.task import Task, make_task
 
 __all__ = [
     "BOS",

@@ -48,54 +48,14 @@ def fetch_archive(
     downloaded and checked by its files.
 
     Args:
-        name, file: as in :func:`attnbook.tasks.datasets.fetch`.
+        name, file: as in :func:`attnbook.tasks.datasets.fetch`, whose errors this raises.
         url: where the archive is made.
         digest, chosen: what :func:`members_digest` has to give for it, of the files that
             ``chosen(member)`` names.
-
-    Raises:
-        ValueError: for a name or file that is not in the registry; when the files are not those
-            expected (the download is kept beside as FILE.corrupt).
-        FileNotFoundError: when ATTNBOOK_DATA is set and the folder lacks the file.
-        OSError: when the download fails; nothing half-written stays behind.
     """
-    datasets.entry(name, file)
-    if datasets.mirror() is not None:
-        return datasets.fetch(name, file)
-    path = datasets.cache() / name / file
-    if path.is_file():
-        try:
-            if members_digest(path, chosen) == digest:
-                return path
-        except ValueError:
-            pass
-        os.replace(path, path.with_name(path.name + ".corrupt"))
-    import pooch
-    import requests
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        try:
-            pooch.HTTPDownloader(timeout=datasets.TIMEOUT)(url, str(part), None)
-        except requests.RequestException as error:
-            raise OSError(
-                f"{name}/{file} could not be downloaded from {url}: {error}; without a network, "
-                f"put the file in a folder and "
-                f"name the folder in {datasets.VARIABLE}"
-            ) from error
-        try:
-            found = members_digest(part, chosen)
-        except ValueError as error:
-            found = str(error)
-        if found != digest:
-            aside = path.with_name(path.name + ".corrupt")
-            os.replace(part, aside)
-            raise ValueError(
-                f"{url} (kept as {aside}) does not hold the files expected: digest {digest}, "
-                f"found {found}"
-            )
-        os.replace(part, path)
-        return path
-    finally:
-        part.unlink(missing_ok=True)
+    def check(path: Path) -> None:
+        if (came := members_digest(path, chosen)) != digest:
+            raise ValueError(f"{path} must hold files with the digest {digest}, got {came}")
+
+    return datasets.fetch(name, file, url=url, check=check)

@@ -1,25 +1,24 @@
-"""Files of real data: from a local mirror, from the cache, or downloaded, and always checked
-against a checksum.
+"""Files of real data: from a local mirror, from the cache, or downloaded by pooch, and always
+checked against a checksum.
 
 `data/registry.csv` lists every file with its address, size and checksum: SHA-256, or the SHA-1
 under which git stores a blob where that is all that is published. With the variable ATTNBOOK_DATA
-set to a folder laid out as ``NAME/FILE`` nothing is ever downloaded."""
+set to a folder laid out as ``NAME/FILE`` nothing is ever downloaded. A new data set is its rows in
+that file, one row in the table of `data/README.md`, and a loader that calls :func:`fetch`.
+"""
 
 from __future__ import annotations
 
 import csv
-import errno
-import glob
 import hashlib
 import os
-import shutil
-import threading
-import time
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from .. import resources
+from ..validate import check_choice
 
 VARIABLE = "ATTNBOOK_DATA"
 ATTEMPTS = 3  # downloads of one file before giving up
@@ -38,10 +37,23 @@ class Entry(NamedTuple):
     bytes: int
     attribution: str
 
-    @property
-    def checksum(self) -> tuple[str, str]:
-        """The kind of checksum and its value."""
-        return ("SHA-256", self.sha256) if self.sha256 else ("git blob SHA-1", self.git_blob_sha1)
+    def verify(self, path: Path) -> None:
+        """Raise a ValueError unless the file has the registry's checksum."""
+        content = path.read_bytes()
+        if self.sha256:
+            kind, expected = "SHA-256", self.sha256
+            actual = hashlib.sha256(content).hexdigest()
+        else:
+            kind, expected = "git blob SHA-1", self.git_blob_sha1
+            actual = hashlib.sha1(
+                b"blob %d\0" % len(content) + content, usedforsecurity=False
+            ).hexdigest()
+        if actual != expected:
+            size = f", expected {self.bytes}" if self.bytes else ""
+            raise ValueError(
+                f"{path} ({len(content)} bytes{size}) is corrupt or truncated: {kind} expected "
+                f"{expected}, got {actual}"
+            )
 
 
 @lru_cache(maxsize=4)
@@ -54,33 +66,20 @@ def read_registry(path: str | os.PathLike | None = None) -> dict[tuple[str, str]
 
 
 def entry(name: str, file: str) -> Entry:
-    """The registry's entry of a file. Raises ValueError naming what there is."""
+    """The registry's entry of a file. Raises ValueError naming the choices."""
     entries = read_registry()
-    if (name, file) in entries:
-        return entries[name, file]
-    files = [known for data_set, known in entries if data_set == name]
-    if not files:
-        raise ValueError(
-            f"name must be one of {', '.join(sorted({n for n, _ in entries}))}, got {name!r}"
-        )
-    raise ValueError(f"file of {name} must be one of {', '.join(files)}, got {file!r}")
-
-
-def licence(name: str) -> str:
-    """The licence of a data set."""
-    return _any(name).licence
+    check_choice("name", name, sorted({known for known, _ in entries}))
+    check_choice(
+        f"file of {name}", file, [known for data_set, known in entries if data_set == name]
+    )
+    return entries[name, file]
 
 
 def attribution(name: str) -> str:
     """Whom to credit when a data set is used or shown."""
-    return _any(name).attribution
-
-
-def _any(name: str) -> Entry:
-    for (data_set, _), found in read_registry().items():
-        if data_set == name:
-            return found
-    return entry(name, "")
+    entries = read_registry()
+    check_choice("name", name, sorted({known for known, _ in entries}))
+    return next(row.attribution for row in entries.values() if row.name == name)
 
 
 def mirror() -> Path | None:
@@ -115,151 +114,75 @@ def available(name: str, file: str) -> bool:
     return (folder / name / file).is_file()
 
 
-def fetch(name: str, file: str) -> Path:
+def fetch(
+    name: str, file: str, *, url: str = "", check: Callable[[Path], None] | None = None
+) -> Path:
     """The path of a file of a data set, downloaded if need be, and equal to its checksum.
 
-    Raises ValueError for a name or file that is not in the registry, or when the content is not
-    what the checksum says (a corrupt download is kept beside as FILE.corrupt, and tried again up to
-    3 times in all); FileNotFoundError when ATTNBOOK_DATA is set and the folder lacks the file;
-    OSError when the download fails or no space is left (nothing half-written stays behind)."""
-    found = entry(name, file)
-    folder = mirror()
+    Args:
+        name: of the data set.
+        file: its path below the name.
+        url, check: for an archive that a server packs anew at each request, so that its bytes
+            differ: where it is made, and ``check(path)``, which raises a ValueError unless the
+            files in the download are those expected.
+
+    Raises:
+        ValueError: for a name or file that is not in the registry, or when the content is not what
+            the checksum says (a download is tried 3 times).
+        FileNotFoundError: when ATTNBOOK_DATA is set and the folder lacks the file, or when no
+            address serves it.
+        OSError: when the download fails or no space is left; nothing half-written stays behind.
+    """
+    import pooch
+
+    found, folder, key = entry(name, file), mirror(), f"{name}/{file}"
+    url = url or found.url
     if folder is not None:
         path = folder / name / file
         if not path.is_file():
             raise FileNotFoundError(
-                f"the folder {folder} lacks {name}/{file}; {VARIABLE} names that folder, so "
-                f"nothing is downloaded: "
-                f"add the file{f' from {found.url}' if found.url else ''}, or unset {VARIABLE}"
+                f"the folder {folder} lacks {key}; {VARIABLE} names that folder, so nothing is "
+                f"downloaded: add the file{f' from {url}' if url else ''}, or unset {VARIABLE}"
             )
-        _verify(path, found, f"{VARIABLE} names the folder it lies in")
+        try:
+            found.verify(path)
+        except ValueError as error:
+            raise ValueError(f"{error}; {VARIABLE} names the folder it lies in") from None
         return path
-    path = cache() / name / file
-    if path.is_file():
-        try:
-            _verify(path, found, "")
-            return path
-        except ValueError:
-            os.replace(path, _aside(path))
-    return _download(found, path)
-
-
-def checksum(path: str | os.PathLike, kind: str = "SHA-256") -> str:
-    """The checksum of a file, in hexadecimal.
-
-    kind  "SHA-256", or "git blob SHA-1": the SHA-1 of ``blob SIZE\\0`` followed by the content
-    """
-    path = Path(path)
-    if kind == "SHA-256":
-        digest = hashlib.sha256()
-    elif kind == "git blob SHA-1":
-        digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    else:
-        raise ValueError(f'kind must be "SHA-256" or "git blob SHA-1", got {kind!r}')
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-_verified: dict[tuple[str, str], tuple[int, int]] = {}
-
-
-def _verify(path: Path, found: Entry, hint: str) -> None:
-    kind, expected = found.checksum
-    status = path.stat()
-    stamp = status.st_size, status.st_mtime_ns
-    # hashed before by this process and not touched since
-    if _verified.get((str(path), expected)) == stamp:
-        return
-    actual = checksum(path, kind)
-    if actual != expected:
-        size = (
-            f" ({status.st_size} bytes, expected {found.bytes})"
-            if found.bytes
-            else f" ({status.st_size} bytes)"
-        )
-        raise ValueError(
-            f"{path}{size} is corrupt or truncated: {kind} expected {expected}, found "
-            f"{actual}{hint and '; '}{hint}"
-        )
-    _verified[str(path), expected] = stamp
-
-
-def _aside(path: Path) -> Path:
-    return path.with_name(path.name + ".corrupt")
-
-
-def _part(path: Path) -> Path:
-    """The temporary name, one for each process and thread."""
-    return path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
-
-
-def _sweep(path: Path) -> None:
-    """Remove what downloads that were killed left behind an hour ago or longer."""
-    for old in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
-        try:
-            if time.time() - old.lstat().st_mtime > 3600:
-                old.unlink()
-        except OSError:
-            continue  # another process was faster
-
-
-def _download(found: Entry, path: Path) -> Path:
-    import pooch
-    import requests
-
-    if not found.url:
+    if not url:
         raise FileNotFoundError(
-            f"{found.name}/{found.file} cannot be downloaded: it is made from other files (see "
-            f"data/README.md); "
-            f"put it in a folder and name the folder in {VARIABLE}"
+            f"{key} cannot be downloaded: it is made from other files (see data/README.md); put "
+            f"it in a folder and name the folder in {VARIABLE}"
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(path)
-    if found.bytes > shutil.disk_usage(path.parent).free:
-        raise _no_space(found, path)
-    download = pooch.HTTPDownloader(timeout=TIMEOUT)
-    part = _part(path)
-    failure: Exception | None = None
-    try:
-        for _ in range(ATTEMPTS):
-            try:
-                download(found.url, str(part), None)
-                _verify(part, found, "")
-            except ValueError as error:
-                os.replace(part, _aside(path))
-                failure = ValueError(
-                    str(error).replace(str(part), f"{found.url} (kept as {_aside(path)})")
-                    + f"; {ATTEMPTS} downloads brought the same"
-                )
-            except requests.RequestException as error:
-                failure = OSError(
-                    f"{found.name}/{found.file} could not be downloaded from {found.url}: {error}"
-                )
-                status = getattr(error.response, "status_code", None)
-                if status is not None and 400 <= status < 500:
-                    break  # asking again does not help
-            except OSError as error:
-                if error.errno == errno.ENOSPC:
-                    raise _no_space(found, path) from error
-                raise
-            else:
-                os.replace(part, path)
-                return path
-    finally:
-        part.unlink(missing_ok=True)
-    if isinstance(failure, OSError):
-        failure = OSError(
-            f"{failure}; without a network, put the file in a folder and name the folder in "
-            f"{VARIABLE}"
-        )
-    raise failure
+    # pooch knows SHA-256; what else identifies a file is checked here, on the temporary download
+    # and on the cached file.
+    check = check or (None if found.sha256 else found.verify)
+    path = cache() / name / file
+    if check is not None and path.is_file():
+        try:
+            check(path)
+        except ValueError:
+            path.unlink()
 
+    def download(url: str, output: str, shelf: pooch.Pooch) -> None:
+        pooch.HTTPDownloader(timeout=TIMEOUT)(url, output, shelf)
+        if check is not None:
+            check(Path(output))
 
-def _no_space(found: Entry, path: Path) -> OSError:
-    size = f"{found.bytes} bytes" if found.bytes else "of unknown size"
-    return OSError(
-        errno.ENOSPC,
-        f"no space left in {path.parent} for {found.name}/{found.file} ({size}); nothing was kept",
+    shelf = pooch.create(
+        path=cache(),
+        base_url="",
+        registry={key: None if check else f"sha256:{found.sha256}"},
+        urls={key: url},
+        retry_if_failed=ATTEMPTS - 1,
     )
+    try:
+        return Path(shelf.fetch(key, downloader=download))
+    except ValueError as error:
+        raise ValueError(f"{key} from {url} is not the file expected: {error}") from error
+    except OSError as error:  # those of requests are among them
+        raise OSError(
+            error.errno,
+            f"{key} could not be downloaded from {url}: {error}; without a network, put the file "
+            f"in a folder and name the folder in {VARIABLE}",
+        ) from error

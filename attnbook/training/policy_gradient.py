@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..tasks.decisions.environments import Worlds, play
+from ..tasks.decisions.environments import Environments, play
 from ..validate import check_integer, check_number, require
 
 __all__ = [
@@ -62,7 +62,7 @@ class AgentPolicy:
     def __init__(self, agent, greedy: bool = False):
         self.agent, self.greedy = agent, greedy
 
-    def start(self, worlds: Worlds, count: int, generator: torch.Generator) -> None:
+    def start(self, worlds: Environments, count: int, generator: torch.Generator) -> None:
         self.state, self.generator = self.agent.start(count), generator
 
     def act(self, input: torch.Tensor) -> torch.Tensor:
@@ -241,7 +241,7 @@ class PolicyGradient:
 
     def __init__(
         self,
-        worlds: Worlds,
+        worlds: Environments,
         *,
         steps: int,
         entropy: float = 0.05,
@@ -315,7 +315,7 @@ class ClippedPolicyGradient(PolicyGradient):
     """
 
     def __init__(
-        self, worlds: Worlds, *, steps: int, reuse: int = 4, clip: float = 0.2, **settings
+        self, worlds: Environments, *, steps: int, reuse: int = 4, clip: float = 0.2, **settings
     ):
         super().__init__(worlds, steps=steps, **settings)
         self.reuse, self.clip, self._played = check_integer("reuse", reuse), clip, None

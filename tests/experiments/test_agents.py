@@ -7,8 +7,8 @@ import torch
 
 from attnbook.experiments import agents, load_experiments
 from attnbook.models.snail.agents import LSTMAgent
-from attnbook.tasks.decisions.bandits import Bandits, KnowsTheBest, RandomPolicy
-from attnbook.tasks.decisions.decision_processes import DecisionProcesses, KnowsTheWorld
+from attnbook.tasks.decisions.bandits import Bandits, BestArm, RandomPolicy
+from attnbook.tasks.decisions.decision_processes import DecisionProcesses, OptimalPlanner
 from attnbook.tasks.decisions.environments import play
 from attnbook.training import load_model_weights
 
@@ -95,17 +95,14 @@ def test_regret_is_what_was_given_away():
             assert float(regret[b, t]) == pytest.approx(
                 max(world.chances[b].tolist()) - float(world.chances[b, actions[b, t]]), abs=1e-6
             )
-    assert (
-        regret.min() >= 0
-        and not agents.chances_played(world, KnowsTheBest(), seed=2, count=30).any()
-    )
+    assert regret.min() >= 0 and not agents.chances_played(world, BestArm(), seed=2, count=30).any()
 
 
 def test_the_plan_earns_the_whole_fraction_and_random_half():
     world = DecisionProcesses(3)
     whole, half = (
         agents.fractions(world, policy, seed=4, count=800)
-        for policy in (KnowsTheWorld(), RandomPolicy())
+        for policy in (OptimalPlanner(), RandomPolicy())
     )
     assert (
         abs(whole["fraction"] - 1) < 2 * whole["half_width"] + 0.005 and whole["half_width"] < 0.02

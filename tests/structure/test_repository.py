@@ -206,7 +206,7 @@ def test_colab_s_versions_are_enough():
 
 
 def test_notebooks_install_what_colab_lacks():
-    """Of the extras, Colab's image of August 2026 has tokenizers and gymnasium, and neither
+    """Of the extras, Colab's image of August 2026 has tokenizers, and neither
     sacrebleu nor pycocoevalcap.
     """
     lacking = {

@@ -6,7 +6,9 @@ import hashlib
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
+import pooch
 import pytest
 from hypothesis import settings
 
@@ -31,7 +33,8 @@ def registry(monkeypatch, tmp_path):
     entries = {}
     monkeypatch.setattr(datasets, "read_registry", lambda path=None: entries)
     monkeypatch.setattr(datasets, "cache", lambda: tmp_path / "cache")
-    monkeypatch.setattr(datasets, "_verified", {})
+    # pooch waits for some seconds between attempts
+    monkeypatch.setattr(pooch.core, "time", SimpleNamespace(sleep=lambda seconds: None))
     monkeypatch.delenv(datasets.VARIABLE, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 

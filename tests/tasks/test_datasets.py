@@ -7,7 +7,6 @@ import errno
 import hashlib
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -41,21 +40,23 @@ def test_a_good_download_is_kept_and_not_asked_for_again(registry, server, cache
     assert server.requests == ["/f"] and tree(cache) == ["set/deep/file.bin"]
 
 
-def test_a_file_known_by_its_git_blob_alone(registry, server):
+def test_a_file_known_by_its_git_blob_alone(registry, server, cache):
     registry("set", "good", GOOD, server.serve("/g", GOOD), blob_only=True)
     registry("set", "bad", GOOD, server.serve("/b", BAD), blob_only=True)
     assert datasets.fetch("set", "good").read_bytes() == GOOD
     blob = hashlib.sha1(b"blob %d\0" % len(GOOD) + GOOD).hexdigest()
-    with pytest.raises(ValueError, match=f"git blob SHA-1 expected {blob}, found [0-9a-f]{{40}}"):
+    with pytest.raises(ValueError, match=f"git blob SHA-1 expected {blob}, got [0-9a-f]{{40}}"):
         datasets.fetch("set", "bad")
+    assert tree(cache) == ["set/good"]
+    (cache / "set/good").write_bytes(BAD)
+    assert datasets.fetch("set", "good").read_bytes() == GOOD and len(server.requests) == 5
 
 
-def test_a_corrupt_download_is_kept_aside_and_tried_again(registry, server, cache):
+def test_a_corrupt_download_is_tried_again(registry, server, cache):
     registry("set", "file", GOOD, server.serve("/f", BAD, GOOD))
     assert datasets.fetch("set", "file").read_bytes() == GOOD
     assert server.requests == ["/f"] * 2
-    assert tree(cache) == ["set/file", "set/file.corrupt"]
-    assert (cache / "set/file.corrupt").read_bytes() == BAD
+    assert tree(cache) == ["set/file"]
 
 
 @pytest.mark.parametrize(
@@ -67,20 +68,9 @@ def test_giving_up_after_three_corrupt_downloads(registry, server, cache, wrong)
     with pytest.raises(ValueError) as caught:
         datasets.fetch("set", "file")
     text = str(caught.value)
-    for part in (
-        url,
-        f"expected {sha(GOOD)}",
-        f"found {sha(wrong)}",
-        f"{len(wrong)} bytes",
-        "file.corrupt",
-        "3 downloads",
-    ):
+    for part in ("set/file", url, sha(GOOD), sha(wrong)):
         assert part in text, text
-    assert ".part" not in text
-    assert server.requests == ["/f"] * 3
-    assert (
-        tree(cache) == ["set/file.corrupt"] and (cache / "set/file.corrupt").read_bytes() == wrong
-    )
+    assert server.requests == ["/f"] * 3 and tree(cache) == []
 
 
 def test_a_download_cut_off_is_tried_again(registry, server, cache):
@@ -109,13 +99,6 @@ def test_a_server_that_falls_silent_is_given_up(registry, server, cache, monkeyp
     assert datasets.fetch("set", "file").read_bytes() == GOOD
 
 
-def test_missing_on_the_server_is_not_asked_for_again(registry, server, cache):
-    registry("set", "file", GOOD, server.serve("/f", 404))
-    with pytest.raises(OSError, match="404"):
-        datasets.fetch("set", "file")
-    assert server.requests == ["/f"] and tree(cache) == []
-
-
 def test_a_server_in_trouble_is_asked_again(registry, server):
     registry("set", "file", GOOD, server.serve("/f", 503, GOOD))
     assert datasets.fetch("set", "file").read_bytes() == GOOD
@@ -130,46 +113,16 @@ def test_no_server_at_all(registry, server):
         datasets.fetch("set", "file")
 
 
-def test_a_cached_file_that_was_damaged_is_replaced(registry, server, cache, monkeypatch):
+def test_a_cached_file_that_was_damaged_is_replaced(registry, server):
     registry("set", "file", GOOD, server.serve("/f", GOOD))
     path = datasets.fetch("set", "file")
     path.write_bytes(BAD[:500])
     assert datasets.fetch("set", "file").read_bytes() == GOOD
-    assert (cache / "set/file.corrupt").read_bytes() == BAD[:500] and len(server.requests) == 2
-    # A new process looks even when size and time are the same.
+    # even when size and time are the same
     stamp = path.stat()
     path.write_bytes(BAD)
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    monkeypatch.setattr(datasets, "_verified", {})
-    assert datasets.fetch("set", "file").read_bytes() == GOOD
-
-
-@pytest.mark.skipif(
-    not os.path.exists("/dev/full"), reason="needs the device /dev/full, which Linux has"
-)
-def test_no_space_left_while_writing(registry, server, cache):
-    found = registry("set", "file", GOOD, server.serve("/f", GOOD))
-    part = datasets._part(cache / "set/file")
-    part.parent.mkdir(parents=True)
-    part.symlink_to("/dev/full")
-    with pytest.raises(
-        OSError, match=f"no space left in {part.parent} for set/file .{found.bytes} bytes"
-    ) as caught:
-        datasets.fetch("set", "file")
-    assert caught.value.errno == errno.ENOSPC and tree(cache) == []
-    assert datasets.fetch("set", "file").read_bytes() == GOOD
-
-
-def test_too_little_space_is_seen_before_the_download(registry, server, cache, monkeypatch):
-    registry("set", "file", GOOD, server.serve("/f", GOOD))
-    monkeypatch.setattr(
-        datasets.shutil,
-        "disk_usage",
-        lambda path: shutil._ntuple_diskusage(10**9, 10**9, len(GOOD) - 1),
-    )
-    with pytest.raises(OSError, match="no space left") as caught:
-        datasets.fetch("set", "file")
-    assert caught.value.errno == errno.ENOSPC and server.requests == [] and tree(cache) == []
+    assert datasets.fetch("set", "file").read_bytes() == GOOD and len(server.requests) == 3
 
 
 def test_two_downloads_at_once_do_not_disturb_each_other(registry, server, cache):
@@ -185,15 +138,19 @@ def test_two_downloads_at_once_do_not_disturb_each_other(registry, server, cache
     assert tree(cache) == [f"set/file{n}" for n in range(4)]
 
 
-def test_what_a_killed_download_left_is_swept_up(registry, server, cache):
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_a_disk_that_refuses_leaves_nothing(registry, server, cache, monkeypatch, number):
+    def refuse(self, url, output, shelf):
+        Path(output).write_bytes(GOOD[:9])
+        raise OSError(number, os.strerror(number))
+
     registry("set", "file", GOOD, server.serve("/f", GOOD))
-    (cache / "set").mkdir(parents=True)
-    for name, age in (("file.1-1.part", 7200), ("file.2-2.part", 60), ("files.1-1.part", 7200)):
-        (cache / "set" / name).write_bytes(GOOD[:9])
-        stamp = (cache / "set" / name).stat().st_mtime - age
-        os.utime(cache / "set" / name, (stamp, stamp))
-    datasets.fetch("set", "file")
-    assert tree(cache) == ["set/file", "set/file.2-2.part", "set/files.1-1.part"]
+    with monkeypatch.context() as patch:
+        patch.setattr("pooch.HTTPDownloader.__call__", refuse)
+        with pytest.raises(OSError, match="set/file could not be downloaded") as caught:
+            datasets.fetch("set", "file")
+    assert caught.value.errno == number and tree(cache) == []
+    assert datasets.fetch("set", "file").read_bytes() == GOOD
 
 
 def test_a_mirror_is_used_and_nothing_is_downloaded(mirror, registry, server, cache):
@@ -241,35 +198,18 @@ def test_a_file_that_no_one_serves(registry):
 
 def test_unknown_names_are_answered_with_what_there_is(registry):
     registry("set", "file", GOOD)
-    with pytest.raises(ValueError, match="name must be one of set, got 'other'"):
+    with pytest.raises(ValueError, match="^name must be one of 'set', got 'other'"):
         datasets.fetch("other", "file")
-    with pytest.raises(ValueError, match="file of set must be one of file, got 'else'"):
+    with pytest.raises(ValueError, match="^file of set must be one of 'file', got 'else'"):
         datasets.fetch("set", "else")
-    with pytest.raises(ValueError, match="name must"):
-        datasets.licence("other")
-    assert (
-        datasets.attribution("set") == "by the makers of set" and datasets.licence("set") == "CC0"
-    )
-
-
-def test_checksums_of_known_content(tmp_path):
-    (tmp_path / "f").write_bytes(b"hello\n")
-    # printf 'hello\n' | sha256sum, and | git hash-object --stdin
-    assert datasets.checksum(tmp_path / "f").startswith("5891b5b522d5df086d0ff0b110fbd9d2")
-    assert (
-        datasets.checksum(tmp_path / "f", "git blob SHA-1")
-        == "ce013625030ba8dba906f756967f9e9ca394464a"
-    )
-    with pytest.raises(ValueError, match="kind"):
-        datasets.checksum(tmp_path / "f", "MD5")
+    with pytest.raises(ValueError, match="^name must"):
+        datasets.attribution("other")
+    assert datasets.attribution("set") == "by the makers of set"
 
 
 def test_the_registry_of_the_book_is_whole():
     entries = datasets.read_registry()
     assert len(entries) > 150
-    names = {name for name, _ in entries}
-    assert {"multi30k", "tatoeba-fra-eng", "alibi-alignments", "omniglot", "mnist"} <= names
-    readme = (Path(__file__).parents[2] / "data/README.md").read_text(encoding="utf-8")
     for entry in entries.values():
         assert re.fullmatch(r"[0-9a-f]{64}|", entry.sha256) and re.fullmatch(
             r"[0-9a-f]{40}|", entry.git_blob_sha1
@@ -279,7 +219,28 @@ def test_the_registry_of_the_book_is_whole():
         assert entry.bytes > 0 or not entry.sha256
         assert re.fullmatch(r"https://[\w.-]+/\S+", entry.url) or not entry.url
         assert ".." not in entry.file and not entry.file.startswith("/")
-        assert f"`{entry.name}`" in readme, entry.name
+
+
+def test_the_table_of_the_readme_is_that_of_the_registry():
+    readme = (Path(__file__).parents[2] / "data/README.md").read_text(encoding="utf-8")
+    table = {}
+    for name, licence, credit in re.findall(
+        r"^\| `([^`]+)` \|.*\| ([^|]+) \| ([^|]+) \|$", readme, re.MULTILINE
+    ):
+        table[name] = (licence, credit)
+    entries = datasets.read_registry().values()
+    assert table == {entry.name: (entry.licence, entry.attribution) for entry in entries}
+
+
+# Only by this name: films' sentences that a chapter to come learns from.
+UNREAD = {"rt-polarity"}
+
+
+def test_every_data_set_of_the_registry_is_read_by_a_loader():
+    folder = Path(datasets.__file__).parent
+    source = "".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
+    names = {name for name, _ in datasets.read_registry()}
+    assert {name for name in names if f'"{name}"' not in source} == UNREAD
 
 
 @pytest.mark.skipif(

@@ -24,7 +24,7 @@ from ..registry import register
 __all__ = [
     "HIDINGS",
     "KINDS",
-    "Asked",
+    "PronounQueries",
     "ask",
     "attentions",
     "follows",
@@ -48,7 +48,7 @@ def make_model(task, *, d_model: int = 64, num_heads: int = 4, num_layers: int =
     return Transformer(len(task.source_vocab), len(task.target_vocab), parts, num_layers=num_layers)
 
 
-class Asked(NamedTuple):
+class PronounQueries(NamedTuple):
     """Sentences as one batch, and where to look in them; all but ``batch`` are ``(sentences,)``.
 
     batch       as :func:`attnbook.tasks.collate` makes it
@@ -66,7 +66,7 @@ class Asked(NamedTuple):
     wrong: torch.Tensor
 
 
-def ask(task, referring: Sequence[pronouns.Referring], device="cpu") -> Asked:
+def ask(task, referring: Sequence[pronouns.PronounSentence], device="cpu") -> PronounQueries:
     """A batch of sentences. In the encoder *it* looks, in the decoder the step that writes the
     French pronoun; the target that it looks at begins with BOS, so a French noun stands one place
     further there."""
@@ -90,7 +90,7 @@ def ask(task, referring: Sequence[pronouns.Referring], device="cpu") -> Asked:
     in_french = {
         name: numbers(french(getattr(r, name), r.pair) for r in referring) for name in nouns
     }
-    return Asked(
+    return PronounQueries(
         batch,
         {"encoder": numbers(r.pronoun for r in referring), "decoder": written, "cross": written},
         *(
@@ -105,7 +105,7 @@ def ask(task, referring: Sequence[pronouns.Referring], device="cpu") -> Asked:
 
 
 @torch.no_grad()
-def right_genders(model: Transformer, asked: Asked) -> tuple[torch.Tensor, float]:
+def right_genders(model: Transformer, asked: PronounQueries) -> tuple[torch.Tensor, float]:
     """Under teacher forcing: where the right pronoun beats the one of the other gender
     ``(sentences,)``, and the share of all other tokens that are told."""
     logits = model(*asked.batch[:3]).logits
@@ -123,7 +123,7 @@ def both(right: torch.Tensor) -> float:
 
 
 @torch.no_grad()
-def read(model: Transformer, asked: Asked) -> HeadWeights:
+def read(model: Transformer, asked: PronounQueries) -> HeadWeights:
     """The weights of all heads."""
     return model(*asked.batch[:3], need_weights=True).weights
 
@@ -203,7 +203,9 @@ def hiding(
         yield
 
 
-Edge = tuple[str, Callable[[Asked], torch.Tensor], Callable[[Asked], torch.Tensor]]
+Edge = tuple[
+    str, Callable[[PronounQueries], torch.Tensor], Callable[[PronounQueries], torch.Tensor]
+]
 HIDINGS: dict[str, tuple[Edge, ...]] = {
     "it → antecedent, in the encoder": (
         ("encoder", lambda a: a.looks["encoder"], lambda a: a.antecedent["encoder"]),
@@ -233,7 +235,7 @@ HIDINGS: dict[str, tuple[Edge, ...]] = {
 """What is hidden → edges (kind of attention, who looks, at what)."""
 
 
-def measure(model: Transformer, asked: Asked) -> dict:
+def measure(model: Transformer, asked: PronounQueries) -> dict:
     """All that a model is asked: genders right, what every head looks at, what is left without
     it, and without edges.
     """

@@ -16,7 +16,7 @@ from .network import PointerNetwork
 __all__ = ["FixedDictionary"]
 
 
-class Named(NamedTuple):
+class DictionaryMemory(NamedTuple):
     """What a :class:`FixedDictionary` remembers of its inputs."""
 
     # what the decoder reads: the embedded names of the positions, and the start, (batch, n + 1,
@@ -72,7 +72,7 @@ class FixedDictionary(PointerNetwork):
         self.output = nn.Linear((1 + attention) * hidden_size, most + 1)
         self.score = self.score if attention else None
 
-    def encode(self, inputs: torch.Tensor, lengths: torch.Tensor) -> Named:
+    def encode(self, inputs: torch.Tensor, lengths: torch.Tensor) -> DictionaryMemory:
         """Read inputs ``(batch, n, d_input)`` of true ``lengths (batch,)``, n at most ``most``."""
         embedded, states, mask, last = self._read(inputs, lengths)
         n = states.shape[1]
@@ -84,7 +84,7 @@ class FixedDictionary(PointerNetwork):
         read = torch.cat([self.names.weight[:n], self.start_input[None]]).expand(
             len(states), -1, -1
         )
-        return Named(
+        return DictionaryMemory(
             read,
             None if self.score is None else self.score.project_keys(states),
             mask,
@@ -92,7 +92,7 @@ class FixedDictionary(PointerNetwork):
             states,
         )
 
-    def _scores(self, states: torch.Tensor, memory: Named) -> torch.Tensor:
+    def _scores(self, states: torch.Tensor, memory: DictionaryMemory) -> torch.Tensor:
         n = memory.states.shape[1]
         if self.score is not None:
             context, _ = attend(

@@ -5,11 +5,13 @@ their order.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 
-from ..translation.pairs import check_step
+from ...validate import check_choice, check_integer
+from ..endless_batches import GeneratedBatches
 
 __all__ = ["KINDS", "TOLERANCE", "LongMemoryBatches", "MarkedNumbers", "draw"]
 
@@ -62,12 +64,9 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Mark
     Source: Hochreiter and Schmidhuber 1997, sections 5.4 and 5.5; lengths as in Raffel and Ellis
     2015, section 2.1.
     """
-    if kind not in _KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    if isinstance(length, bool) or not isinstance(length, int) or length < 10:
-        raise ValueError(f"length must be an integer >= 10, got {length!r}")
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"count must be an integer >= 0, got {count!r}")
+    check_choice("kind", kind, KINDS)
+    check_integer("length", length, 10)
+    check_integer("count", count, 0)
     low, instead, target = _KINDS[kind]
     longest = length + length // 10
     lengths = torch.randint(length, longest + 1, (count,), generator=generator)
@@ -91,20 +90,8 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Mark
     )
 
 
-class LongMemoryBatches:
-    """Endless new sequences: `batch(step)` depends on the arguments and the step alone.
-
-    Arguments as in `draw`.
-    """
+class LongMemoryBatches(GeneratedBatches[MarkedNumbers]):
+    """Endless batches of :func:`draw`, whose arguments are ``kind`` and ``length``."""
 
     def __init__(self, kind: str, length: int, batch_size: int = 100, seed: int = 0):
-        draw(kind, length, 0, torch.Generator())
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
-        self.kind, self.length, self.batch_size, self.seed = kind, length, batch_size, seed
-
-    def batch(self, step: int) -> MarkedNumbers:
-        """The batch of a step, counted from 0."""
-        check_step(step)
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
-        return draw(self.kind, self.length, self.batch_size, generator)
+        super().__init__(partial(draw, kind, length), batch_size, seed)

@@ -11,13 +11,15 @@ anywhere."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
 
+from ...validate import check_choice, check_integer, check_number
+from ..endless_batches import GeneratedBatches
 from ..text.vocabulary import PAD, UNK
-from ..translation.pairs import check_step
 
 __all__ = [
     "FIRST",
@@ -27,6 +29,7 @@ __all__ = [
     "SYMBOLS",
     "VALUES",
     "best_loss",
+    "draw",
     "frequencies",
     "vocabulary_size",
 ]
@@ -59,64 +62,62 @@ def frequencies() -> torch.Tensor:
     return (1.5 * noise).softmax(-1)
 
 
-class GapBatches:
-    """Endless batches of texts with gaps: ``batch(step)`` depends on the arguments and the step
-    alone.
-
-    kind        "look-up" or "topic"
-    length      n; even for look-ups, whose second half is all gaps
-    batch_size  texts a batch
-    seed        of all of them
-    share       of a topic's words that are hidden
-
-    Raises ValueError for another kind, a length below 2 or odd for look-ups, a batch below 1, a
-    share outside of 0 … 0.5."""
+class GapBatches(GeneratedBatches[Gaps]):
+    """Endless batches of :func:`draw`, whose arguments are ``kind``, ``length`` and ``share``."""
 
     def __init__(
         self, kind: str, length: int, batch_size: int, seed: int = 0, share: float = 0.15
     ) -> None:
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-        if not isinstance(length, int) or length < 2 or (kind == "look-up" and length % 2):
-            raise ValueError(f"length must be an integer >= 2, even for look-ups, got {length!r}")
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
-        if not 0 < share <= 0.5:
-            raise ValueError(f"share must lie between 0 and 0.5, got {share!r}")
-        self.kind, self.length, self.batch_size, self.seed, self.share = (
-            kind,
-            length,
-            batch_size,
-            seed,
-            share,
-        )
+        super().__init__(partial(draw, kind, length, share=share), batch_size, seed)
 
-    def batch(self, step: int) -> Gaps:
-        """The batch of a step."""
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + check_step(step))
-        return (self._look_ups if self.kind == "look-up" else self._topics)(generator)
 
-    def _look_ups(self, generator: torch.Generator) -> Gaps:
-        count, names = self.batch_size, self.length // 2
-        first, second = (torch.rand(count, names, generator=generator).argsort(1) for _ in range(2))
-        value = torch.randint(VALUES, (count, names), generator=generator)  # of each name
-        told = FIRST + first * (VALUES + 1) + value.gather(1, first) + 1
-        return Gaps(
-            torch.cat([told, FIRST + second * (VALUES + 1)], 1),
-            torch.cat([torch.full_like(told, PAD), FIRST + value.gather(1, second)], 1),
-        )
+def draw(
+    kind: str, length: int, count: int, generator: torch.Generator, *, share: float = 0.15
+) -> Gaps:
+    """Random texts with gaps.
 
-    def _topics(self, generator: torch.Generator) -> Gaps:
-        count, n = self.batch_size, self.length
-        topic = torch.randint(TOPICS, (count,), generator=generator)
-        words = FIRST + torch.multinomial(
-            frequencies()[topic], n, replacement=True, generator=generator
-        )
-        hidden = torch.rand(count, n, generator=generator).argsort(1)[
-            :, : max(1, round(self.share * n))
-        ]
-        asked = torch.zeros_like(words, dtype=torch.bool).scatter(1, hidden, True)
-        return Gaps(words.masked_fill(asked, UNK), words.masked_fill(~asked, PAD))
+    Args:
+        kind: "look-up" or "topic".
+        length: n; even for look-ups, whose second half is all gaps.
+        count: B.
+        share: of a topic's words that are masked.
+
+    Raises:
+        ValueError: for another kind, a length below 2 or odd for look-ups, or a share outside of
+            0 … 0.5.
+    """
+    check_choice("kind", kind, KINDS)
+    if check_integer("length", length, 2) % 2 and kind == "look-up":
+        raise ValueError(f"length must be even for look-ups, got {length!r}")
+    check_number("share", share, above=0, most=0.5)
+    return (
+        _look_ups(length, count, generator)
+        if kind == "look-up"
+        else _topics(length, count, generator, share)
+    )
+
+
+def _look_ups(length: int, count: int, generator: torch.Generator) -> Gaps:
+    names = length // 2
+    first, second = (torch.rand(count, names, generator=generator).argsort(1) for _ in range(2))
+    value = torch.randint(VALUES, (count, names), generator=generator)  # of each name
+    table = FIRST + first * (VALUES + 1) + value.gather(1, first) + 1
+    return Gaps(
+        torch.cat([table, FIRST + second * (VALUES + 1)], 1),
+        torch.cat([torch.full_like(table, PAD), FIRST + value.gather(1, second)], 1),
+    )
+
+
+def _topics(length: int, count: int, generator: torch.Generator, share: float) -> Gaps:
+    topic = torch.randint(TOPICS, (count,), generator=generator)
+    words = FIRST + torch.multinomial(
+        frequencies()[topic], length, replacement=True, generator=generator
+    )
+    places = torch.rand(count, length, generator=generator).argsort(1)
+    masked = torch.zeros_like(words, dtype=torch.bool).scatter(
+        1, places[:, : max(1, round(share * length))], True
+    )
+    return Gaps(words.masked_fill(masked, UNK), words.masked_fill(~masked, PAD))
 
 
 def best_loss(kind: str, batch: Gaps) -> float:

@@ -5,9 +5,13 @@ n-grams, priority sort.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+
+from ...validate import check_choice, check_integer, check_range
+from ..endless_batches import GeneratedBatches, torch_generator
 
 __all__ = [
     "KINDS",
@@ -95,7 +99,7 @@ def draw_repeat_copy(
     """
     lengths = _lengths("length", length, count, generator, together)
     times = _lengths("repeats", repeats, count, generator, together)
-    low, high = _range("counted", counted)
+    low, high = check_range("counted", counted)
     if low == high:
         raise ValueError(f"counted must hold two numbers at least, got {counted!r}")
     normal = (times - (low + high) / 2) / (((high - low + 1) ** 2 - 1) / 12) ** 0.5
@@ -125,7 +129,7 @@ def draw_associative_recall(
     Two items of a row are equal with probability 2^(−bits · item); the targets do not mind.
     Source: Graves, Wayne and Danihelka 2014, section 4.3.
     """
-    _whole("bits", bits), _whole("item", item)
+    check_integer("bits", bits), check_integer("item", item)
     k = _lengths("items", items, count, generator, together, least=2)
     most, block = int(k.max()), item + 1
     vectors = torch.randint(0, 2, (count, most, item, bits), generator=generator).float()
@@ -157,7 +161,7 @@ def draw_n_grams(
     Shapes: inputs and targets ``(B, length, 1)``. Source: Graves, Wayne and Danihelka 2014, section
     4.4.
     """
-    _whole("count", count), _whole("n", n), _whole("length", length)
+    check_integer("count", count), check_integer("n", n), check_integer("length", length)
     # Beta(½, ½) is the arcsine law: sin²(πu/2) of a uniform u.
     table = (torch.rand(count, 2 ** (n - 1), generator=generator) * (torch.pi / 2)).sin().square()
     uniform = torch.rand(count, length, generator=generator)
@@ -185,7 +189,7 @@ def optimal_n_grams(bits: torch.Tensor, n: int = 6) -> torch.Tensor:
     """
     if bits.dim() != 2 or bits.numel() == 0 or not bool(((bits == 0) | (bits == 1)).all()):
         raise ValueError(f"bits must be (batch, T) of 0 and 1, got shape {tuple(bits.shape)}")
-    _whole("n", n)
+    check_integer("n", n)
     history, known = n - 1, bits.long()
     if bits.shape[1] <= history:
         return torch.full(bits.shape, 0.5, dtype=torch.float64, device=bits.device)
@@ -219,9 +223,9 @@ def draw_priority_sort(
     Shapes: inputs ``(B, given + 1 + wanted, bits + 2)``, targets ``(B, given + 1 + wanted, bits)``.
     Source: Graves, Wayne and Danihelka 2014, section 4.5.
     """
-    _whole("count", count), _whole("bits", bits), _whole("given", given), _whole("wanted", wanted)
-    if wanted > given:
-        raise ValueError(f"wanted must be at most given, {given}, got {wanted}")
+    for name, value in (("count", count), ("bits", bits), ("given", given)):
+        check_integer(name, value)
+    check_integer("wanted", wanted, 1, given)
     vectors = torch.randint(0, 2, (count, given, bits), generator=generator).float()
     priority = 2 * torch.rand(count, given, generator=generator) - 1
     order = priority.argsort(1, descending=True)[:, :wanted]
@@ -251,9 +255,7 @@ KINDS = tuple(_DRAW)
 
 def draw(kind: str, count: int, generator: torch.Generator, **settings: Any) -> AlgorithmBatch:
     """A batch of the task of that name, one of :data:`KINDS`; settings as in its own function."""
-    if kind not in _DRAW:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    return _DRAW[kind](count, generator, **settings)
+    return _DRAW[check_choice("kind", kind, KINDS)](count, generator, **settings)
 
 
 def widths(kind: str, **settings: Any) -> tuple[int, int]:
@@ -262,12 +264,14 @@ def widths(kind: str, **settings: Any) -> tuple[int, int]:
     return batch.inputs.shape[2], batch.targets.shape[2]
 
 
-class AlgorithmBatches:
-    """Endless new sequences: `batch(step)` depends on the arguments and the step alone.
+class AlgorithmBatches(GeneratedBatches[AlgorithmBatch]):
+    """Endless batches of :func:`draw`, with its settings.
 
-    Arguments as in :func:`draw`. ``grow``: over so many steps the largest length (copy, repeat
-    copy) or number of items (associative recall) grows evenly from the least to the most, and n
-    (n-grams) from 2; 0 for the whole range from the start."""
+    Args:
+        grow: over so many steps the largest length (copy, repeat copy) or number of items
+            (associative recall) grows evenly from the least to the most, and n (n-grams) from 2; 0
+            for the whole range from the start.
+    """
 
     _GROWS = {
         "copy": "length",
@@ -279,39 +283,34 @@ class AlgorithmBatches:
     def __init__(
         self, kind: str, batch_size: int, seed: int = 0, *, grow: int = 0, **settings: Any
     ):
-        draw(kind, 1, torch.Generator().manual_seed(0), **settings)
-        self.kind, self.settings, self.seed = kind, settings, seed
-        self.batch_size, self.grow = _whole("batch_size", batch_size), _whole("grow", grow, 0)
-        self._growing = self._GROWS.get(kind)
-        if grow and self._growing is None:
+        super().__init__(partial(draw, kind, **settings), batch_size, seed)
+        self.kind, self.settings = kind, settings
+        self.grow = check_integer("grow", grow, 0)
+        if grow and kind not in self._GROWS:
             raise ValueError(
                 f"grow must be 0 for {kind}, whose sequences have one length, got {grow!r}"
             )
 
     def batch(self, step: int) -> AlgorithmBatch:
         """The batch of a step, counted from 0."""
-        _whole("step", step, 0)
-        settings = dict(self.settings)
-        if step < self.grow:
-            defaults = _DRAW[self.kind].__kwdefaults__
-            low, high = _range(self._growing, settings.get(self._growing, defaults[self._growing]))
-            if self._growing == "n":
-                settings["n"] = min(2, high) + (high - min(2, high)) * step // self.grow
-            else:
-                settings[self._growing] = (low, low + (high - low) * step // self.grow)
-        return draw(
-            self.kind,
-            self.batch_size,
-            torch.Generator().manual_seed(self.seed * 1_000_003 + step),
-            **settings,
-        )
+        if check_integer("step", step, 0) >= self.grow:
+            return super().batch(step)
+        name = self._GROWS[self.kind]
+        default = _DRAW[self.kind].__kwdefaults__[name]
+        low, high = check_range(name, self.settings.get(name, default))
+        if name == "n":
+            reached = min(2, high) + (high - min(2, high)) * step // self.grow
+        else:
+            reached = low, low + (high - low) * step // self.grow
+        settings = {**self.settings, name: reached}
+        return draw(self.kind, self.batch_size, torch_generator(self.seed, step), **settings)
 
 
 def _repeated(count, generator, bits, lengths, times, normal=None) -> AlgorithmBatch:
     """Vectors, a delimiter (and a number), the vectors so many times and an end marker; all rows
     at once.
     """
-    _whole("bits", bits)
+    check_integer("bits", bits)
     times = torch.as_tensor(times).expand(count)
     spoken = lengths * times
     vectors = torch.randint(0, 2, (count, int(lengths.max()), bits), generator=generator).float()
@@ -347,30 +346,7 @@ def _pick(vectors, place, within, where):
 
 
 def _lengths(name, given, count, generator, together, least=1):
-    low, high = _range(name, given, least)
-    _whole("count", count)
+    low, high = check_range(name, given, least)
+    check_integer("count", count)
     drawn = torch.randint(low, high + 1, (1 if together else count,), generator=generator)
     return drawn.expand(count)
-
-
-def _range(name, given, least=1) -> tuple[int, int]:
-    pair = (given, given) if isinstance(given, int) else given
-    try:
-        low, high = pair
-        good = (
-            all(isinstance(x, int) and not isinstance(x, bool) for x in (low, high))
-            and least <= low <= high
-        )
-    except (TypeError, ValueError):
-        good = False
-    if not good or isinstance(given, bool):
-        raise ValueError(
-            f"{name} must be an integer >= {least}, or a pair (least, most) of them, got {given!r}"
-        )
-    return low, high
-
-
-def _whole(name, value, least=1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
-    return value

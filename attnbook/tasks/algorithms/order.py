@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import check_choice, check_integer, check_range
+from ..endless_batches import GeneratedBatches
 from ..text.vocabulary import PAD
-from ..translation.pairs import check_range, check_step
 
 __all__ = ["ORDERS", "OrderBatch", "OrderBatches", "order_answers"]
 
@@ -39,24 +40,23 @@ def order_answers(order: str, tokens: torch.Tensor) -> torch.Tensor:
 
     Raises ValueError for another order.
     """
-    if order not in ORDERS:
-        raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
-    if order == "reverse":
+    if check_choice("order", order, ORDERS) == "reverse":
         return tokens.flip(-1)
     none = tokens.new_full((*tokens.shape[:-1], min(BACK, tokens.shape[-1])), PAD)
     return torch.cat([none, tokens[..., :-BACK]], dim=-1)
 
 
-class OrderBatches:
-    """Endless batches of random letters: ``batch(step)`` depends on the arguments and the step
-    alone.
+class OrderBatches(GeneratedBatches[OrderBatch]):
+    """Endless batches of random letters and their answers.
 
-    order       one of `ORDERS`
-    length      (least, most) letters, both included, drawn anew for each batch; or one number
-    batch_size  texts a batch
-    letters     how many different letters
+    Args:
+        order: one of :data:`ORDERS`.
+        length: (least, most) letters, both included, drawn anew for each batch; or one number.
+        batch_size: texts per batch.
+        letters: how many different letters.
 
-    Raises ValueError for an unknown order, a range that is none, or numbers below 1.
+    Raises:
+        ValueError: for an unknown order, an invalid range, or numbers below 1.
     """
 
     def __init__(
@@ -68,16 +68,12 @@ class OrderBatches:
         letters: int = 10,
         seed: int = 0,
     ) -> None:
-        self.low, self.high = check_range("length", length, 1)
-        for name, value in (("batch_size", batch_size), ("letters", letters)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
-        order_answers(order, torch.ones(1, 1, dtype=torch.long))  # names a wrong order
-        self.order, self.batch_size, self.letters, self.seed = order, batch_size, letters, seed
+        low, high = check_range("length", length)
+        check_integer("letters", letters)
 
-    def batch(self, step: int) -> OrderBatch:
-        """The batch of a step, counted from 0."""
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + check_step(step))
-        n = int(torch.randint(self.low, self.high + 1, (1,), generator=generator))
-        tokens = torch.randint(1, self.letters + 1, (self.batch_size, n), generator=generator)
-        return OrderBatch(tokens, order_answers(self.order, tokens))
+        def draw(count: int, generator: torch.Generator) -> OrderBatch:
+            n = int(torch.randint(low, high + 1, (1,), generator=generator))
+            tokens = torch.randint(1, letters + 1, (count, n), generator=generator)
+            return OrderBatch(tokens, order_answers(order, tokens))
+
+        super().__init__(draw, batch_size, seed)

@@ -1,1 +1,1 @@
-"""Worlds to act in: bandits and decision processes, with their optimal policies."""
+"""Environments to act in: bandits and decision processes, with their optimal policies."""

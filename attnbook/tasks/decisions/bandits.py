@@ -6,17 +6,10 @@ from __future__ import annotations
 
 import torch
 
-from .environments import Step, Worlds, by_world, check_actions
+from ...validate import check_integer, check_number
+from .environments import Environments, Step, check_actions, select_rows
 
-__all__ = [
-    "Bandits",
-    "EpsilonGreedy",
-    "Indexed",
-    "KnowsTheBest",
-    "RandomPolicy",
-    "Thompson",
-    "UCB1",
-]
+__all__ = ["Bandits", "EpsilonGreedy", "Indexed", "BestArm", "RandomPolicy", "Thompson", "UCB1"]
 
 
 class Bandits:
@@ -38,8 +31,7 @@ class Bandits:
 
     def __init__(self, arms: int = 5, pulls: int = 10, device: torch.device | str = "cpu"):
         for name, value, least in (("arms", arms, 2), ("pulls", pulls, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+            check_integer(name, value, least)
         self.num_actions, self.length, self.d_input = arms, pulls, arms + 1
         self.device = torch.device(device)
         self.chances: torch.Tensor | None = None
@@ -60,7 +52,7 @@ class Bandits:
             raise ValueError(f"step: call reset first, an episode has {self.length} pulls")
         check_actions(actions, len(self.chances), self.num_actions)
         luck = torch.rand(self.chances.shape, generator=self._generator, device=self.device)
-        reward = by_world((luck < self.chances).to(self.chances.dtype), actions)
+        reward = select_rows((luck < self.chances).to(self.chances.dtype), actions)
         self.pulled += 1
         input = torch.cat(
             [
@@ -77,7 +69,7 @@ class Bandits:
 class RandomPolicy:
     """Every action with the same chance."""
 
-    def start(self, worlds: Worlds, count: int, generator: torch.Generator) -> None:
+    def start(self, worlds: Environments, count: int, generator: torch.Generator) -> None:
         self.num_actions, self.count, self.generator = worlds.num_actions, count, generator
 
     def act(self, input: torch.Tensor) -> torch.Tensor:
@@ -86,7 +78,7 @@ class RandomPolicy:
         )
 
 
-class KnowsTheBest:
+class BestArm:
     """Pulls the best arm from the first pull on.
 
     No policy that has to find it can earn as much on average.
@@ -140,8 +132,7 @@ class EpsilonGreedy(_Counting):
     """
 
     def __init__(self, epsilon: float = 0.1):
-        if not 0 <= epsilon <= 1:
-            raise ValueError(f"epsilon must lie from 0 to 1, got {epsilon!r}")
+        check_number("epsilon", epsilon, least=0, most=1)
         self.epsilon = epsilon
 
     def score(self, wins, losses, left):

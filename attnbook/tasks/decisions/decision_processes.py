@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import torch
 
-from .environments import Step, by_world, check_actions
+from ...validate import check_integer
+from .environments import Step, check_actions, select_rows
 
-__all__ = ["DecisionProcesses", "KnowsTheWorld", "Plan", "value_iteration"]
+__all__ = ["DecisionProcesses", "OptimalPlanner", "Plan", "value_iteration"]
 
 
 class DecisionProcesses:
@@ -50,8 +51,7 @@ class DecisionProcesses:
             ("actions", actions, 2),
             ("horizon", horizon, 1),
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+            check_integer(name, value, least)
         self.states, self.num_actions, self.horizon, self.episodes = (
             states,
             actions,
@@ -94,8 +94,8 @@ class DecisionProcesses:
             draw(len(actions), generator=self._generator, device=self.device)
             for draw in (torch.rand, torch.randn)
         )
-        reward = by_world(self.means, self.state, actions) + noise
-        ladder = by_world(self._ladder, self.state, actions)
+        reward = select_rows(self.means, self.state, actions) + noise
+        ladder = select_rows(self._ladder, self.state, actions)
         # the first state whose rung lies above the draw
         self.state = (chance[:, None] >= ladder[:, :-1]).sum(-1)
         self.taken += 1
@@ -166,8 +166,7 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
             "transitions must be (worlds, S, A, S) and means (worlds, S, A), got "
             f"{tuple(transitions.shape)} and {tuple(means.shape)}"
         )
-    if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
-        raise ValueError(f"horizon must be an integer >= 1, got {horizon!r}")
+    check_integer("horizon", horizon)
     worlds, states, actions = means.shape
     worth = means.new_zeros(worlds, states, 1)
     table = transitions.reshape(worlds, states * actions, states)
@@ -180,7 +179,7 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
     return Plan(torch.stack(best, 1), torch.stack(values, 1))
 
 
-class KnowsTheWorld:
+class OptimalPlanner:
     """Plans by value iteration in the true world: the ceiling, since nothing has to be found
     out.
     """
@@ -192,4 +191,4 @@ class KnowsTheWorld:
     def act(self, input: torch.Tensor) -> torch.Tensor:
         left = self.worlds.horizon - self.taken % self.worlds.horizon
         self.taken += 1
-        return by_world(self.plan.actions[:, left - 1], self.worlds.read(input)[2])
+        return select_rows(self.plan.actions[:, left - 1], self.worlds.read(input)[2])

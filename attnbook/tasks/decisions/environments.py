@@ -13,7 +13,16 @@ import torch
 # takes the last 32 bits alone.
 _OF_POLICY = 1_000_000_007
 
-__all__ = ["Estimate", "Played", "Policy", "Step", "Worlds", "by_world", "estimate", "play"]
+__all__ = [
+    "Estimate",
+    "Trajectories",
+    "Policy",
+    "Step",
+    "Environments",
+    "select_rows",
+    "estimate",
+    "play",
+]
 
 
 class Step(NamedTuple):
@@ -30,7 +39,7 @@ class Step(NamedTuple):
     done: torch.Tensor
 
 
-class Played(NamedTuple):
+class Trajectories(NamedTuple):
     """T steps in each of B worlds; row t of `inputs` is what was seen before action t.
 
     inputs   (B, T, d_input)
@@ -43,7 +52,7 @@ class Played(NamedTuple):
     rewards: torch.Tensor
 
 
-class Worlds(Protocol):
+class Environments(Protocol):
     """A batch of worlds on one device: `reset` draws new ones, `step` acts in all of them at
     once.
     """
@@ -63,7 +72,7 @@ class Worlds(Protocol):
 class Policy(Protocol):
     """Whatever chooses actions. It sees the inputs and nothing else, as the learned agent does."""
 
-    def start(self, worlds: Worlds, count: int, generator: torch.Generator) -> None:
+    def start(self, worlds: Environments, count: int, generator: torch.Generator) -> None:
         """Forget everything: `count` new worlds begin."""
 
     def act(self, input: torch.Tensor) -> torch.Tensor:
@@ -71,8 +80,8 @@ class Policy(Protocol):
 
 
 def play(
-    worlds: Worlds, policy: Policy, *, seed: int, count: int, keep_inputs: bool = True
-) -> Played:
+    worlds: Environments, policy: Policy, *, seed: int, count: int, keep_inputs: bool = True
+) -> Trajectories:
     """Let a policy act through `count` new worlds.
 
     The worlds and their luck depend on ``seed`` alone, and the policy has random numbers of its
@@ -86,7 +95,7 @@ def play(
         keep_inputs: whether the inputs are kept; without them `inputs` has no steps.
 
     Returns:
-        :class:`Played`.
+        :class:`Trajectories`.
     """
     generator = torch.Generator(worlds.device).manual_seed(seed + _OF_POLICY)
     with torch.no_grad():
@@ -101,7 +110,7 @@ def play(
             actions.append(action)
             rewards.append(reward)
     kept = torch.stack(inputs, 1) if keep_inputs else input.new_zeros(count, 0, worlds.d_input)
-    return Played(kept, torch.stack(actions, 1), torch.stack(rewards, 1))
+    return Trajectories(kept, torch.stack(actions, 1), torch.stack(rewards, 1))
 
 
 class Estimate(NamedTuple):
@@ -127,7 +136,7 @@ def estimate(values: torch.Tensor) -> Estimate:
     return Estimate(float(values.mean()), 1.96 * float(values.std()) / math.sqrt(len(values)))
 
 
-def by_world(table: torch.Tensor, *places: torch.Tensor) -> torch.Tensor:
+def select_rows(table: torch.Tensor, *places: torch.Tensor) -> torch.Tensor:
     """Row b of the result is ``table[b, places[0][b], places[1][b], …]``."""
     return table[(torch.arange(len(table), device=table.device), *places)]
 

@@ -9,7 +9,9 @@ from functools import cache
 
 import torch
 
-__all__ = ["bayes_value", "discounted_index", "finite_horizon_index"]
+from ...validate import check_integer
+
+__all__ = ["bayes_value", "finite_horizon_index"]
 
 
 def _root(rates: torch.Tensor, worth: torch.Tensor) -> torch.Tensor:
@@ -52,10 +54,8 @@ def finite_horizon_index(pulls: int, *, grid: int = 200) -> torch.Tensor:
 
     Source: Gittins 1979; for a finite horizon Niño-Mora 2011.
     """
-    if not 1 <= pulls <= 200:
-        raise ValueError(f"pulls must lie from 1 to 200, got {pulls!r}")
-    if grid < 3:
-        raise ValueError(f"grid must be at least 3, got {grid!r}")
+    check_integer("pulls", pulls, 1, 200)
+    check_integer("grid", grid, 3)
     n = pulls + 1
     index = torch.full((n, n, n), -1.0, dtype=torch.float64)
     wins, losses = torch.arange(n)[:, None], torch.arange(n)[None, :]
@@ -75,61 +75,6 @@ def finite_horizon_index(pulls: int, *, grid: int = 200) -> torch.Tensor:
         worth = worth.add(gain[:, :size, :size]).clamp_(min=0)
         seen = wins[:size] + losses[:, :size] <= pulls - left
         index[left, :size, :size] = torch.where(seen, _root(rates, worth), -1.0).double()
-    return index
-
-
-def discounted_index(
-    discount: float, size: int = 10, *, grid: int = 400, horizon: int | None = None
-) -> torch.Tensor:
-    """Gittins' index of a Bernoulli arm without an end, a reward in t pulls counting
-    ``discount^t``.
-
-    ``W_λ(s, f) = max(0, p − λ + γ (p W_λ(s + 1, f) + (1 − p) W_λ(s, f + 1)))``; behind ``horizon``
-    pulls an arm is taken as known, ``W_λ = max(0, p − λ)/(1 − γ)``. The index is
-    ``sup{λ : W_λ(s, f) > 0}``.
-
-    Args:
-        discount: γ.
-        size: entries each way.
-        grid: rents that are tried.
-        horizon: pulls until an arm is taken as known; when not given ``2 size + 8/(1 − γ)``.
-
-    Returns:
-        ``(size, size)`` float64 by wins and losses, counted without the prior: entry (0, 0) is that
-        of Beta(1, 1).
-
-    Raises:
-        ValueError: for a discount that is not above 0 and below 1, a size below 1, a grid below 3,
-            or a horizon below ``2 size − 1``, behind which the last entry lies.
-
-    Source: Gittins 1979; tables in Gittins, Glazebrook and Weber 2011, chapter 8.
-    """
-    if not 0 < discount < 1 or size < 1:
-        raise ValueError(
-            f"discount must lie above 0 and below 1 and size must be at least 1, got "
-            f"{discount!r} and {size!r}"
-        )
-    if grid < 3:
-        raise ValueError(f"grid must be at least 3, got {grid!r}")
-    horizon = 2 * size + int(8 / (1 - discount)) if horizon is None else horizon
-    if horizon < 2 * size - 1:
-        raise ValueError(f"horizon must be at least 2·size − 1 = {2 * size - 1}, got {horizon!r}")
-    rates = torch.linspace(0, 1, grid, dtype=torch.float64)
-    index = torch.empty(size, size, dtype=torch.float64)
-
-    def chance(total):  # of the states with `total` pulls, by wins
-        return (torch.arange(total + 1, dtype=torch.float64) + 1) / (total + 2)
-
-    worth = (chance(horizon) - rates[:, None]).clamp(min=0) / (1 - discount)
-    for total in range(horizon - 1, -1, -1):
-        q = chance(total)
-        worth = (
-            q - rates[:, None] + discount * (q * worth[:, 1:] + (1 - q) * worth[:, :-1])
-        ).clamp(min=0)
-        if total <= 2 * (size - 1):
-            root = _root(rates, worth)
-            for wins in range(max(0, total - size + 1), min(size - 1, total) + 1):
-                index[wins, total - wins] = root[wins]
     return index
 
 
@@ -154,9 +99,8 @@ def bayes_value(
     Raises:
         ValueError: for arms below 1 or pulls below 0.
     """
-    for name, number, least in (("arms", arms, 1), ("pulls", pulls, 0)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < least:
-            raise ValueError(f"{name} must be an integer >= {least}, got {number!r}")
+    check_integer("arms", arms)
+    check_integer("pulls", pulls, 0)
 
     @cache
     def value(counts, left):

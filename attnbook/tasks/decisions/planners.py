@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import torch
 
+from ...validate import check_number
 from .decision_processes import DecisionProcesses, value_iteration
-from .environments import by_world
+from .environments import select_rows
 
-__all__ = ["PSRL", "PlansInTheMean"]
+__all__ = ["PSRL", "EpsilonGreedyPlanner"]
 
 
-class _Believing:
+class _PosteriorPlanner:
     """Keeps the posterior over the world, makes a plan from it when an episode begins, and follows
     the plan.
 
@@ -41,7 +42,7 @@ class _Believing:
         if left == self.worlds.horizon:
             self.plan = value_iteration(*self.believe(), self.worlds.horizon)
         self.taken, self.before = self.taken + 1, state
-        return by_world(self.plan.actions[:, left - 1], state)
+        return select_rows(self.plan.actions[:, left - 1], state)
 
     def believe(self) -> tuple[torch.Tensor, torch.Tensor]:
         raise NotImplementedError
@@ -54,7 +55,7 @@ class _Believing:
         return 1 + self.moves, (1 + self.rewards) / n, n.rsqrt()
 
 
-class PSRL(_Believing):
+class PSRL(_PosteriorPlanner):
     """Posterior sampling: each episode plans in one world drawn from the posterior.
 
     Source: Strens 2000; Osband, Russo and Van Roy 2013.
@@ -67,14 +68,13 @@ class PSRL(_Believing):
         return drawn / drawn.sum(-1, keepdim=True), mean + deviation * noise
 
 
-class PlansInTheMean(_Believing):
+class EpsilonGreedyPlanner(_PosteriorPlanner):
     """ε-greedy: each episode plans in the posterior mean, and a random action is taken with
     chance ε.
     """
 
     def __init__(self, epsilon: float = 0.1):
-        if not 0 <= epsilon <= 1:
-            raise ValueError(f"epsilon must lie from 0 to 1, got {epsilon!r}")
+        check_number("epsilon", epsilon, least=0, most=1)
         self.epsilon = epsilon
 
     def believe(self):

@@ -60,17 +60,22 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
 
 def check_points(points: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
     """The lengths of rows of finite points (B, n, 2), n each if None is given, or a ValueError."""
+    check_shape(points)
+    if not bool(torch.isfinite(points).all()):
+        raise ValueError("points must be finite, got NaN or infinity")
+    return check_lengths(lengths, points)
+
+
+def check_shape(points: torch.Tensor, least: int = 1) -> None:
+    """Raise a ValueError unless points are (B, n, 2) with n at least ``least``."""
     if (
         not isinstance(points, torch.Tensor)
         or points.dim() != 3
         or points.shape[2] != 2
-        or points.shape[1] == 0
+        or points.shape[1] < least
     ):
         came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
-        raise ValueError(f"points must be a tensor (batch, n, 2) with n >= 1, got {came}")
-    if not bool(torch.isfinite(points).all()):
-        raise ValueError("points must be finite, got NaN or infinity")
-    return check_lengths(lengths, points)
+        raise ValueError(f"points must be a tensor (batch, n, 2) with n >= {least}, got {came}")
 
 
 def check_lengths(lengths: torch.Tensor | None, points: torch.Tensor) -> torch.Tensor:
@@ -210,12 +215,6 @@ class HullReport(NamedTuple):
     same: float
     simple: float
     area: float
-
-    def area_text(self, digits: int = 1) -> str:
-        """The area in percent, or FAIL where more than 1 % of the answers are no simple
-        polygons.
-        """
-        return "FAIL" if self.simple < 0.99 else f"{100 * self.area:.{digits}f} %"
 
 
 def report(

@@ -4,11 +4,13 @@ tours.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
 
-from ..translation.pairs import check_step
+from ...validate import check_choice, check_integer, check_range
+from ..endless_batches import GeneratedBatches
 from .hulls import convex_hulls
 from .tours import MOST, taught_tours
 from .triangulations import delaunay
@@ -112,10 +114,14 @@ KINDS = tuple(_KINDS)
 
 
 def draw(kind: str, n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
-    """One of the four problems by name: "sorting", "hulls", "delaunay", "tours"."""
-    if kind not in _KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    return _KINDS[kind](n, count, generator)
+    """One of the four problems by name.
+
+    Args:
+        kind: "sorting", "hulls", "delaunay" or "tours".
+        n: how many numbers or points, or (least, most), both included.
+        count: B.
+    """
+    return _KINDS[check_choice("kind", kind, KINDS)](n, count, generator)
 
 
 def answers(batch: PointBatch) -> list[list[int]]:
@@ -126,45 +132,19 @@ def answers(batch: PointBatch) -> list[list[int]]:
     ]
 
 
-class PointBatches:
-    """Endless new problems: `batch(step)` depends on the arguments and the step alone.
-
-    kind        "sorting", "hulls", "delaunay" or "tours"
-    n           how many points, or (least, most)
-    batch_size  B
-    """
+class PointBatches(GeneratedBatches[PointBatch]):
+    """Endless batches of :func:`draw`, whose arguments are ``kind`` and ``n``."""
 
     def __init__(self, kind: str, n: int | tuple[int, int], batch_size: int = 128, seed: int = 0):
-        draw(kind, n, 0, torch.Generator())
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
-        self.kind, self.n, self.batch_size, self.seed = kind, n, batch_size, seed
-
-    def batch(self, step: int) -> PointBatch:
-        """The batch of a step, counted from 0."""
-        check_step(step)
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
-        return draw(self.kind, self.n, self.batch_size, generator)
+        super().__init__(partial(draw, kind, n), batch_size, seed)
 
 
 def _uniform(
     n, count, width, generator, least=1
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """inputs, lengths and which inputs are real (B, n)."""
-    low, high = (
-        (n, n)
-        if isinstance(n, int)
-        else n
-        if isinstance(n, tuple) and len(n) == 2
-        else (None, None)
-    )
-    if (
-        any(isinstance(size, bool) or not isinstance(size, int) for size in (low, high))
-        or not least <= low <= high
-    ):
-        raise ValueError(f"n must be an integer >= {least}, or (least, most) of such, got {n!r}")
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"count must be an integer >= 0, got {count!r}")
+    low, high = check_range("n", n, least)
+    check_integer("count", count, 0)
     lengths = torch.randint(low, high + 1, (count,), generator=generator)
     real = torch.arange(high) < lengths[:, None]
     return torch.rand(count, high, width, generator=generator) * real[..., None], lengths, real

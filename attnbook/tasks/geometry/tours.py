@@ -11,7 +11,8 @@ from functools import lru_cache
 
 import torch
 
-from .hulls import check_points
+from ...validate import check_choice
+from .hulls import check_points, check_shape
 
 __all__ = [
     "MOST",
@@ -22,7 +23,6 @@ __all__ = [
     "held_karp",
     "is_tour",
     "nearest_neighbour",
-    "shortest_tours",
     "taught_tours",
     "tour_length",
     "two_opt",
@@ -40,14 +40,7 @@ _TABLE = 1 << 18
 
 def distances(points: torch.Tensor) -> torch.Tensor:
     """Euclidean distances (B, n, n) in float64, of points (B, n, 2)."""
-    if (
-        not isinstance(points, torch.Tensor)
-        or points.dim() != 3
-        or points.shape[2] != 2
-        or points.shape[1] == 0
-    ):
-        came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
-        raise ValueError(f"points must be a tensor (batch, n, 2) with n >= 1, got {came}")
+    check_shape(points)
     xy = points.double()
     return (xy[:, :, None] - xy[:, None]).square().sum(-1).sqrt()
 
@@ -75,14 +68,6 @@ def canonical(tours: torch.Tensor) -> torch.Tensor:
     return torch.where(tours[:, 1:2] > tours[:, -1:], tours[:, (-place) % n], tours)
 
 
-def shortest_tours(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-    """The shortest tour of each row, canonical: (B, n), −1 as padding.
-
-    At most 16 cities in a row; see `taught_tours`.
-    """
-    return taught_tours(points, lengths)
-
-
 def taught_tours(
     points: torch.Tensor, lengths: torch.Tensor | None = None, teacher: str = "exact"
 ) -> torch.Tensor:
@@ -95,8 +80,7 @@ def taught_tours(
 
     Raises ValueError for another teacher, points that are not finite, lengths that do not fit, and
     as `held_karp`."""
-    if teacher not in TEACHERS:
-        raise ValueError(f"teacher must be one of {', '.join(TEACHERS)}, got {teacher!r}")
+    check_choice("teacher", teacher, TEACHERS)
     solve, sizes = TEACHERS[teacher], check_points(points, lengths)
     if lengths is None:
         return solve(distances(points))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from .hulls import check_lengths
+from .hulls import check_lengths, check_shape
 
 __all__ = ["TriangulationReport", "delaunay", "incentres", "report", "triangles_of"]
 
@@ -26,14 +26,7 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
     Raises ValueError for fewer than 3 points, lengths that do not fit, and where the triangulation
     is not unique or not whole: points on one line, equal points, four points on a circle that holds
     no other. Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2."""
-    if (
-        not isinstance(points, torch.Tensor)
-        or points.dim() != 3
-        or points.shape[2] != 2
-        or points.shape[1] < 3
-    ):
-        came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
-        raise ValueError(f"points must be a tensor (batch, n, 2) with n >= 3, got {came}")
+    check_shape(points, 3)
     sizes = check_lengths(lengths, points).tolist()
     xy = points.detach().cpu().numpy().astype(np.float64)
     flat = [_triangles(row[:size], b).reshape(-1) for b, (row, size) in enumerate(zip(xy, sizes))]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import check_choice
 from .. import datasets
 
 __all__ = ["KINDS", "Instance", "best_lengths", "lengths_of", "load", "names", "unit_square"]
@@ -51,8 +52,7 @@ def load(name: str) -> Instance:
 
     Raises ValueError for a name that there is not, for distances given as a table (there are no
     points to draw or to point at), and for a file that is not what it should be."""
-    if name not in names():
-        raise ValueError(f"name must be one of {', '.join(names())}, got {name!r}")
+    check_choice("name", name, names())
     header, sections = _read(f"{name}.tsp")
     kind = header.get("EDGE_WEIGHT_TYPE", "")
     if kind not in KINDS or "NODE_COORD_SECTION" not in sections:
@@ -125,8 +125,7 @@ def lengths_of(points: torch.Tensor, kind: str) -> torch.Tensor:
 
     Source: Reinelt 1995, TSPLIB 95, section 2.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    check_choice("kind", kind, KINDS)
     p = points.double()
     if kind != "GEO":
         square = (p[:, None] - p[None]).square().sum(-1)

@@ -100,24 +100,17 @@ class PictureBatch(NamedTuple):
     target_out: torch.Tensor
 
 
-class PictureBatches:
-    """Endless batches of captioned pictures: `batch(step)` depends on the arguments and the step
-    alone.
-
-    Order and buckets (captions of like length together) are those of
-    :class:`attnbook.tasks.SequenceBatches`, with its errors."""
+class PictureBatches(SequenceBatches):
+    """Endless batches of captioned pictures, in the order and the buckets (captions of like length
+    together) of :class:`attnbook.tasks.SequenceBatches`.
+    """
 
     def __init__(self, data: Captioned, vocab: Vocabulary, batch_size: int, seed: int = 0):
+        super().__init__([Pair(c, c) for c in data.captions], vocab, vocab, batch_size, seed)
         self.data = data
-        pairs = [Pair(caption, caption) for caption in data.captions]
-        self._text = SequenceBatches(pairs, vocab, vocab, batch_size, seed)
-
-    def __len__(self) -> int:
-        return len(self._text)
 
     def batch(self, step: int) -> PictureBatch:
         """The batch of a step, counted from 0 over all epochs."""
-        text = self._text.batch(step)
-        return PictureBatch(
-            self.data.pictures[self._text.indices(step)], text.target_in, text.target_out
-        )
+        text = super().batch(step)
+        pictures = self.data.pictures[self.indices(step)]
+        return PictureBatch(pictures, text.target_in, text.target_out)

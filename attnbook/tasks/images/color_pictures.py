@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ...validate import check_choice
 from .. import datasets
 from ..archives import fetch_archive
 from .labelled import Labelled
@@ -119,8 +120,7 @@ def cifar10(part: str = "train") -> Labelled:
     comparable with published ones.
     Raises ValueError for another part, and what :func:`attnbook.tasks.archives.fetch_archive`
     raises."""
-    if part not in ("train", "test"):
-        raise ValueError(f"part must be one of train, test, got {part!r}")
+    check_choice("part", part, ("train", "test"))
 
     def label(member: str) -> int | None:
         pieces = member.split("/")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from ...validate import check_choice, check_integer
 from .. import datasets
 from .labelled import Labelled
 
@@ -25,7 +26,7 @@ def enlarge(pictures: torch.Tensor, size: int) -> torch.Tensor:
 
     Raises ValueError unless ``size`` is a multiple of 8.
     """
-    if isinstance(size, bool) or not isinstance(size, int) or size < 8 or size % 8:
+    if check_integer("size", size, 8) % 8:
         raise ValueError(f"size must be a multiple of 8, got {size!r}")
     wide = torch.nn.functional.interpolate(
         pictures[:, None].double(), size=(size, size), mode="bilinear", align_corners=False
@@ -49,8 +50,7 @@ def small_digits(part: str = "all", *, size: int = 32, seed: int = 0) -> Labelle
     Source: the test part of Optical Recognition of Handwritten Digits, Alpaydin and Kaynak 1998 (CC
     BY 4.0).
     """
-    if part not in PARTS:
-        raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r}")
+    check_choice("part", part, PARTS)
     from sklearn.datasets import load_digits
 
     stored = load_digits()
@@ -103,8 +103,7 @@ def mnist(part: str = "train") -> Labelled:
     A folder named in ATTNBOOK_DATA may hold the training pictures as `mnist` or as
     `mnist-train-rebuilt`. Raises ValueError for another part, and what
     :func:`attnbook.tasks.datasets.fetch` raises."""
-    if part not in PARTS[:2]:
-        raise ValueError(f"part must be one of {', '.join(PARTS[:2])}, got {part!r}")
+    check_choice("part", part, PARTS[:2])
     if part == "test":
         pictures = datasets.fetch("mnist-t10k", "t10k-images-idx3-ubyte.gz")
     else:

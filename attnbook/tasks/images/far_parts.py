@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import check_integer
 from .labelled import Labelled
 
 __all__ = [
@@ -117,7 +118,7 @@ def draw(
     Raises:
         ValueError: for another size, other shapes, or places out of range.
     """
-    if isinstance(size, bool) or not isinstance(size, int) or size < 32 or size % 32:
+    if check_integer("size", size, 32) % 32:
         raise ValueError(f"size must be a multiple of 32, got {size!r}")
     n, width, height, margin = len(shapes), 3 * size // 16, 3 * size // 8, size // 32
     if tuple(colours.shape) != (n, 2) or tuple(tops.shape) != (n, 2):
@@ -158,8 +159,7 @@ def far_parts(count: int, *, seed: int, size: int = 32, agree: bool = True) -> F
         agree: False: the colour of each side is drawn for itself, so that one in eight agrees by
             chance. For comparison only.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"count must be an integer >= 1, got {count!r}")
+    check_integer("count", count)
     generator = torch.Generator().manual_seed(seed)
     shapes = torch.randint(len(SHAPES), (count,), generator=generator)
     colours = torch.randint(len(COLOURS), (count, 2), generator=generator)

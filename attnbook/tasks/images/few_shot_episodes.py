@@ -7,12 +7,14 @@ a batch at once."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
 
-from ..translation.pairs import check_count, check_range, check_step
+from ...validate import check_integer, check_number, check_range
+from ..endless_batches import GeneratedBatches, torch_generator
 
 __all__ = [
     "Classes",
@@ -125,8 +127,7 @@ def draw_episodes(
         )
     (classes, examples), device = pictures.shape[:2], pictures.device
     for name, value in (("ways", ways), ("shots", shots), ("queries", queries), ("count", count)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+        check_integer(name, value)
     if ways > classes:
         raise ValueError(f"ways must be at most the number of classes, {classes}, got {ways}")
     if shots + queries > examples:
@@ -170,8 +171,7 @@ def bent(
     Shapes: uint8 ``(B, S, size, size)`` → the same. ``generator`` is on the device of the pictures.
     Raises ValueError for an amount that is not from 0 to 1.
     """
-    if not 0 <= amount <= 1:
-        raise ValueError(f"amount must be a number from 0 to 1, got {amount!r}")
+    check_number("amount", amount, least=0, most=1)
     flat = pictures.flatten(0, 1)
     maps = (2 * torch.rand(len(flat), 2, 3, generator=generator, device=flat.device) - 1) * amount
     maps[:, 0, 0] += 1
@@ -181,18 +181,20 @@ def bent(
     return found.round().to(torch.uint8).view_as(pictures)
 
 
-class EpisodeBatches:
-    """Endless new episodes: `batch(step)` depends on the arguments and the step alone.
+class EpisodeBatches(GeneratedBatches[EpisodeBatch]):
+    """Endless new episodes.
 
-    classes     what they are drawn from
-    ways        N
-    shots       K, or (least, most): then drawn for each batch, every number as likely
-    queries     Q, pictures to name in each episode
-    batch_size  B
-    bend        how far each picture is :func:`bent`, support and queries; 0: not at all
-    seed        of everything
+    Args:
+        classes: what they are drawn from.
+        ways: N.
+        shots: K, or (least, most): then drawn for each batch, every number as likely.
+        queries: Q, pictures to name in each episode.
+        batch_size: B.
+        seed: of everything.
+        bend: how far each picture is :func:`bent`, support and queries; 0: not at all.
 
-    Raises ValueError for numbers out of range, see :func:`draw_episodes`, or step < 0.
+    Raises:
+        ValueError: for numbers out of range, see :func:`draw_episodes` and :func:`bent`.
     """
 
     def __init__(
@@ -205,35 +207,20 @@ class EpisodeBatches:
         seed: int = 0,
         bend: float = 0.0,
     ):
-        self.low, self.high = check_range("shots", shots, 1)
-        # names a wrong argument
-        draw_episodes(
-            classes.pictures, ways, self.high, queries, 1, torch.Generator(classes.pictures.device)
-        )
-        self.pictures, self.ways, self.queries = classes.pictures, ways, queries
-        if check_count(batch_size) < 1:
-            raise ValueError("batch_size must be at least 1, got 0")
-        bent(classes.pictures[:1, :1], bend, torch.Generator(classes.pictures.device))
-        self.batch_size, self.seed, self.bend = batch_size, seed, bend
+        low, high = check_range("shots", shots)
+        check_number("bend", bend, least=0, most=1)
+        pictures = classes.pictures
 
-    def batch(self, step: int) -> EpisodeBatch:
-        """The episodes of a step, counted from 0."""
-        check_step(step)
-        seed = self.seed * 1_000_003 + step
-        shots = self.low + int(
-            torch.randint(
-                self.high - self.low + 1, (), generator=torch.Generator().manual_seed(seed)
-            )
-        )
-        generator = torch.Generator(self.pictures.device).manual_seed(seed)
-        found = draw_episodes(
-            self.pictures, self.ways, shots, self.queries, self.batch_size, generator
-        )
-        if not self.bend:
-            return found
-        return found._replace(
-            **{
-                name: bent(getattr(found, name), self.bend, generator)
-                for name in ("support", "query")
-            }
-        )
+        def draw(count: int, generator: torch.Generator) -> EpisodeBatch:
+            # The number of shots comes from the CPU, so that it is the same on every device.
+            same_seed = torch.Generator().manual_seed(generator.initial_seed())
+            shots = low + int(torch.randint(high - low + 1, (), generator=same_seed))
+            batch = draw_episodes(pictures, ways, shots, queries, count, generator)
+            if not bend:
+                return batch
+            support, query = (bent(p, bend, generator) for p in (batch.support, batch.query))
+            return batch._replace(support=support, query=query)
+
+        # The largest number of shots must fit, too.
+        draw_episodes(pictures, ways, high, queries, 1, torch_generator(0, 0, pictures.device))
+        super().__init__(draw, batch_size, seed, partial(torch_generator, device=pictures.device))

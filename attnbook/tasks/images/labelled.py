@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 
-from ..translation.pairs import check_step
+from ...validate import check_integer
+from ..endless_batches import torch_generator
 
 __all__ = ["Labelled", "LabelledBatch", "LabelledBatches", "to_floats", "to_pixels"]
 
@@ -107,44 +109,34 @@ class LabelledBatch(NamedTuple):
 
 
 class LabelledBatches:
-    """Endless batches: `batch(step)` depends on the arguments and the step alone. Each epoch has an
-    order of its own.
+    """Endless batches; each epoch has an order of its own.
 
-    data        every picture comes once an epoch; the last ones of an epoch stand in one batch with
-                the first of the next
-    batch_size  B, at most the number of pictures
+    Args:
+        data: every picture comes once per epoch; the last ones of an epoch stand in one batch with
+            the first of the next, so that all batches have one size.
+        batch_size: B, at most the number of pictures.
+        seed: of the orders.
 
-    Raises ValueError for a batch size out of range, and for a step below 0.
+    Raises:
+        ValueError: for a batch size out of range, and for a step below 0.
     """
 
     def __init__(self, data: Labelled, batch_size: int, seed: int = 0):
-        if (
-            isinstance(batch_size, bool)
-            or not isinstance(batch_size, int)
-            or not 1 <= batch_size <= len(data)
-        ):
-            raise ValueError(
-                f"batch_size must be an integer from 1 to {len(data)}, got {batch_size!r}"
-            )
-        self.data, self.batch_size, self.seed = data, batch_size, seed
-        self._orders: dict[int, torch.Tensor] = {}
-
-    def _order(self, epoch: int) -> torch.Tensor:
-        if epoch not in self._orders:
-            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-            # two epochs may meet in one batch
-            self._orders = {k: v for k, v in self._orders.items() if abs(k - epoch) < 2}
-            self._orders[epoch] = torch.randperm(len(self.data), generator=generator)
-        return self._orders[epoch]
+        self.batch_size = check_integer("batch_size", batch_size, 1, len(data))
+        self.data, self.seed = data, seed
+        # Two epochs may meet in one batch.
+        self._order = lru_cache(maxsize=2)(
+            lambda epoch: torch.randperm(len(data), generator=torch_generator(seed, epoch))
+        )
 
     def indices(self, step: int) -> torch.Tensor:
         """Which pictures make the batch of a step, counted from 0."""
-        first = check_step(step) * self.batch_size
-        epoch, at = divmod(first, len(self.data))
-        found = self._order(epoch)[at : at + self.batch_size]
-        if len(found) < self.batch_size:
-            found = torch.cat([found, self._order(epoch + 1)[: self.batch_size - len(found)]])
-        return found
+        epoch, at = divmod(check_integer("step", step, 0) * self.batch_size, len(self.data))
+        chosen = self._order(epoch)[at : at + self.batch_size]
+        if len(chosen) < self.batch_size:
+            rest = self._order(epoch + 1)[: self.batch_size - len(chosen)]
+            chosen = torch.cat([chosen, rest])
+        return chosen
 
     def batch(self, step: int) -> LabelledBatch:
         """The batch of a step, counted from 0 over all epochs."""

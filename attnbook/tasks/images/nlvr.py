@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import check_choice
 from .. import datasets
 from ..text.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
@@ -74,8 +75,7 @@ def read(file: str) -> list[Statement]:
 
     Raises ValueError for another file, and what :func:`attnbook.tasks.datasets.fetch` raises.
     """
-    if file not in FILES:
-        raise ValueError(f"file must be one of {', '.join(FILES)}, got {file!r}")
+    check_choice("file", file, FILES)
     path = datasets.fetch("nlvr", f"nlvr/{file}/{file}.json")
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -158,7 +158,7 @@ def draw_box(items: Sequence[Item]) -> torch.Tensor:
         elif item.shape == "triangle":
             inside = inside & (2 * x.abs() <= y + 1)
         elif item.shape != "square":
-            raise ValueError(f"shape must be one of {', '.join(SHAPES)}, got {item.shape!r}")
+            check_choice("shape", item.shape, SHAPES)
         rows, columns = box.bottom - box.top, box.right - box.left
         cover = inside.float().view(rows, _FINER, columns, _FINER).mean((1, 3))
         colour = torch.tensor(COLOURS[item.colour], dtype=torch.float32)[:, None, None]

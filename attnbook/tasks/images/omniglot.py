@@ -13,6 +13,7 @@ from functools import lru_cache
 import torch
 from torch.nn import functional as F
 
+from ...validate import check_choice
 from .. import datasets
 from .few_shot_episodes import Classes
 
@@ -42,8 +43,7 @@ def read(name: str) -> Classes:
     """
     from PIL import Image
 
-    if name not in SETS:
-        raise ValueError(f"name must be one of {', '.join(SETS)}, got {name!r}")
+    check_choice("name", name, SETS)
     characters: dict[tuple[str, str], list[str]] = {}
     with zipfile.ZipFile(datasets.fetch("omniglot", SETS[name])) as archive:
         for member in sorted(archive.namelist()):
@@ -91,8 +91,7 @@ def split(size: str = "small") -> tuple[Classes, Classes]:
 
     Raises ValueError for another size, and as :func:`read`.
     """
-    if size not in SPLITS:
-        raise ValueError(f"size must be one of {', '.join(SPLITS)}, got {size!r}")
+    check_choice("size", size, SPLITS)
     train, test = (read(name) for name in SPLITS[size])
     known = set(train.alphabets)
     new = [k for k, (alphabet, _) in enumerate(test.names) if alphabet not in known]

@@ -14,8 +14,8 @@ from itertools import permutations, product
 
 import torch
 
+from ...validate import check_choice, check_integer, check_number, check_range
 from ..text.vocabulary import Vocabulary
-from ..translation.pairs import check_count, check_range
 from .captioned_pictures import Box, Captioned
 
 __all__ = [
@@ -91,8 +91,7 @@ def held_out(share: float = 0.2, seed: int = 0) -> frozenset[tuple[int, int]]:
     """The ordered pairs of kinds that no training caption names: a random ``share`` of all 24 ·
     23.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share must lie between 0 and 1, got {share!r}")
+    check_number("share", share, above=0, below=1)
     pairs = list(permutations(range(len(KINDS)), 2))
     order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed)).tolist()
     return frozenset(pairs[i] for i in order[: round(share * len(pairs))])
@@ -146,10 +145,8 @@ def scenes(
     Raises:
         ValueError: for another part, a count below 1 or more small objects than free cells.
     """
-    if part not in ("train", "test"):
-        raise ValueError(f'part must be "train" or "test", got {part!r}')
-    if check_count(count) == 0:
-        raise ValueError("count must be at least 1, got 0")
+    check_choice("part", part, ("train", "test"))
+    check_integer("count", count)
     low, high = check_range("small", small, 0)
     (rows, columns), most = GRID, high + 2
     if most > rows * columns // 2:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from ..translation.pairs import check_count
+from ...validate import check_integer
 from .few_shot_episodes import Classes
 
 __all__ = ["SIZE", "alphabet", "alphabets", "render"]
@@ -88,8 +88,8 @@ def alphabet(letters: int, examples: int = 20, *, seed: int, name: str | None = 
     Raises:
         ValueError: for counts below 1.
     """
-    if check_count(letters) < 1 or check_count(examples) < 1:
-        raise ValueError(f"letters and examples must be at least 1, got {letters} and {examples}")
+    check_integer("letters", letters)
+    check_integer("examples", examples)
     generator = torch.Generator().manual_seed(seed)
     points, curved, there = _letters(letters, generator)
 
@@ -124,8 +124,7 @@ def alphabets(count: int, letters: int = 25, examples: int = 20, *, seed: int = 
     """``count`` alphabets of as many letters each; their seeds are 1000 · seed, 1000 · seed + 1,
     …
     """
-    if check_count(count) < 1:
-        raise ValueError("count must be at least 1, got 0")
+    check_integer("count", count)
     made = [alphabet(letters, examples, seed=1000 * seed + k) for k in range(count)]
     return Classes(
         torch.cat([one.pictures for one in made]), tuple(name for one in made for name in one.names)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
-from ..translation.pairs import Pair, check_step
+from ..endless_batches import EpochBatches
+from ..translation.pairs import Pair
 from .vocabulary import BOS, EOS, PAD, Vocabulary
 
 
@@ -59,21 +59,20 @@ def _pad(sources: list[list[int]], targets: list[list[int]]) -> Batch:
     )
 
 
-class SequenceBatches:
-    """Endless batches of pairs: `batch(step)` depends on the arguments and the step, not on earlier
-    calls.
+class SequenceBatches(EpochBatches[Batch]):
+    """Endless batches of pairs.
 
-    Each epoch shows every pair once, in an order of its own. `len()` is the number of batches of an
-    epoch; its last batch is smaller when batch_size does not divide the number of pairs.
+    Args:
+        pairs: what to learn from.
+        source_vocab, target_vocab: of the sources and the targets.
+        batch_size: pairs per batch.
+        seed: of the orders.
+        bucket: put sources of like length together (less padding): each stretch of 64 batches of
+            the shuffled pairs is sorted by length before it is cut into batches, which are then
+            shuffled.
 
-    pairs       what to learn from
-    batch_size  pairs a batch
-    seed        of the orders
-    bucket      put sources of like length together (less padding): each stretch of 64 batches of
-                the shuffled pairs is sorted by length before it is cut into batches, which are then
-                shuffled
-
-    Raises ValueError for no pairs, an empty source, unknown tokens, batch_size < 1 or step < 0.
+    Raises:
+        ValueError: for no pairs, an empty source, unknown tokens, or a batch size below 1.
     """
 
     STRETCH = 64
@@ -87,47 +86,13 @@ class SequenceBatches:
         seed: int = 0,
         bucket: bool = True,
     ):
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
-        self._sources, self._targets = _encode(pairs, source_vocab, target_vocab)
-        self.batch_size, self.seed, self.bucket = batch_size, seed, bucket
-        self._epoch: tuple[int, list[list[int]]] | None = None
-
-    def __len__(self) -> int:
-        return -(-len(self._sources) // self.batch_size)
-
-    def batch(self, step: int) -> Batch:
-        """The batch of a step, counted from 0 over all epochs."""
-        return _pad(*zip(*[(self._sources[i], self._targets[i]) for i in self.indices(step)]))
-
-    def indices(self, step: int) -> list[int]:
-        """Which pairs make the batch of a step."""
-        check_step(step)
-        epoch, position = divmod(step, len(self))
-        # a memory of the last epoch, for speed only
-        if self._epoch is None or self._epoch[0] != epoch:
-            self._epoch = epoch, self._order(epoch)
-        return self._epoch[1][position]
-
-    def _order(self, epoch: int) -> list[list[int]]:
-        # text seeds are hashed with SHA-512: the same everywhere
-        generator = random.Random(f"{self.seed}/{epoch}")
-        order = list(range(len(self._sources)))
-        generator.shuffle(order)
-        if self.bucket:
-            stretch = self.STRETCH * self.batch_size
-            order = [
-                index
-                for start in range(0, len(order), stretch)
-                for index in sorted(order[start : start + stretch], key=self._length)
-            ]
-        batches = [
-            order[start : start + self.batch_size]
-            for start in range(0, len(order), self.batch_size)
-        ]
-        if self.bucket:
-            generator.shuffle(batches)
-        return batches
-
-    def _length(self, index: int) -> tuple[int, int]:
-        return len(self._sources[index]), len(self._targets[index])
+        sources, targets = _encode(pairs, source_vocab, target_vocab)
+        super().__init__(
+            lambda indices: _pad(*zip(*((sources[i], targets[i]) for i in indices))),
+            len(sources),
+            batch_size,
+            seed,
+            length=(lambda i: (len(sources[i]), len(targets[i]))) if bucket else None,
+            stretch=self.STRETCH,
+            shuffle_batches=bucket,
+        )

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import check_integer, check_number
 from .. import datasets
-from ..translation.pairs import check_step
+from ..endless_batches import GeneratedBatches
 from .vocabulary import SPECIAL, Vocabulary
 
 __all__ = [
@@ -39,8 +40,7 @@ def shakespeare() -> str:
 
 def split_text(text: str, held: float = 0.1) -> tuple[str, str]:
     """The text, and its last ``held`` share, which is kept back."""
-    if not 0 < held < 1:
-        raise ValueError(f"held must lie between 0 and 1, got {held!r}")
+    check_number("held", held, above=0, below=1)
     cut = round(len(text) * (1 - held))
     return text[:cut], text[cut:]
 
@@ -60,58 +60,47 @@ def to_text(ids, vocabulary: Vocabulary) -> str:
     return "".join(vocabulary.tokens[int(i)] for i in ids if int(i) >= len(SPECIAL))
 
 
-class CharacterWindows:
-    """Endless batches of windows of a text that begin at random places; ``batch(step)`` depends on
-    seed and step alone.
+class CharacterWindows(GeneratedBatches[Window]):
+    """Endless batches of windows of a text that begin at random places.
 
     Args:
         ids: ``(characters,)`` of :func:`encode_text`.
-        length: characters a window.
-        batch_size: windows a batch.
+        length: characters per window.
+        batch_size: windows per batch.
         seed: of the places.
         cover: instead, one batch after the other, windows that lie end to end from the first
             character on, so that an epoch of ``len()`` batches scores each character but the first
             once (the rest that fills no window is left out).
 
     Raises:
-        ValueError: for a text that is not longer than a window, sizes below 1, or a step below 0.
+        ValueError: for a text that is not longer than a window, or sizes below 1.
     """
 
     def __init__(
         self, ids: torch.Tensor, length: int, batch_size: int, seed: int = 0, *, cover: bool = False
     ) -> None:
-        for name, value in (("length", length), ("batch_size", batch_size)):
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
-        if len(ids) <= length:
+        if len(ids) <= check_integer("length", length):
             raise ValueError(
                 f"ids must hold more than length = {length} characters, got {len(ids)}"
             )
-        self.ids, self.length, self.batch_size, self.seed, self.cover = (
-            ids,
-            length,
-            batch_size,
-            seed,
-            cover,
-        )
+        self.ids, self.length, self.cover = ids, length, cover
+        super().__init__(self._random, batch_size, seed)
 
     def __len__(self) -> int:
         return -(-((len(self.ids) - 1) // self.length) // self.batch_size)
 
     def batch(self, step: int) -> Window:
-        check_step(step)
-        if self.cover:
-            starts = (
-                torch.arange((len(self.ids) - 1) // self.length)[step * self.batch_size :][
-                    : self.batch_size
-                ]
-                * self.length
-            )
-        else:
-            generator = torch.Generator().manual_seed(1_000_003 * self.seed + step)
-            starts = torch.randint(
-                len(self.ids) - self.length, (self.batch_size,), generator=generator
-            )
-        places = starts[:, None] + torch.arange(self.length + 1)
-        windows = self.ids[places]
+        if not self.cover:
+            return super().batch(step)
+        first = check_integer("step", step, 0) * self.batch_size
+        last = min(first + self.batch_size, (len(self.ids) - 1) // self.length)
+        return self._windows(torch.arange(first, max(first, last)) * self.length)
+
+    def _random(self, count: int, generator: torch.Generator) -> Window:
+        return self._windows(
+            torch.randint(len(self.ids) - self.length, (count,), generator=generator)
+        )
+
+    def _windows(self, starts: torch.Tensor) -> Window:
+        windows = self.ids[starts[:, None] + torch.arange(self.length + 1)]
         return Window(windows[:, :-1], windows[:, 1:])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import torch
 
-from ..translation.pairs import check_step
+from ...validate import check_integer, check_number
+from ..endless_batches import EpochBatches
 from .batches import Batch, _pad
 from .vocabulary import Vocabulary
 
@@ -23,12 +25,9 @@ def gaps_in(length: int, share: float = 0.15, mean: float = 3.0) -> tuple[int, i
 
     Source: Raffel et al. 2020, section 3.1.4.
     """
-    if not isinstance(length, int) or length < 2:
-        raise ValueError(f"length must be an integer >= 2, got {length!r}")
-    if not 0 < share < 1 or not mean >= 1:
-        raise ValueError(
-            f"share must lie between 0 and 1 and mean be at least 1, got {share!r} and {mean!r}"
-        )
+    check_integer("length", length, 2)
+    check_number("share", share, above=0, below=1)
+    check_number("mean", mean, least=1)
     gone = min(max(1, round(share * length)), length - 1)
     return gone, min(max(1, round(gone / mean)), gone, length - gone)
 
@@ -102,18 +101,19 @@ def corrupt(
     return source, target
 
 
-class DenoisingBatches:
-    """Endless batches of corrupted texts; the gaps of a step depend on the seed and the step alone.
+class DenoisingBatches(EpochBatches[Batch]):
+    """Endless batches of corrupted texts; the spans are drawn anew at each step.
+
+    ``batch(step)`` is a :class:`~attnbook.tasks.text.batches.Batch`: the source is the text with
+    sentinels, the target what was cut out.
 
     Args:
         texts: ``(pieces, length)`` of :func:`segments`.
-        batch_size: pieces a batch.
-        marks: ids for the gaps.
-        seed: of the order of the pieces and of the gaps.
+        batch_size: pieces per batch.
+        marks: ids of the sentinels.
+        seed: of the order of the pieces and of the spans.
         share, mean: see :func:`gaps_in`.
-
-    ``batch(step)`` is a :class:`~attnbook.tasks.text.batches.Batch`: the source is what is left,
-    the target what was cut out. ``len`` is the number of batches that show every piece once."""
+    """
 
     def __init__(
         self,
@@ -125,29 +125,12 @@ class DenoisingBatches:
         share: float = 0.15,
         mean: float = 3.0,
     ) -> None:
-        gaps_in(texts.shape[1], share, mean)
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
-        self.texts, self.batch_size, self.marks, self.seed, self.share, self.mean = (
-            texts,
-            batch_size,
-            list(marks),
-            seed,
-            share,
-            mean,
-        )
-
-    def __len__(self) -> int:
-        return -(-len(self.texts) // self.batch_size)
+        gaps_in(texts.shape[1], share, mean)  # a wrong share or mean shows here
+        self._corrupt = partial(corrupt, share=share, mean=mean)
+        self.texts, self.marks = texts, list(marks)
+        super().__init__(lambda rows: texts[rows], len(texts), batch_size, seed)
 
     def batch(self, step: int) -> Batch:
-        epoch, position = divmod(check_step(step), len(self))
-        order = list(range(len(self.texts)))
-        random.Random(f"{self.seed}/{epoch}").shuffle(order)
-        chosen = order[position * self.batch_size : (position + 1) * self.batch_size]
+        texts = self.texts[self.indices(step)].tolist()
         generator = random.Random(f"{self.seed}/gaps/{step}")
-        pairs = [
-            corrupt(text, self.marks, generator, share=self.share, mean=self.mean)
-            for text in self.texts[chosen].tolist()
-        ]
-        return _pad(*zip(*pairs))
+        return _pad(*zip(*(self._corrupt(text, self.marks, generator) for text in texts)))

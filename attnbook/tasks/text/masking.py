@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import torch
 
-from ..translation.pairs import check_step
+from ...validate import check_integer, check_number
+from ..endless_batches import GeneratedBatches
 from .vocabulary import PAD, UNK
 
 __all__ = ["MASK", "Masked", "MaskedBatches", "hide", "pad"]
@@ -55,10 +56,8 @@ def hide(
 
     Source: Devlin et al. 2019, section 3.1.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share must lie between 0 and 1, got {share!r}")
-    if not isinstance(size, int) or size <= UNK + 1:
-        raise ValueError(f"size must be an integer above {UNK + 1}, got {size!r}")
+    check_number("share", share, above=0, below=1)
+    check_integer("size", size, UNK + 2)
     real = tokens != PAD
     chance = torch.rand(tokens.shape, generator=generator).masked_fill(~real, 2.0)
     hidden = (chance < share) | (chance == chance.min(dim=1, keepdim=True).values)
@@ -71,20 +70,18 @@ def hide(
     return Masked(read, lengths, target)
 
 
-class MaskedBatches:
-    """Endless batches of texts of about one length with some tokens hidden (:func:`hide`);
-    ``batch(step)`` depends on seed and step alone.
+class MaskedBatches(GeneratedBatches[Masked]):
+    """Endless batches of texts of about one length with some tokens masked (:func:`hide`).
 
     Args:
         texts: token ids.
         vocabulary_size: of random tokens.
-        batch_size: texts a batch.
-        share: of the tokens that are to be told.
-        seed: of texts and hidden places.
+        batch_size: texts per batch.
+        share: of the tokens that are to be predicted.
+        seed: of texts and masked places.
 
     Raises:
-        ValueError: for no texts or an empty one, a batch below 1, a step below 0, and as
-            :func:`hide`.
+        ValueError: for no texts or an empty one, a batch below 1, and as :func:`hide`.
     """
 
     def __init__(
@@ -98,20 +95,14 @@ class MaskedBatches:
     ):
         if not texts or not all(texts):
             raise ValueError("texts must hold at least one text, and none that is empty")
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
-        hide(*pad(texts[:1]), vocabulary_size, torch.Generator(), share)  # names a wrong argument
-        self.texts = sorted(texts, key=len)
-        self.size, self.batch_size, self.share, self.seed = vocabulary_size, batch_size, share, seed
+        texts = sorted(texts, key=len)
 
-    def batch(self, step: int) -> Masked:
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + check_step(step))
-        at = int(torch.randint(len(self.texts), (1,), generator=generator))
-        # Texts of about one length: drawn from a stretch around a random text.
-        low = max(0, min(at - 16 * self.batch_size, len(self.texts) - 32 * self.batch_size))
-        stretch = min(32 * self.batch_size, len(self.texts))
-        rows = [
-            self.texts[low + int(i)]
-            for i in torch.randint(stretch, (self.batch_size,), generator=generator)
-        ]
-        return hide(*pad(rows), self.size, generator, self.share)
+        def draw(count: int, generator: torch.Generator) -> Masked:
+            at = int(torch.randint(len(texts), (1,), generator=generator))
+            # Texts of about one length: drawn from a stretch around a random text.
+            low = max(0, min(at - 16 * count, len(texts) - 32 * count))
+            stretch = min(32 * count, len(texts))
+            chosen = torch.randint(stretch, (count,), generator=generator).tolist()
+            return hide(*pad([texts[low + i] for i in chosen]), vocabulary_size, generator, share)
+
+        super().__init__(draw, batch_size, seed)

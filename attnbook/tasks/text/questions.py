@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import torch
 
-from ..translation.pairs import check_step
+from ...validate import check_choice, check_range
+from ..endless_batches import EpochBatches, torch_generator
 from .vocabulary import PAD, Vocabulary
 
 __all__ = [
     "KINDS",
-    "AskedStory",
+    "Story",
     "QuestionBatch",
     "QuestionBatches",
     "collate_stories",
@@ -33,7 +34,7 @@ COUNTS = ("none", "one", "two", "three", "four")
 KINDS = ("one fact", "two facts", "giving", "yes or no", "counting")
 
 
-class AskedStory(NamedTuple):
+class Story(NamedTuple):
     """A story, a question about it, and why the answer is right.
 
     sentences   n tuples of words, in the order of what happens
@@ -79,7 +80,7 @@ def vocabulary() -> Vocabulary:
     )
 
 
-def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 10)) -> AskedStory:
+def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 10)) -> Story:
     """One story of animals that move and take things.
 
     kind       "one fact": where an animal is. "two facts": where a thing is, that is, where the
@@ -92,13 +93,8 @@ def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 1
     Who is asked for a place has moved, and what is asked for has been taken. A thing may be taken
     or given again; then the last one counts. Raises ValueError for another kind or too few
     sentences."""
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    low, high = sentences
-    if not 3 <= low <= high:
-        raise ValueError(
-            f"sentences must be (least, most) with 3 <= least <= most, got {sentences!r}"
-        )
+    check_choice("kind", kind, KINDS)
+    low, high = check_range("sentences", sentences, 3)
     if kind == "giving":
         return _give(generator, generator.randint(low, high))
     while True:
@@ -121,7 +117,7 @@ def _tell(generator: random.Random, count: int) -> list[tuple[str, ...]]:
     return events
 
 
-def _give(generator: random.Random, count: int) -> AskedStory:
+def _give(generator: random.Random, count: int) -> Story:
     """Animals give things to one another; who got one of them last?"""
     events = [(*generator.sample(ANIMALS, 2), generator.choice(THINGS)) for _ in range(count)]
     last = {thing: i for i, (_, _, thing) in enumerate(events)}
@@ -129,12 +125,10 @@ def _give(generator: random.Random, count: int) -> AskedStory:
     told = tuple(
         ("the", giver, "gives", "the", thing, "to", "the", taker) for giver, taker, thing in events
     )
-    return AskedStory(
-        told, ("who", "got", "the", thing, "?"), events[last[thing]][1], (last[thing],)
-    )
+    return Story(told, ("who", "got", "the", thing, "?"), events[last[thing]][1], (last[thing],))
 
 
-def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> AskedStory | None:
+def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> Story | None:
     """A question that the events answer, or None."""
     # the last move of each animal
     at = {who: i for i, (who, what, _) in enumerate(events) if what == "to"}
@@ -179,7 +173,7 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
         else ("the", who, generator.choice(MOVES), "to", "the", what)
         for who, verb, what in events
     )
-    return AskedStory(told, question, answer, supporting)
+    return Story(told, question, answer, supporting)
 
 
 class QuestionBatch(NamedTuple):
@@ -195,7 +189,7 @@ class QuestionBatch(NamedTuple):
     answer: torch.Tensor
 
 
-def collate_stories(stories: Sequence[AskedStory], vocab: Vocabulary) -> QuestionBatch:
+def collate_stories(stories: Sequence[Story], vocab: Vocabulary) -> QuestionBatch:
     """One batch. Raises ValueError for no stories."""
     if not stories:
         raise ValueError("stories must hold at least one story, got none")
@@ -218,28 +212,20 @@ def collate_stories(stories: Sequence[AskedStory], vocab: Vocabulary) -> Questio
     )
 
 
-class QuestionBatches:
-    """Endless batches from a list of stories, in an order of its own each epoch: `batch(step)` is a
-    pure function.
-
-    The last batch of an epoch is smaller when batch_size does not divide the number of stories.
-    """
+class QuestionBatches(EpochBatches[QuestionBatch]):
+    """Endless batches from a list of stories."""
 
     def __init__(
-        self, stories: Sequence[AskedStory], vocab: Vocabulary, batch_size: int = 32, seed: int = 0
+        self, stories: Sequence[Story], vocab: Vocabulary, batch_size: int = 32, seed: int = 0
     ):
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
-        self._all, self.batch_size, self.seed = collate_stories(stories, vocab), batch_size, seed
+        every = collate_stories(stories, vocab)
+        super().__init__(
+            lambda rows: QuestionBatch(*(part[rows] for part in every)),
+            len(stories),
+            batch_size,
+            seed,
+        )
 
-    def __len__(self) -> int:
-        return -(-len(self._all.answer) // self.batch_size)
-
-    def batch(self, step: int) -> QuestionBatch:
-        """The batch of a step, counted from 0 over all epochs."""
-        check_step(step)
-        epoch, position = divmod(step, len(self))
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-        order = torch.randperm(len(self._all.answer), generator=generator)
-        rows = order[position * self.batch_size : (position + 1) * self.batch_size]
-        return QuestionBatch(*(part[rows] for part in self._all))
+    def _order(self, epoch: int) -> list[list[int]]:
+        order = torch.randperm(self._count, generator=torch_generator(self.seed, epoch))
+        return [part.tolist() for part in order.split(self.batch_size)]

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import torch
 
-from ..translation.pairs import check_step
+from ...validate import check_integer, check_number
+from ..endless_batches import GeneratedBatches, torch_generator
 from .batches import Batch
 from .vocabulary import BOS, EOS, Vocabulary
 
@@ -143,12 +144,9 @@ def draw(
     Raises:
         ValueError: for too few sentences, no report, or a share outside of 0 … 1.
     """
-    if isinstance(sentences, bool) or not isinstance(sentences, int) or sentences < len(FIELDS):
-        raise ValueError(f"sentences must be an integer >= {len(FIELDS)}, got {sentences!r}")
-    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-        raise ValueError(f"batch must be an integer >= 1, got {batch!r}")
-    if not 0 <= yesterday <= 1:
-        raise ValueError(f"yesterday must be a share between 0 and 1, got {yesterday!r}")
+    check_integer("sentences", sentences, len(FIELDS))
+    check_integer("batch", batch)
+    check_number("yesterday", yesterday, least=0, most=1)
     words, fields = vocabulary(), len(FIELDS)
 
     def ids(names):
@@ -184,38 +182,24 @@ def draw(
     return Reports(source, torch.stack([names.expand(batch, -1), facts], -1).flatten(1), places)
 
 
-class ReportBatches:
-    """Endless batches of new reports: ``batch(step)`` depends on the arguments and the step alone.
+class ReportBatches(GeneratedBatches[Batch]):
+    """Endless batches of new reports.
 
-    sentences   of every report
-    batch_size  reports a batch
-    seed        of all of them
-    options     of :func:`draw`
-
-    Raises ValueError as :func:`draw`, and for a batch below 1 or a step below 0.
+    Args:
+        sentences: of every report.
+        batch_size: reports per batch.
+        seed: of all of them.
+        options: of :func:`draw`.
     """
 
     def __init__(self, sentences: int, batch_size: int, seed: int = 0, **options) -> None:
-        # names a wrong argument at once
-        draw(sentences, 1, torch.Generator().manual_seed(0), **options)
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
-        self.sentences, self.batch_size, self.seed, self.options = (
-            sentences,
-            batch_size,
-            seed,
-            options,
-        )
-
-    def batch(self, step: int) -> Batch:
-        """The batch of a step."""
-        return as_batch(self.reports(step))
+        self._reports = lambda count, generator: draw(sentences, count, generator, **options)
+        super().__init__(lambda *drawn: as_batch(self._reports(*drawn)), batch_size, seed)
 
     def reports(self, step: int) -> Reports:
         """The same with the places of the facts."""
-        check_step(step)
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + step)
-        return draw(self.sentences, self.batch_size, generator, **self.options)
+        generator = torch_generator(self.seed, check_integer("step", step, 0))
+        return self._reports(self.batch_size, generator)
 
 
 def as_batch(reports: Reports) -> Batch:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import check_integer, check_range
 from .. import datasets
-from ..translation.pairs import check_step
+from ..endless_batches import EpochBatches
 from .vocabulary import PAD, Vocabulary
 
 __all__ = [
@@ -73,13 +74,9 @@ def generate(
 
     Raises ValueError for ranges that leave no room.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"count must be an integer >= 0, got {count!r}")
-    for name, (low, high), least in (("sentences", sentences, 1), ("others", others, 0)):
-        if not least <= low <= high:
-            raise ValueError(
-                f"{name} must be (least, most) with {least} <= least <= most, got {(low, high)!r}"
-            )
+    check_integer("count", count, 0)
+    check_range("sentences", sentences)
+    check_range("others", others, 0)
     if others[1] + 1 > sentences[0]:
         raise ValueError(
             f"sentences must leave room for one about the film and {others[1]} others, got "
@@ -229,11 +226,11 @@ def _pad(encoded) -> DocumentBatch:
     return DocumentBatch(documents, lengths, torch.tensor([label for _, label in encoded]))
 
 
-class DocumentBatches:
-    """Endless batches of documents: `batch(step)` depends on the arguments and the step alone.
+class DocumentBatches(EpochBatches[DocumentBatch]):
+    """Endless batches of documents; ``bucket`` puts documents of like length together.
 
-    Each epoch shows every document once. bucket puts documents of like length together. Other
-    arguments as in `collate_documents`."""
+    Other arguments as in :func:`collate_documents`.
+    """
 
     def __init__(
         self,
@@ -246,35 +243,14 @@ class DocumentBatches:
         max_sentences: int | None = None,
         max_words: int | None = None,
     ):
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
         if not documents:
             raise ValueError("documents must hold at least one document, got none")
-        self._encoded = _encode(documents, vocab, max_sentences, max_words)
-        self.batch_size, self.seed, self.bucket = batch_size, seed, bucket
-        self._epoch: tuple[int, list[list[int]]] | None = None
-
-    def __len__(self) -> int:
-        return -(-len(self._encoded) // self.batch_size)
-
-    def batch(self, step: int) -> DocumentBatch:
-        """The batch of a step, counted from 0 over all epochs."""
-        check_step(step)
-        epoch, position = divmod(step, len(self))
-        if self._epoch is None or self._epoch[0] != epoch:
-            self._epoch = epoch, self._order(epoch)
-        return _pad([self._encoded[i] for i in self._epoch[1][position]])
-
-    def _order(self, epoch: int) -> list[list[int]]:
-        generator = random.Random(f"{self.seed}/{epoch}")
-        order = list(range(len(self._encoded)))
-        generator.shuffle(order)
-        if self.bucket:
-            # stable: equal lengths stay shuffled
-            order.sort(key=lambda i: len(self._encoded[i][0]))
-        batches = [
-            order[start : start + self.batch_size]
-            for start in range(0, len(order), self.batch_size)
-        ]
-        generator.shuffle(batches)
-        return batches
+        encoded = _encode(documents, vocab, max_sentences, max_words)
+        super().__init__(
+            lambda indices: _pad([encoded[i] for i in indices]),
+            len(encoded),
+            batch_size,
+            seed,
+            length=(lambda i: len(encoded[i][0])) if bucket else None,
+            shuffle_batches=True,
+        )

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import random
 
+from ...validate import check_number, check_range
 from .. import datasets
-from ..translation.pairs import NOTHING, Pair, check_range, distinct, span, stream, take
-from ..translation.seq2seq_tasks import Task
+from ..translation.pairs import NOTHING, Pair, span, take
+from ..translation.task import Task, split_pairs
 from .vocabulary import Vocabulary
 
 __all__ = [
@@ -148,16 +149,9 @@ def language_task(
 
     Source and target vocabulary are one.
     """
-    found = distinct(stream(drawer(**options), seed), test + valid + train, set())
     vocabulary = Vocabulary(tokens())
-    return Task(
-        "language",
-        test=found[:test],
-        valid=found[test : test + valid],
-        train=found[test + valid :],
-        source_vocab=vocabulary,
-        target_vocab=vocabulary,
-    )
+    draw = drawer(**options)
+    return split_pairs("language", draw, vocabulary, vocabulary, train, valid, test, seed)
 
 
 def wikitext(
@@ -177,9 +171,7 @@ def wikitext(
 
     train, test  files of the set: "train.txt" is ten times as long as "valid.txt"
     """
-    if not 0 < valid_share <= 0.5:
-        raise ValueError(f"valid_share must be above 0, and at most 0.5, got {valid_share!r}")
-    every = round(1 / valid_share)
+    every = round(1 / check_number("valid_share", valid_share, above=0, most=0.5))
     texts = _sentences(train, max_words)
     held, kept = texts[::every], [s for k, s in enumerate(texts) if k % every]
     vocabulary = Vocabulary.from_sequences(kept, min_count=min_count, unknown="unk")

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import check_integer, check_range
+from ..endless_batches import GeneratedBatches, text_generator
 from ..translation import phrases
-from ..translation.pairs import check_count, check_range, check_step
 from .sentences import ANIMATE, INTRANSITIVE, NOUNS, PLACES, TRANSITIVE
 from .vocabulary import PAD, Vocabulary
 
@@ -155,7 +156,7 @@ def treebank(
     generator = random.Random(seed)
     return [
         sentence(generator, insertions=insertions, adjectives=adjectives)
-        for _ in range(check_count(count))
+        for _ in range(check_integer("count", count, 0))
     ]
 
 
@@ -220,26 +221,11 @@ def collate_trees(trees: list[Tree], vocabulary: Vocabulary) -> TreeBatch:
     )
 
 
-class TreeBatches:
-    """Endless batches of new sentences: ``batch(step)`` depends on the arguments and the step
-    alone.
-    """
+class TreeBatches(GeneratedBatches[TreeBatch]):
+    """Endless batches of new sentences; options as in :func:`sentence`."""
 
     def __init__(self, vocabulary: Vocabulary, batch_size: int, seed: int = 0, **options) -> None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
-        sentence(random.Random(0), **options)  # names a wrong option at once
-        self.vocabulary, self.batch_size, self.seed, self.options = (
-            vocabulary,
-            batch_size,
-            seed,
-            options,
-        )
+        def draw(count: int, generator: random.Random) -> TreeBatch:
+            return collate_trees([sentence(generator, **options) for _ in range(count)], vocabulary)
 
-    def batch(self, step: int) -> TreeBatch:
-        """The batch of a step, counted from 0."""
-        # text seeds are hashed with SHA-512: the same everywhere
-        generator = random.Random(f"{self.seed}/{check_step(step)}")
-        return collate_trees(
-            [sentence(generator, **self.options) for _ in range(self.batch_size)], self.vocabulary
-        )
+        super().__init__(draw, batch_size, seed, text_generator)

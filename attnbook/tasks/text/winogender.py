@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 from typing import NamedTuple
 
+from ...validate import check_choice
 from .. import datasets
 from ..translation.corpora import words
 
@@ -52,8 +53,7 @@ def schemas(gender: str = "neutral") -> list[Schema]:
 
     Raises ValueError for another gender, and where the two files of the set do not fit together.
     """
-    if gender not in GENDERS:
-        raise ValueError(f"gender must be one of {GENDERS}, got {gender!r}")
+    check_choice("gender", gender, GENDERS)
     with datasets.fetch("winogender", "all_sentences.tsv").open(
         encoding="utf-8", newline=""
     ) as stream:

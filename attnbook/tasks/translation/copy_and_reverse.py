@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import random
 
-from .pairs import Pair, check_range, span, take
+from ...validate import check_integer, check_range
+from .pairs import Pair, span, take
+from .task import generated_task
 
 SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def tokens(symbols: int = 26) -> tuple[str, ...]:
     """The first `symbols` letters."""
-    if not isinstance(symbols, int) or not 1 <= symbols <= len(SYMBOLS):
-        raise ValueError(f"symbols must lie in 1..{len(SYMBOLS)}, got {symbols!r}")
-    return tuple(SYMBOLS[:symbols])
+    return tuple(SYMBOLS[: check_integer("symbols", symbols, 1, len(SYMBOLS))])
 
 
+def _both_sides(symbols: int = 26, **options) -> tuple:
+    return tokens(symbols), tokens(symbols)
+
+
+@generated_task("copy", _both_sides, reverse=False)
+@generated_task("reverse", _both_sides, reverse=True)
 def drawer(reverse: bool, *, length: tuple[int, int] | int = (3, 10), symbols: int = 26):
     """A function from a random generator to one pair."""
     letters = tokens(symbols)
-    low, high = check_range("length", length, 1)
+    low, high = check_range("length", length)
 
     def draw(generator: random.Random) -> Pair:
         n = generator.randint(low, high)

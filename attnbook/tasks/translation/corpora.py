@@ -9,10 +9,11 @@ import unicodedata
 import zipfile
 from typing import NamedTuple
 
+from ...validate import check_choice, check_integer
 from .. import datasets
 from ..text.vocabulary import Vocabulary
 from .pairs import Pair
-from .seq2seq_tasks import Task
+from .task import Task, corpus_task
 
 MULTI30K_SPLITS = {
     "train": "train",
@@ -61,12 +62,10 @@ def multi30k(source: str = "en", target: str = "de", split: str = "train") -> li
                     "test2018" (1,071)
     """
     for name, language in (("source", source), ("target", target)):
-        if language not in MULTI30K_LANGUAGES:
-            raise ValueError(f"{name} must be one of {MULTI30K_LANGUAGES}, got {language!r}")
+        check_choice(name, language, MULTI30K_LANGUAGES)
     if source == target:
         raise ValueError(f"source and target must differ, got {source!r} twice")
-    if split not in MULTI30K_SPLITS:
-        raise ValueError(f"split must be one of {tuple(MULTI30K_SPLITS)}, got {split!r}")
+    check_choice("split", split, MULTI30K_SPLITS)
     if "cs" in (source, target) and "2017" in split:
         raise ValueError(
             f"split {split!r} has no Czech; use one of train, valid, test2016, test2018"
@@ -184,6 +183,7 @@ def words(text: str, language: str = "en") -> tuple[str, ...]:
     return tuple(pattern.findall(normalize(text).lower()))
 
 
+@corpus_task("tatoeba")
 def tatoeba_task(
     *,
     train: int,
@@ -203,8 +203,7 @@ def tatoeba_task(
     The split goes by English sentence, compared without case and punctuation; training pairs with a
     source or target that valid or test hold are dropped too, so no translation leaks. Valid and
     test hold each sentence once."""
-    if not isinstance(max_words, int) or max_words < 1:
-        raise ValueError(f"max_words must be an integer >= 1, got {max_words!r}")
+    check_integer("max_words", max_words)
     english = 0 if source == "en" else 1
     groups: dict[str, list[Pair]] = {}
     for sentences in tatoeba(source, target):

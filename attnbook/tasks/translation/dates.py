@@ -17,7 +17,9 @@ import datetime
 import random
 from collections.abc import Iterable
 
+from ...validate import check_choice
 from .pairs import NOTHING, Pair, span, take
+from .task import generated_task
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -148,8 +150,7 @@ def pair(date: datetime.date, format: str = "day month year", case: str = "plain
     format  a key of `FORMATS`
     case    "plain" as in the format, "lower" or "upper"
     """
-    if format not in FORMATS:
-        raise ValueError(f"format must be one of {list(FORMATS)}, got {format!r}")
+    check_choice("format", format, FORMATS)
     if case not in ("plain", "lower", "upper"):
         raise ValueError(f'case must be "plain", "lower" or "upper", got {case!r}')
     if "{yy}" in FORMATS[format] and not FIRST <= date <= LAST:
@@ -183,6 +184,7 @@ def target_tokens() -> tuple[str, ...]:
     return tuple("-0123456789")
 
 
+@generated_task("dates", lambda **options: (source_tokens(), target_tokens()))
 def drawer(
     *,
     formats: Iterable[str] | None = None,

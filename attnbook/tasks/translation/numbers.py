@@ -14,7 +14,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from .pairs import NOTHING, Pair, check_range, take
+from ...validate import check_range
+from .pairs import NOTHING, Pair, take
+from .task import generated_task
 
 LARGEST = 999_999_999
 
@@ -183,10 +185,16 @@ def target_tokens() -> tuple[str, ...]:
     return tuple("0123456789")
 
 
+def _tokens(language: str):
+    return lambda **options: (source_tokens(language, british=language == "en"), target_tokens())
+
+
+@generated_task("numbers-en", _tokens("en"), language="en")
+@generated_task("numbers-fr", _tokens("fr"), language="fr")
 def drawer(language: str = "en", *, digits: tuple[int, int] | int = (1, 6), british: bool = False):
     """A function from a random generator to one pair."""
     _speaker(language)
-    low, high = check_range("digits", digits, 1)
+    low, high = check_range("digits", digits)
     if high > 9:
         raise ValueError(f"digits must not exceed 9 (numbers go to {LARGEST}), got {digits!r}")
 

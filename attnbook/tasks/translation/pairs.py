@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from ...validate import check_integer
+
 NOTHING: frozenset[int] = frozenset()
 
 
@@ -35,33 +37,10 @@ def span(start: int, stop: int) -> frozenset[int]:
     return frozenset(range(start, stop))
 
 
-def check_count(count: int) -> int:
-    """`count` itself, or a ValueError when it is not a whole number ≥ 0."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"count must be an integer >= 0, got {count!r}")
-    return count
-
-
-def check_step(step: int) -> int:
-    """`step` itself, or a ValueError when it is not a whole number ≥ 0."""
-    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-        raise ValueError(f"step must be an integer >= 0, got {step!r}")
-    return step
-
-
-def check_range(name: str, value: tuple[int, int] | int, least: int) -> tuple[int, int]:
-    """A (low, high) range with both ends included; a single number k stands for (k, k)."""
-    pair = isinstance(value, tuple | list) and len(value) == 2
-    low, high = (value, value) if isinstance(value, int) else value if pair else (None, None)
-    if not (isinstance(low, int) and isinstance(high, int) and least <= low <= high):
-        raise ValueError(f"{name} must be (low, high) with {least} <= low <= high, got {value!r}")
-    return low, high
-
-
 def take(draw: Callable[[random.Random], Pair], count: int, seed: int) -> list[Pair]:
     """`count` draws from one generator of random numbers; sources may repeat."""
     generator = random.Random(seed)
-    return [draw(generator) for _ in range(check_count(count))]
+    return [draw(generator) for _ in range(check_integer("count", count, 0))]
 
 
 def stream(draw: Callable[[random.Random], Pair], seed: int) -> Iterator[Pair]:
@@ -79,7 +58,7 @@ def distinct(
     Raises ValueError when `patience` draws in a row (beyond those asked for) bring nothing new: the
     task has too few different sources."""
     found: list[Pair] = []
-    if check_count(count) == 0:
+    if check_integer("count", count, 0) == 0:
         return found
     failures = 0
     for pair in pairs:

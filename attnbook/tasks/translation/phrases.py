@@ -17,7 +17,9 @@ import random
 from functools import lru_cache
 from typing import NamedTuple
 
-from .pairs import NOTHING, Pair, check_range, span, take
+from ...validate import check_range
+from .pairs import NOTHING, Pair, span, take
+from .task import generated_task
 
 _VOWELS = "aeiouyéèêâîôû"
 
@@ -48,14 +50,18 @@ class Adjective(NamedTuple):
 
 
 def _nouns() -> tuple[Noun, ...]:
-    regular = """house maison f;car voiture f;bridge pont m;table table f;chair chaise f;book livre m;train train m;
-    garden jardin m;tree arbre m;school école f;lamp lampe f;hat chapeau m x;coat manteau m x;boat bateau m x;
-    dress robe f es;shirt chemise f;door porte f;window fenêtre f;dog chien m;cat chat m;cup tasse f;glass verre m es;
-    letter lettre f;machine machine f;market marché m;zone zone f;plan plan m;law loi f;flower fleur f;box boîte f es;
-    watch montre f es;church église f es;bus bus m es -;bird oiseau m x;road route f;island île f;friend ami m;
-    hotel hôtel m;animal animal m al;newspaper journal m al;horse cheval m al;apple pomme f;bag sac m;river rivière f;
-    potato pomme/de/terre f es;bedroom chambre/à/coucher f;railway/station gare f;washing/machine machine/à/laver f;
-    exam examen m;aeroplane avion m"""
+    regular = """house maison f;car voiture f;bridge pont m;table table f;chair chaise f;
+    book livre m;train train m;garden jardin m;tree arbre m;school école f;
+    lamp lampe f;hat chapeau m x;coat manteau m x;boat bateau m x;dress robe f es;
+    shirt chemise f;door porte f;window fenêtre f;dog chien m;cat chat m;
+    cup tasse f;glass verre m es;letter lettre f;machine machine f;market marché m;
+    zone zone f;plan plan m;law loi f;flower fleur f;box boîte f es;
+    watch montre f es;church église f es;bus bus m es -;bird oiseau m x;
+    road route f;island île f;friend ami m;hotel hôtel m;animal animal m al;
+    newspaper journal m al;horse cheval m al;apple pomme f;bag sac m;
+    river rivière f;potato pomme/de/terre f es;bedroom chambre/à/coucher f;
+    railway/station gare f;washing/machine machine/à/laver f;exam examen m;
+    aeroplane avion m"""
     nouns = []
     for entry in regular.split(";"):
         english, french, gender, *marks = entry.split()
@@ -263,9 +269,10 @@ def target_tokens() -> tuple[str, ...]:
     return tuple(sorted(words))
 
 
+@generated_task("phrases", lambda **options: (source_tokens(), target_tokens()))
 def drawer(*, phrases: tuple[int, int] | int = (1, 3), adjectives: tuple[int, int] | int = (0, 3)):
     """A function from a random generator to one pair."""
-    fewest, most = check_range("phrases", phrases, 1)
+    fewest, most = check_range("phrases", phrases)
     none, all_ = check_range("adjectives", adjectives, 0)
     if all_ > 4:
         raise ValueError(

@@ -18,15 +18,15 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from ..text.vocabulary import Vocabulary
+from ...validate import check_integer
 from . import phrases
-from .pairs import Pair, check_count, distinct, span, stream
-from .seq2seq_tasks import Task
+from .pairs import Pair, span
+from .task import Task, generated_task, make_task
 
 __all__ = [
     "KINDS",
     "PRONOUNS",
-    "Referring",
+    "PronounSentence",
     "draw",
     "minimal_pairs",
     "pronoun_task",
@@ -73,7 +73,7 @@ _BY_GENDER = {
 }
 
 
-class Referring(NamedTuple):
+class PronounSentence(NamedTuple):
     """A sentence pair with its pronoun; all positions count tokens from 0.
 
     pair        the English and French tokens, with their alignment: the French pronoun comes from
@@ -93,7 +93,7 @@ class Referring(NamedTuple):
     written: int
 
 
-def draw(generator: random.Random) -> Referring:
+def draw(generator: random.Random) -> PronounSentence:
     """One random sentence."""
     return _make(*_choose(generator))
 
@@ -116,7 +116,7 @@ def _choose(generator: random.Random):
     )
 
 
-def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> Referring:
+def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> PronounSentence:
     source, target = [subject[0], verb[0]], [subject[1], verb[1] + subject[2]]
     alignment = [span(0, 1), span(1, 2)]
     places = []
@@ -143,7 +143,7 @@ def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> R
     ]
     alignment += [span(at + i, at + i + 1) for i in (0, 0, 1, 2, 3, 4)]
     content = tuple(word not in phrases.FUNCTION_WORDS | {"parce", "qu'", "."} for word in target)
-    return Referring(
+    return PronounSentence(
         Pair(tuple(source), tuple(target), tuple(alignment), content),
         at + 1,
         places[meant],
@@ -155,7 +155,7 @@ def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> R
 
 def minimal_pairs(
     count: int, *, seed: int, without: frozenset | set = frozenset()
-) -> list[tuple[Referring, Referring]]:
+) -> list[tuple[PronounSentence, PronounSentence]]:
     """Pairs of sentences that differ in one English word, the adjective, and so in the noun that
     the pronoun refers to.
 
@@ -166,7 +166,7 @@ def minimal_pairs(
         without: sources, tuples of words, that no sentence may have, as those of the training.
     """
     generator, found, seen = random.Random(seed), [], set(without)
-    for _ in range(100 * check_count(count) + 1000):
+    for _ in range(100 * check_integer("count", count, 0) + 1000):
         if len(found) == count:
             return found
         nouns, _, _, *frame = _choose(generator)
@@ -183,19 +183,15 @@ def minimal_pairs(
     )
 
 
+@generated_task("pronouns", lambda: (source_tokens(), target_tokens()))
+def drawer():
+    """A function from a random generator to one pair."""
+    return lambda generator: draw(generator).pair
+
+
 def pronoun_task(*, train: int, valid: int = 500, test: int = 1000, seed: int = 0) -> Task:
     """A task of translation pairs that all differ."""
-    found = distinct(
-        stream(lambda generator: draw(generator).pair, seed), test + valid + train, set()
-    )
-    return Task(
-        "pronouns",
-        test=found[:test],
-        valid=found[test : test + valid],
-        train=found[test + valid :],
-        source_vocab=Vocabulary(source_tokens()),
-        target_vocab=Vocabulary(target_tokens()),
-    )
+    return make_task("pronouns", train=train, valid=valid, test=test, seed=seed)
 
 
 def source_tokens() -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from attnbook.experiments import reproduce
 from attnbook.experiments.translation.pronoun_heads import (
     HIDINGS,
     KINDS,
-    Asked,
+    PronounQueries,
     ask,
     attentions,
     both,
@@ -139,7 +139,7 @@ def test_a_hidden_edge_has_no_weight_and_the_others_have(model, asked, kind):
 class Told(torch.nn.Module):
     """Says the right target, or one with every pronoun turned."""
 
-    def __init__(self, asked: Asked, size: int, turned: bool):
+    def __init__(self, asked: PronounQueries, size: int, turned: bool):
         super().__init__()
         self.wanted, self.size = asked.batch.target_out.clone(), size
         if turned:

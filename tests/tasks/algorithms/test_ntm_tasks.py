@@ -100,26 +100,6 @@ def test_a_bit_of_the_source_is_not_shown_before_it_is_asked_for():
     assert score_bits(Echo(1), batch)["per_bit"] > 1
 
 
-@pytest.mark.parametrize("kind", ntm_tasks.KINDS)
-def test_batches_depend_on_seed_and_step_alone(kind):
-    batches, again = (AlgorithmBatches(kind, 5, seed=3) for _ in range(2))
-    third = batches.batch(2)
-    assert all(torch.equal(a, b) for a, b in zip(third, again.batch(2)))
-    assert not torch.equal(third.targets, batches.batch(3).targets)
-    assert not torch.equal(third.targets, AlgorithmBatches(kind, 5, seed=4).batch(2).targets)
-    d_input, d_output = ntm_tasks.widths(kind)
-    assert (
-        third.inputs.shape[0] == 5
-        and third.inputs.shape[2] == d_input
-        and third.targets.shape[2] == d_output
-    )
-    assert (
-        third.inputs.dtype == third.targets.dtype == torch.float32
-        and third.mask.dtype == torch.bool
-    )
-    assert third.inputs.shape[:2] == third.targets.shape[:2] == third.mask.shape
-
-
 def test_the_sizes_of_the_paper():
     """Widths, and the steps of the largest example of each task."""
     assert [ntm_tasks.widths(kind) for kind in ntm_tasks.KINDS] == [
@@ -140,7 +120,7 @@ def test_the_sizes_of_the_paper():
 
 
 # Each task
-# ----------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 5), st.booleans())
@@ -254,7 +234,7 @@ def test_priority_sort_row_by_row(seed):
 
 
 # n-grams
-# ------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------
 
 
 def posterior_mean(ones, zeros, points=4000):
@@ -345,7 +325,7 @@ def test_short_sequences_have_no_context(length):
 
 
 # Growing, arguments
-# -------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------
 
 
 def test_growing_batches_begin_with_the_least_and_reach_the_most():
@@ -366,33 +346,21 @@ def test_growing_batches_begin_with_the_least_and_reach_the_most():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (
-            lambda: draw("sorting", 1, gen()),
-            "kind must be one of copy, repeat-copy, associative-recall, n-grams, priority-sort",
-        ),
-        (
-            lambda: draw("copy", 1, gen(), length=0),
-            r"length must be an integer >= 1, or a pair \(least, most\) of them, got 0",
-        ),
-        (lambda: draw("copy", 1, gen(), length=(3, 2)), r"length must .* got \(3, 2\)"),
-        (lambda: draw("copy", 1, gen(), bits=0), "bits must be an integer >= 1, got 0"),
-        (lambda: draw("copy", 0, gen()), "count must be an integer >= 1, got 0"),
-        (lambda: draw("n-grams", 0, gen()), "count must be an integer >= 1, got 0"),
-        (lambda: draw("repeat-copy", 1, gen(), repeats=(1, 2, 3)), "repeats must"),
+        (lambda: draw("sorting", 1, gen()), "^kind must"),
+        (lambda: draw("copy", 1, gen(), length=0), "^length must"),
+        (lambda: draw("copy", 1, gen(), bits=0), "^bits must"),
+        (lambda: draw("copy", 0, gen()), "^count must"),
+        (lambda: draw("n-grams", 0, gen()), "^count must"),
+        (lambda: draw("repeat-copy", 1, gen(), repeats=(1, 2, 3)), "^repeats must"),
         (
             lambda: draw("repeat-copy", 1, gen(), counted=(4, 4)),
             "counted must hold two numbers at least",
         ),
-        (lambda: draw("associative-recall", 1, gen(), items=1), "items must be an integer >= 2"),
-        (lambda: draw("n-grams", 1, gen(), n=0), "n must be an integer >= 1, got 0"),
-        (
-            lambda: draw("priority-sort", 1, gen(), given=3, wanted=4),
-            "wanted must be at most given, 3, got 4",
-        ),
-        (lambda: AlgorithmBatches("priority-sort", 2, grow=3), "grow must be 0 for priority-sort"),
-        (lambda: AlgorithmBatches("copy", 0), "batch_size must be an integer >= 1, got 0"),
-        (lambda: AlgorithmBatches("copy", 1).batch(-1), "step must be an integer >= 0, got -1"),
-        (lambda: optimal_n_grams(torch.tensor([[0.5]])), "bits must be"),
+        (lambda: draw("associative-recall", 1, gen(), items=1), "^items must"),
+        (lambda: draw("n-grams", 1, gen(), n=0), "^n must"),
+        (lambda: draw("priority-sort", 1, gen(), given=3, wanted=4), "^wanted must"),
+        (lambda: AlgorithmBatches("priority-sort", 2, grow=3), "^grow must"),
+        (lambda: optimal_n_grams(torch.tensor([[0.5]])), "^bits must"),
     ],
 )
 def test_wrong_arguments_are_named(call, words):

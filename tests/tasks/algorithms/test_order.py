@@ -42,15 +42,10 @@ def test_lengths_lie_in_the_range_and_batches_depend_on_seed_and_step_alone():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (
-            lambda: order_answers("sort", torch.ones(1, 2).long()),
-            "order must be one of before, reverse, got 'sort'",
-        ),
-        (lambda: OrderBatches("sort", 3), "order must be"),
-        (lambda: OrderBatches("before", (5, 3)), "length must be"),
-        (lambda: OrderBatches("before", 5, 0), "batch_size must be"),
-        (lambda: OrderBatches("before", 5, letters=0), "letters must be"),
-        (lambda: OrderBatches("before", 5).batch(-1), "step must be an integer >= 0, got -1"),
+        (lambda: order_answers("sort", torch.ones(1, 2).long()), "^order must"),
+        (lambda: OrderBatches("sort", 3), "^order must"),
+        (lambda: OrderBatches("before", (5, 3)), "^length must"),
+        (lambda: OrderBatches("before", 5, letters=0), "^letters must"),
     ],
 )
 def test_bad_input_is_named(call, words):

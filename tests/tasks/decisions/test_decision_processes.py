@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from attnbook.tasks.decisions.bandits import Bandits, RandomPolicy
+from attnbook.tasks.decisions.bandits import RandomPolicy
 from attnbook.tasks.decisions.decision_processes import (
     DecisionProcesses,
-    KnowsTheWorld,
+    OptimalPlanner,
     value_iteration,
 )
 from attnbook.tasks.decisions.environments import estimate, play
-from attnbook.tasks.decisions.planners import PSRL, PlansInTheMean
+from attnbook.tasks.decisions.planners import PSRL, EpsilonGreedyPlanner
 
 
 def test_worlds_follow_their_law():
@@ -159,7 +159,7 @@ def test_value_iteration_of_a_batch_equals_loops():
 
 def test_who_knows_the_world_earns_what_the_plan_says():
     world = DecisionProcesses(4)
-    got = play(world, KnowsTheWorld(), seed=3, count=1500, keep_inputs=False).rewards.sum(1)
+    got = play(world, OptimalPlanner(), seed=3, count=1500, keep_inputs=False).rewards.sum(1)
     expected = 4 * value_iteration(world.transitions, world.means, 10).values[:, -1, 0]
     difference = estimate(got - expected)
     assert abs(difference.mean) < 1.5 * difference.half_width + 0.1
@@ -209,8 +209,8 @@ def test_plans_are_made_when_episodes_begin_and_earn_more_than_chance():
         for name, policy in (
             ("random", RandomPolicy()),
             ("psrl", PSRL()),
-            ("mean", PlansInTheMean()),
-            ("best", KnowsTheWorld()),
+            ("mean", EpsilonGreedyPlanner()),
+            ("best", OptimalPlanner()),
         )
     }
     total = {name: float(r.sum(1).mean()) for name, r in earned.items()}
@@ -222,7 +222,7 @@ def test_plans_are_made_when_episodes_begin_and_earn_more_than_chance():
     assert by_episode[-1] > by_episode[0] + 3, "it learns from episode to episode"
 
 
-@pytest.mark.parametrize("policy", [PSRL, PlansInTheMean])
+@pytest.mark.parametrize("policy", [PSRL, EpsilonGreedyPlanner])
 def test_planners_start_anew_in_new_worlds(policy):
     world, used = DecisionProcesses(2), policy()
     play(world, used, seed=1, count=10)
@@ -245,56 +245,8 @@ def test_errors():
     with pytest.raises(ValueError, match="horizon must be an integer >= 1, got 0"):
         value_iteration(torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 2), 0)
     with pytest.raises(ValueError, match="epsilon"):
-        PlansInTheMean(-0.1)
+        EpsilonGreedyPlanner(-0.1)
     world = DecisionProcesses()
     world.reset(0, 2)
     with pytest.raises(ValueError, match="actions"):
         world.step(torch.tensor([0, 5]))
-
-
-@pytest.mark.parametrize(
-    "worlds",
-    [lambda: Bandits(3, 5), lambda: DecisionProcesses(2, horizon=3)],
-    ids=["bandits", "processes"],
-)
-def test_gymnasium_takes_them(worlds):
-    gymnasium = pytest.importorskip("gymnasium")
-    import warnings
-
-    from gymnasium.utils.env_checker import check_env
-
-    from attnbook.tasks.decisions.gymnasium_environments import make_env, make_vector_env
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message=".*(infinity|render|spec).*")
-        check_env(make_env(worlds()), skip_render_check=True)
-    env, plain = make_env(worlds()), worlds()
-    seen, _ = env.reset(seed=3)
-    rewards, ended = [], False
-    while not ended:
-        assert env.observation_space.contains(seen)
-        seen, reward, ended, cut, info = env.step(1)
-        assert not cut and isinstance(reward, float) and isinstance(info["done"], bool)
-        rewards.append(reward)
-    assert len(rewards) == plain.length
-    vector = make_vector_env(worlds(), 4)
-    assert isinstance(vector, gymnasium.vector.VectorEnv)
-    first, _ = vector.reset(seed=5)
-    again, _ = make_vector_env(worlds(), 4).reset(seed=5)
-    assert vector.observation_space.contains(first) and (first == again).all()
-    for t in range(plain.length):
-        seen, reward, ended, cut, info = vector.step(vector.action_space.sample())
-        assert vector.observation_space.contains(seen) and reward.shape == (4,) and not cut.any()
-        assert (ended == (t == plain.length - 1)).all()
-
-
-def test_without_gymnasium_the_extra_is_named(monkeypatch):
-    import sys
-
-    from attnbook.tasks.decisions.gymnasium_environments import make_env, make_vector_env
-
-    monkeypatch.setitem(sys.modules, "gymnasium", None)
-    for make in (lambda: make_env(Bandits()), lambda: make_vector_env(Bandits(), 2)):
-        with pytest.raises(ImportError, match=r"attnbook\[environments\]"):
-            make()

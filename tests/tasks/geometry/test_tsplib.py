@@ -71,7 +71,7 @@ def test_broken_files_are_named(library, changes, words):
     library(**changes)
     with pytest.raises(ValueError, match=words):
         tsplib.load("four4")
-    with pytest.raises(ValueError, match="name must be one of four4, got 'five5'"):
+    with pytest.raises(ValueError, match="^name must"):
         tsplib.load("five5")
 
 
@@ -86,7 +86,7 @@ def test_the_three_ways_to_round():
     assert tsplib.lengths_of(
         torch.tensor([[0.0, 0.0], [0.0, 0.30], [0.0, -0.30]]), "GEO"
     ).tolist() == [[0, 56, 56], [56, 0, 112], [56, 112, 0]]
-    with pytest.raises(ValueError, match="kind must be one of EUC_2D, ATT, GEO, got 'MAX_2D'"):
+    with pytest.raises(ValueError, match="^kind must"):
         tsplib.lengths_of(points, "MAX_2D")
 
 

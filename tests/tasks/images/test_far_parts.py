@@ -106,8 +106,8 @@ def test_the_reader_is_not_misled():
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: task.far_parts(0, seed=0), "count must be"),
-        (lambda: task.far_parts(3, seed=0, size=16), "size must be a multiple of 32"),
+        (lambda: task.far_parts(0, seed=0), "^count must"),
+        (lambda: task.far_parts(3, seed=0, size=16), "^size must"),
         (
             lambda: task.draw(
                 torch.zeros(2, dtype=torch.long),
@@ -122,19 +122,19 @@ def test_the_reader_is_not_misled():
                 torch.zeros(1, 2, dtype=torch.long),
                 torch.tensor([[0, 21]]),
             ),
-            "tops must lie between 0 and 20",
+            "^tops must",
         ),
         (
             lambda: task.draw(
                 torch.tensor([-1]), torch.zeros(1, 2).long(), torch.zeros(1, 2).long()
             ),
-            "shapes must lie between 0 and 3, got -1 to -1",
+            "^shapes must",
         ),
         (
             lambda: task.draw(torch.tensor([0]), torch.tensor([[-1, 7]]), torch.zeros(1, 2).long()),
-            "colours must lie between 0 and 7, got -1 to 7",
+            "^colours must",
         ),
-        (lambda: task.read_colours(torch.zeros(2, 3, 8, 8)), "pictures must be uint8"),
+        (lambda: task.read_colours(torch.zeros(2, 3, 8, 8)), "^pictures must"),
         (lambda: task.agreement(torch.zeros(0, 3, 32, 32, dtype=torch.uint8)), "at least one"),
     ],
 )

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from attnbook.tasks import datasets
 from attnbook.tasks.archives import fetch_archive, members_digest
 from attnbook.tasks.images import color_pictures, digits
 from attnbook.tasks.images.labelled import Labelled, LabelledBatches, to_floats, to_pixels
@@ -243,7 +242,6 @@ def test_emoji_on_white(mirror):
         and abs(int(data.pictures[0, 0, 0, 0]) - 127) <= 1
     )
     mirror("noto-emoji", file, archive({"png/32/emoji_u1f600.png": png((9, 9, 9), side=16)}))
-    datasets._verified.clear()
     with pytest.raises(ValueError, match="16 by 16 pixels, expected 32"):
         color_pictures.emoji()
     for name in ("face.png", "emoji_uxyz.png", "emoji_u110000.png"):
@@ -281,13 +279,9 @@ def test_an_archive_is_known_by_its_files_whatever_its_bytes(registry, server, c
         and server.requests == ["/f"]
     )
     path.write_bytes(plain[:120])
-    with pytest.raises(ValueError, match="does not hold the files expected"):
+    with pytest.raises(ValueError, match="not the file expected"):
         fetch_archive("set", "file.tar.gz", url, digests[0], wanted)
-    assert (
-        not path.exists()
-        and path.with_name("file.tar.gz.corrupt").exists()
-        and not list(path.parent.glob("*.part"))
-    )
+    assert not list(path.parent.iterdir())
     with pytest.raises(OSError, match="could not be downloaded"):
         fetch_archive("set", "file.tar.gz", server.serve("/g", 404), digests[0], wanted)
     with pytest.raises(ValueError, match="name must be"):

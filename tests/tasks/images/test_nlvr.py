@@ -47,7 +47,7 @@ def test_true_statements_are_read_with_their_items(mirror):
         (Item(0, 70, 30, "circle", "blue"), Item(60, 0, 10, "square", "black")),
         (Item(90, 90, 10, "triangle", "black"),),
     )
-    with pytest.raises(ValueError, match="file must be one of dev, test, hidden"):
+    with pytest.raises(ValueError, match="^file must"):
         nlvr.read("train")
 
 

@@ -83,26 +83,6 @@ def test_an_epoch_shows_every_pair_once(count, batch_size, bucket, seed):
         assert sorted(map(len, shown), reverse=True)[:-1] == [batch_size] * (len(batches) - 1)
 
 
-@pytest.mark.parametrize("bucket", [True, False])
-def test_a_batch_depends_on_the_step_alone(bucket):
-    task = make_task("copy", train=203, valid=0, test=0, seed=1)
-
-    def fresh(seed=0):
-        return SequenceBatches(task.train, task.source_vocab, task.target_vocab, 8, seed, bucket)
-
-    forward = fresh()
-    in_order = [forward.batch(step) for step in range(80)]
-    jumping = fresh()
-    for step in (79, 3, 50, 3, 0, 26, 25):
-        for a, b in zip(jumping.batch(step), in_order[step]):
-            assert torch.equal(a, b)
-    epochs = [
-        [forward.indices(e * len(forward) + i) for i in range(len(forward))] for e in range(3)
-    ]
-    assert epochs[0] != epochs[1] != epochs[2]
-    assert [fresh(1).indices(i) for i in range(len(forward))] != epochs[0]
-
-
 def test_buckets_save_padding_and_still_mix():
     task = make_task("copy", train=4000, valid=0, test=0, seed=1, length=(1, 40))
 

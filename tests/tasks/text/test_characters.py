@@ -62,20 +62,8 @@ def test_covering_windows_score_each_character_once():
             lambda: CharacterWindows(torch.arange(5), 5, 2),
             "ids must hold more than length = 5 characters, got 5",
         ),
-        (lambda: CharacterWindows(torch.arange(9), 0, 2), "length must be an integer >= 1, got 0"),
-        (
-            lambda: CharacterWindows(torch.arange(9), 5, 0),
-            "batch_size must be an integer >= 1, got 0",
-        ),
-        (
-            lambda: CharacterWindows(torch.arange(9), 2, 2, cover=True).batch(-1),
-            "step must be an integer >= 0, got -1",
-        ),
-        (
-            lambda: CharacterWindows(torch.arange(9), 2, 2).batch(-1),
-            "step must be an integer >= 0, got -1",
-        ),
-        (lambda: split_text("abc", 1.0), "held must lie between 0 and 1, got 1.0"),
+        (lambda: CharacterWindows(torch.arange(9), 0, 2), "^length must"),
+        (lambda: split_text("abc", 1.0), "^held must"),
     ],
 )
 def test_bad_input_is_named(call, words):

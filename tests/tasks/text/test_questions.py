@@ -118,18 +118,11 @@ def test_batches_show_each_story_once_an_epoch_and_depend_on_the_step_alone():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: draw("three facts"), "kind must be one of one fact, two facts"),
-        (
-            lambda: draw("one fact", sentences=(2, 5)),
-            "sentences must be .least, most. with 3 <= least",
-        ),
+        (lambda: draw("three facts"), "^kind must"),
+        (lambda: draw("one fact", sentences=(2, 5)), "^sentences must"),
         (
             lambda: questions.collate_stories([], questions.vocabulary()),
             "at least one story, got none",
-        ),
-        (
-            lambda: questions.QuestionBatches(draw("one fact", 2), questions.vocabulary(), 0),
-            "batch_size must be an integer",
         ),
     ],
 )

@@ -143,8 +143,8 @@ def test_batches_show_each_document_once_an_epoch_bucketed_or_not():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: reviews.generate(-1, seed=0), "count must be an integer >= 0, got -1"),
-        (lambda: reviews.generate(1, seed=0, others=(3, 2)), "others must be .least, most."),
+        (lambda: reviews.generate(-1, seed=0), "^count must"),
+        (lambda: reviews.generate(1, seed=0, others=(3, 2)), "^others must"),
         (
             lambda: reviews.generate(1, seed=0, sentences=(3, 5), others=(1, 3)),
             "sentences must leave room",
@@ -154,10 +154,6 @@ def test_batches_show_each_document_once_an_epoch_bucketed_or_not():
             r"sentences .* at most 12 facts, .* at most 14, got \(4, 15\)",
         ),
         (lambda: reviews.collate_documents([], Vocabulary([])), "at least one document, got none"),
-        (
-            lambda: reviews.DocumentBatches(reviews.generate(1, seed=0), Vocabulary([], "unk"), 0),
-            "batch_size must be",
-        ),
     ],
 )
 def test_wrong_arguments_are_named(call, words):

@@ -134,9 +134,7 @@ def test_wikitext_is_cut_into_sentences_with_a_vocabulary_of_the_training_part(
     short = [tuple(s.split()) for s in sentences if len(s.split()) <= 8]
     assert [p.source for p in task.valid] == short[::4]
     for share in (0, 0.8, 1.0):
-        with pytest.raises(
-            ValueError, match=f"valid_share must be above 0, and at most 0.5, got {share}"
-        ):
+        with pytest.raises(ValueError, match="^valid_share must"):
             language.wikitext(valid_share=share)
     assert [p.source for p in task.train] == [s for k, s in enumerate(short) if k % 4]
     assert len(task.test) == len(short) == 6 and task.attribution == "by the makers of wikitext-2"

@@ -3,7 +3,6 @@
 import random
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -179,25 +178,13 @@ def test_a_batch_hides_the_number_of_verbs_and_keeps_the_trees():
                 assert wanted == PAD and seen == word
 
 
-def test_batches_depend_on_seed_and_step_alone():
-    batches, again, other = (
-        TreeBatches(VOCABULARY, 5, seed, insertions=(0, 2)) for seed in (1, 1, 2)
-    )
-    batches.batch(0)
-    assert all(torch.equal(a, b) for a, b in zip(batches.batch(3), again.batch(3)))
-    assert not torch.equal(batches.batch(3).tokens[:, :5], other.batch(3).tokens[:, :5])
-    assert treebank(3, seed=1) == treebank(3, seed=1) != treebank(3, seed=2)
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: treebank(-1, seed=0), "count must be"),
-        (lambda: treebank(1, seed=0, insertions=(3, 1)), "insertions must be"),
+        (lambda: treebank(-1, seed=0), "^count must"),
+        (lambda: treebank(1, seed=0, insertions=(3, 1)), "^insertions must"),
         (lambda: treebank(1, seed=0, adjectives=99), "adjectives must not exceed"),
-        (lambda: TreeBatches(VOCABULARY, 2).batch(-1), "step must be an integer >= 0, got -1"),
-        (lambda: TreeBatches(VOCABULARY, 0), "batch_size must be"),
-        (lambda: TreeBatches(VOCABULARY, 2, insertions=-1), "insertions must be"),
+        (lambda: TreeBatches(VOCABULARY, 2, insertions=-1), "^insertions must"),
         (lambda: collate_trees([], VOCABULARY), "trees must hold"),
     ],
 )

@@ -87,7 +87,8 @@ def agrees(form, adjective, feminine, plural):
     irregular = {
         "petit": {}, "beau": dict(mp="beaux", fs="belle", fp="belles"),
         "nouveau": dict(mp="nouveaux", fs="nouvelle", fp="nouvelles"),
-        "vieux": dict(mp="vieux", fs="vieille", fp="vieilles"), "blanc": dict(fs="blanche", fp="blanches"),
+        "vieux": dict(mp="vieux", fs="vieille", fp="vieilles"), "blanc": dict(fs="blanche",
+        fp="blanches"),
         "bon": dict(fs="bonne", fp="bonnes"), "violet": dict(fs="violette", fp="violettes"),
     }.get(adjective.ms, {})  # fmt: skip
     key = ("f" if feminine else "m") + ("p" if plural else "s")
@@ -179,10 +180,14 @@ def test_plurals_of_the_lexicon():
     plurals = {n.english: (n.english_plural, n.french_plural) for n in phrases.NOUNS}
     irregular = {
         "hat": ("hats", "chapeaux"), "coat": ("coats", "manteaux"), "boat": ("boats", "bateaux"),
-        "bird": ("birds", "oiseaux"), "animal": ("animals", "animaux"), "newspaper": ("newspapers", "journaux"),
-        "horse": ("horses", "chevaux"), "bus": ("buses", "bus"), "potato": ("potatoes", "pommes de terre"),
-        "bedroom": ("bedrooms", "chambres à coucher"), "dress": ("dresses", "robes"), "glass": ("glasses", "verres"),
-        "box": ("boxes", "boîtes"), "watch": ("watches", "montres"), "church": ("churches", "églises"),
+        "bird": ("birds", "oiseaux"), "animal": ("animals", "animaux"),
+        "newspaper": ("newspapers", "journaux"),
+        "horse": ("horses", "chevaux"), "bus": ("buses", "bus"), "potato": ("potatoes",
+        "pommes de terre"),
+        "bedroom": ("bedrooms", "chambres à coucher"), "dress": ("dresses", "robes"),
+        "glass": ("glasses", "verres"),
+        "box": ("boxes", "boîtes"), "watch": ("watches", "montres"), "church": ("churches",
+        "églises"),
         "washing machine": ("washing machines", "machines à laver"),
         "railway station": ("railway stations", "gares"),
     }  # fmt: skip

@@ -1,13 +1,14 @@
-import re
+import os
+from pathlib import Path
 
 import pytest
 
 from attnbook.tasks import UNK, Vocabulary, make_task
 from attnbook.tasks.translation import dates
 from attnbook.tasks.translation.pairs import Pair, distinct
-from attnbook.tasks.translation.seq2seq_tasks import NAMES
+from attnbook.tasks.translation.task import _DRAWERS, _MAKERS, task_names
 
-MADE = [name for name in NAMES if name != "tatoeba"]
+MADE = [name for name in task_names() if name in _DRAWERS]
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -59,6 +60,20 @@ def test_unseen_pairs_are_new_and_can_be_longer(name, options, longer):
         task.source_vocab.encode(pair.source), task.target_vocab.encode(pair.target)
 
 
+@pytest.mark.parametrize("name", task_names())
+def test_every_task_has_what_it_needs(name):
+    module = _MAKERS[name].__module__.rpartition(".")[2]
+    assert (Path(__file__).parent / f"test_{module}.py").exists(), (
+        f"task {name!r}: tests/tasks/translation/test_{module}.py is missing"
+    )
+    if name not in _DRAWERS:
+        if not os.environ.get("ATTNBOOK_DATA"):
+            pytest.skip("needs real data: ATTNBOOK_DATA is not set")
+        assert make_task(name, train=20, valid=1, test=1).attribution, (
+            f"task {name!r}: a corpus needs an attribution"
+        )
+
+
 def test_options_reach_the_generator():
     task = make_task(
         "dates", train=50, valid=0, test=0, seed=0, formats=["year month day"], cases=["upper"]
@@ -70,7 +85,7 @@ def test_options_reach_the_generator():
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match="name must be one of dates, .*'date'"):
+    with pytest.raises(ValueError, match="^name must .*'dates'.* got 'date'"):
         make_task("date", train=1)
     for sizes in (
         {"train": 0},
@@ -78,15 +93,12 @@ def test_wrong_arguments_are_named():
         {"train": 1, "test": 1.5},
         {"train": True},
     ):
-        with pytest.raises(ValueError, match="must be an integer"):
+        with pytest.raises(ValueError, match="^(train|valid|test) must"):
             make_task("copy", **sizes)
     with pytest.raises(ValueError, match="options of 'copy'.*colour"):
         make_task("copy", train=1, colour="red")
     for length in ("3", None, 2.5, (1, 2, 3), (1, "2")):
-        with pytest.raises(
-            ValueError,
-            match=re.escape(f"length must be (low, high) with 1 <= low <= high, got {length!r}"),
-        ):
+        with pytest.raises(ValueError, match="^length must"):
             make_task("copy", train=1, length=length)
     with pytest.raises(ValueError, match="too few different sources"):
         make_task("copy", train=100, length=1, symbols=5)

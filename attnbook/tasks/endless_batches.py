@@ -1,0 +1,135 @@
+"""Endless batches as a pure function of a step: what every training loop of the book reads.
+
+The protocol is one method, ``batch(step)``, for the steps 0, 1, 2, …. Its result depends on the
+step, the seed and the constructor's arguments alone, never on earlier calls: a run that is stopped
+and resumed sees the same batches, and two models can be trained on the same data.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from ..validate import check_integer
+
+__all__ = ["EpochBatches", "GeneratedBatches", "text_generator", "torch_generator"]
+
+T = TypeVar("T")
+
+
+def torch_generator(seed: int, step: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """The random numbers of a step: seeds differ by more steps than a run takes."""
+    return torch.Generator(device).manual_seed(1_000_003 * seed + step)
+
+
+def text_generator(seed: int, step: int) -> random.Random:
+    """The same for generators of text. A string seed is hashed with SHA-512, on every platform."""
+    return random.Random(f"{seed}/{step}")
+
+
+class GeneratedBatches(Generic[T]):
+    """New examples at every step.
+
+    Args:
+        draw: ``draw(batch_size, generator)`` makes one batch from random numbers.
+        batch_size: examples per batch.
+        seed: of all batches.
+        generator: ``generator(seed, step)`` makes the random numbers of a step.
+
+    Raises:
+        ValueError: for a batch size below 1 or a step below 0, and whatever ``draw`` raises: one
+            example is drawn at once, so that a wrong argument shows before the training begins.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[int, Any], T],
+        batch_size: int,
+        seed: int = 0,
+        generator: Callable[[int, int], Any] = torch_generator,
+    ) -> None:
+        self.batch_size, self.seed = check_integer("batch_size", batch_size), seed
+        self._draw, self._generator = draw, generator
+        draw(1, generator(seed, 0))
+
+    def batch(self, step: int) -> T:
+        """The batch of a step, counted from 0."""
+        return self._draw(self.batch_size, self._generator(self.seed, _check_step(step)))
+
+
+class EpochBatches(Generic[T]):
+    """A fixed number of examples over and over; each epoch shows every one once, in a new order.
+
+    ``len`` is the number of batches per epoch. The last one is smaller where the batch size does
+    not divide the number of examples.
+
+    Args:
+        collate: ``collate(indices)`` makes one batch of the examples with these indices.
+        count: number of examples.
+        batch_size: examples per batch.
+        seed: of the orders.
+        length: ``length(index)``, a key to sort by, puts examples of like length into one batch
+            (less padding); None: batches are mixed.
+        stretch: how many batches of the shuffled examples are sorted together; None: all.
+        shuffle_batches: whether the batches of an epoch are shuffled once they are cut.
+
+    Raises:
+        ValueError: for a batch size below 1 or a step below 0.
+    """
+
+    def __init__(
+        self,
+        collate: Callable[[list[int]], T],
+        count: int,
+        batch_size: int,
+        seed: int = 0,
+        *,
+        length: Callable[[int], Any] | None = None,
+        stretch: int | None = None,
+        shuffle_batches: bool = False,
+    ) -> None:
+        self.batch_size, self.seed = check_integer("batch_size", batch_size), seed
+        self._collate, self._count, self._length = collate, count, length
+        self._stretch = count if stretch is None else stretch * batch_size
+        self._shuffle_batches = shuffle_batches
+        self._epoch: tuple[int, list[list[int]]] | None = None
+
+    def __len__(self) -> int:
+        return -(-self._count // self.batch_size)
+
+    def batch(self, step: int) -> T:
+        """The batch of a step, counted from 0 over all epochs."""
+        return self._collate(self.indices(step))
+
+    def indices(self, step: int) -> list[int]:
+        """Which examples make the batch of a step."""
+        epoch, position = divmod(_check_step(step), len(self))
+        if self._epoch is None or self._epoch[0] != epoch:  # a cache of the last epoch
+            self._epoch = epoch, self._order(epoch)
+        return self._epoch[1][position]
+
+    def _order(self, epoch: int) -> list[list[int]]:
+        generator = text_generator(self.seed, epoch)
+        order = list(range(self._count))
+        generator.shuffle(order)
+        if self._length is not None:
+            order = [
+                index
+                for part in _cut(order, self._stretch)
+                for index in sorted(part, key=self._length)
+            ]
+        batches = _cut(order, self.batch_size)
+        if self._shuffle_batches:
+            generator.shuffle(batches)
+        return batches
+
+
+def _cut(order: Sequence[int], size: int) -> list[list[int]]:
+    return [list(order[start : start + size]) for start in range(0, len(order), size)]
+
+
+def _check_step(step: int) -> int:
+    return check_integer("step", step, 0)
