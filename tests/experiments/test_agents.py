@@ -227,9 +227,9 @@ def test_recorded_networks_know_small_worlds_by_state():
             and 0.62 < recorded["random"]["fraction"] < 0.64
         )
         network = agents.make_agent(worlds, kind, **sizes)
-        before = agents.fractions(worlds, agents.AgentPolicy(network, greedy=True), seed=3, count=1000)[
-            "fraction"
-        ]
+        before = agents.fractions(
+            worlds, agents.AgentPolicy(network, greedy=True), seed=3, count=1000
+        )["fraction"]
         load_model_weights(network, resources.path(f"results/processes-{kind}-small.safetensors"))
         assert (
             agents.fractions(worlds, agents.AgentPolicy(network, greedy=True), seed=3, count=1000)[
