@@ -13,7 +13,6 @@ from attnbook.checks import exercises, judge
 from attnbook_grader.course.exercises import find_book, sections
 from bookbuild.source import SOLUTION, STUB, read_source, student_version
 
-
 from .wrong_answers import WRONG
 
 IDS = list(exercises())

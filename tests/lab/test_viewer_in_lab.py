@@ -33,8 +33,9 @@ NUMBERS = (
 def test_it_works_where_it_ran_and_stays_readable_where_it_is_not_trusted(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     path = chromium_path()
-    import lab
     from playwright.sync_api import sync_playwright
+
+    import lab
 
     folder = tmp_path / "root"
     folder.mkdir()

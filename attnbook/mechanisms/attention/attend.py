@@ -62,7 +62,7 @@ def attend(
         projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many
             times.
         dropout: what the weights go through before they meet the values, such as
-            :class:`~attnbook.mechanisms.layers.dropout.Dropout`. The weights returned are those
+            :class:`~attnbook.mechanisms.dropout.Dropout`. The weights returned are those
             before it, and all m×n are stored. None, or a module in evaluation mode: nothing.
 
     Returns:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ...validate import check_integer, check_mask, check_tensor, check_value, common_shape, require
-from ..layers.dropout import Dropout
+from ..dropout import Dropout
 from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
 from .attend import Attended, attend

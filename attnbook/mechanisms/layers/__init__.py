@@ -2,8 +2,8 @@
 feed-forward layers, convolutions.
 """
 
+from ..dropout import Dropout
 from .conditional_norm import ConditionalBatchNorm
-from .dropout import Dropout
 from .feed_forward import FeedForward, GatedFeedForward
 from .mixture_of_experts import MixtureOfExperts, Switch, balance_loss
 from .norms import BatchNorm, LayerNorm, RMSNorm

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ...validate import check_integer, check_mask, check_tensor, require
 from ..attention.attend import Attended
 from ..attention.masks import rows_that_see
-from .dropout import Dropout
+from ..dropout import Dropout
 
 __all__ = ["DynamicConvolution", "LightweightConvolution", "PastValues"]
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...validate import check_integer, check_tensor, require
-from .dropout import Dropout
+from ..dropout import Dropout
 
 __all__ = ["ACTIVATIONS", "GATES", "FeedForward", "GatedFeedForward"]
 

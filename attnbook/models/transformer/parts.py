@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ...mechanisms.attention.multi_head import MultiHeadAttention
-from ...mechanisms.layers.dropout import Dropout
+from ...mechanisms.dropout import Dropout
 from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import PostNorm, ResidualConnection

@@ -22,8 +22,8 @@ from attnbook import (
 )
 from attnbook.mechanisms import PostNorm, ResidualConnection
 from attnbook.mechanisms.attention.synthesizer import SYNTHESIZERS, SynthesizerAttention
+from attnbook.mechanisms.dropout import Dropout
 from attnbook.mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
-from attnbook.mechanisms.layers.dropout import Dropout
 from attnbook.mechanisms.layers.embeddings import (
     AdaptiveEmbedding,
     AdaptiveOutput,
