@@ -69,7 +69,10 @@ def test_a_recorded_run_is_registered_with_its_settings(path):
     assert recorded.items() <= json.loads(json.dumps(fields)).items()
 
 
-@pytest.mark.parametrize("run", sorted({e.run for e in EXPERIMENTS.values()}, key=str), ids=str)
+RUNS = {f"{e.run.__module__}.{e.run.__qualname__}": e.run for e in EXPERIMENTS.values()}
+
+
+@pytest.mark.parametrize("run", [RUNS[name] for name in sorted(RUNS)], ids=sorted(RUNS))
 def test_an_experiment_has_settings_a_test_and_a_device_that_it_uses(run):
     module = inspect.getmodule(run)
     (cls,) = {type(e.settings) for e in EXPERIMENTS.values() if e.run is run}
