@@ -24,6 +24,13 @@ _SECTION = click.option(
     metavar="NAME",
     help="Only this section, as soft_lookup; repeatable.",
 )
+_EXERCISE = click.option(
+    "--exercise",
+    "tasks",
+    multiple=True,
+    metavar="ID",
+    help="Only this exercise, as 00.weighted_sum; repeatable.",
+)
 _TRUST = click.option(
     "--trust",
     is_flag=True,
@@ -62,13 +69,7 @@ _UNTRUSTED = (
 )
 @_BOOK
 @_SECTION
-@click.option(
-    "--exercise",
-    "tasks",
-    multiple=True,
-    metavar="ID",
-    help="Only this exercise, as 00.weighted_sum; repeatable.",
-)
+@_EXERCISE
 @click.option(
     "--timeout",
     default=15,
@@ -98,12 +99,11 @@ def grade(
     anybody can look up; for a class, make a course of your own: attnbook course new. Goes on where
     an earlier round in OUT ended."""
     from .course.assignments import Course, from_sections
-    from .course.exercises import find_book, sections
     from .sandbox.launch import Limits
 
     with _clear_errors():
-        wanted = sections(find_book(book), only, tasks)
-        parts = sections(find_book(book)) if only or tasks else wanted
+        wanted = _sections(book, only, tasks)
+        parts = _sections(book) if only or tasks else wanted
         limits = Limits(seconds=timeout, notebook=limit)
         course = Course(
             "Attention, Cell by Cell",
@@ -127,13 +127,7 @@ def grade(
 
 @click.command()
 @click.argument("notebook", type=_FOLDER)
-@click.option(
-    "--exercise",
-    "tasks",
-    multiple=True,
-    metavar="ID",
-    help="Only this exercise, as 00.weighted_sum; repeatable.",
-)
+@_EXERCISE
 def check(notebook, tasks):
     """Check the answers in your NOTEBOOK: the same verdicts as its check cells, and as the part of
     the grader that you may see.
@@ -177,10 +171,9 @@ def new(folder, chapters, only, title, book):
     Everything about it stands in course.toml: assignments, points, due dates, rules, limits and the
     private seed. After a change there: attnbook course notebooks FOLDER."""
     from .course.assignments import FILE, from_sections, read_course, write_course
-    from .course.exercises import find_book, sections
 
     with _clear_errors():
-        parts = sections(find_book(book), only)
+        parts = _sections(book, only)
         if chapters:
             parts = [part for part in parts if int(part.chapter[:2]) in chapters]
         if not parts:
@@ -237,8 +230,8 @@ def check_command(folder, names, book, jobs, trust):
     from tqdm import tqdm
 
     from .course.assignments import read_course
-    from .course.checking import check_course
     from .course.exercises import find_book
+    from .grading.course_check import check_course
     from .grading.rounds import chosen
     from .sandbox.launch import choose
 
@@ -322,10 +315,9 @@ def release(out, book, only):
     checks.
     """
     from .course.assignments import from_sections
-    from .course.exercises import find_book, sections
 
     with _clear_errors():
-        parts = sections(find_book(book), only)
+        parts = _sections(book, only)
         _write_folder(
             out,
             lambda folder: _students(
@@ -344,11 +336,10 @@ def example(out, book, only):
     and hostile hand-ins.
     """
     from .course.assignments import from_sections
-    from .course.exercises import find_book, sections
     from .course.synthetic_class import write_class
 
     with _clear_errors():
-        part = sections(find_book(book), only)[0]
+        part = _sections(book, only)[0]
         _write_folder(out, lambda folder: write_class(folder, from_sections([part])[0], part))
     click.echo(f"hand-ins for {part.name} in {out}; next: attnbook grade {out}")
 
@@ -363,8 +354,6 @@ def instructor(out, book, only):
 
     from bookbuild import source
 
-    from .course.exercises import find_book, sections
-
     def make(folder):
         for part in parts:
             target = folder / part.chapter / f"{part.name}.ipynb"
@@ -372,9 +361,16 @@ def instructor(out, book, only):
             nbformat.write(source.instructor_version(source.read_source(part.path)), target)
 
     with _clear_errors():
-        parts = sections(find_book(book), only)
+        parts = _sections(book, only)
         _write_folder(out, make)
     click.echo(f"{len(parts)} notebooks with solutions in {out}")
+
+
+def _sections(book, only=(), tasks=()):
+    """The sections of the book that have exercises; see `exercises.sections`."""
+    from .course.exercises import find_book, sections
+
+    return sections(find_book(book), only, tasks)
 
 
 def _grade(course, submissions, out, **options):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 
+import nbformat
 from nbformat import NotebookNode
 
 from attnbook.checks import exercises
@@ -18,7 +19,15 @@ from bookbuild import source
 from ..sandbox.launch import KINDS, Limits
 from .exercises import Section, Task, find_book, instructor_notebook, sections
 
-__all__ = ["Assignment", "Course", "Rules", "from_sections", "read_course", "write_course"]
+__all__ = [
+    "Assignment",
+    "Course",
+    "Rules",
+    "from_sections",
+    "notebook_with",
+    "read_course",
+    "write_course",
+]
 
 FILE = "course.toml"
 
@@ -116,6 +125,28 @@ class Course:
         return 1 + int.from_bytes(
             hashlib.sha256(f"{self.seed}:{id}".encode()).digest()[:8], "little"
         ) % (2**62 - 1)
+
+
+def notebook_with(assignment: Assignment, answers: dict[str, str]) -> bytes:
+    """A student's notebook as the bytes of its file.
+
+    Args:
+        answers: {exercise id: code}; the stub for exercises without one.
+    """
+    nb = assignment.notebook()
+    nb.cells = [
+        cell
+        for cell in nb.cells
+        if not cell.metadata.get("nbgrader", {}).get("grade_id", "").endswith("-hidden")
+    ]
+    by_key = {task.key: answers.get(task.id) for task in assignment.tasks}
+    for cell in nb.cells:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+        if cell.cell_type == "code":
+            cell.source = source.cut_hidden(source.cut_solution(cell.source))
+        if by_key.get(name) is not None:
+            cell.source = by_key[name]
+    return nbformat.writes(nb).encode()
 
 
 def from_sections(parts: list[Section]) -> tuple[Assignment, ...]:

@@ -115,6 +115,13 @@ def sections(book: Path, only=None, tasks=None) -> list[Section]:
     return [section for section in found if section.tasks]
 
 
+def solution_of(task: Task) -> str:
+    """The code of the solution, without the markers around it."""
+    return "\n".join(
+        line for line in task.solution.source.split("\n") if line.strip() not in source.SOLUTION
+    )
+
+
 def instructor_notebook(section: Section) -> NotebookNode:
     """The exercises of one section with solutions and hidden checks, as nbgrader's
     generate_assignment reads them.

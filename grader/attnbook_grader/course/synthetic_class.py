@@ -17,9 +17,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from attnbook.checks import judge
 from bookbuild import source
 
-from .assignments import Assignment
-from .checking import notebook_with, solution_of
-from .exercises import Section
+from .assignments import Assignment, notebook_with
+from .exercises import Section, solution_of
 
 __all__ = ["SyntheticHandIn", "hostile_answers", "synthetic_class", "write_class"]
 

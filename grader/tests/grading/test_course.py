@@ -18,11 +18,11 @@ from attnbook.checks import exercises
 from attnbook.cli import main
 from attnbook_grader.commands import check, course, grade
 from attnbook_grader.course import nbgrader_bridge
-from attnbook_grader.course.assignments import FILE, Course, read_course
-from attnbook_grader.course.checking import check_course, notebook_with, solution_of
-from attnbook_grader.course.exercises import find_book, instructor_notebook, sections
+from attnbook_grader.course.assignments import FILE, Course, notebook_with, read_course
+from attnbook_grader.course.exercises import find_book, instructor_notebook, sections, solution_of
 from attnbook_grader.course.known_wrong_answers import wrong_answers
 from attnbook_grader.grading import feedback, judging, rounds
+from attnbook_grader.grading.course_check import check_course
 from attnbook_grader.grading.judging import Outcome
 from attnbook_grader.grading.marks import Mark
 from attnbook_grader.notebooks.hand_ins import HandIn
@@ -710,7 +710,7 @@ def test_a_course_is_proved_to_mark_rightly(autumn, monkeypatch):
 @pytest.mark.usefixtures("bubblewrap")
 def test_a_course_that_marks_wrongly_is_found_out(assignment, monkeypatch):
     """A wrong answer that is right, one whose message is another, and a solution that is none."""
-    from attnbook_grader.course import checking
+    from attnbook_grader.grading import course_check
 
     first = assignment.tasks[0]
     wrong = wrong_answers(find_book(), list(assignment.tasks))
@@ -719,7 +719,7 @@ def test_a_course_that_marks_wrongly_is_found_out(assignment, monkeypatch):
         replace(wrong[first.id][0], code=solution_of(first)),
         replace(wrong[first.id][1], words="nobody says this"),
     ]
-    monkeypatch.setattr(checking, "wrong_answers", lambda book, tasks: wrong)
+    monkeypatch.setattr(course_check, "wrong_answers", lambda book, tasks: wrong)
     findings = check_course(Course("x", 5, (assignment,)), find_book(), "bubblewrap", jobs=1)
     faults = [(one.answer, one.fault) for one in findings if one.fault]
     assert (
@@ -729,7 +729,7 @@ def test_a_course_that_marks_wrongly_is_found_out(assignment, monkeypatch):
     )
     broken = solution_of(first).replace("return ", "return 2 * ")
     monkeypatch.setattr(
-        checking, "solution_of", lambda task: broken if task is first else solution_of(task)
+        course_check, "solution_of", lambda task: broken if task is first else solution_of(task)
     )
     findings = check_course(Course("x", 5, (assignment,)), find_book(), "bubblewrap", jobs=1)
     assert any(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from attnbook.checks.verdict import RIGHT, Verdict
-from attnbook_grader.course.checking import notebook_with
+from attnbook_grader.course.assignments import notebook_with
 from attnbook_grader.grading import judging
 from attnbook_grader.grading.judging import Job, Outcome, judge_notebook
 from attnbook_grader.notebooks.submissions import parse_submission

@@ -11,9 +11,8 @@ import pytest
 from nbformat.v4 import new_code_cell
 
 from attnbook.checks.verdict import Verdict
-from attnbook_grader.course.assignments import Rules, from_sections
-from attnbook_grader.course.checking import notebook_with, solution_of
-from attnbook_grader.course.exercises import find_book, sections
+from attnbook_grader.course.assignments import Rules, from_sections, notebook_with
+from attnbook_grader.course.exercises import find_book, sections, solution_of
 from attnbook_grader.course.synthetic_class import _chapter
 from attnbook_grader.grading import judging
 from attnbook_grader.grading.judging import (

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import nbformat
 import pytest
 
-from attnbook_grader.course.checking import notebook_with
+from attnbook_grader.course.assignments import notebook_with
 from attnbook_grader.course.synthetic_class import synthetic_class
 from attnbook_grader.grading.judging import Job, judge_notebook
 from attnbook_grader.notebooks import hand_ins as hand_ins_module

@@ -12,8 +12,7 @@ import torch
 from attnbook.answers.flop_counter import Products, largest
 from attnbook.answers.guarded import StudentError
 from attnbook.checks import Mistake, exercises, judge
-from attnbook_grader.course.checking import solution_of
-from attnbook_grader.course.exercises import find_book, sections
+from attnbook_grader.course.exercises import find_book, sections, solution_of
 from attnbook_grader.protocol.channel import LARGEST, Channel, Ended, OutOfTime, TooLarge
 from attnbook_grader.protocol.rpc import ConnectionLost
 from tests.checks.test_framework import Yes

@@ -1,22 +1,18 @@
-"""Proof that a course marks rightly: every solution gets all points, every known wrong answer
-and the untouched notebook get fewer.
+"""The check of a course: every solution must get all points, every known wrong answer and the
+notebook without answers fewer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import nbformat
+from ..course.assignments import Course, notebook_with
+from ..course.exercises import solution_of
+from ..course.known_wrong_answers import wrong_answers
+from .judging import Job, Outcome
+from .workers import judge_all
 
-from bookbuild import source
-
-from ..grading.judging import Job, Outcome
-from ..grading.workers import judge_all
-from .assignments import Assignment, Course
-from .exercises import Task
-from .known_wrong_answers import wrong_answers
-
-__all__ = ["Finding", "check_course", "notebook_with"]
+__all__ = ["Finding", "check_course"]
 
 SOLUTION, UNTOUCHED = "the solution", "untouched"
 
@@ -30,34 +26,6 @@ class Finding:
     answer: str
     outcome: Outcome
     fault: str
-
-
-def notebook_with(assignment: Assignment, answers: dict[str, str]) -> bytes:
-    """The students' notebook with these answers: {exercise id: code}; the stub where there is none.
-
-    The bytes of the file.
-    """
-    nb = assignment.notebook()
-    nb.cells = [
-        cell
-        for cell in nb.cells
-        if not cell.metadata.get("nbgrader", {}).get("grade_id", "").endswith("-hidden")
-    ]
-    by_key = {task.key: answers.get(task.id) for task in assignment.tasks}
-    for cell in nb.cells:
-        name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
-        if cell.cell_type == "code":
-            cell.source = source.cut_hidden(source.cut_solution(cell.source))
-        if by_key.get(name) is not None:
-            cell.source = by_key[name]
-    return nbformat.writes(nb).encode()
-
-
-def solution_of(task: Task) -> str:
-    """The solution without the marks around it."""
-    return "\n".join(
-        line for line in task.solution.source.split("\n") if line.strip() not in source.SOLUTION
-    )
 
 
 def check_course(
