@@ -106,7 +106,8 @@ def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None = None) -> to
     if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
         came = scores.dtype if isinstance(scores, torch.Tensor) else type(scores).__name__
         raise ValueError(f"scores must be a tensor of floating point numbers, got {came}")
-    if check_mask(mask, tuple(scores.shape)) is None:
+    check_mask(mask, tuple(scores.shape))
+    if mask is None:
         return scores.softmax(dim=-1)
     # The most negative finite number instead of −∞: a row without any allowed key stays finite in
     # value and gradient. exp underflows to exactly 0 for masked keys of other rows; the fill after

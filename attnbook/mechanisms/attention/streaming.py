@@ -8,7 +8,8 @@ backward pass is the context and one number per query, ``lse = log Σ_j exp e_j`
 block of weights is ``exp(e − lse)`` again. Memory grows with m + n.
 
 This works for every :class:`~attnbook.mechanisms.scores.base.Score`, because the gradient of a
-block of scores is taken by automatic differentiation of ``score.compare`` on that block alone.
+block of scores is taken by automatic differentiation of ``score.compare`` on that block alone,
+unless the score has a :meth:`~attnbook.mechanisms.scores.base.Score.block_kernel` of its own.
 
 Sources: Milakov and Gimelshein 2018 (online softmax); Rabe and Staats 2021; Dao et al. 2022 for the
 dot product.
@@ -46,11 +47,13 @@ def stream_attention(
         ``create_graph=True`` is a ``RuntimeError``.
     """
     batch = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2], value.shape[:-2])
-    score, query = score.shortcut("project_queries")(query)
+    kernel = score.shortcut("block_kernel")(query)
     size = batch or (1,)  # blocks are cut along the first of the leading dimensions
-    query, projected, value = (t.expand(*size, *t.shape[-2:]) for t in (query, projected, value))
+    query, projected, value = (
+        t.expand(*size, *t.shape[-2:]) for t in (kernel.query, projected, value)
+    )
     context = _Stream.apply(
-        score, block_elements, mask, query, projected, value, *score.parameters()
+        kernel, block_elements, mask, query, projected, value, *kernel.parameters
     )
     return context if batch else context[0]
 
@@ -69,7 +72,7 @@ def _mask_block(mask, dims, b, r, c):
 
 class _Stream(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, score, block_elements, mask, query, projected, value, *parameters):
+    def forward(ctx, kernel, block_elements, mask, query, projected, value, *parameters):
         wide = wide_dtype(value)
         lowest = torch.finfo(wide).min
         context = value.new_empty(*query.shape[:-1], value.shape[-1])
@@ -78,7 +81,7 @@ class _Stream(torch.autograd.Function):
             if c.start == 0:
                 # largest score so far, Σ exp(e − top), Σ exp(e − top) value
                 top = total = summed = None
-            e = score.compare(query[b, ..., r, :], projected[b, ..., c, :]).to(wide)
+            e = kernel.compare(query[b, ..., r, :], projected[b, ..., c, :]).to(wide)
             allowed = _mask_block(mask, query.dim(), b, r, c)
             if allowed is not None:
                 e = e.masked_fill(~allowed, lowest)
@@ -90,18 +93,19 @@ class _Stream(torch.autograd.Function):
                 # a row without allowed keys has e = top everywhere
                 weight = weight.masked_fill_(~allowed, 0.0)
             with without_autocast(weight):
-                found = weight @ value[b, ..., c, :].to(wide)
-            sums = weight.sum(-1, keepdim=True)
+                block_values = weight @ value[b, ..., c, :].to(wide)
+            block_total = weight.sum(-1, keepdim=True)
             if top is not None:
                 rescale = (top - new_top).exp_()
-                sums, found = total * rescale + sums, summed * rescale + found
-            top, total, summed = new_top, sums, found
+                block_total = total * rescale + block_total
+                block_values = summed * rescale + block_values
+            top, total, summed = new_top, block_total, block_values
             if c.stop == projected.shape[-2]:
                 # only rows that may attend to nothing have 0 here
                 total = total.clamp_min(torch.finfo(wide).tiny)
                 context[b, ..., r, :] = summed / total
                 lse[b, ..., r] = (top + total.log()).squeeze(-1)
-        ctx.score, ctx.block_elements, ctx.mask = score, block_elements, mask
+        ctx.kernel, ctx.block_elements, ctx.mask = kernel, block_elements, mask
         ctx.autocast = autocast_state(query)
         ctx.save_for_backward(query, projected, value, context, lse, *parameters)
         return context
@@ -125,9 +129,7 @@ class _Stream(torch.autograd.Function):
                 # dot(gradient, context) is what the softmax subtracts from every key's share
                 shared = (g * context[rows]).sum(-1, keepdim=True)
             with autocast_as(ctx.autocast):
-                e, pullback = ctx.score.shortcut("compare_with_pullback")(
-                    query[rows], projected[columns]
-                )
+                e, pullback = ctx.kernel.compare_with_pullback(query[rows], projected[columns])
             weight = (e.to(wide) - lse[b, ..., r].unsqueeze(-1)).exp_()
             allowed = _mask_block(ctx.mask, query.dim(), b, r, c)
             if allowed is not None:

@@ -18,8 +18,9 @@ import torch
 
 from ..block_sizes import blocks
 from ..precision import wide_dtype
+from .base import BlockKernel, Pullback, check_projected_width
 
-__all__ = ["Hidden", "Scratch", "additive_scores"]
+__all__ = ["AdditiveKernel", "additive_scores"]
 
 
 def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
@@ -53,8 +54,8 @@ class Scratch:
         self._flat: dict[int, torch.Tensor] = {}
 
     def take(self, which: int, shape: torch.Size, like: torch.Tensor) -> torch.Tensor:
-        """Buffer ``which`` in this shape, with the dtype and device of ``like``; what it held is
-        lost.
+        """Buffer ``which`` in this shape, with the dtype and device of ``like``; its previous
+        content is overwritten.
         """
         flat = self._flat.get(which)
         if (
@@ -107,6 +108,42 @@ class Hidden:
         weighted.addcmul_(weighted, sigma, value=-1)  # g (σ − σ²)
         through = 4 * self.vector
         return weighted.sum(-2) * through, weighted.sum(-3) * through, grad_vector
+
+
+class AdditiveKernel(BlockKernel):
+    """Additive scores of blocks, for queries that are projected, with the gradient in closed form.
+
+    Without it, through automatic differentiation of :func:`additive_scores`, attention without
+    weights took 2.8 times as long (8 rows of 600 queries and 600 keys, width 64, on a CPU).
+
+    Args:
+        query: projected queries ``(…, m, d)``.
+        weight: v as a matrix ``(1, d)``: under a parametrization it is computed from the parameters
+            once, here, and the gradient flows on from it.
+    """
+
+    def __init__(self, query: torch.Tensor, weight: torch.Tensor) -> None:
+        self.scratch = Scratch()
+        super().__init__(self._scores, query, (weight,))
+
+    def _hidden(self, query: torch.Tensor, projected: torch.Tensor) -> Hidden:
+        (weight,) = self.parameters
+        check_projected_width(weight.shape[-1], projected)
+        return Hidden(query, projected, weight[0], self.scratch)
+
+    def _scores(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        return self._hidden(query, projected).scores()
+
+    def compare_with_pullback(
+        self, query: torch.Tensor, projected: torch.Tensor
+    ) -> tuple[torch.Tensor, Pullback]:
+        hidden = self._hidden(query, projected)
+
+        def pullback(grad: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            grad_query, grad_projected, grad_vector = hidden.gradients(grad)
+            return grad_query, grad_projected, grad_vector.unsqueeze(0)
+
+        return hidden.scores(), pullback
 
 
 def _formula(query, key, vector):

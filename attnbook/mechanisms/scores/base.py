@@ -8,7 +8,7 @@ against the result. ``score(query, key)`` does both."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import torch
@@ -16,7 +16,10 @@ from torch import nn
 
 from ...validate import check_choice, check_tensor, require
 
-__all__ = ["SCORES", "Score", "check_projected_width", "check_score", "make_score"]
+__all__ = ["SCORES", "BlockKernel", "Score", "check_projected_width", "check_score", "make_score"]
+
+Gradients = Sequence[torch.Tensor | None]
+Pullback = Callable[[torch.Tensor], Gradients]
 
 SCORES: dict[str, type[Score]] = {}
 """Every score of the book under its name from the literature; the book's summary table is made
@@ -30,9 +33,9 @@ class Score(nn.Module):
     Subclasses set ``name``, ``formula`` (TeX) and ``source`` (authors and year), define
     :meth:`compare` (or :meth:`inner_product`, from which it follows) and, where keys are
     transformed before they meet a query, :meth:`project_keys`. Defining a subclass with a name
-    registers it. Where a subclass, or somebody on one object, defines :meth:`compare` anew, the
-    shortcuts :meth:`inner_product`, :meth:`project_queries` and :meth:`compare_with_pullback` of
-    its parent are not used: they give the parent's scores.
+    registers it. Where a subclass, or one object, replaces :meth:`compare`, the faster ways of its
+    parent, :meth:`inner_product` and :meth:`block_kernel`, are not used: they give the parent's
+    scores.
 
     A subclass whose :meth:`project_keys` depends on where a key stands, or on the other keys, sets
     ``counts_positions``: keys that are projected one by one are then no part of a longer source,
@@ -68,8 +71,8 @@ class Score(nn.Module):
         return (query if scale == 1.0 else query * scale) @ projected.transpose(-1, -2)
 
     def shortcut(self, name: str) -> Callable:
-        """Return the method of that name, or the one of :class:`Score` where :meth:`compare` was
-        defined anew after it.
+        """Return the method of that name, :meth:`inner_product` or :meth:`block_kernel`, or the one
+        of :class:`Score` where :meth:`compare` was replaced after it.
         """
         owner = next(c for c in type(self).__mro__ if "compare" in vars(c) or name in vars(c))
         if name in vars(owner) and "compare" not in vars(self):
@@ -84,34 +87,13 @@ class Score(nn.Module):
         """
         return None
 
-    def project_queries(self, query: torch.Tensor) -> tuple[Score, torch.Tensor]:
-        """Return a score, and the queries that it takes, such that the work on queries alone is
-        done: once, not per block.
+    def block_kernel(self, query: torch.Tensor) -> BlockKernel:
+        """Return what scores blocks of these queries, where the m×n matrix is not to be stored.
+
+        A subclass may do the work on queries alone here, once and not per block, and may give the
+        gradient of a block in closed form.
         """
-        return self, query
-
-    def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):
-        """Compare, and keep what the backward pass needs.
-
-        Returns:
-            The scores, detached, and a function from their gradient ``(…, m, n)`` to the gradients
-            of ``query``, of ``projected`` and of every parameter in the order of ``parameters()``;
-            None where there is none. It is called once. A subclass may replace this automatic
-            derivative by a cheaper one.
-        """
-        with torch.enable_grad():
-            q, k = query.detach().requires_grad_(), projected.detach().requires_grad_()
-            scores = self.compare(q, k)
-
-        def pullback(grad: torch.Tensor):
-            inputs = [q, k, *self.parameters()]
-            wanted = [t for t in inputs if t.requires_grad]
-            grads = iter(
-                torch.autograd.grad(scores, wanted, grad.to(scores.dtype), allow_unused=True)
-            )
-            return [next(grads) if t.requires_grad else None for t in inputs]
-
-        return scores.detach(), pullback
+        return BlockKernel(self.compare, query, tuple(self.parameters()))
 
     def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         """Score every query against every key: ``(…, m, n)``.
@@ -146,6 +128,48 @@ class Score(nn.Module):
             f"{type(self).__name__} needs query and key of one width, got {query.shape[-1]} and "
             f"{key.shape[-1]}",
         )
+
+
+class BlockKernel:
+    """Scores of a block of queries and keys, and their gradient by automatic differentiation.
+
+    Args:
+        compare: ``(queries, projected keys) -> scores``.
+        query: what :func:`compare` takes as queries, ``(…, m, width)``.
+        parameters: what else the scores depend on, and whose gradients are wanted.
+    """
+
+    def __init__(
+        self,
+        compare: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+        query: torch.Tensor,
+        parameters: tuple[torch.Tensor, ...],
+    ) -> None:
+        self.compare, self.query, self.parameters = compare, query, parameters
+
+    def compare_with_pullback(
+        self, query: torch.Tensor, projected: torch.Tensor
+    ) -> tuple[torch.Tensor, Pullback]:
+        """Compare, and keep what the backward pass needs.
+
+        Returns:
+            The scores, detached, and a function from their gradient ``(…, m, n)`` to the gradients
+            of ``query``, of ``projected`` and of each of the parameters; None where there is none.
+            It is called once.
+        """
+        with torch.enable_grad():
+            q, k = query.detach().requires_grad_(), projected.detach().requires_grad_()
+            scores = self.compare(q, k)
+
+        def pullback(grad: torch.Tensor) -> Gradients:
+            inputs = [q, k, *self.parameters]
+            wanted = [t for t in inputs if t.requires_grad]
+            grads = iter(
+                torch.autograd.grad(scores, wanted, grad.to(scores.dtype), allow_unused=True)
+            )
+            return [next(grads) if t.requires_grad else None for t in inputs]
+
+        return scores.detach(), pullback
 
 
 def check_score(score: object) -> Score:

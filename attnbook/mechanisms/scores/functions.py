@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from ...validate import check_integer, require
-from .additive_kernel import Hidden, Scratch, additive_scores
-from .base import Score, check_projected_width
+from .additive_kernel import AdditiveKernel, additive_scores
+from .base import BlockKernel, Score, check_projected_width
 
 __all__ = [
     "ContentScore",
@@ -117,39 +117,8 @@ class AdditiveScore(Score):
         check_projected_width(self.vector.in_features, projected)
         return additive_scores(self.query_projection(query), projected, self.vector.weight[0])
 
-    def project_queries(self, query: torch.Tensor) -> tuple[Score, torch.Tensor]:
-        return _HiddenLayer(self.vector.weight), self.query_projection(query)
-
-
-class _HiddenLayer(Score):
-    """What is left of :class:`AdditiveScore` when queries and keys are projected:
-    ``v·tanh(q + k)``.
-
-    ``v (1, d)`` as it is used, which under a parametrization is computed from the parameters: once
-    here, and the gradient goes on from it. So it is no parameter of this module, but the one tensor
-    that :meth:`parameters` names."""
-
-    def __init__(self, vector: torch.Tensor) -> None:
-        super().__init__()
-        # in a tuple, so that it is not registered
-        self._weights, self.scratch = (vector,), Scratch()
-
-    def parameters(self, recurse: bool = True):
-        return iter(self._weights)
-
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        (vector,) = self._weights
-        check_projected_width(vector.shape[-1], projected)
-        return Hidden(query, projected, vector[0], self.scratch).scores()
-
-    def compare_with_pullback(self, query: torch.Tensor, projected: torch.Tensor):
-        hidden = Hidden(query, projected, self._weights[0][0], self.scratch)
-
-        def pullback(grad: torch.Tensor):
-            grad_query, grad_projected, grad_v = hidden.gradients(grad)
-            return grad_query, grad_projected, grad_v.unsqueeze(0)
-
-        return hidden.scores(), pullback
+    def block_kernel(self, query: torch.Tensor) -> BlockKernel:
+        return AdditiveKernel(self.query_projection(query), self.vector.weight)
 
 
 class LocationScore(Score):
@@ -196,7 +165,9 @@ class LocationScore(Score):
         # there.
         self._check_length(key)
         n = key.shape[-2]
-        return self.rows.weight[:n].expand(*key.shape[:-2], n, self.query_width)  # (…, n, d_query)
+        return self.rows.weight[:n].expand(
+            *key.shape[:-2], n, self.rows.in_features
+        )  # (…, n, d_query)
 
     def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
         return query, 1.0
