@@ -177,7 +177,8 @@ def fetch(
         retry_if_failed=ATTEMPTS - 1,
     )
     try:
-        return Path(shelf.fetch(key, downloader=download))
+        # pooch types a downloader by other names of its arguments than it passes
+        return Path(shelf.fetch(key, downloader=download))  # pyright: ignore[reportArgumentType]
     except ValueError as error:
         raise ValueError(f"{key} from {url} is not the file expected: {error}") from error
     except OSError as error:  # those of requests are among them

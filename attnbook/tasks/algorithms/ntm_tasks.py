@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
@@ -129,7 +130,8 @@ def draw_associative_recall(
     Two items of a row are equal with probability 2^(−bits · item); the targets do not mind.
     Source: Graves, Wayne and Danihelka 2014, section 4.3.
     """
-    check_integer("bits", bits), check_integer("item", item)
+    check_integer("bits", bits)
+    check_integer("item", item)
     k = _lengths("items", items, count, generator, together, least=2)
     most, block = int(k.max()), item + 1
     vectors = torch.randint(0, 2, (count, most, item, bits), generator=generator).float()
@@ -161,7 +163,9 @@ def draw_n_grams(
     Shapes: inputs and targets ``(B, length, 1)``. Source: Graves, Wayne and Danihelka 2014, section
     4.4.
     """
-    check_integer("count", count), check_integer("n", n), check_integer("length", length)
+    check_integer("count", count)
+    check_integer("n", n)
+    check_integer("length", length)
     # Beta(½, ½) is the arcsine law: sin²(πu/2) of a uniform u.
     table = (torch.rand(count, 2 ** (n - 1), generator=generator) * (torch.pi / 2)).sin().square()
     uniform = torch.rand(count, length, generator=generator)
@@ -296,7 +300,7 @@ class AlgorithmBatches(GeneratedBatches[AlgorithmBatch]):
         if check_integer("step", step, 0) >= self.grow:
             return super().batch(step)
         name = self._GROWS[self.kind]
-        default = _DRAW[self.kind].__kwdefaults__[name]
+        default = signature(_DRAW[self.kind]).parameters[name].default
         low, high = check_range(name, self.settings.get(name, default))
         if name == "n":
             reached = min(2, high) + (high - min(2, high)) * step // self.grow

@@ -14,7 +14,7 @@ __all__ = ["TriangulationReport", "delaunay", "incentres", "report", "triangles_
 
 
 def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-    """The triangles of each row's Delaunay triangulation, flat: three ascending indices a triangle.
+    """The Delaunay triangulation of each row, flat: three ascending indices per triangle.
 
     points   (B, n, 2)
     lengths  (B,)  how many points of each row are real; all of them if not given

@@ -88,10 +88,11 @@ def read_archive(
     found = []
     with tarfile.open(path, "r:*") as archive:
         for member in archive:
-            kind = label(member.name) if member.isfile() else None
-            if kind is None:
+            content = archive.extractfile(member) if member.isfile() else None
+            kind = None if content is None else label(member.name)
+            if content is None or kind is None:
                 continue
-            with Image.open(io.BytesIO(archive.extractfile(member).read())) as stored:
+            with Image.open(io.BytesIO(content.read())) as stored:
                 picture = stored.convert("RGBA")
             if picture.size != (size, size):
                 raise ValueError(

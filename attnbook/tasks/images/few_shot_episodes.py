@@ -114,7 +114,7 @@ def draw_episodes(
         generator: on the device of the pictures.
 
     Raises:
-        ValueError: for sizes below 1, fewer than N classes, or fewer than K + Q examples a class.
+        ValueError: for sizes below 1, fewer than N classes, or fewer than K + Q examples per class.
     """
     if not isinstance(pictures, torch.Tensor) or pictures.dim() != 4:
         raise ValueError(

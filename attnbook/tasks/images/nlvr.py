@@ -44,7 +44,7 @@ GROUND, PAPER = (128, 128, 128), (211, 211, 211)
 COLOURS = {"yellow": (255, 255, 0), "black": (0, 0, 0), "blue": (0, 153, 255)}
 _NAMES = {"Yellow": "yellow", "Black": "black", "#0099ff": "blue"}
 SHAPES = ("square", "circle", "triangle")
-_FINER = 4  # samples a pixel, each way
+_FINER = 4  # samples per pixel, each way
 
 
 class Item(NamedTuple):

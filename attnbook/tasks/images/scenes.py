@@ -43,11 +43,11 @@ SHAPES = ("circle", "square", "triangle", "cross")
 KINDS = tuple(product(COLOURS, SHAPES))
 """The 24 kinds of object: (colour, shape)."""
 
-GRID = (6, 6)  # cells of a picture, rows and columns; at most one object a cell
+GRID = (6, 6)  # cells of a picture, rows and columns; at most one object per cell
 CELL = 8  # pixels of a cell, each way
 LARGE, SMALL = 7, 4  # width of an object in pixels
 BACKGROUND = (226, 226, 220)
-_FINER = 8  # samples a pixel, each way, for smooth edges
+_FINER = 8  # samples per pixel, each way, for smooth edges
 
 
 @cache

@@ -179,7 +179,7 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
 class QuestionBatch(NamedTuple):
     """B stories as int64, padded with PAD=0.
 
-    story     (B, n, words)  one row a sentence, the first sentence first
+    story     (B, n, words)  one row per sentence, the first sentence first
     question  (B, words)
     answer    (B,)           the id of the answer's word
     """

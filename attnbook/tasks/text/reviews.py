@@ -122,7 +122,7 @@ def _document(
 
 def movie_reviews() -> list[Document]:
     """The polarity data set of Pang and Lee (2004): 1,000 positive and 1,000 negative film reviews,
-    one sentence a line, in lower case and with punctuation apart. In the order of the files:
+    one sentence per line, in lower case and with punctuation apart. In the order of the files:
     negative first."""
     found = []
     with zipfile.ZipFile(datasets.fetch("movie_reviews", "movie_reviews.zip")) as archive:

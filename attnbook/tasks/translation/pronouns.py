@@ -126,7 +126,7 @@ def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> P
         places.append(at + 1)
         source += part.source
         target += part.target
-        alignment += [frozenset(at + p for p in positions) for positions in part.alignment]
+        alignment += [frozenset(at + p for p in positions) for positions in part.alignment or ()]
         if index == 0:
             alignment.append(span(len(source), len(source) + 1))
             source.append(place[0])
@@ -169,9 +169,11 @@ def minimal_pairs(
     for _ in range(100 * check_integer("count", count, 0) + 1000):
         if len(found) == count:
             return found
-        nouns, _, _, *frame = _choose(generator)
+        nouns, _, _, plural, subject, verb, place = _choose(generator)
         two = tuple(
-            _make(nouns, meant, generator.choice(_FITS[nouns[meant][0]]), *frame)
+            _make(
+                nouns, meant, generator.choice(_FITS[nouns[meant][0]]), plural, subject, verb, place
+            )
             for meant in (0, 1)
         )
         if not any(one.pair.source in seen for one in two):
