@@ -139,13 +139,16 @@ def draw_associative_recall(
     time = torch.arange((most + 1) * block + 1 + item)
     # which item, and which of its vectors; −1 is the delimiter
     place, within = time // block, time % block - 1
-    asked, last = k[:, None] * block, (k[:, None] + 1) * block  # steps of the two query delimiters
-    shown = torch.where(time < asked, place.expand(count, -1), query[:, None])
+    query_start, last = (
+        k[:, None] * block,
+        (k[:, None] + 1) * block,
+    )  # steps of the two query delimiters
+    shown = torch.where(time < query_start, place.expand(count, -1), query[:, None])
     given = (time < last) & (within >= 0)
     inputs = torch.zeros(count, len(time), bits + 2)
     inputs[..., :bits] = _pick(vectors, shown, within.expand(count, -1), given)
-    inputs[..., bits] = ((time < asked) & (within < 0)).float()
-    inputs[..., bits + 1] = ((time == asked) | (time == last)).float()
+    inputs[..., bits] = ((time < query_start) & (within < 0)).float()
+    inputs[..., bits + 1] = ((time == query_start) | (time == last)).float()
     mask = (time > last) & (time <= last + item)
     return AlgorithmBatch(inputs, _pick(vectors, query[:, None] + 1, time - last - 1, mask), mask)
 
@@ -210,8 +213,8 @@ def optimal_n_grams(bits: torch.Tensor, n: int = 6) -> torch.Tensor:
     counts = (
         (before.cumsum(2) - before).gather(3, context.expand(2, -1, -1)[..., None])[..., 0].double()
     )
-    told = (counts[1] + 0.5) / (counts.sum(0) + 1)
-    return torch.cat([told.new_full((len(bits), history), 0.5), told], 1)
+    probability = (counts[1] + 0.5) / (counts.sum(0) + 1)
+    return torch.cat([probability.new_full((len(bits), history), 0.5), probability], 1)
 
 
 def draw_priority_sort(

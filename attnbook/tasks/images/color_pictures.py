@@ -85,7 +85,7 @@ def read_archive(
     """
     from PIL import Image
 
-    found = []
+    pictures = []
     with tarfile.open(path, "r:*") as archive:
         for member in archive:
             content = archive.extractfile(member) if member.isfile() else None
@@ -101,12 +101,12 @@ def read_archive(
                 )
             ground = Image.new("RGBA", picture.size, "white")
             pixels = np.asarray(Image.alpha_composite(ground, picture).convert("RGB"))
-            found.append((member.name, kind, pixels.transpose(2, 0, 1)))
-    if not found:
+            pictures.append((member.name, kind, pixels.transpose(2, 0, 1)))
+    if not pictures:
         raise ValueError(f"path: {path} holds no picture that is asked for")
-    found.sort(key=lambda row: row[0])
-    return torch.from_numpy(np.stack([row[2] for row in found])), torch.tensor(
-        [row[1] for row in found]
+    pictures.sort(key=lambda row: row[0])
+    return torch.from_numpy(np.stack([row[2] for row in pictures])), torch.tensor(
+        [row[1] for row in pictures]
     )
 
 

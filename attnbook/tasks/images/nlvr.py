@@ -77,7 +77,7 @@ def read(file: str) -> list[Statement]:
     """
     check_choice("file", file, FILES)
     path = datasets.fetch("nlvr", f"nlvr/{file}/{file}.json")
-    found = []
+    statements_read = []
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if row["label"] == "true":
@@ -88,8 +88,10 @@ def read(file: str) -> list[Statement]:
                 )
                 for box in row["structured_rep"]
             )
-            found.append(Statement(row["sentence"], row["identifier"].split("-")[0], boxes))
-    return found
+            statements_read.append(
+                Statement(row["sentence"], row["identifier"].split("-")[0], boxes)
+            )
+    return statements_read
 
 
 def words(sentence: str) -> tuple[str, ...]:

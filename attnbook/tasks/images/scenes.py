@@ -127,8 +127,8 @@ def draw(
         painted[place[chosen]] = (
             cover * colour[chosen][:, :, None, None] + (1 - cover) * ground[:, None, None]
         )
-    whole = painted.view(n, rows, columns, 3, CELL, CELL).permute(0, 3, 1, 4, 2, 5)
-    return whole.reshape(n, 3, rows * CELL, columns * CELL).round().to(torch.uint8)
+    painting = painted.view(n, rows, columns, 3, CELL, CELL).permute(0, 3, 1, 4, 2, 5)
+    return painting.reshape(n, 3, rows * CELL, columns * CELL).round().to(torch.uint8)
 
 
 def scenes(

@@ -165,10 +165,10 @@ def minimal_pairs(
         count: how many pairs; all sentences differ.
         without: sources, tuples of words, that no sentence may have, as those of the training.
     """
-    generator, found, seen = random.Random(seed), [], set(without)
+    generator, accepted, seen = random.Random(seed), [], set(without)
     for _ in range(100 * check_integer("count", count, 0) + 1000):
-        if len(found) == count:
-            return found
+        if len(accepted) == count:
+            return accepted
         nouns, _, _, plural, subject, verb, place = _choose(generator)
         two = tuple(
             _make(
@@ -178,9 +178,9 @@ def minimal_pairs(
         )
         if not any(one.pair.source in seen for one in two):
             seen.update(one.pair.source for one in two)
-            found.append(two)
+            accepted.append(two)
     raise ValueError(
-        f"count asks for {count} pairs of new sentences, but only {len(found)} were found: ask "
+        f"count asks for {count} pairs of new sentences, but only {len(accepted)} were found: ask "
         f"for fewer"
     )
 
