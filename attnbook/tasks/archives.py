@@ -27,11 +27,10 @@ def members_digest(path: str | os.PathLike, chosen: Callable[[str], bool]) -> st
     try:
         with tarfile.open(path, "r:*") as archive:
             for member in archive:
-                if member.isfile() and chosen(member.name):
+                content = archive.extractfile(member) if member.isfile() else None
+                if content is not None and chosen(member.name):
                     name = member.name.partition("/")[2]
-                    lines.append(
-                        (name, hashlib.sha256(archive.extractfile(member).read()).hexdigest())
-                    )
+                    lines.append((name, hashlib.sha256(content.read()).hexdigest()))
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"path: {path} is not a whole archive ({error})") from error
     if not lines:

@@ -135,8 +135,8 @@ def fetch(
     """
     import pooch
 
-    found, folder, key = entry(name, file), mirror(), f"{name}/{file}"
-    url = url or found.url
+    record, folder, key = entry(name, file), mirror(), f"{name}/{file}"
+    url = url or record.url
     if folder is not None:
         path = folder / name / file
         if not path.is_file():
@@ -145,7 +145,7 @@ def fetch(
                 f"downloaded: add the file{f' from {url}' if url else ''}, or unset {VARIABLE}"
             )
         try:
-            found.verify(path)
+            record.verify(path)
         except ValueError as error:
             raise ValueError(f"{error}; {VARIABLE} names the folder it lies in") from None
         return path
@@ -156,7 +156,7 @@ def fetch(
         )
     # pooch knows SHA-256; what else identifies a file is checked here, on the temporary download
     # and on the cached file.
-    check = check or (None if found.sha256 else found.verify)
+    check = check or (None if record.sha256 else record.verify)
     path = cache() / name / file
     if check is not None and path.is_file():
         try:
@@ -172,12 +172,13 @@ def fetch(
     shelf = pooch.create(
         path=cache(),
         base_url="",
-        registry={key: None if check else f"sha256:{found.sha256}"},
+        registry={key: None if check else f"sha256:{record.sha256}"},
         urls={key: url},
         retry_if_failed=ATTEMPTS - 1,
     )
     try:
-        return Path(shelf.fetch(key, downloader=download))
+        # pooch types a downloader by other names of its arguments than it passes
+        return Path(shelf.fetch(key, downloader=download))  # pyright: ignore[reportArgumentType]
     except ValueError as error:
         raise ValueError(f"{key} from {url} is not the file expected: {error}") from error
     except OSError as error:  # those of requests are among them

@@ -1,13 +1,14 @@
-"""Texts with gaps, of two kinds: one needs a look at the right place, the other an average over
-everything.
+"""Masked tokens of two kinds: one needs attention to a single position, the other an average over
+all of them.
 
-A *look-up* is a table of names with a value each, in random order, and the same names again in
-another order, their values hidden. To fill a gap the one position has to be found that holds its
-name; every gap needs another one.
+A *look-up* is a table of names with one value each, in random order, and the same names again in
+another order, their values masked. To predict a masked value the model must find the one position
+that holds its name, another one for every mask.
 
-A *topic* is a text whose words are all drawn from one of a few lists of frequencies. No word helps
-more than another: what can be known of a hidden one is known from how often which words come up,
-anywhere."""
+A *topic* is a text whose words are all drawn from one of a few word distributions. No single word
+matters more than another: the masked words are predicted from how often each word occurs, anywhere
+in the text.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +49,14 @@ def vocabulary_size(kind: str, length: int) -> int:
 
 
 class Gaps(NamedTuple):
-    """tokens ``(B, n)`` and target ``(B, n)``: the id that belongs into each gap, PAD elsewhere."""
+    """tokens ``(B, n)`` and target ``(B, n)``: the masked id at each mask, PAD elsewhere."""
 
     tokens: torch.Tensor
     target: torch.Tensor
 
 
 def frequencies() -> torch.Tensor:
-    """``(topics, symbols)``: how frequent each word is in each topic. Always the same."""
+    """``(topics, symbols)``: the probability of each word in each topic. Always the same."""
     noise = torch.randn(
         TOPICS, SYMBOLS, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     )
@@ -121,14 +122,14 @@ def _topics(length: int, count: int, generator: torch.Generator, share: float) -
 
 
 def best_loss(kind: str, batch: Gaps) -> float:
-    """The least expected loss a gap, in nats, of anybody who knows the frequencies: 0 for look-ups,
-    Bayes' rule for topics.
+    """The lowest expected loss per masked token, in nats, for a model that knows the word
+    distributions: 0 for look-ups, Bayes' rule for topics.
 
     ``p(topic | text) ∝ Π_j p(w_j | topic)`` over the words that are not hidden,
     ``p(w) = Σ_topic p(topic | text) p(w | topic)``"""
     if kind == "look-up":
         return 0.0
-    table, shown, asked = frequencies(), batch.tokens != UNK, batch.target != PAD
+    table, shown, masked = frequencies(), batch.tokens != UNK, batch.target != PAD
     # (B, symbols)
     counts = (
         F.one_hot((batch.tokens - FIRST).clamp(min=0), SYMBOLS)
@@ -138,4 +139,4 @@ def best_loss(kind: str, batch: Gaps) -> float:
     )
     posterior = (counts @ table.log().T).softmax(-1)
     right = (posterior @ table).log().gather(1, (batch.target - FIRST).clamp(min=0))
-    return float(-(right * asked).sum() / asked.sum())
+    return float(-(right * masked).sum() / masked.sum())

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
@@ -129,7 +130,8 @@ def draw_associative_recall(
     Two items of a row are equal with probability 2^(−bits · item); the targets do not mind.
     Source: Graves, Wayne and Danihelka 2014, section 4.3.
     """
-    check_integer("bits", bits), check_integer("item", item)
+    check_integer("bits", bits)
+    check_integer("item", item)
     k = _lengths("items", items, count, generator, together, least=2)
     most, block = int(k.max()), item + 1
     vectors = torch.randint(0, 2, (count, most, item, bits), generator=generator).float()
@@ -137,13 +139,16 @@ def draw_associative_recall(
     time = torch.arange((most + 1) * block + 1 + item)
     # which item, and which of its vectors; −1 is the delimiter
     place, within = time // block, time % block - 1
-    asked, last = k[:, None] * block, (k[:, None] + 1) * block  # steps of the two query delimiters
-    shown = torch.where(time < asked, place.expand(count, -1), query[:, None])
+    query_start, last = (
+        k[:, None] * block,
+        (k[:, None] + 1) * block,
+    )  # steps of the two query delimiters
+    shown = torch.where(time < query_start, place.expand(count, -1), query[:, None])
     given = (time < last) & (within >= 0)
     inputs = torch.zeros(count, len(time), bits + 2)
     inputs[..., :bits] = _pick(vectors, shown, within.expand(count, -1), given)
-    inputs[..., bits] = ((time < asked) & (within < 0)).float()
-    inputs[..., bits + 1] = ((time == asked) | (time == last)).float()
+    inputs[..., bits] = ((time < query_start) & (within < 0)).float()
+    inputs[..., bits + 1] = ((time == query_start) | (time == last)).float()
     mask = (time > last) & (time <= last + item)
     return AlgorithmBatch(inputs, _pick(vectors, query[:, None] + 1, time - last - 1, mask), mask)
 
@@ -161,7 +166,9 @@ def draw_n_grams(
     Shapes: inputs and targets ``(B, length, 1)``. Source: Graves, Wayne and Danihelka 2014, section
     4.4.
     """
-    check_integer("count", count), check_integer("n", n), check_integer("length", length)
+    check_integer("count", count)
+    check_integer("n", n)
+    check_integer("length", length)
     # Beta(½, ½) is the arcsine law: sin²(πu/2) of a uniform u.
     table = (torch.rand(count, 2 ** (n - 1), generator=generator) * (torch.pi / 2)).sin().square()
     uniform = torch.rand(count, length, generator=generator)
@@ -206,8 +213,8 @@ def optimal_n_grams(bits: torch.Tensor, n: int = 6) -> torch.Tensor:
     counts = (
         (before.cumsum(2) - before).gather(3, context.expand(2, -1, -1)[..., None])[..., 0].double()
     )
-    told = (counts[1] + 0.5) / (counts.sum(0) + 1)
-    return torch.cat([told.new_full((len(bits), history), 0.5), told], 1)
+    probability = (counts[1] + 0.5) / (counts.sum(0) + 1)
+    return torch.cat([probability.new_full((len(bits), history), 0.5), probability], 1)
 
 
 def draw_priority_sort(
@@ -296,7 +303,7 @@ class AlgorithmBatches(GeneratedBatches[AlgorithmBatch]):
         if check_integer("step", step, 0) >= self.grow:
             return super().batch(step)
         name = self._GROWS[self.kind]
-        default = _DRAW[self.kind].__kwdefaults__[name]
+        default = signature(_DRAW[self.kind]).parameters[name].default
         low, high = check_range(name, self.settings.get(name, default))
         if name == "n":
             reached = min(2, high) + (high - min(2, high)) * step // self.grow

@@ -34,7 +34,7 @@ class Bandits:
             check_integer(name, value, least)
         self.num_actions, self.length, self.d_input = arms, pulls, arms + 1
         self.device = torch.device(device)
-        self.chances: torch.Tensor | None = None
+        self.chances, self.pulled = torch.empty(0, arms), pulls  # none before the first reset
 
     def reset(self, seed: int, worlds: int = 1) -> torch.Tensor:
         """New bandits from the seed; returns the first inputs, zeros ``(worlds, arms + 1)``."""
@@ -48,7 +48,7 @@ class Bandits:
 
     def step(self, actions: torch.Tensor) -> Step:
         """Pull one arm in each world."""
-        if self.chances is None or self.pulled == self.length:
+        if self.pulled == self.length:
             raise ValueError(f"step: call reset first, an episode has {self.length} pulls")
         check_actions(actions, len(self.chances), self.num_actions)
         luck = torch.rand(self.chances.shape, generator=self._generator, device=self.device)
@@ -168,7 +168,8 @@ class Thompson(_Counting):
     def score(self, wins, losses, left):
         # X/(X + Y) is Beta(a, b) for X ~ Gamma(a), Y ~ Gamma(b).
         x, y = (
-            torch._standard_gamma(1 + count, generator=self.generator) for count in (wins, losses)
+            torch._standard_gamma(1 + count, generator=self.generator)  # pyright: ignore[reportPrivateImportUsage]
+            for count in (wins, losses)
         )
         return x / (x + y)
 

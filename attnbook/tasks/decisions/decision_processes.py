@@ -64,7 +64,8 @@ class DecisionProcesses:
             actions + states + 2,
             torch.device(device),
         )
-        self.means: torch.Tensor | None = None
+        # none before the first reset
+        self.means, self.taken = torch.empty(0, states, actions), self.length
 
     def reset(self, seed: int, worlds: int = 1) -> torch.Tensor:
         """New worlds from the seed; returns the first inputs ``(worlds, A + S + 2)``."""
@@ -87,7 +88,7 @@ class DecisionProcesses:
 
     def step(self, actions: torch.Tensor) -> Step:
         """Act once in each world."""
-        if self.means is None or self.taken == self.length:
+        if self.taken == self.length:
             raise ValueError(f"step: call reset first, a world has {self.length} steps")
         check_actions(actions, len(self.means), self.num_actions)
         chance, noise = (

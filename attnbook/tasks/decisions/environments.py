@@ -1,5 +1,8 @@
-"""Batches of small worlds that an agent learns while it acts in them, and what it takes to play
-in them.
+"""Batches of small random environments that an agent learns while it acts in them, and how a
+policy is run in them.
+
+An environment here is one random draw: one bandit, one decision process. It lasts for ``length``
+steps, which may be several episodes, and the agent is to learn it within them.
 """
 
 from __future__ import annotations
@@ -9,29 +12,31 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-# Not the seed of the worlds, or a policy that draws would see their chances. The CPU's generator
-# takes the last 32 bits alone.
-_OF_POLICY = 1_000_000_007
+# Added to the seed of the environments: with the same seed a policy that draws would see their
+# chances. The CPU's generator takes the last 32 bits alone.
+_POLICY_SEED_OFFSET = 1_000_000_007
 
 __all__ = [
+    "Environments",
     "Estimate",
-    "Trajectories",
     "Policy",
     "Step",
-    "Environments",
-    "select_rows",
+    "Trajectories",
     "estimate",
     "play",
+    "select_rows",
 ]
 
 
 class Step(NamedTuple):
-    """What a batch of B worlds answers to a batch of actions.
+    """The answer of a batch of B environments to a batch of actions.
 
-    input   (B, d_input)  what the agent sees before its next action: last action, last reward, and
-            what the world shows
-    reward  (B,)          for the action just taken; the first input that holds it is the next one
-    done    (B,) bool     an episode ended with this step. The world stays the same until `reset`
+    Args:
+        input: ``(B, d_input)``, the observation before the next action: last action, last reward,
+            and what the environment shows.
+        reward: ``(B,)``, for the action just taken; the first input that holds it is the next one.
+        done: ``(B,)`` bool, whether an episode ended with this step. The environment stays the same
+            until ``reset``.
     """
 
     input: torch.Tensor
@@ -40,11 +45,12 @@ class Step(NamedTuple):
 
 
 class Trajectories(NamedTuple):
-    """T steps in each of B worlds; row t of `inputs` is what was seen before action t.
+    """T steps in each of B environments; ``inputs[:, t]`` is the observation before action t.
 
-    inputs   (B, T, d_input)
-    actions  (B, T) int64
-    rewards  (B, T)
+    Args:
+        inputs: ``(B, T, d_input)``.
+        actions: ``(B, T)`` int64.
+        rewards: ``(B, T)``.
     """
 
     inputs: torch.Tensor
@@ -53,51 +59,53 @@ class Trajectories(NamedTuple):
 
 
 class Environments(Protocol):
-    """A batch of worlds on one device: `reset` draws new ones, `step` acts in all of them at
-    once.
+    """A batch of environments on one device: ``reset`` draws new ones, ``step`` acts in all of them
+    at once.
     """
 
     num_actions: int
     d_input: int
-    length: int  # steps in one world
+    length: int  # steps in one environment
     device: torch.device
 
     def reset(self, seed: int, worlds: int) -> torch.Tensor:
-        """Draw `worlds` new worlds from `seed`; returns the first inputs (worlds, d_input)."""
+        """Draw ``worlds`` new environments from ``seed``; returns the first inputs (worlds,
+        d_input).
+        """
+        ...
 
     def step(self, actions: torch.Tensor) -> Step:
-        """Take one action (worlds,) in each world."""
+        """Take one action per environment, ``actions (worlds,)``."""
+        ...
 
 
 class Policy(Protocol):
-    """Whatever chooses actions. It sees the inputs and nothing else, as the learned agent does."""
+    """Whatever chooses actions. It receives the inputs and nothing else, as the learned agent."""
 
     def start(self, worlds: Environments, count: int, generator: torch.Generator) -> None:
-        """Forget everything: `count` new worlds begin."""
+        """Reset all state: ``count`` new environments begin."""
 
     def act(self, input: torch.Tensor) -> torch.Tensor:
         """The actions (count,) for the inputs (count, d_input)."""
+        ...
 
 
 def play(
     worlds: Environments, policy: Policy, *, seed: int, count: int, keep_inputs: bool = True
 ) -> Trajectories:
-    """Let a policy act through `count` new worlds.
+    """Run a policy in ``count`` new environments, from their first step to their last.
 
-    The worlds and their luck depend on ``seed`` alone, and the policy has random numbers of its
-    own: two policies with one seed meet the same worlds.
+    The environments and their random numbers depend on ``seed`` alone, and the policy has random
+    numbers of its own: two policies with one seed meet the same environments.
 
     Args:
-        worlds: where; they are reset.
-        policy: who; it is started anew.
-        seed: of the worlds and of the policy.
-        count: how many worlds.
-        keep_inputs: whether the inputs are kept; without them `inputs` has no steps.
-
-    Returns:
-        :class:`Trajectories`.
+        worlds: the environments; they are reset.
+        policy: who acts; it is started anew.
+        seed: of the environments and of the policy.
+        count: how many environments.
+        keep_inputs: whether the inputs are kept; without them ``inputs`` has no steps.
     """
-    generator = torch.Generator(worlds.device).manual_seed(seed + _OF_POLICY)
+    generator = torch.Generator(worlds.device).manual_seed(seed + _POLICY_SEED_OFFSET)
     with torch.no_grad():
         input = worlds.reset(seed, count)
         policy.start(worlds, count, generator)
@@ -114,7 +122,7 @@ def play(
 
 
 class Estimate(NamedTuple):
-    """A mean over independent worlds and the half-width of its 95 % interval (normal)."""
+    """A mean over independent environments and the half-width of its 95 % interval (normal)."""
 
     mean: float
     half_width: float
@@ -124,7 +132,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: torch.Tensor) -> Estimate:
-    """The mean of ``values (n,)``, one a world, and ``1.96 · s / √n``.
+    """The mean of ``values (n,)``, one per environment, and ``1.96 · s / √n``.
 
     Raises ValueError for fewer than two.
     """
@@ -142,7 +150,7 @@ def select_rows(table: torch.Tensor, *places: torch.Tensor) -> torch.Tensor:
 
 
 def check_actions(actions: torch.Tensor, count: int, num_actions: int) -> None:
-    """Raise ValueError unless ``actions`` is one whole number below ``num_actions`` a world."""
+    """Raise ValueError unless ``actions`` is one integer below ``num_actions`` per environment."""
     if (
         not isinstance(actions, torch.Tensor)
         or actions.dtype != torch.int64
@@ -153,7 +161,9 @@ def check_actions(actions: torch.Tensor, count: int, num_actions: int) -> None:
             if isinstance(actions, torch.Tensor)
             else type(actions).__name__
         )
-        raise ValueError(f"actions must be int64 of shape ({count},), one a world, got {came}")
+        raise ValueError(
+            f"actions must be int64 of shape ({count},), one per environment, got {came}"
+        )
     if (
         actions.device.type == "cpu"
         and count

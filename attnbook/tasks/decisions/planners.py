@@ -63,7 +63,7 @@ class PSRL(_PosteriorPlanner):
 
     def believe(self):
         moves, mean, deviation = self.posterior()
-        drawn = torch._standard_gamma(moves, generator=self.generator)
+        drawn = torch._standard_gamma(moves, generator=self.generator)  # pyright: ignore[reportPrivateImportUsage]
         noise = torch.randn(mean.shape, generator=self.generator, device=mean.device)
         return drawn / drawn.sum(-1, keepdim=True), mean + deviation * noise
 

@@ -82,13 +82,13 @@ def check_lengths(lengths: torch.Tensor | None, points: torch.Tensor) -> torch.T
     """How many points of each row (B, n, 2) are real, n each if None is given, or a ValueError."""
     if lengths is None:
         return torch.full(points.shape[:1], points.shape[1], device=points.device)
-    whole = (
+    is_integer = (
         isinstance(lengths, torch.Tensor)
         and not lengths.is_floating_point()
         and lengths.dtype != torch.bool
     )
     if (
-        not whole
+        not is_integer
         or lengths.shape != points.shape[:1]
         or bool(((lengths < 1) | (lengths > points.shape[1])).any())
     ):
@@ -235,12 +235,12 @@ def report(
         )
     exact = same = simple = 0
     area = 0.0
-    for row, said, right in zip(points, predicted, truth):
-        said, right = list(said), list(right)
-        exact += said == right
-        same += same_polygon(said, right)
-        if is_simple(row[said]):
+    for row, answer, right in zip(points, predicted, truth):
+        answer, right = list(answer), list(right)
+        exact += answer == right
+        same += same_polygon(answer, right)
+        if is_simple(row[answer]):
             simple += 1
-            area += abs(polygon_area(row[said])) / abs(polygon_area(row[right]))
+            area += abs(polygon_area(row[answer])) / abs(polygon_area(row[right]))
     count = len(points)
     return HullReport(exact / count, same / count, simple / count, area / simple if simple else 0.0)

@@ -107,7 +107,7 @@ def held_karp(matrix: torch.Tensor) -> torch.Tensor:
 
     matrix  (B, n, n) symmetric distances, n at most 16
 
-    Sets are bit masks, all sets of one size are one step: O(2ⁿ n²) a row, without a loop over rows.
+    Sets are bit masks, all sets of one size are one step: O(2ⁿ n²) per row, with no loop over rows.
     Raises ValueError for a wrong shape, more than 16 cities, and distances that are not finite or
     not symmetric. Source: Held and Karp 1962; Bellman 1962."""
     if matrix.dim() != 3 or matrix.shape[1] != matrix.shape[2] or matrix.shape[1] == 0:
@@ -174,7 +174,7 @@ def _solve(matrix: torch.Tensor) -> torch.Tensor:
 def nearest_neighbour(matrix: torch.Tensor, start: int | torch.Tensor = 0) -> torch.Tensor:
     """Always go to the nearest city not yet visited: tours (B, n) in O(n²).
 
-    start: one city, or one a row (B,).
+    start: one city, or one per row (B,).
     """
     matrix, (B, n, _) = _real(matrix), matrix.shape
     batch = torch.arange(B, device=matrix.device)

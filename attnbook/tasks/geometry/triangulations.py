@@ -14,7 +14,7 @@ __all__ = ["TriangulationReport", "delaunay", "incentres", "report", "triangles_
 
 
 def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-    """The triangles of each row's Delaunay triangulation, flat: three ascending indices a triangle.
+    """The Delaunay triangulation of each row, flat: three ascending indices per triangle.
 
     points   (B, n, 2)
     lengths  (B,)  how many points of each row are real; all of them if not given
@@ -119,8 +119,8 @@ def report(
             f"{len(truth)}"
         )
     exact = covered = 0.0
-    for said, right in zip(predicted, truth):
-        said_set, right_set = set(triangles_of(said)), set(triangles_of(right))
-        exact += said_set == right_set and len(list(said)) == len(list(right))
-        covered += len(said_set & right_set) / len(right_set)
+    for answer, right in zip(predicted, truth):
+        answer_set, right_set = set(triangles_of(answer)), set(triangles_of(right))
+        exact += answer_set == right_set and len(list(answer)) == len(list(right))
+        covered += len(answer_set & right_set) / len(right_set)
     return TriangulationReport(exact / len(truth), covered / len(truth))

@@ -72,14 +72,14 @@ def load(name: str) -> Instance:
 
 def best_lengths() -> dict[str, int]:
     """The length of the shortest known tour of each instance of the library."""
-    found = {}
+    lengths = {}
     for line in (
         datasets.fetch("tsplib", "bestSolutions.txt").read_text(encoding="utf-8").splitlines()
     ):
         name, colon, rest = line.partition(":")
         if colon and rest.split():
-            found[name.strip()] = int(rest.split()[0])
-    return found
+            lengths[name.strip()] = int(rest.split()[0])
+    return lengths
 
 
 def _tour(name: str, n: int) -> torch.Tensor | None:
@@ -144,8 +144,8 @@ def lengths_of(points: torch.Tensor, kind: str) -> torch.Tensor:
 
 def _degrees(points: torch.Tensor) -> torch.Tensor:
     """DDD.MM, degrees and minutes, as degrees."""
-    whole = points.trunc()
-    return whole + (points - whole) * (100 / 60)
+    degrees = points.trunc()
+    return degrees + (points - degrees) * (100 / 60)
 
 
 def unit_square(points: torch.Tensor, kind: str = "EUC_2D") -> torch.Tensor:

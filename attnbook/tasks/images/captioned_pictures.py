@@ -63,7 +63,7 @@ class Captioned:
 
         ``grid`` is (rows, columns); region ``row · columns + column``. With ``alignment_accuracy``
         this gives the pointing rate: how often the largest weight lies in the named object."""
-        size = tuple(self.pictures.shape[-2:])
+        size = self.pictures.shape[-2], self.pictures.shape[-1]
         return [tuple(regions_of(boxes, size, grid) for boxes in row) for row in self.boxes]
 
 
@@ -100,17 +100,21 @@ class PictureBatch(NamedTuple):
     target_out: torch.Tensor
 
 
-class PictureBatches(SequenceBatches):
+class PictureBatches:
     """Endless batches of captioned pictures, in the order and the buckets (captions of like length
     together) of :class:`attnbook.tasks.SequenceBatches`.
     """
 
     def __init__(self, data: Captioned, vocab: Vocabulary, batch_size: int, seed: int = 0):
-        super().__init__([Pair(c, c) for c in data.captions], vocab, vocab, batch_size, seed)
+        pairs = [Pair(caption, caption) for caption in data.captions]
+        self._text = SequenceBatches(pairs, vocab, vocab, batch_size, seed)
         self.data = data
+
+    def __len__(self) -> int:
+        return len(self._text)
 
     def batch(self, step: int) -> PictureBatch:
         """The batch of a step, counted from 0 over all epochs."""
-        text = super().batch(step)
-        pictures = self.data.pictures[self.indices(step)]
+        text = self._text.batch(step)
+        pictures = self.data.pictures[self._text.indices(step)]
         return PictureBatch(pictures, text.target_in, text.target_out)

@@ -85,13 +85,14 @@ def read_archive(
     """
     from PIL import Image
 
-    found = []
+    pictures = []
     with tarfile.open(path, "r:*") as archive:
         for member in archive:
-            kind = label(member.name) if member.isfile() else None
-            if kind is None:
+            content = archive.extractfile(member) if member.isfile() else None
+            kind = None if content is None else label(member.name)
+            if content is None or kind is None:
                 continue
-            with Image.open(io.BytesIO(archive.extractfile(member).read())) as stored:
+            with Image.open(io.BytesIO(content.read())) as stored:
                 picture = stored.convert("RGBA")
             if picture.size != (size, size):
                 raise ValueError(
@@ -100,12 +101,12 @@ def read_archive(
                 )
             ground = Image.new("RGBA", picture.size, "white")
             pixels = np.asarray(Image.alpha_composite(ground, picture).convert("RGB"))
-            found.append((member.name, kind, pixels.transpose(2, 0, 1)))
-    if not found:
+            pictures.append((member.name, kind, pixels.transpose(2, 0, 1)))
+    if not pictures:
         raise ValueError(f"path: {path} holds no picture that is asked for")
-    found.sort(key=lambda row: row[0])
-    return torch.from_numpy(np.stack([row[2] for row in found])), torch.tensor(
-        [row[1] for row in found]
+    pictures.sort(key=lambda row: row[0])
+    return torch.from_numpy(np.stack([row[2] for row in pictures])), torch.tensor(
+        [row[1] for row in pictures]
     )
 
 

@@ -6,6 +6,7 @@ import gzip
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -53,7 +54,7 @@ def small_digits(part: str = "all", *, size: int = 32, seed: int = 0) -> Labelle
     check_choice("part", part, PARTS)
     from sklearn.datasets import load_digits
 
-    stored = load_digits()
+    stored: Any = load_digits()
     data = Labelled(
         enlarge(torch.from_numpy(stored.images), size),
         torch.from_numpy(stored.target).long(),

@@ -35,7 +35,7 @@ COLOURS = tuple(
 GROUND = 70  # mean grey of the background
 NOISE = 25  # largest distance from it
 PATCHES = 4  # the noise is drawn on a grid of so many points each way, and smooth between them
-_FINER = 8  # samples a pixel, each way, for smooth edges
+_FINER = 8  # samples per pixel, each way, for smooth edges
 LEAST_COLOUR = 40.0
 """How far apart the strongest and the weakest of red, green and blue have to be for a pixel to
 count as coloured.

@@ -114,7 +114,7 @@ def draw_episodes(
         generator: on the device of the pictures.
 
     Raises:
-        ValueError: for sizes below 1, fewer than N classes, or fewer than K + Q examples a class.
+        ValueError: for sizes below 1, fewer than N classes, or fewer than K + Q examples per class.
     """
     if not isinstance(pictures, torch.Tensor) or pictures.dim() != 4:
         raise ValueError(
@@ -149,11 +149,11 @@ def draw_episodes(
     # rand can round up to 1 on a GPU
     answers = (numbers(count, queries) * ways).long().clamp_max(ways - 1)
     # for query q the q-th unused example of its class
-    asked = of_class[:, :, shots:].gather(1, answers[:, None]).squeeze(1)
+    query_example = of_class[:, :, shots:].gather(1, answers[:, None]).squeeze(1)
     return EpisodeBatch(
         pictures[chosen.gather(1, labels), shown],
         labels,
-        pictures[chosen.gather(1, answers), asked],
+        pictures[chosen.gather(1, answers), query_example],
         answers,
     )
 
@@ -177,8 +177,8 @@ def bent(
     maps[:, 0, 0] += 1
     maps[:, 1, 1] += 1
     places = F.affine_grid(maps, [len(flat), 1, *flat.shape[-2:]], align_corners=False)
-    found = F.grid_sample(flat[:, None].float(), places, align_corners=False)[:, 0]
-    return found.round().to(torch.uint8).view_as(pictures)
+    moved = F.grid_sample(flat[:, None].float(), places, align_corners=False)[:, 0]
+    return moved.round().to(torch.uint8).view_as(pictures)
 
 
 class EpisodeBatches(GeneratedBatches[EpisodeBatch]):

@@ -44,7 +44,7 @@ GROUND, PAPER = (128, 128, 128), (211, 211, 211)
 COLOURS = {"yellow": (255, 255, 0), "black": (0, 0, 0), "blue": (0, 153, 255)}
 _NAMES = {"Yellow": "yellow", "Black": "black", "#0099ff": "blue"}
 SHAPES = ("square", "circle", "triangle")
-_FINER = 4  # samples a pixel, each way
+_FINER = 4  # samples per pixel, each way
 
 
 class Item(NamedTuple):
@@ -77,7 +77,7 @@ def read(file: str) -> list[Statement]:
     """
     check_choice("file", file, FILES)
     path = datasets.fetch("nlvr", f"nlvr/{file}/{file}.json")
-    found = []
+    statements_read = []
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if row["label"] == "true":
@@ -88,8 +88,10 @@ def read(file: str) -> list[Statement]:
                 )
                 for box in row["structured_rep"]
             )
-            found.append(Statement(row["sentence"], row["identifier"].split("-")[0], boxes))
-    return found
+            statements_read.append(
+                Statement(row["sentence"], row["identifier"].split("-")[0], boxes)
+            )
+    return statements_read
 
 
 def words(sentence: str) -> tuple[str, ...]:

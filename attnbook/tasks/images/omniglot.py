@@ -35,7 +35,7 @@ _ORIGINAL = 105  # pixels of the files, each way
 def read(name: str) -> Classes:
     """All characters of a set, in the order of alphabets and characters; ink is 255.
 
-    The files are 105 × 105 with one bit a pixel; a pixel of ours is the mean of those that it
+    The files are 105 × 105 with one bit per pixel; a pixel of ours is the mean of those that it
     covers.
 
     Raises ValueError for another set or a file that is not what it should be, and what

@@ -43,11 +43,11 @@ SHAPES = ("circle", "square", "triangle", "cross")
 KINDS = tuple(product(COLOURS, SHAPES))
 """The 24 kinds of object: (colour, shape)."""
 
-GRID = (6, 6)  # cells of a picture, rows and columns; at most one object a cell
+GRID = (6, 6)  # cells of a picture, rows and columns; at most one object per cell
 CELL = 8  # pixels of a cell, each way
 LARGE, SMALL = 7, 4  # width of an object in pixels
 BACKGROUND = (226, 226, 220)
-_FINER = 8  # samples a pixel, each way, for smooth edges
+_FINER = 8  # samples per pixel, each way, for smooth edges
 
 
 @cache
@@ -127,8 +127,8 @@ def draw(
         painted[place[chosen]] = (
             cover * colour[chosen][:, :, None, None] + (1 - cover) * ground[:, None, None]
         )
-    whole = painted.view(n, rows, columns, 3, CELL, CELL).permute(0, 3, 1, 4, 2, 5)
-    return whole.reshape(n, 3, rows * CELL, columns * CELL).round().to(torch.uint8)
+    painting = painted.view(n, rows, columns, 3, CELL, CELL).permute(0, 3, 1, 4, 2, 5)
+    return painting.reshape(n, 3, rows * CELL, columns * CELL).round().to(torch.uint8)
 
 
 def scenes(

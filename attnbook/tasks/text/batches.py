@@ -49,7 +49,7 @@ def _encode(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocab
     return sources, targets
 
 
-def _pad(sources: list[list[int]], targets: list[list[int]]) -> Batch:
+def _pad(sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Batch:
     n, m = max(map(len, sources)), max(map(len, targets)) + 1
     return Batch(
         torch.tensor([ids + [PAD] * (n - len(ids)) for ids in sources]),

@@ -91,7 +91,7 @@ def corrupt(
     """
     gone, number = gaps_in(len(ids), share, mean)
     if len(marks) < number:
-        raise ValueError(f"marks must hold one a gap, {number}, got {len(marks)}")
+        raise ValueError(f"marks must hold one per gap, {number}, got {len(marks)}")
     stays, leaves = _parts(len(ids) - gone, number, generator), _parts(gone, number, generator)
     source, target, at = [], [], 0
     for mark, keep, cut in zip(marks, stays, leaves):
@@ -101,7 +101,7 @@ def corrupt(
     return source, target
 
 
-class DenoisingBatches(EpochBatches[Batch]):
+class DenoisingBatches:
     """Endless batches of corrupted texts; the spans are drawn anew at each step.
 
     ``batch(step)`` is a :class:`~attnbook.tasks.text.batches.Batch`: the source is the text with
@@ -127,10 +127,13 @@ class DenoisingBatches(EpochBatches[Batch]):
     ) -> None:
         gaps_in(texts.shape[1], share, mean)  # a wrong share or mean shows here
         self._corrupt = partial(corrupt, share=share, mean=mean)
-        self.texts, self.marks = texts, list(marks)
-        super().__init__(lambda rows: texts[rows], len(texts), batch_size, seed)
+        self._marks, self._seed = list(marks), seed
+        self._texts = EpochBatches(lambda rows: texts[rows].tolist(), len(texts), batch_size, seed)
+
+    def __len__(self) -> int:
+        return len(self._texts)
 
     def batch(self, step: int) -> Batch:
-        texts = self.texts[self.indices(step)].tolist()
-        generator = random.Random(f"{self.seed}/gaps/{step}")
-        return _pad(*zip(*(self._corrupt(text, self.marks, generator) for text in texts)))
+        texts = self._texts.batch(step)
+        generator = random.Random(f"{self._seed}/gaps/{step}")
+        return _pad(*zip(*(self._corrupt(text, self._marks, generator) for text in texts)))

@@ -98,9 +98,9 @@ def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 1
     if kind == "giving":
         return _give(generator, generator.randint(low, high))
     while True:
-        asked = _ask(kind, generator, _tell(generator, generator.randint(low, high)))
-        if asked is not None:
-            return asked
+        story = _ask(kind, generator, _tell(generator, generator.randint(low, high)))
+        if story is not None:
+            return story
 
 
 def _tell(generator: random.Random, count: int) -> list[tuple[str, ...]]:
@@ -122,10 +122,10 @@ def _give(generator: random.Random, count: int) -> Story:
     events = [(*generator.sample(ANIMALS, 2), generator.choice(THINGS)) for _ in range(count)]
     last = {thing: i for i, (_, _, thing) in enumerate(events)}
     thing = generator.choice(sorted(last))
-    told = tuple(
+    rows = tuple(
         ("the", giver, "gives", "the", thing, "to", "the", taker) for giver, taker, thing in events
     )
-    return Story(told, ("who", "got", "the", thing, "?"), events[last[thing]][1], (last[thing],))
+    return Story(rows, ("who", "got", "the", thing, "?"), events[last[thing]][1], (last[thing],))
 
 
 def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> Story | None:
@@ -142,14 +142,14 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
         if kind == "one fact":
             question, answer = ("where", "is", "the", who, "?"), place
         else:
-            said = (
+            place_in_question = (
                 place
                 if generator.random() < 0.5
                 else generator.choice([p for p in PLACES if p != place])
             )
             question, answer = (
-                ("is", "the", who, "at", "the", said, "?"),
-                "yes" if said == place else "no",
+                ("is", "the", who, "at", "the", place_in_question, "?"),
+                "yes" if place_in_question == place else "no",
             )
         supporting: tuple[int, ...] = (at[who],)
     elif kind == "two facts":
@@ -167,19 +167,19 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
             ("how", "many", "things", "holds", "the", who, "?"),
             COUNTS[len(supporting)],
         )
-    told = tuple(
+    rows = tuple(
         ("the", who, "takes", "the", what)
         if verb == "takes"
         else ("the", who, generator.choice(MOVES), "to", "the", what)
         for who, verb, what in events
     )
-    return Story(told, question, answer, supporting)
+    return Story(rows, question, answer, supporting)
 
 
 class QuestionBatch(NamedTuple):
     """B stories as int64, padded with PAD=0.
 
-    story     (B, n, words)  one row a sentence, the first sentence first
+    story     (B, n, words)  one row per sentence, the first sentence first
     question  (B, words)
     answer    (B,)           the id of the answer's word
     """

@@ -215,7 +215,7 @@ def as_batch(reports: Reports) -> Batch:
 
 
 def facts_right(summaries, reports: Reports) -> list[float]:
-    """How many of the four facts each summary, a list of ids, has at its place: shares, one a
+    """How many of the four facts each summary, a list of ids, has at its place: shares, one per
     report.
     """
     found = []

@@ -122,9 +122,9 @@ def _document(
 
 def movie_reviews() -> list[Document]:
     """The polarity data set of Pang and Lee (2004): 1,000 positive and 1,000 negative film reviews,
-    one sentence a line, in lower case and with punctuation apart. In the order of the files:
+    one sentence per line, in lower case and with punctuation apart. In the order of the files:
     negative first."""
-    found = []
+    documents_read = []
     with zipfile.ZipFile(datasets.fetch("movie_reviews", "movie_reviews.zip")) as archive:
         names = sorted(
             name
@@ -135,13 +135,13 @@ def movie_reviews() -> list[Document]:
             lines = archive.read(name).decode("utf-8", errors="replace").split("\n")
             rows = tuple(tuple(line.split()) for line in lines if line.split())
             if rows:
-                found.append(Document(rows, int("/pos/" in name)))
-    if not found:
+                documents_read.append(Document(rows, int("/pos/" in name)))
+    if not documents_read:
         raise ValueError(
             "movie_reviews.zip holds no review: expected movie_reviews/neg/*.txt and "
             "movie_reviews/pos/*.txt"
         )
-    return found
+    return documents_read
 
 
 def split(

@@ -46,16 +46,16 @@ def alignment_error_rate(
 
     AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|), each count summed over all sentences.
 
-    predicted  one collection A of links (source, target) a sentence
-    sure       one collection S a sentence
-    possible   one collection P a sentence; the sure links count as possible too
+    predicted  one collection A of links (source, target) per sentence
+    sure       one collection S per sentence
+    possible   one collection P per sentence; the sure links count as possible too
 
     Raises ValueError when the three differ in length, or when there is no link in A and S together.
     Source: Och and Ney (2003), where the evaluation of alignments is defined.
     """
     if not len(predicted) == len(sure) == len(possible):
         raise ValueError(
-            f"predicted, sure and possible must have one entry a sentence, got {len(predicted)}, "
+            f"predicted, sure and possible must have one entry per sentence, got {len(predicted)}, "
             f"{len(sure)} and "
             f"{len(possible)}"
         )
@@ -75,18 +75,18 @@ def alignment_accuracy(
 ) -> float:
     """The share of target tokens whose largest weight lies on a source token that they come from.
 
-    weights  one matrix (m, n) a sentence; rows beyond the gold ones (that of EOS) and columns
+    weights  one matrix (m, n) per sentence; rows beyond the gold ones (that of EOS) and columns
              beyond the source (padding) are allowed
-    gold     one alignment a sentence, as `Pair.alignment`: for each target token the source
+    gold     one alignment per sentence, as `Pair.alignment`: for each target token the source
              positions; tokens that come from nothing are not counted
-    content  one list of flags a sentence, as `Pair.content`: only tokens marked True are counted;
+    content  one list of flags per sentence, as `Pair.content`: only tokens marked True are counted;
              None: all
 
     Raises ValueError for lengths that do not fit, weights with too few rows, or when no token is
     counted."""
     if len(weights) != len(gold) or (content is not None and len(content) != len(gold)):
         raise ValueError(
-            f"weights, gold and content must have one entry a sentence, got {len(weights)}, "
+            f"weights, gold and content must have one entry per sentence, got {len(weights)}, "
             f"{len(gold)} and "
             f"{'none' if content is None else len(content)}"
         )

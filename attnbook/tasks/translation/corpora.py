@@ -204,7 +204,6 @@ def tatoeba_task(
     source or target that valid or test hold are dropped too, so no translation leaks. Valid and
     test hold each sentence once."""
     check_integer("max_words", max_words)
-    english = 0 if source == "en" else 1
     groups: dict[str, list[Pair]] = {}
     for sentences in tatoeba(source, target):
         # a quick no, before the words are parted
@@ -212,7 +211,7 @@ def tatoeba_task(
             continue
         pair = Pair(words(sentences.source, source), words(sentences.target, target))
         if 0 < len(pair.source) <= max_words and 0 < len(pair.target) <= max_words:
-            groups.setdefault(_key(pair[english]), []).append(pair)
+            groups.setdefault(_key(pair.source if source == "en" else pair.target), []).append(pair)
     keys = sorted(groups)
     random.Random(seed).shuffle(keys)
 

@@ -200,7 +200,8 @@ def drawer(
         raise ValueError(f"first must not be later than last, got {first} and {last}")
     for name in names:  # also checks the names, the cases and the years
         for case in cases:
-            pair(first, name, case), pair(last, name, case)
+            for date in (first, last):
+                pair(date, name, case)
     low, high = first.toordinal(), last.toordinal()
 
     def draw(generator: random.Random) -> Pair:

@@ -32,10 +32,10 @@ _FR_SMALL = (
 _FR_TENS = "- - vingt trente quarante cinquante soixante".split()
 
 # Words with the place (0 units, 1 tens, 2 hundreds) of the digits that each says.
-Said = list[tuple[str, tuple[int, ...]]]
+Parts = list[tuple[str, tuple[int, ...]]]
 
 
-def _english_below_hundred(value: int) -> Said:
+def _english_below_hundred(value: int) -> Parts:
     if value < 10:
         return [(_EN_SMALL[value], (0,))] if value else []
     if value < 20:
@@ -43,28 +43,28 @@ def _english_below_hundred(value: int) -> Said:
     return [(_EN_TENS[value // 10], (1,))] + _english_below_hundred(value % 10)
 
 
-def _english_block(value: int, british: bool) -> Said:
+def _english_block(value: int, british: bool) -> Parts:
     hundreds, rest = divmod(value, 100)
-    said: Said = [(_EN_SMALL[hundreds], (2,)), ("hundred", ())] if hundreds else []
+    parts: Parts = [(_EN_SMALL[hundreds], (2,)), ("hundred", ())] if hundreds else []
     if british and hundreds and rest:
-        said.append(("and", ()))
-    return said + _english_below_hundred(rest)
+        parts.append(("and", ()))
+    return parts + _english_below_hundred(rest)
 
 
-def _english(value: int, british: bool) -> list[Said]:
+def _english(value: int, british: bool) -> list[Parts]:
     """The words of the three blocks of three digits: millions, thousands, units."""
     millions, thousands, units = _blocks(value)
-    said = [_english_block(block, british) for block in (millions, thousands, units)]
+    parts = [_english_block(block, british) for block in (millions, thousands, units)]
     if millions:
-        said[0].append(("million", ()))
+        parts[0].append(("million", ()))
     if thousands:
-        said[1].append(("thousand", ()))
+        parts[1].append(("thousand", ()))
     if british and units and units < 100 and (millions or thousands):
-        said[2].insert(0, ("and", ()))
-    return said
+        parts[2].insert(0, ("and", ()))
+    return parts
 
 
-def _french_below_hundred(value: int, final: bool) -> Said:
+def _french_below_hundred(value: int, final: bool) -> Parts:
     """`final`: nothing follows but a noun (million), so that quatre-vingts keeps its s."""
     if value == 0:
         return []
@@ -76,12 +76,12 @@ def _french_below_hundred(value: int, final: bool) -> Said:
         return [("dix", (1,)), (_FR_SMALL[value - 10], (0,))]
     tens, unit = divmod(value, 10)
     if tens < 7:
-        said: Said = [(_FR_TENS[tens], (1,))]
+        parts: Parts = [(_FR_TENS[tens], (1,))]
         if unit == 1:
-            said.append(("et", ()))
-        return said + _french_below_hundred(unit, final)
+            parts.append(("et", ()))
+        return parts + _french_below_hundred(unit, final)
     if tens == 7:
-        joined: Said = [("soixante", (1,))]
+        joined: Parts = [("soixante", (1,))]
         if unit == 1:
             joined.append(("et", ()))
         return joined + _french_teen(unit)
@@ -91,48 +91,48 @@ def _french_below_hundred(value: int, final: bool) -> Said:
     return [("quatre", (1,)), ("vingt", (1,))] + _french_teen(unit)
 
 
-def _french_teen(unit: int) -> Said:
+def _french_teen(unit: int) -> Parts:
     """The second half of 70–79 and 90–99: dix, onze, …, dix neuf; it says the tens digit too."""
     if unit < 7:
         return [(_FR_SMALL[10 + unit], (1, 0))]
     return [("dix", (1,)), (_FR_SMALL[unit], (0,))]
 
 
-def _french_block(value: int, final: bool) -> Said:
+def _french_block(value: int, final: bool) -> Parts:
     hundreds, rest = divmod(value, 100)
-    said: Said = []
+    parts: Parts = []
     if hundreds == 1:
-        said.append(("cent", (2,)))
+        parts.append(("cent", (2,)))
     elif hundreds:
-        said += [(_FR_SMALL[hundreds], (2,)), ("cents" if rest == 0 and final else "cent", ())]
-    return said + _french_below_hundred(rest, final)
+        parts += [(_FR_SMALL[hundreds], (2,)), ("cents" if rest == 0 and final else "cent", ())]
+    return parts + _french_below_hundred(rest, final)
 
 
-def _french(value: int, british: bool) -> list[Said]:
+def _french(value: int, british: bool) -> list[Parts]:
     millions, thousands, units = _blocks(value)
-    said = [_french_block(millions, True), [], _french_block(units, True)]
+    parts = [_french_block(millions, True), [], _french_block(units, True)]
     if millions:
         # "million" is a noun: it takes an s, and leaves that of quatre-vingts and cents in place.
-        said[0].append(("millions" if millions > 1 else "million", ()))
+        parts[0].append(("millions" if millions > 1 else "million", ()))
     if thousands == 1:
-        said[1] = [("mille", (0,))]
+        parts[1] = [("mille", (0,))]
     elif thousands:
         # "mille" is a numeral: it takes no s, and the word before it loses its own.
-        said[1] = _french_block(thousands, False) + [("mille", ())]
-    return said
+        parts[1] = _french_block(thousands, False) + [("mille", ())]
+    return parts
 
 
 def _blocks(value: int) -> tuple[int, int, int]:
     return value // 1_000_000, value // 1000 % 1000, value % 1000
 
 
-_SPEAKERS: dict[str, tuple[Callable[[int, bool], list[Said]], str]] = {
+_SPEAKERS: dict[str, tuple[Callable[[int, bool], list[Parts]], str]] = {
     "en": (_english, "zero"),
     "fr": (_french, "zéro"),
 }
 
 
-def _speaker(language: str) -> tuple[Callable[[int, bool], list[Said]], str]:
+def _speaker(language: str) -> tuple[Callable[[int, bool], list[Parts]], str]:
     if language not in _SPEAKERS:
         raise ValueError(f'language must be "en" or "fr", got {language!r}')
     return _SPEAKERS[language]
@@ -153,9 +153,9 @@ def pair(value: int, language: str = "en", *, british: bool = False) -> Pair:
     words: list[str] = []
     size = len(digits)
     sources: list[frozenset[int]] = [NOTHING] * size
-    for block, said in enumerate(speak(value, british)):
+    for block, parts in enumerate(speak(value, british)):
         last = size - 1 - 3 * (2 - block)  # where the units digit of this block stands
-        for word, places in said:
+        for word, places in parts:
             position = len(words)
             for place in places:
                 index = last - place

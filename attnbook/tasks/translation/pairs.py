@@ -57,25 +57,25 @@ def distinct(
 
     Raises ValueError when `patience` draws in a row (beyond those asked for) bring nothing new: the
     task has too few different sources."""
-    found: list[Pair] = []
+    accepted: list[Pair] = []
     if check_integer("count", count, 0) == 0:
-        return found
+        return accepted
     failures = 0
     for pair in pairs:
         if pair.source in seen:
             failures += 1
             if failures > patience:
                 raise ValueError(
-                    f"count asks for {count} pairs with new sources, but only {len(found)} were "
+                    f"count asks for {count} pairs with new sources, but only {len(accepted)} were "
                     f"found: "
                     "the task has too few different sources; ask for fewer or widen its options"
                 )
             continue
         failures = 0
         seen.add(pair.source)
-        found.append(pair)
-        if len(found) == count:
-            return found
+        accepted.append(pair)
+        if len(accepted) == count:
+            return accepted
     raise ValueError(
-        f"count asks for {count} pairs with new sources, but there are only {len(found)}"
+        f"count asks for {count} pairs with new sources, but there are only {len(accepted)}"
     )

@@ -126,7 +126,7 @@ KINDS = _adjectives(
     "agricole;"
     "modern moderne;traditional traditionnel traditionnelle;royal royal"
 )
-QUANTITIES = dict(
+QUANTITIES: dict[str, str] = dict(
     zip(
         "one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
         "fifteen sixteen twenty".split(),
@@ -240,8 +240,8 @@ def join(phrases: list[Pair]) -> Pair:
         at = len(source)
         source += part.source
         target += part.target
-        alignment += [_shift(positions, at) for positions in part.alignment]
-        content += part.content
+        alignment += [_shift(positions, at) for positions in part.alignment or ()]
+        content += part.content or ()
     return Pair(tuple(source), tuple(target), tuple(alignment), tuple(content))
 
 

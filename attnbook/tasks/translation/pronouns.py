@@ -126,7 +126,7 @@ def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> P
         places.append(at + 1)
         source += part.source
         target += part.target
-        alignment += [frozenset(at + p for p in positions) for positions in part.alignment]
+        alignment += [frozenset(at + p for p in positions) for positions in part.alignment or ()]
         if index == 0:
             alignment.append(span(len(source), len(source) + 1))
             source.append(place[0])
@@ -165,20 +165,22 @@ def minimal_pairs(
         count: how many pairs; all sentences differ.
         without: sources, tuples of words, that no sentence may have, as those of the training.
     """
-    generator, found, seen = random.Random(seed), [], set(without)
+    generator, accepted, seen = random.Random(seed), [], set(without)
     for _ in range(100 * check_integer("count", count, 0) + 1000):
-        if len(found) == count:
-            return found
-        nouns, _, _, *frame = _choose(generator)
+        if len(accepted) == count:
+            return accepted
+        nouns, _, _, plural, subject, verb, place = _choose(generator)
         two = tuple(
-            _make(nouns, meant, generator.choice(_FITS[nouns[meant][0]]), *frame)
+            _make(
+                nouns, meant, generator.choice(_FITS[nouns[meant][0]]), plural, subject, verb, place
+            )
             for meant in (0, 1)
         )
         if not any(one.pair.source in seen for one in two):
             seen.update(one.pair.source for one in two)
-            found.append(two)
+            accepted.append(two)
     raise ValueError(
-        f"count asks for {count} pairs of new sentences, but only {len(found)} were found: ask "
+        f"count asks for {count} pairs of new sentences, but only {len(accepted)} were found: ask "
         f"for fewer"
     )
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
+from pathlib import Path
 
 from ...validate import check_choice, check_integer
 from ..text.vocabulary import Vocabulary
@@ -141,8 +142,8 @@ def split_pairs(
 @cache
 def task_names() -> tuple[str, ...]:
     """The names of all registered tasks."""
-    package = importlib.import_module(__package__)
-    for module in pkgutil.iter_modules(package.__path__, f"{__package__}."):
+    folder = Path(__file__).parent
+    for module in pkgutil.iter_modules([str(folder)], __name__.rpartition(".")[0] + "."):
         importlib.import_module(module.name)
     return tuple(_MAKERS)
 

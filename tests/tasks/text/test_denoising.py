@@ -112,7 +112,7 @@ def test_vocabulary_and_segments():
         (lambda: gaps_in(9, 0.2, 0.5), "^mean must"),
         (
             lambda: corrupt(range(20), [1], random.Random(0), share=0.5),
-            "marks must hold one a gap, 3, got 1",
+            "marks must hold one per gap, 3, got 1",
         ),
     ],
 )

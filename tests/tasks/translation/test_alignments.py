@@ -102,7 +102,7 @@ def test_accuracy_against_brute_force(seed):
 
 def test_accuracy_names_what_does_not_fit():
     gold = [(frozenset({0}), frozenset({1}))]
-    with pytest.raises(ValueError, match="one entry a sentence"):
+    with pytest.raises(ValueError, match="one entry per sentence"):
         alignment_accuracy([], gold)
     with pytest.raises(ValueError, match="1 rows"):
         alignment_accuracy([[[1.0, 0.0]]], gold)
