@@ -42,12 +42,12 @@ def setup(seed: int = 0, preset: str | None = None, figures: bool = True) -> Set
     from . import __version__
 
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed: expected an integer >= 0, got {seed!r}")
+        raise ValueError(f"seed must be an integer >= 0, got {seed!r}")
     cuda = torch.cuda.is_available()
     chosen = preset or os.environ.get("ATTNBOOK_PRESET") or ("full" if cuda else "quick")
     if chosen not in PRESETS:
         name = "preset" if preset else "ATTNBOOK_PRESET"
-        raise ValueError(f"{name}: expected one of {', '.join(PRESETS)}, got {chosen!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, PRESETS))}, got {chosen!r}")
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)

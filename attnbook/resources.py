@@ -20,7 +20,7 @@ def path(name: str) -> Path:
     parts = PurePosixPath(name).parts
     if not parts or parts[0] not in _FOLDERS or ".." in parts:
         raise ValueError(
-            f"name: expected a path under {' or '.join(f'{f}/' for f in _FOLDERS)}, got {name!r}"
+            f"name must be a path under {' or '.join(f'{f}/' for f in _FOLDERS)}, got {name!r}"
         )
     installed = _PACKAGE / _FOLDERS[parts[0]]
     root = installed if installed.is_dir() else _PACKAGE.parent / parts[0]

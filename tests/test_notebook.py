@@ -43,8 +43,8 @@ def test_preset_comes_from_argument_then_variable_then_device(monkeypatch):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        ({"preset": "huge"}, "preset: .*'huge'"),
-        ({"seed": -1}, "seed: .*-1"),
+        ({"preset": "huge"}, "preset must be .*'huge'"),
+        ({"seed": -1}, "seed must be .*-1"),
         ({"seed": 1.5}, "seed"),
         ({"seed": True}, "seed"),
     ],

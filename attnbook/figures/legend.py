@@ -58,7 +58,7 @@ def legend(figure: Figure, entries: Mapping[str, tuple[str, str]], *, columns: i
     unknown = sorted({kind for kind, _ in entries.values()} - set(_MARKS))
     if not entries or unknown:
         raise ValueError(
-            f"entries: expected marks of the kinds {sorted(_MARKS)}, got {unknown or 'none'}"
+            f"entries must have marks of the kinds {sorted(_MARKS)}, got {unknown or 'none'}"
         )
     wide = any(kind == "word" for kind, _ in entries.values())
     marks = [_MARKS[kind](color) for kind, color in entries.values()]

@@ -62,5 +62,5 @@ def test_an_open_dot_is_open_and_a_number_is_no_dot():
 
 @pytest.mark.parametrize("entries", [{}, {"the window": ("fame", "#000000")}])
 def test_what_cannot_be_drawn_is_named(entries):
-    with pytest.raises(ValueError, match="entries: expected marks of the kinds"):
+    with pytest.raises(ValueError, match="entries must have marks of the kinds"):
         figures.legend(plt.figure(), entries)

@@ -267,7 +267,7 @@ def _first(
     parts: Sequence[_Part], part: int, layer: int, head: int, row: int
 ) -> tuple[int, int, int, int]:
     sizes = parts[part].weights.shape
-    for said, value, size in (
+    for name, value, size in (
         ("layer", layer, sizes[0]),
         ("head", head, sizes[1]),
         ("row", row, sizes[2]),
@@ -277,7 +277,7 @@ def _first(
             or not isinstance(value, (int, np.integer))
             or not 0 <= value < size
         ):
-            raise ValueError(f"{said} must be an integer in 0..{size - 1}, got {value!r}")
+            raise ValueError(f"{name} must be an integer in 0..{size - 1}, got {value!r}")
     return part, int(layer), int(head), int(row)
 
 

@@ -84,7 +84,14 @@ def test_another_residual_connection_is_read_by_its_code_not_its_name():
         def combine(self, x, output):
             return self.norm(x) + output
 
-    for residual in (Gate, Looks, Beside, Changed):
+    class Early(ResidualConnection):  # the sum is before the sublayer
+        def sublayer_input(self, x):
+            return x + self.norm(x)
+
+        def combine(self, x, output):
+            return self.norm(output)
+
+    for residual in (Gate, Looks, Beside, Changed, Early):
         (first, _) = read_block(block(residual))
         assert first.join == "other" and [p.lines[:2] for p in first.after] == [
             ["residual connection", residual.__name__]

@@ -392,7 +392,7 @@ def test_two_precisions_in_one_process_and_an_accelerator_of_the_callers():
     """An `Accelerator` keeps one precision for the life of the process; `fit` neither makes nor
     disturbs one."""
     from accelerate import Accelerator
-    from accelerate.state import AcceleratorState, is_initialized
+    from accelerate.state import AcceleratorState, PartialState
 
     autocast = []
 
@@ -408,7 +408,7 @@ def test_two_precisions_in_one_process_and_an_accelerator_of_the_callers():
 
     AcceleratorState._reset_state(reset_partial_state=True)
     train()
-    assert not is_initialized()
+    assert not AcceleratorState._shared_state and not PartialState._shared_state
     try:
         mine = Accelerator(mixed_precision="no", cpu=True)
         train()
