@@ -1,5 +1,5 @@
-"""Agents that learn bandits and decision processes while they act, beside policies that were
-told how worlds are drawn.
+"""Agents trained by policy gradient on bandits and decision processes, beside policies that know
+the distribution of the environments.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ..training.policy_gradient import (
     EpisodeBatches,
     PolicyGradient,
 )
+from ..validate import check_choice
 from .registry import register
 
 __all__ = [
@@ -47,8 +48,8 @@ __all__ = [
 ]
 
 TEST_SEED = 900_000_007
-"""Far from the seeds of :class:`~attnbook.training.policy_gradient.EpisodeBatches`, which count up from
-0.
+"""Far from the training seeds of :class:`~attnbook.training.policy_gradient.EpisodeBatches`, which
+count up from 0.
 """
 
 
@@ -63,16 +64,24 @@ def make_agent(
     reach: int | None = None,
     discount: float = 1.0,
 ) -> LSTMAgent | SNAILAgent:
-    """An agent for these worlds: an LSTM of ``width`` units, or a SNAIL of ``heads`` times a TC and
-    an attention block.
+    """An agent for these environments.
 
-    ``order`` gives other blocks, such as "tat": t is a TC block, a an attention block. A TC block
-    looks back over ``reach`` positions, a whole life when not given; with 2 it is a single
-    convolution of two neighbours. ``discount`` is the one that the agent is to be trained with: it
-    says how large the returns are that the critic has to reach.
+    Args:
+        worlds: The environments that it is to act in.
+        kind: "lstm", ``width`` units, or "snail", ``heads`` times a TC and an attention block.
+        width: Units of the LSTM, or of the embedding of a SNAIL.
+        filters: Filters of a TC block, and width of an attention block.
+        heads: How often the two blocks alternate.
+        order: Other blocks, such as "tat": t is a TC block, a is an attention block.
+        reach: Receptive field of a TC block; by default all steps of an environment. With 2 it is
+            a single convolution of two neighbours.
+        discount: The discount of the training, which gives the scale of the returns that the
+            critic predicts.
 
-    Raises ValueError for another kind, or another letter.
+    Raises:
+        ValueError: For another kind, or another letter.
     """
+    check_choice("kind", kind, ("lstm", "snail"))
     if kind == "lstm":
         return LSTMAgent(
             worlds.d_input,
@@ -80,8 +89,6 @@ def make_agent(
             width,
             value_scale=returns_of(worlds.length, discount),
         )
-    if kind != "snail":
-        raise ValueError(f"kind must be lstm or snail, got {kind!r}")
     blocks = {"t": TCPart(filters), "a": AttentionPart(filters, filters)}
     order = order or "ta" * heads
     if not set(order) <= set(blocks):
@@ -116,11 +123,14 @@ def train(
     progress: bool = True,
     device=None,
 ):
-    """Train an agent in place; returns the history of `fit` and the mean reward of a life for each
-    batch that was played.
+    """Train an agent in place.
 
-    ``reuse``: updates with one batch, by the clipped policy gradient; 0: the plain one, a batch an
-    update."""
+    Args:
+        reuse: Updates per batch by the clipped policy gradient; 0: the plain one, one update each.
+
+    Returns:
+        The history of ``fit``, and the mean total reward of each batch.
+    """
     kind = partial(ClippedPolicyGradient, reuse=reuse) if reuse else PolicyGradient
     # The value term is measured in units of the largest return, so that its size does not depend on
     # the length.
@@ -147,7 +157,7 @@ def train(
 
 
 def bandit_policies(pulls: int) -> dict[str, Policy]:
-    """The policies that a learned one stands beside, by name."""
+    """The policies that a learned one is compared with, by name."""
     return {
         "random": RandomPolicy(),
         "ε-greedy, ε = 0.1": EpsilonGreedy(0.1),
@@ -160,7 +170,7 @@ def bandit_policies(pulls: int) -> dict[str, Policy]:
 
 
 def process_policies() -> dict[str, Policy]:
-    """The same for decision processes."""
+    """The policies for decision processes that a learned one is compared with, by name."""
     return {
         "random": RandomPolicy(),
         "PSRL": PSRL(),
@@ -171,17 +181,16 @@ def process_policies() -> dict[str, Policy]:
 
 
 def chances_played(worlds: Bandits, policy: Policy, *, seed: int, count: int) -> torch.Tensor:
-    """The regret of each pull, ``max_k p_k − p_{a_t}``: ``(count, pulls)``.
-
-    Free of the luck of the rewards themselves.
+    """The expected regret of each pull, ``max_k p_k − p_{a_t}``: ``(count, pulls)``, without the
+    noise of the rewards.
     """
     actions = play(worlds, policy, seed=seed, count=count, keep_inputs=False).actions
     return worlds.chances.amax(1, keepdim=True) - worlds.chances.gather(1, actions)
 
 
 def fractions(worlds: DecisionProcesses, policy: Policy, *, seed: int, count: int) -> dict:
-    """What a policy earns as a fraction of what value iteration expects in the same worlds, with
-    its 95 % interval, and by episode.
+    """The reward of a policy as a fraction of the optimal value in the same environments, with its
+    95 % interval, and by episode.
 
     ``Σ_b total_b / Σ_b N V*_H(start)``; the interval is that of the ratio of two means.
     """
@@ -220,7 +229,7 @@ def _learned(
     path: Path | None,
     **training,
 ) -> tuple[object, dict]:
-    """A new agent, trained and, where there is a path, kept; with the figures of every such run."""
+    """Train a new agent, save it if there is a path, and return it with the figures of its run."""
     torch.manual_seed(seed)
     agent = make_agent(worlds, kind, discount=training["discount"], **sizes)
     history, rewards = train(agent, worlds, seed=seed, device=device, **training)
@@ -336,8 +345,8 @@ def processes(
     """An agent trained on decision processes, tested in ``count`` new ones as fractions of value
     iteration.
 
-    λ (``trace``) is larger than for bandits: an action is also worth what the state is worth that
-    it leads to."""
+    λ (``trace``) is larger than for bandits, since an action also leads to a state of some value.
+    """
     worlds = DecisionProcesses(
         settings.episodes,
         states=settings.states,

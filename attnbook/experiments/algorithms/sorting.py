@@ -14,6 +14,7 @@ from ...models import FixedDictionary, PointerNetwork
 from ...tasks.geometry.points import PointBatch, PointBatches, answers, draw
 from ...training import cosine_decay, exact_match, fit, pointing_loss, save_model
 from ...training.decoding.pointing import permutation
+from ...validate import check_choice
 from ..registry import register
 from .hulls_and_triangulations import Repeated, decoded
 
@@ -32,8 +33,7 @@ baselines, which have the mask.
 
 def make_sorter(name: str, *, most: int, hidden_size: int = 64, d_embed: int = 32):
     """One of :data:`SORTERS`; the dictionary of a baseline names ``most`` positions."""
-    if name not in SORTERS:
-        raise ValueError(f"name must be one of {', '.join(SORTERS)}, got {name!r}")
+    check_choice("name", name, SORTERS)
     options = dict(hidden_size=hidden_size, d_embed=d_embed, ends=False, **SORTERS[name])
     return (
         PointerNetwork(1, **options)

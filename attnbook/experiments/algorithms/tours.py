@@ -16,6 +16,7 @@ from ...tasks.geometry import tours as routes
 from ...tasks.geometry.points import PointBatch, draw_tours
 from ...training import cosine_decay, fit, load_model_weights, point_beam, pointing_loss, save_model
 from ...training.decoding.pointing import permutation
+from ...validate import check_choice
 from ..registry import register
 from .hulls_and_triangulations import Repeated, decoded
 from .sorting import PAPER, start_as_the_paper
@@ -55,8 +56,7 @@ shortest tours.
 
 def make_tourist(name: str, *, most: int, hidden_size: int = 128):
     """One of :data:`MODELS`; the dictionary of a baseline names ``most`` positions."""
-    if name not in MODELS:
-        raise ValueError(f"name must be one of {', '.join(MODELS)}, got {name!r}")
+    check_choice("name", name, MODELS)
     options = dict(hidden_size=hidden_size, ends=False, **MODELS[name])
     return (
         PointerNetwork(2, **options)

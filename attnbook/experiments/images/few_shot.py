@@ -22,6 +22,7 @@ from ...tasks.images.few_shot_episodes import (
 )
 from ...training import constant, cosine_decay, fit, save_model
 from ...training.loop.temporary_state import temporary_mode
+from ...validate import check_choice
 from ..registry import register
 
 __all__ = [
@@ -71,10 +72,8 @@ def make_network(kind: str, ways: int, shots: int, network: str = "small"):
     """One of :data:`KINDS` with the sizes of one of :data:`NETWORKS`; its weights come from
     PyTorch's global generator.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    if network not in NETWORKS:
-        raise ValueError(f"network must be one of {', '.join(NETWORKS)}, got {network!r}")
+    check_choice("kind", kind, KINDS)
+    check_choice("network", network, NETWORKS)
     sizes = NETWORKS[network]
     embedding = PictureEmbedding(filters=sizes["filters"], d_output=sizes["d_embed"])
     if kind == "prototypes":

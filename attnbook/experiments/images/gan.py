@@ -36,6 +36,7 @@ from ...training.adversarial import (
 )
 from ...training.evaluation.sample_scores import fid, inception_score, intra_fid, statistics
 from ...training.loop.temporary_state import temporary_mode
+from ...validate import check_choice
 from ..registry import register
 
 __all__ = [
@@ -106,8 +107,7 @@ def _split(data: Labelled, part: str) -> Labelled:
 
 def picture_set(name: str, part: str = "train") -> Labelled:
     """One of :data:`SETS`. Raises ValueError for another name."""
-    if name not in SETS:
-        raise ValueError(f"name must be one of {', '.join(SETS)}, got {name!r}")
+    check_choice("name", name, SETS)
     return SETS[name](part)
 
 
@@ -148,8 +148,7 @@ def load_judge(name: str, *, folder: Path | None = None, seed: int = 0) -> Judge
 
     Raises ValueError for a set without a judge, FileNotFoundError where the file does not come with
     this copy."""
-    if name not in JUDGES:
-        raise ValueError(f"name must be one of {', '.join(JUDGES)}, got {name!r}")
+    check_choice("name", name, JUDGES)
     file = f"judge-{name}.seed{seed}.safetensors"
     path = Path(folder) / file if folder is not None else resources.path(f"results/{file}")
     said = {key: int(value) for key, value in read_metadata(path).items()}
@@ -295,8 +294,7 @@ def make_pair(
 
     Raises ValueError for another variant or kind of blocks.
     """
-    if variant not in VARIANTS:
-        raise ValueError(f"variant must be one of {', '.join(VARIANTS)}, got {variant!r}")
+    check_choice("variant", variant, VARIANTS)
     if blocks not in ("residual", "convolution"):
         raise ValueError(f"blocks must be residual or convolution, got {blocks!r}")
     if baseline:

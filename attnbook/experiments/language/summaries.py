@@ -23,6 +23,7 @@ from ...models import TransformerLM, alternating, paper_parts
 from ...tasks.text import reports
 from ...training import cosine_decay, exact_match, fit, greedy, save_model
 from ...training.losses.prompted import one_text, prompted_loss
+from ...validate import check_choice
 from ..registry import register
 
 __all__ = [
@@ -57,8 +58,7 @@ def make_model(
     experts  a mixture of so many experts, two a position, for the feed-forward of every
              memory-compressed block
     """
-    if kind not in MODELS:
-        raise ValueError(f"kind must be one of {', '.join(MODELS)}, got {kind!r}")
+    check_choice("kind", kind, MODELS)
     base = paper_parts(d_model, num_heads, 2 * d_model, dropout=0.0, residual=PreNorm)
     local = replace(
         base, attention=partial(LocalAttention, d_model, num_heads, block_length=block_length)

@@ -18,6 +18,7 @@ from ...tasks import make_task
 from ...tasks.text.batches import SequenceBatches, collate
 from ...tasks.translation.alignments import alignment_accuracy
 from ...training import cosine_decay, exact_match, fit, greedy, token_loss
+from ...validate import check_choice
 from ..registry import register
 from . import real_sentences
 
@@ -307,8 +308,7 @@ def multi30k(
     The captions have about 14 pieces: D = 10 as in the paper would hold nearly all of them, so D is
     4.
     """
-    if settings.system not in SYSTEMS:
-        raise ValueError(f"system must be one of {', '.join(SYSTEMS)}, got {settings.system!r}")
+    check_choice("system", settings.system, SYSTEMS)
     attention, score = SYSTEMS[settings.system]
 
     def make(source_size, target_size):

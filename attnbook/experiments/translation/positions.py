@@ -27,6 +27,7 @@ from ...tasks.algorithms.order import OrderBatches
 from ...tasks.text.treebank import Tree, TreeBatch, TreeBatches, collate_trees, tokens, treebank
 from ...training import cosine_decay, fit
 from ...training.loop.temporary_state import temporary_mode
+from ...validate import check_choice
 from ..registry import register
 
 __all__ = [
@@ -215,8 +216,7 @@ def tree_model(
     max_tree_distance: int = 4,
 ) -> nn.Module:
     """A small encoder that inflects verbs, without trees or with them; kind is one of `SYNTAX`."""
-    if kind not in SYNTAX:
-        raise ValueError(f"kind must be one of {', '.join(SYNTAX)}, got {kind!r}")
+    check_choice("kind", kind, SYNTAX)
     absolute = paper_parts(d_model, num_heads, 2 * d_model, dropout=0.0)
     relative = dataclasses.replace(
         absolute,

@@ -282,5 +282,5 @@ def test_networks_of_the_book_on_sizes_that_they_never_saw(tmp_path, monkeypatch
 
 
 def test_no_model_of_another_name():
-    with pytest.raises(ValueError, match="name must be one of pointer, .*got 'ant'"):
+    with pytest.raises(ValueError, match="name must be one of .*got 'ant'"):
         make_tourist("ant", most=5)

@@ -118,9 +118,7 @@ def test_networks_are_whole_or_halves():
         p[:2] for p in PAPER_PARTS
     ]
     assert module.NETWORKS["paper"]["parts"][1] == PAPER_PARTS[1]
-    with pytest.raises(
-        ValueError, match="kind must be one of snail, no attention, no TC, prototypes, got 'TC'"
-    ):
+    with pytest.raises(ValueError, match="kind must be one of .*got 'TC'"):
         module.make_network("TC", 5, 1)
     with pytest.raises(ValueError, match="network must be one of"):
         module.make_network("snail", 5, 1, "large")
