@@ -215,7 +215,7 @@ def test_two_rounds_at_a_time_are_refused(small, course):
 
 KILLED = """
 import sys
-from attnbook_grader import rounds
+from attnbook_grader.grading import rounds
 from attnbook_grader.course.assignments import Course, from_sections
 from attnbook_grader.course.exercises import find_book, sections
 from attnbook_grader.sandbox.launch import Limits
@@ -374,7 +374,7 @@ def test_on_a_cluster_a_call_without_end_is_ended():
     """
     code = """
 import time, types
-from attnbook_grader import workers
+from attnbook_grader.grading import workers
 from attnbook_grader.sandbox.launch import Limits
 workers._GRACE = 0.5
 job = types.SimpleNamespace(limits=Limits(notebook=0.1, startup=0.1))
