@@ -61,7 +61,7 @@ def guarded(function, arguments, keywords=None, *, seed=0, passing=(), then=None
             torch.enable_grad(),
         ):
             warnings.simplefilter("ignore")
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # a GPU is not touched, nor waited for
             result = function(*arguments, **(keywords or {}))
             if then is not None:
                 then(result)

@@ -288,13 +288,13 @@ for _ in range({forks}):
 
 @pytest.mark.parametrize("forks", [6, 30])
 def test_memory_that_forks_share_counts_once(monkeypatch, forks):
-    looks, use = [], launch.Started._use
+    looks, use = [], launch.SandboxProcess._use
 
     def seen(self):
         looks.append((self, *use(self)))
         return looks[-1][1:]
 
-    monkeypatch.setattr(launch.Started, "_use", seen)
+    monkeypatch.setattr(launch.SandboxProcess, "_use", seen)
     with Inside(limits=Limits(**WIDE, processes=forks + 6)) as made:
         assert made.run(FORKS.format(mb=300, forks=forks, child="pass")) is None
 
@@ -350,7 +350,7 @@ def test_without_shares_from_the_kernel_the_sums_count(tmp_path):
     status, rollup = tmp_path / "7" / "status", tmp_path / "7" / "smaps_rollup"
 
     def mb(source, number="7"):
-        return launch.Started._mb(started, (number, "start"), source)
+        return launch.SandboxProcess._mb(started, (number, "start"), source)
 
     status.parent.mkdir()
     status.write_text(
@@ -382,7 +382,7 @@ def test_without_shares_from_the_kernel_the_sums_count(tmp_path):
 )
 def test_processes_that_come_and_go_hide_no_memory(monkeypatch, lists, ended, count, mb):
     """Each has 400 MB and shares all of it with one other; the list changes after each look."""
-    started, last, lists = launch.Started.__new__(launch.Started), lists[-1], iter(lists)
+    started, last, lists = launch.SandboxProcess.__new__(launch.SandboxProcess), lists[-1], iter(lists)
     started._limits = Limits(memory=500, processes=8)
 
     def processes():
