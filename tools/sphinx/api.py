@@ -110,6 +110,11 @@ def link_to_sections(app, what, name, obj, options, lines):
             lines += ["", f"Taught in :doc:`/{section}`."]
 
 
+def skip_fields(app, what, name, obj, skip, options):
+    """The fields of a tuple are described by its docstring."""
+    return skip or (getattr(obj, "__doc__", "") or "").startswith("Alias for field number")
+
+
 def link_to_api(app, docname, source):
     """At the end of a section: what the library calls the things that it teaches."""
     names = taught()[1].get(docname)
@@ -136,5 +141,6 @@ def is_public(name: str) -> bool:
 def setup(app):
     app.add_directive("package-api", PackageApi)
     app.connect("autodoc-process-docstring", link_to_sections)
+    app.connect("autodoc-skip-member", skip_fields)
     app.connect("source-read", link_to_api)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

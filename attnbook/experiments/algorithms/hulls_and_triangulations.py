@@ -85,8 +85,9 @@ def hull_rows(
     """For each size the shares of `tasks.hulls.report` over ``count`` new sets of points that no
     training saw.
 
-    restricted  whether decoding keeps to answers that can be hulls: no position twice, at least
-                three
+    Args:
+        restricted: whether decoding keeps to answers that can be hulls: no position twice, at least
+            three
     """
     rows = []
     for n in sizes:
@@ -169,8 +170,10 @@ def hull(
     """A pointer network trained on hulls of ``n`` points, tested on each size of ``test``, greedy
     and with a beam.
 
-    n      a size, or (least, most)
-    pairs  how many different sets of points training sees, over and over; None: each step's are new
+    Returns:
+        n: a size, or (least, most)
+        pairs: how many different sets of points training sees, over and over; None: each step's are
+            new
     """
     torch.manual_seed(seed)
     model = PointerNetwork(2, settings.hidden_size, ends=True)

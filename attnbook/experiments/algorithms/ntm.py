@@ -133,18 +133,20 @@ def algorithm(
 ) -> dict:
     """Train one model on one task, and measure it on other sizes of the task too.
 
-    sizes      of the model, as in :func:`make_model`
-    train      settings of the task in training; in each of ``tests`` some of them are changed
-    optimizer  "adam", with the norm of the gradient cut at ``clip``, or "rmsprop", the paper's,
-               with its entries cut
-    backward_clip  of the machine: cut at every step what flows back, as in
-                   :func:`attnbook.training.optim.recurrent_gradients.clipped_backward`
-    compiled   the step of the machine by torch.compile
-    checkpoint name of the weights that are left in ``folder``; none without
+    Args:
+        sizes: of the model, as in :func:`make_model`
+        train: settings of the task in training; in each of ``tests`` some of them are changed
+        optimizer: "adam", with the norm of the gradient cut at ``clip``, or "rmsprop", the paper's,
+            with its entries cut
+        backward_clip: of the machine: cut at every step what flows back, as in
+            :func:`attnbook.training.optim.recurrent_gradients.clipped_backward`
+        compiled: the step of the machine by torch.compile
+        checkpoint: name of the weights that are left in ``folder``; none without
 
     The bits of the curve are those of the training sequences to come, so every one is a test. A
     loss or a gradient that is not finite ends the run with an error
-    (:class:`attnbook.training.NonFiniteError`): a record means that there was none."""
+    (:class:`attnbook.training.NonFiniteError`): a record means that there was none.
+    """
     if settings.optimizer not in ("adam", "rmsprop"):
         raise ValueError(f"optimizer must be 'adam' or 'rmsprop', got {settings.optimizer!r}")
     torch.manual_seed(seed)

@@ -89,8 +89,9 @@ def sorting(
     """Train each model on the same rows of ``n`` numbers; the share sorted without a fault, by
     size.
 
-    n      a size, or (least, most)
-    pairs  how many different rows training sees, over and over; None: each step's are new
+    Returns:
+        n: a size, or (least, most)
+        pairs: how many different rows training sees, over and over; None: each step's are new
     """
     n = settings.n
     n, found = tuple(n) if isinstance(n, (list, tuple)) else n, []

@@ -69,10 +69,11 @@ class TourBatches:
     """Endless sets of cities with the tours of a teacher; all sets of a batch have one size, so
     nothing is padded.
 
-    n        how many cities, or (least, most): each batch draws its size
-    teacher  see `tasks.tours.TEACHERS`
-    warm_up  (first, steps): for so many steps the largest size grows, evenly, from ``first`` to
-             what it is to be
+    Args:
+        n: how many cities, or (least, most): each batch draws its size
+        teacher: see `tasks.tours.TEACHERS`
+        warm_up: (first, steps): for so many steps the largest size grows, evenly, from ``first`` to
+            what it is to be
     """
 
     def __init__(
@@ -178,7 +179,8 @@ def tour_rows(model, sizes, *, count: int = 1000, beams=(1, 10), free: bool = Fa
     ``reference`` says what ``above`` is measured from: "shortest", or for more than EXACT cities
     "best 2-opt".
 
-    free  also count the valid answers of a network that nothing restricts
+    Args:
+        free: also count the valid answers of a network that nothing restricts
     """
     rows = []
     for n in sizes:
@@ -249,13 +251,14 @@ def tours(
 ) -> dict:
     """A network trained on tours; mean lengths beside the shortest ones and the heuristics.
 
-    model    one of MODELS
-    n        a size, or (least, most), one size a batch
-    teacher  what gives the targets, one of `tasks.tours.TEACHERS`
-    form     "canonical", or "any": a start and a direction drawn at random, see `AnyForm`
-    warm_up  see `TourBatches`
-    pairs    how many different sets of cities training sees, over and over; None: each step's are
-             new
+    Returns:
+        model: one of MODELS
+        n: a size, or (least, most), one size a batch
+        teacher: what gives the targets, one of `tasks.tours.TEACHERS`
+        form: "canonical", or "any": a start and a direction drawn at random, see `AnyForm`
+        warm_up: see `TourBatches`
+        pairs: how many different sets of cities training sees, over and over; None: each step's are
+            new
     """
     n = settings.n
     n = tuple(n) if isinstance(n, (list, tuple)) else n

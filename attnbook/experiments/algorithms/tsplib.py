@@ -28,10 +28,12 @@ def views(
     """The same cities seen in other ways: 8 symmetries of the square times ``orders`` orders of the
     input.
 
-    points  (n, 2) in the unit square
+    Args:
+        points: (n, 2) in the unit square
 
     Returns the views (8 · orders, n, 2), and for each (8 · orders, n) which city stands at each
-    place of its input. The first view is the one that was given."""
+    place of its input. The first view is the one that was given.
+    """
     turned = []
     for flip in (False, True):
         for quarter in range(4):
@@ -86,13 +88,15 @@ def maps(settings: Settings, *, seed: int = 0, folder: Path = Path("results")) -
     """Tours of real maps by networks that saw random cities alone, in the rounded distances of
     TSPLIB.
 
-    networks  what each was trained on, and the name of its checkpoint in ``results/``
-    drawn     the maps whose tours are drawn, over the optimal ones, into
-              ``FOLDER/PICTURE.seedN.png``
+    Returns:
+        networks: what each was trained on, and the name of its checkpoint in ``results/``
+        drawn: the maps whose tours are drawn, over the optimal ones, into
+            ``FOLDER/PICTURE.seedN.png``
 
     Where an optimal tour is known, "along" has each network's tour once more, as places on the
     optimal one: city number k of the tour stands at place ``along[k]`` of it. So the two can be
-    laid over each other without the map."""
+    laid over each other without the map.
+    """
     rows, figures = [], []
     for name in settings.names:
         found = tsplib.load(name)

@@ -67,10 +67,11 @@ def sorting_stack(
 def smoothness(surface: torch.Tensor, grid: torch.Tensor) -> dict[str, float]:
     """Three numbers of a surface, each 0 for a bowl.
 
-    bends_down  share of the inner points where it curves downwards in some direction
-    minima      points inside the grid that lie below their eight neighbours, and not lowest of all
-    detours     over its rows and columns: how far the loss goes up and down beyond one descent and
-                one climb, as a share of its range in the whole plane; mean
+    Returns:
+        bends_down: share of the inner points where it curves downwards in some direction
+        minima: points inside the grid that lie below their eight neighbours, and not lowest of all
+        detours: over its rows and columns: how far the loss goes up and down beyond one descent and
+            one climb, as a share of its range in the whole plane; mean
     """
     z = surface.double()
     bends = (curvatures(z, float(grid[1] - grid[0]))[..., 0] < 0).double().mean()

@@ -174,11 +174,12 @@ def looks(
 ) -> list[dict]:
     """For each attention block where a query looks, over many episodes.
 
-    own        weight on the examples of its own class, all together
-    other      weight on those of one other class, on average
-    itself     weight on its own position
-    first      how often the example with the largest weight is of its class
-    chance     how often it would be by chance
+    Returns:
+        own: weight on the examples of its own class, all together
+        other: weight on those of one other class, on average
+        itself: weight on its own position
+        first: how often the example with the largest weight is of its class
+        chance: how often it would be by chance
     """
     device, parts = next(model.parameters()).device, {}
     with temporary_mode(model, False):
@@ -247,12 +248,13 @@ def few_shot(
     """Train on episodes of the training classes; the share of queries named rightly in ``episodes``
     episodes of other alphabets.
 
-    shots           K of the test; ``shots_to_train`` is that of training, or (least, most), the
-                    same when not given
-    queries         pictures to name in each episode, of training and test; the paper has one
-    bend            how far the pictures of training are bent, each by itself
-    mirrored        whether the classes of training count once more in the mirror; those of the test
-                    do not
+    Returns:
+        shots: K of the test; ``shots_to_train`` is that of training, or (least, most), the same
+            when not given
+        queries: pictures to name in each episode, of training and test; the paper has one
+        bend: how far the pictures of training are bent, each by itself
+        mirrored: whether the classes of training count once more in the mirror; those of the test
+            do not
     """
     train, test = the_data(settings.data)
     torch.manual_seed(seed)

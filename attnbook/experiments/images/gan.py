@@ -204,7 +204,8 @@ def judge(
     """Train the classifier of a set on its training pictures, keep it, and say how well it tells
     pictures it never saw.
 
-    steps, channels, d_feature   1200, 16 and 64, or what JUDGE_SIZES says, when not given
+    Returns:
+        steps, channels, d_feature: 1200, 16 and 64, or what JUDGE_SIZES says, when not given
     """
     steps = settings.steps
     d_feature = settings.d_feature
@@ -286,10 +287,12 @@ def make_pair(
 ) -> PicturePair:
     """Both networks with one of :data:`VARIANTS` in them.
 
-    baseline   DCGAN: plain convolutions, batch norm in both networks, no spectral norm, nothing
-               inserted
-    blocks     "residual" or "convolution", the kind of :func:`attnbook.models.sagan_pair`
-    d_key, d_value   widths of the attention, and with them the size of the residual block in its
+    Args:
+        baseline: DCGAN: plain convolutions, batch norm in both networks, no spectral norm, nothing
+            inserted
+        blocks: "residual" or "convolution", the kind of :func:`attnbook.models.sagan_pair`
+        d_key, d_value: widths of the attention, and with them the size of the residual block in its
+
     place options    of :func:`attnbook.models.sagan_pair`
 
     Raises ValueError for another variant or kind of blocks.
@@ -423,12 +426,14 @@ def adversarial(
     """Train a pair on a set of pictures and score what the generator draws, beside what real
     pictures score against one another.
 
-    data        one of SETS
-    average     decay of the averaged generator; the scores at the end are those of it where there
-                is one
-    samples     how many are scored at the end, of all classes alike often
-    evaluations how often 500 samples are scored while training; γ is noted four times as often
-    checkpoint  name of the files that the generator and the discriminator are kept in ("": none)
+    Returns:
+        data: one of SETS
+        average: decay of the averaged generator; the scores at the end are those of it where there
+            is one
+        samples: how many are scored at the end, of all classes alike often
+        evaluations: how often 500 samples are scored while training; γ is noted four times as often
+        checkpoint: name of the files that the generator and the discriminator are kept in ("":
+            none)
     """
     train, found = picture_set(settings.data, "train"), judge_of(settings.data, folder, device)
     torch.manual_seed(seed)

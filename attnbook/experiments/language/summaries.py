@@ -52,11 +52,12 @@ def make_model(
 ) -> TransformerLM:
     """A decoder-only model for reports, by the kind of its attention.
 
-    kind     ``"full"``, ``"local"``: all blocks alike; ``"L-M-L"`` and ``"L-M-L-M-L"``: local and
-             memory-compressed in turn
-    stride   of the compression, and its kernel
-    experts  a mixture of so many experts, two a position, for the feed-forward of every
-             memory-compressed block
+    Args:
+        kind: ``"full"``, ``"local"``: all blocks alike; ``"L-M-L"`` and ``"L-M-L-M-L"``: local and
+            memory-compressed in turn
+        stride: of the compression, and its kernel
+        experts: a mixture of so many experts, two a position, for the feed-forward of every
+            memory-compressed block
     """
     check_choice("kind", kind, MODELS)
     base = paper_parts(d_model, num_heads, 2 * d_model, dropout=0.0, residual=PreNorm)

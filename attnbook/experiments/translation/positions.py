@@ -82,7 +82,8 @@ def order_model(
 ) -> TransformerEncoderModel:
     """A small encoder-only Transformer that differs in its positions alone.
 
-    kind  one of `KINDS`, or "sinusoidal" or "learned" with ", random start"
+    Args:
+        kind: one of `KINDS`, or "sinusoidal" or "learned" with ", random start"
     """
     parts = paper_parts(d_model, num_heads, 2 * d_model, dropout=0.0)
     name, shifted = kind.removesuffix(", random start"), kind.endswith(", random start")

@@ -51,10 +51,14 @@ def make_model(task, *, d_model: int = 64, num_heads: int = 4, num_layers: int =
 class PronounQueries(NamedTuple):
     """Sentences as one batch, and where to look in them; all but ``batch`` are ``(sentences,)``.
 
-    batch       as :func:`attnbook.tasks.collate` makes it
-    looks, antecedent, other  by kind of attention: the position that looks, and those of the two
+    Attributes:
+        batch: as :func:`attnbook.tasks.collate` makes it
+        looks, antecedent, other: by kind of attention: the position that looks, and those of the
+            two
+
     nouns that it may look at decides     position of the English adjective written     step that
-    writes the pronoun own, wrong  ids of the right pronoun and of the one of the other gender"""
+    writes the pronoun own, wrong  ids of the right pronoun and of the one of the other gender
+    """
 
     batch: Batch
     looks: dict[str, torch.Tensor]

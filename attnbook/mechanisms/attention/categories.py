@@ -12,11 +12,12 @@ __all__ = ["CATEGORIES", "Category"]
 class Category(NamedTuple):
     """One kind of attention.
 
-    name        what the literature calls it
-    definition  what sets it apart
-    sources     keys of ``references.bib``
-    names       where the library has it, as dotted names; strings, so that this module knows no
-                model
+    Attributes:
+        name: what the literature calls it
+        definition: what sets it apart
+        sources: keys of ``references.bib``
+        names: where the library has it, as dotted names; strings, so that this module knows no
+            model
     """
 
     name: str

@@ -66,10 +66,11 @@ ATTENTION_ONLY = tuple(part for part in PAPER_PARTS if isinstance(part, Attentio
 class Experience(NamedTuple):
     """What :class:`SNAIL` gives for m positions.
 
-    output   ``(…, m, d_output)``
-    past     what the next call needs to go on after them, one entry a part
-    weights  for each part ``(…, m, n)``, or None where it is a TC block or weights were not asked
-             for
+    Attributes:
+        output: ``(…, m, d_output)``
+        past: what the next call needs to go on after them, one entry a part
+        weights: for each part ``(…, m, n)``, or None where it is a TC block or weights were not
+            asked for
     """
 
     output: torch.Tensor

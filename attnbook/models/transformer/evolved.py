@@ -160,9 +160,10 @@ class EvolvedDecoderLayer(nn.Module):
     causal; self-attention; attention over the source; feed-forward network.
 
     Args:
-        attention, cross_attention, feed_forward, residual: as
-        :class:`~attnbook.models.transformer.layers.DecoderLayer`. wide_attention,
-        first_cross_attention: the two that stand side by side. d_model: d.
+        attention, cross_attention, feed_forward, residual: as for
+            :class:`~attnbook.models.transformer.layers.DecoderLayer`.
+        wide_attention, first_cross_attention: the two that stand side by side.
+        d_model: d.
 
     Source: So, Liang and Le 2019, figure 3, decoder.
     """

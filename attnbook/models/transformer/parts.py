@@ -60,25 +60,28 @@ class Parts:
     >>> swiglu = dataclasses.replace(base, feed_forward=lambda: GatedFeedForward(256, 683,
     "swiglu"))
 
-    d_model          width of the stream
-    attention        () → self-attention of a block; ``cross_attention`` for that over the source;
-                     ``causal_attention`` for the self-attention of a decoder block where it is
-                     another than that of an encoder block
-    feed_forward     () → the feed-forward sublayer
-    residual         () → a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`, one
-                     for each sublayer
-    final_norm       () → what a stack ends with
-    positions        () → a module ``(x, offset)`` that adds positions to the embeddings
-    embedding        size → token embeddings
-    output           size → from the last x to logits; with tied weights it needs a ``weight`` of
-                     shape (size, d_model)
-    dropout          () → what the sum of embeddings and positions goes through
-    encoder_layer    (attention, feed_forward, residual) → block; ``decoder_layer`` also takes the
-                     cross-attention
-    stack            (function that makes a block, number) → list of blocks;
-                     ``lambda make, n: [make()] * n`` shares one
-    encoder, decoder (blocks, norm) → a stack like
-    :class:`~attnbook.models.transformer.layers.Encoder` and ``Decoder``"""
+    Attributes:
+        d_model: width of the stream
+        attention: () → self-attention of a block; ``cross_attention`` for that over the source;
+            ``causal_attention`` for the self-attention of a decoder block where it is another than
+            that of an encoder block
+        feed_forward: () → the feed-forward sublayer
+        residual: () → a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`, one for
+            each sublayer
+        final_norm: () → what a stack ends with
+        positions: () → a module ``(x, offset)`` that adds positions to the embeddings
+        embedding: size → token embeddings
+        output: size → from the last x to logits; with tied weights it needs a ``weight`` of shape
+            (size, d_model)
+        dropout: () → what the sum of embeddings and positions goes through
+        encoder_layer: (attention, feed_forward, residual) → block; ``decoder_layer`` also takes the
+            cross-attention
+        stack: (function that makes a block, number) → list of blocks;
+            ``lambda make, n: [make()] * n`` shares one
+        encoder, decoder: (blocks, norm) → a stack like
+
+    :class:`~attnbook.models.transformer.layers.Encoder` and ``Decoder``
+    """
 
     d_model: int
     attention: Make

@@ -24,11 +24,12 @@ section 5.4).
 class MarkedNumbers(NamedTuple):
     """B sequences, padded with zeros at the end.
 
-    inputs   (B, n, 2)  a random number and a marker: 1 at two positions, −1 at the first and the
-             last, else 0
-    lengths  (B,)       how many positions of each row are real
-    target   (B,)       what is to be said
-    marked   (B, 2)     the two marked positions, the earlier one first
+    Attributes:
+        inputs: (B, n, 2)  a random number and a marker: 1 at two positions, −1 at the first and the
+            last, else 0
+        lengths: (B,)       how many positions of each row are real
+        target: (B,)       what is to be said
+        marked: (B, 2)     the two marked positions, the earlier one first
     """
 
     inputs: torch.Tensor
@@ -49,12 +50,13 @@ KINDS = tuple(_KINDS)
 def draw(kind: str, length: int, count: int, generator: torch.Generator) -> MarkedNumbers:
     """Sequences of T0 to 1.1·T0 steps, both ends included, every length as likely.
 
-    kind    "adding": numbers from [−1, 1), target ``0.5 + (X₁ + X₂) / 4``. "multiplication":
+    Args:
+        kind: "adding": numbers from [−1, 1), target ``0.5 + (X₁ + X₂) / 4``. "multiplication":
             numbers from [0, 1), target ``X₁ X₂``. "order", which is the book's: as adding with
             ``0.5 + (X₁ − X₂) / 4``, X₁ being the earlier one, so that the set of steps does not
             tell the answer.
-    length  T0, at least 10
-    count   B
+        length: T0, at least 10
+        count: B
 
     One of the first ten steps (nine where T0 = 10) is marked, then one of the first ⌊T0/2⌋ − 1 that
     is not marked yet. The first and the last step have the marker −1; where the first is chosen it

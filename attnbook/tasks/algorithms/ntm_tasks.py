@@ -32,10 +32,11 @@ __all__ = [
 class AlgorithmBatch(NamedTuple):
     """B sequences, padded with zeros at the end.
 
-    inputs   (B, T, d_input)   what the model reads; all zeros at a step whose target is to be
-             recalled
-    targets  (B, T, d_output)  bits, 0 or 1; zeros where the mask is False
-    mask     (B, T)            True at the steps that count
+    Attributes:
+        inputs: (B, T, d_input)   what the model reads; all zeros at a step whose target is to be
+            recalled
+        targets: (B, T, d_output)  bits, 0 or 1; zeros where the mask is False
+        mask: (B, T)            True at the steps that count
     """
 
     inputs: torch.Tensor
@@ -56,11 +57,12 @@ def draw_copy(
     A row of n vectors has 2n + 1 steps: the vectors, the delimiter on a channel of its own, and n
     steps of zeros whose targets are the vectors.
 
-    count     B
-    bits      of each vector
-    length    n, or (least, most), both included, every length as likely
-    together  one random length for the whole batch, so that no row is padded; else each row has its
-              own
+    Args:
+        count: B
+        bits: of each vector
+        length: n, or (least, most), both included, every length as likely
+        together: one random length for the whole batch, so that no row is padded; else each row has
+            its own
 
     Shapes: inputs ``(B, 2 n_max + 1, bits + 1)``, targets ``(B, 2 n_max + 1, bits)``.
     Source: Graves, Wayne and Danihelka 2014, section 4.1.
@@ -91,8 +93,9 @@ def draw_repeat_copy(
     whole numbers of ``counted``. The paper has the number alone; with the delimiter a number of 0
     is seen, too.
 
-    repeats   r, or (least, most)
-    counted   the range that the model is trained on; keep it when you test beyond
+    Args:
+        repeats: r, or (least, most)
+        counted: the range that the model is trained on; keep it when you test beyond
 
     Shapes: inputs ``(B, T, bits + 2)``, targets ``(B, T, bits + 1)``. Other arguments as in
     :func:`draw_copy`.
@@ -123,7 +126,8 @@ def draw_associative_recall(
     first of which also ends the last item. With k items a row has (k + 1)(item + 1) + 1 + item
     steps; the last ``item`` are zeros whose targets are the item after the query.
 
-    items     k, or (least, most), at least 2
+    Args:
+        items: k, or (least, most), at least 2
 
     Shapes: inputs ``(B, T, bits + 2)``, targets ``(B, T, bits)``. Other arguments as in
     :func:`draw_copy`.

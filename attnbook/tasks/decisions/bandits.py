@@ -95,8 +95,10 @@ class _Counting:
     """Keeps the wins and losses of each arm, read off the inputs, and pulls the arm of the highest
     `score`.
 
-    wins, losses  (B, K): what each arm has paid 1 and 0
-    left          pulls that are still to come, the next one included
+    Attributes:
+        wins, losses: (B, K): what each arm has paid 1 and 0
+        left: pulls that are still to come, the next one included
+
     Ties go to an arm at random.
     """
 

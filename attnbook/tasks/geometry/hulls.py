@@ -16,8 +16,9 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     """The corners of the convex hull of each row's points, counter-clockwise, from the corner with
     the lowest index.
 
-    points   (B, n, 2)  coordinates
-    lengths  (B,)       how many points of each row are real; all of them if not given
+    Args:
+        points: (B, n, 2)  coordinates
+        lengths: (B,)       how many points of each row are real; all of them if not given
 
     Returns (B, m) indices, −1 as padding, m being the size of the largest hull. A point on an edge
     is no corner. Of equal points only the one with the lowest index can be one. Points on one line
@@ -31,7 +32,8 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
 
     Raises ValueError for a wrong shape, a row without points, coordinates that are not finite, and
     points so close to one line that rounding leads the walk in circles. Source of the order:
-    Vinyals, Fortunato and Jaitly 2015, section 3.1."""
+    Vinyals, Fortunato and Jaitly 2015, section 3.1.
+    """
     lengths = check_points(points, lengths)
     B, n, _ = points.shape
     if B == 0:
@@ -151,7 +153,8 @@ def is_simple(corners: torch.Tensor) -> bool:
     """Whether a closed polygon neither meets nor touches itself: at least three different corners,
     no two edges in common.
 
-    corners  (m, 2) in the order of the walk
+    Args:
+        corners: (m, 2) in the order of the walk
     """
     p = corners.double()
     m = len(p)
@@ -205,10 +208,11 @@ def same_polygon(first: Sequence[int], second: Sequence[int]) -> bool:
 class HullReport(NamedTuple):
     """Shares over a batch of answers.
 
-    exact    equal to the canonical answer, position by position
-    same     the same polygon, wherever the walk starts and however it turns (the paper's accuracy)
-    simple   simple polygons; below 0.99 the paper reports FAIL for the area
-    area     mean area of the simple polygons, as a share of the true hull's area
+    Attributes:
+        exact: equal to the canonical answer, position by position
+        same: the same polygon, wherever the walk starts and however it turns (the paper's accuracy)
+        simple: simple polygons; below 0.99 the paper reports FAIL for the area
+        area: mean area of the simple polygons, as a share of the true hull's area
     """
 
     exact: float
@@ -222,12 +226,14 @@ def report(
 ) -> HullReport:
     """Compare predicted hulls with the true ones.
 
-    points     (B, n, 2)
-    predicted  B walks over positions, without END
-    truth      B walks, the canonical answers
+    Args:
+        points: (B, n, 2)
+        predicted: B walks over positions, without END
+        truth: B walks, the canonical answers
 
     The corners of an answer are input points, so that a simple polygon lies inside the hull and the
-    area that both cover is its own. Source: Vinyals, Fortunato and Jaitly 2015, section 4.2."""
+    area that both cover is its own. Source: Vinyals, Fortunato and Jaitly 2015, section 4.2.
+    """
     if not len(points) == len(predicted) == len(truth) or not len(points):
         raise ValueError(
             "points, predicted and truth must be as many, at least one, "

@@ -31,12 +31,13 @@ __all__ = [
 class PointBatch(NamedTuple):
     """B sets of numbers or points with the positions that answer them.
 
-    inputs   (B, n, d)  numbers (d = 1) or points of the unit square (d = 2), uniform; zeros as
-             padding at the end
-    lengths  (B,)       how many of each row are real
-    targets  (B, m)     positions 0 … lengths − 1 of the row's own inputs; then, for hulls and
-                        triangulations, whose answers vary in length, once END, coded as n (the
-                        column after the last position of the padded batch); then −1 as padding
+    Attributes:
+        inputs: (B, n, d)  numbers (d = 1) or points of the unit square (d = 2), uniform; zeros as
+            padding at the end
+        lengths: (B,)       how many of each row are real
+        targets: (B, m)     positions 0 … lengths − 1 of the row's own inputs; then, for hulls and
+            triangulations, whose answers vary in length, once END, coded as n (the column after the
+            last position of the padded batch); then −1 as padding
     """
 
     inputs: torch.Tensor
@@ -52,9 +53,10 @@ class PointBatch(NamedTuple):
 def draw_sorting(n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
     """Numbers from [0, 1); the answer is their positions in ascending order.
 
-    n      how many numbers, or (least, most), both included, every size as likely; the batch is
-           padded to the most
-    count  B
+    Args:
+        n: how many numbers, or (least, most), both included, every size as likely; the batch is
+            padded to the most
+        count: B
     """
     inputs, lengths, real = _uniform(n, count, 1, generator)
     order = inputs[..., 0].masked_fill(~real, torch.inf).argsort(dim=1, stable=True)
@@ -65,8 +67,9 @@ def draw_hulls(n: int | tuple[int, int], count: int, generator: torch.Generator)
     """Points of the unit square; the answer walks round their convex hull, counter-clockwise from
     the lowest index.
 
-    n      how many points, at least 3, or (least, most)
-    count  B
+    Args:
+        n: how many points, at least 3, or (least, most)
+        count: B
     """
     inputs, lengths, _ = _uniform(n, count, 2, generator, least=3)
     return PointBatch(inputs, lengths, _ended(convex_hulls(inputs, lengths), inputs.shape[1]))
@@ -76,11 +79,13 @@ def draw_delaunay(n: int | tuple[int, int], count: int, generator: torch.Generat
     """Points of the unit square; the answer lists the triangles of their Delaunay triangulation,
     three positions each.
 
-    n      how many points, at least 3, or (least, most)
-    count  B
+    Args:
+        n: how many points, at least 3, or (least, most)
+        count: B
 
     Each triangle's positions ascend; the triangles are ordered by their incentres, first coordinate
-    first. The answer is flat: ``targets[:, 3 k : 3 k + 3]`` is triangle k."""
+    first. The answer is flat: ``targets[:, 3 k : 3 k + 3]`` is triangle k.
+    """
     inputs, lengths, _ = _uniform(n, count, 2, generator, least=3)
     return PointBatch(inputs, lengths, _ended(delaunay(inputs, lengths), inputs.shape[1]))
 
@@ -91,10 +96,11 @@ def draw_tours(
     """Cities of the unit square; the answer is a short tour, from city 0, in the direction that
     `tours` fixes.
 
-    n        how many cities, at least 3, or (least, most)
-    count    B
-    teacher  "exact" for the shortest tours, of at most 16 cities; or a heuristic by its name, see
-             `tours.TEACHERS`
+    Args:
+        n: how many cities, at least 3, or (least, most)
+        count: B
+        teacher: "exact" for the shortest tours, of at most 16 cities; or a heuristic by its name,
+            see `tours.TEACHERS`
 
     There is no END: a tour has as many steps as cities, and the way back to city 0 is not said.
     """

@@ -74,12 +74,14 @@ def taught_tours(
     """The tour of each row that a teacher gives, canonical: (B, n), −1 as padding. Rows of one
     length are solved together.
 
-    points   (B, n, 2)
-    lengths  (B,)       how many of each row are real; all of them if not given
-    teacher  one of TEACHERS: only "exact" gives the shortest tours, and only to 16 cities
+    Args:
+        points: (B, n, 2)
+        lengths: (B,)       how many of each row are real; all of them if not given
+        teacher: one of TEACHERS: only "exact" gives the shortest tours, and only to 16 cities
 
     Raises ValueError for another teacher, points that are not finite, lengths that do not fit, and
-    as `held_karp`."""
+    as `held_karp`.
+    """
     check_choice("teacher", teacher, TEACHERS)
     solve, sizes = TEACHERS[teacher], check_points(points, lengths)
     if lengths is None:
@@ -105,11 +107,13 @@ def held_karp(matrix: torch.Tensor) -> torch.Tensor:
         ``C({j}, j) = d(0, j)``,   ``C(S, j) = min over i ∈ S∖j of C(S∖j, i) + d(i, j)``,
         ``length = min over j of C({1 … n − 1}, j) + d(j, 0)``.
 
-    matrix  (B, n, n) symmetric distances, n at most 16
+    Args:
+        matrix: (B, n, n) symmetric distances, n at most 16
 
     Sets are bit masks, all sets of one size are one step: O(2ⁿ n²) per row, with no loop over rows.
     Raises ValueError for a wrong shape, more than 16 cities, and distances that are not finite or
-    not symmetric. Source: Held and Karp 1962; Bellman 1962."""
+    not symmetric. Source: Held and Karp 1962; Bellman 1962.
+    """
     if matrix.dim() != 3 or matrix.shape[1] != matrix.shape[2] or matrix.shape[1] == 0:
         raise ValueError(f"matrix must be (batch, n, n) with n >= 1, got {tuple(matrix.shape)}")
     n = matrix.shape[1]

@@ -16,8 +16,9 @@ __all__ = ["TriangulationReport", "delaunay", "incentres", "report", "triangles_
 def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
     """The Delaunay triangulation of each row, flat: three ascending indices per triangle.
 
-    points   (B, n, 2)
-    lengths  (B,)  how many points of each row are real; all of them if not given
+    Args:
+        points: (B, n, 2)
+        lengths: (B,)  how many points of each row are real; all of them if not given
 
     Returns (B, m) indices, −1 as padding, m being three times the largest number of triangles. The
     triangles are ordered by their incentres: by the first coordinate, then by the second.
@@ -25,7 +26,8 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
     SciPy (Qhull) triangulates, one row after the other.
     Raises ValueError for fewer than 3 points, lengths that do not fit, and where the triangulation
     is not unique or not whole: points on one line, equal points, four points on a circle that holds
-    no other. Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2."""
+    no other. Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2.
+    """
     check_shape(points, 3)
     sizes = check_lengths(lengths, points).tolist()
     xy = points.detach().cpu().numpy().astype(np.float64)
@@ -98,8 +100,9 @@ def triangles_of(answer: Sequence[int]) -> list[tuple[int, ...]]:
 class TriangulationReport(NamedTuple):
     """Shares over a batch of answers.
 
-    exact     the same set of triangles, in whatever order (the paper's accuracy)
-    coverage  mean share of the true triangles that the answer names
+    Attributes:
+        exact: the same set of triangles, in whatever order (the paper's accuracy)
+        coverage: mean share of the true triangles that the answer names
     """
 
     exact: float

@@ -23,12 +23,13 @@ circles in kilometres.
 class Instance(NamedTuple):
     """One instance.
 
-    name    as in the library: the number at its end is the number of cities
-    kind    one of KINDS
-    points  (n, 2) float64, as in the file; for GEO latitude and longitude as DDD.MM (degrees and
-            minutes)
-    tour    (n,) an optimal tour, from city 0, or None where the library has none
-    best    the length of the shortest known tour, in the instance's own rounded distances
+    Attributes:
+        name: as in the library: the number at its end is the number of cities
+        kind: one of KINDS
+        points: (n, 2) float64, as in the file; for GEO latitude and longitude as DDD.MM (degrees
+            and minutes)
+        tour: (n,) an optimal tour, from city 0, or None where the library has none
+        best: the length of the shortest known tour, in the instance's own rounded distances
     """
 
     name: str
@@ -115,13 +116,13 @@ def _read(file: str) -> tuple[dict[str, str], dict[str, list[str]]]:
 
 
 def lengths_of(points: torch.Tensor, kind: str) -> torch.Tensor:
-    """The distances (n, n) as TSPLIB rounds them, whole numbers: so that tours can be compared with
-    the best known.
+    """The distances ``(n, n)`` as TSPLIB rounds them to integers, so that tours can be compared
+    with the best known.
 
-    EUC_2D  the Euclidean distance, rounded to the nearest whole number
-    ATT     ``r = √((Δx² + Δy²) / 10)``, rounded up
-    GEO     on a sphere of 6378.388 km, π = 3.141592, rounded down and 1 added, between different
-            cities
+    - EUC_2D: the Euclidean distance, rounded to the nearest integer.
+    - ATT: ``r = √((Δx² + Δy²) / 10)``, rounded up.
+    - GEO: on a sphere of 6378.388 km with π = 3.141592, rounded down and 1 added, between different
+      cities.
 
     Source: Reinelt 1995, TSPLIB 95, section 2.
     """

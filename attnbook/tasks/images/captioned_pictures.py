@@ -30,10 +30,11 @@ class Box(NamedTuple):
 class Captioned:
     """Pictures, one caption each, and the places of what the words name.
 
-    pictures  (N, 3, H, W) uint8, red, green and blue
-    captions  N tuples of words
-    boxes     N tuples, for each word the boxes of the objects that it names; an empty tuple for a
-              word that names none
+    Attributes:
+        pictures: (N, 3, H, W) uint8, red, green and blue
+        captions: N tuples of words
+        boxes: N tuples, for each word the boxes of the objects that it names; an empty tuple for a
+            word that names none
     """
 
     pictures: torch.Tensor
@@ -90,9 +91,10 @@ def regions_of(
 class PictureBatch(NamedTuple):
     """B pictures and their captions; the tokens as in :class:`attnbook.tasks.Batch`.
 
-    pictures    (B, 3, H, W) uint8
-    target_in   (B, m)  BOS, then the caption
-    target_out  (B, m)  the caption, then EOS
+    Attributes:
+        pictures: (B, 3, H, W) uint8
+        target_in: (B, m)  BOS, then the caption
+        target_out: (B, m)  the caption, then EOS
     """
 
     pictures: torch.Tensor

@@ -47,8 +47,9 @@ LEAST_PIXELS = 1 / 64
 class FarParts(NamedTuple):
     """Drawn pictures and what they were drawn from.
 
-    data     :class:`attnbook.tasks.images.labelled.Labelled`; the class is the shape
-    colours  long (N, 2), places in COLOURS, left and right
+    Attributes:
+        data: :class:`attnbook.tasks.images.labelled.Labelled`; the class is the shape
+        colours: long (N, 2), places in COLOURS, left and right
     """
 
     data: Labelled
@@ -58,12 +59,13 @@ class FarParts(NamedTuple):
 class Agreement(NamedTuple):
     """How well the two sides of pictures agree, as shares.
 
-    agree    both figures found and of one colour, of all pictures
-    found    both figures found, of all pictures
-    chance   agreement of figures drawn by themselves: Σ_c p_left(c) p_right(c), with the colours of
-             the pictures where both were found
-    colours  how many colours are in use, as the exponential of the entropy of the left ones: 8 if
-             all alike often
+    Attributes:
+        agree: both figures found and of one colour, of all pictures
+        found: both figures found, of all pictures
+        chance: agreement of figures drawn by themselves: Σ_c p_left(c) p_right(c), with the colours
+            of the pictures where both were found
+        colours: how many colours are in use, as the exponential of the entropy of the left ones: 8
+            if all alike often
     """
 
     agree: float

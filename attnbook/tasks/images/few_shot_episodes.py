@@ -31,9 +31,10 @@ __all__ = [
 class Classes:
     """Pictures by class.
 
-    pictures  uint8 ``(C, E, size, size)``: E examples of each of C classes; ink is 255, the ground
-              0
-    names     C pairs of text: the alphabet of a class, and its own name
+    Attributes:
+        pictures: uint8 ``(C, E, size, size)``: E examples of each of C classes; ink is 255, the
+            ground 0
+        names: C pairs of text: the alphabet of a class, and its own name
     """
 
     pictures: torch.Tensor
@@ -55,10 +56,11 @@ class Classes:
 class EpisodeBatch(NamedTuple):
     """B episodes of N classes: S = N · K examples, in a random order, and Q pictures to name.
 
-    support  uint8 ``(B, S, size, size)``
-    labels   long ``(B, S)``: the class of each, 0 … N − 1, as numbered in this episode
-    query    uint8 ``(B, Q, size, size)``: other examples of the same classes
-    answers  long ``(B, Q)``
+    Attributes:
+        support: uint8 ``(B, S, size, size)``
+        labels: long ``(B, S)``: the class of each, 0 … N − 1, as numbered in this episode
+        query: uint8 ``(B, Q, size, size)``: other examples of the same classes
+        answers: long ``(B, Q)``
     """
 
     support: torch.Tensor

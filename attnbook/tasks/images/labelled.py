@@ -45,9 +45,10 @@ def to_pixels(pictures: torch.Tensor) -> torch.Tensor:
 class Labelled:
     """Pictures and the class of each.
 
-    pictures  (N, C, H, W) uint8, C = 1 (grey) or 3 (red, green and blue)
-    labels    (N,) long, places in ``classes``
-    classes   the names
+    Attributes:
+        pictures: (N, C, H, W) uint8, C = 1 (grey) or 3 (red, green and blue)
+        labels: (N,) long, places in ``classes``
+        classes: the names
     """
 
     pictures: torch.Tensor
@@ -100,8 +101,9 @@ class Labelled:
 class LabelledBatch(NamedTuple):
     """B pictures and their classes.
 
-    pictures  (B, C, H, W) floats from −1 to 1
-    labels    (B,) long
+    Attributes:
+        pictures: (B, C, H, W) floats from −1 to 1
+        labels: (B,) long
     """
 
     pictures: torch.Tensor

@@ -60,9 +60,10 @@ class Item(NamedTuple):
 class Statement(NamedTuple):
     """A sentence that is true of a picture.
 
-    sentence    as the person wrote it
-    identifier  n of the corpus's n-m: scenes with the same n were shown together
-    boxes       the three boxes from left to right, each a tuple of items
+    Attributes:
+        sentence: as the person wrote it
+        identifier: n of the corpus's n-m: scenes with the same n were shown together
+        boxes: the three boxes from left to right, each a tuple of items
     """
 
     sentence: str

@@ -15,10 +15,11 @@ from .vocabulary import BOS, EOS, PAD, Vocabulary
 class Batch(NamedTuple):
     """B pairs as CPU tensors of int64, batch first, padded with PAD=0.
 
-    source      (B, n)  source tokens, without BOS or EOS: column i is token i of the source
-    lengths     (B,)    how many tokens of each source are real, at least 1
-    target_in   (B, m)  BOS, then the target: what the decoder reads
-    target_out  (B, m)  the target, then EOS: what it should say
+    Attributes:
+        source: (B, n)  source tokens, without BOS or EOS: column i is token i of the source
+        lengths: (B,)    how many tokens of each source are real, at least 1
+        target_in: (B, m)  BOS, then the target: what the decoder reads
+        target_out: (B, m)  the target, then EOS: what it should say
     """
 
     source: torch.Tensor

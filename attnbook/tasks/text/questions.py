@@ -37,12 +37,13 @@ KINDS = ("one fact", "two facts", "giving", "yes or no", "counting")
 class Story(NamedTuple):
     """A story, a question about it, and why the answer is right.
 
-    sentences   n tuples of words, in the order of what happens
-    question    its words
-    answer      one word
-    supporting  the sentences that the answer needs, by position, in the order in which a reader
-                follows them from the question: for "two facts" first who holds the thing, then
-                where that one went
+    Attributes:
+        sentences: n tuples of words, in the order of what happens
+        question: its words
+        answer: one word
+        supporting: the sentences that the answer needs, by position, in the order in which a reader
+            follows them from the question: for "two facts" first who holds the thing, then where
+            that one went
     """
 
     sentences: tuple[tuple[str, ...], ...]
@@ -83,16 +84,17 @@ def vocabulary() -> Vocabulary:
 def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 10)) -> Story:
     """One story of animals that move and take things.
 
-    kind       "one fact": where an animal is. "two facts": where a thing is, that is, where the
-               animal is that took it last. "giving": who got a thing last; here animals give things
-               to others instead of taking them, and only the order of the words tells who gives.
-               "yes or no": whether an animal is at a place. "counting": how many things an animal
-               holds.
-    sentences  (least, most), both included; at least 3
+    Args:
+        kind: "one fact": where an animal is. "two facts": where a thing is, that is, where the
+            animal is that took it last. "giving": who got a thing last; here animals give things to
+            others instead of taking them, and only the order of the words tells who gives. "yes or
+            no": whether an animal is at a place. "counting": how many things an animal holds.
+        sentences: (least, most), both included; at least 3
 
     Who is asked for a place has moved, and what is asked for has been taken. A thing may be taken
     or given again; then the last one counts. Raises ValueError for another kind or too few
-    sentences."""
+    sentences.
+    """
     check_choice("kind", kind, KINDS)
     low, high = check_range("sentences", sentences, 3)
     if kind == "giving":
@@ -179,9 +181,10 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
 class QuestionBatch(NamedTuple):
     """B stories as int64, padded with PAD=0.
 
-    story     (B, n, words)  one row per sentence, the first sentence first
-    question  (B, words)
-    answer    (B,)           the id of the answer's word
+    Attributes:
+        story: (B, n, words)  one row per sentence, the first sentence first
+        question: (B, words)
+        answer: (B,)           the id of the answer's word
     """
 
     story: torch.Tensor

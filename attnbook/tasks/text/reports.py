@@ -109,9 +109,10 @@ SENTENCE = 6
 class Reports(NamedTuple):
     """B reports of S sentences and their summaries, as ids.
 
-    source  (B, 6 S)   the sentences one after the other
-    target  (B, 8)     name and value of each of the four facts
-    places  (B, 4)     which sentence says it
+    Attributes:
+        source: (B, 6 S)   the sentences one after the other
+        target: (B, 8)     name and value of each of the four facts
+        places: (B, 4)     which sentence says it
     """
 
     source: torch.Tensor

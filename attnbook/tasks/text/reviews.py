@@ -50,9 +50,10 @@ FACTS = (
 class Document(NamedTuple):
     """A text in sentences.
 
-    sentences  tuples of words
-    label      0 (negative) or 1 (positive), an index into `CLASSES`
-    deciding   (sentence, word) of the one word that decides, where it is known
+    Attributes:
+        sentences: tuples of words
+        label: 0 (negative) or 1 (positive), an index into `CLASSES`
+        deciding: (sentence, word) of the one word that decides, where it is known
     """
 
     sentences: tuple[tuple[str, ...], ...]
@@ -69,8 +70,9 @@ def generate(
     adjectives of the same list and of independent polarity, and plain facts. So no word decides by
     itself: the same "boring" decides about the film and says nothing about the dinner.
 
-    sentences  (least, most) sentences
-    others     (least, most) of them about other things
+    Args:
+        sentences: (least, most) sentences
+        others: (least, most) of them about other things
 
     Raises ValueError for ranges that leave no room.
     """
@@ -178,9 +180,10 @@ def split(
 class DocumentBatch(NamedTuple):
     """B documents as int64, padded with PAD=0.
 
-    documents  (B, sentences, words)
-    lengths    (B, sentences)  words of each sentence, 0 for a sentence that is padding
-    label      (B,)
+    Attributes:
+        documents: (B, sentences, words)
+        lengths: (B, sentences)  words of each sentence, 0 for a sentence that is padding
+        label: (B,)
     """
 
     documents: torch.Tensor

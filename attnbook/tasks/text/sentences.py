@@ -169,7 +169,8 @@ def wikitext(
     do those that the corpus itself writes so. Every 1 / ``valid_share``-th training sentence goes
     to validation, rounded.
 
-    train, test  files of the set: "train.txt" is ten times as long as "valid.txt"
+    Args:
+        train, test: files of the set: "train.txt" is ten times as long as "valid.txt"
     """
     every = round(1 / check_number("valid_share", valid_share, above=0, most=0.5))
     texts = _sentences(train, max_words)

@@ -30,7 +30,8 @@ def _tokenizers():
 class Subwords:
     """A trained byte-pair encoding of one or two languages.
 
-    vocab  a Vocabulary of its pieces (PAD=0, BOS=1, EOS=2, UNK=3), to give to `SequenceBatches`
+    Args:
+        vocab: a Vocabulary of its pieces (PAD=0, BOS=1, EOS=2, UNK=3), to give to `SequenceBatches`
     """
 
     def __init__(self, tokenizer):

@@ -31,12 +31,13 @@ _FORMS = {form: pair for pair in INTRANSITIVE + TRANSITIVE for form in pair}
 class Tree(NamedTuple):
     """A sentence of n words with its tree.
 
-    words      n words
-    heads      n positions: of each word that of its head, −1 for the root
-    relations  n names: det, amod, case, nmod, nsubj, obj, acl, mark, punct, root (those of
-               Universal Dependencies)
-    decided    n positions: of each verb that of the noun which decides its number, −1 for other
-               words
+    Attributes:
+        words: n words
+        heads: n positions: of each word that of its head, −1 for the root
+        relations: n names: det, amod, case, nmod, nsubj, obj, acl, mark, punct, root (those of
+            Universal Dependencies)
+        decided: n positions: of each verb that of the noun which decides its number, −1 for other
+            words
     """
 
     words: tuple[str, ...]
@@ -123,9 +124,10 @@ def sentence(
 ) -> Tree:
     """One sentence with its tree.
 
-    insertions  (fewest, most) insertions behind the nouns of the subject, in or behind one another;
-                or one number
-    adjectives  (fewest, most) adjectives of each noun
+    Args:
+        insertions: (fewest, most) insertions behind the nouns of the subject, in or behind one
+            another; or one number
+        adjectives: (fewest, most) adjectives of each noun
 
     Raises ValueError for a range that is none.
     """
@@ -178,10 +180,12 @@ def tokens() -> tuple[str, ...]:
 class TreeBatch(NamedTuple):
     """B sentences whose verbs have lost their number, as CPU tensors of int64, padded with 0.
 
-    tokens   (B, n)  the words, each verb in the form of the plural, which does not show its number
-    lengths  (B,)    number of words
-    heads    (B, n)  position of the head; −1 for the root and at the padding
-    target   (B, n)  at each verb the form that agrees with its subject, PAD elsewhere
+    Attributes:
+        tokens: (B, n)  the words, each verb in the form of the plural, which does not show its
+            number
+        lengths: (B,)    number of words
+        heads: (B, n)  position of the head; −1 for the root and at the padding
+        target: (B, n)  at each verb the form that agrees with its subject, PAD elsewhere
     """
 
     tokens: torch.Tensor

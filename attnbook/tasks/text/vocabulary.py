@@ -16,8 +16,9 @@ class Vocabulary:
     """A fixed list of tokens; the first four ids are PAD=0, BOS=1, EOS=2, UNK=3 in every
     vocabulary.
 
-    tokens   the ordinary tokens, in the order of their ids 4, 5, …
-    unknown  what `encode` does with a token it does not hold: "error" or "unk" (map to UNK)
+    Args:
+        tokens: the ordinary tokens, in the order of their ids 4, 5, …
+        unknown: what `encode` does with a token it does not hold: "error" or "unk" (map to UNK)
 
     Raises ValueError for a repeated token, a special one, or another `unknown`.
     """

@@ -24,14 +24,15 @@ _FORMS = {
 class Schema(NamedTuple):
     """One sentence; positions count words from 0.
 
-    words        lower-case words and punctuation
-    pronoun      position of the pronoun
-    referent     position of the noun that it refers to
-    other        position of the noun that it does not refer to
-    occupation   names the pair: each occupation has two sentences, one for each of its two nouns
-    occupation_meant  whether the referent is the occupation; else it is the other person
-    gender       of the pronoun, one of :data:`GENDERS`
-    possessive   whether the pronoun stands for "the NOUN's"
+    Attributes:
+        words: lower-case words and punctuation
+        pronoun: position of the pronoun
+        referent: position of the noun that it refers to
+        other: position of the noun that it does not refer to
+        occupation: names the pair: each occupation has two sentences, one for each of its two nouns
+        occupation_meant: whether the referent is the occupation; else it is the other person
+        gender: of the pronoun, one of :data:`GENDERS`
+        possessive: whether the pronoun stands for "the NOUN's"
     """
 
     words: tuple[str, ...]

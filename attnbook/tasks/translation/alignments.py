@@ -30,8 +30,9 @@ def links_from_weights(weights) -> set[Link]:
     """For each target position the source position of the largest weight, as links (source,
     target).
 
-    weights  (m, n); a row of zeros (nothing to attend to) gives no link; the first of equal weights
-             counts
+    Args:
+        weights: (m, n); a row of zeros (nothing to attend to) gives no link; the first of equal
+            weights counts
     """
     matrix = _matrix(weights)
     return {(int(row.argmax()), target) for target, row in enumerate(matrix) if row.max() > 0}
@@ -46,9 +47,10 @@ def alignment_error_rate(
 
     AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|), each count summed over all sentences.
 
-    predicted  one collection A of links (source, target) per sentence
-    sure       one collection S per sentence
-    possible   one collection P per sentence; the sure links count as possible too
+    Args:
+        predicted: one collection A of links (source, target) per sentence
+        sure: one collection S per sentence
+        possible: one collection P per sentence; the sure links count as possible too
 
     Raises ValueError when the three differ in length, or when there is no link in A and S together.
     Source: Och and Ney (2003), where the evaluation of alignments is defined.
@@ -75,15 +77,17 @@ def alignment_accuracy(
 ) -> float:
     """The share of target tokens whose largest weight lies on a source token that they come from.
 
-    weights  one matrix (m, n) per sentence; rows beyond the gold ones (that of EOS) and columns
-             beyond the source (padding) are allowed
-    gold     one alignment per sentence, as `Pair.alignment`: for each target token the source
-             positions; tokens that come from nothing are not counted
-    content  one list of flags per sentence, as `Pair.content`: only tokens marked True are counted;
-             None: all
+    Args:
+        weights: one matrix (m, n) per sentence; rows beyond the gold ones (that of EOS) and columns
+            beyond the source (padding) are allowed
+        gold: one alignment per sentence, as `Pair.alignment`: for each target token the source
+            positions; tokens that come from nothing are not counted
+        content: one list of flags per sentence, as `Pair.content`: only tokens marked True are
+            counted; None: all
 
     Raises ValueError for lengths that do not fit, weights with too few rows, or when no token is
-    counted."""
+    counted.
+    """
     if len(weights) != len(gold) or (content is not None and len(content) != len(gold)):
         raise ValueError(
             f"weights, gold and content must have one entry per sentence, got {len(weights)}, "
@@ -119,10 +123,11 @@ def word_weights(weights, source_words: Sequence[int], target_words: Sequence[in
     A source word gets the sum of the weights on its pieces; a target word the mean over its pieces;
     so rows that sum to 1 still do.
 
-    weights       (m, n), m and n counted in pieces; more rows (EOS) and columns (padding) are cut
-                  off
-    source_words  the word of each source piece, as `Subwords.split_words` gives it
-    target_words  the word of each target piece
+    Args:
+        weights: (m, n), m and n counted in pieces; more rows (EOS) and columns (padding) are cut
+            off
+        source_words: the word of each source piece, as `Subwords.split_words` gives it
+        target_words: the word of each target piece
 
     Returns (target words, source words); a word without a piece has a row or column of zeros.
     """

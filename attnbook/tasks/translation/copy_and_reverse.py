@@ -42,8 +42,9 @@ def copy(
 ) -> list[Pair]:
     """Random letters and the same letters again.
 
-    length   (least, most) letters, both included; or one number
-    symbols  how many different letters, 1 to 26
+    Args:
+        length: (least, most) letters, both included; or one number
+        symbols: how many different letters, 1 to 26
     """
     return take(drawer(False, length=length, symbols=symbols), count, seed)
 

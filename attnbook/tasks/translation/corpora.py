@@ -43,8 +43,9 @@ class Sentences(NamedTuple):
 class AlignedSentences(NamedTuple):
     """A sentence pair with gold links (source word, target word), counted from 0.
 
-    sure      links that annotators are certain of
-    possible  all links, the sure ones among them (S ⊆ P, as in Och and Ney 2003)
+    Attributes:
+        sure: links that annotators are certain of
+        possible: all links, the sure ones among them (S ⊆ P, as in Och and Ney 2003)
     """
 
     source: tuple[str, ...]
@@ -57,9 +58,10 @@ def multi30k(source: str = "en", target: str = "de", split: str = "train") -> li
     """Image captions with translations (Elliott et al. 2016): 29,000 for training, 1,014 for
     validation.
 
-    source, target  two of "en", "de", "fr", "cs" (no Czech in the tests of 2017)
-    split           "train", "valid", "test2016" (1,000), "test2017" (1,000), "mscoco2017" (461),
-                    "test2018" (1,071)
+    Args:
+        source, target: two of "en", "de", "fr", "cs" (no Czech in the tests of 2017)
+        split: "train", "valid", "test2016" (1,000), "test2017" (1,000), "mscoco2017" (461),
+            "test2018" (1,071)
     """
     for name, language in (("source", source), ("target", target)):
         check_choice(name, language, MULTI30K_LANGUAGES)
@@ -197,12 +199,14 @@ def tatoeba_task(
 ) -> Task:
     """A small split of Tatoeba by words, for `make_task("tatoeba", …)`.
 
-    max_words  neither side is longer than this, punctuation included
-    min_count  rarer words of the training pairs become <unk>
+    Args:
+        max_words: neither side is longer than this, punctuation included
+        min_count: rarer words of the training pairs become <unk>
 
     The split goes by English sentence, compared without case and punctuation; training pairs with a
     source or target that valid or test hold are dropped too, so no translation leaks. Valid and
-    test hold each sentence once."""
+    test hold each sentence once.
+    """
     check_integer("max_words", max_words)
     groups: dict[str, list[Pair]] = {}
     for sentences in tatoeba(source, target):

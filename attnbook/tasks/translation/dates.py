@@ -147,8 +147,9 @@ def _render(
 def pair(date: datetime.date, format: str = "day month year", case: str = "plain") -> Pair:
     """One date in one format.
 
-    format  a key of `FORMATS`
-    case    "plain" as in the format, "lower" or "upper"
+    Args:
+        format: a key of `FORMATS`
+        case: "plain" as in the format, "lower" or "upper"
     """
     check_choice("format", format, FORMATS)
     if case not in ("plain", "lower", "upper"):
@@ -222,8 +223,11 @@ def generate(
 ) -> list[Pair]:
     """Random dates in random formats, each character a token, with ISO dates as targets.
 
-    formats      keys of `FORMATS` to draw from; all by default
-    cases        "plain", "lower", "upper" to draw from; one named twice comes twice as often
-    first, last  the days to draw from, both included; 1970 to 2069 where the year may have two
-    digits"""
+    Args:
+        formats: keys of `FORMATS` to draw from; all by default
+        cases: "plain", "lower", "upper" to draw from; one named twice comes twice as often
+        first, last: the days to draw from, both included; 1970 to 2069 where the year may have two
+
+    digits
+    """
     return take(drawer(formats=formats, cases=cases, first=first, last=last), count, seed)

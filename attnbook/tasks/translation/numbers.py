@@ -141,8 +141,9 @@ def _speaker(language: str) -> tuple[Callable[[int, bool], list[Parts]], str]:
 def pair(value: int, language: str = "en", *, british: bool = False) -> Pair:
     """The words of `value`, its digits, and the words that say each digit.
 
-    value    0 to 999 999 999
-    british  English only: "three hundred and two", not "three hundred two"
+    Args:
+        value: 0 to 999 999 999
+        british: English only: "three hundred and two", not "three hundred two"
     """
     speak, zero = _speaker(language)
     if not isinstance(value, int) or not 0 <= value <= LARGEST:
@@ -216,9 +217,10 @@ def generate(
 ) -> list[Pair]:
     """Random numbers in words with their digits.
 
-    language  "en" or "fr"
-    digits    (least, most) digits, both included, each number of digits as likely as the others; at
-              most 9
-    british   English only: say "and" after the hundreds
+    Args:
+        language: "en" or "fr"
+        digits: (least, most) digits, both included, each number of digits as likely as the others;
+            at most 9
+        british: English only: say "and" after the hundreds
     """
     return take(drawer(language, digits=digits, british=british), count, seed)

@@ -15,14 +15,15 @@ NOTHING: frozenset[int] = frozenset()
 class Pair(NamedTuple):
     """One example of a sequence-to-sequence task.
 
-    source     n tokens
-    target     m tokens
-    alignment  m sets: ``alignment[t]`` holds the source positions that target token t comes from;
-               an empty set when it comes from none (a separator, a zero that no word says). None:
-               unknown.
-    content    m flags: True where the target token carries meaning of its own (a digit, a noun, an
-               adjective, a quantity), False for articles, conjunctions and separators. None:
-               unknown.
+    Attributes:
+        source: n tokens
+        target: m tokens
+        alignment: m sets: ``alignment[t]`` holds the source positions that target token t comes
+            from; an empty set when it comes from none (a separator, a zero that no word says).
+            None: unknown.
+        content: m flags: True where the target token carries meaning of its own (a digit, a noun,
+            an adjective, a quantity), False for articles, conjunctions and separators. None:
+            unknown.
     """
 
     source: tuple[str, ...]

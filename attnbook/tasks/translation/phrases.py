@@ -160,10 +160,11 @@ def phrase(
 ) -> Pair:
     """One noun phrase.
 
-    determiner  "the", "the" + plural as "the *", or a key of `QUANTITIES`
-    before      an adjective of `BEFORE`
-    after       adjectives in their English order; French puts them after the noun in the reverse
-                order
+    Args:
+        determiner: "the", "the" + plural as "the *", or a key of `QUANTITIES`
+        before: an adjective of `BEFORE`
+        after: adjectives in their English order; French puts them after the noun in the reverse
+            order
     """
     if determiner not in QUANTITIES and determiner not in ("the", "the *"):
         raise ValueError(
@@ -304,7 +305,8 @@ def generate(
 ) -> list[Pair]:
     """Random English noun phrases with their French.
 
-    phrases     (fewest, most) phrases joined by "and", both included; or one number
-    adjectives  (fewest, most) adjectives of each noun, at most 4
+    Args:
+        phrases: (fewest, most) phrases joined by "and", both included; or one number
+        adjectives: (fewest, most) adjectives of each noun, at most 4
     """
     return take(drawer(phrases=phrases, adjectives=adjectives), count, seed)

@@ -76,13 +76,14 @@ _BY_GENDER = {
 class PronounSentence(NamedTuple):
     """A sentence pair with its pronoun; all positions count tokens from 0.
 
-    pair        the English and French tokens, with their alignment: the French pronoun comes from
-                the English one
-    pronoun     position of it / they in the source
-    antecedent  position of the noun that it refers to
-    other       position of the other noun
-    decides     position of the adjective, which says so
-    written     position of the French pronoun in the target
+    Attributes:
+        pair: the English and French tokens, with their alignment: the French pronoun comes from the
+            English one
+        pronoun: position of it / they in the source
+        antecedent: position of the noun that it refers to
+        other: position of the other noun
+        decides: position of the adjective, which says so
+        written: position of the French pronoun in the target
     """
 
     pair: Pair

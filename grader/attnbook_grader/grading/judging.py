@@ -105,7 +105,7 @@ def _judge(job):
     by_answer = {task.key: task for task in job.assignment.tasks}
     with Session(job.sandbox, job.limits, job.image) as session:
         others = _OtherCells(session, job.limits.notebook / 3)
-        for place, cell in enumerate(nb.cells):
+        for cell in nb.cells:
             name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
             try:
                 if overall:

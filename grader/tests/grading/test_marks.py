@@ -51,7 +51,8 @@ def outcomes(assignment, right, half=(), **more):
     }
 
 
-def points(assignment, hand_ins, found, rules=Rules()):
+def points(assignment, hand_ins, found, rules=None):
+    rules = rules or Rules()
     return [(one.points, one.note) for one in marks_of("ann", assignment, hand_ins, found, rules)]
 
 

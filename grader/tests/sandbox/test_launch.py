@@ -382,7 +382,11 @@ def test_without_shares_from_the_kernel_the_sums_count(tmp_path):
 )
 def test_processes_that_come_and_go_hide_no_memory(monkeypatch, lists, ended, count, mb):
     """Each has 400 MB and shares all of it with one other; the list changes after each look."""
-    started, last, lists = launch.SandboxProcess.__new__(launch.SandboxProcess), lists[-1], iter(lists)
+    started, last, lists = (
+        launch.SandboxProcess.__new__(launch.SandboxProcess),
+        lists[-1],
+        iter(lists),
+    )
     started._limits = Limits(memory=500, processes=8)
 
     def processes():

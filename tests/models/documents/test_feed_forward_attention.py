@@ -177,10 +177,10 @@ def test_it_learns_to_add_marked_numbers_where_the_order_does_not_count():
     for kind in ("adding", "order"):
         torch.manual_seed(0)
         model = FeedForwardAttention(2, 48)
-        loss = lambda m, b: (
-            (m(b.inputs, b.lengths).output - b.target).square().sum(),
-            len(b.target),
-        )  # noqa: E731
+
+        def loss(m, b):
+            return (m(b.inputs, b.lengths).output - b.target).square().sum(), len(b.target)
+
         fit(
             model,
             adding_problem.LongMemoryBatches(kind, 12, 100),
