@@ -35,9 +35,11 @@ IDLE = """() => {
 }"""
 DONE = """() => {
   const widget = window.jupyterapp.shell.currentWidget;
-  const code = widget.content.widgets.filter(c => c.model.type === 'code' && c.model.sharedModel.getSource().trim());
+  const code = widget.content.widgets.filter(
+    c => c.model.type === 'code' && c.model.sharedModel.getSource().trim());
   const failed = code.some(c => c.model.outputs.toJSON().some(o => o.output_type === 'error'));
-  const ran = code.length && code.every(c => c.model.executionCount > 0 && c.model.executionState !== 'running');
+  const ran = code.length && code.every(
+    c => c.model.executionCount > 0 && c.model.executionState !== 'running');
   return (failed || ran) && widget.sessionContext.session?.kernel?.status === 'idle';
 }"""
 

@@ -13,7 +13,8 @@ JUDGE = """() => {
     maths: document.querySelectorAll('article .math').length,
     rendered: document.querySelectorAll('article mjx-container').length,
     broken: document.querySelectorAll('article mjx-merror, article [data-mjx-error]').length,
-    images: images.map(i => ({src: i.getAttribute('src'), alt: i.getAttribute('alt') || '', width: i.naturalWidth})),
+    images: images.map(i => (
+      {src: i.getAttribute('src'), alt: i.getAttribute('alt') || '', width: i.naturalWidth})),
     overflow: document.documentElement.scrollWidth - window.innerWidth,
     theme: document.documentElement.dataset.theme,
   };

@@ -231,7 +231,9 @@ def test_notebooks_install_what_colab_lacks():
 
 
 def test_the_lock_answers_every_requirement():
-    """Each package of the three pyproject.toml stands in the lock, at a version that its bound allows."""
+    """Each package of the three pyproject.toml stands in the lock, at a version that its bound
+    allows.
+    """
     lock = dict(
         line.split("==")
         for line in (ROOT / "requirements" / "ci-lock.txt").read_text().splitlines()

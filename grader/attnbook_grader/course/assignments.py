@@ -120,8 +120,8 @@ class Course:
 
         Of 62 bits: a hash of it does not give it away. PyTorch's generator on the CPU takes the
         lower 32 of a seed. So inputs are never
-        drawn from this one, but from a hash of it and the hand-in (`judging.hand_in_seed`), whose bits
-        say nothing about it."""
+        drawn from this one, but from a hash of it and the hand-in (`judging.hand_in_seed`), whose
+        bits say nothing about it."""
         return 1 + int.from_bytes(
             hashlib.sha256(f"{self.seed}:{id}".encode()).digest()[:8], "little"
         ) % (2**62 - 1)

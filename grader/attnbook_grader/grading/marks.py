@@ -135,7 +135,8 @@ def _attempt(student, assignment, hand_in, outcomes, rules):
 
 
 def _of_this_assignment(attempts, remarks):
-    """The attempts without those that were handed in for another assignment, as far as one can tell.
+    """The attempts without those that were handed in for another assignment, as far as one can
+    tell.
 
     The notebook of a chapter can hold the exercises of several assignments and is handed in once
     for each. Such a hand-in must not lower the marks here: it neither replaces an earlier one with

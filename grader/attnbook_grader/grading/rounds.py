@@ -29,7 +29,9 @@ from .workers import judge_all
 __all__ = ["MARKER", "Round", "chosen", "grade"]
 
 MARKER = "attnbook-grades"
-"""The file that marks a folder as written by a round of grading, in which the next round goes on."""
+"""The file that marks a folder as written by a round of grading, in which the next round goes
+on.
+"""
 
 
 @dataclass(frozen=True)

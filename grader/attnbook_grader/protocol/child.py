@@ -1,9 +1,9 @@
 """The process in the sandbox: runs the cells of a notebook and calls its functions when the grader
 asks.
 
-Started as `python -m attnbook_grader.protocol.child LIMITS`, LIMITS as JSON. Standard input and output are
-the pipes to the grader; the student's code sees an empty input and writes to standard error, where
-the grader counts."""
+Started as `python -m attnbook_grader.protocol.child LIMITS`, LIMITS as JSON. Standard input and
+output are the pipes to the grader; the student's code sees an empty input and writes to standard
+error, where the grader counts."""
 
 from __future__ import annotations
 

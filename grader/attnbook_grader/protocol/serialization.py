@@ -104,8 +104,8 @@ def decode(tree, tensors, function):
     tensors:  list of the block's tensors
     function: called with the number and the argument names of a function; returns what stands for
     it here
-    Raises MemoryError, and ProtocolError for anything that `encode` does not write, and for what is small
-    here and large or slow once it is read."""
+    Raises MemoryError, and ProtocolError for anything that `encode` does not write, and for what is
+    small here and large or slow once it is read."""
     return _decode(tree, _Block(tensors), function, 0)
 
 

@@ -1,6 +1,5 @@
-"""What is judged again when code changes, and what may judge: fingerprints, workers with other checks,
-cores, a gradebook that fails.
-"""
+"""What is judged again when code changes, and what may judge: fingerprints, workers with other
+checks, cores, a gradebook that fails."""
 
 import os
 from dataclasses import dataclass, field

@@ -221,8 +221,9 @@ from attnbook_grader.course.exercises import find_book, sections
 from attnbook_grader.sandbox.launch import Limits
 if __name__ == "__main__":
     parts = sections(find_book(), ["soft_lookup"], {ids})
-    course = Course("A class", 4711, from_sections(parts), limits=Limits(seconds=8, notebook=120, memory=1024))
-    rounds.grade(course, {hand_ins!r}, __import__("pathlib").Path({out!r}), say=lambda line: print(line, flush=True))
+    limits = Limits(seconds=8, notebook=120, memory=1024)
+    course, out = Course("A class", 4711, from_sections(parts), limits=limits), Path({out!r})
+    rounds.grade(course, {hand_ins!r}, out, say=lambda line: print(line, flush=True))
 """
 
 
@@ -379,7 +380,8 @@ from attnbook_grader.sandbox.launch import Limits
 workers._GRACE = 0.5
 job = types.SimpleNamespace(limits=Limits(notebook=0.1, startup=0.1))
 import threading, ctypes
-call = threading.Thread(target=workers._exclusively, args=(workers.CHECKS, lambda job: ctypes.PyDLL(None).sleep(30), job))
+sleep = lambda job: ctypes.PyDLL(None).sleep(30)
+call = threading.Thread(target=workers._exclusively, args=(workers.CHECKS, sleep, job))
 call.start()
 call.join()
 """

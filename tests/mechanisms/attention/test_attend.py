@@ -77,7 +77,7 @@ def test_streaming_equals_the_stored_matrix_in_value_and_gradient(score, problem
             torch.testing.assert_close(streamed, stored, **EXACT)
 
 
-def test_streaming_says_that_it_can_be_differentiated_once_also_where_the_gradient_that_comes_in_is_a_constant(
+def test_streaming_refuses_a_second_derivative_also_where_its_incoming_gradient_is_a_constant(
     problem,
 ):
     query, key, value, _ = problem

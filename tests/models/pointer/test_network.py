@@ -329,7 +329,7 @@ def test_sizes_below_one_are_named(sizes, message):
 
 
 # The baselines
-# -----------------------------------------------------------------------------------------------------------
+# -------------------------------------------------------------------
 
 
 def baseline(attention, ends, repeats=False, most=7):
