@@ -32,6 +32,9 @@ _HIDDEN = ("checks", "course")
 _SYSTEM = Path("/usr")  # read-only inside, whole
 _SILENT = _PACKAGE / "sandbox" / "silent"
 _POLL = 0.02
+# Memory in kB, as /proc/PID has it: the file and the lines to add up.
+_SUMS = ("status", ("RssAnon", "RssShmem", "VmSwap"))
+_SHARES = ("smaps_rollup", ("Pss_Anon", "Pss_Shmem", "SwapPss"))
 _PROCESSORS, _BURST = 1.25, 3
 _NOBODY = 65534
 _OWN_USERS = ("--unshare-user", "--disable-userns", "--die-with-parent")
@@ -167,6 +170,7 @@ class Started:
             os.close(told_write)
             with os.fdopen(told_read) as file, contextlib.suppress(ValueError, KeyError):
                 self._root = json.loads(file.read())["child-pid"]
+        self._proc = f"/proc/{self._root}/root/proc" if self._root else "/proc"
         self._threads = [threading.Thread(target=target, daemon=True) for target in (self._drain, self._watch)]
         for thread in self._threads:
             thread.start()
@@ -214,45 +218,83 @@ class Started:
                     return
 
     def _watch(self):
+        over = 0
         while not self._closed.wait(_POLL) and self.process.poll() is None:
-            count, mb = self._use() if self._root else self._use_of(self._members())
+            count, mb = self._use()
+            over = over + 1 if mb > self._limits.memory else 0
             if count > self._limits.processes:
                 self._stop(f"the notebook started more than {self._limits.processes} processes and was stopped")
-            elif mb > self._limits.memory:
+            elif over == 2:  # once may be a vfork, seen with its parent's memory until its exec
                 self._stop(f"the notebook used more than {self._limits.memory} MB of memory and was stopped")
             elif self._processor_seconds() > _BURST + _PROCESSORS * (time.monotonic() - self._begun):
                 self._stop("the notebook kept more than one processor busy and was stopped")
 
     def _use(self):
-        """Processes of the sandbox, by its own /proc, and their memory in MB."""
-        proc, count, pages, ticks = os.path.join("/proc", str(self._root), "root", "proc"), 0, 0, {}
-        with contextlib.suppress(OSError, MemoryError):  # the grader may be at its own limit for a moment
-            for entry in os.listdir(proc):
-                if entry.isdigit():
-                    count += 1
-                    with contextlib.suppress(OSError, IndexError), open(f"{proc}/{entry}/statm") as file:
-                        _, resident, shared, *_ = map(int, file.read().split())
-                        pages += resident - shared
-                    with contextlib.suppress(OSError, IndexError), open(f"{proc}/{entry}/stat") as file:
+        """Processes of the sandbox now, and their memory in MB.
+
+        The sums that the kernel keeps for each process cost nothing to read, but a fork shares its
+        parent's pages, and they are in the sums of both. Only when these sums exceed the limit are
+        the pages themselves looked at, each divided among the processes that share it.
+        """
+        # The grader may be at its limit for a moment.
+        with contextlib.suppress(OSError, MemoryError):
+            sums, shares = self._with_sums({}), {}
+            if sum(sums.values()) <= self._limits.memory or len(sums) > self._limits.processes:
+                return len(sums), sum(sums.values())
+            for _ in range(2):  # then those that had a share while the first ones were looked at
+                for process in [process for process in sums if process not in shares]:
+                    # Of a page that others have as well, one that has ended had half at most.
+                    shares[process] = self._mb(process, _SHARES) or sums[process] / 2
+                    sums = self._with_sums(sums)
+            return len(self._ticks), sum(shares.values())
+        return 0, 0.0
+
+    def _with_sums(self, known):
+        """These, and all other processes that there are now, with their sums."""
+        new = [process for process in self._processes() if process not in known]
+        return known | {process: self._mb(process, _SUMS) for process in new}
+
+    def _processes(self):
+        """Ticks of each process on processors, by its number and its start: numbers come back."""
+        found = {}
+        if not self._root:
+            for member in self._members():
+                with contextlib.suppress(psutil.Error):
+                    found[member.pid, member.create_time()] = 0
+        for entry in os.listdir(self._proc) if self._root else ():
+            if entry.isdigit():
+                with contextlib.suppress(OSError, IndexError):
+                    with open(f"{self._proc}/{entry}/stat") as file:
                         part = file.read().rpartition(")")[2].split()
-                        ticks[entry, part[19]] = int(part[11]) + int(part[12])  # by number and time of start: numbers come back
-            # The kernel forgets the time of a process whose parent does not ask for it.
-            self._ended_ticks += sum(seen for process, seen in self._ticks.items() if process not in ticks)
-            self._ticks = ticks
-        return count, pages * os.sysconf("SC_PAGESIZE") / 2**20
+                    found[entry, part[19]] = int(part[11]) + int(part[12])
+        # The kernel forgets the time of a process whose parent does not ask for it.
+        self._ended_ticks += sum(self._ticks[process] for process in self._ticks.keys() - found)
+        self._ticks = found
+        return found
+
+    def _mb(self, process, source):
+        """Memory of a process that no file on a disk holds; 0 of one that has ended.
+
+        Pages of files, such as those of PyTorch's libraries, do not count: the machine has them
+        once for everybody, and can drop them.
+
+        source: _SUMS or _SHARES
+        """
+        number, _ = process
+        if not psutil.LINUX:
+            with contextlib.suppress(psutil.Error):
+                return psutil.Process(number).memory_info().rss / 2**20
+            return 0
+        for name, fields in dict.fromkeys([source, _SUMS]):  # some kernels do not tell the shares
+            with contextlib.suppress(OSError, KeyError):
+                with open(f"{self._proc}/{number}/{name}") as file:
+                    told = dict(line.split(":", 1) for line in file if line.endswith(" kB\n"))
+                return sum(int(told[field].split()[0]) for field in fields) / 2**10
+        return 0
 
     def _processor_seconds(self):
         """Time on processors of all that ever ran in the sandbox, as far as it was seen; a container has its own limits."""
         return (self._ended_ticks + sum(self._ticks.values())) / os.sysconf("SC_CLK_TCK")
-
-    @staticmethod
-    def _use_of(members):
-        total = 0
-        for member in members:
-            with contextlib.suppress(psutil.Error):
-                memory = member.memory_info()
-                total += memory.rss - getattr(memory, "shared", 0)
-        return len(members), total / 2**20
 
 
 def _bubblewrap(limits, inside):
