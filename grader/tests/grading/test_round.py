@@ -215,6 +215,8 @@ def test_two_rounds_at_a_time_are_refused(small, course):
 
 KILLED = """
 import sys
+from pathlib import Path
+
 from attnbook_grader.grading import rounds
 from attnbook_grader.course.assignments import Course, from_sections
 from attnbook_grader.course.exercises import find_book, sections
