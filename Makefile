@@ -7,10 +7,10 @@ QUICK  := tests/structure tests/mechanisms tests/models tests/test_validate.py
 export CI
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test nightly book grade reproduce notebooks clean
+.PHONY: help setup lab check test test-newest nightly book grade reproduce notebooks clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
 
 setup:  ## make .venv and install everything in it; does nothing when it is up to date
 	@$(PYTHON) tools/setup_env.py $(VENV)
@@ -26,6 +26,10 @@ check: setup  ## two minutes: ruff, the layers, types, and the quick tests of me
 
 test: setup  ## every test, every notebook, and the website's tests (WORKERS=2 processes)
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+test-newest:  ## the same in .venv-newest, with the newest versions instead of the lock
+	@CI= $(PYTHON) tools/setup_env.py .venv-newest
+	.venv-newest/bin/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 nightly: setup  ## what takes hours (STEPS="mutants newest ..."): the report is results/nightly.md
 	$(PY) tools/nightly.py $(STEPS)

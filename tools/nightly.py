@@ -21,7 +21,6 @@ STEPS = {
     "mutants": [PY, "tools/mutants.py", "--count", "300", "--out", "results/mutants.json"],
     "class-of-500": [PY, "benchmarks/big_class.py", "--students", "500"],
     "newest": ["make", "test-newest"],
-    "oldest": ["make", "test-oldest"],
     "simulated-gpu": [*TESTS, "tests/devices", "-m", ""],
     "slow": [*TESTS, "-m", "nightly"],
 }
