@@ -2,10 +2,10 @@
 real data.
 """
 
-from .text.batches import Batch, SequenceBatches, collate
-from .text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
-from .translation.pairs import Pair
-from .translation.task import Task, make_task
+from .sequences.batches import Batch, SequenceBatches, collate
+from .sequences.pairs import Pair
+from .sequences.task import Task, make_task
+from .sequences.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 
 __all__ = [
     "BOS",

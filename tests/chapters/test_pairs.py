@@ -36,6 +36,7 @@ def test_contents_list_every_page_and_nothing_else():
             *NOTEBOOKS,
             *(ROOT / "chapters").rglob("index.md"),
             *(ROOT / "appendix").glob("*.md"),
+            *(ROOT / "api").glob("*.md"),
         ]
     }
     assert {name for name in toc_files() if "/" in name} == pages

@@ -15,9 +15,9 @@ from ...models.captioner import Captioner, PictureEncoder, caption_loss
 from ...tasks import Vocabulary
 from ...tasks.images import nlvr, scenes
 from ...tasks.images.captioned_pictures import Captioned, PictureBatches
-from ...tasks.text.batches import collate
+from ...tasks.sequences.batches import collate
+from ...tasks.sequences.pairs import Pair
 from ...tasks.translation.alignments import alignment_accuracy
-from ...tasks.translation.pairs import Pair
 from ...training import bleu, cider, cosine_decay, exact_match, fit, greedy, save_model
 from ...training.loop.temporary_state import temporary_mode
 from ..registry import register

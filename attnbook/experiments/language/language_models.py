@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 from ...models import LSTMN, LSTMLanguageModel
+from ...tasks.sequences.batches import SequenceBatches, collate
 from ...tasks.text import sentences
-from ...tasks.text.batches import SequenceBatches, collate
 from ...training import cosine_decay, fit, save_model
 from ...training.loop.temporary_state import temporary_mode
 from ...training.losses.language_model import language_loss, perplexity

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from ...mechanisms import LinformerAttention, PreNorm
 from ...models import TransformerEncoderModel, paper_parts
 from ...tasks.algorithms.gaps import FIRST, VALUES, GapBatches, best_loss, vocabulary_size
-from ...tasks.text.vocabulary import PAD
+from ...tasks.sequences.vocabulary import PAD
 from ...training import cosine_decay, fit
 from ..registry import register
 

@@ -15,7 +15,7 @@ import torch
 
 from ...models import Luong
 from ...tasks import make_task
-from ...tasks.text.batches import SequenceBatches, collate
+from ...tasks.sequences.batches import SequenceBatches, collate
 from ...tasks.translation.alignments import alignment_accuracy
 from ...training import cosine_decay, exact_match, fit, greedy, token_loss
 from ...validate import check_choice

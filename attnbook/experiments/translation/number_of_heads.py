@@ -11,7 +11,7 @@ import torch
 
 from ...models import Transformer, paper_parts
 from ...tasks import make_task
-from ...tasks.text.batches import SequenceBatches, collate
+from ...tasks.sequences.batches import SequenceBatches, collate
 from ...training import cosine_decay, exact_match, fit, greedy, token_loss
 from ..registry import register
 

@@ -15,8 +15,8 @@ import torch
 from ...mechanisms.layers.residual import PreNorm
 from ...models.transformer.encoder_decoder import HeadWeights, Transformer
 from ...models.transformer.parts import paper_parts
-from ...tasks.text.batches import Batch, SequenceBatches, collate
-from ...tasks.text.vocabulary import PAD
+from ...tasks.sequences.batches import Batch, SequenceBatches, collate
+from ...tasks.sequences.vocabulary import PAD
 from ...tasks.translation import pronouns
 from ...training import cosine_decay, fit, token_loss
 from ..registry import register

@@ -11,11 +11,11 @@ import torch
 
 from ... import resources
 from ...models import Bahdanau, Seq2Seq
+from ...tasks.sequences.batches import SequenceBatches, collate
+from ...tasks.sequences.pairs import Pair
 from ...tasks.text import subwords
-from ...tasks.text.batches import SequenceBatches, collate
 from ...tasks.translation import corpora
 from ...tasks.translation.alignments import alignment_error_rate, links_from_weights, word_weights
-from ...tasks.translation.pairs import Pair
 from ...training import (
     beam_search,
     bleu,

@@ -17,8 +17,8 @@ from ...mechanisms.layers.residual import PostNorm, PreNorm
 from ...models import Bahdanau
 from ...models.transformer.encoder_decoder import Transformer
 from ...models.transformer.parts import paper_parts
+from ...tasks.sequences.batches import SequenceBatches, collate
 from ...tasks.text import subwords
-from ...tasks.text.batches import SequenceBatches, collate
 from ...training import average_checkpoints, fit, inverse_sqrt, save_model, token_loss
 from ..registry import register
 from .real_sentences import bleu_figures, read_multi30k, validation_loss

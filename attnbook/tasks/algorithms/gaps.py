@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from ...validate import check_choice, check_integer, check_number
 from ..endless_batches import GeneratedBatches
-from ..text.vocabulary import PAD, UNK
+from ..sequences.vocabulary import PAD, UNK
 
 __all__ = [
     "FIRST",

@@ -10,7 +10,7 @@ import torch
 
 from ...validate import check_choice, check_integer, check_range
 from ..endless_batches import GeneratedBatches
-from ..text.vocabulary import PAD
+from ..sequences.vocabulary import PAD
 
 __all__ = ["ORDERS", "OrderBatch", "OrderBatches", "order_answers"]
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import torch
 
-from ..text.batches import SequenceBatches
-from ..text.vocabulary import Vocabulary
-from ..translation.pairs import Pair
+from ..sequences.batches import SequenceBatches
+from ..sequences.pairs import Pair
+from ..sequences.vocabulary import Vocabulary
 
 __all__ = ["Box", "Captioned", "PictureBatch", "PictureBatches", "regions_of"]
 

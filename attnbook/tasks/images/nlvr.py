@@ -18,7 +18,7 @@ import torch
 
 from ...validate import check_choice
 from .. import datasets
-from ..text.vocabulary import Vocabulary
+from ..sequences.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
 
 __all__ = [

@@ -15,7 +15,7 @@ from itertools import permutations, product
 import torch
 
 from ...validate import check_choice, check_integer, check_number, check_range
-from ..text.vocabulary import Vocabulary
+from ..sequences.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
 
 __all__ = [

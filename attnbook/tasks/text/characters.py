@@ -9,7 +9,7 @@ import torch
 from ...validate import check_integer, check_number
 from .. import datasets
 from ..endless_batches import GeneratedBatches
-from .vocabulary import SPECIAL, Vocabulary
+from ..sequences.vocabulary import SPECIAL, Vocabulary
 
 __all__ = [
     "CharacterWindows",

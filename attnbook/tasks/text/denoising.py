@@ -10,8 +10,8 @@ import torch
 
 from ...validate import check_integer, check_number
 from ..endless_batches import EpochBatches
-from .batches import Batch, _pad
-from .vocabulary import Vocabulary
+from ..sequences.batches import Batch, _pad
+from ..sequences.vocabulary import Vocabulary
 
 __all__ = ["DenoisingBatches", "corrupt", "gaps_in", "numbered_vocabulary", "segments"]
 
@@ -104,7 +104,7 @@ def corrupt(
 class DenoisingBatches:
     """Endless batches of corrupted texts; the spans are drawn anew at each step.
 
-    ``batch(step)`` is a :class:`~attnbook.tasks.text.batches.Batch`: the source is the text with
+    ``batch(step)`` is a :class:`~attnbook.tasks.sequences.batches.Batch`: the source is the text with
     sentinels, the target what was cut out.
 
     Args:

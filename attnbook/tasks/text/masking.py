@@ -9,7 +9,7 @@ import torch
 
 from ...validate import check_integer, check_number
 from ..endless_batches import GeneratedBatches
-from .vocabulary import PAD, UNK
+from ..sequences.vocabulary import PAD, UNK
 
 __all__ = ["MASK", "Masked", "MaskedBatches", "hide", "pad"]
 

@@ -14,7 +14,7 @@ import torch
 
 from ...validate import check_choice, check_range
 from ..endless_batches import EpochBatches, torch_generator
-from .vocabulary import PAD, Vocabulary
+from ..sequences.vocabulary import PAD, Vocabulary
 
 __all__ = [
     "KINDS",

@@ -23,8 +23,8 @@ import torch
 
 from ...validate import check_integer, check_number
 from ..endless_batches import GeneratedBatches, torch_generator
-from .batches import Batch
-from .vocabulary import BOS, EOS, Vocabulary
+from ..sequences.batches import Batch
+from ..sequences.vocabulary import BOS, EOS, Vocabulary
 
 __all__ = [
     "FIELDS",

@@ -12,7 +12,7 @@ import torch
 from ...validate import check_integer, check_range
 from .. import datasets
 from ..endless_batches import EpochBatches
-from .vocabulary import PAD, Vocabulary
+from ..sequences.vocabulary import PAD, Vocabulary
 
 __all__ = [
     "Document",

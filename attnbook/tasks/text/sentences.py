@@ -20,9 +20,9 @@ import random
 
 from ...validate import check_number, check_range
 from .. import datasets
-from ..translation.pairs import NOTHING, Pair, span, take
-from ..translation.task import Task, split_pairs
-from .vocabulary import Vocabulary
+from ..sequences.pairs import NOTHING, Pair, span, take
+from ..sequences.task import Task, split_pairs
+from ..sequences.vocabulary import Vocabulary
 
 __all__ = [
     "KINDS",

@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ..translation.pairs import Pair
-from .vocabulary import SPECIAL, Vocabulary, write_atomically
+from ..sequences.pairs import Pair
+from ..sequences.vocabulary import SPECIAL, Vocabulary, write_atomically
 
 SPACE = "▁"  # stands for the space before a word, as in SentencePiece
 

@@ -17,9 +17,9 @@ import torch
 
 from ...validate import check_integer, check_range
 from ..endless_batches import GeneratedBatches, text_generator
+from ..sequences.vocabulary import PAD, Vocabulary
 from ..translation import phrases
 from .sentences import ANIMATE, INTRANSITIVE, NOUNS, PLACES, TRANSITIVE
-from .vocabulary import PAD, Vocabulary
 
 __all__ = ["Tree", "TreeBatch", "TreeBatches", "collate_trees", "sentence", "tokens", "treebank"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from ...validate import check_integer, check_range
-from .pairs import Pair, span, take
-from .task import generated_task
+from ..sequences.pairs import Pair, span, take
+from ..sequences.task import generated_task
 
 SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from ...validate import check_choice, check_integer
 from .. import datasets
-from ..text.vocabulary import Vocabulary
-from .pairs import Pair
-from .task import Task, corpus_task
+from ..sequences.pairs import Pair
+from ..sequences.task import Task, corpus_task
+from ..sequences.vocabulary import Vocabulary
 
 MULTI30K_SPLITS = {
     "train": "train",

@@ -18,8 +18,8 @@ import random
 from collections.abc import Iterable
 
 from ...validate import check_choice
-from .pairs import NOTHING, Pair, span, take
-from .task import generated_task
+from ..sequences.pairs import NOTHING, Pair, span, take
+from ..sequences.task import generated_task
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",

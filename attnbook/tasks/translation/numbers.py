@@ -15,8 +15,8 @@ import random
 from collections.abc import Callable
 
 from ...validate import check_range
-from .pairs import NOTHING, Pair, take
-from .task import generated_task
+from ..sequences.pairs import NOTHING, Pair, take
+from ..sequences.task import generated_task
 
 LARGEST = 999_999_999
 

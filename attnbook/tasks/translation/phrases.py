@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...validate import check_range
-from .pairs import NOTHING, Pair, span, take
-from .task import generated_task
+from ..sequences.pairs import NOTHING, Pair, span, take
+from ..sequences.task import generated_task
 
 _VOWELS = "aeiouyéèêâîôû"
 

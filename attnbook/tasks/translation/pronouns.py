@@ -19,9 +19,9 @@ import random
 from typing import NamedTuple
 
 from ...validate import check_integer
+from ..sequences.pairs import Pair, span
+from ..sequences.task import Task, generated_task, make_task
 from . import phrases
-from .pairs import Pair, span
-from .task import Task, generated_task, make_task
 
 __all__ = [
     "KINDS",

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from attnbook.tasks.text.vocabulary import BOS, EOS, PAD
+from attnbook.tasks.sequences.vocabulary import BOS, EOS, PAD
 
 from ...validate import check_number, require
 from ..loop.temporary_state import temporary_mode

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attnbook.tasks.text.vocabulary import BOS, EOS, PAD
+from attnbook.tasks.sequences.vocabulary import BOS, EOS, PAD
 
 from ...validate import check_integer, check_lengths, check_number, require
 from ..loop.nested import map_tensors

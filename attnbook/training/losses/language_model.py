@@ -8,7 +8,7 @@ import math
 
 import torch
 
-from attnbook.tasks.text.vocabulary import PAD
+from attnbook.tasks.sequences.vocabulary import PAD
 
 from ..loop.temporary_state import temporary_mode
 from .token_loss import device_of, summed_cross_entropy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from attnbook.tasks.text.vocabulary import PAD
+from attnbook.tasks.sequences.vocabulary import PAD
 
 from .token_loss import device_of, full_precision
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from attnbook.tasks.text.vocabulary import PAD
+from attnbook.tasks.sequences.vocabulary import PAD
 
 from .token_loss import device_of, full_precision
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from attnbook.tasks.text.vocabulary import PAD
+from attnbook.tasks.sequences.vocabulary import PAD
 
 from ...validate import check_number
 from .cross_entropy import smoothed_cross_entropy

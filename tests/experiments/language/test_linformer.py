@@ -15,7 +15,7 @@ from attnbook.experiments.language.linformer import (
 from attnbook.mechanisms import LinformerAttention, MultiHeadAttention
 from attnbook.models.rnn.common import Decoded
 from attnbook.tasks.algorithms.gaps import FIRST, VALUES, GapBatches, frequencies, vocabulary_size
-from attnbook.tasks.text.vocabulary import PAD, UNK
+from attnbook.tasks.sequences.vocabulary import PAD, UNK
 
 
 class Knowing(torch.nn.Module):

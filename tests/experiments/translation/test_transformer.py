@@ -15,7 +15,7 @@ from attnbook.experiments.translation.transformer import Settings, alternating, 
 from attnbook.models.transformer.encoder_decoder import Transformer
 from attnbook.models.transformer.parts import paper_parts
 from attnbook.tasks import make_task
-from attnbook.tasks.text.batches import SequenceBatches
+from attnbook.tasks.sequences.batches import SequenceBatches
 from attnbook.tasks.text.subwords import Subwords
 from attnbook.training import load_model_weights, token_loss
 

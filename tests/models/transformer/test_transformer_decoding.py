@@ -603,7 +603,7 @@ def test_it_learns_with_the_loss_of_the_book():
     """Reversing short sequences, from the loss of a guess to nearly nothing in two hundred
     steps.
     """
-    from attnbook.tasks.text.batches import Batch
+    from attnbook.tasks.sequences.batches import Batch
 
     torch.manual_seed(0)
     model = Transformer(8, 8, paper_parts(16, 2, 32, dropout=0.0), num_layers=1, tie="all")

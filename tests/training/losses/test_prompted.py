@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnbook.tasks import BOS, EOS, PAD
-from attnbook.tasks.text.batches import Batch
+from attnbook.tasks.sequences.batches import Batch
 from attnbook.training.losses.prompted import one_text, prompted_loss, whole_text_loss
 
 # Sources of 3, 1 and 2 words, targets of 2, 0 and 1.

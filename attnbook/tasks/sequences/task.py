@@ -14,11 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
-from pathlib import Path
 
 from ...validate import check_choice, check_integer
-from ..text.vocabulary import Vocabulary
 from .pairs import Pair, distinct, stream
+from .vocabulary import Vocabulary
 
 __all__ = ["Task", "corpus_task", "generated_task", "make_task", "split_pairs", "task_names"]
 
@@ -142,8 +141,8 @@ def split_pairs(
 @cache
 def task_names() -> tuple[str, ...]:
     """The names of all registered tasks."""
-    folder = Path(__file__).parent
-    for module in pkgutil.iter_modules([str(folder)], __name__.rpartition(".")[0] + "."):
+    tasks = importlib.import_module("attnbook.tasks.translation")
+    for module in pkgutil.iter_modules(tasks.__path__, f"{tasks.__name__}."):
         importlib.import_module(module.name)
     return tuple(_MAKERS)
 

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from attnbook.tasks import UNK, Vocabulary, make_task
+from attnbook.tasks.sequences.pairs import Pair, distinct
+from attnbook.tasks.sequences.task import _DRAWERS, _MAKERS, task_names
 from attnbook.tasks.translation import dates
-from attnbook.tasks.translation.pairs import Pair, distinct
-from attnbook.tasks.translation.task import _DRAWERS, _MAKERS, task_names
 
 MADE = [name for name in task_names() if name in _DRAWERS]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from ..endless_batches import EpochBatches
-from ..translation.pairs import Pair
+from .pairs import Pair
 from .vocabulary import BOS, EOS, PAD, Vocabulary
 
 

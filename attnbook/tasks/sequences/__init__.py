@@ -1,0 +1,1 @@
+"""What every sequence task is made of: pairs, vocabularies, batches, and the registry of tasks."""
