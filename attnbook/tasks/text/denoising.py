@@ -104,8 +104,8 @@ def corrupt(
 class DenoisingBatches:
     """Endless batches of corrupted texts; the spans are drawn anew at each step.
 
-    ``batch(step)`` is a :class:`~attnbook.tasks.sequences.batches.Batch`: the source is the text with
-    sentinels, the target what was cut out.
+    ``batch(step)`` is a :class:`~attnbook.tasks.sequences.batches.Batch`: the source is the text
+    with sentinels, the target what was cut out.
 
     Args:
         texts: ``(pieces, length)`` of :func:`segments`.

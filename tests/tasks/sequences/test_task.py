@@ -63,7 +63,7 @@ def test_unseen_pairs_are_new_and_can_be_longer(name, options, longer):
 @pytest.mark.parametrize("name", task_names())
 def test_every_task_has_what_it_needs(name):
     module = _MAKERS[name].__module__.rpartition(".")[2]
-    assert (Path(__file__).parent / f"test_{module}.py").exists(), (
+    assert (Path(__file__).parents[1] / "translation" / f"test_{module}.py").exists(), (
         f"task {name!r}: tests/tasks/translation/test_{module}.py is missing"
     )
     if name not in _DRAWERS:
