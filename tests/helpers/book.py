@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from patience import HANGS
 
 ROOT = Path(__file__).resolve().parents[2]
 CI = os.environ.get("CI", "").lower() in ("1", "true")
@@ -34,4 +35,4 @@ def build(source: Path, target: Path) -> subprocess.CompletedProcess:
     """What `make book` runs, into another folder."""
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(source), "--path-output", str(target),
                "--all", "-W", "--keep-going"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
