@@ -1,6 +1,4 @@
-"""A notebook that takes more than it declares makes the run red, with one worker and with
-several.
-"""
+"""A notebook that takes more memory than it declares makes the run red; more time does not."""
 
 import json
 import shutil
@@ -10,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from patience import HANGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,15 +48,10 @@ def test_a_promise_that_is_not_kept_is_a_failure(tmp_path, workers):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
     )
-    assert found.returncode == 1 and "2 failed, 4 passed" in found.stdout, (
-        found.stdout + found.stderr
-    )
-    assert (
-        "slow.ipynb: ran" in found.stdout
-        and "large.ipynb: used" in found.stdout
-        and "kept.ipynb:" not in found.stdout
-    )
+    said = found.stdout
+    assert found.returncode == 1 and "1 failed, 5 passed" in said, said + found.stderr
+    assert "large.ipynb: used" in said and "kept.ipynb:" not in said and "slow.ipynb:" not in said
     rows = json.loads((tmp_path / "build" / "notebooks.json").read_text(encoding="utf-8"))
     assert sorted(row["notebook"] for row in rows) == ["kept.ipynb", "large.ipynb", "slow.ipynb"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from patience import HANGS
 
 ROOT = Path(__file__).resolve().parents[2]
 CI = os.environ.get("CI", "").lower() in ("1", "true")
@@ -43,4 +44,4 @@ def build(source: Path, target: Path) -> subprocess.CompletedProcess:
         "-W",
         "--keep-going",
     ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS)

@@ -33,11 +33,11 @@ def environment() -> dict[str, str]:
     return {**env, **SET}
 
 
-def execute(nb: NotebookNode, folder: Path, timeout: int = 300) -> dict[str, float]:
+def execute(nb: NotebookNode, folder: Path, timeout: int = 3600) -> dict[str, float]:
     """Run `nb` in place, with `folder` as working directory, and leave outputs that a second run
     makes again byte by byte.
 
-    timeout: seconds for one cell.
+    timeout: seconds for the kernel's start, for one cell and for what it prints, against hanging.
     Returns {"seconds": from a cold start to the end, "peak_mb": of the kernel and its children}.
     Raises nbclient's CellExecutionError or CellTimeoutError.
     """
@@ -59,6 +59,8 @@ def execute(nb: NotebookNode, folder: Path, timeout: int = 300) -> dict[str, flo
         nb,
         km=manager,
         timeout=timeout,
+        startup_timeout=timeout,
+        iopub_timeout=timeout,
         record_timing=False,
         coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},

@@ -19,9 +19,8 @@ LINE = re.compile(
 _SECONDS = {"s": 1, "min": 60, "h": 3600}
 _MB = {"MB": 1, "GB": 1000}
 
-# How far a run of the tests may pass what was declared: other machines are slower, and share their
-# cores.
-SLOWER, LARGER = 3.0, 1.5
+# How far a run of the tests may pass the declared memory: other versions and machines take more.
+LARGER = 1.5
 
 
 class Need(NamedTuple):
@@ -60,21 +59,15 @@ def declared(nb: NotebookNode) -> Declared:
     )
 
 
-def over_promise(promise: Need, seconds: float, peak_mb: float) -> list[str]:
-    """How a run on any machine broke the promise, allowing for one that is slower; empty when it
-    held.
+def too_large(promise: Need, peak_mb: float) -> str:
+    """How a run on any machine broke the promise of memory; "" when it held.
+
+    Time is no part of it: a machine may be slow, or busy. It is compared where it is measured, by
+    tools/build_notebooks.py --measure.
     """
-    faults = []
-    if seconds > SLOWER * promise.seconds:
-        faults.append(
-            f"ran {seconds:.0f} s, declared {promise.seconds:.0f} s (limit {SLOWER:g} times that)"
-        )
-    if peak_mb > LARGER * promise.peak_mb:
-        faults.append(
-            f"used {peak_mb:.0f} MB, declared {promise.peak_mb:.0f} MB (limit {LARGER:g} times "
-            f"that)"
-        )
-    return faults
+    if peak_mb <= LARGER * promise.peak_mb:
+        return ""
+    return f"used {peak_mb:.0f} MB, declared {promise.peak_mb:.0f} MB (limit {LARGER:g} times that)"
 
 
 def untrue_promise(promise: Need, seconds: float, peak_mb: float) -> list[str]:

@@ -17,6 +17,7 @@ CLOCKS = {
     "perf_counter",
     "perf_counter_ns",
     "process_time",
+    "best_milliseconds",
     "monotonic",
     "timeit",
     "repeat",

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from patience import HANGS, eventually
 
 import attnbook
 import attnbook_grader
@@ -23,17 +24,6 @@ LIMITS = Limits(seconds=10, memory=1024, processes=8, output=2, disk=8)
 
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
-
-
-HANGS = 600  # seconds; no test waits for them
-
-
-def eventually(true):
-    """Whether it comes true, however slow this machine is."""
-    end = time.monotonic() + HANGS
-    while not true() and time.monotonic() < end:
-        time.sleep(0.02)
-    return true()
 
 
 class Inside:

@@ -1,0 +1,14 @@
+"""How a test waits: for what it waits for, not for a time; a machine may be slow, or busy."""
+
+import time
+
+HANGS = 3600
+"""Seconds after which something hangs, and is not slow."""
+
+
+def eventually(true) -> bool:
+    """Whether this comes true."""
+    end = time.monotonic() + HANGS
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    return bool(true())
