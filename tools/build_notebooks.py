@@ -1,12 +1,10 @@
 """Makes the notebooks of the book from their sources: chapters/**/NAME.md (MyST, with solutions) ->
 NAME.ipynb beside it.
 
-    python tools/build_notebooks.py [PATH ...]               run the student's version of these (all
-    without PATH), write the .ipynb python tools/build_notebooks.py --check [PATH ...]       only
-    compare: is each .ipynb what its source says? are the rules kept? python
-    tools/build_notebooks.py --instructor DIR [PATH ...]   the versions with solutions, run, into
-    the folder DIR python tools/build_notebooks.py --measure [PATH ...]     run the .ipynb, record
-    time and memory
+    python tools/build_notebooks.py [PATH ...]              run these (all without PATH), write .ipynb
+    python tools/build_notebooks.py --check [PATH ...]      only compare, with sources and rules
+    python tools/build_notebooks.py --instructor DIR [PATH ...]    with solutions, run, into DIR
+    python tools/build_notebooks.py --measure [PATH ...]    run the .ipynb, record time and memory
 
 A PATH is a source, a notebook or a folder. --measure is for a quiet machine: it alone writes
 results/notebooks.json, and it names each notebook whose declared line is untrue.

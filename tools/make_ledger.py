@@ -1,8 +1,7 @@
 """Writes appendix/ledger.md from data/ledger.csv, after checking every row of it.
 
     python tools/make_ledger.py            write the page
-    python tools/make_ledger.py --check    only say what is wrong: a row that points nowhere, or a
-    page out of date
+    python tools/make_ledger.py --check    only say what is wrong
 
 Columns of data/ledger.csv: id, chapter, kind, title, status ("planned" or "done"), section (a
 notebook without its extension), name (what attnbook calls it; several are separated by spaces) and

@@ -50,7 +50,7 @@ def guarded(function, arguments, keywords=None, *, seed=0, passing=(), then=None
     stops.
 
     passing: exceptions of the check, which go through as they are
-    then:    called with the result, gradients switched on
+    then: called with the result, gradients switched on
     What the function prints to standard error goes to standard output: nbgrader takes a warning for
     a failed cell."""
     try:

@@ -150,7 +150,7 @@ def test_measuring_alone_records_time_and_memory(made, tmp_path, capsys, monkeyp
 
     took = {"seconds": 3.0, "peak_mb": 400}
     monkeypatch.setattr(build_notebooks, "ROOT", tmp_path)
-    monkeypatch.setattr(build_notebooks.run, "execute", lambda nb, folder: took)
+    monkeypatch.setattr(build_notebooks.execute, "execute", lambda nb, folder: took)
     notebook, recorded = copy_of(made, tmp_path), tmp_path / "results" / "notebooks.json"
     stored = notebook.read_bytes()
     assert build_notebooks.main(["--measure", str(notebook)]) == 0

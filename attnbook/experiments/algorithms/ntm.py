@@ -68,13 +68,16 @@ def read_write_match(net: NTM, batch: ntm_tasks.AlgorithmBatch) -> dict[str, flo
     """How a machine with one read and one write head copies: where its heads peak, on a batch of
     the copy task.
 
-    ``same``      how often, at the step when vector t is to be said, the read head peaks at the
-    slot where the write head peaked
-                  when vector t came
-    ``ahead``     the same one step earlier: what a head reads reaches the controller a step later,
-    so this is as good ``forward``   how often the write head peaks one slot further (modulo N) for
-    a vector than for the one before ``backward``  how often one slot back ``weight``    the mean of
-    the largest weight: of the write head while vectors come, of the read head while they are said
+    Returns:
+        same: how often, at the step when vector t is to be said, the read head peaks at the slot
+            where the write head peaked when vector t came.
+        ahead: the same one step earlier: what a head reads reaches the controller a step later, so
+            this is as good.
+        forward: how often the write head peaks one slot further (modulo N) for a vector than for
+            the one before.
+        backward: how often one slot back.
+        weight: the mean of the largest weight: of the write head while vectors come, of the read
+            head while they are said.
     """
     if net.read_heads != 1 or net.write_heads != 1:
         raise ValueError(

@@ -90,9 +90,10 @@ def make_network(kind: str, ways: int, shots: int, network: str = "small"):
 def the_data(data: str) -> tuple[Classes, Classes]:
     """Classes to learn from and classes of other alphabets for the test, by name.
 
-    "strokes"         letters that the book draws: 8 alphabets of 25 letters, and 4 others
-    "omniglot-small"  the small sets of Omniglot: 136 characters and 106 others, all also turned by
-    90, 180 and 270 degrees "omniglot"        the full sets: 964 and 659 characters, turned as well
+    - "strokes": letters that the book draws: 8 alphabets of 25 letters, and 4 others.
+    - "omniglot-small": the small sets of Omniglot: 136 characters and 106 others, all also turned
+      by 90, 180 and 270 degrees.
+    - "omniglot": the full sets: 964 and 659 characters, turned as well.
     """
     if data == "strokes":
         return strokes.alphabets(8, 25, seed=0), strokes.alphabets(4, 25, seed=1)

@@ -292,8 +292,8 @@ def make_pair(
             inserted
         blocks: "residual" or "convolution", the kind of :func:`attnbook.models.sagan_pair`
         d_key, d_value: widths of the attention, and with them the size of the residual block in its
-
-    place options    of :func:`attnbook.models.sagan_pair`
+            place
+        options: of :func:`attnbook.models.sagan_pair`
 
     Raises ValueError for another variant or kind of blocks.
     """

@@ -54,10 +54,10 @@ class PronounQueries(NamedTuple):
     Attributes:
         batch: as :func:`attnbook.tasks.collate` makes it
         looks, antecedent, other: by kind of attention: the position that looks, and those of the
-            two
-
-    nouns that it may look at decides     position of the English adjective written     step that
-    writes the pronoun own, wrong  ids of the right pronoun and of the one of the other gender
+            two nouns that it may look at
+        decides: position of the English adjective
+        written: step that writes the pronoun
+        own, wrong: ids of the right pronoun and of the one of the other gender
     """
 
     batch: Batch

@@ -25,11 +25,11 @@ class MarkedNumbers(NamedTuple):
     """B sequences, padded with zeros at the end.
 
     Attributes:
-        inputs: (B, n, 2)  a random number and a marker: 1 at two positions, −1 at the first and the
+        inputs: (B, n, 2) a random number and a marker: 1 at two positions, −1 at the first and the
             last, else 0
-        lengths: (B,)       how many positions of each row are real
-        target: (B,)       what is to be said
-        marked: (B, 2)     the two marked positions, the earlier one first
+        lengths: (B,) how many positions of each row are real
+        target: (B,) what is to be said
+        marked: (B, 2) the two marked positions, the earlier one first
     """
 
     inputs: torch.Tensor

@@ -33,10 +33,10 @@ class AlgorithmBatch(NamedTuple):
     """B sequences, padded with zeros at the end.
 
     Attributes:
-        inputs: (B, T, d_input)   what the model reads; all zeros at a step whose target is to be
+        inputs: (B, T, d_input) what the model reads; all zeros at a step whose target is to be
             recalled
-        targets: (B, T, d_output)  bits, 0 or 1; zeros where the mask is False
-        mask: (B, T)            True at the steps that count
+        targets: (B, T, d_output) bits, 0 or 1; zeros where the mask is False
+        mask: (B, T) True at the steps that count
     """
 
     inputs: torch.Tensor

@@ -22,8 +22,8 @@ class OrderBatch(NamedTuple):
     """B texts of n letters as CPU tensors of int64, letters numbered from 1.
 
     Attributes:
-        tokens: (B, n)  the letters
-        target: (B, n)  the answer at each letter, PAD = 0 where there is none
+        tokens: (B, n) the letters
+        target: (B, n) the answer at each letter, PAD = 0 where there is none
     """
 
     tokens: torch.Tensor

@@ -17,8 +17,8 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     the lowest index.
 
     Args:
-        points: (B, n, 2)  coordinates
-        lengths: (B,)       how many points of each row are real; all of them if not given
+        points: (B, n, 2) coordinates
+        lengths: (B,) how many points of each row are real; all of them if not given
 
     Returns (B, m) indices, −1 as padding, m being the size of the largest hull. A point on an edge
     is no corner. Of equal points only the one with the lowest index can be one. Points on one line

@@ -32,10 +32,10 @@ class PointBatch(NamedTuple):
     """B sets of numbers or points with the positions that answer them.
 
     Attributes:
-        inputs: (B, n, d)  numbers (d = 1) or points of the unit square (d = 2), uniform; zeros as
+        inputs: (B, n, d) numbers (d = 1) or points of the unit square (d = 2), uniform; zeros as
             padding at the end
-        lengths: (B,)       how many of each row are real
-        targets: (B, m)     positions 0 … lengths − 1 of the row's own inputs; then, for hulls and
+        lengths: (B,) how many of each row are real
+        targets: (B, m) positions 0 … lengths − 1 of the row's own inputs; then, for hulls and
             triangulations, whose answers vary in length, once END, coded as n (the column after the
             last position of the padded batch); then −1 as padding
     """

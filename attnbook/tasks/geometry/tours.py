@@ -76,7 +76,7 @@ def taught_tours(
 
     Args:
         points: (B, n, 2)
-        lengths: (B,)       how many of each row are real; all of them if not given
+        lengths: (B,) how many of each row are real; all of them if not given
         teacher: one of TEACHERS: only "exact" gives the shortest tours, and only to 16 cities
 
     Raises ValueError for another teacher, points that are not finite, lengths that do not fit, and

@@ -18,7 +18,7 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
 
     Args:
         points: (B, n, 2)
-        lengths: (B,)  how many points of each row are real; all of them if not given
+        lengths: (B,) how many points of each row are real; all of them if not given
 
     Returns (B, m) indices, −1 as padding, m being three times the largest number of triangles. The
     triangles are ordered by their incentres: by the first coordinate, then by the second.

@@ -93,8 +93,8 @@ class PictureBatch(NamedTuple):
 
     Attributes:
         pictures: (B, 3, H, W) uint8
-        target_in: (B, m)  BOS, then the caption
-        target_out: (B, m)  the caption, then EOS
+        target_in: (B, m) BOS, then the caption
+        target_out: (B, m) the caption, then EOS
     """
 
     pictures: torch.Tensor

@@ -16,10 +16,10 @@ class Batch(NamedTuple):
     """B pairs as CPU tensors of int64, batch first, padded with PAD=0.
 
     Attributes:
-        source: (B, n)  source tokens, without BOS or EOS: column i is token i of the source
-        lengths: (B,)    how many tokens of each source are real, at least 1
-        target_in: (B, m)  BOS, then the target: what the decoder reads
-        target_out: (B, m)  the target, then EOS: what it should say
+        source: (B, n) source tokens, without BOS or EOS: column i is token i of the source
+        lengths: (B,) how many tokens of each source are real, at least 1
+        target_in: (B, m) BOS, then the target: what the decoder reads
+        target_out: (B, m) the target, then EOS: what it should say
     """
 
     source: torch.Tensor

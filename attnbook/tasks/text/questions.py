@@ -182,9 +182,9 @@ class QuestionBatch(NamedTuple):
     """B stories as int64, padded with PAD=0.
 
     Attributes:
-        story: (B, n, words)  one row per sentence, the first sentence first
+        story: (B, n, words) one row per sentence, the first sentence first
         question: (B, words)
-        answer: (B,)           the id of the answer's word
+        answer: (B,) the id of the answer's word
     """
 
     story: torch.Tensor

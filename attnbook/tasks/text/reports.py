@@ -110,9 +110,9 @@ class Reports(NamedTuple):
     """B reports of S sentences and their summaries, as ids.
 
     Attributes:
-        source: (B, 6 S)   the sentences one after the other
-        target: (B, 8)     name and value of each of the four facts
-        places: (B, 4)     which sentence says it
+        source: (B, 6 S) the sentences one after the other
+        target: (B, 8) name and value of each of the four facts
+        places: (B, 4) which sentence says it
     """
 
     source: torch.Tensor

@@ -182,7 +182,7 @@ class DocumentBatch(NamedTuple):
 
     Attributes:
         documents: (B, sentences, words)
-        lengths: (B, sentences)  words of each sentence, 0 for a sentence that is padding
+        lengths: (B, sentences) words of each sentence, 0 for a sentence that is padding
         label: (B,)
     """
 

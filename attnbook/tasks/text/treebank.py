@@ -181,11 +181,11 @@ class TreeBatch(NamedTuple):
     """B sentences whose verbs have lost their number, as CPU tensors of int64, padded with 0.
 
     Attributes:
-        tokens: (B, n)  the words, each verb in the form of the plural, which does not show its
+        tokens: (B, n) the words, each verb in the form of the plural, which does not show its
             number
-        lengths: (B,)    number of words
-        heads: (B, n)  position of the head; −1 for the root and at the padding
-        target: (B, n)  at each verb the form that agrees with its subject, PAD elsewhere
+        lengths: (B,) number of words
+        heads: (B, n) position of the head; −1 for the root and at the padding
+        target: (B, n) at each verb the form that agrees with its subject, PAD elsewhere
     """
 
     tokens: torch.Tensor

@@ -38,9 +38,9 @@ class Rules:
 
     late_per_day: share of the marks that a hand-in loses for every day that has begun since it was
     due
-    latest_days:  days after which a late hand-in gets no marks
-    repeated:     which of several hand-ins of a student counts: "last", "first" or "best"
-    library:      an answer that uses the book's own implementation: "mark" says so beside the
+    latest_days: days after which a late hand-in gets no marks
+    repeated: which of several hand-ins of a student counts: "last", "first" or "best"
+    library: an answer that uses the book's own implementation: "mark" says so beside the
     marks, "zero" takes them
     """
 
@@ -65,12 +65,12 @@ class Rules:
 class Assignment:
     """Exercises that are handed in together, as one notebook.
 
-    name:    the stem of the notebook and its name in the gradebook
-    tasks:   the exercises, in order
-    points:  by exercise id: (for the reader's check, for the hidden one)
-    due:     with a time zone; None if hand-ins are never late
-    setup:   the first code cell of the notebook
-    book:    code cells of the chapters, of which only the definitions run when a hand-in holds them
+    name: the stem of the notebook and its name in the gradebook
+    tasks: the exercises, in order
+    points: by exercise id: (for the reader's check, for the hidden one)
+    due: with a time zone; None if hand-ins are never late
+    setup: the first code cell of the notebook
+    book: code cells of the chapters, of which only the definitions run when a hand-in holds them
     """
 
     name: str

@@ -89,7 +89,7 @@ def find_book(folder: str | Path | None = None) -> Path:
 def sections(book: Path, only=None, tasks=None) -> list[Section]:
     """The sections of the book that have exercises, in the order of its table of contents.
 
-    only:  names of sections; default all
+    only: names of sections; default all
     tasks: ids of exercises; default all. A section without any of them is left out
     Raises ValueError for a name or an id that the book does not have.
     """

@@ -28,9 +28,9 @@ class SyntheticHandIn:
     """One hand-in.
 
     content: the bytes of the file
-    marks:   by exercise id, what it must get
-    words:   what the feedback on the first exercise must say; "" for nothing
-    name:    of the file
+    marks: by exercise id, what it must get
+    words: what the feedback on the first exercise must say; "" for nothing
+    name: of the file
     """
 
     content: bytes

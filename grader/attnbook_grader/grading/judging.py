@@ -30,8 +30,8 @@ class Job:
     """One notebook to judge, with all that a worker needs: it may be another machine.
 
     content: the bytes that were handed in
-    tasks:   ids of the exercises to judge
-    seeds:   by exercise id, the course's for the hidden check; without one it is left out. What is
+    tasks: ids of the exercises to judge
+    seeds: by exercise id, the course's for the hidden check; without one it is left out. What is
     drawn also depends on `content`
     """
 
@@ -49,12 +49,12 @@ class Outcome:
     """What was found about one exercise of one notebook.
 
     visible, hidden: whether the two checks passed
-    note:            "" or the first mistake, in words for the student
-    remark:          what else the student and the instructor should know
-    library:         the name of the book's own that the answer uses, or ""
-    print:           of the answer without comments and layout, to find equal ones; "" for an answer
+    note: "" or the first mistake, in words for the student
+    remark: what else the student and the instructor should know
+    library: the name of the book's own that the answer uses, or ""
+    print: of the answer without comments and layout, to find equal ones; "" for an answer
     that is not written
-    failed:          "" or the error that the grader itself stopped with, in words for the
+    failed: "" or the error that the grader itself stopped with, in words for the
     instructor; then it is judged again next time
     """
 

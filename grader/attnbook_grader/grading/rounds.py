@@ -38,9 +38,9 @@ on.
 class Round:
     """What a round found.
 
-    marks:   one a student and exercise
-    judged:  how many notebooks were judged in this round; the others were known
-    equal:   {assignment: groups of students with equal answers}
+    marks: one a student and exercise
+    judged: how many notebooks were judged in this round; the others were known
+    equal: {assignment: groups of students with equal answers}
     remarks: on files that were left out, and on what could not be graded or written
     """
 
@@ -65,12 +65,12 @@ def grade(
 ) -> Round:
     """Judge what was not judged yet in the folder `submissions`, and write the folder `out`.
 
-    out:   gets journal.db, marks.csv, class.html, feedback/STUDENT/index.html and nbgrader's
+    out: gets journal.db, marks.csv, class.html, feedback/STUDENT/index.html and nbgrader's
     gradebook.db
     trust: run students' code without a sandbox
     again: ids of exercises to judge again; after a round that was killed the same ids go on with
     what is left of it
-    only:  names of the assignments to judge; default: those that anybody handed in
+    only: names of the assignments to judge; default: those that anybody handed in
     tasks: ids of the exercises to judge; default: all
     The marks are those of all assignments and exercises that were judged, in this round or before.
     Raises ValueError for folders that cannot be used, NoSandbox.

@@ -29,7 +29,7 @@ def judge_all(
 ) -> Iterator[tuple[object, list[Outcome]]]:
     """Judge the notebooks; yields (key, outcomes) in the order in which they are done.
 
-    count:     processes; default one for each core
+    count: processes; default one for each core
     scheduler: address of a Dask scheduler, as tcp://127.0.0.1:8786, whose workers have this package
     """
     if scheduler:

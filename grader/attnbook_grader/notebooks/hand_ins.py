@@ -32,10 +32,10 @@ class HandIn:
     """One file of one student for one assignment.
 
     student: the name, as it is shown
-    sha:     of its content; files with more than LARGEST bytes are told apart by name, size and
+    sha: of its content; files with more than LARGEST bytes are told apart by name, size and
     time
-    time:    when it was handed in, with a zone
-    shared:  it holds cells of several assignments, and its name is that of none: it may have been
+    time: when it was handed in, with a zone
+    shared: it holds cells of several assignments, and its name is that of none: it may have been
     handed in for another one
     """
 

@@ -30,12 +30,12 @@ _BLOCKS = (
 class Binding:
     """One binding of a name outside of functions.
 
-    nodes:  what the name gets its value from: expressions, or the whole statement
-    until:  the place up to which bindings count for what these read at once
-    full:   what an import binds to it, "a.b"; "" for any other binding
+    nodes: what the name gets its value from: expressions, or the whole statement
+    until: the place up to which bindings count for what these read at once
+    full: what an import binds to it, "a.b"; "" for any other binding
     before: an earlier binding that may still hold: this one stands in a block, or changes a part of
     the value
-    whole:  whether this one or one of those before is the package that is looked for
+    whole: whether this one or one of those before is the package that is looked for
     """
 
     nodes: tuple[ast.AST, ...]

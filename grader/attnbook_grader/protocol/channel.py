@@ -29,7 +29,7 @@ class Channel:
     """Messages to the process at the other end of two pipes.
 
     read, write: file descriptors, of which this is now the owner
-    deadline:    moment of time.monotonic() at which waiting ends; None waits for ever
+    deadline: moment of time.monotonic() at which waiting ends; None waits for ever
     """
 
     def __init__(self, read: int, write: int):

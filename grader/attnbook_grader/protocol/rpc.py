@@ -61,11 +61,11 @@ class Peer:
     """One end of the protocol.
 
     channel: the pipes
-    serve:   `serve(function, arguments, keywords, seed)` runs a call that the other side asks for
-    answer:  {name of a request: function(head) -> value}, what else the other side may ask for
+    serve: `serve(function, arguments, keywords, seed)` runs a call that the other side asks for
+    answer: {name of a request: function(head) -> value}, what else the other side may ask for
     passing: exceptions of our own functions which end the outermost call on this side, whatever the
     other side makes of them
-    watch:   whether calls that are served report what they change in their arguments: for the side
+    watch: whether calls that are served report what they change in their arguments: for the side
     of the student's code
     """
 

@@ -53,7 +53,7 @@ class ProtocolError(ValueError):
 def encode(value, keep, function, depth: int = 0):
     """`value` as a JSON tree.
 
-    keep:     called with every tensor, detached, on the CPU and contiguous; returns its place
+    keep: called with every tensor, detached, on the CPU and contiguous; returns its place
     function: called with every callable; returns its number. None: callables are objects like
     others
     Raises ValueError for what is nested more than DEPTH deep.
@@ -101,7 +101,7 @@ def encode(value, keep, function, depth: int = 0):
 def decode(tree, tensors, function):
     """The value of a tree.
 
-    tensors:  list of the block's tensors
+    tensors: list of the block's tensors
     function: called with the number and the argument names of a function; returns what stands for
     it here
     Raises MemoryError, and ProtocolError for anything that `encode` does not write, and for what is

@@ -55,13 +55,13 @@ class NoSandbox(RuntimeError):
 class Limits:
     """What one notebook may use.
 
-    seconds:   for one cell, and for one check of one exercise
-    startup:   seconds for Python and PyTorch to start
-    notebook:  seconds in all
-    memory:    MB of all its processes together
+    seconds: for one cell, and for one check of one exercise
+    startup: seconds for Python and PyTorch to start
+    notebook: seconds in all
+    memory: MB of all its processes together
     processes: how many at a time
-    output:    MB of text
-    disk:      MB of files
+    output: MB of text
+    disk: MB of files
     """
 
     seconds: float = 15
@@ -99,7 +99,7 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
     """The kind of sandbox to use: the one asked for, else bubblewrap. Raises NoSandbox when it is
     not there.
 
-    kind:  one of KINDS; "none" needs `trust`
+    kind: one of KINDS; "none" needs `trust`
     trust: without any sandbox, run students' code with our own rights
     """
     require_unix()
@@ -186,7 +186,7 @@ class SandboxProcess:
     """A running sandbox: its pipes, and a watch that ends it when it takes too much.
 
     read, write: file descriptors for the protocol
-    why:         "" or what it was ended for
+    why: "" or what it was ended for
     """
 
     def __init__(self, command, limits: Limits, env, *, told=False, end=None):

@@ -29,7 +29,7 @@ class SandboxEnded(Exception):
     """The sandbox is gone; the message says why, in words for the student.
 
     overall: nothing more can be done for the notebook
-    late:    one cell or one check took too long
+    late: one cell or one check took too long
     """
 
     def __init__(self, message, overall=False, late=False):
