@@ -1,7 +1,7 @@
 """Makes the notebooks of the book from their sources: chapters/**/NAME.md (MyST, with solutions) ->
 NAME.ipynb beside it.
 
-    python tools/build_notebooks.py [PATH ...]              run these (all without PATH), write .ipynb
+    python tools/build_notebooks.py [PATH ...]              run these (without PATH all)
     python tools/build_notebooks.py --check [PATH ...]      only compare, with sources and rules
     python tools/build_notebooks.py --instructor DIR [PATH ...]    with solutions, run, into DIR
     python tools/build_notebooks.py --measure [PATH ...]    run the .ipynb, record time and memory
