@@ -202,7 +202,7 @@ def test_a_warning_fails_the_build(tmp_path, text):
     config = (ROOT / "_config.yml").read_text(encoding="utf-8")
     (tmp_path / "_config.yml").write_text(
         re.sub(
-            r"^(logo|  favicon|    html_css_files|  local_extensions|    chapter_zero):.*\n",
+            r"^ *(logo|favicon|html_css_files|local_extensions|chapter_zero|api):.*\n",
             "",
             config,
             flags=re.MULTILINE,

@@ -1,6 +1,7 @@
 """Rules: late and repeated hand-ins, the library's own implementation, equal answers."""
 
 import json
+import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -409,8 +410,12 @@ def test_a_grader_does_not_count_what_runs_after_the_checks(assignment):
 
 
 def test_code_nested_too_deep_is_compared_as_it_is():
-    code = "x = " + "+".join(["1"] * 600)
-    assert plain(f"{code}\n") == code
+    code, limit = "x = " + "+".join(["1"] * 600), sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)  # Python's own: libraries that other tests import may raise it
+    try:
+        assert plain(f"{code}\n") == code
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 LARGE = {

@@ -107,7 +107,7 @@ def test_batches_have_one_size_drawn_or_growing():
         <= 7
         < max(ranged.batch(step).inputs.shape[1] for step in range(85, 120))
     )
-    with pytest.raises(ValueError, match="teacher must be one of exact, .*got 'me'"):
+    with pytest.raises(ValueError, match="teacher must be one of 'exact', .*got 'me'"):
         TourBatches(5, teacher="me")
 
 
