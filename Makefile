@@ -21,7 +21,7 @@ lab: setup  ## open JupyterLab on the chapters (HEADLESS=1: run one chapter in i
 check: setup  ## two minutes: ruff, the layers, types, and the quick tests of mechanisms and models
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/pyright
+	$(VENV)/bin/pyright --pythonpath $(PY)
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow" $(QUICK) $(ARGS)
 
 test: setup  ## every test, every notebook, and the website's tests (WORKERS=2 processes)
