@@ -44,8 +44,10 @@ def pytest_collection_modifyitems(config, items):
     config.stash[LAST_CELLS] = set(
         {item.path: item.nodeid for item in items if _is_notebook(item)}.values()
     )
+    # nbval waits 5 s for what a cell printed: few on a busy machine
+    patience = min(120, config.getoption("nbval_cell_timeout", 120))
     for item in filter(_is_notebook, items):
-        item.output_timeout = 120  # nbval waits 5 s for what a cell printed: few on a busy machine
+        item.output_timeout = patience
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,7 @@
 one is named.
 """
 
+import os
 import copy
 
 import nbformat
@@ -260,6 +261,10 @@ def test_peak_memory_sees_a_child():
         assert eventually(lambda: peak.mb >= 300)
         process.communicate(b"\n")
     assert peak.mb <= 450
+
+
+def test_peak_memory_of_what_ends_at_once_is_not_zero():
+    assert measure.PeakMemory(os.getpid()).mb > 10
 
 
 def test_rows_are_merged_and_those_of_gone_notebooks_dropped(tmp_path):

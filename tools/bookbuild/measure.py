@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -109,7 +110,13 @@ class PeakMemory:
             psutil.Process(pid),
             threading.Thread(target=self._watch, daemon=True),
         )
-        self.mb = 0.0
+        self._mb = 0.0
+
+    @property
+    def mb(self) -> float:
+        """The largest so far, now included: a short run may end before the first look."""
+        self._look()
+        return self._mb
 
     def __enter__(self) -> PeakMemory:
         self._thread.start()
@@ -120,18 +127,18 @@ class PeakMemory:
         self._thread.join()
 
     def _watch(self) -> None:
-        while True:
-            self.mb = max(self.mb, self._now() / 1e6)
-            if self._stop.wait(self._interval):
-                return
+        while not self._stop.wait(self._interval):
+            self._look()
+
+    def _look(self) -> None:
+        self._mb = max(self._mb, self._now() / 1e6)
 
     def _now(self) -> int:
         total = 0
-        try:
+        with contextlib.suppress(self._psutil.Error):
             for process in [self._process, *self._process.children(recursive=True)]:
-                total += process.memory_info().rss
-        except self._psutil.Error:  # ended while we looked
-            pass
+                with contextlib.suppress(self._psutil.Error):  # ended while we looked
+                    total += process.memory_info().rss
         return total
 
 

@@ -198,6 +198,7 @@ class SandboxProcess:
             {},
             0,
         )
+        self._looking, self._over = threading.Lock(), 0
         told_read, told_write = os.pipe() if told else (None, None)
         if told:
             command = [command[0], "--info-fd", str(told_write), *command[1:]]
@@ -283,16 +284,24 @@ class SandboxProcess:
                     return
 
     def _watch(self):
-        over = 0
         while not self._closed.wait(_POLL) and self.process.poll() is None:
+            self.look()
+
+    def look(self) -> str:
+        """Compare what the sandbox uses now with its limits, as the watch does all the time, and
+        end it when that is too much; returns `why`.
+        """
+        with self._looking:
             count, mb = self._use()
-            over = over + 1 if mb > self._limits.memory else 0
+            self._over = self._over + 1 if mb > self._limits.memory else 0
             if count > self._limits.processes:
                 self._stop(
                     f"the notebook started more than {self._limits.processes} processes and was "
                     f"stopped"
                 )
-            elif over == 2:  # once may be a vfork, seen with its parent's memory until its exec
+            elif (
+                self._over == 2
+            ):  # once may be a vfork, seen with its parent's memory until its exec
                 self._stop(
                     f"the notebook used more than {self._limits.memory} MB of memory and was "
                     f"stopped"
@@ -301,6 +310,7 @@ class SandboxProcess:
                 time.monotonic() - self._begun
             ):
                 self._stop("the notebook kept more than one processor busy and was stopped")
+            return self.why
 
     def _use(self):
         """Processes of the sandbox now, and their memory in MB.

@@ -100,6 +100,9 @@ class Session:
         try:
             with self._bounded():
                 verdict = judge(id, answer, seed)
+            if verdict.status == STOPPED and (why := self._started.look()):
+                self._close()
+                raise SandboxEnded(why)
             self._ask({"do": "forget"}, "your function")
             self._peer.forget()
             return verdict
@@ -210,6 +213,8 @@ class Session:
                 if self._started.why or process.poll() is not None:
                     break
                 time.sleep(0.01)
+        elif broken.kind == "garbled":  # by a hundred processes that share the pipe, perhaps
+            self._started.look()
         why, late = self._started.why, time.monotonic() >= self._end
         self._close()
         if why:

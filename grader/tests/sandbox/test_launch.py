@@ -17,6 +17,7 @@ from attnbook_grader.protocol.channel import Channel
 from attnbook_grader.protocol.rpc import ConnectionLost, Peer
 from attnbook_grader.sandbox import launch
 from attnbook_grader.sandbox.launch import Limits, NoSandbox, choose, start
+from attnbook_grader.sandbox.session import SandboxEnded, Session
 
 LIBRARY = Path(attnbook.__file__).resolve().parent
 GRADER = Path(attnbook_grader.__file__).resolve().parent
@@ -261,6 +262,16 @@ def test_what_takes_too_much_is_ended(name, monkeypatch):
             made.run(code)
         assert error.value.kind == "ended"
         assert any(word in made.why() for word in words), made.why()
+
+
+def test_a_fork_bomb_is_named_before_the_watch_sees_it(monkeypatch):
+    """The kernel refuses its last fork, and a hundred copies answer for it."""
+    monkeypatch.setattr(launch, "_POLL", HANGS)
+    limits = Limits(seconds=HANGS, notebook=2 * HANGS, memory=20_000)
+    with Session("bubblewrap", limits) as session:
+        assert session.run("import os\ndef bomb(*inputs):\n    while True: os.fork()") is None
+        with pytest.raises(SandboxEnded, match="more than 16 processes and was stopped"):
+            session.judge("00.weighted_sum", "bomb", 0)
 
 
 # What PyTorch takes itself depends on its build, so these limits are wide.
