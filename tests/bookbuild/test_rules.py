@@ -2,8 +2,8 @@
 one is named.
 """
 
-import os
 import copy
+import os
 
 import nbformat
 import pytest
