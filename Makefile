@@ -4,10 +4,11 @@ VENV   ?= .venv
 WORKERS ?= 2
 PY     := $(VENV)/bin/python
 QUICK  := tests/structure tests/mechanisms tests/models tests/test_validate.py
+LIBRARY := tests/mechanisms tests/models tests/training tests/tasks
 export CI
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test test-newest nightly book grade reproduce notebooks clean
+.PHONY: help setup lab check test test-newest test-oldest nightly book grade reproduce notebooks clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -30,6 +31,10 @@ test: setup  ## every test, every notebook, and the website's tests (WORKERS=2 p
 test-newest:  ## the same in .venv-newest, with the newest versions instead of the lock
 	@CI= $(PYTHON) tools/setup_env.py .venv-newest
 	.venv-newest/bin/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+test-oldest:  ## the tests of the library in .venv-oldest, with the oldest versions that pyproject.toml names
+	@CI= $(PYTHON) tools/setup_env.py .venv-oldest --oldest
+	.venv-oldest/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(LIBRARY) $(ARGS)
 
 nightly: setup  ## what takes hours (STEPS="mutants newest ..."): the report is results/nightly.md
 	$(PY) tools/nightly.py $(STEPS)

@@ -166,6 +166,8 @@ def tests_of(path: str) -> list[str]:
         if f.stem.startswith(f"test_{stem}") or module in f.read_text(encoding="utf-8")
     ]
     mine = [f for f in hits if f.relative_to(ROOT).parts[1] == part]
+    if part == "checks":  # what judges answers of every exercise, whatever it names
+        mine = [f for f in files if f.relative_to(ROOT).parts[1] == part]
     folder = ROOT / "tests" / part / Path(path).parent.name
     chosen = mine or [f for f in files if f.is_relative_to(folder)]
     chosen = chosen or [f for f in files if f.relative_to(ROOT).parts[1] == part]

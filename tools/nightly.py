@@ -21,8 +21,8 @@ STEPS = {
     "mutants": [PY, "tools/mutants.py", "--count", "300", "--out", "results/mutants.json"],
     "class-of-500": [PY, "benchmarks/big_class.py", "--students", "500"],
     "newest": ["make", "test-newest"],
-    "simulated-gpu": [*TESTS, "tests/devices", "-m", ""],
-    "slow": [*TESTS, "-m", "nightly"],
+    "oldest": ["make", "test-oldest"],
+    "simulated-gpu": [*TESTS[:-1], "load", "-m", "nightly", "tests/devices"],
 }
 STORE = ROOT / "build" / "nightly.json"
 

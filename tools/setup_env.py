@@ -1,9 +1,10 @@
-"""Makes the virtual environment and installs the project in it: python tools/setup_env.py [FOLDER].
+"""Makes the virtual environment and installs the project in it:
+python tools/setup_env.py [FOLDER] [--oldest].
 
 Needs nothing but Python. Where the Python that runs it has a recent PyTorch already, the
 environment sees that one and pip is told to leave it, and NumPy, as they are. With CI=true the
-versions are those of requirements/ci-lock.txt. A stamp in the folder makes the second call
-immediate."""
+versions are those of requirements/ci-lock.txt, with --oldest the lower bounds of what the library
+needs. A stamp in the folder makes the second call immediate."""
 
 from __future__ import annotations
 
@@ -18,13 +19,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements" / "ci-lock.txt"
+CI = os.environ.get("CI", "").lower() in ("1", "true")
+OLDEST = "--oldest" in sys.argv
 EXTRAS = "lab,book,test,translate,captions,dev"
 # The library, the tool that builds the book, and the grader: one pip command for all three, since
 # the grader depends on the others.
 PROJECTS = (f".[{EXTRAS}]", "./tools", "./grader[cluster]")
+if OLDEST:  # the library alone: pages and the grader need newer ones
+    PROJECTS = (".[test,translate,captions]", "./tools")
 FILES = ("pyproject.toml", "setup.py", "tools/pyproject.toml", "grader/pyproject.toml")
 TORCH_MINIMUM = (2, 9)
-CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 
 def installed() -> dict[str, str]:
@@ -58,7 +62,8 @@ def see_parent(folder: Path) -> None:
 
 
 def stamp_of(base: dict[str, str]) -> str:
-    parts = [sys.version, sys.base_prefix, str(CI), *PROJECTS, str(sorted(base.items()))]
+    parts = [sys.version, sys.base_prefix, str(CI), str(OLDEST), *PROJECTS]
+    parts += [str(sorted(base.items()))]
     parts += [(ROOT / name).read_text(encoding="utf-8") for name in FILES]
     parts += [LOCK.read_text(encoding="utf-8")] if CI else []
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -68,10 +73,23 @@ def python_of(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
+def lower_bounds() -> list[str]:
+    """What the library needs, as `name==the oldest version that it names`."""
+    import tomllib  # Python 3.11 has it; an older one is told so by main
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    needs = [*project["dependencies"], *extras["translate"], *extras["captions"]]
+    return [need.replace(">=", "==") for need in needs]
+
+
 def commands(python: str, base: dict[str, str], constraints: Path) -> list[list[str]]:
     """The pip commands, in order."""
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     editable = [part for project in PROJECTS for part in ("-e", project)]
+    if OLDEST:
+        constraints.write_text("\n".join(lower_bounds()) + "\n", encoding="utf-8")
+        return [[*pip, "-c", str(constraints), *editable]]
     if base:
         # Nothing may replace the PyTorch that is there, so both names are held at what is
         # installed.
@@ -97,7 +115,7 @@ def main(folder: Path) -> None:
         )
     if CI:
         subprocess.run(["bash", str(ROOT / "tools" / "install_system.sh")], check=True)
-    base = installed()
+    base = {} if OLDEST else installed()
     stamp, wanted = folder / "attnbook-setup", stamp_of(base)
     if stamp.is_file() and stamp.read_text() == wanted and python_of(folder).exists():
         return
@@ -129,4 +147,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / ".venv")
+    folders = [argument for argument in sys.argv[1:] if argument != "--oldest"]
+    main(Path(folders[0]) if folders else ROOT / ".venv")
