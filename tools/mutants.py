@@ -14,11 +14,11 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import multiprocessing
 import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +29,10 @@ from queue import Queue
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+FORKS = multiprocessing.get_context("forkserver")  # each run of tests is a fork that knows torch
+FORKS.set_forkserver_preload(
+    ["torch", "numpy", "scipy.stats", "pytest", "hypothesis", "nbval.plugin"]
+)
 PARTS = ("mechanisms", "models", "training", "tasks", "checks")
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", "build", "_build", "__pycache__", "course", "chapters", "_vendor", "*.png"
@@ -156,9 +160,11 @@ def mutants_of(path: Path) -> list[Mutant]:
 
 
 def tests_of(path: str) -> list[str]:
-    """The test files that touch a module: those that name it, else those of its folder."""
+    """The tests that touch a module, as pytest's arguments: the files that name it, else those of
+    its folder.
+    """
     module = path.removesuffix(".py").replace("/", ".")
-    part, stem = path.split("/")[1], Path(path).stem
+    part, stem, only = path.split("/")[1], Path(path).stem, []
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     hits = [
         f
@@ -166,12 +172,30 @@ def tests_of(path: str) -> list[str]:
         if f.stem.startswith(f"test_{stem}") or module in f.read_text(encoding="utf-8")
     ]
     mine = [f for f in hits if f.relative_to(ROOT).parts[1] == part]
-    if part == "checks":  # what judges answers of every exercise, whatever it names
+    if part == "checks":  # answers to the exercises of this module, or everything that is judged
         mine = [f for f in files if f.relative_to(ROOT).parts[1] == part]
+        text = (ROOT / path).read_text(encoding="utf-8")
+        if exercises := re.findall(r'"\d\d\.(\w+)"', text):
+            only = ["-k", " or ".join(dict.fromkeys(exercises))]
     folder = ROOT / "tests" / part / Path(path).parent.name
     chosen = mine or [f for f in files if f.is_relative_to(folder)]
     chosen = chosen or [f for f in files if f.relative_to(ROOT).parts[1] == part]
-    return [f.relative_to(ROOT).as_posix() for f in chosen]
+    return [f.relative_to(ROOT).as_posix() for f in chosen] + only
+
+
+def _pytest(copy: str, tests: list[str]) -> None:
+    """Run tests in this process, which knows torch and pytest already but nothing of attnbook."""
+    os.chdir(copy)
+    os.environ.update(OMP_NUM_THREADS="1", PYTHONPATH=copy)
+    sys.path.insert(0, copy)
+    sys.dont_write_bytecode = True
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    import pytest
+
+    options = ["-x", "-q", "-m", "not slow and not gpu", "--no-header", "--tb=no"]
+    os._exit(pytest.main([*options, "-p", "no:cacheprovider", "-p", "no:xdist", *tests]))
 
 
 def judge(mutant: Mutant, copy: Path, seconds: float) -> dict:
@@ -179,23 +203,15 @@ def judge(mutant: Mutant, copy: Path, seconds: float) -> dict:
     path = copy / mutant.path
     original = path.read_bytes()
     path.write_bytes(original[: mutant.start] + mutant.text.encode() + original[mutant.end :])
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow and not gpu"]
-    command += ["-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
-    env = {**os.environ, "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-    env["PYTHONDONTWRITEBYTECODE"] = "1"
     begin = time.monotonic()
+    process = FORKS.Process(target=_pytest, args=(str(copy), tests_of(mutant.path)))
     try:
-        done = subprocess.run(
-            [*command, *tests_of(mutant.path)],
-            cwd=copy,
-            env=env,
-            capture_output=True,
-            timeout=seconds,
-        )
-        outcome = {0: "survived", 5: "no test"}.get(done.returncode, "killed")
-    except subprocess.TimeoutExpired:
-        outcome = "timed out"
+        process.start()
+        process.join(seconds)
+        outcome = {0: "survived", 5: "no test", None: "timed out"}.get(process.exitcode, "killed")
     finally:
+        process.kill()
+        process.join()
         path.write_bytes(original)
     return {
         **mutant._asdict(),
