@@ -35,7 +35,7 @@ FORKS.set_forkserver_preload(
 )
 PARTS = ("mechanisms", "models", "training", "tasks", "checks")
 LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv*", "build", "_build", "__pycache__", "course", "chapters", "_vendor", "*.png"
+    ".git", ".venv*", "build", "_build", "__pycache__", "chapters", "_vendor", "*.png"
 )
 COMPARE = {
     ast.Lt: "<=",
@@ -198,20 +198,26 @@ def _pytest(copy: str, tests: list[str]) -> None:
     os._exit(pytest.main([*options, "-p", "no:cacheprovider", "-p", "no:xdist", *tests]))
 
 
+def outcome_of(copy: Path, tests: list[str], seconds: float) -> str:
+    """What the tests say of a copy: killed, survived, or timed out (which counts as killed)."""
+    process = FORKS.Process(target=_pytest, args=(str(copy), tests))
+    process.start()
+    process.join(seconds)
+    code = process.exitcode
+    process.kill()
+    process.join()
+    return {0: "survived", 5: "no test", None: "timed out"}.get(code, "killed")
+
+
 def judge(mutant: Mutant, copy: Path, seconds: float) -> dict:
-    """Whether the tests see a mutant: killed, survived, or timed out (which counts as killed)."""
+    """Whether the tests see a mutant."""
     path = copy / mutant.path
     original = path.read_bytes()
     path.write_bytes(original[: mutant.start] + mutant.text.encode() + original[mutant.end :])
     begin = time.monotonic()
-    process = FORKS.Process(target=_pytest, args=(str(copy), tests_of(mutant.path)))
     try:
-        process.start()
-        process.join(seconds)
-        outcome = {0: "survived", 5: "no test", None: "timed out"}.get(process.exitcode, "killed")
+        outcome = outcome_of(copy, tests_of(mutant.path), seconds)
     finally:
-        process.kill()
-        process.join()
         path.write_bytes(original)
     return {
         **mutant._asdict(),
@@ -257,6 +263,10 @@ def main() -> int:
         for number in range(options.workers):
             copies.put(Path(folder) / str(number))
             shutil.copytree(ROOT, Path(folder) / str(number), ignore=LEFT_OUT)
+
+        for path in sorted({mutant.path for mutant in mutants[:5]}):
+            if outcome_of(Path(folder) / "0", tests_of(path), options.seconds) != "survived":
+                sys.exit(f"{path}: its tests fail without any mutant, so they can judge none")
 
         def one(mutant):
             copy = copies.get()
