@@ -35,7 +35,7 @@ FORKS.set_forkserver_preload(
 )
 PARTS = ("mechanisms", "models", "training", "tasks", "checks")
 LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv*", "build", "_build", "__pycache__", "chapters", "_vendor", "*.png"
+    ".git", ".venv*", "build", "_build", "__pycache__", "*.ipynb", "_vendor", "*.png"
 )
 COMPARE = {
     ast.Lt: "<=",
