@@ -3,6 +3,8 @@
     python tools/mutants.py --count 300 --out results/mutants.json     a seeded sample of mutants
     python tools/mutants.py --again FILE --out OTHER                   the same ones in this version
 
+A run that was stopped goes on where it was, with the same --out.
+
 A mutant is one changed operator, constant, comparison, condition or keyword. It is judged by the
 quick tests that touch its module: those that import it, and those named after it. Mutants of a
 report are found again by function, kind and place in the function, so that two versions of the code
@@ -19,6 +21,7 @@ import os
 import random
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -246,25 +249,42 @@ def chosen(options) -> tuple[list[Mutant], list]:
     return [m for m in found if m], [key for key, m in zip(keys, found) if not m]
 
 
+def commit() -> str:
+    """The commit of this working tree."""
+    command = ["git", "rev-parse", "HEAD"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+
+def judged_before(out: Path | None) -> dict[Mutant, dict]:
+    """The rows of a report of this commit: a run that was stopped goes on."""
+    if out is None or not out.exists():
+        return {}
+    report = json.loads(out.read_text(encoding="utf-8"))
+    if report["commit"] != commit():
+        return {}
+    return {Mutant(*(row[field] for field in Mutant._fields)): row for row in report["mutants"]}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parts", nargs="+", default=list(PARTS))
     parser.add_argument("--again", help="a report whose mutants are judged in this version")
-    parser.add_argument("--out", type=Path, help="where the report goes, as JSON")
+    parser.add_argument("--out", type=Path, help="where the report is kept, as JSON")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=240, help="for the tests of one mutant")
     options = parser.parse_args()
     mutants, gone = chosen(options)
-    rows = []
+    known = judged_before(options.out)
+    todo = [mutant for mutant in mutants if mutant not in known]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
         copies: Queue = Queue()
         for number in range(options.workers):
             copies.put(Path(folder) / str(number))
             shutil.copytree(ROOT, Path(folder) / str(number), ignore=LEFT_OUT)
 
-        for path in sorted({mutant.path for mutant in mutants[:5]}):
+        for path in sorted({mutant.path for mutant in todo[:3]}):
             if outcome_of(Path(folder) / "0", tests_of(path), options.seconds) != "survived":
                 sys.exit(f"{path}: its tests fail without any mutant, so they can judge none")
 
@@ -275,16 +295,18 @@ def main() -> int:
             finally:
                 copies.put(copy)
 
-        for row in pool.map(one, mutants):
-            rows.append(row)
+        for mutant, row in zip(todo, pool.map(one, todo)):
+            known[mutant] = row
             print(f"{row['outcome']:9} {row['path']}:{row['line']} {row['source']}", flush=True)
-    counts = Counter(row["outcome"] for row in rows)
+            if options.out:
+                rows = [known[mutant] for mutant in mutants if mutant in known]
+                report = {"commit": commit(), "gone": gone, "mutants": rows}
+                text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
+                options.out.write_text(text, encoding="utf-8")
+    counts = Counter(known[mutant]["outcome"] for mutant in mutants)
     killed = counts["killed"] + counts["timed out"]
-    print(f"{killed} of {len(rows)} mutants killed, {100 * killed / max(1, len(rows)):.1f} %")
-    print(f"{len(gone)} of the report are gone" if gone else "", end="")
-    if options.out:
-        report = {"seed": options.seed, "counts": counts, "gone": gone, "mutants": rows}
-        options.out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    share = 100 * killed / max(1, len(mutants))
+    print(f"{killed} of {len(mutants)} mutants killed, {share:.1f} %; {len(gone)} are gone")
     return 0
 
 
