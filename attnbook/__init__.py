@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from . import mechanisms, models
 from .mechanisms import *  # noqa: F403
 from .models import *  # noqa: F403
+from .version import __version__
 
 if TYPE_CHECKING:
     from .notebook import setup
-
-__version__ = "0.1.0"
 
 __all__ = ["__version__", "setup"]
 __all__ += mechanisms.__all__

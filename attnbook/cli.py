@@ -6,7 +6,7 @@ from importlib import metadata
 
 import click
 
-from . import __version__
+from .version import __version__
 
 __all__ = ["main"]
 

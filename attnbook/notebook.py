@@ -39,7 +39,7 @@ def setup(seed: int = 0, preset: str | None = None, figures: bool = True) -> Set
     import numpy as np
     import torch
 
-    from . import __version__
+    from .version import __version__
 
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ValueError(f"seed must be an integer >= 0, got {seed!r}")

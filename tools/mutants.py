@@ -277,14 +277,14 @@ def main() -> int:
     options = parser.parse_args()
     mutants, gone = chosen(options)
     known = judged_before(options.out)
-    todo = [mutant for mutant in mutants if mutant not in known]
+    remaining = [mutant for mutant in mutants if mutant not in known]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
         copies: Queue = Queue()
         for number in range(options.workers):
             copies.put(Path(folder) / str(number))
             shutil.copytree(ROOT, Path(folder) / str(number), ignore=LEFT_OUT)
 
-        for path in sorted({mutant.path for mutant in todo[:3]}):
+        for path in sorted({mutant.path for mutant in remaining[:3]}):
             if outcome_of(Path(folder) / "0", tests_of(path), options.seconds) != "survived":
                 sys.exit(f"{path}: its tests fail without any mutant, so they can judge none")
 
@@ -295,7 +295,7 @@ def main() -> int:
             finally:
                 copies.put(copy)
 
-        for mutant, row in zip(todo, pool.map(one, todo)):
+        for mutant, row in zip(remaining, pool.map(one, remaining)):
             known[mutant] = row
             print(f"{row['outcome']:9} {row['path']}:{row['line']} {row['source']}", flush=True)
             if options.out:

@@ -164,7 +164,7 @@ def test_versions_agree():
     import attnbook
 
     cff = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert "version" not in cff, "the version stands in attnbook/__init__.py alone"
+    assert "version" not in cff, "the version stands in attnbook/version.py alone"
     from bookbuild.rules import SETUP
 
     assert f"@v{attnbook.__version__}" in SETUP
