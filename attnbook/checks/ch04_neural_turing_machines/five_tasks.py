@@ -2,6 +2,8 @@
 step, calibration, an unknown order, several heads.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -479,11 +481,11 @@ def several_heads(answer, ctx):
         "the head before is not used: the gate mixes content with the weights of the step "
         "before": _addressed(*arrays, start=()),
         "the gate is not used: content alone": _addressed(
-            *arrays[:4], np.ones_like(arrays[4]), arrays[5]
+            *arrays[:4], gate=np.ones_like(arrays[4]), kernel=arrays[5]
         ),
         "the shift comes before the mixture: mix, then shift": _addressed(*arrays, early=True),
         "all heads look with the kernel of the first": _addressed(
-            *arrays[:5], np.repeat(arrays[5][:, :1], heads, 1)
+            *arrays[:5], kernel=np.repeat(arrays[5][:, :1], heads, 1)
         ),
     }
     ctx.close(got, _addressed(*arrays), "the weights", wrong)
@@ -507,7 +509,7 @@ def _addressed(
     kernel,
     *,
     chain=False,
-    start="own",
+    start: Any = "own",
     swapped=False,
     steps=(-1, 0, 1),
     ring=True,

@@ -5,7 +5,7 @@ block in both orders.
 import numpy as np
 import torch
 
-from ..context import a, array
+from ..context import CheckContext, a, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -18,7 +18,7 @@ def _norm(
     *,
     ddof=0,
     outside=False,
-    axis=-1,
+    axis: int | tuple = -1,
     mean=True,
     shift=True,
     scale=True,
@@ -97,7 +97,7 @@ def layer_norm(answer, ctx):
 
 
 @exercise("06.filter_direction", title="A direction, filter by filter", difficulty=2, minutes=15)
-def filter_direction(answer, ctx):
+def filter_direction(answer, ctx: CheckContext):
     rows, columns = ctx.integers(3, 6), ctx.integers(6, 9)
     shapes = {"matrix": (rows, columns), "bias": (rows,), "kernel": (4, 3, 2), "norm": (columns,)}
     weights = {

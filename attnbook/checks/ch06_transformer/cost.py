@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from ..context import a, array, softmax
+from ..context import CheckContext, a, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("06.attention_operations", title="Count before you run", difficulty=2, minutes=10)
-def attention_operations(answer, ctx):
+def attention_operations(answer, ctx: CheckContext):
     for m, n, d in (
         (ctx.integers(2, 6), ctx.integers(10, 30), ctx.integers(6, 10)),
         (7, 5, 512),

@@ -189,7 +189,7 @@ def heads_side_by_side(answer, ctx):
         cut="group",
         join="side",
         allowed=past,
-        after=1.0,
+        after: float | np.ndarray = 1.0,
         scale=width**-0.5,
         axis=-1,
         out=True,

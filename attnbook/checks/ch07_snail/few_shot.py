@@ -111,7 +111,16 @@ def sequences(answer, ctx):
         arrays = (array(support), array(query))
         hot = np.eye(ways)[labels.numpy()]
 
-        def build(support, query, *, of_query=0.0, front=False, first=False, hot=hot, mixed=False):
+        def build(
+            support,
+            query,
+            *,
+            of_query: float | np.ndarray = 0.0,
+            front=False,
+            first=False,
+            hot=hot,
+            mixed=False,
+        ):
             examples_in = np.broadcast_to(support[:, None], (batch, queries, examples, d))
             known = np.broadcast_to(hot[:, None], (batch, queries, examples, ways))
             if mixed:

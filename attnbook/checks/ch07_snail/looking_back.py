@@ -125,7 +125,7 @@ def dense_block(answer, ctx):
         bias = ctx.normal(2 * filters)
         raw = ctx.call(answer, x, far, near, bias, dilation)
         shape, name = shape_of(raw), f"the output for {n} positions and dilation {dilation}"
-        hints = {
+        hints: dict[tuple, str] = {
             (batch, n, filters): "the input is missing: what the layer found is put beside it",
             (batch, n, 2 * filters): "there is no gate: f and g are D numbers each",
             (batch, n, d + 2 * filters): "f and g were not joined to D numbers",
@@ -185,7 +185,7 @@ def dense_block(answer, ctx):
             "it reads R − 1 steps back": oracle(*arrays, back=lambda x, steps: _back(x, steps - 1)),
             "it reads R + 1 steps back": oracle(*arrays, back=lambda x, steps: _back(x, steps + 1)),
             "W_far and W_near change places": oracle(arrays[0], arrays[2], arrays[1], arrays[3]),
-            "the bias is missing": oracle(*arrays[:3], 0 * arrays[3]),
+            "the bias is missing": oracle(*arrays[:3], bias=0 * arrays[3]),
             "f and g change places: the first D columns go through the tanh": oracle(
                 *arrays, swapped=True
             ),
