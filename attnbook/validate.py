@@ -163,9 +163,7 @@ def _is_whole(tensor: torch.Tensor) -> bool:
 
 
 def check_lengths(lengths: object, rows: int, of: str) -> torch.Tensor:
-    """Return ``lengths``, a whole number for each of so many rows ``of`` a batch, or raise a
-    ``ValueError``.
-    """
+    """Return ``lengths``, one whole number per row of ``of``, or raise a ``ValueError``."""
     if not isinstance(lengths, torch.Tensor) or lengths.shape != (rows,) or not _is_whole(lengths):
         came = (
             f"shape {tuple(lengths.shape)} of {lengths.dtype}"
@@ -173,7 +171,7 @@ def check_lengths(lengths: object, rows: int, of: str) -> torch.Tensor:
             else type(lengths).__name__
         )
         raise ValueError(
-            f"lengths must be a vector of {rows} whole numbers, one a row of {of}, got {came}"
+            f"lengths must be a vector of {rows} whole numbers, one per row of {of}, got {came}"
         )
     return lengths
 

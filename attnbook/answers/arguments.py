@@ -86,6 +86,9 @@ def overwrite(value, after) -> None:
             overwrite(one, other)
             if type(value) is list and not isinstance(one, (torch.Tensor, list, tuple, dict, set)):
                 value[:] = after
-    elif type(value) in (dict, set) and type(after) is type(value):
+    elif type(value) is dict and type(after) is dict:
+        value.clear()
+        value.update(after)
+    elif type(value) is set and type(after) is set:
         value.clear()
         value.update(after)

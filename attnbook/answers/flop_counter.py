@@ -1,8 +1,9 @@
-"""What an answer costs: the matrix products that it computes, and the largest tensor that it makes.
+"""The cost of an answer: its matrix products, and the largest tensor that it creates.
 
-Also of an answer that runs in another process: `peer` asks for the same count there, and adds it.
-There it is counted beside the student's code, which could change it, and not in other threads. So a
-check that counts also looks for the effort from outside."""
+For an answer that runs in another process, the grader's `rpc` counts there and adds the result to
+the counters here. The count over there is within reach of the student's code and misses other
+threads, so a check that counts also measures the cost from outside.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +15,20 @@ from torch.overrides import TorchFunctionMode
 __all__ = ["Products", "counters", "largest"]
 
 counters: list = []
-"""The counters that are switched on, innermost last."""
+"""The active counters, innermost last."""
 
 
-class _Counter:
-    """A mode of PyTorch that is in `counters` while it is on."""
+class Products(TorchFunctionMode):
+    """Counts the multiplications and additions of matrix products, however they are written.
+
+    Not a TorchDispatchMode, which sees every product in one form but takes seconds to import.
+    """
+
+    kind = "products"
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
 
     def __enter__(self):
         counters.append(self)
@@ -27,20 +37,6 @@ class _Counter:
     def __exit__(self, *error):
         counters.remove(self)
         return super().__exit__(*error)
-
-
-class Products(_Counter, TorchFunctionMode):
-    """Counts the multiplications and additions of the matrix products below it, in the ways in
-    which they are written.
-
-    Not a TorchDispatchMode, which sees every product alike but takes seconds to import.
-    """
-
-    kind = "products"
-
-    def __init__(self):
-        super().__init__()
-        self.count = 0
 
     def add(self, count):
         self.count += count
@@ -66,12 +62,20 @@ class Products(_Counter, TorchFunctionMode):
 
 
 def largest():
-    """A context whose `count` is the number of bytes of the largest tensor that is made inside."""
+    """A context whose `count` is the size in bytes of the largest tensor created inside."""
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
-    class Largest(_Counter, TorchDispatchMode):
+    class Largest(TorchDispatchMode):
         kind, count = "largest", 0
+
+        def __enter__(self):
+            counters.append(self)
+            return super().__enter__()
+
+        def __exit__(self, *error):
+            counters.remove(self)
+            return super().__exit__(*error)
 
         def add(self, count):
             self.count = max(self.count, count)

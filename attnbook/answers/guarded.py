@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 import torch
 
-__all__ = ["Stop", "StudentError", "describe", "guarded"]
+__all__ = ["StudentError", "describe", "guarded"]
 
 _LIBRARIES = tuple(
     os.path.realpath(folder) + os.sep
@@ -37,12 +37,6 @@ class StudentError(Exception):
     def __init__(self, message, unwritten=False):
         super().__init__(message)
         self.unwritten = unwritten
-
-
-class Stop(Exception):
-    """Raised through a student's function by something that the check handed in; not the
-    student's error.
-    """
 
 
 def guarded(function, arguments, keywords=None, *, seed=0, passing=(), then=None):

@@ -68,6 +68,19 @@ class CheckContext:
         """A tensor of attention weights: positive, with sum 1 along the last dimension."""
         return torch.softmax(1.5 * self.normal(*shape), dim=-1)
 
+    def draw(self, sample, accept, tries) -> Any:
+        """The first of so many samples that `accept` takes; the last one if it takes none.
+
+        Args:
+            sample: draws the inputs of a check, without arguments.
+            accept: whether a sample tells the known mistakes apart.
+        """
+        for _ in range(tries - 1):
+            drawn = sample()
+            if accept(drawn):
+                return drawn
+        return sample()
+
     # Calling the answer
 
     def call(self, function, *arguments, then=None) -> Any:

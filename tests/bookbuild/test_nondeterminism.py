@@ -42,6 +42,7 @@ CLEAN = [
     ["h = fit(m, d)", "m = Model()", "print(m)"],
     ["h = fit(m, d)", "def f(m):\n    return m + 1", "print(f(1))"],
     ["result = outfit(model)", "print(result)"],
+    ["other.load_state_dict(m.state_dict())", "print(other(x))"],
     ["h = fit_adversarial(g, d, b)", "print(b)"],
     ["import time\nprint('time')"],
     ["time = 3\nprint(time)"],

@@ -135,13 +135,13 @@ def test_the_stub_is_not_written_yet(tasks, id):
 def test_the_wrong_answers_are_named(id):
     """With two seeds: the visible check takes the first, the hidden check the second."""
     faults = []
-    for name, function, words in WRONG[id]:
+    for wrong in WRONG[id]:
         for seed in range(2):
-            verdict = judge(id, function, seed)
-            if verdict.passed or words not in verdict.message or "\n" in verdict.message:
-                faults.append(f"{name}, seed {seed}: {verdict}, expected {words!r}")
+            verdict = judge(id, wrong.function, seed)
+            if verdict.passed or wrong.words not in verdict.message or "\n" in verdict.message:
+                faults.append(f"{wrong.name}, seed {seed}: {verdict}, expected {wrong.words!r}")
     assert not faults, "\n".join(faults)
-    name, function, _ = WRONG[id][0]
+    function = WRONG[id][0].function
     assert judge(id, function) == judge(id, function), "one seed, one message"
 
 

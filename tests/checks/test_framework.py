@@ -15,7 +15,7 @@ from attnbook.checks.registry import exercise
 from attnbook.checks.verdict import Mistake
 
 from .wrong_answers import WRONG
-from .wrong_answers.collection import wrong
+from .wrong_answers.collection import edits, wrong
 
 ID = "00.weighted_sum"
 
@@ -388,6 +388,23 @@ def test_a_wrong_answer_lies_beside_those_of_its_section():
         with pytest.raises(ValueError, match=words):
             wrong(id, "words")(plain_mean)
     assert WRONG[ID] == before
+
+
+def test_an_edit_replaces_code_of_the_solution_and_nothing_else(monkeypatch):
+    monkeypatch.setitem(WRONG, ID, [])
+    edits(ID, ("transposed", "weights @", "weights.mT @"))
+    (one,) = WRONG[ID]
+    assert one.name == "weights @ → weights.mT @" and "    return weights.mT @ values\n" in one.code
+    x = torch.arange(9.0).view(3, 3)
+    assert torch.equal(one.function(x, x), x.mT @ x)
+    for row, words in (
+        (("words", "weights @", "weights.mT @"), "unique"),
+        (("words", "def ", "class "), "no 'def '"),  # outside of the solution's markers
+        (("words", "weights", "", "weights", "values"), "no 'weights'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            edits(ID, row)
+    assert WRONG[ID] == [one]
 
 
 def test_keys_are_names_that_nbgrader_takes():

@@ -25,7 +25,6 @@ CLOCKS = {
     "time",
     "time_ns",
 }
-RECORDED = {"load_model_weights", "load_model", "load_judge", "load_pair", "recorded"}
 _RECORDED_PATH = re.compile(r"(^|/)results/")
 
 
@@ -186,7 +185,7 @@ class Taint:
         if isinstance(node, ast.Name):
             return node.id in self.names and isinstance(node.ctx, ast.Load)
         if isinstance(node, ast.Call):
-            return _name(node.func) in TRAINS.keys() | RECORDED or _is_clock(node.func)
+            return _name(node.func) in TRAINS or _is_recorded(node.func) or _is_clock(node.func)
         return (
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
@@ -202,6 +201,11 @@ def _name(func: ast.expr) -> str:
         if isinstance(func, ast.Name)
         else ""
     )
+
+
+def _is_recorded(func: ast.expr) -> bool:
+    name = _name(func)  # load_state_dict copies from a model of the notebook
+    return name.startswith("load_") and name != "load_state_dict"
 
 
 def _is_clock(func: ast.expr) -> bool:

@@ -108,12 +108,8 @@ def gradient_times_input(answer, ctx):
 
 
 def _tau(a, b):
-    return np.mean(
-        [
-            np.sign((a[i] - a[j]) * (b[i] - b[j]))
-            for i, j in itertools.combinations(range(len(a)), 2)
-        ]
-    )
+    pairs = itertools.combinations(range(len(a)), 2)
+    return float(np.mean([np.sign((a[i] - a[j]) * (b[i] - b[j])) for i, j in pairs]))
 
 
 def _wrong_agreements(a, b):
@@ -152,15 +148,15 @@ def _ranks(values):
 @exercise("00.rank_agreement", title="Do two rankings agree?", difficulty=3, minutes=15)
 def rank_agreement(answer, ctx):
     n = ctx.integers(6, 10)
-    for _ in range(200):  # until every slip has a result of its own
-        first, other = ctx.normal(n), ctx.normal(n)
+
+    def differ(numbers):  # the results of all mistakes
+        first, other = numbers
         a, b = array(0.5 * first + other), array(first**3)
         tau = _tau(a, b)
-        results = np.sort(
-            [tau, 0.0, 1.0, *_wrong_agreements(a, b).values(), *([-tau] if tau < 0 else [])]
-        )
-        if np.diff(results).min() > 1e-3:
-            break
+        results = [tau, 0.0, 1.0, *_wrong_agreements(a, b).values(), *([-tau] if tau < 0 else [])]
+        return np.diff(np.sort(results)).min() > 1e-3
+
+    first, other = ctx.draw(lambda: (ctx.normal(n), ctx.normal(n)), differ, 200)
     cases = [
         ("of two rankings", 0.5 * first + other, first**3),
         ("of opposite rankings", first, -first),

@@ -2,6 +2,8 @@
 p(y|x).
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -218,23 +220,24 @@ def gru_step(answer, ctx):
         )
         got = ctx.tensor(ctx.call(answer, x, h, w_x, w_h, b_x, b_h), "the new state", (batch, size))
         inputs = [array(t) for t in (x, h, w_x, w_h, b_x, b_h)]
+        result = partial(_gru, *inputs)
         wrong = {
             "the update gate is the wrong way round: z keeps the old state, 1 - z takes the "
-            "candidate": _gru(*inputs, swap=True),
+            "candidate": result(swap=True),
             "reset and update gate are swapped: the rows of the matrices are r, z, n in this "
-            "order": _gru(*inputs, order="zrn"),
-            "the candidate goes through a ReLU: expected tanh": _gru(
-                *inputs, candidate=lambda a: np.maximum(a, 0)
+            "order": result(order="zrn"),
+            "the candidate goes through a ReLU: expected tanh": result(
+                candidate=lambda a: np.maximum(a, 0)
             ),
-            "the candidate goes through a sigmoid: expected tanh": _gru(
-                *inputs, candidate=lambda a: 1 / (1 + np.exp(-a))
+            "the candidate goes through a sigmoid: expected tanh": result(
+                candidate=lambda a: 1 / (1 + np.exp(-a))
             ),
             "the reset gate multiplies the state before the matrix: here it multiplies U h + b', "
-            "after the matrix": _gru(*inputs, reset="state"),
+            "after the matrix": result(reset="state"),
             "the bias of h stands outside the reset gate: r multiplies U h + b', the bias "
-            "included": _gru(*inputs, reset="matrix"),
-            "the reset gate is not used": _gru(*inputs, reset="none"),
-            "bias_hh is not added": _gru(*inputs, bias=False),
+            "included": result(reset="matrix"),
+            "the reset gate is not used": result(reset="none"),
+            "bias_hh is not added": result(bias=False),
         }
         ctx.close(got, _gru(*inputs), "the new state", wrong)
     at = dict(enumerate(("x", "h", "weight_ih", "weight_hh", "bias_ih", "bias_hh")))

@@ -71,7 +71,7 @@ def jacobian_norms(answer, ctx):
 
         def norms(
             slope=lambda a: 1 - a**2,
-            order=2,
+            order: int | str = 2,
             flip=False,
             transpose=False,
             right=False,

@@ -50,14 +50,18 @@ def alignment_error_rate(answer, ctx):
         return set(zip(ctx.integers(0, 6, count).tolist(), ctx.integers(0, 6, count).tolist()))
 
     everything = [(i, j) for i in range(6) for j in range(6)]
-    for _ in range(1000):  # until every slip has a result of its own
+
+    def sample():
         order, count = [everything[i] for i in ctx.order(36)], ctx.integers(5, 8)
         sure, maybe, others = set(order[:count]), set(order[count : 2 * count]), order[2 * count :]
         hits, near, wide = ctx.integers(3, count), ctx.integers(2, 5), ctx.integers(1, 4)
-        predicted = {*order[:hits], *order[count : count + near], *others[:wide]}
-        right, wrong = _rates(predicted, sure, maybe)
-        if len({round(rate, 6) for rate in (right, *wrong.values())}) == 1 + len(wrong):
-            break
+        return {*order[:hits], *order[count : count + near], *others[:wide]}, sure, maybe
+
+    def differ(drawn):  # the results of all mistakes
+        right, wrong = _rates(*drawn)
+        return len({round(rate, 6) for rate in (right, *wrong.values())}) == 1 + len(wrong)
+
+    predicted, sure, maybe = ctx.draw(sample, differ, 1000)
     cases = [
         ("", predicted, sure, sure | maybe),
         (" where possible does not repeat the sure links", predicted, sure, maybe),

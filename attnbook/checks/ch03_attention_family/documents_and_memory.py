@@ -2,6 +2,8 @@
 through a memory, padding, an order undone.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -318,33 +320,34 @@ def words_look_at_words(answer, ctx):
         return (weights @ (x @ w_v)) * (row if zeros else 1.0)
 
     everything = np.ones_like(column)
+    result = partial(attend, *given)
     wrong = {
         "a word looks at the padding: what must not be looked at are keys, the columns of the "
         "scores. A mask along the rows leaves out queries, "
-        "and the words see everything": attend(*given, allowed=row),
-        "the mask comes after the softmax: the weights of a word no longer add up to 1": attend(
-            *given, allowed=everything, after=column
+        "and the words see everything": result(allowed=row),
+        "the mask comes after the softmax: the weights of a word no longer add up to 1": result(
+            allowed=everything, after=column
         ),
-        "the rows of the padding are not zeros": attend(*given, zeros=False),
-        "a word looks at the padding, and the rows of the padding are not zeros": attend(
-            *given, allowed=everything, zeros=False
+        "the rows of the padding are not zeros": result(zeros=False),
+        "a word looks at the padding, and the rows of the padding are not zeros": result(
+            allowed=everything, zeros=False
         ),
         "a word looks at the padding, and the rows of the padding are not zeros: the mask runs "
-        "along the rows": attend(*given, allowed=row, zeros=False),
-        "the mask is upside down: words look at the padding alone": attend(*given, allowed=~column),
-        "there is one mask for all: the length of the longest sentence of the batch": attend(
-            *given, allowed=np.broadcast_to(column.any(0, keepdims=True), column.shape)
+        "along the rows": result(allowed=row, zeros=False),
+        "the mask is upside down: words look at the padding alone": result(allowed=~column),
+        "there is one mask for all: the length of the longest sentence of the batch": result(
+            allowed=np.broadcast_to(column.any(0, keepdims=True), column.shape)
         ),
-        "all sentences get the mask of the first one": attend(*given, allowed=column[:1]),
-        "the softmax runs over the queries (dim=1): expected over the keys": attend(*given, axis=1),
-        "the softmax runs over the batch (dim=0): expected over the keys": attend(*given, axis=0),
-        "the scores are not divided by the root of d": attend(*given, scale=1.0),
-        "the scores are divided by d: expected its root": attend(*given, scale=1 / d),
-        "one position too many counts as a word: place < length": attend(
-            *given, allowed=(np.arange(n)[None] <= array(lengths)[:, None])[:, None]
+        "all sentences get the mask of the first one": result(allowed=column[:1]),
+        "the softmax runs over the queries (dim=1): expected over the keys": result(axis=1),
+        "the softmax runs over the batch (dim=0): expected over the keys": result(axis=0),
+        "the scores are not divided by the root of d": result(scale=1.0),
+        "the scores are divided by d: expected its root": result(scale=1 / d),
+        "one position too many counts as a word: place < length": result(
+            allowed=(np.arange(n)[None] <= array(lengths)[:, None])[:, None]
         ),
-        "a word sees no later word: this layer is not causal": attend(
-            *given, allowed=column & np.tri(n, dtype=bool)
+        "a word sees no later word: this layer is not causal": result(
+            allowed=column & np.tri(n, dtype=bool)
         ),
     }
     expected = attend(*given)

@@ -2,6 +2,9 @@
 step, calibration, an unknown order, several heads.
 """
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -452,38 +455,38 @@ def several_heads(answer, ctx):
     got = ctx.tensor(
         got, "the weights", (batch, heads, slots), mention="one row a head, one column a slot"
     )
+    result = partial(_addressed, *arrays)
     wrong = {
         "a head starts from where the head before it looks at this step: every head goes on from "
-        "its own weights of the step before": _addressed(*arrays, chain=True),
-        "every head starts from the previous weights of the first head: expected its "
-        "own": _addressed(*arrays, start=[0] * heads),
-        "the heads start from one another's previous weights: expected each from its "
-        "own": _addressed(*arrays, start=range(heads)[::-1]),
-        "every head starts from the mean of the heads' previous weights: expected its "
-        "own": _addressed(*arrays, start=None),
-        "the gate is swapped: at 1 it takes what was found by content": _addressed(
-            *arrays, swapped=True
+        "its own weights of the step before": result(chain=True),
+        "every head starts from the previous weights of the first head: expected its own": result(
+            start=[0] * heads
         ),
-        "the shift goes the wrong way: the last share of the kernel moves one slot on": _addressed(
-            *arrays, steps=(1, 0, -1)
+        "the heads start from one another's previous weights: expected each from its own": result(
+            start=range(heads)[::-1]
         ),
-        "the shares of the kernel belong to one slot back, staying and one slot on": _addressed(
-            *arrays, steps=(0, 1, 2)
+        "every head starts from the mean of the heads' previous weights: expected its own": result(
+            start=None
         ),
-        "the shift is missing": _addressed(*arrays, steps=(0, 0, 0)),
-        "the shift stops at the ends: the slots lie on a ring": _addressed(*arrays, ring=False),
-        "the strength is not used": _addressed(*arrays, strong=False),
-        "content is compared by dot products: expected the cosine": _addressed(
-            *arrays, cosine=False
+        "the gate is swapped: at 1 it takes what was found by content": result(swapped=True),
+        "the shift goes the wrong way: the last share of the kernel moves one slot on": result(
+            steps=(1, 0, -1)
         ),
+        "the shares of the kernel belong to one slot back, staying and one slot on": result(
+            steps=(0, 1, 2)
+        ),
+        "the shift is missing": result(steps=(0, 0, 0)),
+        "the shift stops at the ends: the slots lie on a ring": result(ring=False),
+        "the strength is not used": result(strong=False),
+        "content is compared by dot products: expected the cosine": result(cosine=False),
         "the head before is not used: the gate mixes content with the weights of the step "
-        "before": _addressed(*arrays, start=()),
+        "before": result(start=()),
         "the gate is not used: content alone": _addressed(
-            *arrays[:4], np.ones_like(arrays[4]), arrays[5]
+            *arrays[:4], gate=np.ones_like(arrays[4]), kernel=arrays[5]
         ),
-        "the shift comes before the mixture: mix, then shift": _addressed(*arrays, early=True),
+        "the shift comes before the mixture: mix, then shift": result(early=True),
         "all heads look with the kernel of the first": _addressed(
-            *arrays[:5], np.repeat(arrays[5][:, :1], heads, 1)
+            *arrays[:5], kernel=np.repeat(arrays[5][:, :1], heads, 1)
         ),
     }
     ctx.close(got, _addressed(*arrays), "the weights", wrong)
@@ -507,7 +510,7 @@ def _addressed(
     kernel,
     *,
     chain=False,
-    start="own",
+    start: Any = "own",
     swapped=False,
     steps=(-1, 0, 1),
     ring=True,

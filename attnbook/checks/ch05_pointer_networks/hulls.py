@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import torch
 
-from ..context import a, array, shape_of
+from ..context import CheckContext, a, array, shape_of
 from ..registry import exercise
 
 
@@ -244,7 +244,7 @@ def _ordered(xy, triangles, kind="incentre", first=0, down=False):
 
 
 @exercise("05.triangle_order", title="Triangles in one order", difficulty=3, minutes=20)
-def triangle_order(answer, ctx):
+def triangle_order(answer, ctx: CheckContext):
     for _ in range(2):
         while True:
             points = _points(ctx, 7)

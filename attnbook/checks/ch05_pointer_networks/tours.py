@@ -343,7 +343,7 @@ def table_entry(answer, ctx):
                 "that is the mean of the ways: expected the shortest of them": sum(ways.values())
                 / len(ways),
                 "that is the city before j: expected the length of the way": float(
-                    min(before, key=ways.get)
+                    min(before, key=lambda i: ways[i])
                 ),
                 "sets other than S∖j are searched, too: take the entries table[rest, i] alone": min(
                     length + d[i, j] for (_, i), length in table.items() if i != j

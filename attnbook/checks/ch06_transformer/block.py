@@ -2,10 +2,12 @@
 block in both orders.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 
-from ..context import a, array
+from ..context import CheckContext, a, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -18,7 +20,7 @@ def _norm(
     *,
     ddof=0,
     outside=False,
-    axis=-1,
+    axis: int | tuple = -1,
     mean=True,
     shift=True,
     scale=True,
@@ -51,33 +53,32 @@ def layer_norm(answer, ctx):
             ctx.call(answer, x, g, b, eps), "the result", tuple(x.shape), mention="the shape of x"
         )
         arrays = array(x), array(g), array(b), eps
+        result = partial(_norm, *arrays)
         wrong = {
             "the variance is divided by d - 1, as torch.var and torch.std do by themselves: "
-            "expected d": _norm(*arrays, ddof=1),
-            "eps is added to the standard deviation: it stands inside the root, √(σ² + ε)": _norm(
-                *arrays, outside=True
+            "expected d": result(ddof=1),
+            "eps is added to the standard deviation: it stands inside the root, √(σ² + ε)": result(
+                outside=True
             ),
             "eps is added to the standard deviation, which is also divided by d - 1: expected "
-            "√(σ² + ε) with d": _norm(*arrays, ddof=1, outside=True),
-            "eps is not used: a position with equal features would be divided by 0": _norm(
-                *arrays, add=False
+            "√(σ² + ε) with d": result(ddof=1, outside=True),
+            "eps is not used: a position with equal features would be divided by 0": result(
+                add=False
             ),
             "mean and variance run over the positions: expected over the features of each "
-            "position (dim=-1)": _norm(*arrays, axis=-2),
+            "position (dim=-1)": result(axis=-2),
             "mean and variance run over positions and features: expected over the features of "
-            "each position (dim=-1)": _norm(*arrays, axis=(-2, -1)),
+            "each position (dim=-1)": result(axis=(-2, -1)),
             "mean and variance run over the whole tensor: expected over the features of each "
-            "position (dim=-1)": _norm(*arrays, axis=tuple(range(x.dim()))),
-            "the mean is not subtracted: that is RMS norm": _norm(*arrays, mean=False),
-            "the mean is in the variance, but it is not subtracted above the root": _norm(
-                *arrays, shift=False
+            "position (dim=-1)": result(axis=tuple(range(x.dim()))),
+            "the mean is not subtracted: that is RMS norm": result(mean=False),
+            "the mean is in the variance, but it is not subtracted above the root": result(
+                shift=False
             ),
-            "the root is missing: divide by √(σ² + ε), not by the variance": _norm(
-                *arrays, root=False
-            ),
-            "the scale g is not used": _norm(*arrays, scale=False),
-            "the shift b is not added": _norm(*arrays) - arrays[2],
-            "b is subtracted: expected it to be added": _norm(*arrays) - 2 * arrays[2],
+            "the root is missing: divide by √(σ² + ε), not by the variance": result(root=False),
+            "the scale g is not used": result(scale=False),
+            "the shift b is not added": result() - arrays[2],
+            "b is subtracted: expected it to be added": result() - 2 * arrays[2],
             "g and b are not used: scale and shift at the end": _norm(arrays[0], 1.0, 0.0, eps),
             "b is multiplied by g: it is added last": arrays[1]
             * (_norm(arrays[0], 1.0, 0.0, eps) + arrays[2]),
@@ -97,7 +98,7 @@ def layer_norm(answer, ctx):
 
 
 @exercise("06.filter_direction", title="A direction, filter by filter", difficulty=2, minutes=15)
-def filter_direction(answer, ctx):
+def filter_direction(answer, ctx: CheckContext):
     rows, columns = ctx.integers(3, 6), ctx.integers(6, 9)
     shapes = {"matrix": (rows, columns), "bias": (rows,), "kernel": (4, 3, 2), "norm": (columns,)}
     weights = {

@@ -5,13 +5,13 @@ behind a cache.
 import numpy as np
 import torch
 
-from ..context import a, array, shape_of, softmax
+from ..context import CheckContext, a, array, shape_of, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("06.reorder_caches", title="Caches follow their beams", difficulty=2, minutes=15)
-def reorder_caches(answer, ctx):
+def reorder_caches(answer, ctx: CheckContext):
     for sentences, k, blocks in ((3, 4, 2), (2, ctx.integers(2, 4), 3), (1, 3, 1)):
         h, t, width = 2, ctx.integers(3, 6), 3
         caches = [
@@ -140,7 +140,7 @@ def cached_attention(answer, ctx):
             ),
         ]
         arrays = [array(tensor) for tensor in given[:-1]]
-        context, keys, values = _behind(*arrays, h)
+        context, keys, values = _behind(*arrays, h=h)
         for part, name, before, right, other in zip(
             got[1:], names[1:], arrays[1:3], (keys, values), (values, keys)
         ):
@@ -174,7 +174,7 @@ def cached_attention(answer, ctx):
                 answer,
                 given,
                 dict(enumerate(("x", "keys", "values", "W_q", "W_k", "W_v"))),
-                lambda *now: _behind(*now, h)[0],
+                lambda *now: _behind(*now, h=h)[0],
                 part=0,
             )
             check_gradients(
@@ -276,4 +276,4 @@ def _slips(arrays, h, t, m):
             joined=False
         ),
     }
-    return {message: _behind(*arrays, h, **options)[0] for message, options in mistakes.items()}
+    return {message: _behind(*arrays, h=h, **options)[0] for message, options in mistakes.items()}

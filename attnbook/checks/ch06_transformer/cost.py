@@ -1,14 +1,16 @@
 """Checks of the section on what attention costs: operations counted, attention to mixtures."""
 
+from functools import partial
+
 import numpy as np
 
-from ..context import a, array, softmax
+from ..context import CheckContext, a, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 @exercise("06.attention_operations", title="Count before you run", difficulty=2, minutes=10)
-def attention_operations(answer, ctx):
+def attention_operations(answer, ctx: CheckContext):
     for m, n, d in (
         (ctx.integers(2, 6), ctx.integers(10, 30), ctx.integers(6, 10)),
         (7, 5, 512),
@@ -108,35 +110,32 @@ def linformer_attention(answer, ctx):
     all_there = np.ones_like(there)
     q, rows, values, mix_k, mix_v = arrays
     plain = np.where(there[:, None], q @ rows.swapaxes(1, 2) / np.sqrt(d), -np.inf)
+    result = partial(layer, *arrays)
     wrong = {
         "padding enters the mixtures: set keys and values to 0 where there is no word, before "
-        "they are mixed": layer(*arrays, keys_there=all_there, values_there=all_there),
+        "they are mixed": result(keys_there=all_there, values_there=all_there),
         "padding enters the mixtures of the values: set them to 0 where there is no word, before "
-        "they are mixed": layer(*arrays, values_there=all_there),
+        "they are mixed": result(values_there=all_there),
         "padding enters the mixtures of the keys: set them to 0 where there is no word, before "
-        "they are mixed": layer(*arrays, keys_there=all_there),
+        "they are mixed": result(keys_there=all_there),
         "the mask hides mixtures: positions without a word must be 0 before they are mixed, and "
-        "the softmax needs no mask": layer(
-            *arrays, keys_there=all_there, values_there=all_there, late=True
+        "the softmax needs no mask": result(
+            keys_there=all_there, values_there=all_there, late=True
         ),
-        "the scores are not scaled: divide by the root of d": layer(*arrays, scale=1),
-        "the scale is the root of k: it belongs to the width of the keys, d": layer(
-            *arrays, scale=k
-        ),
-        "the scores are divided by d, not by its root": layer(*arrays, scale=d * d),
-        "the last n columns of E and F are used: a shorter text meets the first ones": layer(
-            *arrays, last=True
+        "the scores are not scaled: divide by the root of d": result(scale=1),
+        "the scale is the root of k: it belongs to the width of the keys, d": result(scale=k),
+        "the scores are divided by d, not by its root": result(scale=d * d),
+        "the last n columns of E and F are used: a shorter text meets the first ones": result(
+            last=True
         ),
         "E and F are exchanged: E mixes the keys, F the values": layer(
             q, rows, values, mix_v, mix_k
         ),
         "the values are mixed by E: F is theirs": layer(q, rows, values, mix_k, mix_k),
-        "words is upside down: True means that there is a word": layer(
-            *arrays, keys_there=~there, values_there=~there
+        "words is upside down: True means that there is a word": result(
+            keys_there=~there, values_there=~there
         ),
-        "the softmax runs over the queries: expected over the mixtures (dim=-1)": layer(
-            *arrays, axis=-2
-        ),
+        "the softmax runs over the queries: expected over the mixtures (dim=-1)": result(axis=-2),
         "this is full attention: no mixture is made": softmax(plain) @ values,
     }
     ctx.close(got, layer(*arrays), "the context", wrong)

@@ -2,6 +2,7 @@
 bugs.
 """
 
+from functools import partial
 from itertools import combinations
 from math import erf
 
@@ -43,36 +44,33 @@ def swiglu(answer, ctx):
         return join(through(x @ g), x @ v) @ o
 
     x_, g, v, o = arrays
+    result = partial(layer, *arrays)
     wrong = {
         "gate and value are exchanged: swish belongs to x gate": layer(x_, v, g, o),
         "this is GLU: its gate goes through a sigmoid, that of SwiGLU through swish(s) = s · "
-        "sigmoid(s)": layer(*arrays, through=_sigmoid),
-        "this is ReGLU: the gate of SwiGLU goes through swish, not relu": layer(
-            *arrays, through=lambda s: np.maximum(s, 0)
+        "sigmoid(s)": result(through=_sigmoid),
+        "this is ReGLU: the gate of SwiGLU goes through swish, not relu": result(
+            through=lambda s: np.maximum(s, 0)
         ),
-        "this is GeGLU: the gate of SwiGLU goes through swish, not GELU": layer(
-            *arrays, through=_gelu
+        "this is GeGLU: the gate of SwiGLU goes through swish, not GELU": result(through=_gelu),
+        "this is LiGLU: the gate of SwiGLU goes through swish before the product": result(
+            through=lambda s: s
         ),
-        "this is LiGLU: the gate of SwiGLU goes through swish before the product": layer(
-            *arrays, through=lambda s: s
-        ),
-        "the gate goes through tanh, expected swish(s) = s · sigmoid(s)": layer(
-            *arrays, through=np.tanh
-        ),
+        "the gate goes through tanh, expected swish(s) = s · sigmoid(s)": result(through=np.tanh),
         "the gate goes through a softmax, expected swish(s) = s · sigmoid(s), each number by "
-        "itself": layer(*arrays, through=softmax),
-        "gate and value are added: a gate multiplies": layer(*arrays, join=np.add),
-        "there is no gate: x value is to be multiplied by swish(x gate)": layer(
-            *arrays, join=lambda a, b: b * _sigmoid(b)
+        "itself": result(through=softmax),
+        "gate and value are added: a gate multiplies": result(join=np.add),
+        "there is no gate: x value is to be multiplied by swish(x gate)": result(
+            join=lambda a, b: b * _sigmoid(b)
         ),
-        "the value is missing: swish(x gate) is to be multiplied by x value": layer(
-            *arrays, join=lambda a, b: a
+        "the value is missing: swish(x gate) is to be multiplied by x value": result(
+            join=lambda a, b: a
         ),
-        "swish is taken of the product: it belongs to the gate alone": layer(
-            *arrays, through=lambda s: s, join=lambda a, b: a * b * _sigmoid(a * b)
+        "swish is taken of the product: it belongs to the gate alone": result(
+            through=lambda s: s, join=lambda a, b: a * b * _sigmoid(a * b)
         ),
-        "both go through swish: the value stays as it is": layer(
-            *arrays, join=lambda a, b: a * b * _sigmoid(b)
+        "both go through swish: the value stays as it is": result(
+            join=lambda a, b: a * b * _sigmoid(b)
         ),
     }
     ctx.close(got, layer(*arrays), "the result", wrong)
@@ -189,7 +187,7 @@ def heads_side_by_side(answer, ctx):
         cut="group",
         join="side",
         allowed=past,
-        after=1.0,
+        after: float | np.ndarray = 1.0,
         scale=width**-0.5,
         axis=-1,
         out=True,
@@ -216,50 +214,43 @@ def heads_side_by_side(answer, ctx):
         context = context.reshape(batch, n, d)
         return context @ w_o if out else context
 
+    result = partial(heads, *given)
     wrong = {
         "the result mixes positions, and later words leak: reshape alone lays the contexts out "
         "head after head, so a row of the result is made of "
-        "several rows of one head. Swap heads and positions back first": heads(*given, join="flat"),
+        "several rows of one head. Swap heads and positions back first": result(join="flat"),
         "queries, keys and values are cut by a view alone, which puts several positions into one "
-        "head: cut each row into heads, then swap": heads(*given, cut="view"),
+        "head: cut each row into heads, then swap": result(cut="view"),
         "queries, keys and values are cut, and contexts joined, by views alone: cut each row "
-        "into heads and swap, and swap back before you join": heads(
-            *given, cut="view", join="flat"
-        ),
-        "a head has every h-th column: expected the i-th group of d/h columns": heads(
-            *given, cut="stride"
+        "into heads and swap, and swap back before you join": result(cut="view", join="flat"),
+        "a head has every h-th column: expected the i-th group of d/h columns": result(
+            cut="stride"
         ),
         "a head has every h-th column, going in and coming out: expected the i-th group of d/h "
-        "columns": heads(*given, cut="stride", join="stride"),
-        "the heads' contexts are interleaved, number by number: expected side by side": heads(
-            *given, join="stride"
+        "columns": result(cut="stride", join="stride"),
+        "the heads' contexts are interleaved, number by number: expected side by side": result(
+            join="stride"
         ),
-        "the heads' contexts stand side by side with the last head first": heads(
-            *given, join="back"
+        "the heads' contexts stand side by side with the last head first": result(join="back"),
+        "there is no causal mask": result(allowed=np.ones_like(past)),
+        "a row does not see itself, or sees the one after it: the mask is off by one": result(
+            allowed=np.tri(n, k=1, dtype=bool)
         ),
-        "there is no causal mask": heads(*given, allowed=np.ones_like(past)),
-        "a row does not see itself, or sees the one after it: the mask is off by one": heads(
-            *given, allowed=np.tri(n, k=1, dtype=bool)
+        "the mask comes after the softmax: the weights no longer add up to 1": result(
+            allowed=np.ones_like(past), after=past
         ),
-        "the mask comes after the softmax: the weights no longer add up to 1": heads(
-            *given, allowed=np.ones_like(past), after=past
+        "the mask is upside down: a row sees itself and what comes after it": result(
+            allowed=past.T
         ),
-        "the mask is upside down: a row sees itself and what comes after it": heads(
-            *given, allowed=past.T
+        "the softmax runs over the queries (dim=-2): expected over the keys": result(axis=-2),
+        "the scores are divided by the width of a head: expected its root": result(scale=1 / width),
+        "the scores are divided by √d: expected the root of the width of a head": result(
+            scale=d**-0.5
         ),
-        "the softmax runs over the queries (dim=-2): expected over the keys": heads(
-            *given, axis=-2
-        ),
-        "the scores are divided by the width of a head: expected its root": heads(
-            *given, scale=1 / width
-        ),
-        "the scores are divided by √d: expected the root of the width of a head": heads(
-            *given, scale=d**-0.5
-        ),
-        "the scores are not divided by the root of the width of a head": heads(*given, scale=1.0),
-        "keys and values are exchanged": heads(*given, order="qvk"),
-        "keys and queries are exchanged": heads(*given, order="kqv"),
-        "W_o is not used": heads(*given, out=False),
+        "the scores are not divided by the root of the width of a head": result(scale=1.0),
+        "keys and values are exchanged": result(order="qvk"),
+        "keys and queries are exchanged": result(order="kqv"),
+        "W_o is not used": result(out=False),
     }
     ctx.close(got, heads(*given), "the result", wrong)
     check_gradients(ctx, answer, (x, w_in, w_o, h), {0: "x", 1: "W_in", 2: "W_o"}, heads)

@@ -132,8 +132,8 @@ def _take(answer, ctx, heads, width, keep):
 
     x = array(ctx.normal(6, d)) / 2
     columns = np.concatenate([np.arange(i * width, (i + 1) * width) for i in keep])
-    expected = layer(*(w[:, columns] for w in given[:3]), given[3][columns], remaining)
-    if ctx.same(layer(*got, remaining), expected):
+    expected = layer(*(w[:, columns] for w in given[:3]), w_o=given[3][columns], count=remaining)
+    if ctx.same(layer(*got, count=remaining), expected):
         return
 
     sources = []

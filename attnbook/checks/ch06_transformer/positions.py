@@ -2,6 +2,8 @@
 for each pair, distances in a tree.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -129,40 +131,35 @@ def relative_scores(answer, ctx):
             mention="one row a query, one column a key",
         )
         given = [array(value) for value in (q, k, table)]
-        expected = _relative(*given, clip)
+        relative = partial(_relative, *given, clip=clip)
+        expected = relative()
         wrong = {
-            "the distance is i − j: expected j − i, key minus query": _relative(
-                *given, clip, sign=-1
+            "the distance is i − j: expected j − i, key minus query": relative(sign=-1),
+            "the distance has lost its sign: before and behind have vectors of their own": relative(
+                absolute=True
             ),
-            "the distance has lost its sign: before and behind have vectors of their "
-            "own": _relative(*given, clip, absolute=True),
-            "the vectors meet the keys: expected the queries, q_i·(k_j + a)": _relative(
-                *given, clip, key_side=True
+            "the vectors meet the keys: expected the queries, q_i·(k_j + a)": relative(
+                key_side=True
             ),
-            "the scores are not divided by the root of d": _relative(*given, clip, scale=1.0),
-            "the scores are divided by d: expected its root": _relative(*given, clip, scale=d),
-            "only the products with the keys are divided by the root of d: expected "
-            "both": _relative(*given, clip, parts=(1.0, np.sqrt(d))),
+            "the scores are not divided by the root of d": relative(scale=1.0),
+            "the scores are divided by d: expected its root": relative(scale=d),
+            "only the products with the keys are divided by the root of d: expected both": relative(
+                parts=(1.0, np.sqrt(d))
+            ),
             "only the products with the vectors are divided by the root of d: expected "
-            "both": _relative(*given, clip, parts=(np.sqrt(d), 1.0)),
-            "the table is not used: these are plain scaled scores": _relative(
-                *given, clip, only_keys=True
-            ),
-            "the products with the keys are missing: expected q_i·k_j beside q_i·a": _relative(
-                *given, clip, parts=(0.0, 1.0)
+            "both": relative(parts=(np.sqrt(d), 1.0)),
+            "the table is not used: these are plain scaled scores": relative(only_keys=True),
+            "the products with the keys are missing: expected q_i·k_j beside q_i·a": relative(
+                parts=(0.0, 1.0)
             ),
             "distances beyond K wrap round to the other end of the table: expected the last "
-            "vector on that side": _relative(*given, clip, wrap=True),
-            "the clipped distance is one row off: distance 0 is row K": _relative(
-                *given, clip, shift=1
-            ),
-            "the clipped distance is a row too low: distance 0 is row K": _relative(
-                *given, clip, shift=-1
-            ),
+            "vector on that side": relative(wrap=True),
+            "the clipped distance is one row off: distance 0 is row K": relative(shift=1),
+            "the clipped distance is a row too low: distance 0 is row K": relative(shift=-1),
             "K is not added to the clipped distance: distance 0 is row K, and a negative index "
             "counts from the end": _relative(given[0], given[1], np.roll(given[2], clip, 0), clip),
             "the vectors meet the keys, and those at i: expected the queries, q_i·(k_j + "
-            "a)": _relative(*given, clip, own_key=True),
+            "a)": relative(own_key=True),
         }
         if n > 1:
             ctx.close(got, expected, "the scores", wrong)

@@ -4,12 +4,12 @@ import numpy as np
 import torch
 
 from ...answers.arguments import PLAIN_TENSORS
-from ..context import a, array
+from ..context import CheckContext, a, array
 from ..registry import exercise
 
 
 @exercise("06.average_weights", title="The mean of some checkpoints", difficulty=2, minutes=12)
-def average_weights(answer, ctx):
+def average_weights(answer, ctx: CheckContext):
     for number in (3, 1, 5):
         d = ctx.integers(2, 5)
         # two of them are more than float16 holds
@@ -232,7 +232,7 @@ def _lossy(order, lengths, budget):
     return batches + [batch] if batch else batches
 
 
-def _compare(ctx, got, right, lengths, budget, known):
+def _compare(ctx: CheckContext, got, right, lengths, budget, known):
     if got is None:
         ctx.fail("None came back. Does your function return the list?")
     if type(got) not in (list, tuple):

@@ -2,6 +2,8 @@
 known world, blocks that look back.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -85,6 +87,7 @@ def value_iteration(answer, ctx):
                 got[1], "actions", shape, dtype=torch.long, mention="row h − 1 for h steps left"
             )
         )
+        result = partial(_plan, p, m, horizon)
         ctx.close(
             v,
             values,
@@ -92,11 +95,11 @@ def value_iteration(answer, ctx):
             {
                 "values: the rows are in the order of time; row h − 1 is for h steps left, so "
                 "the first row is for the last step": values[::-1],
-                "values: the worst action is taken, expected the best": _plan(
-                    p, m, horizon, best=lambda q: q.min(1)
+                "values: the worst action is taken, expected the best": result(
+                    best=lambda q: q.min(1)
                 )[0],
-                "values: the actions are averaged: expected the best": _plan(
-                    p, m, horizon, best=lambda q: q.mean(1)
+                "values: the actions are averaged: expected the best": result(
+                    best=lambda q: q.mean(1)
                 )[0],
                 "values: what comes after the step is left out": np.repeat(
                     m.max(1)[None], horizon, 0
@@ -104,17 +107,17 @@ def value_iteration(answer, ctx):
                 "values: the transitions are used the wrong way round: P[s, a, s'] leads from s "
                 "to s'": (_plan(p.transpose(2, 1, 0), m, horizon)[0]),
                 "values: the reward is counted at the next state: μ[s, a] belongs to the state "
-                "you leave": _plan(p, m, horizon, late=True)[0],
+                "you leave": result(late=True)[0],
                 "values: the next value is that of the most probable next state: expected the "
                 "mean over the next states": (_plan(np.eye(states)[p.argmax(-1)], m, horizon)[0]),
                 "values: they are means a step: expected sums over the steps that are left": values
                 / np.arange(1, horizon + 1)[:, None],
                 "values: they begin with the reward of the best action as value of no steps: "
-                "with no steps left the value is 0": (_plan(p, m, horizon, start=m.max(1))[0]),
+                "with no steps left the value is 0": (result(start=m.max(1))[0]),
                 "values: later rewards are discounted by 0.9: expected all of them with "
-                "weight 1": _plan(p, m, horizon, discount=0.9)[0],
+                "weight 1": result(discount=0.9)[0],
                 "values: later rewards are discounted by 0.99: expected all of them with "
-                "weight 1": _plan(p, m, horizon, discount=0.99)[0],
+                "weight 1": result(discount=0.99)[0],
             },
         )
         ctx.close(

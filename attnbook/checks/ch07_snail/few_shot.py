@@ -2,6 +2,8 @@
 sequences that a network reads.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -111,7 +113,16 @@ def sequences(answer, ctx):
         arrays = (array(support), array(query))
         hot = np.eye(ways)[labels.numpy()]
 
-        def build(support, query, *, of_query=0.0, front=False, first=False, hot=hot, mixed=False):
+        def build(
+            support,
+            query,
+            *,
+            of_query: float | np.ndarray = 0.0,
+            front=False,
+            first=False,
+            hot=hot,
+            mixed=False,
+        ):
             examples_in = np.broadcast_to(support[:, None], (batch, queries, examples, d))
             known = np.broadcast_to(hot[:, None], (batch, queries, examples, ways))
             if mixed:
@@ -126,30 +137,28 @@ def sequences(answer, ctx):
             return np.concatenate((made[:, :, -1:], made[:, :, :-1]), 2) if first else made
 
         zero = np.eye(ways)[0]
+        result = partial(build, *arrays)
         wrong = {
-            f"the query carries the label 0: one_hot(0) is a label. Expected zeros ({note})": build(
-                *arrays, of_query=zero
+            f"the query carries the label 0: one_hot(0) is a label. Expected zeros "
+            f"({note})": result(of_query=zero),
+            f"the query carries 1/N for each class: expected zeros ({note})": result(
+                of_query=1 / ways
             ),
-            f"the query carries 1/N for each class: expected zeros ({note})": build(
-                *arrays, of_query=1 / ways
+            f"the query carries a 1 for each class: expected zeros ({note})": result(of_query=1.0),
+            f"the query carries the label of the last example ({note})": result(
+                of_query=hot[:, None, -1:]
             ),
-            f"the query carries a 1 for each class: expected zeros ({note})": build(
-                *arrays, of_query=1.0
-            ),
-            f"the query carries the label of the last example ({note})": build(
-                *arrays, of_query=hot[:, None, -1:]
-            ),
-            f"the labels stand in front of the vectors: expected behind them ({note})": build(
-                *arrays, front=True
+            f"the labels stand in front of the vectors: expected behind them ({note})": result(
+                front=True
             ),
             f"the query comes first: then it sees none of the examples. Expected last "
-            f"({note})": build(*arrays, first=True),
+            f"({note})": result(first=True),
             f"episodes are mixed up: the examples of one stand before a query of another (repeat "
-            f"lays out in another order than view reads) ({note})": build(*arrays, mixed=True),
-            f"the labels are those of the first episode for all ({note})": build(
-                *arrays, hot=np.broadcast_to(hot[:1], hot.shape)
+            f"lays out in another order than view reads) ({note})": result(mixed=True),
+            f"the labels are those of the first episode for all ({note})": result(
+                hot=np.broadcast_to(hot[:1], hot.shape)
             ),
-            f"the examples carry no labels ({note})": build(*arrays, hot=0 * hot),
+            f"the examples carry no labels ({note})": result(hot=0 * hot),
             f"all queries are the first one ({note})": build(
                 arrays[0], np.broadcast_to(arrays[1][:, :1], arrays[1].shape)
             ),

@@ -3,6 +3,7 @@ block.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -125,7 +126,7 @@ def dense_block(answer, ctx):
         bias = ctx.normal(2 * filters)
         raw = ctx.call(answer, x, far, near, bias, dilation)
         shape, name = shape_of(raw), f"the output for {n} positions and dilation {dilation}"
-        hints = {
+        hints: dict[tuple, str] = {
             (batch, n, filters): "the input is missing: what the layer found is put beside it",
             (batch, n, 2 * filters): "there is no gate: f and g are D numbers each",
             (batch, n, d + 2 * filters): "f and g were not joined to D numbers",
@@ -172,38 +173,34 @@ def dense_block(answer, ctx):
             y = _back(arrays[0], dilation) @ arrays[1] + arrays[0] @ arrays[2] + arrays[3]
             return np.concatenate([arrays[0], np.tanh(y[..., ::2]) * _sigmoid(y[..., 1::2])], -1)
 
+        result = partial(oracle, *arrays)
         wrong = {
-            "it reads later positions: x at t + R instead of t − R": oracle(*arrays, back=ahead),
+            "it reads later positions: x at t + R instead of t − R": result(back=ahead),
             "what leaves the sequence at its end comes in at its beginning: before the sequence "
-            "there are zeros": oracle(*arrays, back=within),
-            "before the sequence the first position is repeated: expected zeros": oracle(
-                *arrays, back=held
+            "there are zeros": result(back=within),
+            "before the sequence the first position is repeated: expected zeros": result(back=held),
+            "the dilation is not used: it reads the position before": result(
+                back=lambda x, steps: _back(x, 1)
             ),
-            "the dilation is not used: it reads the position before": oracle(
-                *arrays, back=lambda x, steps: _back(x, 1)
-            ),
-            "it reads R − 1 steps back": oracle(*arrays, back=lambda x, steps: _back(x, steps - 1)),
-            "it reads R + 1 steps back": oracle(*arrays, back=lambda x, steps: _back(x, steps + 1)),
+            "it reads R − 1 steps back": result(back=lambda x, steps: _back(x, steps - 1)),
+            "it reads R + 1 steps back": result(back=lambda x, steps: _back(x, steps + 1)),
             "W_far and W_near change places": oracle(arrays[0], arrays[2], arrays[1], arrays[3]),
-            "the bias is missing": oracle(*arrays[:3], 0 * arrays[3]),
-            "f and g change places: the first D columns go through the tanh": oracle(
-                *arrays, swapped=True
-            ),
+            "the bias is missing": oracle(*arrays[:3], bias=0 * arrays[3]),
+            "f and g change places: the first D columns go through the tanh": result(swapped=True),
             "f and g are read in turns: the first D columns are f, the others g": interleaved(),
-            "there is no gate: tanh(f) alone": oracle(*arrays, gate=np.ones_like),
-            "the tanh is taken of f · σ(g): it belongs to f alone": oracle(
-                *arrays, squash=lambda f: f, join=lambda x, a: np.concatenate([x, np.tanh(a)], -1)
+            "there is no gate: tanh(f) alone": result(gate=np.ones_like),
+            "the tanh is taken of f · σ(g): it belongs to f alone": result(
+                squash=lambda f: f, join=lambda x, a: np.concatenate([x, np.tanh(a)], -1)
             ),
             "the first R positions find nothing: what lies before the sequence is zero, but the "
-            "position itself is read": oracle(
-                *arrays,
-                join=lambda x, a: np.concatenate([x, a * (np.arange(n) >= dilation)[:, None]], -1),
+            "position itself is read": result(
+                join=lambda x, a: np.concatenate([x, a * (np.arange(n) >= dilation)[:, None]], -1)
             ),
-            "there is no tanh": oracle(*arrays, squash=lambda f: f),
-            "the gate is a tanh: expected a sigmoid, which lies between 0 and 1": oracle(
-                *arrays, gate=np.tanh
+            "there is no tanh": result(squash=lambda f: f),
+            "the gate is a tanh: expected a sigmoid, which lies between 0 and 1": result(
+                gate=np.tanh
             ),
-            "tanh and sigmoid change places": oracle(*arrays, squash=_sigmoid, gate=np.tanh),
+            "tanh and sigmoid change places": result(squash=_sigmoid, gate=np.tanh),
             "tanh(f) and σ(g) are added: expected their product": np.concatenate(
                 [
                     arrays[0],
@@ -213,8 +210,8 @@ def dense_block(answer, ctx):
                 ],
                 -1,
             ),
-            "what was found stands in front of the input: expected behind it": oracle(
-                *arrays, join=lambda x, a: np.concatenate([a, x], -1)
+            "what was found stands in front of the input: expected behind it": result(
+                join=lambda x, a: np.concatenate([a, x], -1)
             ),
         }
         ctx.close(got, oracle(*arrays), name, wrong)

@@ -2,6 +2,8 @@
 where one place looks.
 """
 
+from functools import partial
+
 import numpy as np
 
 from ..context import array, softmax
@@ -31,35 +33,32 @@ def reach(answer, ctx):
         if got == expected:
             continue
         remark = f"(kernel, stride, dilation of the layers: {layers})"
+        result = partial(_forward, layers)
         wrong = {
             "kernels are added up: a layer of k places adds k − 1 to the reach, one of them was "
-            "seen already": _forward(layers, lambda k, s, d, apart: k * d * apart, start=0),
-            "the whole span of a kernel is added: one of its places was seen already": _forward(
-                layers, lambda k, s, d, apart: ((k - 1) * d + 1) * apart
+            "seen already": result(lambda k, s, d, apart: k * d * apart, start=0),
+            "the whole span of a kernel is added: one of its places was seen already": result(
+                lambda k, s, d, apart: ((k - 1) * d + 1) * apart
             ),
             "the reach starts at 0: without any layer a place depends on itself, that "
             "is 1": expected - 1,
-            "the dilation is ignored": _forward(layers, lambda k, s, d, apart: (k - 1) * apart),
+            "the dilation is ignored": result(lambda k, s, d, apart: (k - 1) * apart),
             "the stride is ignored: behind a stride of s neighbours stand s places apart, and "
-            "each later layer reaches that much further": _forward(
-                layers, lambda k, s, d, apart: (k - 1) * d
+            "each later layer reaches that much further": result(
+                lambda k, s, d, apart: (k - 1) * d
             ),
             "the stride of a layer widens its own kernel: it moves its neighbours apart for the "
-            "layers behind it only": _forward(
-                layers, lambda k, s, d, apart: (k - 1) * d * apart * s
-            ),
+            "layers behind it only": result(lambda k, s, d, apart: (k - 1) * d * apart * s),
             "a dilation moves the neighbours of later layers apart: a stride does, a dilation "
-            "only widens its own kernel": _forward(
-                layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=None
+            "only widens its own kernel": result(
+                lambda k, s, d, apart: (k - 1) * d * apart, grow=None
             ),
             "w places that stand s apart span (w − 1) · s + 1 places, not w · s": _backward(layers),
-            "strides are added: they multiply": _forward(
-                layers,
-                lambda k, s, d, apart: (k - 1) * d * apart,
-                grow=lambda apart, s: apart + s - 1,
+            "strides are added: they multiply": result(
+                lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: apart + s - 1
             ),
-            "a layer counts its own stride alone: all strides before it multiply": _forward(
-                layers, lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: s
+            "a layer counts its own stride alone: all strides before it multiply": result(
+                lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: s
             ),
             "layers are taken from the output to the input: the list begins at the input": _forward(
                 layers[::-1], lambda k, s, d, apart: (k - 1) * d * apart
@@ -67,8 +66,8 @@ def reach(answer, ctx):
             "this is the reach to one side: count from the first to the last place": (expected - 1)
             // 2,
             "that is a square: the reach along one side was asked for": expected**2,
-            "a dilation of d puts d − 1 places between neighbours of the kernel, not d": _forward(
-                layers, lambda k, s, d, apart: (k - 1) * (d + 1) * apart
+            "a dilation of d puts d − 1 places between neighbours of the kernel, not d": result(
+                lambda k, s, d, apart: (k - 1) * (d + 1) * apart
             ),
         }
         for message, other in wrong.items():
@@ -228,44 +227,28 @@ def map_of_a_query(answer, ctx):
             wrong["row and column have changed places"] = _map(x, W_f, W_g, column, row, pooled)
         if pooled:
             halves = row // 2, column // 2
+            result = partial(_map, x, W_f, W_g, row, column, True)
             wrong |= {
-                "queries are pooled as well: the one place asks for itself": _map(
-                    x,
-                    W_f,
-                    W_g,
-                    row,
-                    column,
-                    True,
-                    query=_squares(np.einsum("dc,chw->dhw", W_g, x), np.max)[
-                        (slice(None), *halves)
-                    ],
+                "queries are pooled as well: the one place asks for itself": result(
+                    query=_squares(np.einsum("dc,chw->dhw", W_g, x), np.max)[(slice(None), *halves)]
                 ),
-                "x is pooled before W_g: the one place asks for itself": _map(
-                    x,
-                    W_f,
-                    W_g,
-                    row,
-                    column,
-                    True,
-                    query=W_g @ _squares(x, np.max)[(slice(None), *halves)],
+                "x is pooled before W_g: the one place asks for itself": result(
+                    query=W_g @ _squares(x, np.max)[(slice(None), *halves)]
                 ),
-                "the mean of each square was taken: it is its maximum": _map(
-                    x, W_f, W_g, row, column, True, pool=np.mean
-                ),
-                "x was pooled before its matrix: keys are pooled, channel by channel": _map(
-                    x, W_f, W_g, row, column, True, early=True
+                "the mean of each square was taken: it is its maximum": result(pool=np.mean),
+                "x was pooled before its matrix: keys are pooled, channel by channel": result(
+                    early=True
                 ),
                 "scores were pooled: keys are, channel by channel, before they meet the "
-                "query": _map(x, W_f, W_g, row, column, True, late=True),
+                "query": result(late=True),
                 "weights were pooled after the softmax: keys are pooled, before they meet the "
                 "query": _squares(_map(x, W_f, W_g, row, column, False)[None], np.max)[0],
                 "weights were added up in squares after the softmax: keys are pooled, before "
                 "they meet the query": _squares(
                     _map(x, W_f, W_g, row, column, False)[None], np.sum
                 )[0],
-                "every second place was taken: the maximum over squares of 2×2 was asked for": _map(
-                    x, W_f, W_g, row, column, True, pool=lambda s, axis: s[..., 0]
-                ),
+                "every second place was taken: the maximum over squares of 2×2 was asked "
+                "for": result(pool=lambda s, axis: s[..., 0]),
             }
         ctx.close(got, right, "the map", wrong)
         check_gradients(

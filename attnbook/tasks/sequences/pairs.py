@@ -51,13 +51,12 @@ def stream(draw: Callable[[random.Random], Pair], seed: int) -> Iterator[Pair]:
         yield draw(generator)
 
 
-def distinct(
-    pairs: Iterable[Pair], count: int, seen: set[tuple[str, ...]], patience: int = 2000
-) -> list[Pair]:
+def distinct(pairs: Iterable[Pair], count: int, seen: set[tuple[str, ...]]) -> list[Pair]:
     """The next `count` pairs whose source is not in `seen`; their sources are added to it.
 
-    Raises ValueError when `patience` draws in a row (beyond those asked for) bring nothing new: the
-    task has too few different sources."""
+    Raises:
+        ValueError: 2,000 draws in a row bring nothing new: the task has too few different sources.
+    """
     accepted: list[Pair] = []
     if check_integer("count", count, 0) == 0:
         return accepted
@@ -65,7 +64,7 @@ def distinct(
     for pair in pairs:
         if pair.source in seen:
             failures += 1
-            if failures > patience:
+            if failures > 2000:
                 raise ValueError(
                     f"count asks for {count} pairs with new sources, but only {len(accepted)} were "
                     f"found: "

@@ -37,17 +37,10 @@ class Vocabulary:
 
     @classmethod
     def from_sequences(
-        cls,
-        sequences: Iterable[Sequence[str]],
-        *,
-        min_count: int = 1,
-        max_size: int | None = None,
-        unknown: str = "error",
+        cls, sequences: Iterable[Sequence[str]], *, min_count: int = 1, unknown: str = "error"
     ) -> Vocabulary:
         """Every token seen at least `min_count` times, the frequent ones first, ties in code-point
         order.
-
-        max_size counts the four special tokens as well.
         """
         if isinstance(sequences, str):
             raise ValueError("sequences must be sequences of tokens, got one string")
@@ -56,15 +49,9 @@ class Vocabulary:
             counts.update(sequence)
         for token in SPECIAL:
             del counts[token]
-        if max_size is not None and max_size < len(SPECIAL) + 1:
-            raise ValueError(
-                f"max_size must leave room for a token beside the 4 special ones, got {max_size}"
-            )
         ranked = sorted(
             (token for token in counts if counts[token] >= min_count), key=lambda t: (-counts[t], t)
         )
-        if max_size is not None:
-            ranked = ranked[: max_size - len(SPECIAL)]
         return cls(ranked, unknown)
 
     def __len__(self) -> int:
@@ -110,22 +97,18 @@ class Vocabulary:
                 'pass unknown="unk" to read them as <unk>'
             ) from None
 
-    def decode(self, ids: Iterable[int], *, keep_special: bool = False) -> list[str]:
-        """The tokens of `ids` up to the first EOS, without PAD and BOS (all of them with
-        keep_special).
-        """
-        found = []
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The tokens of `ids` up to the first EOS, without PAD and BOS."""
+        tokens = []
         for index in ids:
             index = int(index)
             if not 0 <= index < len(self.tokens):
                 raise ValueError(f"ids must lie in 0..{len(self.tokens) - 1}, got {index}")
-            if not keep_special:
-                if index == EOS:
-                    break
-                if index in (PAD, BOS):
-                    continue
-            found.append(self.tokens[index])
-        return found
+            if index == EOS:
+                break
+            if index not in (PAD, BOS):
+                tokens.append(self.tokens[index])
+        return tokens
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write the vocabulary as JSON."""

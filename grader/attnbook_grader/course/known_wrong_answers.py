@@ -15,7 +15,7 @@ from pathlib import Path
 from .exercises import Task
 
 FOLDER = "tests/checks/wrong_answers"
-_REGISTER = "wrong"  # the decorator of the tests, which a notebook does not have
+_REGISTER = {"wrong", "edits"}  # how the tests register answers, which a notebook does not have
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class WrongAnswer:
     """A wrong answer to an exercise.
 
     Attributes:
-        name: of the function in the book's tests.
+        name: of the function in the book's tests, or the edit of the solution.
         words: what the verdict must contain.
         code: a cell that defines the answer.
     """
@@ -53,15 +53,19 @@ def wrong_answers(book: Path, tasks: list[Task]) -> dict[str, list[WrongAnswer]]
         if not registered.get(task.id):
             raise ValueError(f"book: the exercise {task.id} has no known wrong answer in {folder}")
         cells[task.id] = [
-            WrongAnswer(name, words, f"{_cell(function.__module__)}\n\n{task.function} = {name}\n")
-            for name, function, words in registered[task.id]
+            WrongAnswer(
+                one.name,
+                one.words,
+                one.code or f"{_cell(one.function.__module__)}\n\n{task.function} = {one.name}\n",
+            )
+            for one in registered[task.id]
         ]
     return cells
 
 
 @cache
 def _imported(folder: Path) -> dict:
-    """What the tests register: {exercise id: [(name, function, words)]}.
+    """What the tests register: {exercise id: its wrong answers}.
 
     Imported from the folder, not by name: the book may be another checkout than the one that
     Python finds.
@@ -81,18 +85,15 @@ def _cell(module: str) -> str:
     them.
     """
     tree = ast.parse(inspect.getsource(sys.modules[module]))
-    tree.body = [
-        node
-        for node in tree.body
-        if not (
-            isinstance(node, ast.ImportFrom) and any(one.name == _REGISTER for one in node.names)
-        )
-    ]
+    tree.body = [node for node in tree.body if not _registers(node)]
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            node.decorator_list = [
-                one
-                for one in node.decorator_list
-                if not (isinstance(one, ast.Call) and getattr(one.func, "id", "") == _REGISTER)
-            ]
+            node.decorator_list = [one for one in node.decorator_list if not _registers(one)]
     return ast.unparse(tree)
+
+
+def _registers(node: ast.AST) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return any(one.name in _REGISTER for one in node.names)
+    call = node.value if isinstance(node, ast.Expr) else node
+    return isinstance(call, ast.Call) and getattr(call.func, "id", "") in _REGISTER

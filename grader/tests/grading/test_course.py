@@ -745,7 +745,7 @@ def test_the_book_s_wrong_answers_become_cells():
     from tests.checks.wrong_answers import WRONG
 
     assert {id: [(one.name, one.words) for one in answers] for id, answers in found.items()} == {
-        id: [(name, words) for name, _, words in WRONG[id]] for id in found
+        id: [(one.name, one.words) for one in WRONG[id]] for id in found
     }
 
 

@@ -287,7 +287,7 @@ BAD = [
     (lambda m: m(SOURCE, LENGTHS[:2], TARGET), "lengths must be a vector of 3"),
     (
         lambda m: m(SOURCE, LENGTHS.float(), TARGET),
-        r"lengths must be a vector of 3 whole numbers, one a row of source, .* of torch.float32",
+        r"lengths must be a vector of 3 whole numbers, one per row of source, .* of torch.float32",
     ),
     (
         lambda m: m(SOURCE, LENGTHS > 0, TARGET),

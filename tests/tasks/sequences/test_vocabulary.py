@@ -18,12 +18,8 @@ def test_special_tokens_come_first_and_others_by_frequency_then_code_point():
     assert Vocabulary.from_sequences([["z", "é", "a"]]).tokens[4:] == ("a", "z", "é")
 
 
-def test_rare_tokens_and_a_largest_size():
-    sequences = [list("aaabbc")]
-    assert Vocabulary.from_sequences(sequences, min_count=2).tokens[4:] == ("a", "b")
-    assert Vocabulary.from_sequences(sequences, max_size=5).tokens[4:] == ("a",)
-    with pytest.raises(ValueError, match="max_size"):
-        Vocabulary.from_sequences(sequences, max_size=4)
+def test_rare_tokens_are_left_out():
+    assert Vocabulary.from_sequences([list("aaabbc")], min_count=2).tokens[4:] == ("a", "b")
 
 
 @given(st.lists(st.lists(WORDS, max_size=8), max_size=8))
@@ -36,16 +32,9 @@ def test_decode_turns_encode_around(sequences):
         assert vocabulary.decode([BOS, *ids, EOS, PAD, PAD]) == sequence
 
 
-def test_decode_stops_at_the_first_eos_and_can_keep_everything():
+def test_decode_stops_at_the_first_eos():
     vocabulary = Vocabulary(["a", "b"])
     assert vocabulary.decode([BOS, 4, UNK, EOS, 5]) == ["a", "<unk>"]
-    assert vocabulary.decode([BOS, 4, EOS, 5, PAD], keep_special=True) == [
-        "<bos>",
-        "a",
-        "<eos>",
-        "b",
-        "<pad>",
-    ]
 
 
 def test_unknown_tokens_are_named_or_mapped():

@@ -1,6 +1,4 @@
-import torch
-
-from ..collection import wrong
+from ..collection import edits, wrong
 
 
 def _reverse(source, lengths, extra=0):
@@ -11,19 +9,26 @@ def _reverse(source, lengths, extra=0):
     return result
 
 
-@wrong("01.reverse_padded", "the padding comes first now")
-def flips_all(source, lengths):
-    return source.flip(1)
-
-
-@wrong("01.reverse_padded", "one too long")
-def takes_padding(source, lengths):
-    return _reverse(source, lengths, 1)
-
-
-@wrong("01.reverse_padded", "one too short")
-def leaves_last(source, lengths):
-    return _reverse(source, lengths, -1)
+edits(
+    "01.reverse_padded",
+    (
+        "the padding comes first now",
+        "mirrored >= 0, mirrored, position",
+        "mirrored > -99, position.flip(1), position",
+    ),
+    (
+        "one too long",
+        "lengths.unsqueeze(-1) - 1",
+        "(lengths.unsqueeze(-1) + 1).clamp(max=source.shape[1]) - 1",
+    ),
+    ("one too short", "lengths.unsqueeze(-1) - 1", "lengths.unsqueeze(-1) - 2"),
+    (
+        "filled with 0",
+        "return source.gather(1, torch.where(mirrored >= 0, mirrored, position))",
+        "return source.gather(1, mirrored.clamp(min=0)) * (mirrored >= 0)",
+    ),
+    ("the length of the first source", "lengths.unsqueeze(-1)", "lengths[0]"),
+)
 
 
 @wrong("01.reverse_padded", "the batch is reversed")
@@ -31,18 +36,7 @@ def flips_batch(source, lengths):
     return source.flip(0)
 
 
-@wrong("01.reverse_padded", "filled with 0")
-def fills_zero(source, lengths):
-    real = torch.arange(source.shape[1]) < lengths[:, None]
-    return _reverse(source, lengths) * real
-
-
 @wrong("01.reverse_padded", "changes its argument source in place")
 def in_place(source, lengths):
     source.copy_(_reverse(source, lengths))
     return source
-
-
-@wrong("01.reverse_padded", "the length of the first source")
-def one_length(source, lengths):
-    return torch.cat((source[:, : lengths[0]].flip(1), source[:, lengths[0] :]), 1)

@@ -1,108 +1,65 @@
 import torch
 
-from ..collection import wrong
+from ..collection import edits, wrong
+
+edits(
+    "02.additive_score",
+    ("the tanh is missing", "torch.tanh", ""),
+    ("ReLU stands where tanh should", "torch.tanh", "torch.relu"),
+    (
+        "tanh comes after v",
+        "torch.tanh(from_state + from_annotations) @ v",
+        "torch.tanh((from_state + from_annotations) @ v)",
+    ),
+    (
+        "W and U are swapped",
+        "(state @ W.T)",
+        "(state @ U.T)",
+        "annotations @ U.T",
+        "annotations @ W.T",
+    ),
+    ("transposed", "W.T", "W", "U.T", "U"),
+    ("v is not used", ") @ v", ").sum(-1)"),
+    (
+        "the scores before the softmax",
+        "torch.tanh(from_state + from_annotations) @ v",
+        "torch.softmax(torch.tanh(from_state + from_annotations) @ v, -1)",
+    ),
+    ("your code stopped with RuntimeError", ".unsqueeze(1)", ""),
+    (
+        "no gradient goes back",
+        "torch.tanh(from_state + from_annotations) @ v",
+        "(torch.tanh(from_state + from_annotations) @ v).detach()",
+    ),
+    ("no gradient reaches v", "@ v", "@ v.detach()"),
+)
 
 
-@wrong("02.additive_score", "the tanh is missing")
-def no_tanh(state, annotations, W, U, v):
-    return ((state @ W.T)[:, None] + annotations @ U.T) @ v
-
-
-@wrong("02.additive_score", "ReLU stands where tanh should")
-def relu(state, annotations, W, U, v):
-    return torch.relu((state @ W.T)[:, None] + annotations @ U.T) @ v
-
-
-@wrong("02.additive_score", "tanh comes after v")
-def tanh_outside(state, annotations, W, U, v):
-    return torch.tanh(((state @ W.T)[:, None] + annotations @ U.T) @ v)
-
-
-@wrong("02.additive_score", "W and U are swapped")
-def swapped(state, annotations, W, U, v):
-    return torch.tanh((state @ U.T)[:, None] + annotations @ W.T) @ v
-
-
-@wrong("02.additive_score", "transposed")
-def transposed(state, annotations, W, U, v):
-    return torch.tanh((state @ W)[:, None] + annotations @ U) @ v
-
-
-@wrong("02.additive_score", "v is not used")
-def no_v(state, annotations, W, U, v):
-    return torch.tanh((state @ W.T)[:, None] + annotations @ U.T).sum(-1)
-
-
-@wrong("02.additive_score", "the scores before the softmax")
-def weights(state, annotations, W, U, v):
-    return torch.softmax(torch.tanh((state @ W.T)[:, None] + annotations @ U.T) @ v, -1)
-
-
-@wrong("02.additive_score", "your code stopped with RuntimeError")
-def no_broadcast(state, annotations, W, U, v):
-    return torch.tanh(state @ W.T + annotations @ U.T) @ v
-
-
-def _words(scores, lengths, shift=0):
-    return torch.arange(scores.shape[-1]) < (lengths + shift)[:, None]
-
-
-def _context(weights, annotations):
-    return (weights[..., None] * annotations).sum(1)
-
-
-@wrong("02.masked_context", "the lengths are not used")
-def no_mask(scores, annotations, lengths):
-    weights = torch.softmax(scores, -1)
-    return _context(weights, annotations), weights
-
-
-@wrong("02.masked_context", "set to 0 after the softmax")
-def mask_after(scores, annotations, lengths):
-    weights = torch.softmax(scores, -1) * _words(scores, lengths)
-    return _context(weights, annotations), weights
-
-
-@wrong("02.masked_context", "exp(0) is 1")
-def mask_multiplies(scores, annotations, lengths):
-    weights = torch.softmax(scores * _words(scores, lengths), -1)
-    return _context(weights, annotations), weights
-
-
-@wrong("02.masked_context", "one padding position is left in")
-def off_by_one(scores, annotations, lengths):
-    weights = torch.softmax(scores.masked_fill(~_words(scores, lengths, 1), float("-inf")), -1)
-    return _context(weights, annotations), weights
-
-
-@wrong("02.masked_context", "the mask is upside down")
-def inverted(scores, annotations, lengths):
-    weights = torch.softmax(scores.masked_fill(_words(scores, lengths), float("-inf")), -1)
-    return _context(weights, annotations), weights
-
-
-@wrong("02.masked_context", "the mask is upside down")
-def inverted_finite(scores, annotations, lengths):
-    weights = torch.softmax(scores.masked_fill(_words(scores, lengths), -1e9), -1)
-    return _context(weights, annotations), weights
-
-
-@wrong("02.masked_context", "expected exactly 0")
-def mild_fill(scores, annotations, lengths):
-    weights = torch.softmax(scores.masked_fill(~_words(scores, lengths), -6.0), -1)
-    return _context(weights, annotations), weights
-
-
-@wrong("02.masked_context", "weights that do not know the padding")
-def context_unmasked(scores, annotations, lengths):
-    weights = torch.softmax(scores.masked_fill(~_words(scores, lengths), float("-inf")), -1)
-    return _context(torch.softmax(scores, -1), annotations), weights
-
-
-@wrong("02.masked_context", "returns (weights, context): expected (context, weights)")
-def wrong_way_round(scores, annotations, lengths):
-    weights = torch.softmax(scores.masked_fill(~_words(scores, lengths), float("-inf")), -1)
-    return weights, _context(weights, annotations)
+edits(
+    "02.masked_context",
+    ("the lengths are not used", '.masked_fill(~words, float("-inf"))', ""),
+    (
+        "set to 0 after the softmax",
+        'scores.masked_fill(~words, float("-inf")), dim=-1)',
+        "scores, dim=-1) * words",
+    ),
+    ("exp(0) is 1", 'scores.masked_fill(~words, float("-inf"))', "scores * words"),
+    ("one padding position is left in", "< lengths.unsqueeze", "<= lengths.unsqueeze"),
+    ("the mask is upside down", "~words", "words"),
+    ("the mask is upside down", '~words, float("-inf")', "words, -1e9"),
+    ("expected exactly 0", 'float("-inf")', "-6.0"),
+    (
+        "weights that do not know the padding",
+        "(weights.unsqueeze(-1)",
+        "(torch.softmax(scores, -1).unsqueeze(-1)",
+    ),
+    (
+        "returns (weights, context): expected (context, weights)",
+        "return context, weights",
+        "return weights, context",
+    ),
+    ("no gradient reaches scores", "dim=-1)", "dim=-1).detach()"),
+)
 
 
 def _annotate(forward, backward, inputs, lengths, size, from_padding=False, turn=True, mask=True):
@@ -156,9 +113,18 @@ def not_flipped_back_from_padding(*inputs):
     return _flipped(*inputs, skip=False)
 
 
-@wrong("02.bidirectional", "one unit runs in both directions")
-def one_cell(forward, backward, inputs, lengths, size):
-    return _annotate(forward, forward, inputs, lengths, size)
+edits(
+    "02.bidirectional",
+    ("one unit runs in both directions", "backward_cell", "forward_cell"),
+    (
+        "the forward states come first",
+        "both =",
+        "forward_cell, backward_cell = backward_cell, forward_cell\n    both =",
+    ),
+    ("2 × hidden_size wide", "both * real", "sum((both * real).chunk(2, -1))"),
+    ("no gradient goes back", "both * real", "(both * real).detach()"),
+    ("the gradient at inputs is not", "reversed(range(n))))", "reversed(range(n))).detach())"),
+)
 
 
 @wrong("02.bidirectional", "padding positions are not 0")
@@ -166,109 +132,42 @@ def padding_left(forward, backward, inputs, lengths, size):
     return _annotate(forward, backward, inputs, lengths, size, mask=False)
 
 
-@wrong("02.bidirectional", "the forward states come first")
-def swapped_cells(forward, backward, inputs, lengths, size):
-    return _annotate(backward, forward, inputs, lengths, size)
-
-
-@wrong("02.bidirectional", "2 × hidden_size wide")
-def added(forward, backward, inputs, lengths, size):
-    return sum(_annotate(forward, backward, inputs, lengths, size).chunk(2, -1))
-
-
-@wrong("02.project_once", "6 times (for 6 steps)")
-def projects_each_step(states, annotations, W, U, v):
-    return torch.stack(
-        [torch.softmax(torch.tanh((s @ W.T)[:, None] + annotations @ U.T) @ v, -1) for s in states]
-    )
-
-
-@wrong("02.project_once", "projected anew in every step")
-def projects_each_step_by_tensordot(states, annotations, W, U, v):
-    return torch.stack(
-        [
-            torch.softmax(
-                torch.tanh((s @ W.T)[:, None] + torch.tensordot(annotations, U, dims=([-1], [-1])))
-                @ v,
-                -1,
-            )
-            for s in states
-        ]
-    )
-
-
-@wrong("02.project_once", "projected anew in every step")
-def projects_each_step_by_a_sum(states, annotations, W, U, v):
-    return torch.stack(
-        [
-            torch.softmax(
-                torch.tanh((s @ W.T)[:, None] + (annotations[:, :, None] * U).sum(-1)) @ v, -1
-            )
-            for s in states
-        ]
-    )
-
-
-@wrong("02.project_once", "a softmax over the positions is missing")
-def no_softmax(states, annotations, W, U, v):
-    keys = annotations @ U.T
-    return torch.stack([torch.tanh((s @ W.T)[:, None] + keys) @ v for s in states])
-
-
-@wrong("02.project_once", "all steps get the same weights")
-def without_tanh(states, annotations, W, U, v):
-    keys = annotations @ U.T
-    return torch.stack([torch.softmax(((s @ W.T)[:, None] + keys) @ v, -1) for s in states])
-
-
-@wrong("02.project_once", "score each state")
-def first_state_only(states, annotations, W, U, v):
-    keys = annotations @ U.T
-    return torch.stack(
-        [torch.softmax(torch.tanh((states[0] @ W.T)[:, None] + keys) @ v, -1) for _ in states]
-    )
-
-
-@wrong("02.project_once", "over the positions (dim=-1)")
-def softmax_over_steps(states, annotations, W, U, v):
-    keys = annotations @ U.T
-    return torch.softmax(
-        torch.stack([torch.tanh((s @ W.T)[:, None] + keys) @ v for s in states]), 0
-    )
-
-
-@wrong("02.additive_score", "no gradient goes back")
-def scores_detached(state, annotations, W, U, v):
-    return (torch.tanh((state @ W.T)[:, None] + annotations @ U.T) @ v).detach()
-
-
-@wrong("02.additive_score", "no gradient reaches v")
-def vector_detached(state, annotations, W, U, v):
-    return torch.tanh((state @ W.T)[:, None] + annotations @ U.T) @ v.detach()
-
-
-@wrong("02.masked_context", "no gradient reaches scores")
-def weights_detached(scores, annotations, lengths):
-    weights = torch.softmax(
-        scores.masked_fill(~_words(scores, lengths), float("-inf")), -1
-    ).detach()
-    return _context(weights, annotations), weights
-
-
-@wrong("02.project_once", "no gradient reaches annotations")
-def keys_detached(states, annotations, W, U, v):
-    keys = (annotations @ U.T).detach() + 0 * U.sum()
-    return torch.stack(
-        [torch.softmax(torch.tanh((s @ W.T)[:, None] + keys) @ v, -1) for s in states]
-    )
-
-
-@wrong("02.bidirectional", "no gradient goes back")
-def states_detached(*given):
-    return _annotate(*given).detach()
-
-
-@wrong("02.bidirectional", "the gradient at inputs is not")
-def backward_states_detached(*given):
-    both, size = _annotate(*given), given[-1]
-    return torch.cat([both[..., :size], both[..., size:].detach()], -1)
+edits(
+    "02.project_once",
+    (
+        "6 times (for 6 steps)",
+        "+ keys",
+        "+ annotations @ U.T",
+        "keys = annotations @ U.T\n    ",
+        "",
+    ),
+    (
+        "projected anew in every step",
+        "+ keys",
+        "+ torch.tensordot(annotations, U, dims=([-1], [-1]))",
+        "keys = annotations @ U.T\n    ",
+        "",
+    ),
+    (
+        "projected anew in every step",
+        "+ keys",
+        "+ (annotations[:, :, None] * U).sum(-1)",
+        "keys = annotations @ U.T\n    ",
+        "",
+    ),
+    ("a softmax over the positions is missing", "torch.softmax(scores, dim=-1)", "scores"),
+    ("all steps get the same weights", "torch.tanh", ""),
+    ("score each state", "(state @", "(states[0] @"),
+    (
+        "over the positions (dim=-1)",
+        "torch.softmax(scores, dim=-1)",
+        "scores",
+        "torch.stack(weights)",
+        "torch.softmax(torch.stack(weights), dim=0)",
+    ),
+    (
+        "no gradient reaches annotations",
+        "annotations @ U.T",
+        "(annotations @ U.T).detach() + 0 * U.sum()",
+    ),
+)

@@ -1,201 +1,83 @@
 import torch
 
-from ..collection import wrong
+from ..collection import edits, wrong
 
 
 def _real(lengths, n):
     return torch.arange(n) < lengths[:, None]
 
 
-def _pool(
-    h, W, b, u, lengths, keys=lambda z: torch.tanh(z), dim=-1, fill=float("-inf"), clean=True
-):
-    real = _real(lengths, h.shape[1])
-    weights = torch.softmax((keys(h @ W.T + b) @ u).masked_fill(~real, fill), dim)
-    weights = weights.nan_to_num() * real if clean else weights
-    return (weights[..., None] * h).sum(1), weights
-
-
-@wrong("03.learned_query", "the lengths are not used")
-def query_no_mask(h, W, b, u, lengths):
-    weights = torch.softmax(torch.tanh(h @ W.T + b) @ u, -1)
-    weights = torch.where((lengths > 0)[:, None], weights, 0.0)
-    return (weights[..., None] * h).sum(1), weights
-
-
-@wrong("03.learned_query", "set to 0 after the softmax")
-def query_mask_after(h, W, b, u, lengths):
-    weights = torch.softmax(torch.tanh(h @ W.T + b) @ u, -1) * _real(lengths, h.shape[1])
-    return (weights[..., None] * h).sum(1), weights
-
-
-@wrong("03.learned_query", "over the sequences of the batch")
-def query_over_the_batch(h, W, b, u, lengths):
-    return _pool(h, W, b, u, lengths, dim=0)
-
-
-@wrong("03.learned_query", "the tanh is missing")
-def query_no_tanh(h, W, b, u, lengths):
-    return _pool(h, W, b, u, lengths, keys=lambda z: z)
-
-
-@wrong("03.learned_query", "the bias b is not used")
-def query_no_bias(h, W, b, u, lengths):
-    return _pool(h, W, 0 * b, u, lengths)
-
-
-@wrong("03.learned_query", "no real position: its weights and its vector are zeros")
-def query_nan(h, W, b, u, lengths):
-    return _pool(h, W, b, u, lengths, clean=False)
-
-
-@wrong("03.learned_query", "Yours has weights that add up to 1")
-def query_finite_fill(h, W, b, u, lengths):
-    return _pool(h, W, b, u, lengths, fill=-1e9, clean=False)
-
-
-@wrong("03.learned_query", "expected (pooled, weights)")
-def query_wrong_way_round(h, W, b, u, lengths):
-    return _pool(h, W, b, u, lengths)[::-1]
-
-
-@wrong("03.learned_query", "the query u is not used")
-def query_unused(h, W, b, u, lengths):
-    return _pool(h, W, b, torch.ones_like(u), lengths)
-
-
-@wrong("03.learned_query", "equal weights")
-def query_mean(h, W, b, u, lengths):
-    return _pool(h, W, b, 0 * u, lengths)
-
-
-@wrong("03.learned_query", "mean of the weighted annotations")
-def query_mean_of_weighted(h, W, b, u, lengths):
-    pooled, weights = _pool(h, W, b, u, lengths)
-    return pooled / h.shape[1], weights
-
-
-@wrong("03.learned_query", "the keys are added up")
-def query_pools_keys(h, W, b, u, lengths):
-    _, weights = _pool(h, W, b, u, lengths)
-    return (weights[..., None] * torch.tanh(h @ W.T + b)).sum(1), weights
-
-
-@wrong("03.learned_query", "exp(0) is 1")
-def query_zero_for_infinity(h, W, b, u, lengths):
-    return _pool(h, W, b, u, lengths, fill=0.0, clean=False)
-
-
-@wrong("03.learned_query", "no gradient goes back")
-def query_detached(h, W, b, u, lengths):
-    pooled, weights = _pool(h, W, b, u, lengths)
-    return pooled.detach(), weights
-
-
-@wrong("03.learned_query", "no gradient reaches u")
-def query_weights_detached(h, W, b, u, lengths):
-    _, weights = _pool(h, W, b, u, lengths)
-    return (weights[..., None].detach() * h).sum(1) + 0 * (W.sum() + b.sum()), weights
-
-
-def _encode(x, lengths, first_word=1, first_component=1, total=None, mask=True, sign=-1):
-    _, words, d = x.shape
-    j = torch.arange(first_word, words + first_word).float()[None, :, None]
-    k = torch.arange(first_component, d + first_component).float()
-    J = (lengths if total is None else torch.full_like(lengths, total))[:, None, None].float()
-    scale = (1 - j / J) + sign * (k / d) * (1 - 2 * j / J)
-    if mask:
-        scale = scale * _real(lengths, words)[..., None]
-    return (scale * x).sum(1)
-
-
-@wrong("03.position_encoding", "added up as they are")
-def encoding_bag(x, lengths):
-    return (x * _real(lengths, x.shape[1])[..., None]).sum(1)
-
-
-@wrong("03.position_encoding", "the words are counted from 0")
-def encoding_from_zero(x, lengths):
-    return _encode(x, lengths, 0, 0)
-
-
-@wrong("03.position_encoding", "the words j are counted from 0")
-def encoding_words_from_zero(x, lengths):
-    return _encode(x, lengths, 0)
-
-
-@wrong("03.position_encoding", "the components r are counted from 0")
-def encoding_components_from_zero(x, lengths):
-    return _encode(x, lengths, 1, 0)
-
-
-@wrong("03.position_encoding", "J is the padded length")
-def encoding_padded_length(x, lengths):
-    return _encode(x, lengths, total=x.shape[1])
-
-
-@wrong("03.position_encoding", "the padding is added as well")
-def encoding_no_mask(x, lengths):
-    return _encode(x, lengths, mask=False)
-
-
-@wrong("03.position_encoding", "the two terms are added")
-def encoding_plus(x, lengths):
-    return _encode(x, lengths, sign=1)
-
-
-@wrong("03.position_encoding", "the mean of the words")
-def encoding_mean(x, lengths):
-    return _encode(x, lengths) / lengths[:, None]
-
-
-@wrong("03.position_encoding", "the shape is")
-def encoding_not_summed(x, lengths):
-    return x * _real(lengths, x.shape[1])[..., None]
-
-
-def _encode_with(x, lengths, scale, last=0):
-    """With another scale: a function of j, k / d and J, broadcast to (batch, words, d)."""
-    _, words, d = x.shape
-    j, k = torch.arange(1, words + 1).float()[None, :, None], torch.arange(1, d + 1) / d
-    return (
-        scale(j, k, lengths[:, None, None].float()) * _real(lengths + last, words)[..., None] * x
-    ).sum(1)
-
-
-@wrong("03.position_encoding", "one word of the padding is added")
-def encoding_places_from_zero(x, lengths):
-    return _encode_with(x, lengths, lambda j, k, J: (1 - j / J) - k * (1 - 2 * j / J), last=1)
-
-
-@wrong("03.position_encoding", "the last word of each sentence is left out")
-def encoding_last_word_lost(x, lengths):
-    return _encode_with(x, lengths, lambda j, k, J: (1 - j / J) - k * (1 - 2 * j / J), last=-1)
-
-
-@wrong("03.position_encoding", "the brackets are wrong: r/d multiplies")
-def encoding_brackets(x, lengths):
-    return _encode_with(x, lengths, lambda j, k, J: ((1 - j / J) - k) * (1 - 2 * j / J))
-
-
-@wrong("03.position_encoding", "the brackets are missing")
-def encoding_no_brackets(x, lengths):
-    return _encode_with(x, lengths, lambda j, k, J: 1 - j / J - k * 1 - 2 * j / J)
-
-
-@wrong("03.position_encoding", "not (1 − 2j)/J")
-def encoding_divides_all(x, lengths):
-    return _encode_with(x, lengths, lambda j, k, J: (1 - j / J) - k * (1 - 2 * j) / J)
-
-
-@wrong("03.position_encoding", "the 2 is missing")
-def encoding_without_the_two(x, lengths):
-    return _encode_with(x, lengths, lambda j, k, J: (1 - j / J) - k * (1 - j / J))
-
-
-@wrong("03.position_encoding", "no gradient goes back")
-def encoding_detached(x, lengths):
-    return _encode(x, lengths).detach()
+edits(
+    "03.learned_query",
+    (
+        "the lengths are not used",
+        "scores.masked_fill(~real, -1e9), dim=-1) * real",
+        "scores, dim=-1) * (lengths > 0).unsqueeze(-1)",
+    ),
+    ("set to 0 after the softmax", ".masked_fill(~real, -1e9)", ""),
+    (
+        "over the sequences of the batch",
+        "scores.masked_fill(~real, -1e9), dim=-1)",
+        "scores.masked_fill(~real, -1e9), dim=0)",
+    ),
+    ("the tanh is missing", "torch.tanh(annotations @ W.T + b)", "(annotations @ W.T + b)"),
+    ("the bias b is not used", "W.T + b", "W.T"),
+    (
+        "no real position: its weights and its vector are zeros",
+        "-1e9), dim=-1) * real",
+        'float("-inf")), dim=-1)',
+    ),
+    ("Yours has weights that add up to 1", "* real", ""),
+    (
+        "expected (pooled, weights)",
+        "return (weights.unsqueeze(-1) * annotations).sum(dim=1), weights",
+        "return weights, (weights.unsqueeze(-1) * annotations).sum(dim=1)",
+    ),
+    ("the query u is not used", "@ u", "@ torch.ones_like(u)"),
+    ("equal weights", "@ u", "@ (0 * u)"),
+    ("mean of the weighted annotations", ".sum(dim=1)", ".mean(dim=1)"),
+    (
+        "the keys are added up",
+        "weights.unsqueeze(-1) * annotations",
+        "weights.unsqueeze(-1) * torch.tanh(annotations @ W.T + b)",
+    ),
+    ("exp(0) is 1", "-1e9), dim=-1) * real", "0.0), dim=-1)"),
+    ("no gradient goes back", ".sum(dim=1),", ".sum(dim=1).detach(),"),
+    (
+        "no gradient reaches u",
+        "(weights.unsqueeze(-1)",
+        "0 * (W.sum() + b.sum()) + (weights.detach().unsqueeze(-1)",
+    ),
+)
+
+
+edits(
+    "03.position_encoding",
+    ("added up as they are", "scale * embedded", "(j <= J) * embedded"),
+    (
+        "the words are counted from 0",
+        "arange(1, words + 1)",
+        "arange(words)",
+        "arange(1, d + 1)",
+        "arange(d)",
+        "j <= J",
+        "j < J",
+    ),
+    ("the words j are counted from 0", "arange(1, words + 1)", "arange(words)", "j <= J", "j < J"),
+    ("the components r are counted from 0", "arange(1, d + 1)", "arange(d)"),
+    ("J is the padded length", "j / J", "j / words"),
+    ("the padding is added as well", "* (j <= J)", ""),
+    ("the two terms are added", "- (r / d)", "+ (r / d)"),
+    ("the mean of the words", ".sum(dim=1)", ".sum(dim=1) / lengths.unsqueeze(-1)"),
+    ("the shape is", "(scale * embedded).sum(dim=1)", "(j <= J) * embedded"),
+    ("one word of the padding is added", "j <= J", "j <= J + 1"),
+    ("the last word of each sentence is left out", "j <= J", "j < J"),
+    ("the brackets are wrong: r/d multiplies", "(1 - j / J) - (r / d)", "((1 - j / J) - (r / d))"),
+    ("the brackets are missing", "(1 - 2 * j / J)", "1 - 2 * j / J"),
+    ("not (1 − 2j)/J", "(1 - 2 * j / J)", "(1 - 2 * j) / J"),
+    ("the 2 is missing", "2 * j", "j"),
+    ("no gradient goes back", ".sum(dim=1)", ".sum(dim=1).detach()"),
+)
 
 
 def _hops(
@@ -214,66 +96,45 @@ def _hops(
     return u, torch.stack(rows, 1)
 
 
-@wrong("03.memory_hops", "u is forgotten")
-def hops_forget(u, memories, lengths):
-    return _hops(u, memories, lengths, forget=True)
-
-
-@wrong("03.memory_hops", "every hop asks the first question")
-def hops_frozen(u, memories, lengths):
-    return _hops(u, memories, lengths, freeze=True)
-
-
-@wrong("03.memory_hops", "the lengths are not used")
-def hops_no_mask(u, memories, lengths):
-    return _hops(u, memories, lengths, masked=False)
-
-
-@wrong("03.memory_hops", "the values of a hop are its keys")
-def hops_one_memory(u, memories, lengths):
-    return _hops(u, memories, lengths, pairs=lambda k: (k, k))
-
-
-@wrong("03.memory_hops", "keys and values are swapped")
-def hops_swapped(u, memories, lengths):
-    return _hops(u, memories, lengths, pairs=lambda k: (k + 1, k))
-
-
-@wrong("03.memory_hops", "reads the first two memories")
-def hops_same_memory(u, memories, lengths):
-    return _hops(u, memories, lengths, pairs=lambda k: (0, 1))
-
-
-@wrong("03.memory_hops", "does not scale")
-def hops_scaled(u, memories, lengths):
-    return _hops(u, memories, lengths, scale=u.shape[-1] ** -0.5)
-
-
-@wrong("03.memory_hops", "over the stories of the batch")
-def hops_over_the_batch(u, memories, lengths):
-    return _hops(u, memories, lengths, dim=0)
-
-
-@wrong("03.memory_hops", "this is o of the last hop")
-def hops_last_output(u, memories, lengths):
-    found, weights = _hops(u, memories, lengths)
-    return found - _hops(u, memories[:-1], lengths)[0], weights
-
-
-@wrong("03.memory_hops", "one row of weights a hop")
-def hops_last_weights(u, memories, lengths):
-    found, weights = _hops(u, memories, lengths)
-    return found, weights[:, -1]
-
-
-@wrong("03.memory_hops", "after the softmax")
-def hops_mask_after(u, memories, lengths):
-    rows = []
-    for keys, values in zip(memories, memories[1:]):
-        p = torch.softmax((u[:, None] * keys).sum(-1), -1) * _real(lengths, keys.shape[1])
-        u = u + (p[..., None] * values).sum(1)
-        rows.append(p)
-    return u, torch.stack(rows, 1)
+edits(
+    "03.memory_hops",
+    ("u is forgotten", "u = u +", "u ="),
+    ("every hop asks the first question", "keys @ u", "keys @ question"),
+    ("the lengths are not used", '.masked_fill(~real, float("-inf"))', ""),
+    (
+        "the values of a hop are its keys",
+        "zip(memories, memories[1:])",
+        "zip(memories[:-1], memories)",
+    ),
+    ("keys and values are swapped", "keys, values in", "values, keys in"),
+    (
+        "reads the first two memories",
+        "in zip(memories, memories[1:])",
+        "in [memories[:2]] * (len(memories) - 1)",
+    ),
+    ("does not scale", ".squeeze(-1)", ".squeeze(-1) / u.shape[-1] ** 0.5"),
+    (
+        "over the stories of the batch",
+        'float("-inf")), dim=-1)',
+        'float("-inf")), dim=0).nan_to_num()',
+    ),
+    ("this is o of the last hop", "return u,", "return (p.unsqueeze(-1) * values).sum(dim=1),"),
+    ("one row of weights a hop", "torch.stack(weights, dim=1)", "p"),
+    (
+        "after the softmax",
+        'scores.masked_fill(~real, float("-inf")), dim=-1)',
+        "scores, dim=-1) * real",
+    ),
+    (
+        "the hops in front",
+        "dim=1)\n    ",
+        "dim=1)\n    ",
+        "torch.stack(weights, dim=1)",
+        "torch.stack(weights)",
+    ),
+    ("no gradient goes back", "return u", "return u.detach()"),
+    ("the gradient at the question is not", "keys @ u", "keys @ u.detach()"),
+)
 
 
 @wrong("03.memory_hops", "the values of a hop are its keys")
@@ -282,33 +143,6 @@ def hops_keys_for_values_at_the_end(u, memories, lengths):
     return u + sum(
         (weights[:, k, :, None] * memory).sum(1) for k, memory in enumerate(memories[:-1])
     ), weights
-
-
-@wrong("03.memory_hops", "the hops in front")
-def hops_stacked_in_front(u, memories, lengths):
-    found, weights = _hops(u, memories, lengths)
-    return found, weights.transpose(0, 1)
-
-
-@wrong("03.memory_hops", "no gradient goes back")
-def hops_detached(u, memories, lengths):
-    found, weights = _hops(u, memories, lengths)
-    return found.detach(), weights
-
-
-@wrong("03.memory_hops", "the gradient at the question is not")
-def hops_forget_the_way(u, memories, lengths):
-    rows = []
-    for keys, values in zip(memories, memories[1:]):
-        p = torch.softmax(
-            (u.detach()[:, None] * keys)
-            .sum(-1)
-            .masked_fill(~_real(lengths, keys.shape[1]), float("-inf")),
-            -1,
-        )
-        u = u + (p[..., None] * values).sum(1)
-        rows.append(p)
-    return u, torch.stack(rows, 1)
 
 
 def _around(
@@ -341,60 +175,37 @@ def around_as_printed(*given):
     return _around(*given, allowed=lambda row, column: row)
 
 
-@wrong(
+edits(
     "03.words_look_at_words",
-    "leave out the keys (columns) of the padding and not its queries (rows)",
+    (
+        "leave out the keys (columns) of the padding and not its queries (rows)",
+        "~real.unsqueeze(1)",
+        "~real.unsqueeze(2)",
+    ),
+    (
+        "leave out the keys (columns) of the padding and not its queries (rows)",
+        "~real.unsqueeze(1)",
+        "~(real.unsqueeze(1) & real.unsqueeze(2))",
+    ),
+    (
+        "a word looks at the padding",
+        '~real.unsqueeze(1), float("-inf")',
+        "~(real.unsqueeze(1) | real.unsqueeze(2)), -1e9",
+    ),
+    (
+        "the mask comes after the softmax",
+        'scores = scores.masked_fill(~real.unsqueeze(1), float("-inf"))',
+        "scores = scores",
+        "dim=-1)",
+        "dim=-1) * real.unsqueeze(1)",
+    ),
+    ("the rows of the padding are not zeros", "* real.unsqueeze(-1)", ""),
+    ("the mask is upside down", '~real.unsqueeze(1), float("-inf")', "real.unsqueeze(1), -1e9"),
+    ("one mask for all", "~real.unsqueeze(1)", "~real.unsqueeze(1).any(0, keepdim=True)"),
+    ("the mask of the first one", "~real.unsqueeze(1)", "~real[:1].unsqueeze(1)"),
+    ("over the queries", 'float("-inf")', "-1e9", "dim=-1", "dim=1"),
+    ("divided by d: expected its root", "d**0.5", "d"),
 )
-def around_rows_with_infinity(*given):
-    return _around(*given, allowed=lambda row, column: row, fill=float("-inf"))
-
-
-@wrong(
-    "03.words_look_at_words",
-    "leave out the keys (columns) of the padding and not its queries (rows)",
-)
-def around_both_with_infinity(*given):
-    return _around(*given, allowed=lambda row, column: row & column, fill=float("-inf"))
-
-
-@wrong("03.words_look_at_words", "a word looks at the padding")
-def around_either(*given):
-    return _around(*given, allowed=lambda row, column: row | column)
-
-
-@wrong("03.words_look_at_words", "the mask comes after the softmax")
-def around_mask_after(*given):
-    return _around(*given, after=True)
-
-
-@wrong("03.words_look_at_words", "the rows of the padding are not zeros")
-def around_padding_answers(*given):
-    return _around(*given, zeros=False)
-
-
-@wrong("03.words_look_at_words", "the mask is upside down")
-def around_upside_down(*given):
-    return _around(*given, allowed=lambda row, column: ~column)
-
-
-@wrong("03.words_look_at_words", "one mask for all")
-def around_longest_of_all(*given):
-    return _around(*given, allowed=lambda row, column: column.any(0, keepdim=True))
-
-
-@wrong("03.words_look_at_words", "the mask of the first one")
-def around_first_of_all(*given):
-    return _around(*given, allowed=lambda row, column: column[:1])
-
-
-@wrong("03.words_look_at_words", "over the queries")
-def around_over_the_queries(*given):
-    return _around(*given, dim=1)
-
-
-@wrong("03.words_look_at_words", "divided by d: expected its root")
-def around_scaled_too_much(words, *rest):
-    return _around(words, *rest, scale=words.shape[-1])
 
 
 @wrong("03.words_look_at_words", "this layer is not causal")

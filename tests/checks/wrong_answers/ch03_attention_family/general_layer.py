@@ -1,6 +1,6 @@
 import torch
 
-from ..collection import wrong
+from ..collection import edits, wrong
 
 
 def _by_hand(numbers, strength=40.0, flags=(1, 2), join=None, keys_of_numbers=0.0):
@@ -22,9 +22,11 @@ def _by_hand(numbers, strength=40.0, flags=(1, 2), join=None, keys_of_numbers=0.
     return W_q, W_k, W_v, torch.eye(2 * numbers) if join is None else join
 
 
-@wrong("03.two_heads", "a larger query makes the softmax sharper")
-def too_soft(numbers):
-    return _by_hand(numbers, strength=4.0)
+edits(
+    "03.two_heads",
+    ("a larger query makes the softmax sharper", "20 * numbers**0.5", "4.0"),
+    ("W_q is 0", "20 *", "0 *"),
+)
 
 
 @wrong("03.two_heads", "the numbers of the card B come first")
@@ -52,11 +54,6 @@ def both_flags_in_one_head(numbers):
     W_q, W_k, W_v, W_o = _by_hand(numbers)
     W_k[numbers + 2, 0] = 1
     return W_q, W_k, W_v, W_o
-
-
-@wrong("03.two_heads", "W_q is 0")
-def no_query(numbers):
-    return _by_hand(numbers, strength=0.0)
 
 
 @wrong("03.two_heads", "the scores of all cards are equal")
@@ -116,107 +113,49 @@ def one_head(query, source, W_q, W_k, W_v, W_o, num_heads, mask):
     return _heads(query, source, W_q, W_k, W_v, W_o, 1, mask)
 
 
-@wrong("03.multi_head", "a view alone, which mixes positions")
-def view_alone(query, source, W_q, W_k, W_v, W_o, h, mask):
-    d = query.shape[-1]
-    return _heads(
-        query, source, W_q, W_k, W_v, W_o, h, mask, cut=lambda y: y.view(len(y), h, -1, d // h)
-    )
-
-
-@wrong("03.multi_head", "every num_heads-th column")
-def interleaved(query, source, W_q, W_k, W_v, W_o, h, mask):
-    d = query.shape[-1]
-    return _heads(
-        query,
-        source,
-        W_q,
-        W_k,
-        W_v,
-        W_o,
-        h,
-        mask,
-        cut=lambda y: y.view(len(y), -1, d // h, h).permute(0, 3, 1, 2),
-    )
-
-
-@wrong("03.multi_head", "the scale is the root of d")
-def scaled_by_d(query, *inputs):
-    return _heads(query, *inputs, scale=query.shape[-1])
-
-
-@wrong("03.multi_head", "the scores are not scaled")
-def unscaled(*inputs):
-    return _heads(*inputs, scale=1)
-
-
-@wrong("03.multi_head", "the softmax runs over the queries")
-def over_the_queries(*inputs):
-    return _heads(*inputs, axis=-2)
-
-
-@wrong("03.multi_head", "the mask is upside down")
-def inverted(*inputs):
-    return _heads(*inputs[:-1], ~inputs[-1])
-
-
-@wrong("03.multi_head", "the mask is not used")
-def no_mask(*inputs):
-    return _heads(*inputs[:-1], torch.ones_like(inputs[-1]))
-
-
-@wrong("03.multi_head", "W_o is missing")
-def no_output_projection(*inputs):
-    return _heads(*inputs, last=False)
-
-
-@wrong("03.multi_head", "without swapping positions and heads back")
-def not_swapped_back(*inputs):
-    return _heads(*inputs, join=lambda y: y)
-
-
-@wrong("03.multi_head", "joined in the wrong order")
-def wrong_order(*inputs):
-    return _heads(*inputs, join=lambda y: y.flip(1).transpose(1, 2))
-
-
-@wrong("03.multi_head", "the columns of the heads are interleaved")
-def columns_interleaved(*inputs):
-    return _heads(*inputs, join=lambda y: y.permute(0, 2, 3, 1))
+edits(
+    "03.multi_head",
+    (
+        "a view alone, which mixes positions",
+        "x.view(batch, -1, num_heads, d // num_heads).transpose(1, 2)",
+        "x.view(batch, num_heads, -1, d // num_heads)",
+    ),
+    (
+        "every num_heads-th column",
+        "num_heads, d // num_heads).transpose(1, 2)",
+        "d // num_heads, num_heads).permute(0, 3, 1, 2)",
+    ),
+    ("the scale is the root of d", "/ (d // num_heads) ** 0.5", "/ d**0.5"),
+    ("the scores are not scaled", "/ (d // num_heads) ** 0.5", ""),
+    ("the softmax runs over the queries", "dim=-1)", "dim=-2).nan_to_num()"),
+    ("the mask is upside down", "~mask", "mask"),
+    ("the mask is not used", '.masked_fill(~mask.unsqueeze(1), float("-inf"))', ""),
+    ("W_o is missing", "@ W_o", ""),
+    ("without swapping positions and heads back", "(weights @ V).transpose(1, 2)", "(weights @ V)"),
+    (
+        "joined in the wrong order",
+        "(weights @ V).transpose(1, 2)",
+        "(weights @ V).flip(1).transpose(1, 2)",
+    ),
+    (
+        "the columns of the heads are interleaved",
+        "(weights @ V).transpose(1, 2)",
+        "(weights @ V).permute(0, 2, 3, 1)",
+    ),
+    ("no gradient goes back", "@ W_o", "@ W_o.detach()", "(weights @ V)", "(weights @ V).detach()"),
+    ("no gradient reaches W_k", "W_k", "W_k.detach()"),
+    ("the gradient at source is not", "source @ W_v", "source.detach() @ W_v"),
+    (
+        "added to the scores as 0 and 1",
+        'scores.masked_fill(~mask.unsqueeze(1), float("-inf"))',
+        "scores + mask.unsqueeze(1)",
+    ),
+)
 
 
 @wrong("03.multi_head", "used transposed")
 def transposed(query, source, W_q, W_k, W_v, W_o, h, mask):
     return _heads(query, source, W_q.T, W_k.T, W_v.T, W_o.T, h, mask)
-
-
-@wrong("03.multi_head", "no gradient goes back")
-def output_detached(*inputs):
-    return _heads(*inputs).detach()
-
-
-@wrong("03.multi_head", "no gradient reaches W_k")
-def key_projection_detached(query, source, W_q, W_k, *inputs):
-    return _heads(query, source, W_q, W_k.detach(), *inputs)
-
-
-@wrong("03.multi_head", "the gradient at source is not")
-def values_detached(query, source, W_q, W_k, W_v, W_o, h, mask):
-    batch, _, d = query.shape
-    q, k = ((y).view(batch, -1, h, d // h).transpose(1, 2) for y in (query @ W_q, source @ W_k))
-    v = (source.detach() @ W_v).view(batch, -1, h, d // h).transpose(1, 2)
-    e = (q @ k.transpose(-1, -2) / (d // h) ** 0.5).masked_fill(~mask[:, None], float("-inf"))
-    return (torch.softmax(e, -1) @ v).transpose(1, 2).reshape(query.shape) @ W_o
-
-
-@wrong("03.multi_head", "added to the scores as 0 and 1")
-def mask_added(query, source, W_q, W_k, W_v, W_o, h, mask):
-    q, k, v = (
-        y.view(len(y), -1, h, y.shape[-1] // h).transpose(1, 2)
-        for y in (query @ W_q, source @ W_k, source @ W_v)
-    )
-    weights = torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + mask[:, None], -1)
-    return (weights @ v).transpose(1, 2).reshape(query.shape) @ W_o
 
 
 @wrong("03.multi_head", "the inputs are cut into heads")

@@ -1,174 +1,94 @@
-import torch
+from ..collection import edits
 
-from ..collection import wrong
-
-
-def _cosine(query, key):
-    norms = query.norm(dim=-1)[:, None] * key.norm(dim=-1)
-    return (key @ query[..., None])[..., 0] / norms.clamp_min(1e-8)
-
-
-@wrong("03.content_weights", "the strength β is not used")
-def no_strength(query, key, beta):
-    return torch.softmax(_cosine(query, key), -1)
-
-
-@wrong("03.content_weights", "β comes after the softmax: it belongs inside")
-def strength_outside(query, key, beta):
-    return beta[:, None] * torch.softmax(_cosine(query, key), -1)
-
-
-@wrong("03.content_weights", "a larger strength makes the weights sharper")
-def strength_as_temperature(query, key, beta):
-    return torch.softmax(_cosine(query, key) / beta[:, None], -1)
-
-
-@wrong("03.content_weights", "this is the dot product")
-def dot(query, key, beta):
-    return torch.softmax(beta[:, None] * (key @ query[..., None])[..., 0], -1)
-
-
-@wrong("03.content_weights", "the norm of the key is missing")
-def no_key_norm(query, key, beta):
-    return torch.softmax(
-        beta[:, None] * (key @ query[..., None])[..., 0] / query.norm(dim=-1)[:, None], -1
-    )
-
-
-@wrong("03.content_weights", "its cosine counts as 0")
-def divides_by_zero(query, key, beta):
-    cosine = (key @ query[..., None])[..., 0] / (query.norm(dim=-1)[:, None] * key.norm(dim=-1))
-    return torch.softmax(beta[:, None] * cosine, -1)
-
-
-@wrong("03.content_weights", "a softmax over the keys is missing")
-def no_softmax(query, key, beta):
-    return beta[:, None] * _cosine(query, key)
-
-
-@wrong("03.content_weights", "normed over the positions")
-def norm_over_positions(query, key, beta):
-    key = key / key.norm(dim=1, keepdim=True)
-    return torch.softmax(
-        beta[:, None] * (key @ (query / query.norm(dim=-1, keepdim=True))[..., None])[..., 0], -1
-    )
-
-
-@wrong("03.content_weights", "expected over the keys (dim=-1)")
-def softmax_over_the_batch(query, key, beta):
-    return torch.softmax(beta[:, None] * _cosine(query, key), 0)
-
-
-@wrong("03.content_weights", "opposite directions score -1")
-def absolute(query, key, beta):
-    return torch.softmax(beta[:, None] * _cosine(query, key).abs(), -1)
-
-
-@wrong("03.content_weights", "the key of zeros gets no weight")
-def zero_key_masked(query, key, beta):
-    empty = (key == 0).all(-1)
-    return torch.softmax(
-        (beta[:, None] * _cosine(query, key)).masked_fill(empty, float("-inf")), -1
-    )
+edits(
+    "03.content_weights",
+    ("the strength β is not used", "beta.unsqueeze(-1) * cosine", "cosine"),
+    (
+        "β comes after the softmax: it belongs inside",
+        "torch.softmax(beta.unsqueeze(-1) * cosine",
+        "beta.unsqueeze(-1) * torch.softmax(cosine",
+    ),
+    (
+        "a larger strength makes the weights sharper",
+        "beta.unsqueeze(-1) * cosine",
+        "cosine / beta.unsqueeze(-1)",
+    ),
+    ("this is the dot product", "dots / norms.clamp_min(1e-8)", "dots"),
+    (
+        "the norm of the key is missing",
+        "query.norm(dim=-1, keepdim=True) * key.norm(dim=-1)",
+        "query.norm(dim=-1, keepdim=True)",
+    ),
+    ("its cosine counts as 0", ".clamp_min(1e-8)", ""),
+    (
+        "a softmax over the keys is missing",
+        "torch.softmax(beta.unsqueeze(-1) * cosine, dim=-1)",
+        "beta.unsqueeze(-1) * cosine",
+    ),
+    (
+        "normed over the positions",
+        "dots = (query.unsqueeze(1) * key)",
+        "key = key / key.norm(dim=1, keepdim=True)\n    dots = (query.unsqueeze(1) * key)",
+        "* key.norm(dim=-1)",
+        "",
+    ),
+    ("expected over the keys (dim=-1)", "cosine, dim=-1", "cosine, dim=0"),
+    ("opposite directions score -1", "* cosine", "* cosine.abs()"),
+    (
+        "the key of zeros gets no weight",
+        "* cosine",
+        '* cosine.masked_fill((key == 0).all(-1), float("-inf"))',
+    ),
+    ("averaged over the width", ".sum(dim=-1)", ".mean(dim=-1)"),
+    (
+        "sums of absolute values",
+        "query.norm(dim=-1, keepdim=True) * key.norm(dim=-1)",
+        "query.abs().sum(-1, keepdim=True) * key.abs().sum(-1)",
+    ),
+    ("these are distances", "* cosine", "* (1 - cosine)"),
+    ("the cosine is squared", "* cosine", "* cosine**2"),
+    ("no gradient goes back", "cosine, dim=-1)", "cosine, dim=-1).detach()"),
+    (
+        "no gradient reaches key",
+        "(query.unsqueeze(1) * key)",
+        "(query.unsqueeze(1) * key.detach())",
+        "key.norm",
+        "key.detach().norm",
+    ),
+    (
+        "the gradient at query is not",
+        "query.norm",
+        "query.detach().norm",
+        "key.norm",
+        "key.detach().norm",
+    ),
+    (
+        "no gradient goes back",
+        "torch.softmax(beta.unsqueeze(-1) * cosine",
+        "torch.softmax(torch.from_numpy((beta.unsqueeze(-1) * cosine).numpy())",
+    ),
+)
 
 
-@wrong("03.content_weights", "averaged over the width")
-def mean_of_the_products(query, key, beta):
-    return torch.softmax(beta[:, None] * _cosine(query, key) / key.shape[-1], -1)
-
-
-@wrong("03.content_weights", "sums of absolute values")
-def norm_of_absolute_values(query, key, beta):
-    norms = query.abs().sum(-1)[:, None] * key.abs().sum(-1)
-    return torch.softmax(
-        beta[:, None] * (key @ query[..., None])[..., 0] / norms.clamp_min(1e-8), -1
-    )
-
-
-@wrong("03.content_weights", "these are distances")
-def distances(query, key, beta):
-    return torch.softmax(beta[:, None] * (1 - _cosine(query, key)), -1)
-
-
-@wrong("03.content_weights", "the cosine is squared")
-def squared_cosine(query, key, beta):
-    return torch.softmax(beta[:, None] * _cosine(query, key) ** 2, -1)
-
-
-@wrong("03.content_weights", "no gradient goes back")
-def detached(query, key, beta):
-    return torch.softmax(beta[:, None] * _cosine(query, key), -1).detach()
-
-
-@wrong("03.content_weights", "no gradient reaches key")
-def keys_detached(query, key, beta):
-    return torch.softmax(beta[:, None] * _cosine(query, key.detach()), -1)
-
-
-@wrong("03.content_weights", "the gradient at query is not")
-def norms_detached(query, key, beta):
-    norms = query.detach().norm(dim=-1)[:, None] * key.detach().norm(dim=-1)
-    return torch.softmax(
-        beta[:, None] * (key @ query[..., None])[..., 0] / norms.clamp_min(1e-8), -1
-    )
-
-
-@wrong("03.content_weights", "no gradient goes back")
-def through_numpy(query, key, beta):
-    return torch.softmax(torch.from_numpy((beta[:, None] * _cosine(query, key)).numpy()), -1)
-
-
-def _parts(W):
-    return torch.linalg.svd(W, full_matrices=False)
-
-
-@wrong("03.reduced_rank", "not their sizes")
-def no_singular_values(W, k):
-    A, s, B = _parts(W)
-    return A[:, :k].T.clone(), B[:k].clone()
-
-
-@wrong("03.reduced_rank", "used twice")
-def values_on_both(W, k):
-    A, s, B = _parts(W)
-    return s[:k, None] * A[:, :k].T, s[:k, None] * B[:k]
-
-
-@wrong("03.reduced_rank", "only the root of the singular values")
-def one_root(W, k):
-    A, s, B = _parts(W)
-    return s[:k, None] ** 0.5 * A[:, :k].T, B[:k].clone()
-
-
-@wrong("03.reduced_rank", "keep the largest")
-def smallest(W, k):
-    A, s, B = _parts(W)
-    return s[-k:, None] * A[:, -k:].T, B[-k:].clone()
-
-
-@wrong("03.reduced_rank", "U and V are transposed")
-def columns(W, k):
-    A, s, B = _parts(W)
-    return A[:, :k] * s[:k], B[:k].T.clone()
-
-
-@wrong("03.reduced_rank", "not the nearest")
-def first_rows(W, k):
-    return torch.eye(W.shape[0])[:k], W[:k].clone()
-
-
-@wrong("03.reduced_rank", "can be as near as")
-def random_of_the_right_rank(W, k):
-    return torch.randn(k, W.shape[0]), torch.randn(k, W.shape[1])
-
-
-@wrong("03.reduced_rank", "the shape is")
-def not_cut(W, k):
-    A, s, B = _parts(W)
-    return (A * s).T.clone(), B.clone()
-
-
-@wrong("03.reduced_rank", "expected the tuple (U, V)")
-def the_product(W, k):
-    A, s, B = _parts(W)
-    return (A[:, :k] * s[:k]) @ B[:k]
+edits(
+    "03.reduced_rank",
+    ("not their sizes", "(A[:, :k] * sizes[:k])", "A[:, :k]"),
+    ("used twice", "return U, B[:k]", "return U, sizes[:k, None] * B[:k]"),
+    ("only the root of the singular values", "* sizes[:k]", "* sizes[:k] ** 0.5"),
+    ("keep the largest", ":k", "-k:"),
+    (
+        "U and V are transposed",
+        "(A[:, :k] * sizes[:k]).T",
+        "A[:, :k] * sizes[:k]",
+        "return U, B[:k]",
+        "return U, B[:k].T",
+    ),
+    ("not the nearest", "return U, B[:k]", "return torch.eye(W.shape[0])[:k], W[:k].clone()"),
+    (
+        "can be as near as",
+        "return U, B[:k]",
+        "return torch.randn(k, W.shape[0]), torch.randn(k, W.shape[1])",
+    ),
+    ("the shape is", ":k", ":"),
+    ("expected the tuple (U, V)", "return U, B[:k]", "return U.T @ B[:k]"),
+)

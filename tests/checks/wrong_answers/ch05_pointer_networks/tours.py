@@ -1,101 +1,38 @@
 import torch
 
-from ..collection import wrong
+from ..collection import edits, wrong
 
-
-def _at(points, tours):
-    return points.gather(1, tours[..., None].expand(-1, -1, 2))
-
-
-def _steps(points, tours):
-    at = _at(points, tours)
-    return at.roll(-1, 1) - at
-
-
-@wrong("05.tour_lengths", "the way back from the last city to the first is missing")
-def one_way(points, tours):
-    return _steps(points, tours)[:, :-1].norm(dim=-1).sum(1)
-
-
-@wrong("05.tour_lengths", "the distances are squared")
-def squares(points, tours):
-    return _steps(points, tours).square().sum((1, 2))
-
-
-@wrong("05.tour_lengths", "a root for each step")
-def one_root(points, tours):
-    return _steps(points, tours).square().sum((1, 2)).sqrt()
-
-
-@wrong("05.tour_lengths", "along the axes")
-def blocks(points, tours):
-    return _steps(points, tours).abs().sum((1, 2))
-
-
-@wrong("05.tour_lengths", "the mean of the steps")
-def mean_step(points, tours):
-    return _steps(points, tours).norm(dim=-1).mean(1)
-
-
-@wrong("05.tour_lengths", "in the order of the input")
-def order_of_the_input(points, tours):
-    return (points.roll(-1, 1) - points).norm(dim=-1).sum(1)
-
-
-@wrong("05.tour_lengths", "the first row's tour")
-def tour_of_the_first_row(points, tours):
-    at = points[:, tours[0]]
-    return (at.roll(-1, 1) - at).norm(dim=-1).sum(1)
-
-
-@wrong("05.tour_lengths", "the wrong way round")
-def places_of_cities(points, tours):
-    return _steps(points, tours.argsort(1)).norm(dim=-1).sum(1)
-
-
-@wrong("05.tour_lengths", "one number came back")
-def of_all_rows(points, tours):
-    return _steps(points, tours).norm(dim=-1).sum()
-
-
-@wrong("05.tour_lengths", "the shape is")
-def every_step(points, tours):
-    return _steps(points, tours).norm(dim=-1)
-
-
-@wrong("05.tour_lengths", "the way back leads to city 0")
-def back_to_city_0(points, tours):
-    at = _at(points, tours)
-    return (at[:, 1:] - at[:, :-1]).norm(dim=-1).sum(1) + (at[:, -1] - points[:, 0]).norm(dim=-1)
-
-
-@wrong("05.tour_lengths", "all rows take their cities from the first set")
-def points_of_the_first_row(points, tours):
-    at = points[0][tours]
-    return (at.roll(-1, 1) - at).norm(dim=-1).sum(1)
-
-
-@wrong("05.tour_lengths", "the roll goes over the rows")
-def rolled_over_the_rows(points, tours):
-    at = _at(points, tours)
-    return (at.roll(-1, 0) - at).norm(dim=-1).sum(1)
-
-
-@wrong("05.tour_lengths", "the roll runs on over the end of a row")
-def rolled_flat(points, tours):
-    at = _at(points, tours)
-    return (at.roll(-1) - at).norm(dim=-1).sum(1)
-
-
-@wrong("05.tour_lengths", "lengths[")
-def six_cities(points, tours):
-    at = _at(points, tours)[:, :6]
-    return (at.roll(-1, 1) - at).norm(dim=-1).sum(1)
-
-
-@wrong("05.tour_lengths", "the shape is ()")
-def squeezed(points, tours):
-    return _steps(points, tours).norm(dim=-1).sum(1).squeeze()
+edits(
+    "05.tour_lengths",
+    ("the way back from the last city to the first is missing", "at).norm", "at)[:, :-1].norm"),
+    ("the distances are squared", ".norm(dim=-1).sum(1)", ".square().sum((1, 2))"),
+    ("a root for each step", ".norm(dim=-1).sum(1)", ".square().sum((1, 2)).sqrt()"),
+    ("along the axes", ".norm(dim=-1).sum(1)", ".abs().sum((1, 2))"),
+    ("the mean of the steps", ".sum(1)", ".mean(1)"),
+    (
+        "in the order of the input",
+        "at = points.gather(1, tours[..., None].expand(-1, -1, 2))",
+        "at = points",
+    ),
+    (
+        "the first row's tour",
+        "points.gather(1, tours[..., None].expand(-1, -1, 2))",
+        "points[:, tours[0]]",
+    ),
+    ("the wrong way round", "tours[..., None]", "tours.argsort(1)[..., None]"),
+    ("one number came back", ".sum(1)", ".sum()"),
+    ("the shape is", ".sum(1)", ""),
+    ("the way back leads to city 0", "at.roll(-1, 1)", "torch.cat([at[:, 1:], points[:, :1]], 1)"),
+    (
+        "all rows take their cities from the first set",
+        "points.gather(1, tours[..., None].expand(-1, -1, 2))",
+        "points[0][tours]",
+    ),
+    ("the roll goes over the rows", "roll(-1, 1)", "roll(-1, 0)"),
+    ("the roll runs on over the end of a row", "roll(-1, 1)", "roll(-1)"),
+    ("lengths[", "expand(-1, -1, 2))", "expand(-1, -1, 2))[:, :6]"),
+    ("the shape is ()", ".sum(1)", ".sum(1).squeeze()"),
+)
 
 
 def _from_zero(tour):
@@ -103,65 +40,51 @@ def _from_zero(tour):
     return tour[k:] + tour[:k]
 
 
-@wrong("05.canonical_tour", "then go round the other way")
-def only_turned(tour):
-    return _from_zero(tour)
-
-
-@wrong("05.canonical_tour", "then go round the other way")
-def turned_the_wrong_way_round(tour):
-    tour = _from_zero(tour)
-    return tour if tour[1] > tour[-1] else _from_zero(tour[::-1])
-
-
-@wrong("05.canonical_tour", "now city 0 comes last")
-def city_0_comes_last(tour):
-    tour = _from_zero(tour)
-    return tour if tour[1] < tour[-1] else tour[::-1]
-
-
-@wrong("05.canonical_tour", "the tour came back as it was")
-def as_it_was(tour):
-    return list(tour)
-
-
-@wrong("05.canonical_tour", "the cities are sorted")
-def sorted_cities(tour):
-    return sorted(tour)
-
-
-@wrong("05.canonical_tour", "turned round although")
-def always_turned_round(tour):
-    tour = _from_zero(tour)
-    return tour if len(tour) in (3, 7) and tour[1] < tour[-1] else _from_zero(tour[::-1])
-
-
-@wrong("05.canonical_tour", "city 0 is moved to the front")
-def moved_to_the_front(tour):
-    return [0] + [c for c in tour if c]
-
-
-@wrong("05.canonical_tour", "city 0 changed places")
-def changed_places(tour):
-    tour = list(tour)
-    k = tour.index(0)
-    tour[0], tour[k] = tour[k], tour[0]
-    return tour
-
-
-@wrong("05.canonical_tour", "changes its argument tour in place")
-def in_place(tour):
-    k = tour.index(0)
-    tour[:] = tour[k:] + tour[:k]
-    if tour[1] > tour[-1]:
-        tour[1:] = tour[:0:-1]
-    return list(tour)
-
-
-@wrong("05.canonical_tour", "behind the last city comes the first")
-def neighbours_by_place(tour):
-    k = tour.index(0)
-    return _from_zero(tour) if tour[k + 1] < tour[k - 1] else _from_zero(tour[::-1])
+edits(
+    "05.canonical_tour",
+    (
+        "then go round the other way",
+        "tour if tour[1] < tour[-1] else tour[:1] + tour[:0:-1]",
+        "tour",
+    ),
+    ("then go round the other way", "tour[1] < tour[-1]", "tour[1] > tour[-1]"),
+    ("now city 0 comes last", "tour[:1] + tour[:0:-1]", "tour[::-1]"),
+    ("the tour came back as it was", "k = tour.index(0)", "return list(tour)"),
+    ("the cities are sorted", "k = tour.index(0)", "return sorted(tour)"),
+    ("turned round although", "tour if tour[1]", "tour if len(tour) in (3, 7) and tour[1]"),
+    ("city 0 is moved to the front", "k = tour.index(0)", "return [0] + [c for c in tour if c]"),
+    (
+        "city 0 changed places",
+        "tour = tour[k:] + tour[:k]",
+        "tour = list(tour)\n    tour[0], tour[k] = 0, tour[0]",
+        "tour if tour[1] < tour[-1] else tour[:1] + tour[:0:-1]",
+        "tour",
+    ),
+    (
+        "changes its argument tour in place",
+        "tour = tour[k:] + tour[:k]",
+        "tour[:] = tour[k:] + tour[:k]",
+    ),
+    (
+        "behind the last city comes the first",
+        "k = tour.index(0)",
+        "k = tour.index(0)\n    other = tour[k + 1] < tour[k - 1]",
+        "tour[1] < tour[-1]",
+        "other",
+    ),
+    (
+        "then go round the other way",
+        "k = tour.index(0)",
+        "if tour[0] == 0:\n        return list(tour)\n    k = tour.index(0)",
+    ),
+    (
+        "the tour came back as it was",
+        "k = tour.index(0)",
+        "if tour[-1] == 0:\n        return list(tour)\n    k = tour.index(0)",
+    ),
+    ("the tour", "tour[1] < tour[-1]", "tour[1] < tour[2]"),
+    ("None came back", "tour[:1] + tour[:0:-1]", "tour.reverse()"),
+)
 
 
 @wrong("05.canonical_tour", "expected a new one")
@@ -171,60 +94,47 @@ def the_same_list(tour):
     return tour if right == tour else right
 
 
-@wrong("05.canonical_tour", "then go round the other way")
-def satisfied_with_the_start(tour):
-    if tour[0] == 0:
-        return list(tour)
-    turned = _from_zero(tour)
-    return turned if turned[1] < turned[-1] else _from_zero(tour[::-1])
-
-
-@wrong("05.canonical_tour", "the tour came back as it was")
-def city_0_left_at_the_end(tour):
-    if tour[-1] == 0:
-        return list(tour)
-    turned = _from_zero(tour)
-    return turned if turned[1] < turned[-1] else _from_zero(tour[::-1])
-
-
-@wrong("05.canonical_tour", "the tour")
-def compared_with_the_third(tour):
-    turned = _from_zero(tour)
-    return turned if turned[1] < turned[2] else _from_zero(tour[::-1])
-
-
-@wrong("05.canonical_tour", "None came back")
-def reversed_in_place(tour):
-    turned = _from_zero(tour)
-    return turned if turned[1] < turned[-1] else turned.reverse()
-
-
-def _edges(matrix, tour, i, j):
-    n = len(tour)
-    a, b, c, e = tour[i], tour[i + 1], tour[j], tour[(j + 1) % n]
-    return matrix.tolist(), a, b, c, e
-
-
 def _length(d, walk):
     return sum(d[x][y] for x, y in zip(walk, walk[1:] + walk[:1]))
 
 
-@wrong("05.two_opt_gain", "the sign is turned round")
-def loss_instead_of_gain(matrix, tour, i, j):
-    d, a, b, c, e = _edges(matrix, tour, i, j)
-    return d[a][c] + d[b][e] - d[a][b] - d[c][e]
-
-
-@wrong("05.two_opt_gain", "the positions are used as cities")
-def positions_as_cities(matrix, tour, i, j):
-    d, n = matrix.tolist(), len(tour)
-    return d[i][i + 1] + d[j][(j + 1) % n] - d[i][j] - d[i + 1][(j + 1) % n]
-
-
-@wrong("05.two_opt_gain", "cuts the tour into two")
-def two_rings(matrix, tour, i, j):
-    d, a, b, c, e = _edges(matrix, tour, i, j)
-    return d[a][b] + d[c][e] - d[a][e] - d[b][c]
+edits(
+    "05.two_opt_gain",
+    (
+        "the sign is turned round",
+        "float(matrix[a, b] + matrix[c, e] - matrix[a, c] - matrix[b, e])",
+        "float(matrix[a, c] + matrix[b, e] - matrix[a, b] - matrix[c, e])",
+    ),
+    (
+        "the positions are used as cities",
+        "tour[i], tour[i + 1], tour[j], tour[(j + 1) % len(tour)]",
+        "i, i + 1, j, (j + 1) % len(tour)",
+    ),
+    ("cuts the tour into two", "matrix[a, c] - matrix[b, e]", "matrix[a, e] - matrix[b, c]"),
+    ("only the old edges are counted", "- matrix[a, c] - matrix[b, e]", ""),
+    ("no city stands at place j + 1", "(j + 1) % len(tour)", "j + 1"),
+    (
+        "the way back is missing",
+        "return",
+        "if j == len(tour) - 1:\n        return float(matrix[a, b] - matrix[a, c])\n    return",
+    ),
+    ("do not take the absolute value", "float(matrix", "abs(float(matrix", "[b, e])", "[b, e]))"),
+    (
+        "where the tour becomes longer",
+        "float(matrix[a, b] + matrix[c, e] - matrix[a, c] - matrix[b, e])",
+        "max(0.0, float(matrix[a, b] + matrix[c, e] - matrix[a, c] - matrix[b, e]))",
+    ),
+    ("not city 0", "tour[(j + 1) % len(tour)]", "[*tour, 0][j + 1]"),
+    ("the one before place j", "tour[j], tour[(j + 1) % len(tour)]", "tour[j - 1], tour[j]"),
+    ("the four distances are added", "- matrix", "+ matrix"),
+    ("the gain at", "matrix[b, e])", "matrix[b, e]) if j > i + 2 else 1.0"),
+    ("i = 0", "matrix[b, e])", "matrix[b, e]) if (i, j) != (0, len(tour) - 1) else 0.5"),
+    (
+        "changes its argument tour in place",
+        "return",
+        "tour[i + 1 : j + 1] = tour[i + 1 : j + 1][::-1]\n    return",
+    ),
+)
 
 
 @wrong("05.two_opt_gain", "two cities change places")
@@ -241,210 +151,121 @@ def turns_city_i_as_well(matrix, tour, i, j):
     )
 
 
-@wrong("05.two_opt_gain", "only the old edges are counted")
-def old_edges(matrix, tour, i, j):
-    d, a, b, c, e = _edges(matrix, tour, i, j)
-    return d[a][b] + d[c][e]
-
-
-@wrong("05.two_opt_gain", "no city stands at place j + 1")
-def behind_the_end(matrix, tour, i, j):
-    d = matrix.tolist()
-    return (
-        d[tour[i]][tour[i + 1]]
-        + d[tour[j]][tour[j + 1]]
-        - d[tour[i]][tour[j]]
-        - d[tour[i + 1]][tour[j + 1]]
-    )
-
-
-@wrong("05.two_opt_gain", "the way back is missing")
-def open_at_the_end(matrix, tour, i, j):
-    d, a, b, c, e = _edges(matrix, tour, i, j)
-    return d[a][b] - d[a][c] if j == len(tour) - 1 else d[a][b] + d[c][e] - d[a][c] - d[b][e]
-
-
 @wrong("05.two_opt_gain", "the length of the new tour")
 def new_length(matrix, tour, i, j):
     return _length(matrix.tolist(), tour[: i + 1] + tour[i + 1 : j + 1][::-1] + tour[j + 1 :])
 
 
-def _gain(matrix, tour, i, j):
-    d, a, b, c, e = _edges(matrix, tour, i, j)
-    return d[a][b] + d[c][e] - d[a][c] - d[b][e]
-
-
-@wrong("05.two_opt_gain", "do not take the absolute value")
-def absolute(matrix, tour, i, j):
-    return abs(_gain(matrix, tour, i, j))
-
-
-@wrong("05.two_opt_gain", "where the tour becomes longer")
-def never_below_0(matrix, tour, i, j):
-    return max(0.0, _gain(matrix, tour, i, j))
-
-
-@wrong("05.two_opt_gain", "not city 0")
-def back_to_city_0_again(matrix, tour, i, j):
-    d, walk = matrix.tolist(), [*tour, 0]
-    a, b, c, e = walk[i], walk[i + 1], walk[j], walk[j + 1]
-    return d[a][b] + d[c][e] - d[a][c] - d[b][e]
-
-
-@wrong("05.two_opt_gain", "the one before place j")
-def one_place_too_early(matrix, tour, i, j):
-    d, a, b, c, e = matrix.tolist(), tour[i], tour[i + 1], tour[j - 1], tour[j]
-    return d[a][b] + d[c][e] - d[a][c] - d[b][e]
-
-
-@wrong("05.two_opt_gain", "the four distances are added")
-def all_four(matrix, tour, i, j):
-    d, a, b, c, e = _edges(matrix, tour, i, j)
-    return d[a][b] + d[c][e] + d[a][c] + d[b][e]
-
-
-@wrong("05.two_opt_gain", "the gain at")
-def short_parts_ignored(matrix, tour, i, j):
-    return _gain(matrix, tour, i, j) if j > i + 2 else 1.0
-
-
-@wrong("05.two_opt_gain", "i = 0")
-def whole_ring_turned(matrix, tour, i, j):
-    return _gain(matrix, tour, i, j) if (i, j) != (0, len(tour) - 1) else 0.5
-
-
-@wrong("05.two_opt_gain", "changes its argument tour in place")
-def turns_the_tour(matrix, tour, i, j):
-    gain = _gain(matrix, tour, i, j)
-    tour[i + 1 : j + 1] = tour[i + 1 : j + 1][::-1]
-    return gain
-
-
-def _before(cities, j):
-    return sorted(cities - {j})
-
-
-@wrong("05.table_entry", "that is the longest")
-def longest(table, matrix, cities, j):
-    return max(table[cities - {j}, i] + float(matrix[i, j]) for i in _before(cities, j))
-
-
-@wrong("05.table_entry", "the step from i to j is missing")
-def without_the_step(table, matrix, cities, j):
-    return min(table[cities - {j}, i] for i in _before(cities, j))
-
-
-@wrong("05.table_entry", "the shortest way to the set is taken")
-def shortest_before(table, matrix, cities, j):
-    i = min(_before(cities, j), key=lambda i: table[cities - {j}, i])
-    return table[cities - {j}, i] + float(matrix[i, j])
-
-
-@wrong("05.table_entry", "the city nearest to j")
-def nearest(table, matrix, cities, j):
-    i = min(_before(cities, j), key=lambda i: float(matrix[i, j]))
-    return table[cities - {j}, i] + float(matrix[i, j])
-
-
-@wrong("05.table_entry", "the way home from j to city 0 is added")
-def and_home(table, matrix, cities, j):
-    return min(
-        table[cities - {j}, i] + float(matrix[i, j] + matrix[j, 0]) for i in _before(cities, j)
-    )
-
-
-@wrong("05.table_entry", "the step starts at city 0")
-def from_city_0(table, matrix, cities, j):
-    return min(table[cities - {j}, i] + float(matrix[0, j]) for i in _before(cities, j))
-
-
-@wrong("05.table_entry", "only the step is left")
-def step_alone(table, matrix, cities, j):
-    return min(float(matrix[i, j]) for i in _before(cities, j))
-
-
-@wrong("05.table_entry", "i and j have changed places in the table")
-def without_i_ending_at_j(table, matrix, cities, j):
-    return min(table[cities - {i}, j] + float(matrix[i, j]) for i in _before(cities, j))
-
-
-@wrong("05.table_entry", "an entry that is not in it")
-def j_still_in_the_set(table, matrix, cities, j):
-    return min(table[cities, i] + float(matrix[i, j]) for i in _before(cities, j))
-
-
-@wrong("05.table_entry", "an entry that is not in it")
-def over_j_itself(table, matrix, cities, j):
-    return min(table[cities - {j}, i] + float(matrix[i, j]) for i in cities)
-
-
-def _ways(table, matrix, cities, j):
-    return {i: table[cities - {j}, i] + float(matrix[i, j]) for i in _before(cities, j)}
-
-
-@wrong("05.table_entry", "need not belong to one city i")
-def two_minima(table, matrix, cities, j):
-    rest = cities - {j}
-    return min(table[rest, i] for i in rest) + min(float(matrix[i, j]) for i in rest)
-
-
-@wrong("05.table_entry", "the one straight from city 0")
-def straight_from_city_0(table, matrix, cities, j):
-    return min(float(matrix[0, i] + matrix[i, j]) for i in _before(cities, j))
-
-
-@wrong("05.table_entry", "that is the mean")
-def mean_way(table, matrix, cities, j):
-    ways = _ways(table, matrix, cities, j).values()
-    return sum(ways) / len(ways)
-
-
-@wrong("05.table_entry", "that is the city before j")
-def city_before(table, matrix, cities, j):
-    ways = _ways(table, matrix, cities, j)
-    return min(ways, key=ways.get)
-
-
-@wrong("05.table_entry", "a tuple came back")
-def length_and_city(table, matrix, cities, j):
-    return min((way, i) for i, way in _ways(table, matrix, cities, j).items())
-
-
-@wrong("05.table_entry", "sets other than S∖j")
-def every_set(table, matrix, cities, j):
-    return min(length + float(matrix[i, j]) for (_, i), length in table.items() if i != j)
-
-
-@wrong("05.table_entry", "T(S, ")
-def starts_from_ten(table, matrix, cities, j):
-    return min(10.0, *_ways(table, matrix, cities, j).values())
-
-
-@wrong("05.table_entry", "compare the sums")
-def four_cities_at_most(table, matrix, cities, j):
-    ways = _ways(table, matrix, cities, j)
-    return min(ways[i] for i in sorted(ways)[:4])
-
-
-@wrong("05.table_entry", "changes its argument table in place")
-def writes_the_entry(table, matrix, cities, j):
-    table[cities, j] = min(_ways(table, matrix, cities, j).values())
-    return table[cities, j]
-
-
-def _best(scores, n):
-    total, index = scores.flatten().topk(len(scores))
-    return total, index // n, index % n
-
-
-@wrong("05.beam_of_tours", "a city is visited twice")
-def no_mask(total, log_p, visited):
-    return _best(total[:, None] + log_p, log_p.shape[1])
-
-
-@wrong("05.beam_of_tours", "log p = 0 is certainty")
-def zeros_for_visited(total, log_p, visited):
-    return _best(total[:, None] + log_p.masked_fill(visited, 0.0), log_p.shape[1])
+edits(
+    "05.table_entry",
+    ("that is the longest", "min(", "max("),
+    ("the step from i to j is missing", "+ float(matrix[i, j])", ""),
+    (
+        "the shortest way to the set is taken",
+        "for i in rest)",
+        "for i in [min(rest, key=lambda i: table[rest, i])])",
+    ),
+    (
+        "the city nearest to j",
+        "for i in rest)",
+        "for i in [min(rest, key=lambda i: float(matrix[i, j]))])",
+    ),
+    (
+        "the way home from j to city 0 is added",
+        "float(matrix[i, j])",
+        "float(matrix[i, j] + matrix[j, 0])",
+    ),
+    ("the step starts at city 0", "matrix[i, j]", "matrix[0, j]"),
+    ("only the step is left", "table[rest, i] +", ""),
+    ("i and j have changed places in the table", "table[rest, i]", "table[cities - {i}, j]"),
+    ("an entry that is not in it", "table[rest, i]", "table[cities, i]"),
+    ("an entry that is not in it", "for i in rest", "for i in cities"),
+    (
+        "need not belong to one city i",
+        "float(matrix[i, j]) for i in rest)",
+        "0.0 for i in rest) + min(float(matrix[i, j]) for i in rest)",
+    ),
+    (
+        "the one straight from city 0",
+        "table[rest, i] + float(matrix[i, j])",
+        "float(matrix[0, i] + matrix[i, j])",
+    ),
+    ("that is the mean", "min(", "sum(", "for i in rest)", "for i in rest) / len(rest)"),
+    (
+        "that is the city before j",
+        "min(table[rest, i] + float(matrix[i, j]) for i in rest)",
+        "min(sorted(rest), key=lambda i: table[rest, i] + float(matrix[i, j]))",
+    ),
+    (
+        "a tuple came back",
+        "float(matrix[i, j]) for",
+        "float(matrix[i, j]), i) for",
+        "min(table",
+        "min((table",
+    ),
+    (
+        "sets other than S∖j",
+        "min(table[rest, i] + float(matrix[i, j]) for i in rest)",
+        "min(length + float(matrix[i, j]) for (_, i), length in table.items() if i != j)",
+    ),
+    ("T(S, ", "min(table", "min(10.0, *(table", "for i in rest)", "for i in rest))"),
+    ("compare the sums", "for i in rest)", "for i in sorted(rest)[:4])"),
+    (
+        "changes its argument table in place",
+        "return min",
+        "table[cities, j] = min",
+        "for i in rest)",
+        "for i in rest)\n    return table[cities, j]",
+    ),
+)
+
+
+edits(
+    "05.beam_of_tours",
+    ("a city is visited twice", ".masked_fill(visited, -torch.inf)", ""),
+    ("log p = 0 is certainty", "-torch.inf", "0.0"),
+    ("add total", "total[:, None] +", ""),
+    ("a rule forbids, it does not give", "-torch.inf)", "-torch.inf).log_softmax(1)"),
+    (
+        "tour and city have changed places",
+        "place // log_p.shape[1], place % log_p.shape[1]",
+        "place % log_p.shape[1], place // log_p.shape[1]",
+    ),
+    ("divide by n", "log_p.shape[1]", "len(total)"),
+    ("probabilities are added", "total[:, None] + log_p", "total.exp()[:, None] + log_p.exp()"),
+    ("a large negative number is no −∞", "-torch.inf", "-1e9"),
+    (
+        "the totals are those before the step",
+        "total, place =",
+        "_, place =",
+        "return total",
+        "return total[place // log_p.shape[1]]",
+    ),
+    (
+        "before the best are picked",
+        ".masked_fill(visited, -torch.inf)",
+        "",
+        "return total",
+        "return total.masked_fill(visited.flatten()[place], -torch.inf)",
+    ),
+    ("visited cities get −∞", "visited,", "~visited,"),
+    ("totals[", "visited,", "visited.any(0),"),
+    ("the totals are probabilities", "-torch.inf)", "-torch.inf)\n    scores = scores.exp()"),
+    ("expected int64", "place //", "place /"),
+    ("a beam of two tours", "topk(len(total))", "topk(3)"),
+    ("a beam of two tours", "topk(len(total))", "topk(min(len(total), int((~visited).sum())))"),
+    (
+        "tour 0 goes on to city 3",
+        "return",
+        "place = place * int(total.isfinite().all())\n    return",
+    ),
+    (
+        "the beam holds one tour",
+        "return total,",
+        "total, place = total.squeeze(), place.squeeze()\n    return total,",
+    ),
+    ("log_p in place", ".masked_fill(", ".masked_fill_("),
+)
 
 
 @wrong("05.beam_of_tours", "all continuations of all tours compete")
@@ -452,114 +273,6 @@ def best_of_each(total, log_p, visited):
     value, city = log_p.masked_fill(visited, -torch.inf).max(1)
     total, parent = (total + value).sort(descending=True)
     return total, parent, city[parent]
-
-
-@wrong("05.beam_of_tours", "add total")
-def steps_alone(total, log_p, visited):
-    return _best(log_p.masked_fill(visited, -torch.inf), log_p.shape[1])
-
-
-@wrong("05.beam_of_tours", "a rule forbids, it does not give")
-def shared_out_anew(total, log_p, visited):
-    return _best(
-        total[:, None] + log_p.masked_fill(visited, -torch.inf).log_softmax(1), log_p.shape[1]
-    )
-
-
-@wrong("05.beam_of_tours", "tour and city have changed places")
-def changed_places_of_parts(total, log_p, visited):
-    total, parent, city = _best(
-        total[:, None] + log_p.masked_fill(visited, -torch.inf), log_p.shape[1]
-    )
-    return total, city, parent
-
-
-@wrong("05.beam_of_tours", "divide by n")
-def divided_by_k(total, log_p, visited):
-    total, index = (
-        (total[:, None] + log_p.masked_fill(visited, -torch.inf)).flatten().topk(len(total))
-    )
-    return total, index // len(total), index % len(total)
-
-
-@wrong("05.beam_of_tours", "probabilities are added")
-def probabilities(total, log_p, visited):
-    return _best(
-        total.exp()[:, None] + log_p.exp().masked_fill(visited, -torch.inf), log_p.shape[1]
-    )
-
-
-@wrong("05.beam_of_tours", "a large negative number is no −∞")
-def large_number(total, log_p, visited):
-    return _best(total[:, None] + log_p.masked_fill(visited, -1e9), log_p.shape[1])
-
-
-@wrong("05.beam_of_tours", "the totals are those before the step")
-def totals_of_before(total, log_p, visited):
-    _, parent, city = _best(total[:, None] + log_p.masked_fill(visited, -torch.inf), log_p.shape[1])
-    return total[parent], parent, city
-
-
-def _masked(total, log_p, visited):
-    return total[:, None] + log_p.masked_fill(visited, -torch.inf)
-
-
-@wrong("05.beam_of_tours", "before the best are picked")
-def masked_too_late(total, log_p, visited):
-    total, tour, city = _best(total[:, None] + log_p, log_p.shape[1])
-    return total.masked_fill(visited[tour, city], -torch.inf), tour, city
-
-
-@wrong("05.beam_of_tours", "visited cities get −∞")
-def mask_turned_round(total, log_p, visited):
-    return _best(_masked(total, log_p, ~visited), log_p.shape[1])
-
-
-@wrong("05.beam_of_tours", "totals[")
-def visited_by_any(total, log_p, visited):
-    return _best(_masked(total, log_p, visited.any(0)), log_p.shape[1])
-
-
-@wrong("05.beam_of_tours", "the totals are probabilities")
-def probabilities_of_tours(total, log_p, visited):
-    return _best(_masked(total, log_p, visited).exp(), log_p.shape[1])
-
-
-@wrong("05.beam_of_tours", "expected int64")
-def divided_to_a_fraction(total, log_p, visited):
-    total, place = _masked(total, log_p, visited).flatten().topk(len(total))
-    return total, place / log_p.shape[1], place % log_p.shape[1]
-
-
-@wrong("05.beam_of_tours", "a beam of two tours")
-def always_three(total, log_p, visited):
-    total, place = _masked(total, log_p, visited).flatten().topk(3)
-    return total, place // log_p.shape[1], place % log_p.shape[1]
-
-
-@wrong("05.beam_of_tours", "a beam of two tours")
-def fewer_than_k(total, log_p, visited):
-    total, place = (
-        _masked(total, log_p, visited).flatten().topk(min(len(total), int((~visited).sum())))
-    )
-    return total, place // log_p.shape[1], place % log_p.shape[1]
-
-
-@wrong("05.beam_of_tours", "tour 0 goes on to city 3")
-def nothing_where_few_are_left(total, log_p, visited):
-    total, tour, city = _best(_masked(total, log_p, visited), log_p.shape[1])
-    return (total, tour, city) if bool(total.isfinite().all()) else (total, 0 * tour, 0 * city)
-
-
-@wrong("05.beam_of_tours", "the beam holds one tour")
-def squeezed_beam(total, log_p, visited):
-    return tuple(part.squeeze() for part in _best(_masked(total, log_p, visited), log_p.shape[1]))
-
-
-@wrong("05.beam_of_tours", "log_p in place")
-def mask_written_into_log_p(total, log_p, visited):
-    log_p[visited] = -torch.inf
-    return _best(total[:, None] + log_p, log_p.shape[1])
 
 
 def _go(
@@ -614,78 +327,44 @@ def walk_as_printed(cities, W):
     return torch.stack(tours, dim=1), log_p
 
 
-@wrong("05.tours_by_the_batch", "no city left before the tour is at its end")
-def walk_as_printed_with_infinity(cities, W):
-    return _go(cities, W, lambda left, city, k: _own(left, city, k).any(0, keepdim=True))
-
-
-@wrong("05.tours_by_the_batch", "visited cities are not taken away")
-def walk_without_a_mask(cities, W):
-    return _go(cities, W, lambda left, city, k: torch.zeros_like(left))
-
-
-@wrong("05.tours_by_the_batch", "only the city of the last step is taken away")
-def walk_forgets(cities, W):
-    batch, n, _ = cities.shape
-    city, tours, log_p = (
-        torch.zeros(batch, dtype=torch.long),
-        [torch.zeros(batch, dtype=torch.long)],
-        torch.zeros(batch),
-    )
-    for _ in range(n - 1):
-        scores = torch.einsum("bd,bnd->bn", cities[torch.arange(batch), city] @ W, cities)
-        best, city = torch.log_softmax(
-            scores.masked_fill(torch.nn.functional.one_hot(city, n).bool(), float("-inf")), -1
-        ).max(-1)
-        log_p = log_p + best
-        tours.append(city)
-    return torch.stack(tours, 1), log_p
+edits(
+    "05.tours_by_the_batch",
+    ("no city left before the tour is at its end", "left[rows, city]", "left[:, city]"),
+    ("visited cities are not taken away", '.masked_fill(~left, float("-inf"))', ""),
+    (
+        "only the city of the last step is taken away",
+        "left[rows, city] = False",
+        "left = torch.ones(batch, n, dtype=torch.bool)\n        left[rows, city] = False",
+    ),
+    (
+        "takes away city[b] from row b",
+        "left[rows, city] = False",
+        "left[:, city[0]] = False",
+        'float("-inf")',
+        "-1e9",
+    ),
+    (
+        "the least likely city",
+        "steps.max(dim=-1)",
+        'steps.masked_fill(~left, float("inf")).min(dim=-1)',
+    ),
+    ("always those from city 0", "cities[rows, city]", "cities[:, 0]"),
+    ("W is transposed", "@ W", "@ W.T"),
+    ("over visited cities, too", "+ best", "+ torch.log_softmax(scores, -1)[rows, city]"),
+    (
+        "expected the sum",
+        "torch.stack(tours, dim=1), log_p",
+        "torch.stack(tours, dim=1), log_p / (n - 1)",
+    ),
+    ("the probabilities are added up", "+ best", "+ best.exp()"),
+    (
+        "expected (tours, log_p)",
+        "return torch.stack(tours, dim=1), log_p",
+        "return log_p, torch.stack(tours, dim=1)",
+    ),
+)
 
 
 @wrong("05.tours_by_the_batch", "the start is not taken away")
 def walk_home_too_early(cities, W):
     return _go(cities, W, lambda left, city, k: _own(left, city, k) & (k > 0))
-
-
-@wrong("05.tours_by_the_batch", "takes away city[b] from row b")
-def walk_behind_the_first_row(cities, W):
-    return _go(cities, W, lambda left, city, k: _own(left, city[:1].expand_as(city), k), fill=-1e9)
-
-
-@wrong("05.tours_by_the_batch", "the least likely city")
-def walk_worst(cities, W):
-    def best(steps):
-        return steps.masked_fill(steps == float("-inf"), float("inf")).min(-1)
-
-    return _go(cities, W, _own, best=best)
-
-
-@wrong("05.tours_by_the_batch", "always those from city 0")
-def walk_asks_the_start(cities, W):
-    return _go(cities, W, _own, ask=0)
-
-
-@wrong("05.tours_by_the_batch", "W is transposed")
-def walk_transposed(cities, W):
-    return _go(cities, W.T, _own)
-
-
-@wrong("05.tours_by_the_batch", "over visited cities, too")
-def walk_mask_after(cities, W):
-    return _go(cities, W, _own, add=_over_all)
-
-
-@wrong("05.tours_by_the_batch", "expected the sum")
-def walk_mean(cities, W):
-    tours, log_p = _go(cities, W, _own)
-    return tours, log_p / (cities.shape[1] - 1)
-
-
-@wrong("05.tours_by_the_batch", "the probabilities are added up")
-def walk_probabilities(cities, W):
-    return _go(cities, W, _own, add=lambda steps, city: steps.max(-1).values.exp())
-
-
-@wrong("05.tours_by_the_batch", "expected (tours, log_p)")
-def walk_turned_round(cities, W):
-    return _go(cities, W, _own)[::-1]

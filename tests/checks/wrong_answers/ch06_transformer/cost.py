@@ -1,66 +1,38 @@
 import torch
 
-from ..collection import wrong
+from ..collection import edits, wrong
 
-
-@wrong("06.attention_operations", "every operation counts once")
-def multiplications_alone(m, n, d):
-    return 2 * m * d * d + 2 * n * d * d + 2 * m * n * d
-
-
-@wrong("06.attention_operations", "four projections are missing")
-def pairs_alone(m, n, d):
-    return 4 * m * n * d
-
-
-@wrong("06.attention_operations", "products with keys and values are missing")
-def projections_alone(m, n, d):
-    return 4 * (m + n) * d * d
-
-
-@wrong("06.attention_operations", "output projection is missing")
-def no_output(m, n, d):
-    return 2 * m * d * d + 4 * n * d * d + 4 * m * n * d
-
-
-@wrong("06.attention_operations", "counted with m rows")
-def all_of_queries(m, n, d):
-    return 8 * m * d * d + 4 * m * n * d
-
-
-@wrong("06.attention_operations", "counted with n rows")
-def all_of_source(m, n, d):
-    return 8 * n * d * d + 4 * m * n * d
-
-
-@wrong("06.attention_operations", "weighted sum of the values is missing")
-def scores_alone(m, n, d):
-    return 4 * (m + n) * d * d + 2 * m * n * d
-
-
-@wrong("06.attention_operations", "queries are compared with queries")
-def self_attention_of_queries(m, n, d):
-    return 4 * (m + n) * d * d + 4 * m * m * d
-
-
-@wrong("06.attention_operations", "came back, expected an int")
-def as_text(m, n, d):
-    return f"{4 * (m + n) * d * d + 4 * m * n * d}"
-
-
-@wrong("06.attention_operations", "self-attention of the source")
-def self_attention_of_source(m, n, d):
-    return 8 * n * d * d + 4 * n * n * d
-
-
-@wrong("06.attention_operations", "for both texts")
-def projections_of_both(m, n, d):
-    return 8 * (m + n) * d * d + 4 * m * n * d
-
-
-@wrong("06.attention_operations", "operations came back, expected")
-def cubes(m, n, d):
-    return m * n * d**3
+edits(
+    "06.attention_operations",
+    (
+        "every operation counts once",
+        "return projections + 2 * m * d * n + 2 * m * n * d",
+        "return (projections + 2 * m * d * n + 2 * m * n * d) // 2",
+    ),
+    ("four projections are missing", "projections +", ""),
+    (
+        "products with keys and values are missing",
+        "return projections + 2 * m * d * n + 2 * m * n * d",
+        "return projections",
+    ),
+    ("output projection is missing", "2 * m * d * d * 2", "2 * m * d * d"),
+    ("counted with m rows", "2 * n * d * d * 2", "2 * m * d * d * 2"),
+    ("counted with n rows", "2 * m * d * d * 2", "2 * n * d * d * 2"),
+    ("weighted sum of the values is missing", "+ 2 * m * n * d", ""),
+    ("queries are compared with queries", "2 * m * d * n + 2 * m * n * d", "4 * m * m * d"),
+    (
+        "came back, expected an int",
+        "return projections + 2 * m * d * n + 2 * m * n * d",
+        'return f"{projections + 2 * m * d * n + 2 * m * n * d}"',
+    ),
+    ("self-attention of the source", "projections =", "m = n\n    projections ="),
+    ("for both texts", "d * 2", "d * 4"),
+    (
+        "operations came back, expected",
+        "return projections + 2 * m * d * n + 2 * m * n * d",
+        "return m * n * d**3",
+    ),
+)
 
 
 def _linformer(
@@ -75,79 +47,39 @@ def _linformer(
     )
 
 
-@wrong("06.linformer_attention", "padding enters the mixtures")
-def padding_is_mixed(*inputs):
-    return _linformer(*inputs, before=False)
-
-
-@wrong("06.linformer_attention", "padding enters the mixtures of the values")
-def values_keep_padding(query, key, value, E, F, words):
-    n = key.shape[1]
-    keys = E[:, :n] @ key.masked_fill(~words[:, :, None], 0.0)
-    return torch.softmax(query @ keys.mT / query.shape[-1] ** 0.5, -1) @ (F[:, :n] @ value)
-
-
-@wrong("06.linformer_attention", "the mask hides mixtures")
-def mask_on_mixtures(query, key, value, E, F, words):
-    n, k = key.shape[1], E.shape[0]
-    e = (query @ (E[:, :n] @ key).mT / query.shape[-1] ** 0.5).masked_fill(
-        ~words[:, None, :k], float("-inf")
-    )
-    return torch.softmax(e, -1) @ (F[:, :n] @ value)
-
-
-@wrong("06.linformer_attention", "not scaled")
-def unscaled(*inputs):
-    return _linformer(*inputs, scale=1.0)
-
-
-@wrong("06.linformer_attention", "root of k")
-def scaled_by_k(query, key, value, E, F, words):
-    return _linformer(query, key, value, E, F, words, scale=E.shape[0] ** 0.5)
-
-
-@wrong("06.linformer_attention", "last n columns")
-def last_columns(*inputs):
-    return _linformer(*inputs, columns="last")
-
-
-@wrong("06.linformer_attention", "E and F are exchanged")
-def exchanged(query, key, value, E, F, words):
-    return _linformer(query, key, value, F, E, words)
-
-
-@wrong("06.linformer_attention", "mixed by E")
-def one_matrix(query, key, value, E, F, words):
-    return _linformer(query, key, value, E, E, words)
-
-
-@wrong("06.linformer_attention", "upside down")
-def inverted(query, key, value, E, F, words):
-    return _linformer(query, key, value, E, F, ~words)
-
-
-@wrong("06.linformer_attention", "over the queries")
-def over_queries(*inputs):
-    return _linformer(*inputs, axis=-2)
-
-
-@wrong("06.linformer_attention", "this is full attention")
-def full_attention(query, key, value, E, F, words):
-    e = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(~words[:, None], float("-inf"))
-    return torch.softmax(e, -1) @ value
-
-
-@wrong("06.linformer_attention", "no gradient reaches E")
-def mixtures_detached(query, key, value, E, F, words):
-    return _linformer(query, key, value, E.detach(), F, words)
+edits(
+    "06.linformer_attention",
+    ("padding enters the mixtures", ".masked_fill(~there, 0.0)", ""),
+    ("padding enters the mixtures of the values", "value.masked_fill(~there, 0.0)", "value"),
+    (
+        "the mask hides mixtures",
+        ".masked_fill(~there, 0.0)",
+        "",
+        "query.shape[-1] ** 0.5",
+        'query.shape[-1] ** 0.5 + torch.where(words[:, None, :len(E)], 0.0, float("-inf"))',
+    ),
+    ("not scaled", "/ query.shape[-1] ** 0.5", ""),
+    ("root of k", "query.shape[-1] ** 0.5", "E.shape[0] ** 0.5"),
+    ("last n columns", "[:, :n]", "[:, -n:]"),
+    ("E and F are exchanged", "n, there =", "E, F = F, E\n    n, there ="),
+    ("mixed by E", "F[:, :n]", "E[:, :n]"),
+    ("upside down", "~there", "there"),
+    ("over the queries", "dim=-1", "dim=-2"),
+    (
+        "this is full attention",
+        "E[:, :n] @ key.masked_fill(~there, 0.0)",
+        "key",
+        "F[:, :n] @ value.masked_fill(~there, 0.0)",
+        "value",
+        "query.shape[-1] ** 0.5",
+        'query.shape[-1] ** 0.5 + torch.where(words[:, None], 0.0, float("-inf"))',
+    ),
+    ("no gradient reaches E", "E[:, :n]", "E[:, :n].detach()"),
+    ("the shape is", "weights @ V", "(weights @ V).transpose(1, 2)"),
+)
 
 
 @wrong("06.linformer_attention", "does not remove them")
 def times_zero(query, key, value, E, F, words):
     there = words[:, :, None].float()
     return _linformer(query, key * there, value * there, E, F, words, before=False)
-
-
-@wrong("06.linformer_attention", "the shape is")
-def transposed(*inputs):
-    return _linformer(*inputs).mT

@@ -1,138 +1,63 @@
 import torch
 
-from ..collection import wrong
+from ..collection import edits, wrong
 
-
-def _more(weights, looks, antecedent, other):
-    rows = torch.arange(len(looks))
-    return weights[rows, :, looks, antecedent] > weights[rows, :, looks, other]
-
-
-def _both(more):
-    return more.view(-1, 2, more.shape[1]).all(1).float().mean(0)
-
-
-@wrong("06.telling_pairs", "this counts sentences")
-def counts_sentences(weights, looks, antecedent, other):
-    return _more(weights, looks, antecedent, other).float().mean(0)
-
-
-@wrong("06.telling_pairs", "one right sentence is enough")
-def any_of_a_pair(weights, looks, antecedent, other):
-    return (
-        _more(weights, looks, antecedent, other)
-        .view(-1, 2, weights.shape[1])
-        .any(1)
-        .float()
-        .mean(0)
-    )
-
-
-@wrong("06.telling_pairs", "a tie counts as more")
-def ties_count(weights, looks, antecedent, other):
-    rows = torch.arange(len(looks))
-    return _both(weights[rows, :, looks, antecedent] >= weights[rows, :, looks, other])
-
-
-@wrong("06.telling_pairs", "the largest weight of the row")
-def largest_weight(weights, looks, antecedent, other):
-    return _both(weights[torch.arange(len(looks)), :, looks].argmax(-1) == antecedent[:, None])
-
-
-@wrong("06.telling_pairs", "not in two halves")
-def halves(weights, looks, antecedent, other):
-    more = _more(weights, looks, antecedent, other)
-    return more.view(2, -1, weights.shape[1]).all(0).float().mean(0)
-
-
-@wrong("06.telling_pairs", "added up before they are compared")
-def adds_up(weights, looks, antecedent, other):
-    rows = torch.arange(len(looks))
-    difference = weights[rows, :, looks, antecedent] - weights[rows, :, looks, other]
-    return (difference.view(-1, 2, weights.shape[1]).sum(1) > 0).float().mean(0)
-
-
-@wrong("06.telling_pairs", "divided by the number of sentences")
-def divides_by_sentences(weights, looks, antecedent, other):
-    return _both(_more(weights, looks, antecedent, other)) / 2
-
-
-@wrong("06.telling_pairs", "a number of pairs")
-def counts_pairs(weights, looks, antecedent, other):
-    return _both(_more(weights, looks, antecedent, other)) * len(looks) / 2
-
-
-@wrong("06.telling_pairs", "the words that look are not used")
-def first_row(weights, looks, antecedent, other):
-    return _both(_more(weights, torch.zeros_like(looks), antecedent, other))
-
-
-@wrong("06.telling_pairs", "expected (5,)")
-def mean_of_heads(weights, looks, antecedent, other):
-    return _both(_more(weights.mean(1, keepdim=True), looks, antecedent, other))
-
-
-@wrong("06.telling_pairs", "turned around")
-def turned_around(weights, looks, antecedent, other):
-    return _both(_more(weights, looks, other, antecedent))
+edits(
+    "06.telling_pairs",
+    ("this counts sentences", ".view(-1, 2, weights.shape[1]).all(dim=1)", ""),
+    ("one right sentence is enough", ".all(dim=1)", ".any(dim=1)"),
+    ("a tie counts as more", "> weights", ">= weights"),
+    (
+        "the largest weight of the row",
+        "weights[rows, :, looks, antecedent] > weights[rows, :, looks, other]",
+        "weights[rows, :, looks].argmax(-1) == antecedent[:, None]",
+    ),
+    (
+        "not in two halves",
+        ".view(-1, 2, weights.shape[1]).all(dim=1)",
+        ".view(2, -1, weights.shape[1]).all(dim=0)",
+    ),
+    (
+        "added up before they are compared",
+        "antecedent] > weights",
+        "antecedent] - weights",
+        ".all(dim=1)",
+        ".sum(dim=1).gt(0)",
+    ),
+    ("divided by the number of sentences", ".mean(dim=0)", ".mean(dim=0) / 2"),
+    ("a number of pairs", ".mean(dim=0)", ".mean(dim=0) * len(looks) / 2"),
+    ("the words that look are not used", ":, looks,", ":, 0 * looks,"),
+    ("expected (5,)", "rows =", "weights = weights.mean(1, keepdim=True)\n    rows ="),
+    ("turned around", "> weights", "< weights"),
+)
 
 
 def _join(heads):
     return heads.transpose(1, 2).flatten(2)
 
 
-def _each(heads, keep):
-    return torch.stack([_join(heads * keep[k][:, None, None]) for k in range(heads.shape[1])])
-
-
-@wrong("06.without_each_head", "only head k is kept")
-def keeps_one(heads, W_o, b_o):
-    return _each(heads, torch.eye(heads.shape[1])) @ W_o + b_o
-
-
-@wrong("06.without_each_head", "what head k adds")
-def contribution(heads, W_o, b_o):
-    return _each(heads, torch.eye(heads.shape[1])) @ W_o
-
-
-def _others(heads):
-    return _each(heads, 1 - torch.eye(heads.shape[1]))
-
-
-@wrong("06.without_each_head", "the bias is missing")
-def no_bias(heads, W_o, b_o):
-    return _others(heads) @ W_o
-
-
-@wrong("06.without_each_head", "the bias is taken away with the head")
-def bias_shared_out(heads, W_o, b_o):
-    return _others(heads) @ W_o + b_o * (heads.shape[1] - 1) / heads.shape[1]
-
-
-@wrong("06.without_each_head", "the bias is there more than once")
-def bias_of_each_head(heads, W_o, b_o):
-    width = heads.shape[-1]
-    each = [heads[:, k] @ W_o[k * width : (k + 1) * width] + b_o for k in range(heads.shape[1])]
-    return torch.stack([sum(each[:k] + each[k + 1 :]) for k in range(len(each))])
-
-
-@wrong("06.without_each_head", "the bias is added with each head")
-def bias_in_every_part(heads, W_o, b_o):
-    return _others(heads) @ W_o + heads.shape[1] * b_o
-
-
-@wrong("06.without_each_head", "made larger to make up")
-def rescaled(heads, W_o, b_o):
-    return _others(heads) @ W_o * heads.shape[1] / (heads.shape[1] - 1) + b_o
-
-
-@wrong("06.without_each_head", "stay out")
-def stays_out(heads, W_o, b_o):
-    heads, out = heads.clone(), []
-    for k in range(heads.shape[1]):
-        heads[:, k] = 0
-        out.append(_join(heads) @ W_o + b_o)
-    return torch.stack(out)
+edits(
+    "06.without_each_head",
+    ("only head k is kept", "full - parts", "parts + b_o"),
+    ("what head k adds", "full - parts", "parts"),
+    ("the bias is missing", "+ b_o", ""),
+    (
+        "the bias is taken away with the head",
+        "+ b_o",
+        "+ b_o * (heads.shape[1] - 1) / heads.shape[1]",
+    ),
+    ("the bias is there more than once", "+ b_o", "+ (heads.shape[1] - 1) * b_o"),
+    ("the bias is added with each head", "+ b_o", "+ heads.shape[1] * b_o"),
+    (
+        "made larger to make up",
+        "(full - parts)",
+        "((full - b_o - parts) * heads.shape[1] / (heads.shape[1] - 1) + b_o)",
+    ),
+    ("stay out", "full - parts", "full - parts.cumsum(dim=1)"),
+    ("the head that is left out comes first", ".transpose(0, 1)", ""),
+    ("nothing is left out", "full - parts", "full.expand_as(parts)"),
+    ("no gradient", ".transpose(0, 1)", ".transpose(0, 1).detach()"),
+)
 
 
 @wrong("06.without_each_head", "changes its argument heads in place")
@@ -169,22 +94,7 @@ def interleaved(heads, W_o, b_o):
     )
 
 
-@wrong("06.without_each_head", "the head that is left out comes first")
-def batch_first(heads, W_o, b_o):
-    return (_others(heads) @ W_o + b_o).transpose(0, 1)
-
-
-@wrong("06.without_each_head", "nothing is left out")
-def leaves_nothing_out(heads, W_o, b_o):
-    return (_join(heads) @ W_o + b_o).expand(heads.shape[1], -1, -1, -1).clone()
-
-
 @wrong("06.without_each_head", "the columns of W_o are cut")
 def cuts_columns(heads, W_o, b_o):
     at = torch.arange(W_o.shape[1]) // heads.shape[-1]
     return torch.stack([_join(heads) @ (W_o * (at != k)) + b_o for k in range(heads.shape[1])])
-
-
-@wrong("06.without_each_head", "no gradient")
-def cuts_the_way(heads, W_o, b_o):
-    return (_others(heads) @ W_o + b_o).detach()

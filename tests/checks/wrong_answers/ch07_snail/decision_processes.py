@@ -1,6 +1,6 @@
 import torch
 
-from ..collection import wrong
+from ..collection import edits, wrong
 
 
 def _returns(rewards, cut):
@@ -11,23 +11,20 @@ def _returns(rewards, cut):
     return found
 
 
-def _last(first):
-    return torch.cat([first[:, 1:], torch.ones(len(first), 1, dtype=torch.bool)], 1)
-
-
-@wrong("07.returns", "the sum is cut where an episode ends")
-def within_episodes(rewards, done, first):
-    return _returns(rewards, done)
-
-
-@wrong("07.returns", "the sum runs on into the next world")
-def over_worlds(rewards, done, first):
-    return rewards.flip(1).cumsum(1).flip(1)
-
-
-@wrong("07.returns", "cut one step late")
-def one_late(rewards, done, first):
-    return _returns(rewards, first)
+edits(
+    "07.returns",
+    ("the sum is cut where an episode ends", "first[:, t + 1]", "done[:, t]"),
+    ("the sum runs on into the next world", "if t + 1 < rewards.shape[1]:", "if False:"),
+    (
+        "cut one step late",
+        "if t + 1 < rewards.shape[1]:",
+        "if True:",
+        "first[:, t + 1]",
+        "first[:, t]",
+    ),
+    ("the reward of the step itself is left out", "return result", "return result - rewards"),
+    ("the reward alone came back", "rewards[:, t] + after", "rewards[:, t]"),
+)
 
 
 @wrong("07.returns", "from the start of the world to the step")
@@ -35,67 +32,33 @@ def forwards(rewards, done, first):
     return _returns(rewards.flip(1), first.flip(1)).flip(1)
 
 
-@wrong("07.returns", "the reward of the step itself is left out")
-def later_ones(rewards, done, first):
-    return _returns(rewards, _last(first)) - rewards
-
-
-@wrong("07.returns", "the reward alone came back")
-def nothing_added(rewards, done, first):
-    return rewards + 0
-
-
-def _plan(transitions, means, horizon, best=lambda q: q.max(1).values, worth=None, discount=1.0):
-    worth = torch.zeros(len(means)) if worth is None else worth
-    values, actions = [], []
-    for _ in range(horizon):
-        q = means + discount * transitions @ worth
-        worth = best(q)
-        values.append(worth)
-        actions.append(q.argmax(1))
-    return torch.stack(values), torch.stack(actions)
-
-
-@wrong("07.value_iteration", "with no steps left the value is 0")
-def starts_with_a_reward(transitions, means, horizon):
-    return _plan(transitions, means, horizon, worth=means.max(1).values)
-
-
-@wrong("07.value_iteration", "the rows are in the order of time")
-def forwards_in_time(transitions, means, horizon):
-    return tuple(part.flip(0) for part in _plan(transitions, means, horizon))
-
-
-@wrong("07.value_iteration", "the wrong way round")
-def turned_round(transitions, means, horizon):
-    return _plan(transitions.transpose(0, 2), means, horizon)
-
-
-@wrong("07.value_iteration", "the actions are averaged")
-def averaged(transitions, means, horizon):
-    return _plan(transitions, means, horizon, best=lambda q: q.mean(1))
-
-
-@wrong("07.value_iteration", "discounted by 0.9")
-def discounted(transitions, means, horizon):
-    return _plan(transitions, means, horizon, discount=0.9)
-
-
-@wrong("07.value_iteration", "what comes after counts too")
-def greedy_now(transitions, means, horizon):
-    values, actions = _plan(transitions, means, horizon)
-    return values, means.argmax(1).expand_as(actions)
-
-
-@wrong("07.value_iteration", "the most probable next state")
-def where_it_probably_goes(transitions, means, horizon):
-    likely = torch.nn.functional.one_hot(transitions.argmax(-1), len(means)).float()
-    return _plan(likely, means, horizon)
-
-
-@wrong("07.value_iteration", "expected the tuple (values, actions)")
-def values_alone(transitions, means, horizon):
-    return _plan(transitions, means, horizon)[0]
+edits(
+    "07.value_iteration",
+    ("with no steps left the value is 0", "torch.zeros(len(means))", "means.max(1).values"),
+    (
+        "the rows are in the order of time",
+        "torch.stack(values), torch.stack(actions)",
+        "torch.stack(values[::-1]), torch.stack(actions[::-1])",
+    ),
+    ("the wrong way round", "transitions @", "transitions.transpose(0, 2) @"),
+    (
+        "the actions are averaged",
+        "worth, best = (means + transitions @ worth).max(1)",
+        "worth = means + transitions @ worth\n        worth, best = worth.mean(1), worth.argmax(1)",
+    ),
+    ("discounted by 0.9", "+ transitions", "+ 0.9 * transitions"),
+    ("what comes after counts too", "append(best)", "append(means.argmax(1))"),
+    (
+        "the most probable next state",
+        "transitions @",
+        "(transitions == transitions.amax(-1, keepdim=True)).float() @",
+    ),
+    (
+        "expected the tuple (values, actions)",
+        "return torch.stack(values), torch.stack(actions)",
+        "return torch.stack(values)",
+    ),
+)
 
 
 def _blocks(
@@ -130,51 +93,20 @@ def back_as_printed(*given):
     return _blocks(*given, back=lambda level: 2 ** (level + 1))
 
 
-@wrong("07.near_and_far", "all blocks look one step back")
-def back_by_one(*given):
-    return _blocks(*given, back=lambda level: 1)
-
-
-@wrong("07.near_and_far", "grow by one from block to block")
-def back_one_more_each(*given):
-    return _blocks(*given, back=lambda level: level + 1)
-
-
-@wrong("07.near_and_far", "the largest distance comes first")
-def back_far_first(*given):
-    return _blocks(*given, back=lambda level: 2 ** (len(given[1]) - 1 - level))
-
-
-@wrong("07.near_and_far", "come round from the end")
-def back_rolled(*given):
-    return _blocks(*given, around=True)
-
-
-@wrong("07.near_and_far", "paired with a later one")
-def back_ahead(*given):
-    return _blocks(*given, back=lambda level: -(2**level))
-
-
-@wrong("07.near_and_far", "the earlier row stands first")
-def back_turned(*given):
-    return _blocks(*given, turned=True)
-
-
-@wrong("07.near_and_far", "tanh belongs to the filter")
-def back_exchanged(*given):
-    return _blocks(*given, exchanged=True)
-
-
-@wrong("07.near_and_far", "the gate is not used")
-def back_ungated(*given):
-    return _blocks(*given, gated=False)
-
-
-@wrong("07.near_and_far", "the new columns stand in front")
-def back_in_front(*given):
-    return _blocks(*given, front=True)
-
-
-@wrong("07.near_and_far", "no gradient reaches gate 0")
-def back_detached(x, filters, gates):
-    return _blocks(x, filters, [gate.detach() for gate in gates])
+edits(
+    "07.near_and_far",
+    ("all blocks look one step back", "2**level", "1"),
+    ("grow by one from block to block", "2**level", "level + 1"),
+    ("the largest distance comes first", "2**level", "2 ** (len(filters) - 1 - level)"),
+    ("come round from the end", "F.pad(h, (0, 0, back, 0))[:, : h.shape[1]]", "h.roll(back, 1)"),
+    (
+        "paired with a later one",
+        "F.pad(h, (0, 0, back, 0))[:, : h.shape[1]]",
+        "F.pad(h, (0, 0, 0, back))[:, back:]",
+    ),
+    ("the earlier row stands first", "[earlier, h]", "[h, earlier]"),
+    ("tanh belongs to the filter", "(W_f, W_g)", "(W_g, W_f)"),
+    ("the gate is not used", "* torch.sigmoid(pair @ W_g)", ""),
+    ("the new columns stand in front", "[h, new]", "[new, h]"),
+    ("no gradient reaches gate 0", "pair @ W_g", "pair @ W_g.detach()"),
+)

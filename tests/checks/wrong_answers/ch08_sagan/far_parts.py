@@ -1,6 +1,6 @@
 import torch
 
-from ..collection import wrong
+from ..collection import edits, wrong
 
 
 def _halves(a, b, dim=-1):
@@ -12,26 +12,53 @@ def _halves(a, b, dim=-1):
     return first, second
 
 
-@wrong("08.exchange_gap", "the sign is wrong")
-def gap_reversed(score, a, b):
-    first, second = _halves(a, b)
-    return score(first) + score(second) - score(a) - score(b)
-
-
-@wrong("08.exchange_gap", "an exchange makes two")
-def one_new_picture(score, a, b):
-    return score(a) + score(b) - score(_halves(a, b)[0])
-
-
-@wrong("08.exchange_gap", "the second one has the left half of b")
-def left_twice(score, a, b):
-    first, _ = _halves(a, b)
-    return score(a) + score(b) - 2 * score(first)
-
-
-@wrong("08.exchange_gap", "nothing is exchanged")
-def own_halves(score, a, b):
-    return score(a) + score(b) - score(_halves(a, a)[0]) - score(_halves(b, b)[0])
+edits(
+    "08.exchange_gap",
+    (
+        "the sign is wrong",
+        "return score(a) + score(b) - score(first) - score(second)",
+        "return score(first) + score(second) - score(a) - score(b)",
+    ),
+    ("an exchange makes two", "- score(second)", ""),
+    ("the second one has the left half of b", "score(second)", "score(first)"),
+    (
+        "nothing is exchanged",
+        "a[..., :middle], b[..., middle:]",
+        "a[..., :middle], a[..., middle:]",
+        "b[..., :middle], a[..., middle:]",
+        "b[..., :middle], b[..., middle:]",
+    ),
+    ("the change of the second picture is all that counts", "score(a) +", "", "- score(first)", ""),
+    (
+        "the halves of one picture are exchanged",
+        "a[..., :middle], b[..., middle:]",
+        "a[..., middle:], a[..., :middle]",
+        "b[..., :middle], a[..., middle:]",
+        "b[..., middle:], b[..., :middle]",
+    ),
+    (
+        "the absolute value is taken",
+        "return score(a) + score(b) - score(first) - score(second)",
+        "return (score(a) + score(b) - score(first) - score(second)).abs()",
+    ),
+    (
+        "one number a pair",
+        "return score(a) + score(b) - score(first) - score(second)",
+        "return (score(a) + score(b) - score(first) - score(second)).mean()",
+    ),
+    (
+        "a mean of the scores",
+        "return score(a) + score(b) - score(first) - score(second)",
+        "return (score(a) + score(b)) / 2 - (score(first) + score(second)) / 2",
+    ),
+    (
+        "left halves stay left",
+        "a[..., :middle], b[..., middle:]",
+        "b[..., middle:], a[..., :middle]",
+        "b[..., :middle], a[..., middle:]], dim",
+        "a[..., middle:], b[..., :middle]], dim",
+    ),
+)
 
 
 @wrong("08.exchange_gap", "the lower halves are exchanged")
@@ -48,35 +75,6 @@ def overwritten(score, a, b):
     return score(a) + score(b) - score(first) - score(second)
 
 
-@wrong("08.exchange_gap", "the change of the second picture is all that counts")
-def second_alone(score, a, b):
-    return score(b) - score(_halves(a, b)[1])
-
-
-@wrong("08.exchange_gap", "the halves of one picture are exchanged")
-def turned_round(score, a, b):
-    m = a.shape[-1] // 2
-    return score(a) + score(b) - score(a.roll(m, -1)) - score(b.roll(m, -1))
-
-
-@wrong("08.exchange_gap", "the absolute value is taken")
-def gap_without_sign(score, a, b):
-    first, second = _halves(a, b)
-    return (score(a) + score(b) - score(first) - score(second)).abs()
-
-
-@wrong("08.exchange_gap", "one number a pair")
-def gap_averaged(score, a, b):
-    first, second = _halves(a, b)
-    return (score(a) + score(b) - score(first) - score(second)).mean()
-
-
-@wrong("08.exchange_gap", "a mean of the scores")
-def half_the_gap(score, a, b):
-    first, second = _halves(a, b)
-    return (score(a) + score(b)) / 2 - (score(first) + score(second)) / 2
-
-
 @wrong("08.exchange_gap", "changes its argument")
 def exchanged_in_place(score, a, b):
     kept = score(a) + score(b)
@@ -85,13 +83,6 @@ def exchanged_in_place(score, a, b):
     a[..., middle:] = b[..., middle:]
     b[..., middle:] = right
     return kept - score(a) - score(b)
-
-
-@wrong("08.exchange_gap", "left halves stay left")
-def wrong_places(score, a, b):
-    m = a.shape[-1] // 2
-    first, second = torch.cat([b[..., m:], a[..., :m]], -1), torch.cat([a[..., m:], b[..., :m]], -1)
-    return score(a) + score(b) - score(first) - score(second)
 
 
 @wrong("08.exchange_gap", "score was called with")
@@ -111,51 +102,28 @@ def _shares(left, right):
     )
 
 
-def _kappa(a, e):
-    a, e = float(a), float(e)
-    return 0.0 if e > 1 - 1e-9 else (a - e) / (1 - e)
-
-
-@wrong("08.above_chance", "two missing figures")
-def missing_agree(left, right):
-    l, r, p, q = _shares(left, right)
-    return _kappa((left == right).double().mean(), p @ q)
-
-
-@wrong("08.above_chance", "a share of all pictures")
-def of_those_found(left, right):
-    l, r, p, q = _shares(left, right)
-    return _kappa((l == r).double().mean(), p @ q)
-
-
-@wrong("08.above_chance", "chance has to be taken off")
-def agreement_alone(left, right):
-    l, r, p, q = _shares(left, right)
-    return (l == r).sum() / len(left)
-
-
-@wrong("08.above_chance", "not divided by 1 − e")
-def difference_alone(left, right):
-    l, r, p, q = _shares(left, right)
-    return float((l == r).sum()) / len(left) - float(p @ q)
-
-
-@wrong("08.above_chance", "frequent colours meet more often")
-def even_chance(left, right):
-    l, r, p, q = _shares(left, right)
-    return _kappa((l == r).sum() / len(left), 1 / (int(max(l.max(), r.max())) + 1))
-
-
-@wrong("08.above_chance", "multiply left by right")
-def left_squared(left, right):
-    l, r, p, q = _shares(left, right)
-    return _kappa((l == r).sum() / len(left), p @ p)
-
-
-@wrong("08.above_chance", "both sides thrown together")
-def pooled_shares(left, right):
-    l, r, p, q = _shares(left, right)
-    return _kappa((l == r).sum() / len(left), ((p + q) / 2).square().sum())
+edits(
+    "08.above_chance",
+    (
+        "two missing figures",
+        "float((l == r).sum()) / len(left)",
+        "float((left == right).double().mean())",
+    ),
+    ("a share of all pictures", "/ len(left)", "/ len(l)"),
+    (
+        "chance has to be taken off",
+        "return 0.0 if e > 1 - 1e-12 else (a - e) / (1 - e)",
+        "return (l == r).sum() / len(left)",
+    ),
+    ("not divided by 1 − e", "(a - e) / (1 - e)", "a - e"),
+    ("frequent colours meet more often", "e = float(p @ q)", "e = 1 / size"),
+    ("multiply left by right", "p @ q", "p @ p"),
+    ("both sides thrown together", "float(p @ q)", "float(((p + q) / 2).square().sum())"),
+    ("largest share", "p @ q", "(p * q).max()"),
+    ("divide by their number", "/ len(side)", "/ len(left)"),
+    ("it depends on how often each colour comes", "e = float(p @ q)", "e = 1 / 8"),
+    ("cut off", "else (a - e) / (1 - e)", "else max(0.0, (a - e) / (1 - e))"),
+)
 
 
 @wrong("08.above_chance", "the division is by 0")
@@ -163,30 +131,6 @@ def no_guard(left, right):
     l, r, p, q = _shares(left, right)
     a, e = (l == r).sum() / len(left), p @ q
     return float((a - e) / (1 - e))
-
-
-@wrong("08.above_chance", "largest share")
-def largest_share(left, right):
-    l, r, p, q = _shares(left, right)
-    return _kappa((l == r).sum() / len(left), (p * q).max())
-
-
-@wrong("08.above_chance", "divide by their number")
-def shares_of_all(left, right):
-    l, r, p, q = _shares(left, right)
-    return _kappa((l == r).sum() / len(left), p @ q * (len(l) / len(left)) ** 2)
-
-
-@wrong("08.above_chance", "it depends on how often each colour comes")
-def one_in_eight(left, right):
-    l, r, p, q = _shares(left, right)
-    return _kappa((l == r).sum() / len(left), 1 / 8)
-
-
-@wrong("08.above_chance", "cut off")
-def never_negative(left, right):
-    l, r, p, q = _shares(left, right)
-    return max(0.0, _kappa((l == r).sum() / max(len(left), 1), p @ q)) if len(l) else 0.0
 
 
 def _attended(
@@ -210,56 +154,31 @@ def places_as_printed(*given):
     return _attended(*given, weigh=lambda scores: scores.softmax(-1))
 
 
-@wrong("08.who_looks_at_whom", "f and g are exchanged")
-def places_exchanged(x, W_f, W_g, *rest):
-    return _attended(x, W_g, W_f, *rest)
-
-
-@wrong("08.who_looks_at_whom", "f and g are exchanged")
-def places_softmax_moved_too(*given):
-    return _attended(*given, weigh=lambda scores: scores.softmax(1))
-
-
-@wrong("08.who_looks_at_whom", "over the places that look")
-def places_other_softmax(*given):
-    return _attended(*given, weigh=lambda scores: scores.softmax(1).mT)
-
-
-@wrong("08.who_looks_at_whom", "gamma multiplies x")
-def places_gamma_at_x(*given):
-    return _attended(*given, join=lambda x, gamma, o: gamma * x + o)
-
-
-@wrong("08.who_looks_at_whom", "gamma multiplies both")
-def places_gamma_at_both(*given):
-    return _attended(*given, join=lambda x, gamma, o: gamma * (x + o))
-
-
-@wrong("08.who_looks_at_whom", "gamma is not used")
-def places_without_gamma(*given):
-    return _attended(*given, join=lambda x, gamma, o: x + o)
-
-
-@wrong("08.who_looks_at_whom", "x is not added")
-def places_alone(*given):
-    return _attended(*given, join=lambda x, gamma, o: gamma * o)
-
-
-@wrong("08.who_looks_at_whom", "expected x + gamma · o")
-def places_in_shares(*given):
-    return _attended(*given, join=lambda x, gamma, o: (1 - gamma) * x + gamma * o)
-
-
-@wrong("08.who_looks_at_whom", "this layer does not scale")
-def places_scaled(*given):
-    return _attended(*given, weigh=lambda scores: (scores / 3**0.5).softmax(-1).mT)
-
-
-@wrong("08.who_looks_at_whom", "height and width are exchanged")
-def places_turned(*given):
-    return _attended(*given, sides=lambda o, x: o.unflatten(-1, (x.shape[3], x.shape[2])).mT)
-
-
-@wrong("08.who_looks_at_whom", "no gradient reaches W_f")
-def places_detached(x, W_f, *rest):
-    return _attended(x, W_f.detach(), *rest)
+edits(
+    "08.who_looks_at_whom",
+    ("f and g are exchanged", "keys, queries, values =", "queries, keys, values ="),
+    (
+        "f and g are exchanged",
+        "dim=-1",
+        "dim=1",
+        "values @ weights.transpose(1, 2)",
+        "values @ weights",
+    ),
+    ("over the places that look", "dim=-1", "dim=1"),
+    ("gamma multiplies x", "return x + gamma *", "return gamma * x +"),
+    (
+        "gamma multiplies both",
+        "return x + gamma * (W_v @ read).view_as(x)",
+        "return gamma * (x + (W_v @ read).view_as(x))",
+    ),
+    ("gamma is not used", "gamma *", ""),
+    ("x is not added", "x + gamma", "gamma"),
+    ("expected x + gamma · o", "return x +", "return (1 - gamma) * x +"),
+    ("this layer does not scale", "softmax(scores", "softmax(scores / 3**0.5"),
+    (
+        "height and width are exchanged",
+        ".view_as(x)",
+        ".unflatten(-1, (x.shape[3], x.shape[2])).transpose(2, 3)",
+    ),
+    ("no gradient reaches W_f", "W_f @", "W_f.detach() @"),
+)

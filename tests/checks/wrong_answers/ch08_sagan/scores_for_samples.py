@@ -1,106 +1,49 @@
 import torch
 
-from ..collection import wrong
+from ..collection import edits, wrong
 
-
-def _kl(p, q):
-    return (p * (p.log() - q.log())).sum(1)
-
-
-@wrong("08.sure_and_varied", "the exponential is missing")
-def no_exponential(logits):
-    p = logits.softmax(1)
-    return _kl(p, p.mean(0)).mean()
-
-
-@wrong("08.sure_and_varied", "the other way round")
-def reversed_divergence(logits):
-    p = logits.softmax(1)
-    q = p.mean(0)
-    return (q * (q.log() - p.log())).sum(1).mean().exp()
-
-
-@wrong("08.sure_and_varied", "average the probabilities")
-def mean_of_logits(logits):
-    return _kl(logits.softmax(1), logits.mean(0).softmax(0)).mean().exp()
-
-
-@wrong("08.sure_and_varied", "first the mean, then exp")
-def exponential_first(logits):
-    p = logits.softmax(1)
-    return _kl(p, p.mean(0)).exp().mean()
-
-
-@wrong("08.sure_and_varied", "softmax runs over the pictures")
-def over_pictures(logits):
-    p = logits.softmax(0)
-    return _kl(p, p.mean(0)).mean().exp()
-
-
-@wrong("08.sure_and_varied", "a sum over the pictures")
-def summed_pictures(logits):
-    p = logits.double().softmax(1)
-    return _kl(p, p.mean(0)).sum().exp()
-
-
-@wrong("08.sure_and_varied", "the sum over the classes is a mean")
-def mean_over_classes(logits):
-    p = logits.softmax(1)
-    return (p * (p.log() - p.mean(0).log())).mean().exp()
-
-
-@wrong("08.sure_and_varied", "p(y) is missing")
-def only_sure(logits):
-    p = logits.softmax(1)
-    return (p * p.log()).sum(1).mean().exp()
-
-
-@wrong("08.sure_and_varied", "how varied the pictures are, and not how sure")
-def only_varied(logits):
-    q = logits.softmax(1).mean(0)
-    return (-(q * q.log()).sum()).exp()
-
-
-@wrong("08.sure_and_varied", "how unsure the classifier is")
-def only_unsure(logits):
-    p = logits.softmax(1)
-    return (-(p * p.log()).sum(1).mean()).exp()
-
-
-@wrong("08.sure_and_varied", "the mean is taken of log p")
-def mean_of_logs(logits):
-    log_p = logits.log_softmax(1)
-    return (log_p.exp() * (log_p - log_p.mean(0))).sum(1).mean().exp()
+edits(
+    "08.sure_and_varied",
+    ("the exponential is missing", ".mean().exp()", ".mean()"),
+    ("the other way round", "p * (log_p - log_mean)", "p.mean(0) * (log_mean - log_p)"),
+    (
+        "average the probabilities",
+        "p.mean(0).clamp_min(1e-30).log()",
+        "logits.mean(0).log_softmax(0)",
+    ),
+    ("first the mean, then exp", ".mean().exp()", ".exp().mean()"),
+    ("softmax runs over the pictures", "log_softmax(1)", "log_softmax(0)"),
+    (
+        "a sum over the pictures",
+        "logits.log_softmax",
+        "logits.double().log_softmax",
+        ".mean().exp()",
+        ".sum().exp()",
+    ),
+    ("the sum over the classes is a mean", ".sum(1).mean()", ".mean()"),
+    ("p(y) is missing", "log_p - log_mean", "log_p"),
+    (
+        "how varied the pictures are, and not how sure",
+        "(p * (log_p - log_mean)).sum(1).mean()",
+        "(-p.mean(0) * log_mean).sum()",
+    ),
+    ("how unsure the classifier is", "p * (log_p - log_mean)", "-p * log_p"),
+    ("the mean is taken of log p", "p.mean(0).clamp_min(1e-30).log()", "log_p.mean(0)"),
+    (
+        "the same for all classes",
+        "(log_p - log_mean)",
+        "(log_p + torch.tensor(float(p.shape[1])).log())",
+    ),
+    ("base 2", "log_p - log_mean", "log_p - log_mean) / torch.tensor(2.0).log("),
+    ("rounds to 0 gives NaN", "log_p = logits.log_softmax(1)", "log_p = logits.softmax(1).log()"),
+    ("came back, expected one number", ".mean().exp()", ".exp()"),
+)
 
 
 @wrong("08.sure_and_varied", "only the likeliest class")
 def hard_classes(logits):
     share = torch.bincount(logits.argmax(1), minlength=logits.shape[1]).double() / len(logits)
     return (-(share * share.clamp_min(1e-30).log()).sum()).exp()
-
-
-@wrong("08.sure_and_varied", "the same for all classes")
-def even_classes(logits):
-    p = logits.softmax(1)
-    return _kl(p, torch.full_like(p[0], 1 / p.shape[1])).mean().exp()
-
-
-@wrong("08.sure_and_varied", "base 2")
-def base_two(logits):
-    p = logits.softmax(1)
-    return (p * (p.log2() - p.mean(0).log2())).sum(1).mean().exp()
-
-
-@wrong("08.sure_and_varied", "rounds to 0 gives NaN")
-def not_finite(logits):
-    p = logits.softmax(1)
-    return _kl(p, p.mean(0)).mean().exp()
-
-
-@wrong("08.sure_and_varied", "came back, expected one number")
-def a_number_a_picture(logits):
-    p = logits.softmax(1)
-    return _kl(p, p.mean(0)).exp()
 
 
 def _cov(x):
@@ -118,14 +61,52 @@ def _fid(x, y, cov=_cov, roots=_roots, factor=2, gap=lambda g: g.square().sum())
     return gap(x.mean(0) - y.mean(0)) + a.trace() + b.trace() - factor * roots(a, b)
 
 
-@wrong("08.two_clouds", "the root is missing")
-def no_root(x, y):
-    return _fid(x, y, roots=lambda a, b: (a @ b).trace())
-
-
-@wrong("08.two_clouds", "root is taken of every entry")
-def root_of_entries(x, y):
-    return _fid(x, y, roots=lambda a, b: (a @ b).clamp_min(0).sqrt().trace())
+edits(
+    "08.two_clouds",
+    ("the root is missing", "roots.sum()", "(first @ second).trace()"),
+    (
+        "root is taken of every entry",
+        "2 * roots.sum()",
+        "2 * (first @ second).clamp_min(0).sqrt().trace()",
+    ),
+    ("entry by entry", "2 * roots.sum()", "2 * (first * second).clamp_min(0).sqrt().trace()"),
+    ("means are left out", "(x.mean(0) - y.mean(0)).square().sum() +", ""),
+    ("not squared", ".square().sum()", ".norm()"),
+    ("averaged: expected their sum", ".square().sum()", ".square().mean()"),
+    ("the root stands once", "2 * roots", "roots"),
+    ("the root is added", "- 2 * roots", "+ 2 * roots"),
+    ("expected n − 1", "(len(a) - 1)", "len(a)", "(len(b) - 1)", "len(b)"),
+    ("not centred", "x - x.mean(0), y - y.mean(0)", "x, y"),
+    (
+        "only the variances",
+        "a.T @ a / (len(a) - 1), b.T @ b / (len(b) - 1)",
+        "x.var(0).diag(), y.var(0).diag()",
+    ),
+    (
+        "root of the whole",
+        "return (x.mean",
+        "return ((x.mean",
+        "2 * roots.sum()",
+        "2 * roots.sum()).clamp_min(0).sqrt()",
+    ),
+    ("a complex number came back", ".real.clamp_min(0)", ""),
+    ("the distance is NaN", ".real.clamp_min(0)", ".real.sub(1e-12)"),
+    (
+        "means are left out",
+        "x, y = x.double(), y.double()",
+        "x, y = x.double() - x.double().mean(0), y.double() - y.double().mean(0)",
+    ),
+    (
+        "take eigvals",
+        "torch.linalg.eigvals(first @ second).real",
+        "torch.linalg.eigvalsh(first @ second)",
+    ),
+    (
+        "singular values",
+        "torch.linalg.eigvals(first @ second).real",
+        "torch.linalg.svdvals(first @ second)",
+    ),
+)
 
 
 @wrong("08.two_clouds", "has its root taken first")
@@ -135,81 +116,6 @@ def two_roots(x, y):
         return (vectors * values.clamp_min(0).sqrt()) @ vectors.T
 
     return _fid(x, y, roots=lambda a, b: (root(a) @ root(b)).trace())
-
-
-@wrong("08.two_clouds", "entry by entry")
-def entrywise(x, y):
-    return _fid(x, y, roots=lambda a, b: (a * b).clamp_min(0).sqrt().trace())
-
-
-@wrong("08.two_clouds", "means are left out")
-def no_means(x, y):
-    return _fid(x, y, gap=lambda g: 0)
-
-
-@wrong("08.two_clouds", "not squared")
-def plain_norm(x, y):
-    return _fid(x, y, gap=lambda g: g.norm())
-
-
-@wrong("08.two_clouds", "averaged: expected their sum")
-def mean_gap(x, y):
-    return _fid(x, y, gap=lambda g: g.square().mean())
-
-
-@wrong("08.two_clouds", "the root stands once")
-def one_root(x, y):
-    return _fid(x, y, factor=1)
-
-
-@wrong("08.two_clouds", "the root is added")
-def root_added(x, y):
-    return _fid(x, y, factor=-2)
-
-
-@wrong("08.two_clouds", "expected n − 1")
-def biased(x, y):
-    return _fid(x, y, cov=lambda z: _cov(z) * (len(z) - 1) / len(z))
-
-
-@wrong("08.two_clouds", "not centred")
-def not_centred(x, y):
-    return _fid(x, y, cov=lambda z: z.T @ z / (len(z) - 1))
-
-
-@wrong("08.two_clouds", "only the variances")
-def variances(x, y):
-    return _fid(x, y, cov=lambda z: z.var(0).diag())
-
-
-@wrong("08.two_clouds", "root of the whole")
-def root_of_all(x, y):
-    return _fid(x, y).clamp_min(0).sqrt()
-
-
-@wrong("08.two_clouds", "a complex number came back")
-def complex_answer(x, y):
-    return _fid(x, y, roots=lambda a, b: torch.linalg.eigvals(a @ b).sqrt().sum())
-
-
-@wrong("08.two_clouds", "the distance is NaN")
-def not_clamped(x, y):
-    return _fid(x, y, roots=lambda a, b: (torch.linalg.eigvals(a @ b).real - 1e-12).sqrt().sum())
-
-
-@wrong("08.two_clouds", "means are left out")
-def means_of_themselves(x, y):
-    return _fid(x - x.mean(0), y - y.mean(0))
-
-
-@wrong("08.two_clouds", "take eigvals")
-def as_if_symmetric(x, y):
-    return _fid(x, y, roots=lambda a, b: torch.linalg.eigvalsh(a @ b).clamp_min(0).sqrt().sum())
-
-
-@wrong("08.two_clouds", "singular values")
-def singular_values(x, y):
-    return _fid(x, y, roots=lambda a, b: torch.linalg.svdvals(a @ b).sqrt().sum())
 
 
 @wrong("08.two_clouds", "their traces and the roots")

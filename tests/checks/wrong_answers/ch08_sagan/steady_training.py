@@ -1,7 +1,7 @@
 import torch
 from torch.nn import functional as F
 
-from ..collection import wrong
+from ..collection import edits, wrong
 
 
 def _hinge(real, fake, d=None, g=None):
@@ -9,24 +9,39 @@ def _hinge(real, fake, d=None, g=None):
     return right[0] if d is None else d, right[1] if g is None else g
 
 
-@wrong("08.hinge_losses", "have changed places")
-def swapped(real, fake):
-    return _hinge(real, fake, d=F.relu(1 + real).mean() + F.relu(1 - fake).mean())
-
-
-@wrong("08.hinge_losses", "fakes should be below −1")
-def one_sign(real, fake):
-    return _hinge(real, fake, d=F.relu(1 - real).mean() + F.relu(1 - fake).mean())
-
-
-@wrong("08.hinge_losses", "the real ones pay above 1")
-def real_turned(real, fake):
-    return _hinge(real, fake, d=F.relu(real - 1).mean() + F.relu(1 + fake).mean())
-
-
-@wrong("08.hinge_losses", "the margin lies on the wrong side")
-def margin_turned(real, fake):
-    return _hinge(real, fake, d=F.relu(-1 - real).mean() + F.relu(fake - 1).mean())
+edits(
+    "08.hinge_losses",
+    ("have changed places", "1 - real", "1 + real", "1 + fake", "1 - fake"),
+    ("fakes should be below −1", "1 + fake", "1 - fake"),
+    ("the real ones pay above 1", "1 - real", "real - 1"),
+    ("the margin lies on the wrong side", "1 - real", "-1 - real", "1 + fake", "fake - 1"),
+    (
+        "these are sums",
+        "real).mean() + torch.relu(1 + fake).mean()",
+        "real).sum() + torch.relu(1 + fake).sum()",
+    ),
+    (
+        "one mean over both",
+        "torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()",
+        "torch.relu(torch.cat([1 - real, 1 + fake])).mean()",
+    ),
+    (
+        "divided by 2",
+        "torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()",
+        "(torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()) / 2",
+    ),
+    ("the margin is 0", "1 - real", "-real", "1 + fake", "fake"),
+    ("the maximum with 0 is missing", "torch.relu", ""),
+    ("the generator has a margin", "-fake.mean()", "torch.relu(1 - fake).mean()"),
+    ("the generator wants its scores up", "-fake", "fake"),
+    (
+        "the real scores are in the loss of the generator",
+        "-fake.mean()",
+        "real.mean() - fake.mean()",
+    ),
+    ("expected the tuple", "return discriminator, -fake.mean()", "return discriminator"),
+    ("no gradient reaches fake", "fake", "fake.detach()"),
+)
 
 
 @wrong("08.hinge_losses", "the maximum is taken of the mean")
@@ -34,138 +49,41 @@ def maximum_of_the_mean(real, fake):
     return _hinge(real, fake, d=F.relu(1 - real.mean()) + F.relu(1 + fake.mean()))
 
 
-@wrong("08.hinge_losses", "these are sums")
-def sums(real, fake):
-    return _hinge(real, fake, d=F.relu(1 - real).sum() + F.relu(1 + fake).sum())
-
-
-@wrong("08.hinge_losses", "one mean over both")
-def one_mean(real, fake):
-    return _hinge(real, fake, d=torch.cat([F.relu(1 - real), F.relu(1 + fake)]).mean())
-
-
-@wrong("08.hinge_losses", "divided by 2")
-def half(real, fake):
-    return _hinge(real, fake, d=(F.relu(1 - real).mean() + F.relu(1 + fake).mean()) / 2)
-
-
-@wrong("08.hinge_losses", "the margin is 0")
-def no_margin(real, fake):
-    return _hinge(real, fake, d=F.relu(-real).mean() + F.relu(fake).mean())
-
-
-@wrong("08.hinge_losses", "the maximum with 0 is missing")
-def linear(real, fake):
-    return _hinge(real, fake, d=(1 - real).mean() + (1 + fake).mean())
-
-
 @wrong("08.hinge_losses", "logistic loss")
 def logistic(real, fake):
     return F.softplus(-real).mean() + F.softplus(fake).mean(), F.softplus(-fake).mean()
 
 
-@wrong("08.hinge_losses", "the generator has a margin")
-def margin_for_both(real, fake):
-    return _hinge(real, fake, g=F.relu(1 - fake).mean())
-
-
-@wrong("08.hinge_losses", "the generator wants its scores up")
-def generator_down(real, fake):
-    return _hinge(real, fake, g=fake.mean())
-
-
-@wrong("08.hinge_losses", "the real scores are in the loss of the generator")
-def difference(real, fake):
-    return _hinge(real, fake, g=real.mean() - fake.mean())
-
-
-@wrong("08.hinge_losses", "expected the tuple")
-def only_one(real, fake):
-    return _hinge(real, fake)[0]
-
-
-@wrong("08.hinge_losses", "no gradient reaches fake")
-def detached(real, fake):
-    return _hinge(real, fake.detach())
-
-
-def _scores(h, w, b, E, labels):
-    return h @ w + b + (E[labels] * h).sum(-1)
-
-
-@wrong("08.class_scores", "the projection is missing")
-def no_class(h, w, b, E, labels):
-    return h @ w + b
-
-
-@wrong("08.class_scores", "w·h + b is missing")
-def class_alone(h, w, b, E, labels):
-    return (E[labels] * h).sum(-1)
-
-
-@wrong("08.class_scores", "b is missing")
-def no_bias(h, w, b, E, labels):
-    return _scores(h, w, b, E, labels) - b
-
-
-@wrong("08.class_scores", "all classes are added up")
-def all_classes(h, w, b, E, labels):
-    return h @ w + b + (h @ E.T).sum(-1)
-
-
-@wrong("08.class_scores", "only the class of the picture counts")
-def every_class(h, w, b, E, labels):
-    return (h @ w + b)[:, None] + h @ E.T
-
-
-@wrong("08.class_scores", "not on those of all pictures")
-def every_pair(h, w, b, E, labels):
-    return h @ w + b + h @ E[labels].T
-
-
-@wrong("08.class_scores", "the largest projection")
-def largest(h, w, b, E, labels):
-    return h @ w + b + (h @ E.T).amax(1)
-
-
-@wrong("08.class_scores", "summed, not multiplied")
-def sum_of_the_vector(h, w, b, E, labels):
-    return h @ w + b + E[labels].sum(-1)
-
-
-@wrong("08.class_scores", "before w")
-def added_before(h, w, b, E, labels):
-    return (h + E[labels]) @ w + b
-
-
-@wrong("08.class_scores", "is a mean")
-def mean(h, w, b, E, labels):
-    return h @ w + b + (E[labels] * h).mean(-1)
-
-
-@wrong("08.class_scores", "row label + 1")
-def next_class(h, w, b, E, labels):
-    return _scores(h, w, b, E, (labels + 1) % len(E))
-
-
-@wrong("08.class_scores", "labels are counted from 0")
-def class_before(h, w, b, E, labels):
-    return _scores(h, w, b, E, labels - 1)
-
-
-@wrong("08.class_scores", "no softmax")
-def probability(h, w, b, E, labels):
-    return h @ w + b + (h @ E.T).softmax(-1).gather(1, labels[:, None])[:, 0]
-
-
-@wrong("08.class_scores", "the shape is (batch, 1)".replace("(batch, 1)", "(5, 1)"))
-def a_column(h, w, b, E, labels):
-    return _scores(h, w, b, E, labels)[:, None]
-
-
-@wrong("08.class_scores", "no gradient reaches E")
-def table_cut(h, w, b, E, labels):
-    return _scores(h, w, b, E.detach(), labels)
+edits(
+    "08.class_scores",
+    ("the projection is missing", "+ (E[labels] * h).sum(-1)", ""),
+    ("w·h + b is missing", "h @ w + b +", ""),
+    ("b is missing", "+ b +", "+"),
+    ("all classes are added up", "(E[labels] * h).sum(-1)", "(h @ E.T).sum(-1)"),
+    (
+        "only the class of the picture counts",
+        "h @ w + b + (E[labels] * h).sum(-1)",
+        "(h @ w + b)[:, None] + h @ E.T",
+    ),
+    ("not on those of all pictures", "(E[labels] * h).sum(-1)", "h @ E[labels].T"),
+    ("the largest projection", "(E[labels] * h).sum(-1)", "(h @ E.T).amax(1)"),
+    ("summed, not multiplied", "E[labels] * h", "E[labels]"),
+    ("before w", "h @ w + b + (E[labels] * h).sum(-1)", "(h + E[labels]) @ w + b"),
+    ("is a mean", ".sum(-1)", ".mean(-1)"),
+    ("row label + 1", "E[labels]", "E[(labels + 1) % len(E)]"),
+    ("labels are counted from 0", "E[labels]", "E[labels - 1]"),
+    (
+        "no softmax",
+        "(E[labels] * h).sum(-1)",
+        "(h @ E.T).softmax(-1).gather(1, labels[:, None])[:, 0]",
+    ),
+    (
+        "the shape is (5, 1)",
+        "h @ w + b + (E[labels] * h).sum(-1)",
+        "(h @ w + b + (E[labels] * h).sum(-1))[:, None]",
+    ),
+    ("no gradient reaches E", "E[labels]", "E[labels].detach()"),
+)
 
 
 def _normalised(
@@ -208,75 +126,23 @@ def exact(weight, u, iterations, transposed):
     ), u
 
 
-@wrong("08.normalised", "divided by σ²")
-def squared(weight, u, iterations, transposed):
-    return _normalised(weight, u, iterations, transposed, scale=lambda s: s**2)
-
-
-@wrong("08.normalised", "multiplied by σ")
-def multiplied(weight, u, iterations, transposed):
-    return _normalised(weight, u, iterations, transposed, scale=lambda s: 1 / s)
-
-
-@wrong("08.normalised", "whatever `iterations` says")
-def one_step(weight, u, iterations, transposed):
-    return _normalised(weight, u, 1, transposed)
-
-
-@wrong("08.normalised", "one step of the power method too many")
-def one_more(weight, u, iterations, transposed):
-    return _normalised(weight, u, iterations + 1, transposed)
-
-
-@wrong("08.normalised", "σ needs the new one")
-def old_u(weight, u, iterations, transposed):
-    return _normalised(weight, u, iterations, transposed, new=False)
-
-
-@wrong("08.normalised", "u came back as it was")
-def forgotten(weight, u, iterations, transposed):
-    return _normalised(weight, u, iterations, transposed)[0], u
-
-
-@wrong("08.normalised", "v came back")
-def v_for_u(weight, u, iterations, transposed):
-    new, after = _normalised(weight, u, iterations, transposed)
-    v = (weight.transpose(0, 1) if transposed else weight).flatten(1).T @ after
-    return new, v / v.norm()
-
-
-@wrong("08.normalised", "the weight keeps its shape")
-def as_a_matrix(weight, u, iterations, transposed):
-    new, after = _normalised(weight, u, iterations, transposed)
-    return (new.transpose(0, 1) if transposed else new).flatten(1), after
-
-
-@wrong("08.normalised", "renamed by reshape")
-def reshaped(weight, u, iterations, transposed):
-    return _normalised(weight, u, iterations, transposed, matrix=weight.reshape(len(u), -1))
-
-
-@wrong("08.normalised", "v is made of the new u")
-def v_of_the_new_u(weight, u, iterations, transposed):
-    _, new = _normalised(weight, u, iterations, transposed)
-    W = (weight.transpose(0, 1) if transposed else weight).flatten(1)
-    return weight / (W.T @ new).norm(), new
-
-
-@wrong("08.normalised", "the gradient runs through u and v")
-def rounds_with_gradients(weight, u, iterations, transposed):
-    W = (weight.transpose(0, 1) if transposed else weight).flatten(1)
-    for _ in range(iterations):
-        v = F.normalize(W.T @ u, dim=0)
-        u = F.normalize(W @ v, dim=0)
-    return weight / (u @ W @ v), u
-
-
-@wrong("08.normalised", "σ is a constant in the gradient")
-def sigma_cut(weight, u, iterations, transposed):
-    return _normalised(weight, u, iterations, transposed, scale=lambda s: s.detach())
-
-
-@wrong("08.normalised", "expected the tuple")
-def weight_alone(weight, u, iterations, transposed):
-    return _normalised(weight, u, iterations, transposed)[0]
+edits(
+    "08.normalised",
+    ("divided by σ²", "(u @ W @ v)", "(u @ W @ v) ** 2"),
+    ("multiplied by σ", "weight / (u", "weight * (u"),
+    ("whatever `iterations` says", "range(iterations)", "range(1)"),
+    ("one step of the power method too many", "range(iterations)", "range(iterations + 1)"),
+    ("σ needs the new one", "W =", "old = u\n    W =", "(u @ W @ v)", "(old @ W @ v)"),
+    ("u came back as it was", "W =", "old = u\n    W =", "v), u", "v), old"),
+    ("v came back", "(u @ W @ v), u", "(u @ W @ v), F.normalize(W.T @ u, dim=0).detach()"),
+    ("the weight keeps its shape", "weight / (u @ W @ v)", "W / (u @ W @ v)"),
+    (
+        "renamed by reshape",
+        "(weight.transpose(0, 1) if transposed else weight).flatten(1)",
+        "weight.reshape(len(u), -1)",
+    ),
+    ("v is made of the new u", "(u @ W @ v), u", "(W.T @ u).norm(), u"),
+    ("the gradient runs through u and v", "torch.no_grad()", "torch.enable_grad()"),
+    ("σ is a constant in the gradient", "(u @ W @ v)", "(u @ W @ v).detach()"),
+    ("expected the tuple", "(u @ W @ v), u", "(u @ W @ v)"),
+)
