@@ -46,7 +46,7 @@ def translate(
     """Translate sentences, greedily or with a beam (scores divided by the length), in order."""
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
     translations: list[str] = [""] * len(sentences)
-    beam = dict(beam_size=beam_size, max_length=max_length, length_penalty=1.0)
+    beam: dict[str, Any] = dict(beam_size=beam_size, max_length=max_length, length_penalty=1.0)
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
         pairs = [Pair(pieces_in.split(sentences[i]), ()) for i in chosen]
