@@ -158,16 +158,16 @@ def test_a_turned_pronoun_is_wrong_and_nothing_else(task, queries):
 
 
 def test_every_measure_is_there_and_the_run_can_be_made_again(model, queries, tmp_path):
-    figures = measure(model, queries)
-    assert set(figures["hidden"]) == set(MASKED_EDGES) and set(figures["heads"]) == set(KINDS)
+    measured = measure(model, queries)
+    assert set(measured["hidden"]) == set(MASKED_EDGES) and set(measured["heads"]) == set(KINDS)
     assert all(
-        np.shape(figures["heads"][kind][key]) == (2, 2)
+        np.shape(measured["heads"][kind][key]) == (2, 2)
         for kind in KINDS
         for key in ("largest", "other", "more", "pairs", "right_without", "told_without")
     )
     # The query of "it" in the first layer knows the word and its place, the same in both twins:
     # blind to the adjective.
-    assert figures["heads"]["encoder"]["pairs"][0] == [0.0, 0.0] and figures["heads"]["encoder"][
+    assert measured["heads"]["encoder"]["pairs"][0] == [0.0, 0.0] and measured["heads"]["encoder"][
         "more"
     ][0] == [0.5, 0.5]
     path = reproduce(
@@ -182,7 +182,7 @@ def test_every_measure_is_there_and_the_run_can_be_made_again(model, queries, tm
         num_layers=1,
     )
     figures = json.loads(path.read_text())["figures"]
-    assert figures["curve"][-1][0] == 2 and set(figures["trained"]) == set(figures) == set(
+    assert figures["curve"][-1][0] == 2 and set(figures["trained"]) == set(measured) == set(
         figures["untrained"]
     )
 
