@@ -11,9 +11,8 @@ from attnbook import resources
 from attnbook.experiments import reproduce
 from attnbook.experiments.images import gan, judges
 from attnbook.models import PictureDiscriminator, ResidualInstead
-from attnbook.tasks.images.labelled import to_floats, to_pixels
+from attnbook.tasks.images.labelled import to_pixels
 from attnbook.training import sample_pictures
-from attnbook.training.evaluation.sample_scores import statistics
 
 TINY = {"steps": 4, "batch_size": 4}
 
@@ -63,8 +62,6 @@ def test_without_attention_no_position_of_the_discriminator_sees_both_figures():
     [
         (lambda: gan.make_pair("pooling"), "variant must be one of"),
         (lambda: gan.make_pair("none", blocks="dense"), "blocks must be"),
-        (lambda: judges.picture_set("cats"), "name must be one of"),
-        (lambda: judges.load_judge("cats"), "name must be one of"),
     ],
 )
 def test_errors_name_the_argument(call, words):
@@ -78,28 +75,6 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs")
     reproduce("judge-far-parts", out=path, device="cpu", steps=20, channels=4, d_feature=8)
     return path
-
-
-def test_a_judge_is_kept_with_features_of_a_set_spread(folder):
-    figures = json.loads((folder / "judge-far-parts.seed0.json").read_text())["figures"]
-    assert figures["classes"] == 32 and set(figures["right"]) == {"train", "test"}
-    found = judges.load_judge("far-parts", folder=folder)
-    train = judges.JUDGES["far-parts"]("train")
-    features = found.features(train.pictures)
-    assert float(statistics(features).covariance.trace()) == pytest.approx(100, rel=0.01)
-    scaled = found.logits(train.pictures[:50])
-    net = found.model
-    with torch.no_grad():
-        judges._set_spread(net, features, 400.0)
-        # the logits stay
-        torch.testing.assert_close(
-            net.eval()(to_floats(train.pictures[:50])), scaled, atol=1e-3, rtol=1e-3
-        )
-        torch.testing.assert_close(
-            net.features(to_floats(train.pictures[:50])), 2 * features[:50], atol=1e-3, rtol=1e-2
-        )
-    right = (scaled.argmax(-1) == train.labels[:50]).float().mean()
-    assert 0 <= right <= 1
 
 
 @pytest.mark.parametrize(
