@@ -4,9 +4,9 @@ the distribution of the environments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -22,29 +22,31 @@ from ..tasks.decisions.bandits import (
     Thompson,
 )
 from ..tasks.decisions.decision_processes import DecisionProcesses, OptimalPlanner, value_iteration
-from ..tasks.decisions.environments import Environments, Policy, estimate, play
+from ..tasks.decisions.environments import Environments, estimate, play
 from ..tasks.decisions.gittins import finite_horizon_index
 from ..tasks.decisions.planners import PSRL, EpsilonGreedyPlanner
-from ..training import cosine_decay, fit, save_model
+from ..training import save_model
+from ..training.loop.history import History
 from ..training.policy_gradient import (
     AgentPolicy,
     ClippedPolicyGradient,
     EpisodeBatches,
     PolicyGradient,
 )
-from ..validate import check_choice
+from ..validate import check_choice, require
+from .common import block_means, select, train, training_figures
 from .registry import register
 
 __all__ = [
     "bandit_policies",
     "bandits",
-    "chances_played",
-    "fractions",
+    "expected_regret",
+    "fractions_of_optimum",
     "make_agent",
+    "maximal_return",
     "process_policies",
     "processes",
-    "returns_of",
-    "train",
+    "train_agent",
 ]
 
 TEST_SEED = 900_000_007
@@ -54,7 +56,7 @@ count up from 0.
 
 
 def make_agent(
-    worlds: Environments,
+    environments: Environments,
     kind: str = "snail",
     *,
     width: int = 32,
@@ -67,9 +69,9 @@ def make_agent(
     """An agent for these environments.
 
     Args:
-        worlds: The environments that it is to act in.
-        kind: "lstm", ``width`` units, or "snail", ``heads`` times a TC and an attention block.
-        width: Units of the LSTM, or of the embedding of a SNAIL.
+        environments: Those that it acts in.
+        kind: "lstm", of ``width`` units, or "snail", ``heads`` times a TC and an attention block.
+        width: Units of the LSTM, or width of the embedding of a SNAIL.
         filters: Filters of a TC block, and width of an attention block.
         heads: How often the two blocks alternate.
         order: Other blocks, such as "tat": t is a TC block, a is an attention block.
@@ -82,81 +84,46 @@ def make_agent(
         ValueError: For another kind, or another letter.
     """
     check_choice("kind", kind, ("lstm", "snail"))
+    sizes = environments.d_input, environments.num_actions
+    scale = maximal_return(environments.length, discount)
     if kind == "lstm":
-        return LSTMAgent(
-            worlds.d_input,
-            worlds.num_actions,
-            width,
-            value_scale=returns_of(worlds.length, discount),
-        )
+        return LSTMAgent(*sizes, width, value_scale=scale)
     blocks = {"t": TCPart(filters), "a": AttentionPart(filters, filters)}
     order = order or "ta" * heads
-    if not set(order) <= set(blocks):
-        raise ValueError(f"order must be made of the letters t and a, got {order!r}")
-    return SNAILAgent(
-        worlds.d_input,
-        worlds.num_actions,
-        reach or worlds.length,
-        width,
-        tuple(blocks[letter] for letter in order),
-        value_scale=returns_of(worlds.length, discount),
-    )
+    require(set(order) <= set(blocks), f"order must be made of the letters t and a, got {order!r}")
+    parts = tuple(blocks[letter] for letter in order)
+    return SNAILAgent(*sizes, reach or environments.length, width, parts, value_scale=scale)
 
 
-def returns_of(length: int, discount: float = 1.0) -> float:
-    """The largest return of ``length`` steps that pay at most 1: ``Σ_{t<T} γ^t``."""
+def maximal_return(length: int, discount: float = 1.0) -> float:
+    """The largest return of ``length`` steps with rewards of at most 1: ``Σ_{t<T} γ^t``."""
     return float(length) if discount == 1 else (1 - discount**length) / (1 - discount)
 
 
-def train(
-    agent,
-    worlds: Environments,
-    *,
-    steps: int,
-    batch: int,
-    learning_rate: float,
-    entropy: float,
-    trace: float,
-    discount: float = 1.0,
-    reuse: int = 0,
-    seed: int = 0,
-    progress: bool = True,
-    device=None,
-):
-    """Train an agent in place.
-
-    Args:
-        reuse: Updates per batch by the clipped policy gradient; 0: the plain one, one update each.
+def train_agent(
+    agent: LSTMAgent | SNAILAgent, environments: Environments, settings: Any, *, seed: int, device
+) -> tuple[History, list[float]]:
+    """Train an agent in place; ``settings`` are those of :class:`BanditSettings` or
+    :class:`ProcessSettings`.
 
     Returns:
         The history of ``fit``, and the mean total reward of each batch.
     """
-    kind = partial(ClippedPolicyGradient, reuse=reuse) if reuse else PolicyGradient
+    options: dict[str, Any] = select(settings, "steps", "entropy", "trace", "discount")
     # The value term is measured in units of the largest return, so that its size does not depend on
     # the length.
-    learn = kind(
-        worlds,
-        steps=steps,
-        entropy=entropy,
-        trace=trace,
-        discount=discount,
-        value_weight=5 / returns_of(worlds.length, discount) ** 2,
-    )
-    history = fit(
-        agent,
-        EpisodeBatches(batch, seed),
-        learn,
-        steps=steps,
-        learning_rate=learning_rate,
-        progress=progress,
-        seed=seed,
-        schedule=cosine_decay(steps, min(50, steps // 10)),
-        device=worlds.device if device is None else device,
-    )
-    return history, learn.rewards
+    options["value_weight"] = 5 / maximal_return(environments.length, settings.discount) ** 2
+    if settings.reuse:
+        loss = ClippedPolicyGradient(environments, reuse=settings.reuse, **options)
+    else:
+        loss = PolicyGradient(environments, **options)
+    batches = EpisodeBatches(settings.batch, seed)
+    warmup = min(50, settings.steps // 10)
+    history = train(agent, batches, loss, settings, seed=seed, device=device, warmup=warmup)
+    return history, loss.rewards
 
 
-def bandit_policies(pulls: int) -> dict[str, Policy]:
+def bandit_policies(pulls: int) -> dict[str, Any]:
     """The policies that a learned one is compared with, by name."""
     return {
         "random": RandomPolicy(),
@@ -169,7 +136,7 @@ def bandit_policies(pulls: int) -> dict[str, Policy]:
     }
 
 
-def process_policies() -> dict[str, Policy]:
+def process_policies() -> dict[str, Any]:
     """The policies for decision processes that a learned one is compared with, by name."""
     return {
         "random": RandomPolicy(),
@@ -180,77 +147,50 @@ def process_policies() -> dict[str, Policy]:
     }
 
 
-def chances_played(worlds: Bandits, policy: Policy, *, seed: int, count: int) -> torch.Tensor:
+def expected_regret(environments: Bandits, policy: Any, *, seed: int, count: int) -> torch.Tensor:
     """The expected regret of each pull, ``max_k p_k − p_{a_t}``: ``(count, pulls)``, without the
     noise of the rewards.
     """
-    actions = play(worlds, policy, seed=seed, count=count, keep_inputs=False).actions
-    return worlds.chances.amax(1, keepdim=True) - worlds.chances.gather(1, actions)
+    actions = play(environments, policy, seed=seed, count=count, keep_inputs=False).actions
+    best = environments.chances.amax(1, keepdim=True)
+    return best - environments.chances.gather(1, actions)
 
 
-def fractions(worlds: DecisionProcesses, policy: Policy, *, seed: int, count: int) -> dict:
+def fractions_of_optimum(
+    environments: DecisionProcesses, policy: Any, *, seed: int, count: int
+) -> dict:
     """The reward of a policy as a fraction of the optimal value in the same environments, with its
     95 % interval, and by episode.
 
     ``Σ_b total_b / Σ_b N V*_H(start)``; the interval is that of the ratio of two means.
     """
-    rewards = play(worlds, policy, seed=seed, count=count, keep_inputs=False).rewards
-    most = (
-        worlds.episodes
-        * value_iteration(worlds.transitions, worlds.means, worlds.horizon).values[:, -1, 0]
-    )
-    ratio = float(rewards.sum(1).mean() / most.mean())
-    spread = estimate(rewards.sum(1) - ratio * most)
-    by_episode = rewards.view(count, worlds.episodes, worlds.horizon).sum((0, 2)) / (
-        most.sum() / worlds.episodes
-    )
+    rewards = play(environments, policy, seed=seed, count=count, keep_inputs=False).rewards
+    transitions, means = environments.transitions, environments.means
+    values = value_iteration(transitions, means, environments.horizon).values
+    optimum = environments.episodes * values[:, -1, 0]
+    ratio = float(rewards.sum(1).mean() / optimum.mean())
+    spread = estimate(rewards.sum(1) - ratio * optimum)
+    by_episode = rewards.view(count, environments.episodes, environments.horizon).sum((0, 2))
+    by_episode = by_episode / (optimum.sum() / environments.episodes)
     return {
         "fraction": round(ratio, 4),
-        "half_width": round(spread.half_width / float(most.mean()), 4),
+        "half_width": round(spread.half_width / float(optimum.mean()), 4),
         "by_episode": [round(float(x), 4) for x in by_episode],
     }
 
 
-def _parts(values: list[float], count: int = 60) -> list[float]:
-    size = max(1, len(values) // count)
-    return [
-        round(sum(values[k : k + size]) / len(values[k : k + size]), 4)
-        for k in range(0, len(values), size)
-    ]
-
-
-def _learned(
-    worlds: Environments,
-    kind: str,
-    sizes: dict,
-    *,
-    seed: int,
-    device,
-    path: Path | None,
-    **training,
-) -> tuple[object, dict]:
-    """Train a new agent, save it if there is a path, and return it with the figures of its run."""
+def _trained(
+    environments: Environments, settings: Any, sizes: dict, *, seed: int, device: str, folder: Path
+) -> tuple[LSTMAgent | SNAILAgent, dict]:
+    """Train a new agent, save it if there is a name, and return it with the figures of its run."""
     torch.manual_seed(seed)
-    agent = make_agent(worlds, kind, discount=training["discount"], **sizes)
-    history, rewards = train(agent, worlds, seed=seed, device=device, **training)
-    if path is not None:
-        save_model(
-            agent,
-            path,
-            half=True,
-            kind=kind,
-            discount=str(training["discount"]),
-            **{key: str(value) for key, value in sizes.items()},
-        )
-    return agent, {
-        "parameters": sum(p.numel() for p in agent.parameters()),
-        "training_seconds": round(history.seconds, 1),
-        "rewards": _parts(rewards),
-    }
-
-
-def _file(folder: Path, checkpoint: str) -> Path | None:
-    return Path(folder) / f"{checkpoint}.safetensors" if checkpoint else None
+    agent = make_agent(environments, settings.kind, discount=settings.discount, **sizes)
+    history, rewards = train_agent(agent, environments, settings, seed=seed, device=device)
+    if settings.checkpoint:
+        text = {key: str(value) for key, value in sizes.items()}
+        text |= {"kind": settings.kind, "discount": str(settings.discount)}
+        save_model(agent, Path(folder) / f"{settings.checkpoint}.safetensors", half=True, **text)
+    return agent, {**training_figures(agent, history), "rewards": block_means(rewards, 60)}
 
 
 @dataclass(frozen=True)
@@ -275,45 +215,27 @@ class BanditSettings:
 def bandits(
     settings: BanditSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
-    """An agent trained on bandits, tested in ``count`` new ones beside the policies of
+    """Train an agent on bandits, test it in ``count`` new ones beside the policies of
     :func:`bandit_policies`.
     """
-    worlds = Bandits(settings.arms, settings.pulls, device)
-    agent, figures = _learned(
-        worlds,
-        settings.kind,
-        dict(width=settings.width, filters=settings.filters, heads=settings.heads),
-        seed=seed,
-        device=device,
-        steps=settings.steps,
-        batch=settings.batch,
-        learning_rate=settings.learning_rate,
-        entropy=settings.entropy,
-        trace=settings.trace,
-        discount=settings.discount,
-        reuse=settings.reuse,
-        path=_file(folder, settings.checkpoint),
+    environments = Bandits(settings.arms, settings.pulls, device)
+    sizes = select(settings, "width", "filters", "heads")
+    agent, figures = _trained(
+        environments, settings, sizes, seed=seed, device=device, folder=folder
     )
-    tested: dict[str, Policy] = {
+    policies: dict[str, Any] = {
         "agent": AgentPolicy(agent),
         "agent, most probable arm": AgentPolicy(agent, greedy=True),
         **bandit_policies(settings.pulls),
     }
-    earned = {
-        name: estimate(
-            play(
-                worlds, policy, seed=TEST_SEED, count=settings.count, keep_inputs=False
-            ).rewards.sum(1)
+    test = {}
+    for name, policy in policies.items():
+        episodes = play(
+            environments, policy, seed=TEST_SEED, count=settings.count, keep_inputs=False
         )
-        for name, policy in tested.items()
-    }
-    return {
-        "test": {
-            name: {"reward": round(e.mean, 4), "half_width": round(e.half_width, 4)}
-            for name, e in earned.items()
-        },
-        **figures,
-    }
+        reward = estimate(episodes.rewards.sum(1))
+        test[name] = {"reward": round(reward.mean, 4), "half_width": round(reward.half_width, 4)}
+    return {"test": test, **figures}
 
 
 @dataclass(frozen=True)
@@ -342,99 +264,45 @@ class ProcessSettings:
 def processes(
     settings: ProcessSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
-    """An agent trained on decision processes, tested in ``count`` new ones as fractions of value
+    """Train an agent on decision processes, test it in ``count`` new ones as fractions of value
     iteration.
 
     λ (``trace``) is larger than for bandits, since an action also leads to a state of some value.
     """
-    worlds = DecisionProcesses(
+    environments = DecisionProcesses(
         settings.episodes,
         states=settings.states,
         actions=settings.num_actions,
         horizon=settings.horizon,
         device=device,
     )
-    sizes = dict(
-        width=settings.width,
-        filters=settings.filters,
-        heads=settings.heads,
-        order=settings.order,
-        reach=settings.reach or worlds.length,
+    sizes = select(settings, "width", "filters", "heads", "order")
+    sizes["reach"] = settings.reach or environments.length
+    agent, figures = _trained(
+        environments, settings, sizes, seed=seed, device=device, folder=folder
     )
-    agent, figures = _learned(
-        worlds,
-        settings.kind,
-        sizes,
-        seed=seed,
-        device=device,
-        steps=settings.steps,
-        batch=settings.batch,
-        learning_rate=settings.learning_rate,
-        entropy=settings.entropy,
-        trace=settings.trace,
-        discount=settings.discount,
-        reuse=settings.reuse,
-        path=_file(folder, settings.checkpoint),
-    )
-    tested: dict[str, Policy] = {
+    policies: dict[str, Any] = {
         "agent": AgentPolicy(agent),
         "agent, most probable action": AgentPolicy(agent, greedy=True),
         **process_policies(),
     }
-    return {
-        "test": {
-            name: fractions(worlds, policy, seed=TEST_SEED, count=settings.count)
-            for name, policy in tested.items()
-        },
-        **figures,
+    test = {
+        name: fractions_of_optimum(environments, policy, seed=TEST_SEED, count=settings.count)
+        for name, policy in policies.items()
     }
+    return {"test": test, **figures}
 
 
-TAT = dict(filters=32, order="tat", reach=2)
+TAT: dict[str, Any] = dict(filters=32, order="tat", reach=2)
 for _kind, _label in (("snail", "SNAIL"), ("lstm", "LSTM")):
     _snail = _kind == "snail"
-    _small = BanditSettings(kind=_kind, width=32 if _snail else 64)
+    _blocks = TAT if _snail else {}
     register(
         f"bandits-{_kind}-10",
         bandits,
-        replace(_small, checkpoint=f"bandits-{_kind}-10"),
+        BanditSettings(kind=_kind, width=32 if _snail else 64, checkpoint=f"bandits-{_kind}-10"),
         title=f"Five arms, ten pulls: {_label} by policy gradient, with checkpoint",
         minutes=f"{2 if _snail else 1} minutes on one CPU core",
-    )
-    register(
-        f"bandits-{_kind}-100",
-        bandits,
-        replace(
-            _small,
-            pulls=100,
-            batch=512,
-            steps=2400,
-            reuse=6,
-            learning_rate=4e-3,
-            entropy=0.003,
-            trace=0.9,
-            discount=0.99,
-            count=5000,
-            checkpoint=f"bandits-{_kind}-100",
-        ),
-        title=f"Five arms, a hundred pulls: {_label} by clipped policy gradient, with checkpoint",
-        minutes=f"{240 if _snail else 25} minutes on one CPU core",
-    )
-    _blocks = TAT if _snail else {}
-    register(
-        f"processes-{_kind}-10",
-        processes,
-        ProcessSettings(
-            kind=_kind,
-            width=32 if _snail else 128,
-            steps=1000,
-            batch=64 if _snail else 128,
-            learning_rate=5e-3,
-            checkpoint=f"processes-{_kind}-10",
-            **_blocks,
-        ),
-        title=f"Decision processes, ten episodes: {_label} by policy gradient, with checkpoint",
-        minutes=f"{6 if _snail else 4} minutes on one CPU core",
     )
     register(
         f"processes-{_kind}-small",
@@ -457,37 +325,51 @@ for _kind, _label in (("snail", "SNAIL"), ("lstm", "LSTM")):
         f"{_label} by policy gradient, with checkpoint",
         minutes=f"{6 if _snail else 3} minutes on one CPU core",
     )
-    for _pulls, _arms in ((10, 5), (10, 10), (10, 50), (100, 5), (100, 10), (100, 50)):
-        register(
-            f"bandits-{_kind}-{_pulls}-{_arms}-paper",
-            bandits,
-            BanditSettings(
-                kind=_kind,
-                pulls=_pulls,
-                arms=_arms,
-                width=32 if _snail else 256,
-                filters=32,
-                steps=10_000,
-                batch=2048 if _pulls == 10 else 1024,
-                learning_rate=1e-3,
-                count=5000,
-            ),
-            title=f"{_arms} arms, {_pulls} pulls: {_label} at the size of the paper",
-            minutes="1 hour on one GPU",
-        )
-    for _episodes in (10, 25, 50):
-        register(
-            f"processes-{_kind}-{_episodes}-paper",
-            processes,
-            ProcessSettings(
-                kind=_kind,
-                episodes=_episodes,
-                width=32 if _snail else 256,
-                filters=32,
-                steps=20_000,
-                batch=512,
-                learning_rate=1e-3,
-            ),
-            title=f"Decision processes, {_episodes} episodes: {_label} at the size of the paper",
-            minutes="2 hours on one GPU",
-        )
+    register(
+        f"processes-{_kind}-10-paper",
+        processes,
+        ProcessSettings(
+            kind=_kind,
+            width=32 if _snail else 256,
+            filters=32,
+            steps=20_000,
+            batch=512,
+            learning_rate=1e-3,
+        ),
+        title=f"Decision processes, 10 episodes: {_label} at the size of the paper",
+        minutes="2 hours on one GPU",
+    )
+register(
+    "bandits-lstm-100",
+    bandits,
+    BanditSettings(
+        kind="lstm",
+        width=64,
+        pulls=100,
+        batch=512,
+        steps=2400,
+        reuse=6,
+        learning_rate=4e-3,
+        entropy=0.003,
+        trace=0.9,
+        discount=0.99,
+        count=5000,
+        checkpoint="bandits-lstm-100",
+    ),
+    title="Five arms, a hundred pulls: LSTM by clipped policy gradient, with checkpoint",
+    minutes="25 minutes on one CPU core",
+)
+register(
+    "processes-lstm-10",
+    processes,
+    ProcessSettings(
+        kind="lstm",
+        width=128,
+        steps=1000,
+        batch=128,
+        learning_rate=5e-3,
+        checkpoint="processes-lstm-10",
+    ),
+    title="Decision processes, ten episodes: LSTM by policy gradient, with checkpoint",
+    minutes="4 minutes on one CPU core",
+)

@@ -8,6 +8,7 @@ it registers. :func:`load_experiments` finds the modules by walking this package
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import importlib
 import inspect
 import json
@@ -42,8 +43,9 @@ class Experiment:
     """A run under its name.
 
     Attributes:
-        run: Called with the settings, ``seed``, ``folder`` (for checkpoints), and ``device`` if it
-            has such an argument, else it runs on the CPU; returns figures that JSON can hold.
+        run: Called with the settings, ``seed``, and if it has such arguments ``folder`` (for
+            checkpoints) and ``device`` (else it runs on the CPU); returns figures that JSON can
+            hold.
         settings: An instance of the frozen dataclass that ``run`` takes.
         title: One line for the list.
         minutes: About how long it takes, and on what.
@@ -80,8 +82,9 @@ def register(
 
 def load_experiments() -> dict[str, Experiment]:
     """Import all modules of this package and return the registered runs by name."""
-    package = importlib.import_module(__package__)
-    for module in pkgutil.walk_packages(package.__path__, f"{__package__}."):
+    from .. import experiments
+
+    for module in pkgutil.walk_packages(experiments.__path__, f"{experiments.__name__}."):
         importlib.import_module(module.name)
     return dict(sorted(_EXPERIMENTS.items()))
 
@@ -127,13 +130,20 @@ def reproduce(
     from ..training.loop.processes import check_device
 
     experiments = load_experiments()
-    experiment = experiments[check_choice("name", name, experiments)]
+    if name not in experiments:
+        close = difflib.get_close_matches(name, experiments)
+        such = f", such as {', '.join(map(repr, close))}" if close else ""
+        raise ValueError(
+            f"name must be an experiment that `attnbook experiments` lists{such}, got {name!r}"
+        )
+    experiment = experiments[name]
     fields = [field.name for field in dataclasses.fields(experiment.settings)]
     for key in overrides:
         check_choice(f"setting of {name}", key, fields)
     settings = dataclasses.replace(experiment.settings, **overrides)
     _check_types(settings)
-    takes_device = "device" in inspect.signature(experiment.run).parameters
+    parameters = inspect.signature(experiment.run).parameters
+    takes_device = "device" in parameters
     used = str(
         check_device(device or ("cuda" if takes_device and torch.cuda.is_available() else "cpu"))
     )
@@ -143,8 +153,9 @@ def reproduce(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
+    context = {"folder": folder, "device": used}
     figures = experiment.run(
-        settings, seed=seed, folder=folder, **({"device": used} if takes_device else {})
+        settings, seed=seed, **{key: value for key, value in context.items() if key in parameters}
     )
     record = {
         "name": name,
@@ -226,25 +237,20 @@ def _device_name(device: str) -> str:
 def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in ("attnbook", "torch", "numpy", "accelerate", "tokenizers", "sacrebleu"):
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _commit() -> str:
-    here = Path(__file__).resolve().parent
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     try:
-        shown = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=here,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        return subprocess.check_output(
+            command, cwd=Path(__file__).parent, stderr=subprocess.DEVNULL, text=True
+        ).strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return shown.stdout.strip()

@@ -2,9 +2,12 @@
 of the plan.
 """
 
+import json
+
 import pytest
 import torch
 
+from attnbook import resources
 from attnbook.experiments import agents, load_experiments
 from attnbook.models.snail.agents import LSTMAgent
 from attnbook.tasks.decisions.bandits import Bandits, BestArm, RandomPolicy
@@ -42,7 +45,7 @@ def test_a_run_of_processes():
         agents.ProcessSettings(episodes=2, kind="lstm", reuse=TINY["steps"], **TINY)
     )
     assert len(again["rewards"]) == 1 < len(found["rewards"]), (
-        "one batch of lives served all updates"
+        "one batch of episodes serves all updates"
     )
 
 
@@ -61,8 +64,8 @@ def test_blocks_in_another_order(tmp_path):
         ),
         folder=tmp_path,
     )
-    worlds = DecisionProcesses(2, states=3, actions=2, horizon=4)
-    again = agents.make_agent(worlds, "snail", width=8, filters=4, order="tat", reach=2)
+    environments = DecisionProcesses(2, states=3, actions=2, horizon=4)
+    again = agents.make_agent(environments, "snail", width=8, filters=4, order="tat", reach=2)
     assert [type(part).__name__ for part in again.body.parts] == [
         "TCBlock",
         "AttentionBlock",
@@ -79,48 +82,50 @@ def test_blocks_in_another_order(tmp_path):
     )
     assert [
         len(part.blocks)
-        for part in agents.make_agent(worlds, "snail").body.parts
+        for part in agents.make_agent(environments, "snail").body.parts
         if hasattr(part, "blocks")
     ] == [3, 3]
     with pytest.raises(ValueError, match="order"):
-        agents.make_agent(worlds, "snail", order="tx")
+        agents.make_agent(environments, "snail", order="tx")
 
 
 def test_regret_is_what_was_given_away():
     world = Bandits(3, 6)
-    regret = agents.chances_played(world, RandomPolicy(), seed=2, count=30)
+    regret = agents.expected_regret(world, RandomPolicy(), seed=2, count=30)
     actions = play(world, RandomPolicy(), seed=2, count=30).actions
     for b in range(30):
         for t in range(6):
             assert float(regret[b, t]) == pytest.approx(
                 max(world.chances[b].tolist()) - float(world.chances[b, actions[b, t]]), abs=1e-6
             )
-    assert regret.min() >= 0 and not agents.chances_played(world, BestArm(), seed=2, count=30).any()
+    assert (
+        regret.min() >= 0 and not agents.expected_regret(world, BestArm(), seed=2, count=30).any()
+    )
 
 
 def test_the_plan_earns_the_whole_fraction_and_random_half():
     world = DecisionProcesses(3)
-    whole, half = (
-        agents.fractions(world, policy, seed=4, count=800)
+    optimal, half = (
+        agents.fractions_of_optimum(world, policy, seed=4, count=800)
         for policy in (OptimalPlanner(), RandomPolicy())
     )
     assert (
-        abs(whole["fraction"] - 1) < 2 * whole["half_width"] + 0.005 and whole["half_width"] < 0.02
+        abs(optimal["fraction"] - 1) < 2 * optimal["half_width"] + 0.005
+        and optimal["half_width"] < 0.02
     )
     assert 0.4 < half["fraction"] < 0.52
-    assert sum(whole["by_episode"]) / 3 == pytest.approx(whole["fraction"], abs=1e-3)
+    assert sum(optimal["by_episode"]) / 3 == pytest.approx(optimal["fraction"], abs=1e-3)
 
 
 def test_an_unknown_agent_is_named_and_the_runs_of_the_paper_are_registered():
     with pytest.raises(ValueError, match="kind"):
         agents.make_agent(Bandits(), "gru")
     for kind in ("snail", "lstm"):
-        assert load_experiments()[f"bandits-{kind}-100-5-paper"].settings.pulls == 100
         assert load_experiments()[f"processes-{kind}-10-paper"].settings.episodes == 10
 
 
-class Numb(LSTMAgent):
-    """The broken twin: it is not told its rewards."""
+class WithoutRewards(LSTMAgent):
+    """The broken twin: it does not see its rewards."""
 
     def forward(self, inputs):
         return super().forward(self.cut(inputs))
@@ -130,31 +135,27 @@ class Numb(LSTMAgent):
 
     @staticmethod
     def cut(inputs):
-        kept = torch.ones(inputs.shape[-1])
-        kept[2] = 0  # behind two actions
-        return inputs * kept
+        mask = torch.ones(inputs.shape[-1])
+        mask[2] = 0  # after two actions
+        return inputs * mask
 
 
-@pytest.mark.parametrize(("make", "least", "most"), [(LSTMAgent, 0.71, 0.85), (Numb, 0.58, 0.66)])
-def test_an_agent_learns_small_worlds_and_its_broken_twin_does_not(make, least, most):
+@pytest.mark.parametrize(
+    ("make", "least", "most"), [(LSTMAgent, 0.71, 0.85), (WithoutRewards, 0.58, 0.66)]
+)
+def test_an_agent_learns_small_environments_and_its_broken_twin_does_not(make, least, most):
     """A random player earns 0.625 of the plan."""
-    worlds = DecisionProcesses(3, states=2, actions=2, horizon=4)
+    environments = DecisionProcesses(3, states=2, actions=2, horizon=4)
     torch.manual_seed(0)
-    agent = make(worlds.d_input, 2, 32, float(worlds.length))
-    agents.train(
-        agent,
-        worlds,
-        steps=150,
-        batch=256,
-        learning_rate=1e-2,
-        entropy=0.05,
-        trace=0.9,
-        progress=False,
+    agent = make(environments.d_input, 2, 32, float(environments.length))
+    settings = agents.ProcessSettings(steps=150, batch=256, learning_rate=1e-2)
+    agents.train_agent(agent, environments, settings, seed=0, device="cpu")
+    found = agents.fractions_of_optimum(
+        environments, agents.AgentPolicy(agent, greedy=True), seed=5, count=4000
     )
-    found = agents.fractions(worlds, agents.AgentPolicy(agent, greedy=True), seed=5, count=4000)
     assert least < found["fraction"] < most
     assert (found["by_episode"][-1] - found["by_episode"][0] > 0.06) == (make is LSTMAgent), (
-        "it learns within the life"
+        "it learns within an environment"
     )
 
 
@@ -162,10 +163,6 @@ def test_both_recorded_bandits_are_better_than_chance():
     """A twin that was not trained stays at 5."""
     world = Bandits(5, 10)
     torch.manual_seed(0)
-    import json
-
-    from attnbook import resources
-
     for kind in ("snail", "lstm"):
         figures = json.loads(resources.text(f"results/bandits-{kind}-10.seed0.json"))["figures"][
             "test"
@@ -186,10 +183,6 @@ def test_the_recorded_agent_of_a_hundred_pulls_explores():
 
     A twin that has not learned to explore earns no more than it; the bar is 3 % of Gittins.
     """
-    import json
-
-    from attnbook import resources
-
     settings = json.loads(resources.text("results/bandits-lstm-100.seed0.json"))["settings"]
     agent = agents.make_agent(
         Bandits(5, 100), "lstm", width=settings["width"], discount=settings["discount"]
@@ -208,13 +201,9 @@ def test_the_recorded_agent_of_a_hundred_pulls_explores():
     assert float(earned["agent"].mean()) > 0.97 * float(earned["Gittins"].mean())
 
 
-def test_recorded_networks_know_small_worlds_by_state():
+def test_recorded_networks_know_small_environments_by_state():
     """Counting by action alone earns 0.75 of the plan, a network that was not trained 0.63."""
-    import json
-
-    from attnbook import resources
-
-    worlds = DecisionProcesses(5, states=4, actions=2, horizon=6)
+    environments = DecisionProcesses(5, states=4, actions=2, horizon=6)
     for kind, sizes in (
         ("snail", dict(filters=32, order="tat", reach=2)),
         ("lstm", dict(width=64)),
@@ -226,15 +215,15 @@ def test_recorded_networks_know_small_worlds_by_state():
             recorded["agent, most probable action"]["fraction"] > 0.78
             and 0.62 < recorded["random"]["fraction"] < 0.64
         )
-        network = agents.make_agent(worlds, kind, **sizes)
-        before = agents.fractions(
-            worlds, agents.AgentPolicy(network, greedy=True), seed=3, count=1000
+        network = agents.make_agent(environments, kind, **sizes)
+        before = agents.fractions_of_optimum(
+            environments, agents.AgentPolicy(network, greedy=True), seed=3, count=1000
         )["fraction"]
         load_model_weights(network, resources.path(f"results/processes-{kind}-small.safetensors"))
         assert (
-            agents.fractions(worlds, agents.AgentPolicy(network, greedy=True), seed=3, count=1000)[
-                "fraction"
-            ]
+            agents.fractions_of_optimum(
+                environments, agents.AgentPolicy(network, greedy=True), seed=3, count=1000
+            )["fraction"]
             > 0.77
             > 0.68
             > before

@@ -195,7 +195,8 @@ def test_a_name_is_registered_once():
 def test_the_command_line_names_mistakes(experiment, tmp_path):
     run = CliRunner().invoke
     for arguments, words in (
-        (["nothing"], "name must be one of"),
+        (["ntm-copi"], "`attnbook experiments` lists, such as 'ntm-copy', "),
+        (["nothing-of-the-kind"], "`attnbook experiments` lists, got 'nothing-of-the-kind'"),
         ([experiment, "--set", "depth=3"], "setting of everything must be one of 'steps'"),
         ([experiment, "--set", "steps"], "KEY=VALUE"),
         ([experiment, "--set", "folder=x"], "got 'folder'"),

@@ -1,5 +1,5 @@
-"""The neural Turing machine and a stacked LSTM on the five tasks: cost in bits, errors beyond
-the trained lengths, the heads.
+"""The neural Turing machine and a stacked LSTM on the five tasks: cost in bits, errors beyond the
+trained lengths, and what the heads do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import nn
@@ -18,10 +18,13 @@ from ...models import NTM
 from ...models.rnn.common import make_recurrent
 from ...tasks.algorithms import ntm_tasks
 from ...tasks.algorithms.ntm_tasks import AlgorithmBatches
-from ...training import cosine_decay, fit, save_model
+from ...training import save_model
 from ...training.losses.bits import bit_loss, score_bits
+from ...training.losses.token_loss import device_of
 from ...training.optim.recurrent_gradients import clipped_backward
 from ...training.optim.rmsprop import GravesRMSProp
+from ...validate import check_choice, require
+from ..common import select, train, training_figures
 from ..registry import register
 
 __all__ = ["Logits", "StackedLSTM", "algorithm", "finite", "make_model", "read_write_match"]
@@ -37,9 +40,12 @@ class StackedLSTM(nn.Module):
     """Layers of LSTM with a linear readout at every step: the baseline of the paper, 3 layers of
     128 to 512 units.
 
-    Shapes: inputs ``(batch, T, d_input)`` → logits ``(batch, T, d_output)``.
     On copy, 3 × 256 units have 1,328,136 parameters here; the paper counts 1,352,969 and does not
-    say how the layers hang together."""
+    say how the layers are connected.
+
+    Shapes:
+        inputs ``(batch, T, d_input)`` → logits ``(batch, T, d_output)``.
+    """
 
     def __init__(
         self, d_input: int, d_output: int, *, hidden_size: int = 256, num_layers: int = 3
@@ -52,13 +58,11 @@ class StackedLSTM(nn.Module):
         return Logits(self.readout(self.network(inputs)[0]))
 
 
-def make_model(model: str, d_input: int, d_output: int, **sizes: Any) -> nn.Module:
+def make_model(model: str, d_input: int, d_output: int, **sizes: Any) -> NTM | StackedLSTM:
     """``"ntm"`` or ``"lstm"``; sizes as in :class:`attnbook.NTM` and :class:`StackedLSTM`, and
-    ``heads`` for as many read as write heads."""
-    if model == "lstm":
+    ``heads`` for equally many read and write heads."""
+    if check_choice("model", model, ("ntm", "lstm")) == "lstm":
         return StackedLSTM(d_input, d_output, **sizes)
-    if model != "ntm":
-        raise ValueError(f"model must be 'ntm' or 'lstm', got {model!r}")
     heads = sizes.pop("heads", 1)
     return NTM(d_input, d_output, **{"read_heads": heads, "write_heads": heads, **sizes})
 
@@ -69,38 +73,36 @@ def read_write_match(net: NTM, batch: ntm_tasks.AlgorithmBatch) -> dict[str, flo
     the copy task.
 
     Returns:
-        same: how often, at the step when vector t is to be said, the read head peaks at the slot
-            where the write head peaked when vector t came.
-        ahead: the same one step earlier: what a head reads reaches the controller a step later, so
+        same: How often, at the step that outputs vector t, the read head peaks at the slot where
+            the write head peaked at the input of vector t.
+        ahead: The same one step earlier: what a head reads reaches the controller a step later, so
             this is as good.
-        forward: how often the write head peaks one slot further (modulo N) for a vector than for
+        forward: How often the write head peaks one slot further (modulo N) for a vector than for
             the one before.
-        backward: how often one slot back.
-        weight: the mean of the largest weight: of the write head while vectors come, of the read
-            head while they are said.
+        backward: How often one slot back.
+        weight: The mean of the largest weight: of the write head at the inputs, of the read head at
+            the outputs.
     """
-    if net.read_heads != 1 or net.write_heads != 1:
-        raise ValueError(
-            f"net must have one read head and one write head, got {net.read_heads} and "
-            f"{net.write_heads}"
-        )
-    device = next(net.parameters()).device
-    weights = net(batch.inputs.to(device), need_weights=True).weights.cpu()
-    found = dict.fromkeys(("same", "ahead", "forward", "backward", "weight"), 0.0)
+    require(
+        net.read_heads == net.write_heads == 1,
+        f"net must have one read head and one write head, got {net.read_heads} and "
+        f"{net.write_heads}",
+    )
+    weights = net(batch.inputs.to(device_of(net)), need_weights=True).weights.cpu()
+    totals: dict[str, float] = dict.fromkeys(("same", "ahead", "forward", "backward", "weight"), 0)
     vectors = moves = 0
     # rows of different lengths, and a few dozen of them
     for row, n in zip(weights, batch.mask.sum(1).tolist()):
         written, read = row[:n, 1].argmax(-1), row[:, 0].argmax(-1)
-        found["same"] += int((read[n + 1 : 2 * n + 1] == written).sum())
-        found["ahead"] += int((read[n : 2 * n] == written).sum())
-        for name, by in (("forward", 1), ("backward", -1)):
-            found[name] += int((written[1:] == (written[:-1] + by) % net.slots).sum())
-        found["weight"] += (
-            float(row[:n, 1].amax(-1).sum() + row[n + 1 : 2 * n + 1, 0].amax(-1).sum()) / 2
-        )
+        totals["same"] += int((read[n + 1 : 2 * n + 1] == written).sum())
+        totals["ahead"] += int((read[n : 2 * n] == written).sum())
+        for name, shift in (("forward", 1), ("backward", -1)):
+            totals[name] += int((written[1:] == (written[:-1] + shift) % net.slots).sum())
+        largest = row[:n, 1].amax(-1).sum() + row[n + 1 : 2 * n + 1, 0].amax(-1).sum()
+        totals["weight"] += float(largest) / 2
         vectors, moves = vectors + n, moves + n - 1
     return {
-        name: value / max(1, moves if "ward" in name else vectors) for name, value in found.items()
+        name: value / max(1, moves if "ward" in name else vectors) for name, value in totals.items()
     }
 
 
@@ -134,101 +136,76 @@ def algorithm(
     device: str = "cpu",
     folder: Path = Path("results"),
 ) -> dict:
-    """Train one model on one task, and measure it on other sizes of the task too.
+    """Train a model on a task, and measure it on other sizes of the task too.
 
-    Args:
-        sizes: of the model, as in :func:`make_model`
-        train: settings of the task in training; in each of ``tests`` some of them are changed
-        optimizer: "adam", with the norm of the gradient cut at ``clip``, or "rmsprop", the paper's,
-            with its entries cut
-        backward_clip: of the machine: cut at every step what flows back, as in
-            :func:`attnbook.training.optim.recurrent_gradients.clipped_backward`
-        compiled: the step of the machine by torch.compile
-        checkpoint: name of the weights that are left in ``folder``; none without
-
-    The bits of the curve are those of the training sequences to come, so every one is a test. A
-    loss or a gradient that is not finite ends the run with an error
+    The bits of the curve are those of new training sequences, so every one is a test. A loss or a
+    gradient that is not finite ends the run with an error
     (:class:`attnbook.training.NonFiniteError`): a record means that there was none.
     """
-    if settings.optimizer not in ("adam", "rmsprop"):
-        raise ValueError(f"optimizer must be 'adam' or 'rmsprop', got {settings.optimizer!r}")
+    adam = check_choice("optimizer", settings.optimizer, ("adam", "rmsprop")) == "adam"
     torch.manual_seed(seed)
-    net = make_model(
+    model = make_model(
         settings.model, *ntm_tasks.widths(settings.task, **settings.train), **settings.sizes
     )
-    if settings.compiled and settings.model == "ntm":
-        net.cell = torch.compile(net.cell, fullgraph=True)
-    held = [
-        ntm_tasks.draw(
-            settings.task,
-            settings.test_sequences,
-            torch.Generator().manual_seed(10**6 + seed),
-            **{**settings.train, **changed},
-        )
-        for changed in settings.tests
+    machine = model if isinstance(model, NTM) else None
+    if settings.compiled and machine:
+        machine.cell = torch.compile(cast(nn.Module, machine.cell), fullgraph=True)
+    generators = (torch.Generator().manual_seed(10**6 + seed) for _ in settings.tests)
+    variants = [{**settings.train, **test} for test in settings.tests]
+    batches = [
+        ntm_tasks.draw(settings.task, settings.test_sequences, generator, **variant)
+        for generator, variant in zip(generators, variants)
     ]
-    cut = (
-        clipped_backward(net, settings.backward_clip)
-        if settings.backward_clip and settings.model == "ntm"
-        else nullcontext()
-    )
-    with cut:
-        history = fit(
-            net,
+    limit = settings.backward_clip if machine else None
+    with clipped_backward(model, limit) if limit else nullcontext():
+        history = train(
+            model,
             AlgorithmBatches(
                 settings.task, settings.batch_size, seed, grow=settings.grow, **settings.train
             ),
             bit_loss,
-            steps=settings.steps,
+            settings,
             seed=seed,
             device=device,
-            schedule=cosine_decay(settings.steps, min(20, settings.steps))
-            if settings.decay
-            else None,
-            learning_rate=settings.learning_rate,
-            clip_norm=settings.clip if settings.optimizer == "adam" else None,
+            warmup=min(20, settings.steps),
+            clip_norm=settings.clip if adam else None,
             optimizer="adam"
-            if settings.optimizer == "adam"
+            if adam
             else lambda p: GravesRMSProp(p, lr=settings.learning_rate, clip=settings.clip),
         )
     figures = {
-        "parameters": sum(p.numel() for p in net.parameters()),
         "sequences": settings.steps * settings.batch_size,
         "curve": [
             [int(step) * settings.batch_size, round(value, 5)]
             for step, value in _means(history.losses, settings.evaluations)
         ],
         "tests": [
-            {**changed, **{k: round(v, 5) for k, v in score_bits(net, batch).items()}}
-            for changed, batch in zip(settings.tests, held)
+            {**test, **{name: round(bits, 5) for name, bits in score_bits(model, batch).items()}}
+            for test, batch in zip(settings.tests, batches)
         ],
         "largest_gradient": round(max(history.grad_norms), 3),
-        "training_seconds": round(history.seconds, 1),
+        **training_figures(model, history),
     }
     if settings.task == "n-grams":
         figures["optimal"] = [
-            round(_optimal(batch, {**settings.train, **changed}), 5)
-            for changed, batch in zip(settings.tests, held)
+            round(_optimal(batch, variant), 5) for batch, variant in zip(batches, variants)
         ]
-    if (
-        settings.task == "copy"
-        and settings.model == "ntm"
-        and net.read_heads == net.write_heads == 1
-    ):
-        figures["heads"] = {k: round(v, 4) for k, v in read_write_match(net, held[0]).items()}
+    if settings.task == "copy" and machine and machine.read_heads == machine.write_heads == 1:
+        match = read_write_match(machine, batches[0])
+        figures["heads"] = {name: round(share, 4) for name, share in match.items()}
     if settings.checkpoint:
-        save_model(net, folder / f"{settings.checkpoint}.seed{seed}.safetensors")
+        save_model(model, folder / f"{settings.checkpoint}.seed{seed}.safetensors")
     return figures
 
 
 def _means(losses: Sequence[float], parts: int) -> list[tuple[int, float]]:
-    """The mean of each of so many stretches of the run, at the step where it ends."""
+    """The mean loss of each of so many equal parts of the run, with its last step."""
     edges = [round(k * len(losses) / parts) for k in range(parts + 1)]
     return [(b, sum(losses[a:b]) / (b - a)) for a, b in zip(edges, edges[1:]) if b > a]
 
 
 def _optimal(batch, settings) -> float:
-    """What the sequences cost, in bits, when the best possible predictor is told their bits."""
+    """The cost of the sequences, in bits, under the optimal predictor."""
     bits = batch.targets[..., 0].double()
     p = ntm_tasks.optimal_n_grams(bits, settings.get("n", 6))
     return float(-(bits * p.log2() + (1 - bits) * (1 - p).log2()).sum(1).mean())
@@ -254,46 +231,34 @@ class FiniteSettings:
     hidden_size: int = 50  # units of the recurrent layers
 
 
-def finite(
-    settings: FiniteSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
-    """Short runs of copy, lengths 1 to 10, with every combination of the settings, from seeds on:
-    are all losses and gradients finite? The cost of the first and of the last tenth of each run,
-    the mean over the seeds, says that it trains."""
+def finite(settings: FiniteSettings, *, seed: int = 0, device: str = "cpu") -> dict:
+    """Short runs of copy, lengths 1 to 10, with every combination of the settings, over several
+    seeds: are all losses and gradients finite? That the models learn is seen in the mean cost of
+    the first and of the last tenth of the runs.
+    """
+    fixed = select(settings, "slots", "slot_width", "hidden_size")
     rows = []
-    for values in itertools.product(*settings.settings.values(), settings.learning_rates):
-        sizes, rate = dict(zip(settings.settings, values)), values[-1]
-        runs = [
-            algorithm(
-                AlgorithmSettings(
-                    sizes={
-                        **sizes,
-                        "slots": settings.slots,
-                        "slot_width": settings.slot_width,
-                        "hidden_size": settings.hidden_size,
-                    },
-                    train={"length": (1, 10), "together": True},
-                    tests=({"length": 10},),
-                    test_sequences=10,
-                    batch_size=settings.batch_size,
-                    steps=settings.steps,
-                    learning_rate=rate,
-                    evaluations=10,
-                ),
-                seed=seed + k,
-                device=device,
-            )
-            for k in range(settings.seeds)
-        ]
+    for *values, rate in itertools.product(*settings.settings.values(), settings.learning_rates):
+        sizes = dict(zip(settings.settings, values))
+        short = replace(
+            COPY,
+            sizes={**sizes, **fixed},
+            tests=({"length": 10},),
+            test_sequences=10,
+            learning_rate=rate,
+            evaluations=10,
+            **select(settings, "batch_size", "steps"),
+        )
+        runs = [algorithm(short, seed=seed + k, device=device) for k in range(settings.seeds)]
         rows.append(
             {
                 **sizes,
                 "learning_rate": rate,
                 "runs": len(runs),
-                "largest_gradient": max(r["largest_gradient"] for r in runs),
+                "largest_gradient": max(run["largest_gradient"] for run in runs),
                 **{
-                    which: round(sum(r["curve"][at][1] for r in runs) / len(runs), 4)
-                    for which, at in (("first", 0), ("last", -1))
+                    name: round(sum(run["curve"][at][1] for run in runs) / len(runs), 4)
+                    for name, at in (("first", 0), ("last", -1))
                 },
             }
         )
@@ -311,13 +276,6 @@ register(
     replace(COPY, sizes={"slots": 64}, checkpoint="ntm-copy"),
     title="Copy to length 10 by a neural Turing machine, with its checkpoint",
     minutes="1 minute on one CPU core",
-)
-register(
-    "ntm-copy-lstm-controller",
-    algorithm,
-    replace(COPY, sizes={"slots": 64, "controller": "lstm"}, steps=2000),
-    title="The same with an LSTM as controller",
-    minutes="2 minutes on one CPU core",
 )
 register(
     "lstm-copy",
@@ -434,77 +392,26 @@ register(
     title="Dynamic n-grams from three times as many sequences",
     minutes="30 minutes on one CPU core",
 )
-# The settings of the paper: heads, controller and rate of each task (feed-forward; LSTM as
-# controller; three layers of LSTM alone).
-for _task, _ff, _lstm, _alone, _tests in (
-    (
-        "copy",
-        (1, 100, 1e-4),
-        (1, 100, 1, 1e-4),
-        (256, 3e-5),
-        [{"length": _n} for _n in (10, 20, 30, 50, 80, 120)],
-    ),
-    (
-        "repeat-copy",
-        (1, 100, 1e-4),
-        (1, 100, 1, 1e-4),
-        (512, 3e-5),
-        [{"length": _n, "repeats": _r} for _n, _r in ((10, 10), (10, 20), (20, 10))],
-    ),
-    (
-        "associative-recall",
-        (4, 256, 1e-4),
-        (1, 100, 1, 1e-4),
-        (256, 1e-4),
-        [{"items": _n} for _n in (6, 8, 10, 12, 15)],
-    ),
-    ("n-grams", (1, 100, 3e-5), (1, 100, 1, 3e-5), (128, 1e-4), [{}]),
-    ("priority-sort", (8, 512, 3e-5), (5, 100, 2, 3e-5), (128, 3e-5), [{}]),
+# The settings of the paper: one sequence per step, RMSProp, feed-forward controller of 100 units.
+PAPER = AlgorithmSettings(
+    batch_size=1,
+    steps=1_000_000,
+    optimizer="rmsprop",
+    decay=False,
+    clip=10.0,
+    evaluations=100,
+    sizes={"heads": 1, "hidden_size": 100},
+    compiled=True,
+)
+for _task, _rate, _tests in (
+    ("copy", 1e-4, [{"length": _n} for _n in (10, 20, 30, 50, 80, 120)]),
+    ("n-grams", 3e-5, [{}]),
 ):
-    _paper = AlgorithmSettings(
-        task=_task,
-        tests=_tests,
-        batch_size=1,
-        steps=1_000_000,
-        optimizer="rmsprop",
-        decay=False,
-        clip=10.0,
-        evaluations=100,
-    )
+    _name = f"ntm-{_task}-paper"
     register(
-        f"ntm-{_task}-paper",
+        _name,
         algorithm,
-        replace(
-            _paper,
-            sizes={"heads": _ff[0], "hidden_size": _ff[1]},
-            learning_rate=_ff[2],
-            compiled=True,
-            checkpoint=f"ntm-{_task}-paper",
-        ),
+        replace(PAPER, task=_task, tests=_tests, learning_rate=_rate, checkpoint=_name),
         title=f"The paper's run of {_task}, feed-forward controller",
         minutes="a day or two on one GPU",
-    )
-    register(
-        f"ntm-{_task}-lstm-controller-paper",
-        algorithm,
-        replace(
-            _paper,
-            learning_rate=_lstm[3],
-            compiled=True,
-            sizes={
-                "controller": "lstm",
-                "heads": _lstm[0],
-                "hidden_size": _lstm[1],
-                "num_layers": _lstm[2],
-            },
-        ),
-        title=f"The paper's run of {_task}, LSTM as controller",
-        minutes="a day or two on one GPU",
-    )
-    register(
-        f"lstm-{_task}-paper",
-        algorithm,
-        replace(_paper, model="lstm", sizes={"hidden_size": _alone[0]}, learning_rate=_alone[1]),
-        title=f"The paper's run of {_task}, three layers of LSTM",
-        minutes="3 hours on one GPU",
     )

@@ -1,5 +1,5 @@
-"""Pointer networks that tour: trained on shortest tours or on those of a heuristic, beside fixed
-dictionaries and heuristics.
+"""Pointer networks trained on shortest tours or on those of a heuristic, beside fixed dictionaries
+and heuristics.
 """
 
 from __future__ import annotations
@@ -11,20 +11,26 @@ from pathlib import Path
 import torch
 
 from ... import resources
-from ...models import FixedDictionary, PointerNetwork
+from ...models import PointerNetwork
 from ...tasks.geometry import tours as routes
 from ...tasks.geometry.points import PointBatch, draw_tours
-from ...training import cosine_decay, fit, load_model_weights, point_beam, pointing_loss, save_model
+from ...training import load_model_weights, point_beam
 from ...training.decoding.pointing import permutation
-from ...validate import check_choice
+from ...validate import check_choice, check_range, require
+from ..common import block_means, save_checkpoint, training_figures
 from ..registry import register
-from .hulls_and_triangulations import Repeated, decoded
-from .sorting import PAPER, start_as_the_paper
+from .pointer_networks import (
+    MODELS,
+    Batches,
+    decoded,
+    initialise_as_the_paper,
+    make_network,
+    train_network,
+)
 
 __all__ = [
-    "AnyForm",
     "EXACT",
-    "MODELS",
+    "AnyForm",
     "TourBatches",
     "beam_tours",
     "by_size",
@@ -37,43 +43,26 @@ __all__ = [
     "valid_share",
 ]
 
-MODELS = {
-    "pointer": dict(repeats=False),
-    "pointer, no mask": dict(repeats=True),
-    "LSTM + attention": dict(attention=True),
-    "LSTM": dict(attention=False),
-}
-"""What learns to tour.
-
-"No mask" may point at a city again, as the paper's network; the baselines mask used positions.
-"""
-
 EXACT = 13
-"""Test sets of more cities than this stand beside the best of many runs of 2-opt, not beside the
+"""Test sets of more cities than this are compared with the best of many runs of 2-opt, not with the
 shortest tours.
 """
 
 
-def make_tourist(name: str, *, most: int, hidden_size: int = 128):
-    """One of :data:`MODELS`; the dictionary of a baseline names ``most`` positions."""
-    check_choice("name", name, MODELS)
-    options = dict(hidden_size=hidden_size, ends=False, **MODELS[name])
-    return (
-        PointerNetwork(2, **options)
-        if name.startswith("pointer")
-        else FixedDictionary(2, most, **options)
-    )
+def make_tourist(name: str, *, most: int, hidden_size: int = 128) -> PointerNetwork:
+    """One of the :data:`~attnbook.experiments.algorithms.pointer_networks.MODELS`, for cities."""
+    return make_network(name, 2, most=most, hidden_size=hidden_size)
 
 
 class TourBatches:
     """Endless sets of cities with the tours of a teacher; all sets of a batch have one size, so
-    nothing is padded.
+    that nothing is padded.
 
     Args:
-        n: how many cities, or (least, most): each batch draws its size
-        teacher: see `tasks.tours.TEACHERS`
-        warm_up: (first, steps): for so many steps the largest size grows, evenly, from ``first`` to
-            what it is to be
+        n: Number of cities, or (least, most), from which each batch draws its size.
+        teacher: One of :data:`attnbook.tasks.geometry.tours.TEACHERS`.
+        warm_up: (first, steps): over so many steps the largest size grows linearly from ``first``
+            to that of ``n``.
     """
 
     def __init__(
@@ -84,23 +73,18 @@ class TourBatches:
         teacher: str = "exact",
         warm_up: tuple[int, int] | None = None,
     ):
-        draw_tours(n, 0, torch.Generator(), teacher)  # names what is wrong
-        self.n, self.batch_size, self.seed, self.teacher, self.warm_up = (
-            n,
-            batch_size,
-            seed,
-            teacher,
-            warm_up,
-        )
+        draw_tours(n, 0, torch.Generator(), teacher)  # checks the arguments
+        self.n, self.batch_size, self.seed = n, batch_size, seed
+        self.teacher, self.warm_up = teacher, warm_up
 
     def size(self, step: int, generator: torch.Generator) -> int:
         least, most = (None, self.n) if isinstance(self.n, int) else self.n
         if self.warm_up and step < self.warm_up[1]:
             first, steps = self.warm_up
             most = first + (most - first) * step // steps
-        return (
-            most if least is None else int(torch.randint(least, most + 1, (), generator=generator))
-        )
+        if least is None:
+            return most
+        return int(torch.randint(least, most + 1, (), generator=generator))
 
     def batch(self, step: int) -> PointBatch:
         """The batch of a step, counted from 0."""
@@ -109,91 +93,86 @@ class TourBatches:
 
 
 class AnyForm:
-    """Tours that start at a city drawn at random and run in a direction drawn at random: 2n
-    targets for one tour.
-    """
+    """Tours with a random start and direction: 2n targets for one tour."""
 
-    def __init__(self, batches):
-        self.batches, self.batch_size = batches, batches.batch_size
+    def __init__(self, batches: Batches):
+        self.batches, self.batch_size, self.seed = batches, batches.batch_size, batches.seed
 
     def batch(self, step: int) -> PointBatch:
         batch = self.batches.batch(step)
-        generator = torch.Generator().manual_seed(self.batches.seed * 1_000_003 + step + 500_009)
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step + 500_009)
         B, n = batch.targets.shape
-        if int(batch.lengths.min()) < n:
-            raise ValueError("batches must hold sets of one size")
+        require(int(batch.lengths.min()) == n, "batches must hold sets of one size")
         shift = torch.randint(n, (B, 1), generator=generator)
-        way = torch.randint(2, (B, 1), generator=generator) * 2 - 1
-        return batch._replace(targets=batch.targets.gather(1, (shift + way * torch.arange(n)) % n))
+        direction = torch.randint(2, (B, 1), generator=generator) * 2 - 1
+        places = (shift + direction * torch.arange(n)) % n
+        return batch._replace(targets=batch.targets.gather(1, places))
 
 
-def in_form(batches: TourBatches, form: str):
-    """The batches as they are, canonical, or with tours in "any" form."""
-    if form not in ("canonical", "any"):
-        raise ValueError(f'form must be "canonical" or "any", got {form!r}')
+def in_form(batches: TourBatches, form: str) -> Batches:
+    """The batches with "canonical" tours, or with tours in "any" form."""
+    check_choice("form", form, ("canonical", "any"))
     return AnyForm(batches) if form == "any" else batches
 
 
 def cities(n: int, count: int) -> PointBatch:
-    """``count`` sets of n cities that no training sees.
+    """``count`` sets of n cities that no training draws.
 
     Their targets are the shortest tours where n is at most EXACT.
     """
-    return draw_tours(
-        n,
-        count,
-        torch.Generator().manual_seed(2_000_000_011 + n),
-        "exact" if n <= EXACT else "2-opt",
-    )
+    generator = torch.Generator().manual_seed(2_000_000_011 + n)
+    return draw_tours(n, count, generator, "exact" if n <= EXACT else "2-opt")
 
 
 def beam_tours(model, batch: PointBatch, beam_size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of a beam of valid tours the most probable (B, n), and the shortest (B, n)."""
-    probable, short = [], []
+    """The most probable ``(B, n)`` and the shortest ``(B, n)`` valid tours of a beam."""
+    probable, shortest = [], []
     for inputs, lengths in zip(batch.inputs.split(256), batch.lengths.split(256)):
-        found = [
-            [answer.positions for answer in row]
-            for row in point_beam(model, inputs, lengths, beam_size=beam_size, rule=permutation)
-        ]
-        for matrix, walks in zip(routes.distances(inputs), found):
-            walks = torch.tensor(walks)
+        beams = point_beam(model, inputs, lengths, beam_size=beam_size, rule=permutation)
+        for matrix, beam in zip(routes.distances(inputs), beams):
+            walks = torch.tensor([answer.positions for answer in beam])
+            length = routes.tour_length(matrix.expand(len(walks), -1, -1), walks)
             probable.append(walks[0])
-            short.append(
-                walks[routes.tour_length(matrix.expand(len(walks), -1, -1), walks).argmin()]
-            )
-    return torch.stack(probable), torch.stack(short)
+            shortest.append(walks[length.argmin()])
+    return torch.stack(probable), torch.stack(shortest)
 
 
 def valid_share(model, batch: PointBatch, *, beam_size: int = 1) -> float:
-    """The share of tours among the answers of a network that nothing restricts."""
-    said = decoded(model, batch, rule=None, beam_size=beam_size)
-    return round(
-        sum(routes.is_tour(walk, int(n)) for walk, n in zip(said, batch.lengths)) / len(said), 4
-    )
+    """The share of tours among the answers of an unrestricted network."""
+    outputs = decoded(model, batch, rule=None, beam_size=beam_size)
+    valid = sum(routes.is_tour(walk, int(n)) for walk, n in zip(outputs, batch.lengths))
+    return round(valid / len(outputs), 4)
 
 
-def tour_rows(model, sizes, *, count: int = 1000, beams=(1, 10), free: bool = False) -> list[dict]:
-    """For each size the mean length of the tours of each beam, of the heuristics of `tasks.tours`,
-    and of random tours.
+def tour_rows(
+    model,
+    sizes: Sequence[int],
+    *,
+    count: int = 1000,
+    beams: Sequence[int] = (1, 10),
+    free: bool = False,
+) -> list[dict]:
+    """For each size the mean length of the tours of each beam, of the heuristics of
+    :mod:`attnbook.tasks.geometry.tours`, and of random tours.
 
-    ``reference`` says what ``above`` is measured from: "shortest", or for more than EXACT cities
-    "best 2-opt".
+    ``above`` is the excess over ``reference``: "shortest", or "best 2-opt" for more than EXACT
+    cities.
 
     Args:
-        free: also count the valid answers of a network that nothing restricts
+        free: Also count the valid answers of the unrestricted network.
     """
     rows = []
     for n in sizes:
         batch = cities(n, count)
         matrix = routes.distances(batch.inputs)
-        found = {}
+        walks = {}
         for k in beams:
             if k == 1:
-                found["greedy"] = torch.tensor(decoded(model, batch, rule=permutation))
+                walks["greedy"] = torch.tensor(decoded(model, batch, rule=permutation))
             else:
-                found[f"beam {k}"], found[f"shortest of beam {k}"] = beam_tours(model, batch, k)
+                walks[f"beam {k}"], walks[f"shortest of beam {k}"] = beam_tours(model, batch, k)
         near = routes.nearest_neighbour(matrix)
-        found |= {
+        walks |= {
             "nearest neighbour": near,
             "farthest insertion": routes.farthest_insertion(matrix),
             "2-opt": routes.two_opt(matrix, near),
@@ -201,22 +180,20 @@ def tour_rows(model, sizes, *, count: int = 1000, beams=(1, 10), free: bool = Fa
             "random": torch.arange(n).expand(count, n),
         }
         reference = "shortest" if n <= EXACT else "best 2-opt"
-        each = {name: routes.tour_length(matrix, walk) for name, walk in found.items()}
+        lengths = {name: routes.tour_length(matrix, walk) for name, walk in walks.items()}
         if n <= EXACT:
-            each["shortest"] = routes.tour_length(matrix, batch.targets)
-        lengths = {name: float(value.mean()) for name, value in each.items()}
+            lengths["shortest"] = routes.tour_length(matrix, batch.targets)
+        mean = {name: float(value.mean()) for name, value in lengths.items()}
         row = {
             "n": n,
             "reference": reference,
-            "length": {name: round(value, 4) for name, value in lengths.items()},
-            "above": {
-                name: round(value / lengths[reference] - 1, 4) for name, value in lengths.items()
-            },
+            "length": {name: round(value, 4) for name, value in mean.items()},
+            "above": {name: round(value / mean[reference] - 1, 4) for name, value in mean.items()},
         }
         if n <= EXACT:
             row["shortest_found"] = {
-                name: round(float((value <= each["shortest"] + 1e-9).double().mean()), 4)
-                for name, value in each.items()
+                name: round(float((value <= lengths["shortest"] + 1e-9).double().mean()), 4)
+                for name, value in lengths.items()
             }
         if free:
             row["valid_free"] = valid_share(model, batch)
@@ -249,62 +226,29 @@ class TourSettings:
 def tours(
     settings: TourSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
-    """A network trained on tours; mean lengths beside the shortest ones and the heuristics.
-
-    Returns:
-        model: one of MODELS
-        n: a size, or (least, most), one size a batch
-        teacher: what gives the targets, one of `tasks.tours.TEACHERS`
-        form: "canonical", or "any": a start and a direction drawn at random, see `AnyForm`
-        warm_up: see `TourBatches`
-        pairs: how many different sets of cities training sees, over and over; None: each step's are
-            new
-    """
-    n = settings.n
-    n = tuple(n) if isinstance(n, (list, tuple)) else n
+    """Train a network on tours; mean lengths beside the shortest ones and the heuristics."""
+    n = settings.n if isinstance(settings.n, int) else check_range("n", settings.n)
     most = n if isinstance(n, int) else n[1]
     torch.manual_seed(seed)
-    network = make_tourist(settings.model, most=most, hidden_size=settings.hidden_size)
+    model = make_tourist(settings.model, most=most, hidden_size=settings.hidden_size)
     if settings.paper_start:
-        start_as_the_paper(network, seed)
-    batches = in_form(
-        TourBatches(n, settings.batch_size, seed, settings.teacher, settings.warm_up), settings.form
-    )
-    history = fit(
-        network,
-        Repeated(batches, settings.pairs) if settings.pairs else batches,
-        pointing_loss,
-        steps=settings.steps,
-        optimizer=settings.optimizer,
-        learning_rate=settings.learning_rate,
-        schedule=cosine_decay(settings.steps, min(100, settings.steps // 10))
-        if settings.decay
-        else None,
-        clip_norm=settings.clip_norm,
+        initialise_as_the_paper(model, seed)
+    batches = TourBatches(n, settings.batch_size, seed, settings.teacher, settings.warm_up)
+    history = train_network(
+        model,
+        in_form(batches, settings.form),
+        settings,
         seed=seed,
         device=device,
+        warmup=min(100, settings.steps // 10),
     )
-    if settings.checkpoint:
-        save_model(
-            network,
-            Path(folder) / f"{settings.checkpoint}.seed{seed}.safetensors",
-            half=True,
-            hidden_size=str(settings.hidden_size),
-        )
-    size = max(1, settings.steps // 40)
+    save_checkpoint(model, settings.checkpoint, folder, seed, hidden_size=settings.hidden_size)
     sizes = [k for k in settings.test if settings.model.startswith("pointer") or k <= most]
     return {
-        "parameters": sum(p.numel() for p in network.parameters()),
         "sequences": settings.steps * settings.batch_size,
-        "rows": tour_rows(
-            network, sizes, count=settings.count, beams=tuple(settings.beams), free=True
-        ),
-        "training_seconds": round(history.seconds, 1),
-        "losses": [
-            round(sum(part) / len(part), 4)
-            for k in range(0, settings.steps, size)
-            if (part := history.losses[k : k + size])
-        ],
+        "rows": tour_rows(model, sizes, count=settings.count, beams=settings.beams, free=True),
+        "losses": block_means(history.losses, 40),
+        **training_figures(model, history),
     }
 
 
@@ -329,43 +273,26 @@ class ComparisonSettings:
     beams: Sequence[int] = (1, 10)  # widths of the beams; 1 is greedy
 
 
-def compared(
-    settings: ComparisonSettings,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-) -> dict:
-    """Every model on the same cities for as many steps, with tours in one form or in any; what a
-    pointer does beyond n.
+def compared(settings: ComparisonSettings, *, seed: int = 0, device: str = "cpu") -> dict:
+    """Train every model on the same cities for as many steps, with canonical tours or in any form;
+    test the pointers beyond n too.
     """
     rows = []
     for name, form in settings.models:
         torch.manual_seed(seed)
-        network = make_tourist(name, most=settings.n, hidden_size=settings.hidden_size)
-        history = fit(
-            network,
+        model = make_tourist(name, most=settings.n, hidden_size=settings.hidden_size)
+        history = train_network(
+            model,
             in_form(TourBatches(settings.n, settings.batch_size, seed), form),
-            pointing_loss,
-            steps=settings.steps,
-            learning_rate=settings.learning_rate,
-            schedule=cosine_decay(settings.steps, min(100, settings.steps // 10)),
-            clip_norm=settings.clip_norm,
+            settings,
             seed=seed,
             device=device,
+            warmup=min(100, settings.steps // 10),
         )
         sizes = (*settings.test, *settings.beyond) if name.startswith("pointer") else settings.test
-        rows.append(
-            {
-                "model": name,
-                "form": form,
-                "parameters": sum(p.numel() for p in network.parameters()),
-                "rows": tour_rows(
-                    network, sizes, count=settings.count, beams=tuple(settings.beams), free=True
-                ),
-                "training_seconds": round(history.seconds, 1),
-            }
-        )
+        lengths = tour_rows(model, sizes, count=settings.count, beams=settings.beams, free=True)
+        figures = training_figures(model, history)
+        rows.append({"model": name, "form": form, "rows": lengths, **figures})
     return {"sequences": settings.steps * settings.batch_size, "models": rows}
 
 
@@ -383,23 +310,14 @@ class SizeSettings:
     beams: Sequence[int] = (1, 3)  # widths of the beams; 1 is greedy
 
 
-def by_size(settings: SizeSettings, *, seed: int = 0, folder: Path = Path("results")) -> dict:
-    """The networks of the book on every size, most of which they never saw; networks: trained
-    on, name of its checkpoint.
-    """
+def by_size(settings: SizeSettings, *, seed: int = 0) -> dict:
+    """Test the networks of the book on every size, also on those beyond their training."""
     rows = []
     for trained, checkpoint in settings.networks:
         model = PointerNetwork(2, settings.hidden_size, ends=False)
         load_model_weights(model, resources.path(f"results/{checkpoint}.seed0.safetensors"))
-        rows.append(
-            {
-                "trained_on": trained,
-                "checkpoint": checkpoint,
-                "rows": tour_rows(
-                    model, settings.test, count=settings.count, beams=tuple(settings.beams)
-                ),
-            }
-        )
+        lengths = tour_rows(model, settings.test, count=settings.count, beams=settings.beams)
+        rows.append({"trained_on": trained, "checkpoint": checkpoint, "rows": lengths})
     return {"count": settings.count, "networks": rows}
 
 
@@ -409,13 +327,6 @@ register(
     tours,
     replace(SMALL, checkpoint="pointer-tours-10"),
     title="Shortest tours of 10 cities, small enough for one CPU core, with checkpoint",
-    minutes="10 minutes on one CPU core",
-)
-register(
-    "pointer-tours-10-any-form",
-    tours,
-    replace(SMALL, form="any", checkpoint="pointer-tours-10-any-form"),
-    title="The same with tours that start anywhere and run either way",
     minutes="10 minutes on one CPU core",
 )
 register(
@@ -461,18 +372,3 @@ register(
     title="Our networks for tours on 5 to 50 cities, sizes that they never saw among them",
     minutes="4 minutes on one CPU core",
 )
-for _name, _n, _teacher in (
-    ("5", 5, "exact"),
-    ("10", 10, "exact"),
-    ("5-20", (5, 20), "exact to 12, 2-opt beyond"),
-    ("50", 50, "farthest insertion"),
-):
-    register(
-        f"pointer-tours-{_name}-paper",
-        tours,
-        TourSettings(
-            n=_n, teacher=_teacher, test=(5, 10, 20, 25, 30, 40, 50), hidden_size=256, **PAPER
-        ),
-        title=f"Tours of {_name} cities with the settings of the paper; teacher: {_teacher}",
-        minutes=f"{6 if _n == 50 else 2} hours on one GPU",
-    )

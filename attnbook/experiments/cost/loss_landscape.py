@@ -4,8 +4,10 @@ residuals.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import TypeAlias
 
 import torch
 from torch import nn
@@ -13,6 +15,7 @@ from torch.nn import functional as F
 
 from ...mechanisms import NoResidual, PostNorm, PreNorm, ResidualConnection
 from ...models import TransformerEncoderModel, paper_parts
+from ...tasks.endless_batches import GeneratedBatches
 from ...training import fit
 from ...training.evaluation.loss_landscape import curvatures, loss_surface, random_directions
 from ..registry import register
@@ -20,6 +23,7 @@ from ..registry import register
 __all__ = ["DigitBatches", "around_minima", "smoothness", "sorting_loss", "sorting_stack"]
 
 DIGITS = 10
+Digits: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 WIRINGS: dict[str, type[ResidualConnection]] = {
     "post-norm": PostNorm,
     "pre-norm": PreNorm,
@@ -27,25 +31,22 @@ WIRINGS: dict[str, type[ResidualConnection]] = {
 }
 
 
-class DigitBatches:
-    """Rows of random digits, coded 1 to 10, and the same in ascending order; batch k is a pure
-    function of k and the seed.
-
-    ``batch(step)`` → x ``(size, length)``, y of the same shape.
+def draw_digits(length: int, count: int, generator: torch.Generator) -> Digits:
+    """Rows of random digits, coded 1 to 10, and the same in ascending order: ``(count, length)``
+    each.
     """
+    x = torch.randint(1, DIGITS + 1, (count, length), generator=generator)
+    return x, x.sort(dim=-1).values
+
+
+class DigitBatches(GeneratedBatches[Digits]):
+    """Endless batches of :func:`draw_digits`."""
 
     def __init__(self, size: int = 64, length: int = 8, seed: int = 0) -> None:
-        self.size, self.length, self.seed = size, length, seed
-
-    def batch(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + step)
-        x = torch.randint(1, DIGITS + 1, (self.size, self.length), generator=generator)
-        return x, x.sort(dim=-1).values
+        super().__init__(partial(draw_digits, length), size, seed)
 
 
-def sorting_loss(
-    model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]
-) -> tuple[torch.Tensor, int]:
+def sorting_loss(model: nn.Module, batch: Digits) -> tuple[torch.Tensor, int]:
     """The summed cross-entropy of the right digit at every position, in nats, and the number of
     positions.
     """
@@ -56,11 +57,15 @@ def sorting_loss(
 def sorting_stack(
     wiring: str | type[ResidualConnection], num_layers: int, *, d_model: int = 32, seed: int = 0
 ) -> TransformerEncoderModel:
-    """An encoder-only model for digits: thin blocks, four heads, no dropout; weights from the
-    seed, alike for every wiring.
+    """An encoder-only model for digits: narrow blocks, four heads, no dropout; the weights depend
+    on the seed alone, not on the residual connection.
+
+    Args:
+        wiring: The residual connection, or its name in :data:`WIRINGS`.
     """
     torch.manual_seed(seed)
-    parts = paper_parts(d_model, 4, 2 * d_model, dropout=0.0, residual=WIRINGS.get(wiring, wiring))
+    residual = WIRINGS[wiring] if isinstance(wiring, str) else wiring
+    parts = paper_parts(d_model, 4, 2 * d_model, dropout=0.0, residual=residual)
     return TransformerEncoderModel(DIGITS + 1, parts, num_layers=num_layers, tie=False)
 
 
@@ -68,10 +73,11 @@ def smoothness(surface: torch.Tensor, grid: torch.Tensor) -> dict[str, float]:
     """Three numbers of a surface, each 0 for a bowl.
 
     Returns:
-        bends_down: share of the inner points where it curves downwards in some direction
-        minima: points inside the grid that lie below their eight neighbours, and not lowest of all
-        detours: over its rows and columns: how far the loss goes up and down beyond one descent and
-            one climb, as a share of its range in the whole plane; mean
+        bends_down: Share of the inner points with negative curvature in some direction.
+        minima: Points inside the grid that lie below their eight neighbours, without the global
+            minimum.
+        detours: How far the loss goes up and down beyond one descent and one climb, over the rows
+            and columns, as a share of its range in the plane; mean.
     """
     z = surface.double()
     bends = (curvatures(z, float(grid[1] - grid[0]))[..., 0] < 0).double().mean()
@@ -99,60 +105,57 @@ class Settings:
     rows: int = 128  # examples behind each loss value
 
 
-def around_minima(
-    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
-    """Train stacks with and without residuals, the same budget and seeds, and take the loss in
-    planes around them.
+def around_minima(settings: Settings, *, seed: int = 0, device: str = "cpu") -> dict:
+    """Train stacks with and without residuals, from the same seeds and for as many steps, and take
+    the loss in planes around them.
 
     Returns:
-        ``runs``, a row a model and plane with the loss at its end, what :func:`smoothness` says of
-        the plane, and under "near" what it says of the inner half of it; and ``surfaces`` of the
-        models of the first seed, by "wiring/layers/plane".
+        "runs": A row per model and plane, with the loss at the end, the figures of
+        :func:`smoothness` for the plane, and under "near" those for the inner half of it.
+        "surfaces": Those of the models of the first seed, by "wiring/layers/plane".
     """
     quarter = settings.points // 4
     grid = torch.linspace(-1, 1, settings.points)
-    held_out = tuple(t.to(device) for t in DigitBatches(settings.rows, seed=999).batch(0))
+    x, y = (part.to(device) for part in DigitBatches(settings.rows, seed=999).batch(0))
 
     def loss(model: nn.Module) -> float:
-        total, count = sorting_loss(model, held_out)
+        total, count = sorting_loss(model, (x, y))
         return float(total) / count
 
-    found, surfaces = [], {}
-    for depth in settings.layers:
-        for wiring in settings.wirings:
-            for start in range(seed, seed + settings.seeds):
-                model = sorting_stack(wiring, depth, seed=start)
-                history = fit(
-                    model,
-                    DigitBatches(seed=start),
-                    sorting_loss,
-                    steps=settings.steps,
-                    learning_rate=settings.learning_rate,
-                    device=device,
-                    progress=False,
-                )
-                model.eval()
-                for plane in range(settings.planes):
-                    z = loss_surface(model, random_directions(model, plane), loss, grid.tolist())
-                    found.append(
-                        {
-                            "wiring": wiring,
-                            "layers": depth,
-                            "seed": start,
-                            "plane": plane,
-                            "trained": history.losses[-1],
-                            "loss": float(z[settings.points // 2, settings.points // 2]),
-                            "highest": float(z.max()),
-                            **smoothness(z, grid),
-                            "near": smoothness(z[quarter:-quarter, quarter:-quarter], grid),
-                        }
-                    )
-                    if start == seed:
-                        surfaces[f"{wiring}/{depth}/{plane}"] = [
-                            [round(value, 4) for value in row] for row in z.tolist()
-                        ]
-    return {"runs": found, "surfaces": surfaces, "grid": grid.tolist()}
+    runs, surfaces = [], {}
+    starts = range(seed, seed + settings.seeds)
+    for depth, wiring, start in itertools.product(settings.layers, settings.wirings, starts):
+        model = sorting_stack(wiring, depth, seed=start)
+        batches = DigitBatches(seed=start)
+        history = fit(
+            model,
+            batches,
+            sorting_loss,
+            steps=settings.steps,
+            learning_rate=settings.learning_rate,
+            device=device,
+            progress=False,
+        )
+        model.eval()
+        for plane in range(settings.planes):
+            z = loss_surface(model, random_directions(model, plane), loss, grid.tolist())
+            runs.append(
+                {
+                    "wiring": wiring,
+                    "layers": depth,
+                    "seed": start,
+                    "plane": plane,
+                    "trained": history.losses[-1],
+                    "loss": float(z[settings.points // 2, settings.points // 2]),
+                    "highest": float(z.max()),
+                    **smoothness(z, grid),
+                    "near": smoothness(z[quarter:-quarter, quarter:-quarter], grid),
+                }
+            )
+            if start == seed:
+                rows = [[round(value, 4) for value in row] for row in z.tolist()]
+                surfaces[f"{wiring}/{depth}/{plane}"] = rows
+    return {"runs": runs, "surfaces": surfaces, "grid": grid.tolist()}
 
 
 register(

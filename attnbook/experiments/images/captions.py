@@ -1,5 +1,5 @@
-"""Captions of pictures with soft, hard and no attention: how good they are, and where the model
-looks.
+"""Captions of pictures with soft, hard and no attention: their scores, and what the model attends
+to.
 """
 
 from __future__ import annotations
@@ -18,18 +18,28 @@ from ...tasks.images.captioned_pictures import Captioned, PictureBatches
 from ...tasks.sequences.batches import collate
 from ...tasks.sequences.pairs import Pair
 from ...tasks.translation.alignments import alignment_accuracy
-from ...training import bleu, cider, cosine_decay, exact_match, fit, greedy, save_model
+from ...training import bleu, cider, exact_match, greedy
 from ...training.loop.temporary_state import temporary_mode
+from ...training.losses.token_loss import device_of
+from ..common import rounded, save_checkpoint, select, train, training_figures
 from ..registry import register
 
-__all__ = ["Gallery", "describe", "drawn", "human", "look", "make_captioner", "pointing"]
+__all__ = [
+    "Gallery",
+    "caption_weights",
+    "describe",
+    "drawn_scenes",
+    "make_captioner",
+    "nlvr_sentences",
+    "pointing",
+]
 
 
 class Gallery(torch.nn.Module):
-    """A captioner over fixed pictures, in the shape that `greedy` and `beam_search` ask for.
+    """A captioner over fixed pictures, with the interface of `greedy` and `beam_search`.
 
-    The source of picture k is its L regions, ``source[k] = (k, …, k)``; `encode` looks the pictures
-    up."""
+    The source of picture k is its index for each of its L regions, ``source[k] = (k, …, k)``;
+    `encode` looks the pictures up."""
 
     def __init__(self, model: Captioner, pictures: torch.Tensor):
         super().__init__()
@@ -57,39 +67,41 @@ def describe(
     vocab: Vocabulary,
     max_length: int = 12,
     batch_size: int = 500,
-):
+) -> tuple[list[list[str]], list[torch.Tensor] | None]:
     """Greedy captions of pictures, each a list of words, and the weights of each, ``(words, L)``
     on the CPU, or None.
     """
-    said, weights = [], []
+    captions, weights = [], []
     for part in pictures.split(batch_size):
         gallery = Gallery(model, part)
-        found = greedy(gallery, *gallery.sources(), max_length)
-        said += [vocab.decode(ids) for ids in found.tokens]
-        weights += found.weights or []
-    return said, weights or None
+        output = greedy(gallery, *gallery.sources(), max_length)
+        captions += [vocab.decode(ids) for ids in output.tokens]
+        weights += output.weights or []
+    return captions, weights or None
 
 
-def look(
+@torch.no_grad()
+def caption_weights(
     model: Captioner, data: Captioned, vocab: Vocabulary, batch_size: int = 500
 ) -> list[torch.Tensor]:
-    """The weights of each picture while the model reads its own caption: ``(words + 1, L)`` on
-    the CPU, or more rows.
+    """The weights of each picture under teacher forcing of its caption: ``(words + 1, L)`` on the
+    CPU, or more rows where another caption is longer.
     """
-    device, found = next(model.parameters()).device, []
-    with torch.no_grad(), temporary_mode(model, False):
+    device, weights = device_of(model), []
+    with temporary_mode(model, False):
         for start in range(0, len(data), batch_size):
             part = data.take(slice(start, start + batch_size))
             text = collate([Pair(caption, caption) for caption in part.captions], vocab, vocab)
-            found += model(part.pictures.to(device), text.target_in.to(device)).weights.cpu()
-    return found
+            output = model(part.pictures.to(device), text.target_in.to(device))
+            weights += output.weights.cpu()
+    return weights
 
 
 def pointing(
     weights: list[torch.Tensor], data: Captioned, grid: tuple[int, int]
 ) -> dict[str, float]:
-    """How often the largest weight at a word that names something lies in a region of what it
-    names; and by chance.
+    """How often the largest weight at a word that names something is on a region of what it names;
+    and how often by chance.
     """
     gold = data.alignment(grid)
     shares = [len(regions) / (grid[0] * grid[1]) for row in gold for regions in row if regions]
@@ -114,48 +126,30 @@ def make_captioner(
 
 
 def _figures(
-    model: Captioner, data: Captioned, vocab: Vocabulary, references, max_length: int
-) -> dict:
-    """Scores of greedy captions; where the largest weight lies is measured along the given
-    captions.
+    model: Captioner, data: Captioned, vocab: Vocabulary, references: list[str], max_length: int
+) -> tuple[dict, list[list[str]]]:
+    """Scores of greedy captions, and the captions; the pointing is measured under teacher forcing
+    of the given captions.
     """
-    said, _ = describe(model, data.pictures, vocab, max_length)
-    texts = [" ".join(words) for words in said]
+    captions, _ = describe(model, data.pictures, vocab, max_length)
+    texts = [" ".join(words) for words in captions]
     score = bleu(texts, references, tokenize="none")
     figures = {
-        "exact": round(exact_match(said, [list(c) for c in data.captions]), 4),
+        "exact": round(exact_match(captions, [list(c) for c in data.captions]), 4),
         "bleu": round(score.score, 2),
         "bleu_signature": score.signature,
         "cider": round(cider(texts, references), 4),
     }
     if model.attention.__class__.__name__ != "MeanContext":
-        figures |= pointing(look(model, data, vocab), data, model.encoder.grid)
-    return figures
-
-
-def _train(
-    model, data, vocab, *, seed, device, batch_size, steps, learning_rate, evaluate, **options
-):
-    return fit(
-        model,
-        PictureBatches(data, vocab, batch_size, seed),
-        partial(caption_loss, **options),
-        steps=steps,
-        learning_rate=learning_rate,
-        schedule=cosine_decay(steps, 50),
-        seed=seed,
-        device=device,
-        evaluate=evaluate,
-        evaluate_every=max(1, steps // 12),
-    )
+        figures |= pointing(caption_weights(model, data, vocab), data, model.encoder.grid)
+    return figures, captions
 
 
 @dataclass(frozen=True)
-class DrawnSettings:
+class CaptionSettings:
+    """Settings of every captioner."""
+
     attention: str = "soft"  # soft, hard or none
-    overlap: bool = False  # regions that overlap
-    train_pictures: int = 8000  # training pictures
-    test_pictures: int = 1000  # test pictures
     batch_size: int = 64  # examples per step
     steps: int = 2000  # training steps
     learning_rate: float = 2e-3  # peak learning rate
@@ -165,145 +159,116 @@ class DrawnSettings:
     expected_share: float = 0.5  # probability of training on the expected context
 
 
-def drawn(
+def _train(model: Captioner, data: Captioned, vocab: Vocabulary, settings, *, seed, **options):
+    weights = select(settings, "coverage", "reward_weight", "entropy_weight", "expected_share")
+    batches = PictureBatches(data, vocab, settings.batch_size, seed)
+    loss = partial(caption_loss, **weights)
+    return train(model, batches, loss, settings, seed=seed, warmup=50, evaluations=12, **options)
+
+
+@dataclass(frozen=True)
+class DrawnSettings(CaptionSettings):
+    overlap: bool = False  # regions that overlap
+    train_pictures: int = 8000  # training pictures
+    test_pictures: int = 1000  # test pictures
+
+
+def drawn_scenes(
     settings: DrawnSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
-    """Train on the book's own scenes, keep the weights, test on pairs of objects that were never
-    named together.
+    """Train on the book's own scenes, save the weights, test on pairs of objects that do not occur
+    together in the training captions.
     """
-    vocab, train = scenes.vocabulary(), scenes.scenes(settings.train_pictures, seed=seed)
+    vocab, data = scenes.vocabulary(), scenes.scenes(settings.train_pictures, seed=seed)
     test = scenes.scenes(settings.test_pictures, seed=seed + 1000, part="test")
     probe = scenes.scenes(min(200, settings.test_pictures), seed=seed + 2000, part="test")
     torch.manual_seed(seed)
     model = make_captioner(settings.attention, vocab, scenes.GRID, settings.overlap)
     references = [" ".join(caption) for caption in test.captions]
 
-    def evaluate(model):
-        said, _ = describe(model, probe.pictures, vocab)
-        return exact_match(said, [list(c) for c in probe.captions])
+    def evaluate(model: Captioner) -> float:
+        captions, _ = describe(model, probe.pictures, vocab)
+        return exact_match(captions, [list(c) for c in probe.captions])
 
-    history = _train(
-        model,
-        train,
-        vocab,
-        seed=seed,
-        device=device,
-        batch_size=settings.batch_size,
-        steps=settings.steps,
-        learning_rate=settings.learning_rate,
-        evaluate=evaluate,
-        coverage=settings.coverage,
-        reward_weight=settings.reward_weight,
-        entropy_weight=settings.entropy_weight,
-        expected_share=settings.expected_share,
-    )
+    history = _train(model, data, vocab, settings, seed=seed, device=device, evaluate=evaluate)
     name = f"captions-{settings.attention}{'-overlap' if settings.overlap else ''}"
-    save_model(
-        model, folder / f"{name}.seed{seed}.safetensors", half=True, attention=settings.attention
-    )
+    save_checkpoint(model, name, folder, seed, attention=settings.attention)
     return {
-        "parameters": sum(p.numel() for p in model.parameters()),
-        **_figures(model, test, vocab, references, 12),
-        "exact_while_training": [[step, round(value, 4)] for step, value in history.evaluations],
+        **_figures(model, test, vocab, references, 12)[0],
+        "exact_while_training": rounded(history.evaluations),
         "last_losses": [round(x, 4) for x in history.losses[-5:]],
-        "training_seconds": round(history.seconds, 1),
+        **training_figures(model, history),
     }
 
 
 @dataclass(frozen=True)
-class HumanSettings:
-    attention: str = "soft"  # soft, hard or none
+class NLVRSettings(CaptionSettings):
     batch_size: int = 32  # examples per step
     steps: int = 600  # training steps
-    learning_rate: float = 2e-3  # peak learning rate
-    coverage: float = 0.0  # weight of the coverage penalty
-    reward_weight: float = 0.3  # weight of the REINFORCE term
-    entropy_weight: float = 0.003  # weight of the entropy bonus of hard attention
-    expected_share: float = 0.5  # probability of training on the expected context
 
 
-def human(
-    settings: HumanSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
-    """Train on the true sentences of NLVR; test on scenes and sentences of other people's prompts.
+def nlvr_sentences(settings: NLVRSettings, *, seed: int = 0, device: str = "cpu") -> dict:
+    """Train on the true sentences of NLVR; test on scenes and sentences of other prompts.
 
-    Each scene has one sentence as its reference. The scores of always saying one and the same
-    training sentence, the best of the fifty most frequent by BLEU, stand beside, as the least that
-    a captioner should beat."""
+    Each scene has one sentence as its reference. Beside the scores stand those of a baseline, one
+    training sentence for every scene: the best by BLEU of the fifty most frequent ones.
+    """
     statements = [s for file in nlvr.FILES for s in nlvr.read(file)]
     parts = nlvr.split(statements, seed=seed)
-    train, valid, test = (
-        nlvr.captioned(parts[0], permute=True),
-        nlvr.captioned(parts[1]),
-        nlvr.captioned(parts[2]),
-    )
-    vocab = nlvr.vocabulary(train)
+    data = nlvr.captioned(parts[0], permute=True)
+    valid, test = nlvr.captioned(parts[1]), nlvr.captioned(parts[2])
+    vocab = nlvr.vocabulary(data)
     torch.manual_seed(seed)
     model = make_captioner(settings.attention, vocab, nlvr.GRID)
-    batches, whole = PictureBatches(valid, vocab, len(valid)), {}
+    valid_batch = PictureBatches(valid, vocab, len(valid)).batch(0)
 
-    def evaluate(model):
-        batch = whole.setdefault("batch", batches.batch(0))
-        total, count = caption_loss(model, batch)
+    def evaluate(model: Captioner) -> float:
+        total, count = caption_loss(model, valid_batch)
         return float(total) / float(count)
 
-    history = _train(
-        model,
-        train,
-        vocab,
-        seed=seed,
-        device=device,
-        batch_size=settings.batch_size,
-        steps=settings.steps,
-        learning_rate=settings.learning_rate,
-        evaluate=evaluate,
-        coverage=settings.coverage,
-        reward_weight=settings.reward_weight,
-        entropy_weight=settings.entropy_weight,
-        expected_share=settings.expected_share,
-    )
+    history = _train(model, data, vocab, settings, seed=seed, device=device, evaluate=evaluate)
     references = [" ".join(caption) for caption in test.captions]
-    common = [
-        sentence for sentence, _ in Counter(" ".join(c) for c in train.captions).most_common(50)
-    ]
-    scores = [(bleu([s] * len(references), references, tokenize="none").score, s) for s in common]
-    best, sentence = max(scores)
-    said, _ = describe(model, test.pictures, vocab, 30)
+    frequent = Counter(" ".join(caption) for caption in data.captions).most_common(50)
+    best, sentence = max(
+        (bleu([text] * len(references), references, tokenize="none").score, text)
+        for text, _ in frequent
+    )
+    figures, captions = _figures(model, test, vocab, references, 30)
+    texts = [" ".join(words) for words in captions]
     return {
-        "parameters": sum(p.numel() for p in model.parameters()),
         "words": len(vocab),
         "statements": [len(part) for part in parts],
-        **_figures(model, test, vocab, references, 30),
+        **figures,
         "bleu_of_one_sentence": round(best, 2),
         "one_sentence": sentence,
         "cider_of_one_sentence": round(cider([sentence] * len(references), references), 4),
-        "different_captions": len({" ".join(words) for words in said}),
-        "of_captions": len(said),
-        "captions": [" ".join(w) for w in said[:12]],
-        "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
-        "training_seconds": round(history.seconds, 1),
+        "different_captions": len(set(texts)),
+        "of_captions": len(texts),
+        "captions": texts[:12],
+        "validation_loss": rounded(history.evaluations),
+        **training_figures(model, history),
     }
 
 
 for _attention in ("soft", "hard", "none"):
     register(
         f"captions-{_attention}",
-        drawn,
+        drawn_scenes,
         DrawnSettings(attention=_attention),
         title=f"Captions of drawn scenes, {_attention} attention, with checkpoint",
         minutes="2 minutes on one CPU core",
     )
     register(
         f"captions-nlvr-{_attention}",
-        human,
-        HumanSettings(attention=_attention),
+        nlvr_sentences,
+        NLVRSettings(attention=_attention),
         title=f"Human sentences about NLVR pictures, {_attention} attention",
         minutes="3 minutes on one CPU core",
         needs="nlvr",
     )
 register(
     "captions-soft-overlap",
-    drawn,
+    drawn_scenes,
     DrawnSettings(attention="soft", overlap=True),
     title="Soft attention over regions that see beyond their edges: where the peak drifts",
     minutes="2 minutes on one CPU core",

@@ -1,10 +1,11 @@
-"""Classes from one example or a few: SNAIL and its halves, prototypes, and the nearest picture;
-where the query looks.
+"""Few-shot classification: SNAIL and its halves, prototypes, and the nearest picture; what the
+query attends to.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,22 +21,24 @@ from ...tasks.images.few_shot_episodes import (
     with_mirrors,
     with_rotations,
 )
-from ...training import constant, cosine_decay, fit, save_model
+from ...training import constant
 from ...training.loop.temporary_state import temporary_mode
+from ...training.losses.token_loss import device_of
 from ...validate import check_choice
+from ..common import block_means, rounded, save_checkpoint, select, train, training_figures
 from ..registry import register
 
 __all__ = [
     "KINDS",
     "NETWORKS",
     "accuracy",
+    "attention_by_class",
+    "class_sets",
+    "episode_accuracies",
     "few_shot",
     "interval",
-    "looks",
     "make_network",
-    "named",
-    "nearest_picture",
-    "the_data",
+    "nearest_picture_accuracies",
 ]
 
 ALIKE = 6.0
@@ -62,7 +65,8 @@ NETWORKS = {
 }
 """Sizes by name: those of the paper, and ours for two cores.
 
-But for a plain start, queries and keys start alike, which is the book's addition.
+Except with a plain start, queries and keys have similar initial weights, which is the book's
+addition.
 """
 KINDS = ("snail", "no attention", "no TC", "prototypes")
 """SNAIL, its two halves, and a network that learns nothing but the embedding."""
@@ -87,30 +91,31 @@ def make_network(kind: str, ways: int, shots: int, network: str = "small"):
     )
 
 
-def the_data(data: str) -> tuple[Classes, Classes]:
-    """Classes to learn from and classes of other alphabets for the test, by name.
+def class_sets(data: str) -> tuple[Classes, Classes]:
+    """Classes for training and classes of other alphabets for the test, by name.
 
     - "strokes": letters that the book draws: 8 alphabets of 25 letters, and 4 others.
     - "omniglot-small": the small sets of Omniglot: 136 characters and 106 others, all also turned
       by 90, 180 and 270 degrees.
     - "omniglot": the full sets: 964 and 659 characters, turned as well.
     """
-    if data == "strokes":
+    if check_choice("data", data, ("strokes", "omniglot-small", "omniglot")) == "strokes":
         return strokes.alphabets(8, 25, seed=0), strokes.alphabets(4, 25, seed=1)
-    if data not in ("omniglot-small", "omniglot"):
-        raise ValueError(f"data must be strokes, omniglot-small or omniglot, got {data!r}")
     train, test = omniglot.split("small" if data.endswith("small") else "full")
     return with_rotations(train), with_rotations(test)
 
 
 def interval(shares: torch.Tensor) -> tuple[float, float]:
-    """Mean of one number an episode, and half the width of its 95 % interval: ``1.96 s / √n``."""
-    return float(shares.double().mean()), 1.96 * float(shares.double().std()) / math.sqrt(
-        len(shares)
-    )
+    """The mean of one number per episode, and half the width of its 95 % interval:
+    ``1.96 s / √n``.
+    """
+    spread = float(shares.double().std()) / math.sqrt(len(shares))
+    return float(shares.double().mean()), 1.96 * spread
 
 
-def _parts(classes: Classes, ways: int, shots: int, queries: int, episodes: int, seed: int, device):
+def _test_episodes(
+    classes: Classes, ways: int, shots: int, queries: int, episodes: int, seed: int, device
+) -> Iterator[tuple[torch.Tensor, ...]]:
     """Test episodes, fifty at a time; they depend on the numbers and the seed alone."""
     pictures = classes.pictures.cpu()
     for start in range(0, episodes, 50):
@@ -120,7 +125,7 @@ def _parts(classes: Classes, ways: int, shots: int, queries: int, episodes: int,
 
 
 @torch.no_grad()
-def named(
+def episode_accuracies(
     model,
     classes: Classes,
     *,
@@ -129,21 +134,20 @@ def named(
     episodes: int = 1000,
     seed: int = 0,
 ) -> torch.Tensor:
-    """For each of ``episodes`` the share of its queries that a network names rightly,
-    ``(episodes,)``; in evaluation mode.
+    """For each episode the share of its queries that a network classifies right, in evaluation
+    mode: ``(episodes,)``.
     """
-    device, found = next(model.parameters()).device, []
+    test = _test_episodes(classes, model.ways, shots, queries, episodes, seed, device_of(model))
     with temporary_mode(model, False):
-        for support, labels, query, answers in _parts(
-            classes, model.ways, shots, queries, episodes, seed, device
-        ):
-            found.append(
+        return torch.cat(
+            [
                 (model(support, labels, query).logits.argmax(-1) == answers).float().mean(1).cpu()
-            )
-    return torch.cat(found)
+                for support, labels, query, answers in test
+            ]
+        )
 
 
-def nearest_picture(
+def nearest_picture_accuracies(
     classes: Classes,
     ways: int,
     *,
@@ -152,73 +156,53 @@ def nearest_picture(
     episodes: int = 1000,
     seed: int = 0,
 ) -> torch.Tensor:
-    """The same for the rule that learns nothing: the class of the example whose pixels lie
-    nearest.
-    """
-    found = []
-    for support, labels, query, answers in _parts(
-        classes, ways, shots, queries, episodes, seed, "cpu"
-    ):
+    """The same for a rule without training: the class of the example with the nearest pixels."""
+    shares = []
+    test = _test_episodes(classes, ways, shots, queries, episodes, seed, "cpu")
+    for support, labels, query, answers in test:
         near = torch.cdist(query.flatten(2).float(), support.flatten(2).float()).argmin(-1)
-        found.append((labels.gather(1, near) == answers).float().mean(1))
-    return torch.cat(found)
+        shares.append((labels.gather(1, near) == answers).float().mean(1))
+    return torch.cat(shares)
 
 
 def accuracy(shares: torch.Tensor) -> list[float]:
-    """Mean and half interval in percent, rounded for a record."""
+    """Mean and half width of the interval in percent, rounded for a record."""
     return [round(100 * value, 2) for value in interval(shares)]
 
 
 @torch.no_grad()
-def looks(
+def attention_by_class(
     model, classes: Classes, *, shots: int = 1, queries: int = 5, episodes: int = 200, seed: int = 0
 ) -> list[dict]:
-    """For each attention block where a query looks, over many episodes.
+    """For each attention block, what a query attends to, over many episodes.
 
     Returns:
-        own: weight on the examples of its own class, all together
-        other: weight on those of one other class, on average
-        itself: weight on its own position
-        first: how often the example with the largest weight is of its class
-        chance: how often it would be by chance
+        own: Weight on the examples of its class, summed.
+        other: Weight on those of one other class, on average.
+        itself: Weight on its own position.
+        first: How often the example with the largest weight is of its class.
+        chance: How often it would be by chance.
     """
-    device, parts = next(model.parameters()).device, {}
+    test = _test_episodes(classes, model.ways, shots, queries, episodes, seed, device_of(model))
+    parts: dict[int, list[torch.Tensor]] = {}
     with temporary_mode(model, False):
-        for support, labels, query, answers in _parts(
-            classes, model.ways, shots, queries, episodes, seed, device
-        ):
-            found = model(support, labels, query, need_weights=True)
+        for support, labels, query, answers in test:
+            output = model(support, labels, query, need_weights=True)
             of_class = labels[:, None] == answers[..., None]  # (B, Q, S)
-            for k, weights in enumerate(found.weights):
+            for k, weights in enumerate(output.weights):
                 if weights is None:
                     continue
                 examples = weights[..., :-1]
                 own = (examples * of_class).sum(-1)
-                rows = torch.stack(
-                    [
-                        own,
-                        (examples.sum(-1) - own) / (model.ways - 1),
-                        weights[..., -1],
-                        of_class.gather(-1, examples.argmax(-1, keepdim=True))
-                        .squeeze(-1)
-                        .to(own.dtype),
-                    ]
-                )
+                other = (examples.sum(-1) - own) / (model.ways - 1)
+                first = of_class.gather(-1, examples.argmax(-1, keepdim=True)).squeeze(-1)
+                rows = torch.stack([own, other, weights[..., -1], first.to(own.dtype)])
                 parts.setdefault(k, []).append(rows.flatten(1).cpu())
     rows = []
     for k, pieces in parts.items():
-        values = torch.cat(pieces, 1).double()
-        own, other, itself, first = values.mean(1).tolist()
-        rows.append(
-            {
-                "part": k,
-                "own": round(own, 4),
-                "other": round(other, 4),
-                "itself": round(itself, 4),
-                "first": round(first, 4),
-                "chance": round(1 / model.ways, 4),
-            }
-        )
+        means = [round(value, 4) for value in torch.cat(pieces, 1).double().mean(1).tolist()]
+        shares = dict(zip(("own", "other", "itself", "first"), means))
+        rows.append({"part": k, **shares, "chance": round(1 / model.ways, 4)})
     return rows
 
 
@@ -246,23 +230,15 @@ class Settings:
 def few_shot(
     settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
-    """Train on episodes of the training classes; the share of queries named rightly in ``episodes``
-    episodes of other alphabets.
-
-    Returns:
-        shots: K of the test; ``shots_to_train`` is that of training, or (least, most), the same
-            when not given
-        queries: pictures to name in each episode, of training and test; the paper has one
-        bend: how far the pictures of training are bent, each by itself
-        mirrored: whether the classes of training count once more in the mirror; those of the test
-            do not
+    """Train on episodes of the training classes; the accuracy on the queries of ``episodes``
+    episodes of other alphabets. (The paper has one query per episode.)
     """
-    train, test = the_data(settings.data)
+    train_classes, test = class_sets(settings.data)
     torch.manual_seed(seed)
     model = make_network(settings.kind, settings.ways, settings.shots, settings.network)
-    shown = with_mirrors(train) if settings.mirrored else train
+    extended = with_mirrors(train_classes) if settings.mirrored else train_classes
     batches = EpisodeBatches(
-        shown.to(device),
+        extended.to(device),
         settings.ways,
         settings.shots_to_train or settings.shots,
         settings.queries,
@@ -270,58 +246,44 @@ def few_shot(
         seed,
         settings.bend,
     )
-    history = fit(
+
+    def shares(model, classes: Classes, most: int) -> torch.Tensor:
+        episodes = min(most, settings.episodes)
+        return episode_accuracies(model, classes, shots=settings.shots, episodes=episodes)
+
+    warmup = min(100, settings.steps)
+    history = train(
         model,
         batches,
         few_shot_loss,
-        steps=settings.steps,
-        learning_rate=settings.learning_rate,
+        settings,
         seed=seed,
         device=device,
-        precision=settings.precision,
-        schedule=cosine_decay(settings.steps, min(100, settings.steps))
-        if settings.decay
-        else constant(min(100, settings.steps)),
-        evaluate=lambda m: float(
-            named(m, test, shots=settings.shots, episodes=min(100, settings.episodes)).mean()
-        ),
-        evaluate_every=max(1, settings.steps // 10),
+        warmup=warmup,
+        **({} if settings.decay else {"schedule": constant(warmup)}),
+        evaluate=lambda m: float(shares(m, test, 100).mean()),
+        evaluations=10,
     )
-    width = max(1, settings.steps // 40)
+    pictures_per_episode = settings.ways * settings.shots + settings.queries
+    nearest = nearest_picture_accuracies(
+        test, settings.ways, **select(settings, "shots", "episodes")
+    )
     record = {
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "classes": [len(shown), len(test)],
-        "pictures": settings.steps
-        * settings.batch_size
-        * (settings.ways * settings.shots + settings.queries),
-        "accuracy": accuracy(named(model, test, shots=settings.shots, episodes=settings.episodes)),
-        "accuracy_on_training_classes": accuracy(
-            named(model, train, shots=settings.shots, episodes=min(settings.episodes, 200))
-        ),
-        "nearest_picture": accuracy(
-            nearest_picture(test, settings.ways, shots=settings.shots, episodes=settings.episodes)
-        ),
-        "course": [[step, round(value, 4)] for step, value in history.evaluations],
-        "losses": [
-            round(sum(part) / len(part), 4)
-            for part in (history.losses[k : k + width] for k in range(0, settings.steps, width))
-        ],
-        "training_seconds": round(history.seconds, 1),
+        **training_figures(model, history),
+        "classes": [len(extended), len(test)],
+        "pictures": settings.steps * settings.batch_size * pictures_per_episode,
+        "accuracy": accuracy(shares(model, test, settings.episodes)),
+        "accuracy_on_training_classes": accuracy(shares(model, train_classes, 200)),
+        "nearest_picture": accuracy(nearest),
+        "course": rounded(history.evaluations),
+        "losses": block_means(history.losses, 40),
     }
     if settings.kind in ("snail", "no TC"):
-        record["looks"] = looks(
+        record["looks"] = attention_by_class(
             model, test, shots=settings.shots, episodes=min(settings.episodes, 400)
         )
-    if settings.checkpoint:
-        save_model(
-            model,
-            Path(folder) / f"{settings.checkpoint}.seed{seed}.safetensors",
-            half=True,
-            kind=settings.kind,
-            network=settings.network,
-            ways=str(settings.ways),
-            shots=str(settings.shots),
-        )
+    sizes = select(settings, "kind", "network", "ways", "shots")
+    save_checkpoint(model, settings.checkpoint, folder, seed, **sizes)
     return record
 
 

@@ -14,11 +14,13 @@ from ...mechanisms.layers.residual import PreNorm
 from ...models.transformer.language_model import TransformerLM
 from ...models.transformer.parts import paper_parts
 from ...tasks.text import characters
-from ...training import cosine_decay, fit, save_model
+from ...training import save_model
 from ...training.decoding.sampling import sample
 from ...training.losses.language_model import language_loss, perplexity
+from ...validate import check_choice
+from ..common import count_parameters, rounded, select, train, training_figures
 from ..registry import register
-from .language_models import MODELS, parameters
+from .language_models import MODELS, lstm_of_size
 
 __all__ = ["make_model", "shakespeare"]
 
@@ -32,31 +34,21 @@ def make_model(
     num_layers: int = 4,
     dropout: float = 0.0,
 ):
-    """``"transformer"``, or ``"lstm"`` with as many parameters (one layer, characters as vectors of
-    half the width).
-
-    Raises:
-        ValueError: for another kind.
+    """``"transformer"``, or an ``"lstm"`` with as many parameters (one layer, characters as vectors
+    of half the width).
     """
-
-    def transformer():
-        parts = paper_parts(
-            d_model, num_heads, 4 * d_model, dropout=dropout, residual=PreNorm, activation="gelu"
-        )
-        return TransformerLM(vocabulary_size, parts, num_layers=num_layers)
-
+    check_choice("kind", kind, ("transformer", "lstm"))
+    parts = paper_parts(
+        d_model, num_heads, 4 * d_model, dropout=dropout, residual=PreNorm, activation="gelu"
+    )
     if kind == "transformer":
-        return transformer()
-    if kind != "lstm":
-        raise ValueError(f"kind must be 'transformer' or 'lstm', got {kind!r}")
+        return TransformerLM(vocabulary_size, parts, num_layers=num_layers)
     with torch.random.fork_rng(devices=[]):  # only to count
-        wanted = parameters(transformer())
+        transformer = TransformerLM(vocabulary_size, parts, num_layers=num_layers)
     d_embed = d_model // 2
-
-    def size(h):  # embeddings, four gates with two biases each, output
-        return vocabulary_size * d_embed + 4 * h * (d_embed + h + 2) + (h + 1) * vocabulary_size
-
-    hidden_size = min(range(8, 4096), key=lambda h: abs(size(h) - wanted))
+    hidden_size = lstm_of_size(
+        vocabulary_size, d_embed, count_parameters(transformer), range(8, 4096)
+    )
     return MODELS["lstm"](
         vocabulary_size, hidden_size=hidden_size, d_embed=d_embed, dropout=dropout
     )
@@ -81,75 +73,59 @@ class Settings:
 def shakespeare(
     settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
-    """Train on the first nine tenths of Tiny Shakespeare; loss on the last tenth, nats a character.
+    """Train on the first nine tenths of Tiny Shakespeare; loss on the last tenth, in nats per
+    character.
 
-    Windows are drawn at random; the held-out text is read in windows end to end, so early
-    characters of a window have little before them, as in training."""
-    kept, held = characters.split_text(characters.shakespeare())
-    vocabulary = characters.character_vocabulary(kept + held)
-    ids, test = characters.encode_text(kept, vocabulary), characters.encode_text(held, vocabulary)
+    Windows are drawn at random; the held-out text is read in consecutive windows, so the first
+    characters of a window have little context, as in training."""
+    train_text, test_text = characters.split_text(characters.shakespeare())
+    vocabulary = characters.character_vocabulary(train_text + test_text)
+    ids = characters.encode_text(train_text, vocabulary)
+    test = characters.encode_text(test_text, vocabulary)
+    length = settings.length
+
+    def loss_on(model, text: torch.Tensor) -> float:
+        windows = characters.CharacterWindows(text, length, 64, cover=True)
+        return math.log(perplexity(model, windows))
+
     torch.manual_seed(seed)
-    net = make_model(
-        settings.model,
-        len(vocabulary),
-        d_model=settings.d_model,
-        num_heads=settings.num_heads,
-        num_layers=settings.num_layers,
-        dropout=settings.dropout,
-    )
-    windows = characters.CharacterWindows(test, settings.length, 64, cover=True)
-    some = characters.CharacterWindows(
-        test[: 64 * settings.length * 4 + 1], settings.length, 64, cover=True
-    )
-    history = fit(
-        net,
-        characters.CharacterWindows(ids, settings.length, settings.batch_size, seed),
+    sizes = select(settings, "d_model", "num_heads", "num_layers")
+    model = make_model(settings.model, len(vocabulary), dropout=settings.dropout, **sizes)
+    history = train(
+        model,
+        characters.CharacterWindows(ids, length, settings.batch_size, seed),
         language_loss,
-        steps=settings.steps,
-        optimizer="adamw",
-        learning_rate=settings.learning_rate,
-        schedule=cosine_decay(settings.steps, settings.warmup),
+        settings,
         seed=seed,
         device=device,
-        precision=settings.precision,
-        evaluate=lambda m: math.log(perplexity(m, some)),
-        evaluate_every=max(1, settings.steps // 20),
+        warmup=settings.warmup,
+        optimizer="adamw",
+        evaluate=lambda m: loss_on(m, test[: 64 * length * 4 + 1]),
+        evaluations=20,
     )
-    loss = math.log(perplexity(net, windows))
-    train_loss = math.log(
-        perplexity(
-            net, characters.CharacterWindows(ids[: len(test)], settings.length, 64, cover=True)
-        )
-    )
+    figures = {
+        "vocabulary": len(vocabulary),
+        "held_out_loss": round(loss_on(model, test), 4),
+        "training_loss": round(loss_on(model, ids[: len(test)]), 4),
+        "characters_seen": settings.steps * settings.batch_size * length,
+        "curve": rounded(history.evaluations),
+        **training_figures(model, history),
+    }
     if settings.checkpoint:
         save_model(
-            net.half(),
+            model.half(),
             folder / f"{settings.checkpoint}.seed{seed}.safetensors",
+            half=False,
             kind=settings.model,
-            d_model=str(settings.d_model),
-            num_heads=str(settings.num_heads),
-            num_layers=str(settings.num_layers),
             characters="".join(vocabulary.tokens[4:]),
+            **{name: str(size) for name, size in sizes.items()},
         )
-        net.float()
-    figures = {
-        "parameters": parameters(net),
-        "vocabulary": len(vocabulary),
-        "held_out_loss": round(loss, 4),
-        "training_loss": round(train_loss, 4),
-        "characters_seen": settings.steps * settings.batch_size * settings.length,
-        "curve": [[step, round(value, 4)] for step, value in history.evaluations],
-        "training_seconds": round(history.seconds, 1),
-    }
+        model.float()  # the sample is drawn from the weights that are stored
     if settings.model == "transformer":
+        generator = torch.Generator().manual_seed(seed)
         prompt = characters.encode_text("\n", vocabulary)[None]
         drawn = sample(
-            net,
-            prompt,
-            torch.tensor([1]),
-            settings.length,
-            temperature=0.8,
-            generator=torch.Generator().manual_seed(seed),
+            model, prompt, torch.tensor([1]), length, temperature=0.8, generator=generator
         )
         figures["sample"] = characters.to_text(drawn[0], vocabulary)
     return figures
@@ -169,23 +145,5 @@ register(
     Settings(model="lstm"),
     title="Tiny Shakespeare by characters, an LSTM",
     minutes="15 minutes on one CPU core",
-    needs="tinyshakespeare",
-)
-register(
-    "shakespeare-characters-paper",
-    shakespeare,
-    Settings(
-        length=256,
-        d_model=384,
-        num_heads=6,
-        num_layers=6,
-        dropout=0.2,
-        batch_size=64,
-        steps=5000,
-        learning_rate=1e-3,
-        precision="bf16",
-    ),
-    title="Tiny Shakespeare by characters, six layers of width 384",
-    minutes="10 minutes on one GPU",
     needs="tinyshakespeare",
 )

@@ -1,13 +1,13 @@
-"""Linformer beside full attention at equal training: texts with gaps that need one look, or an
+"""Linformer beside full attention at equal training: texts whose gaps need one position, or an
 average.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -17,18 +17,11 @@ from ...mechanisms import LinformerAttention, PreNorm
 from ...models import TransformerEncoderModel, paper_parts
 from ...tasks.algorithms.gaps import FIRST, VALUES, GapBatches, best_loss, vocabulary_size
 from ...tasks.sequences.vocabulary import PAD
-from ...training import cosine_decay, fit
+from ...training.losses.token_loss import device_of
+from ..common import count_parameters, train
 from ..registry import register
 
-__all__ = [
-    "PairEmbedding",
-    "compared",
-    "gap_loss",
-    "gaps_filled",
-    "make_model",
-    "spectrum",
-    "train",
-]
+__all__ = ["PairEmbedding", "compared", "gap_loss", "gaps_filled", "make_model", "spectrum"]
 
 
 class PairEmbedding(nn.Module):
@@ -39,10 +32,8 @@ class PairEmbedding(nn.Module):
 
     def __init__(self, size: int, d_model: int) -> None:
         super().__init__()
-        self.name, self.value = (
-            nn.Embedding(-(-(size - FIRST) // (VALUES + 1)), d_model),
-            nn.Embedding(VALUES + 1, d_model),
-        )
+        self.name = nn.Embedding(-(-(size - FIRST) // (VALUES + 1)), d_model)
+        self.value = nn.Embedding(VALUES + 1, d_model)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         tokens = tokens - FIRST
@@ -58,9 +49,7 @@ def make_model(
     num_heads: int = 2,
     num_layers: int = 2,
 ) -> TransformerEncoderModel:
-    """An encoder-only model with full attention (``rank`` None) or with Linformer's to so many
-    mixtures.
-    """
+    """An encoder-only model with full attention, or with Linformer's of some rank."""
     parts = paper_parts(d_model, num_heads, 4 * d_model, dropout=0.0, residual=PreNorm)
     if kind == "look-up":
         parts = replace(parts, embedding=lambda size: PairEmbedding(size, d_model))
@@ -74,69 +63,43 @@ def make_model(
     )
 
 
-def gap_loss(model, batch):
-    """Cross-entropy of what stood in the gaps: the sum in nats, and how many there are."""
-    device = next(model.parameters()).device
+def gap_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cross-entropy of the original tokens of the gaps: the sum in nats, and their number."""
+    device = device_of(model)
     target = batch.target.to(device)
-    asked = target != PAD
-    logits = model(batch.tokens.to(device)).logits[asked]
-    return F.cross_entropy(logits.float(), target[asked], reduction="sum"), asked.sum()
+    gaps = target != PAD
+    logits = model(batch.tokens.to(device)).logits[gaps]
+    return F.cross_entropy(logits.float(), target[gaps], reduction="sum"), gaps.sum()
 
 
-def gaps_filled(model, kind: str, length: int, *, count: int = 500, seed: int = 1) -> dict:
-    """On new texts: the loss a gap, the least possible one, and the share of gaps that are
-    filled as they were.
-    """
+@torch.no_grad()
+def gaps_filled(
+    model: nn.Module, kind: str, length: int, *, count: int = 500, seed: int = 1
+) -> dict:
+    """On new texts: the loss per gap, the least possible one, and the share of right tokens."""
     batch = GapBatches(kind, length, count, seed=seed).batch(0)
     model.eval()
-    with torch.no_grad():
-        total, gaps = gap_loss(model, batch)
-        device = next(model.parameters()).device
-        said = model(batch.tokens.to(device)).logits.argmax(-1).cpu()
-    asked = batch.target != PAD
+    total, gaps = gap_loss(model, batch)
+    predicted = model(batch.tokens.to(device_of(model))).logits.argmax(-1).cpu()
+    right = (predicted == batch.target)[batch.target != PAD]
     return {
         "loss": round(float(total / gaps), 4),
         "best": round(best_loss(kind, batch), 4),
-        "right": round(float((said == batch.target)[asked].double().mean()), 4),
+        "right": round(float(right.double().mean()), 4),
     }
 
 
-def train(
-    model,
-    kind: str,
-    length: int,
-    *,
-    steps: int,
-    batch_size: int = 32,
-    learning_rate: float = 6e-3,
-    seed: int = 0,
-    device: str | torch.device = "cpu",
-):
-    """Train in place; returns the history."""
-    return fit(
-        model,
-        GapBatches(kind, length, batch_size, seed=1000 + seed),
-        gap_loss,
-        steps=steps,
-        learning_rate=learning_rate,
-        schedule=cosine_decay(steps, 20),
-        seed=seed,
-        device=device,
-    )
-
-
-def spectrum(model, kind: str, length: int, *, count: int = 50, seed: int = 2) -> list[list[float]]:
-    """Singular values of the m×n weights of full attention, divided by the sum, largest first: a
-    list a block, mean of heads and texts.
+@torch.no_grad()
+def spectrum(
+    model: nn.Module, kind: str, length: int, *, count: int = 50, seed: int = 2
+) -> list[list[float]]:
+    """Singular values of the m×n weights of full attention, divided by their sum, largest first:
+    one list per block, the mean over heads and texts.
     """
     batch = GapBatches(kind, length, count, seed=seed).batch(0)
-    with torch.no_grad():
-        weights = model(batch.tokens.to(next(model.parameters()).device), need_weights=True).weights
-    found = []
-    for w in weights:
-        values = torch.linalg.svdvals(w.double())
-        found.append((values / values.sum(-1, keepdim=True)).mean((0, 1)).tolist())
-    return found
+    layers = model(batch.tokens.to(device_of(model)), need_weights=True).weights
+    values = [torch.linalg.svdvals(weights.double()) for weights in layers]
+    return [(v / v.sum(-1, keepdim=True)).mean((0, 1)).tolist() for v in values]
 
 
 @dataclass(frozen=True)
@@ -149,39 +112,22 @@ class Settings:
     steps: int = 400  # training steps
 
 
-def compared(
-    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
+def compared(settings: Settings, *, seed: int = 0, device: str = "cpu") -> dict:
     """Train every rank on every kind of texts from several seeds, on equally many texts."""
     rows = []
-    for kind in settings.kinds:
-        for rank in settings.ranks:
-            found = []
-            for offset in range(settings.seeds):
-                torch.manual_seed(seed + offset)
-                model = make_model(kind, rank, length=settings.length)
-                history = train(
-                    model,
-                    kind,
-                    settings.length,
-                    steps=settings.steps,
-                    seed=seed + offset,
-                    device=device,
-                )
-                found.append(
-                    {
-                        **gaps_filled(model, kind, settings.length),
-                        "training_seconds": round(history.seconds, 1),
-                    }
-                )
-            rows.append(
-                {
-                    "kind": kind,
-                    "rank": rank,
-                    "seeds": found,
-                    "parameters": sum(p.numel() for p in model.parameters()),
-                }
+    for kind, rank in itertools.product(settings.kinds, settings.ranks):
+        runs = []
+        for run in range(seed, seed + settings.seeds):
+            torch.manual_seed(run)
+            model = make_model(kind, rank, length=settings.length)
+            batches = GapBatches(kind, settings.length, 32, seed=1000 + run)
+            history = train(
+                model, batches, gap_loss, settings, seed=run, device=device, learning_rate=6e-3
             )
+            scores = gaps_filled(model, kind, settings.length)
+            runs.append({**scores, "training_seconds": round(history.seconds, 1)})
+        parameters = count_parameters(make_model(kind, rank, length=settings.length))
+        rows.append({"kind": kind, "rank": rank, "seeds": runs, "parameters": parameters})
     return {"rows": rows, "length": settings.length}
 
 

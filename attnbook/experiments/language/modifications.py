@@ -1,15 +1,12 @@
-"""Modifications of the Transformer under one budget: the comparison of Narang et al.
-
-2021, small.
-"""
+"""Modifications of the Transformer under one budget, small: after Narang et al. 2021."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from statistics import mean, stdev
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -50,10 +47,11 @@ from ...models.transformer.stacks import (
 from ...models.transformer.weighted import WeightedDecoderLayer, WeightedEncoderLayer
 from ...tasks.text.denoising import DenoisingBatches, gaps_in, numbered_vocabulary, segments
 from ...tasks.text.sentences import generate, wikitext
-from ...training import fit, token_loss
+from ...training import token_loss
 from ...training.optim.schedules import inverse_sqrt
+from ...validate import check_choice
+from ..common import count_parameters, select, train
 from ..registry import register
-from .language_models import parameters
 from .narang import TABLE
 
 __all__ = ["MODIFICATIONS", "Sizes", "build", "compare"]
@@ -84,7 +82,7 @@ def _model(
     return models.Transformer(size, size, parts, num_layers=num_layers or s.num_layers, tie=tie)
 
 
-def _parts(s: Sizes, **options) -> Parts:
+def _parts(s: Sizes, **options: Any) -> Parts:
     return paper_parts(
         s.d_model, s.num_heads, s.d_feed_forward, **{"dropout": 0.0, "residual": PreNorm, **options}
     )
@@ -144,7 +142,7 @@ def _factorised(both: bool, stack: bool = False) -> Build:
             parts = replace(parts, stack=shared)
         model = _model(_one_embedding(parts), size, s, "none")
         if both:
-            model.output.share(model.target_embedding)
+            cast(Any, model.output).share(model.target_embedding)
         return model
 
     return make
@@ -176,12 +174,12 @@ def _half_shared(encoder: bool) -> Build:
     """One block for all of the encoder, or for all of the decoder."""
 
     def make(size: int, s: Sizes) -> Model:
-        own, one = _parts(s), replace(_parts(s), stack=shared)
-        model = _model(own, size, s)
+        sharing = replace(_parts(s), stack=shared)
+        model = _model(_parts(s), size, s)
         if encoder:
-            model.encoder = one.make_encoder(s.num_layers)
+            model.encoder = sharing.make_encoder(s.num_layers)
         else:
-            model.decoder = one.make_decoder(s.num_layers)
+            model.decoder = sharing.make_decoder(s.num_layers)
         return model
 
     return make
@@ -202,6 +200,12 @@ def _convolution(kind: type) -> Build:
     )
 
 
+def _fixup(size: int, s: Sizes) -> Model:
+    model = _model(_parts(s, residual=Fixup), size, s)
+    fixup_start(model)
+    return model
+
+
 def _experts(kind: type) -> Build:
     return _with(
         feed_forward=lambda s: partial(
@@ -218,7 +222,7 @@ MODIFICATIONS: dict[str, Build] = {
     "rezero": _options(residual=ReZero, norm=lambda d: nn.Identity()),
     "rezero-layer-norm": _options(residual=ReZero, norm=LayerNorm),
     "rezero-rms-norm": _options(residual=ReZero, norm=RMSNorm),
-    "fixup": lambda size, s: fixup_start(_model(_parts(s, residual=Fixup), size, s)),
+    "fixup": _fixup,
     # The paper has 24, 18, 8 and 6 layers instead of 12; of four, two thirds cannot be had, so the
     # third has three quarters.
     "deepest": _shape(2, 1 / 2, 1 / 2),
@@ -275,25 +279,20 @@ MODIFICATIONS: dict[str, Build] = {
 
 
 def build(name: str, vocabulary_size: int, sizes: Sizes | None = None) -> Model:
-    """The model of a modification.
-
-    Raises:
-        ValueError: for an unknown name.
-    """
-    if name not in MODIFICATIONS:
-        raise ValueError(f"name must be one of {', '.join(MODIFICATIONS)}, got {name!r}")
+    """The model of a modification."""
+    check_choice("name", name, MODIFICATIONS)
     return MODIFICATIONS[name](vocabulary_size, Sizes() if sizes is None else sizes)
 
 
-def _loss(model: Model, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def _loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
     total, count = token_loss(model, batch)
     return total + balance_loss(model) * count, count
 
 
-def _held_out(model: Model, batches: DenoisingBatches, number: int) -> float:
-    """The loss, nats a token, on the first batches of held-out text."""
-    sums = [token_loss(model, batches.batch(k)) for k in range(number)]
-    return (sum(total for total, _ in sums) / sum(count for _, count in sums)).item()
+def _held_out(model: nn.Module, batches: DenoisingBatches, number: int) -> float:
+    """The loss in nats per token on the first batches of held-out text."""
+    totals, counts = zip(*(token_loss(model, batches.batch(k)) for k in range(number)))
+    return float(sum(totals) / sum(counts))
 
 
 def _operations(model: Model, batch) -> int:
@@ -304,20 +303,18 @@ def _operations(model: Model, batch) -> int:
 
 
 def _texts(data: str, length: int, min_count: int):
-    """Texts to learn from and held-out ones, and their vocabulary."""
+    """Training texts and held-out ones, their vocabulary, and the ids of its gap marks."""
     gaps = gaps_in(length)[1]
-    if data == "wikitext-2":
+    if check_choice("data", data, ("wikitext-2", "grammar")) == "wikitext-2":
         task = wikitext(max_words=10**6, min_count=min_count)
-        kept, held = [p.source for p in task.train], [p.source for p in task.test]
-    elif data == "grammar":
-        kept, held = (
-            [p.source for p in generate(number, seed=k)] for k, number in enumerate((4000, 1000))
-        )
+        training, held_out = task.train, task.test
     else:
-        raise ValueError(f"data must be 'wikitext-2' or 'grammar', got {data!r}")
-    vocabulary = numbered_vocabulary(kept, gaps, min_count=min_count)
+        training, held_out = generate(4000, seed=0), generate(1000, seed=1)
+    training, held_out = ([pair.source for pair in part] for part in (training, held_out))
+    vocabulary = numbered_vocabulary(training, gaps, min_count=min_count)
     marks = vocabulary.encode([f"<{k + 1}>" for k in range(gaps)])
-    return segments(kept, vocabulary, length), segments(held, vocabulary, length), vocabulary, marks
+    texts = [segments(part, vocabulary, length) for part in (training, held_out)]
+    return *texts, vocabulary, marks
 
 
 @dataclass(frozen=True)
@@ -338,42 +335,36 @@ class Settings:
     held_batches: int = 30  # batches of the validation text
 
 
-def compare(
-    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
-    """Train a modification to denoise text, once a seed, and measure the loss on held-out text.
+def compare(settings: Settings, *, seed: int = 0, device: str = "cpu") -> dict:
+    """Train a modification to denoise text, for each seed, and measure the loss on held-out text.
 
     Everything but the model is the same for all: the texts, their gaps, the number of steps, the
-    optimizer and its rate, the best of 0.002, 0.004, 0.008 and 0.016 for the vanilla model.
+    optimizer and its learning rate, the best of 0.002, 0.004, 0.008 and 0.016 for the vanilla
+    model.
 
     Returns:
-        ``early``, ``final``: the loss after an eighth of the steps and at the end, a number a seed;
-        ``parameters``; ``operations``, multiply-adds of a forward pass over a batch.
+        "early" and "final": The loss after an eighth of the steps and at the end, one number per
+        seed. "operations": Multiply-adds of a forward pass over a batch. And others.
     """
-    kept, held, vocabulary, marks = _texts(settings.data, settings.length, settings.min_count)
-    sizes = Sizes(
-        settings.d_model,
-        settings.num_heads,
-        settings.d_feed_forward,
-        settings.num_layers,
-        settings.length,
-    )
-    test = DenoisingBatches(held, settings.batch_size, marks, seed=1234)
+    texts, held_out, vocabulary, marks = _texts(settings.data, settings.length, settings.min_count)
+    names = ("d_model", "num_heads", "d_feed_forward", "num_layers", "length")
+    sizes = Sizes(**select(settings, *names))
+    test = DenoisingBatches(held_out, settings.batch_size, marks, seed=1234)
     early, final, seconds = [], [], []
+    model = build(settings.modification, len(vocabulary), sizes)
     for run in range(seed, seed + settings.seeds):
         torch.manual_seed(run)
         model = build(settings.modification, len(vocabulary), sizes)
-        history = fit(
+        history = train(
             model,
-            DenoisingBatches(kept, settings.batch_size, marks, seed=run),
+            DenoisingBatches(texts, settings.batch_size, marks, seed=run),
             _loss,
-            steps=settings.steps,
-            learning_rate=settings.learning_rate,
-            schedule=inverse_sqrt(settings.warmup),
+            settings,
             seed=run,
             device=device,
-            evaluate_every=max(1, settings.steps // 8),
+            schedule=inverse_sqrt(settings.warmup),
             evaluate=lambda m: _held_out(m, test, settings.held_batches),
+            evaluations=8,
         )
         curve = dict(history.evaluations)
         early.append(round(curve[max(1, settings.steps // 8)], 4))
@@ -387,11 +378,11 @@ def compare(
         "final": final,
         "mean": round(mean(final), 4),
         "spread": round(stdev(final), 4) if settings.seeds > 1 else None,
-        "parameters": parameters(model),
+        "parameters": count_parameters(model),
         "operations": _operations(model, test.batch(0)),
         "training_seconds": seconds,
         "vocabulary": len(vocabulary),
-        "train_words": kept.numel(),
+        "train_words": texts.numel(),
         "paper": {"early": row.early, "final": row.final},
     }
 

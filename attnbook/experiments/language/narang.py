@@ -1,7 +1,4 @@
-"""The table of Narang et al.
-
-2021: modifications of the Transformer under one budget, as the paper has them.
-"""
+"""The table of Narang et al. 2021: modifications of the Transformer under one budget."""
 
 from __future__ import annotations
 
@@ -13,9 +10,14 @@ __all__ = ["FAMILIES", "TABLE", "Row"]
 class Row(NamedTuple):
     """A row of the table.
 
-    parameters in millions, operations in 10¹² a step, steps a second; early: loss on held-out text
-    (nats a token) after an eighth of the training, mean and standard deviation over runs; final:
-    loss at the end, of one run."""
+    Attributes:
+        parameters: In millions.
+        operations: Per step, in 10¹².
+        early: Loss on held-out text in nats per token after an eighth of the training, mean over
+            runs.
+        spread: Its standard deviation.
+        final: Loss at the end, of one run.
+    """
 
     label: str
     parameters: int

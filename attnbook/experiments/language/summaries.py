@@ -4,10 +4,10 @@ compression, with experts.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import torch
 
@@ -21,20 +21,21 @@ from ...mechanisms import (
 )
 from ...models import TransformerLM, alternating, paper_parts
 from ...tasks.text import reports
-from ...training import cosine_decay, exact_match, fit, greedy, save_model
+from ...training import exact_match, greedy
 from ...training.losses.prompted import one_text, prompted_loss
+from ...training.losses.token_loss import device_of
 from ...validate import check_choice
+from ..common import train, training_figures
 from ..registry import register
 
 __all__ = [
     "MODELS",
     "by_compression",
     "by_length",
-    "kept_mb",
     "make_model",
     "quality",
+    "saved_mb",
     "summary_loss",
-    "with_experts",
 ]
 
 MODELS = ("full", "local", "L-M-L", "L-M-L-M-L")
@@ -53,11 +54,11 @@ def make_model(
     """A decoder-only model for reports, by the kind of its attention.
 
     Args:
-        kind: ``"full"``, ``"local"``: all blocks alike; ``"L-M-L"`` and ``"L-M-L-M-L"``: local and
-            memory-compressed in turn
-        stride: of the compression, and its kernel
-        experts: a mixture of so many experts, two a position, for the feed-forward of every
-            memory-compressed block
+        kind: "full" or "local" for all blocks; "L-M-L" and "L-M-L-M-L" for local and
+            memory-compressed attention in turn.
+        stride: Stride and kernel size of the compression.
+        experts: Number of experts of a mixture, two active per position, in the place of the
+            feed-forward layer of every memory-compressed block; None: no mixture.
     """
     check_choice("kind", kind, MODELS)
     base = paper_parts(d_model, num_heads, 2 * d_model, dropout=0.0, residual=PreNorm)
@@ -89,9 +90,7 @@ def make_model(
 
 
 def summary_loss(model, batch, everything: bool = False):
-    """The loss of the summary, or of all of the text, and the balance of the experts, if there
-    are any.
-    """
+    """The loss of the summary, or of all of the text, plus the balance loss of the experts."""
     total, count = prompted_loss(model, batch, everything)
     return total + balance_loss(model) * count, count
 
@@ -99,65 +98,61 @@ def summary_loss(model, batch, everything: bool = False):
 def quality(
     model, sentences: int, *, count: int = 400, seed: int = 1, batch_size: int = 50
 ) -> dict:
-    """How good greedy summaries of new reports are: the share of facts that are right, and of
+    """The quality of greedy summaries of new reports: the share of facts that are right, and of
     summaries that are exact.
     """
-    told, targets, facts = [], [], []
+    summaries, targets, facts = [], [], []
     batches = reports.ReportBatches(sentences, batch_size, seed=seed)
     for step in range(count // batch_size):
-        some = batches.reports(step)
-        batch = reports.as_batch(some)
-        said = greedy(model, batch.source, batch.lengths, some.target.shape[1] + 2).tokens
-        told += said
-        targets += some.target.tolist()
-        facts += reports.facts_right(said, some)
+        drawn = batches.reports(step)
+        batch = reports.as_batch(drawn)
+        outputs = greedy(model, batch.source, batch.lengths, drawn.target.shape[1] + 2).tokens
+        summaries += outputs
+        targets += drawn.target.tolist()
+        facts += reports.facts_right(outputs, drawn)
     return {
         "facts": round(sum(facts) / len(facts), 4),
-        "exact": round(exact_match(told, targets), 4),
-        "reports": len(told),
+        "exact": round(exact_match(summaries, targets), 4),
+        "reports": len(summaries),
     }
 
 
-def kept_mb(model, sentences: int) -> float:
-    """What one forward pass over a report keeps for the way back, in MB, each storage counted
-    once, weights left out.
+def saved_mb(model, sentences: int) -> float:
+    """What one forward pass over a report saves for the backward pass, in MB: each storage counted
+    once, without the weights.
     """
-    sizes, own = {}, {p.untyped_storage().data_ptr() for p in model.parameters()}
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    sizes = {}
 
-    def keep(tensor):
+    def pack(tensor):
         sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
     text = one_text(reports.ReportBatches(sentences, 1).batch(0))
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        logits = model(text.input_ids.to(next(model.parameters()).device)).logits
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        logits = model(text.input_ids.to(device_of(model))).logits
     del logits
-    return round(sum(size for place, size in sizes.items() if place not in own) / 1e6, 3)
+    return round(sum(size for place, size in sizes.items() if place not in weights) / 1e6, 3)
 
 
-def _train(model, sentences, *, steps, batch_size, learning_rate, seed, device, everything=False):
-    history = fit(
+def _train(model, sentences: int, settings, *, seed: int, device, everything: bool = False) -> dict:
+    history = train(
         model,
-        reports.ReportBatches(sentences, batch_size, seed=1000 + seed),
+        reports.ReportBatches(sentences, settings.batch_size, seed=1000 + seed),
         partial(summary_loss, everything=everything),
-        steps=steps,
-        learning_rate=learning_rate,
-        schedule=cosine_decay(steps, 50),
+        settings,
         seed=seed,
         device=device,
+        warmup=50,
     )
-    every = max(1, steps // 40)
-    curve = [
-        round(sum(history.losses[k : k + every]) / every, 4)
-        for k in range(0, steps - every + 1, every)
-    ]
+    every = max(1, settings.steps // 40)
+    blocks = range(0, settings.steps - every + 1, every)
     return {
         **quality(model, sentences),
-        "kept_mb": kept_mb(model, sentences),
-        "losses": curve,
+        "kept_mb": saved_mb(model, sentences),
+        "losses": [round(sum(history.losses[k : k + every]) / every, 4) for k in blocks],
         "every": every,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "training_seconds": round(history.seconds, 1),
+        **training_figures(model, history),
     }
 
 
@@ -170,31 +165,14 @@ class LengthSettings:
     learning_rate: float = 3e-3  # peak learning rate
 
 
-def by_length(
-    settings: LengthSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
+def by_length(settings: LengthSettings, *, seed: int = 0, device: str = "cpu") -> dict:
     """Train every kind of model at every length, in sentences, on equally many reports."""
     rows = []
-    for sentences in settings.lengths:
-        for kind in settings.models:
-            torch.manual_seed(seed)
-            found = _train(
-                make_model(kind),
-                sentences,
-                steps=settings.steps,
-                batch_size=settings.batch_size,
-                learning_rate=settings.learning_rate,
-                seed=seed,
-                device=device,
-            )
-            rows.append(
-                {
-                    "model": kind,
-                    "sentences": sentences,
-                    "words": sentences * reports.SENTENCE,
-                    **found,
-                }
-            )
+    for sentences, kind in itertools.product(settings.lengths, settings.models):
+        torch.manual_seed(seed)
+        figures = _train(make_model(kind), sentences, settings, seed=seed, device=device)
+        words = sentences * reports.SENTENCE
+        rows.append({"model": kind, "sentences": sentences, "words": words, **figures})
     return {"rows": rows}
 
 
@@ -207,81 +185,21 @@ class CompressionSettings:
     learning_rate: float = 3e-3  # peak learning rate
 
 
-def by_compression(
-    settings: CompressionSettings,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-) -> dict:
-    """Train L-M-L with stronger and stronger compression; and at stride 3 with a loss on all of
-    the text.
+def by_compression(settings: CompressionSettings, *, seed: int = 0, device: str = "cpu") -> dict:
+    """Train L-M-L with increasing compression; and with the first one with a loss on all of the
+    text.
     """
     rows = []
-    for stride, everything in [
-        *((s, False) for s in settings.strides),
-        (settings.strides[0], True),
-    ]:
+    sentences = settings.sentences
+    variants = [(stride, "summary") for stride in settings.strides]
+    for stride, loss_on in [*variants, (settings.strides[0], "all")]:
         torch.manual_seed(seed)
-        found = _train(
-            make_model("L-M-L", stride=stride),
-            settings.sentences,
-            steps=settings.steps,
-            batch_size=settings.batch_size,
-            learning_rate=settings.learning_rate,
-            seed=seed,
-            device=device,
-            everything=everything,
+        model, everything = make_model("L-M-L", stride=stride), loss_on == "all"
+        figures = _train(
+            model, sentences, settings, seed=seed, device=device, everything=everything
         )
-        rows.append(
-            {
-                "stride": stride,
-                "loss_on": "all" if everything else "summary",
-                "sentences": settings.sentences,
-                **found,
-            }
-        )
-    return {"rows": rows}
-
-
-@dataclass(frozen=True)
-class ExpertSettings:
-    sentences: int = 32  # sentences per report
-    experts: int = 4  # experts of the mixture
-    steps: int = 500  # training steps
-    batch_size: int = 16  # examples per step
-    learning_rate: float = 3e-3  # peak learning rate
-    checkpoint: str = ""  # name of the saved weights; empty: none are saved
-
-
-def with_experts(
-    settings: ExpertSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
-    """Train the five layers of the paper, L-M-L-M-L, with experts and without; what they read,
-    counted on new reports.
-    """
-    rows = []
-    for number in (None, settings.experts):
-        torch.manual_seed(seed)
-        model = make_model("L-M-L-M-L", experts=number)
-        found = _train(
-            model,
-            settings.sentences,
-            steps=settings.steps,
-            batch_size=settings.batch_size,
-            learning_rate=settings.learning_rate,
-            seed=seed,
-            device=device,
-        )
-        rows.append({"experts": number or 1, **found})
-    if settings.checkpoint:
-        save_model(
-            model,
-            folder / f"{settings.checkpoint}.seed{seed}.safetensors",
-            half=True,
-            sentences=str(settings.sentences),
-            experts=str(settings.experts),
-        )
+        row = {"stride": stride, "loss_on": loss_on, "sentences": sentences}
+        rows.append({**row, **figures})
     return {"rows": rows}
 
 
@@ -298,11 +216,4 @@ register(
     CompressionSettings(),
     title="The same by compression, and with a loss on all of the text",
     minutes="18 minutes on one CPU core",
-)
-register(
-    "reports-experts",
-    with_experts,
-    ExpertSettings(checkpoint="reports-experts"),
-    title="The five layers of Liu et al. with and without experts, with checkpoint",
-    minutes="2 minutes on one CPU core",
 )

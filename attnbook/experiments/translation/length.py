@@ -1,56 +1,60 @@
-"""Exact answers against the length of the source: what a fixed vector forgets and attention
-keeps.
-"""
+"""Exact answers by length of the source: what a fixed vector forgets and attention keeps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from ...models import Bahdanau, Seq2Seq
 from ...tasks import make_task
-from ...tasks.sequences.batches import SequenceBatches, collate
-from ...training import cosine_decay, exact_match, fit, greedy, token_accuracy, token_loss
+from ...tasks.sequences.pairs import Pair
+from ...tasks.sequences.task import Task
+from ...training import exact_match, token_accuracy, token_loss
+from ...validate import check_choice
+from ..common import select, train, training_figures
 from ..registry import register
+from .evaluation import greedy_outputs, training_batches
 
 __all__ = ["by_length", "curve_of", "make_model"]
 
+MODELS = ("seq2seq", "seq2seq-reversed", "bahdanau")
 EDGES = ((2, 4), (5, 7), (8, 10), (11, 13), (14, 16), (17, 20), (21, 25), (26, 32), (33, 40))
 """Source lengths in words, as they are grouped in the curve; longer ones are too few to count."""
 
 
-def make_model(name: str, task, *, d_embed: int, hidden_size: int):
+def make_model(name: str, task: Task, *, d_embed: int, hidden_size: int) -> Bahdanau | Seq2Seq:
     """One of the three models that the book compares, for the vocabularies of ``task``."""
+    check_choice("model", name, MODELS)
     sizes = (len(task.source_vocab), len(task.target_vocab))
-    options = dict(d_embed=d_embed, hidden_size=hidden_size)
     if name == "bahdanau":
-        return Bahdanau(*sizes, **options)
-    if name in ("seq2seq", "seq2seq-reversed"):
-        return Seq2Seq(
-            *sizes, **options, context_every_step=True, reverse_source=name == "seq2seq-reversed"
-        )
-    raise ValueError(f"model must be 'bahdanau', 'seq2seq' or 'seq2seq-reversed', got {name!r}")
+        return Bahdanau(*sizes, d_embed=d_embed, hidden_size=hidden_size)
+    return Seq2Seq(
+        *sizes,
+        d_embed=d_embed,
+        hidden_size=hidden_size,
+        context_every_step=True,
+        reverse_source=name == "seq2seq-reversed",
+    )
 
 
-def curve_of(model, pairs, task, edges=EDGES) -> list[dict]:
+def curve_of(
+    model, pairs: Sequence[Pair], task: Task, edges: Sequence[tuple[int, int]] = EDGES
+) -> list[dict]:
     """Exact and token accuracy of greedy decoding for each group of source lengths that occurs."""
     rows = []
     for low, high in edges:
-        chosen = [pair for pair in pairs if low <= len(pair.source) <= high]
-        if not chosen:
+        group = [pair for pair in pairs if low <= len(pair.source) <= high]
+        if not group:
             continue
-        batch = collate(chosen, task.source_vocab, task.target_vocab)
-        longest = batch.target_out.shape[1] + 2
-        found = greedy(model, batch.source, batch.lengths, longest).tokens
-        wanted = [task.target_vocab.encode(pair.target) for pair in chosen]
+        outputs, targets = greedy_outputs(model, group, task)
         rows.append(
             {
                 "words": [low, high],
-                "sentences": len(chosen),
-                "exact": round(exact_match(found, wanted), 4),
-                "token": round(token_accuracy(found, wanted), 4),
+                "sentences": len(group),
+                "exact": round(exact_match(outputs, targets), 4),
+                "token": round(token_accuracy(outputs, targets), 4),
             }
         )
     return rows
@@ -70,10 +74,8 @@ class Settings:
     learning_rate: float = 4e-3  # peak learning rate
 
 
-def by_length(
-    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
-    """Train on 1 to ``train_phrases`` noun phrases, test on sources up to ``test_phrases``, by
+def by_length(settings: Settings, *, seed: int = 0, device: str = "cpu") -> dict:
+    """Train on 1 to ``train_phrases`` noun phrases, test on sources of up to ``test_phrases``, by
     length in words.
     """
     task = make_task(
@@ -86,36 +88,21 @@ def by_length(
     )
     longer = task.unseen(settings.test_pairs, seed=1, phrases=(1, settings.test_phrases))
     torch.manual_seed(seed)
-    net = make_model(
-        settings.model, task, d_embed=settings.d_embed, hidden_size=settings.hidden_size
-    )
-    batches = SequenceBatches(
-        task.train, task.source_vocab, task.target_vocab, settings.batch_size, seed=seed
-    )
-    history = fit(
-        net,
-        batches,
-        token_loss,
-        steps=settings.steps,
-        learning_rate=settings.learning_rate,
-        schedule=cosine_decay(settings.steps, 20),
-        seed=seed,
-        device=device,
-    )
-    trained_to = max(len(pair.source) for pair in task.train)
-    overall = curve_of(net, task.test, task, [(1, 10**6)])[0]
+    model = make_model(settings.model, task, **select(settings, "d_embed", "hidden_size"))
+    batches = training_batches(task, settings.batch_size, seed)
+    history = train(model, batches, token_loss, settings, seed=seed, device=device)
+    overall = curve_of(model, task.test, task, [(1, 10**6)])[0]
     return {
-        "parameters": sum(p.numel() for p in net.parameters()),
-        "trained_to_words": trained_to,
+        "trained_to_words": max(len(pair.source) for pair in task.train),
         "exact": overall["exact"],
         "token": overall["token"],
-        "curve": curve_of(net, longer, task),
+        "curve": curve_of(model, longer, task),
         "last_losses": [round(x, 4) for x in history.losses[-5:]],
-        "training_seconds": round(history.seconds, 1),
+        **training_figures(model, history),
     }
 
 
-for _model in ("seq2seq", "seq2seq-reversed", "bahdanau"):
+for _model in MODELS:
     register(
         f"length-{_model}",
         by_length,

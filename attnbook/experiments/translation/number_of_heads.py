@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from statistics import fmean
 
 import torch
 
 from ...models import Transformer, paper_parts
 from ...tasks import make_task
-from ...tasks.sequences.batches import SequenceBatches, collate
-from ...training import cosine_decay, exact_match, fit, greedy, token_loss
+from ...training import token_loss
+from ..common import count_parameters, train
 from ..registry import register
+from .evaluation import exact_share, pair_loss, training_batches
 
 __all__ = ["by_number"]
 
@@ -33,14 +34,12 @@ class Settings:
     learning_rate: float = 3e-3  # peak learning rate
 
 
-def by_number(
-    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
-    """Train one Transformer for each number of heads on English to French noun phrases; loss and
+def by_number(settings: Settings, *, seed: int = 0, device: str = "cpu") -> dict:
+    """Train a Transformer for each number of heads on English to French noun phrases; loss and
     exact answers on unseen ones.
 
     Every model starts from the same seed and sees the same batches. All have the same number of
-    parameters: heads share the width out.
+    parameters: the heads divide the width between them.
 
     Source: the rows (A) of table 3 of Vaswani et al. 2017, whose models are of width 512 and
     translate WMT 2014.
@@ -54,11 +53,8 @@ def by_number(
         phrases=settings.phrases,
     )
     sizes = len(task.source_vocab), len(task.target_vocab)
-    batches = SequenceBatches(
-        task.train, task.source_vocab, task.target_vocab, settings.batch_size, seed=seed
-    )
-    test = collate(task.test, task.source_vocab, task.target_vocab)
-    wanted = [task.target_vocab.encode(pair.target) for pair in task.test]
+    batches = training_batches(task, settings.batch_size, seed)
+    warmup = max(1, settings.steps // 20)
     rows = []
     for number in settings.heads:
         torch.manual_seed(seed)
@@ -69,29 +65,20 @@ def by_number(
             ),
             num_layers=settings.num_layers,
         )
-        history = fit(
-            model,
-            batches,
-            token_loss,
-            steps=settings.steps,
-            learning_rate=settings.learning_rate,
-            schedule=cosine_decay(settings.steps, max(1, settings.steps // 20)),
-            seed=seed,
-            device=device,
+        history = train(
+            model, batches, token_loss, settings, seed=seed, device=device, warmup=warmup
         )
         model.eval()
-        with torch.no_grad():
-            total, count = token_loss(model, test)
-        found = greedy(model, test.source, test.lengths, test.target_out.shape[1] + 2).tokens
+        loss = pair_loss(model, task.test, task)
         rows.append(
             {
                 "heads": number,
                 "d_head": settings.d_model // number,
-                "parameters": sum(p.numel() for p in model.parameters()),
-                "loss": round(float(total / count), 4),
-                "perplexity": round(math.exp(float(total / count)), 4),
-                "exact": round(exact_match(found, wanted), 4),
-                "training_loss": round(sum(history.losses[-50:]) / len(history.losses[-50:]), 4),
+                "parameters": count_parameters(model),
+                "loss": round(loss, 4),
+                "perplexity": round(math.exp(loss), 4),
+                "exact": exact_share(model, task.test, task),
+                "training_loss": round(fmean(history.losses[-50:]), 4),
             }
         )
     return {

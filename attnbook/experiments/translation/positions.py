@@ -1,6 +1,4 @@
-"""What becomes of each kind of positions beyond the lengths of the training, and what trees add
-to them.
-"""
+"""Kinds of positions on texts longer than those of the training, and what syntax trees add."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from statistics import fmean
 
 import torch
 from torch import nn
@@ -25,9 +23,10 @@ from ...models.transformer.syntactic import SyntacticEncoderModel
 from ...tasks import Vocabulary
 from ...tasks.algorithms.order import OrderBatches
 from ...tasks.text.treebank import Tree, TreeBatch, TreeBatches, collate_trees, tokens, treebank
-from ...training import cosine_decay, fit
 from ...training.loop.temporary_state import temporary_mode
-from ...validate import check_choice
+from ...training.losses.token_loss import device_of
+from ...validate import check_choice, check_range
+from ..common import count_parameters, train
 from ..registry import register
 
 __all__ = [
@@ -54,8 +53,8 @@ SYNTAX = (
 
 
 class RandomStart(nn.Module):
-    """Absolute positions that begin anywhere while training, so that all rows up to ``longest``
-    are met; at 0 afterwards.
+    """Absolute positions with a random offset in training, so that all rows up to ``longest`` are
+    trained; in evaluation they start at 0.
     """
 
     def __init__(self, positions: nn.Module, longest: int) -> None:
@@ -80,17 +79,17 @@ def order_model(
     num_layers: int = 2,
     max_distance: int = 8,
 ) -> TransformerEncoderModel:
-    """A small encoder-only Transformer that differs in its positions alone.
+    """A small encoder-only Transformer; the kinds differ in their positions alone.
 
     Args:
-        kind: one of `KINDS`, or "sinusoidal" or "learned" with ", random start"
+        kind: One of :data:`KINDS`, or "sinusoidal" or "learned" with ", random start".
     """
     parts = paper_parts(d_model, num_heads, 2 * d_model, dropout=0.0)
     name, shifted = kind.removesuffix(", random start"), kind.endswith(", random start")
 
     def learned() -> LearnedPositions:
         positions = LearnedPositions(longest, d_model)
-        # as large as sinusoids: the module's own start is small, and slow here
+        # as large as sinusoids: the module's initial weights are small, and slow here
         nn.init.normal_(positions.weight, std=0.5**0.5)
         return positions
 
@@ -122,25 +121,22 @@ def answer_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
     and their number.
     """
     logits = _logits(model, batch)
-    return F.cross_entropy(
-        logits.flatten(0, 1),
-        batch.target.to(logits.device).flatten(),
-        ignore_index=0,
-        reduction="sum",
-    ), (batch.target != 0).sum()
+    target = batch.target.to(logits.device).flatten()
+    total = F.cross_entropy(logits.flatten(0, 1), target, ignore_index=0, reduction="sum")
+    return total, (batch.target != 0).sum()
 
 
 def _logits(model: nn.Module, batch) -> torch.Tensor:
-    device = next(model.parameters()).device
-    given = [batch.tokens.to(device)]
+    device = device_of(model)
+    inputs = [batch.tokens.to(device)]
     if isinstance(model, SyntacticEncoderModel):
-        given.append(batch.heads.to(device))
+        inputs.append(batch.heads.to(device))
     if isinstance(batch, TreeBatch):
-        given.append(batch.lengths.to(device))
-    return model(*given).logits
+        inputs.append(batch.lengths.to(device))
+    return model(*inputs).logits
 
 
-def _right(model: nn.Module, batch) -> torch.Tensor:
+def _correct(model: nn.Module, batch) -> torch.Tensor:
     with torch.no_grad(), temporary_mode(model, False):
         return _logits(model, batch).argmax(-1).cpu() == batch.target
 
@@ -154,12 +150,20 @@ def order_scores(
     texts: int = 200,
     seed: int = 10_000,
 ) -> list[float]:
-    """The share of right answers at each length, on letters that the training does not draw."""
+    """The share of right answers at each length, on texts that the training does not draw."""
     scores = []
     for n in lengths:
         batch = OrderBatches(order, n, texts, letters=letters, seed=seed + n).batch(0)
-        scores.append(round(float(_right(model, batch)[batch.target != 0].float().mean()), 4))
+        scores.append(round(float(_correct(model, batch)[batch.target != 0].float().mean()), 4))
     return scores
+
+
+def _training_record(model: nn.Module, history) -> dict:
+    return {
+        "loss": round(fmean(history.losses[-20:]), 4),
+        "parameters": count_parameters(model),
+        "seconds": round(history.seconds, 1),
+    }
 
 
 @dataclass(frozen=True)
@@ -173,36 +177,19 @@ class ExtrapolationSettings:
     learning_rate: float = 3e-3  # peak learning rate
 
 
-def extrapolation(
-    settings: ExtrapolationSettings,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-) -> dict:
-    """Train one model a kind on short texts, test on longer ones; the share of right answers by
-    length.
+def extrapolation(settings: ExtrapolationSettings, *, seed: int = 0, device: str = "cpu") -> dict:
+    """Train a model of each kind on short texts, test it on longer ones; the share of right answers
+    by length.
     """
+    length = check_range("length", settings.length)
     rows = {}
     for kind in settings.kinds:
         torch.manual_seed(seed)
         model = order_model(kind, longest=max(settings.lengths))
-        history = fit(
-            model,
-            OrderBatches(settings.order, tuple(settings.length), settings.batch_size, seed=seed),
-            answer_loss,
-            steps=settings.steps,
-            seed=seed,
-            learning_rate=settings.learning_rate,
-            schedule=cosine_decay(settings.steps, 50),
-            device=device,
-        )
-        rows[kind] = {
-            "right": order_scores(model, settings.order, settings.lengths),
-            "loss": round(sum(history.losses[-20:]) / 20, 4),
-            "parameters": sum(p.numel() for p in model.parameters()),
-            "seconds": round(history.seconds, 1),
-        }
+        batches = OrderBatches(settings.order, length, settings.batch_size, seed=seed)
+        history = train(model, batches, answer_loss, settings, seed=seed, device=device, warmup=50)
+        right = order_scores(model, settings.order, settings.lengths)
+        rows[kind] = {"right": right, **_training_record(model, history)}
     return {"lengths": list(settings.lengths), "kinds": rows}
 
 
@@ -216,7 +203,9 @@ def tree_model(
     max_distance: int = 8,
     max_tree_distance: int = 4,
 ) -> nn.Module:
-    """A small encoder that inflects verbs, without trees or with them; kind is one of `SYNTAX`."""
+    """A small encoder that inflects verbs, without trees or with them; ``kind`` is one of
+    :data:`SYNTAX`.
+    """
     check_choice("kind", kind, SYNTAX)
     absolute = paper_parts(d_model, num_heads, 2 * d_model, dropout=0.0)
     relative = dataclasses.replace(
@@ -248,7 +237,7 @@ def tree_model(
 
 
 class _ChainBatches(TreeBatches):
-    """The same sentences with trees that say nothing: each word hangs on the one before."""
+    """The same sentences with uninformative trees: the head of each word is the one before it."""
 
     def batch(self, step: int) -> TreeBatch:
         return _chained(super().batch(step))
@@ -265,7 +254,7 @@ def tree_scores(
     where there are none).
     """
     batch = collate_trees(trees, vocabulary)
-    right = _right(model, _chained(batch) if chain else batch)
+    right = _correct(model, _chained(batch) if chain else batch)
     inner = batch.target != 0
     rows, main = torch.arange(len(trees)), torch.tensor([tree.main_verb for tree in trees])
     inner[rows, main] = False
@@ -286,13 +275,7 @@ class AgreementSettings:
     learning_rate: float = 3e-3  # peak learning rate
 
 
-def agreement(
-    settings: AgreementSettings,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-) -> dict:
+def agreement(settings: AgreementSettings, *, seed: int = 0, device: str = "cpu") -> dict:
     """Train on sentences with few insertions, test on more: verbs that agree with their
     subjects, without and with trees.
     """
@@ -304,31 +287,15 @@ def agreement(
         batches = (_ChainBatches if chain else TreeBatches)(
             vocabulary, settings.batch_size, seed, insertions=tuple(settings.insertions)
         )
-        history = fit(
-            model,
-            batches,
-            answer_loss,
-            steps=settings.steps,
-            learning_rate=settings.learning_rate,
-            schedule=cosine_decay(settings.steps, 50),
-            seed=seed,
-            device=device,
+        history = train(model, batches, answer_loss, settings, seed=seed, device=device, warmup=50)
+        tests = (
+            treebank(settings.sentences, seed=20_000 + k, insertions=k) for k in settings.tests
         )
-        found = [
-            tree_scores(
-                model,
-                vocabulary,
-                treebank(settings.sentences, seed=20_000 + k, insertions=k),
-                chain=chain,
-            )
-            for k in settings.tests
-        ]
+        scores = [tree_scores(model, vocabulary, trees, chain=chain) for trees in tests]
         rows[kind] = {
-            "main": [row["main"] for row in found],
-            "inner": [row["inner"] for row in found],
-            "loss": round(sum(history.losses[-20:]) / 20, 4),
-            "parameters": sum(p.numel() for p in model.parameters()),
-            "seconds": round(history.seconds, 1),
+            "main": [score["main"] for score in scores],
+            "inner": [score["inner"] for score in scores],
+            **_training_record(model, history),
         }
     return {"insertions": list(settings.tests), "kinds": rows}
 

@@ -1,37 +1,43 @@
-"""A small Transformer that has to translate it and they: which heads look at the antecedent, and
-which the gender needs.
+"""A small Transformer that has to translate it and they: which heads attend to the antecedent, and
+which ones the gender depends on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from ...mechanisms.layers.residual import PreNorm
 from ...models.transformer.encoder_decoder import HeadWeights, Transformer
 from ...models.transformer.parts import paper_parts
-from ...tasks.sequences.batches import Batch, SequenceBatches, collate
+from ...tasks.sequences.batches import Batch, collate
+from ...tasks.sequences.pairs import Pair
+from ...tasks.sequences.task import Task
 from ...tasks.sequences.vocabulary import PAD
 from ...tasks.translation import pronouns
-from ...training import cosine_decay, fit, token_loss
+from ...training import token_loss
+from ..common import rounded, select, train, training_figures
 from ..registry import register
+from .evaluation import training_batches
 
 __all__ = [
-    "HIDINGS",
     "KINDS",
+    "MASKED_EDGES",
     "PronounQueries",
-    "ask",
     "attentions",
     "follows",
-    "hiding",
+    "head_weights",
     "make_model",
+    "masked_edge",
     "measure",
+    "pair_share",
     "pronoun_heads",
+    "pronoun_queries",
     "right_genders",
     "without_head",
 ]
@@ -42,110 +48,114 @@ source.
 """
 
 
-def make_model(task, *, d_model: int = 64, num_heads: int = 4, num_layers: int = 2) -> Transformer:
+def make_model(
+    task: Task, *, d_model: int = 64, num_heads: int = 4, num_layers: int = 2
+) -> Transformer:
     """A Transformer for the task, with the norm before each sublayer and no dropout."""
     parts = paper_parts(d_model, num_heads, 4 * d_model, dropout=0.0, residual=PreNorm)
     return Transformer(len(task.source_vocab), len(task.target_vocab), parts, num_layers=num_layers)
 
 
 class PronounQueries(NamedTuple):
-    """Sentences as one batch, and where to look in them; all but ``batch`` are ``(sentences,)``.
+    """Sentences as one batch, with the positions in question; all but ``batch`` are
+    ``(sentences,)``.
 
     Attributes:
-        batch: as :func:`attnbook.tasks.collate` makes it
-        looks, antecedent, other: by kind of attention: the position that looks, and those of the
-            two nouns that it may look at
-        decides: position of the English adjective
-        written: step that writes the pronoun
-        own, wrong: ids of the right pronoun and of the one of the other gender
+        batch: As :func:`attnbook.tasks.collate` makes it.
+        query: By kind of attention the position of the query.
+        antecedent, other: By kind the positions of the two nouns among the keys.
+        adjective: Position of the English adjective.
+        step: Decoder step that writes the pronoun.
+        right, wrong: Ids of the right pronoun and of the one of the other gender.
     """
 
     batch: Batch
-    looks: dict[str, torch.Tensor]
+    query: dict[str, torch.Tensor]
     antecedent: dict[str, torch.Tensor]
     other: dict[str, torch.Tensor]
-    decides: torch.Tensor
-    written: torch.Tensor
-    own: torch.Tensor
+    adjective: torch.Tensor
+    step: torch.Tensor
+    right: torch.Tensor
     wrong: torch.Tensor
 
 
-def ask(task, referring: Sequence[pronouns.PronounSentence], device="cpu") -> PronounQueries:
-    """A batch of sentences. In the encoder *it* looks, in the decoder the step that writes the
-    French pronoun; the target that it looks at begins with BOS, so a French noun stands one place
-    further there."""
-    batch = Batch(
-        *(
-            part.to(device)
-            for part in collate([r.pair for r in referring], task.source_vocab, task.target_vocab)
-        )
-    )
+def pronoun_queries(
+    task: Task, sentences: Sequence[pronouns.PronounSentence], device: torch.device | str = "cpu"
+) -> PronounQueries:
+    """A batch of sentences with the positions of their nouns. The query is *it* in the encoder, and
+    in the decoder the step that writes the French pronoun. The decoder reads the target after BOS,
+    so positions of French nouns are one larger there."""
+    batch = collate([s.pair for s in sentences], task.source_vocab, task.target_vocab)
 
-    def numbers(values):
+    def numbers(values: Iterable[int]) -> torch.Tensor:
         return torch.tensor(list(values), device=device)
 
-    def french(position, pair):
-        return 1 + next(t for t, source in enumerate(pair.alignment) if position in source)
+    def french(position: int, pair: Pair) -> int:
+        return 1 + next(t for t, sources in enumerate(pair.alignment or ()) if position in sources)
 
-    turned = {"il": "elle", "elle": "il", "ils": "elles", "elles": "ils"}
-    said = [r.pair.target[r.written] for r in referring]
-    written = numbers(r.written for r in referring)
-    nouns = {name: numbers(getattr(r, name) for r in referring) for name in ("antecedent", "other")}
-    in_french = {
-        name: numbers(french(getattr(r, name), r.pair) for r in referring) for name in nouns
-    }
+    def nouns(name: str) -> dict[str, torch.Tensor]:
+        english = numbers(getattr(s, name) for s in sentences)
+        target = numbers(french(getattr(s, name), s.pair) for s in sentences)
+        return {"encoder": english, "decoder": target, "cross": english}
+
+    other_gender = {"il": "elle", "elle": "il", "ils": "elles", "elles": "ils"}
+    written = [s.pair.target[s.written] for s in sentences]
+    step = numbers(s.written for s in sentences)
     return PronounQueries(
-        batch,
-        {"encoder": numbers(r.pronoun for r in referring), "decoder": written, "cross": written},
-        *(
-            {"encoder": nouns[name], "decoder": in_french[name], "cross": nouns[name]}
-            for name in nouns
-        ),
-        numbers(r.decides for r in referring),
-        written,
-        numbers(task.target_vocab.encode(said)),
-        numbers(task.target_vocab.encode([turned[word] for word in said])),
+        Batch(*(part.to(device) for part in batch)),
+        {"encoder": numbers(s.pronoun for s in sentences), "decoder": step, "cross": step},
+        nouns("antecedent"),
+        nouns("other"),
+        numbers(s.decides for s in sentences),
+        step,
+        numbers(task.target_vocab.encode(written)),
+        numbers(task.target_vocab.encode([other_gender[word] for word in written])),
     )
 
 
 @torch.no_grad()
-def right_genders(model: Transformer, asked: PronounQueries) -> tuple[torch.Tensor, float]:
+def right_genders(
+    model: Transformer | nn.Module, queries: PronounQueries
+) -> tuple[torch.Tensor, float]:
     """Under teacher forcing: where the right pronoun beats the one of the other gender
-    ``(sentences,)``, and the share of all other tokens that are told."""
-    logits = model(*asked.batch[:3]).logits
-    at = torch.arange(len(asked.own), device=logits.device)
-    rows = logits[at, asked.written]
-    others = asked.batch.target_out != PAD
-    others[at, asked.written] = False
-    told = logits.argmax(-1)[others] == asked.batch.target_out[others]
-    return rows[at, asked.own] > rows[at, asked.wrong], float(told.float().mean())
+    ``(sentences,)``, and the accuracy of all other tokens."""
+    logits = model(*queries.batch[:3]).logits
+    rows = torch.arange(len(queries.right), device=logits.device)
+    at_step = logits[rows, queries.step]
+    others = queries.batch.target_out != PAD
+    others[rows, queries.step] = False
+    correct = logits.argmax(-1)[others] == queries.batch.target_out[others]
+    return at_step[rows, queries.right] > at_step[rows, queries.wrong], float(
+        correct.float().mean()
+    )
 
 
-def both(right: torch.Tensor) -> float:
+def pair_share(right: torch.Tensor) -> float:
     """Share of pairs, two sentences one after the other, with both right."""
     return float(right.view(-1, 2).all(1).float().mean())
 
 
 @torch.no_grad()
-def read(model: Transformer, asked: PronounQueries) -> HeadWeights:
+def head_weights(model: Transformer, queries: PronounQueries) -> HeadWeights:
     """The weights of all heads."""
-    return model(*asked.batch[:3], need_weights=True).weights
+    return model(*queries.batch[:3], need_weights=True).weights
 
 
 def follows(
-    weights: torch.Tensor, looks: torch.Tensor, antecedent: torch.Tensor, other: torch.Tensor
+    weights: torch.Tensor, query: torch.Tensor, antecedent: torch.Tensor, other: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """What one layer's heads do, ``(h,)`` each, for weights ``(batch, h, m, n)`` and positions
-    ``(batch,)``.
+    """How each head of a layer weighs the antecedent at the query, over sentences in pairs.
 
-    largest: share of sentences whose largest weight lies on the antecedent;  other: on the other
-    noun;
-    more: share with more weight on the antecedent than on the other noun;  pairs: share of pairs
-    with both so.
+    Returns:
+        ``(h,)`` each. "largest": share of sentences with the largest weight on the antecedent.
+        "other": on the other noun. "more": share with more weight on the antecedent than on the
+        other noun. "pairs": share of pairs in which both sentences have more.
+
+    Shapes: weights ``(batch, h, m, n)``, positions ``(batch,)``.
     """
-    at = torch.arange(len(looks), device=weights.device)
-    rows = weights[at, :, looks]  # (batch, h, n)
-    more = rows[at, :, antecedent] > rows[at, :, other]
+    batch = torch.arange(len(query), device=weights.device)
+    rows = weights[batch, :, query]  # (batch, h, n)
+    more = rows[batch, :, antecedent] > rows[batch, :, other]
     return {
         "largest": (rows.argmax(-1) == antecedent[:, None]).float().mean(0),
         "other": (rows.argmax(-1) == other[:, None]).float().mean(0),
@@ -156,26 +166,28 @@ def follows(
 
 def attentions(model: Transformer) -> dict[str, list]:
     """The attention modules by kind, first layer to last."""
+    encoder: Any = model.encoder.layers
+    decoder: Any = model.decoder.layers
     return {
-        "encoder": [layer.attention for layer in model.encoder.layers],
-        "decoder": [layer.attention for layer in model.decoder.layers],
-        "cross": [layer.cross_attention for layer in model.decoder.layers],
+        "encoder": [layer.attention for layer in encoder],
+        "decoder": [layer.attention for layer in decoder],
+        "cross": [layer.cross_attention for layer in decoder],
     }
 
 
 @contextmanager
 def without_head(attention, head: int) -> Iterator[None]:
-    """Inside, this head's context is 0 at every position; the others, and the bias, stay as they
-    are.
+    """Within the context, the head's output is 0 at every position; the other heads and the bias
+    stay as they are.
     """
     low = head * attention.d_head_value
 
-    def blank(module, given):
-        heads = given[0].clone()
+    def zero(module, inputs):
+        heads = inputs[0].clone()
         heads[..., low : low + attention.d_head_value] = 0.0
         return (heads,)
 
-    hook = attention.output_projection.register_forward_pre_hook(blank)
+    hook = attention.output_projection.register_forward_pre_hook(zero)
     try:
         yield
     finally:
@@ -183,101 +195,98 @@ def without_head(attention, head: int) -> Iterator[None]:
 
 
 @contextmanager
-def hiding(
+def masked_edge(
     model: Transformer, kind: str, rows: torch.Tensor, columns: torch.Tensor
 ) -> Iterator[None]:
-    """Inside, in all layers and heads of one kind of attention, position ``rows[b]`` of sentence b
-    may not look at ``columns[b]``.
+    """Within the context, in all layers and heads of one kind of attention, position ``rows[b]`` of
+    sentence b may not attend to ``columns[b]``.
 
-    Rows and columns are ``(batch,)``; −1 in rows stands for every position but the hidden one
+    Rows and columns are ``(batch,)``; −1 in rows stands for every position but the masked one
     itself."""
 
-    def narrowed(module, args, kwargs):
+    def add_mask(module, args, kwargs):
         query, mask = args[0], kwargs["mask"]
         m, n = query.shape[1], kwargs["projected"].key.shape[-2]
-        at, to = torch.arange(m, device=query.device), torch.arange(n, device=query.device)
+        i, j = torch.arange(m, device=query.device), torch.arange(n, device=query.device)
         # (batch, m)
-        row = torch.where(rows[:, None] < 0, at != columns[:, None], at == rows[:, None])
-        cut = row[:, :, None] & (to == columns[:, None])[:, None]
-        return args, {**kwargs, "mask": ~cut if mask is None else mask & ~cut}
+        row = torch.where(rows[:, None] < 0, i != columns[:, None], i == rows[:, None])
+        edge = row[:, :, None] & (j == columns[:, None])[:, None]
+        return args, {**kwargs, "mask": ~edge if mask is None else mask & ~edge}
 
     with ExitStack() as stack:
         for module in attentions(model)[kind]:
-            stack.callback(module.register_forward_pre_hook(narrowed, with_kwargs=True).remove)
+            stack.callback(module.register_forward_pre_hook(add_mask, with_kwargs=True).remove)
         yield
 
 
-Edge = tuple[
-    str, Callable[[PronounQueries], torch.Tensor], Callable[[PronounQueries], torch.Tensor]
-]
-HIDINGS: dict[str, tuple[Edge, ...]] = {
-    "it → antecedent, in the encoder": (
-        ("encoder", lambda a: a.looks["encoder"], lambda a: a.antecedent["encoder"]),
-    ),
-    "step that writes → antecedent, in the source": (
-        ("cross", lambda a: a.written, lambda a: a.antecedent["cross"]),
-    ),
-    "step that writes → antecedent, in the target": (
-        ("decoder", lambda a: a.written, lambda a: a.antecedent["decoder"]),
-    ),
-    "all three": (
-        ("encoder", lambda a: a.looks["encoder"], lambda a: a.antecedent["encoder"]),
-        ("cross", lambda a: a.written, lambda a: a.antecedent["cross"]),
-        ("decoder", lambda a: a.written, lambda a: a.antecedent["decoder"]),
-    ),
-    "anything else → adjective, in the encoder": (
-        ("encoder", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides),
-    ),
-    "any step → adjective": (
-        ("cross", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides),
-    ),
-    "the adjective from everything": (
-        ("encoder", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides),
-        ("cross", lambda a: torch.full_like(a.decides, -1), lambda a: a.decides),
+Positions = Callable[[PronounQueries], torch.Tensor]
+
+
+def _everywhere(queries: PronounQueries) -> torch.Tensor:
+    return torch.full_like(queries.adjective, -1)
+
+
+def _adjective(queries: PronounQueries) -> torch.Tensor:
+    return queries.adjective
+
+
+def _to_antecedent(kind: str) -> tuple[str, Positions, Positions]:
+    return kind, lambda queries: queries.query[kind], lambda queries: queries.antecedent[kind]
+
+
+MASKED_EDGES: dict[str, tuple[tuple[str, Positions, Positions], ...]] = {
+    "it → antecedent, in the encoder": (_to_antecedent("encoder"),),
+    "step that writes → antecedent, in the source": (_to_antecedent("cross"),),
+    "step that writes → antecedent, in the target": (_to_antecedent("decoder"),),
+    "all three": tuple(map(_to_antecedent, ("encoder", "cross", "decoder"))),
+    "anything else → adjective, in the encoder": (("encoder", _everywhere, _adjective),),
+    "any step → adjective": (("cross", _everywhere, _adjective),),
+    "the adjective from everything": tuple(
+        (kind, _everywhere, _adjective) for kind in ("encoder", "cross")
     ),
 }
-"""What is hidden → edges (kind of attention, who looks, at what)."""
+"""Name in the record → edges: kind of attention, query positions, key positions."""
 
 
-def measure(model: Transformer, asked: PronounQueries) -> dict:
-    """All that a model is asked: genders right, what every head looks at, what is left without
-    it, and without edges.
+def measure(model: Transformer, queries: PronounQueries) -> dict:
+    """Shares of right genders, what every head weighs most, and what remains without each head and
+    with masked edges. "told" is the accuracy of the other tokens.
     """
     model.eval()
-    right, told = right_genders(model, asked)
-    weights, heads = read(model, asked)._asdict(), {}
+    right, accuracy = right_genders(model, queries)
+    weights, heads = head_weights(model, queries)._asdict(), {}
     for kind in KINDS:
         tables: dict[str, list] = {}
+        positions = queries.query[kind], queries.antecedent[kind], queries.other[kind]
         for layer, attention in zip(weights[kind], attentions(model)[kind]):
-            found = {
-                k: _rounded(v)
-                for k, v in follows(
-                    layer, asked.looks[kind], asked.antecedent[kind], asked.other[kind]
-                ).items()
-            }
-            left = []
+            row = {key: _rounded(value) for key, value in follows(layer, *positions).items()}
+            ablated = []
             for head in range(attention.num_heads):
                 with without_head(attention, head):
-                    left.append(right_genders(model, asked))
-            found["right_without"] = [round(float(r.float().mean()), 4) for r, _ in left]
-            found["told_without"] = [round(t, 4) for _, t in left]
-            for key, value in found.items():
+                    ablated.append(right_genders(model, queries))
+            row["right_without"] = [_mean(genders) for genders, _ in ablated]
+            row["told_without"] = [round(rest, 4) for _, rest in ablated]
+            for key, value in row.items():
                 tables.setdefault(key, []).append(value)
         heads[kind] = tables
     hidden = {}
-    for name, edges in HIDINGS.items():
+    for name, edges in MASKED_EDGES.items():
         with ExitStack() as stack:
             for kind, rows, columns in edges:
-                stack.enter_context(hiding(model, kind, rows(asked), columns(asked)))
-            without, rest = right_genders(model, asked)
-        hidden[name] = {"right": round(float(without.float().mean()), 4), "told": round(rest, 4)}
+                stack.enter_context(masked_edge(model, kind, rows(queries), columns(queries)))
+            genders, rest = right_genders(model, queries)
+        hidden[name] = {"right": _mean(genders), "told": round(rest, 4)}
     return {
-        "right": round(float(right.float().mean()), 4),
-        "pairs": round(both(right), 4),
-        "told": round(told, 4),
+        "right": _mean(right),
+        "pairs": round(pair_share(right), 4),
+        "told": round(accuracy, 4),
         "heads": heads,
         "hidden": hidden,
     }
+
+
+def _mean(right: torch.Tensor) -> float:
+    return round(float(right.float().mean()), 4)
 
 
 def _rounded(values: torch.Tensor) -> list[float]:
@@ -296,9 +305,7 @@ class Settings:
     learning_rate: float = 3e-3  # peak learning rate
 
 
-def pronoun_heads(
-    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
+def pronoun_heads(settings: Settings, *, seed: int = 0, device: str = "cpu") -> dict:
     """Train on sentences whose pronoun needs its antecedent; measure on minimal pairs, before
     and after.
     """
@@ -306,32 +313,26 @@ def pronoun_heads(
     pairs = pronouns.minimal_pairs(
         settings.test_pairs, seed=1, without={pair.source for pair in task.train}
     )
-    asked = ask(task, [one for two in pairs for one in two], device)
+    queries = pronoun_queries(task, [sentence for pair in pairs for sentence in pair], device)
     torch.manual_seed(seed)
-    model = make_model(
-        task, d_model=settings.d_model, num_heads=settings.num_heads, num_layers=settings.num_layers
-    ).to(device)
-    before = measure(model, asked)
-    history = fit(
+    model = make_model(task, **select(settings, "d_model", "num_heads", "num_layers")).to(device)
+    untrained = measure(model, queries)
+    history = train(
         model,
-        SequenceBatches(
-            task.train, task.source_vocab, task.target_vocab, settings.batch_size, seed=seed
-        ),
+        training_batches(task, settings.batch_size, seed),
         token_loss,
-        steps=settings.steps,
-        learning_rate=settings.learning_rate,
-        schedule=cosine_decay(settings.steps, 50),
+        settings,
         seed=seed,
         device=device,
-        evaluate=lambda m: float(right_genders(m, asked)[0].float().mean()),
-        evaluate_every=max(1, settings.steps // 15),
+        warmup=50,
+        evaluate=lambda m: float(right_genders(m, queries)[0].float().mean()),
+        evaluations=15,
     )
     return {
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "untrained": before,
-        "trained": measure(model, asked),
-        "curve": [[step, round(value, 4)] for step, value in history.evaluations],
-        "training_seconds": round(history.seconds, 1),
+        "untrained": untrained,
+        "trained": measure(model, queries),
+        "curve": rounded(history.evaluations),
+        **training_figures(model, history),
     }
 
 

@@ -4,10 +4,13 @@ error rate on Alibi.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
 from ... import resources
 from ...models import Bahdanau, Seq2Seq
@@ -16,23 +19,18 @@ from ...tasks.sequences.pairs import Pair
 from ...tasks.text import subwords
 from ...tasks.translation import corpora
 from ...tasks.translation.alignments import alignment_error_rate, links_from_weights, word_weights
-from ...training import (
-    beam_search,
-    bleu,
-    cosine_decay,
-    fit,
-    greedy,
-    load_model_weights,
-    read_metadata,
-    save_model,
-    token_loss,
-)
+from ...training import beam_search, bleu, greedy, load_model_weights, read_metadata, token_loss
+from ...training.losses.token_loss import device_of
+from ..common import rounded, save_checkpoint, select, train, training_figures
 from ..registry import NoSettings, register
 
 __all__ = ["alibi", "align", "multi30k", "tatoeba", "translate"]
 
 LENGTHS = ((1, 10), (11, 20), (21, 30), (31, 999))
-"""Words of the English sentence, as the alignment error rate is grouped."""
+"""Lengths of the English sentence in words, as the alignment error rate is grouped."""
+
+BLEU_LENGTHS = ((1, 8), (9, 11), (12, 14), (15, 18), (19, 99))
+"""Lengths of the source in words, as BLEU is grouped."""
 
 
 def translate(
@@ -46,45 +44,34 @@ def translate(
     max_length: int = 80,
 ) -> list[str]:
     """Translate sentences, greedily or with a beam (scores divided by the length), in order."""
-    device = next(model.parameters()).device
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
-    found: list[str] = [""] * len(sentences)
+    translations: list[str] = [""] * len(sentences)
+    beam: dict[str, Any] = dict(beam_size=beam_size, max_length=max_length, length_penalty=1.0)
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
-        batch = collate(
-            [Pair(pieces_in.split(sentences[i]), ()) for i in chosen],
-            pieces_in.vocab,
-            pieces_out.vocab,
-        )
-        source, lengths = batch.source.to(device), batch.lengths
+        pairs = [Pair(pieces_in.split(sentences[i]), ()) for i in chosen]
+        batch = collate(pairs, pieces_in.vocab, pieces_out.vocab)
         if beam_size == 1:
-            tokens = greedy(model, source, lengths, max_length).tokens
+            tokens = greedy(model, batch.source, batch.lengths, max_length).tokens
         else:
-            beams = beam_search(
-                model,
-                source,
-                lengths,
-                beam_size=beam_size,
-                max_length=max_length,
-                length_penalty=1.0,
-            )
+            beams = beam_search(model, batch.source, batch.lengths, **beam)
             tokens = [hypotheses[0].tokens for hypotheses in beams]
         for i, ids in zip(chosen, tokens):
-            found[i] = pieces_out.decode(ids)
-    return found
+            translations[i] = pieces_out.decode(ids)
+    return translations
 
 
 def align(model, source_words, target_words, pieces_in, pieces_out):
     """Attention of a given translation, between words: ``(target words, source words)``."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     source, source_owner = pieces_in.split_words(source_words)
     target, target_owner = pieces_out.split_words(target_words)
     batch = collate([Pair(source, target)], pieces_in.vocab, pieces_out.vocab)
     with torch.no_grad():
-        out = model(
+        output = model(
             batch.source.to(device), batch.lengths, batch.target_in.to(device), need_weights=True
         )
-    return word_weights(out.weights[0], source_owner, target_owner)
+    return word_weights(output.weights[0], source_owner, target_owner)
 
 
 def _aer(model, pieces_in, pieces_out) -> dict[str, float]:
@@ -98,7 +85,7 @@ def _aer(model, pieces_in, pieces_out) -> dict[str, float]:
 
 def _aer_of(gold, model, pieces_in, pieces_out) -> dict:
     """Alignment error rate of the model's largest weights, and of the plain diagonal, which
-    knows two lengths only.
+    depends on the two lengths alone.
     """
     model.eval()
     predicted = [
@@ -120,9 +107,7 @@ def _aer_of(gold, model, pieces_in, pieces_out) -> dict:
     }
 
 
-def alibi(
-    settings: NoSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
+def alibi(settings: NoSettings, *, seed: int = 0, device: str = "cpu") -> dict:
     """Alignment error rate of the recorded ``tatoeba-en-fr`` model by length of the English
     sentence.
     """
@@ -146,17 +131,15 @@ def alibi(
     return {"all": _aer_of(gold, model, pieces_in, pieces_out), "by_words": rows}
 
 
-def validation_loss(pairs, pieces_in, pieces_out):
-    """A function of a model: its loss on pairs of pieces, without smoothing, in nats a piece."""
+def validation_loss(pairs: Sequence[Pair], pieces_in, pieces_out) -> Callable[[nn.Module], float]:
+    """A function of a model: its loss on pairs of pieces, without smoothing, in nats per piece."""
     batches = SequenceBatches(pairs, pieces_in.vocab, pieces_out.vocab, 256)
 
-    def evaluate(model) -> float:
+    @torch.no_grad()
+    def evaluate(model: nn.Module) -> float:
         total = count = 0.0
-        device = next(model.parameters()).device
         for k in range(len(batches)):
-            batch = type(batches.batch(k))(*(t.to(device) for t in batches.batch(k)))
-            with torch.no_grad():
-                summed, terms = token_loss(model, batch)
+            summed, terms = token_loss(model, batches.batch(k))
             total, count = total + float(summed), count + float(terms)
         return total / count
 
@@ -164,9 +147,10 @@ def validation_loss(pairs, pieces_in, pieces_out):
 
 
 @dataclass(frozen=True)
-class Multi30kSettings:
+class RecurrentSettings:
+    """Settings of every recurrent model of Multi30k."""
+
     target: str = "de"  # target language
-    model: str = "bahdanau"  # bahdanau or seq2seq
     pieces: int = 6000  # size of the subword vocabulary
     d_embed: int = 256  # width of the embeddings
     hidden_size: int = 512  # units of the recurrent layers
@@ -178,19 +162,22 @@ class Multi30kSettings:
     precision: str = "no"  # no, bf16 or fp16
 
 
-def multi30k(
-    settings: Multi30kSettings,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    folder: Path = Path("results"),
-) -> dict:
-    """Train on Multi30k English to ``target``; BLEU of greedy and of beam 5 on the test of 2016."""
-    sizes = dict(
-        d_embed=settings.d_embed, hidden_size=settings.hidden_size, dropout=settings.dropout
-    )
+SMALL = dict[str, Any](
+    pieces=4000, d_embed=128, hidden_size=192, dropout=0.2, steps=1500, learning_rate=2e-3
+)
+"""Small and short enough for one CPU core."""
 
-    def make(source_size, target_size):
+
+@dataclass(frozen=True)
+class Multi30kSettings(RecurrentSettings):
+    model: str = "bahdanau"  # bahdanau or seq2seq
+
+
+def multi30k(settings: Multi30kSettings, *, seed: int = 0, device: str = "cpu") -> dict:
+    """Train on Multi30k English to ``target``; BLEU of greedy and of beam 5 on the test of 2016."""
+
+    def make(source_size: int, target_size: int) -> nn.Module:
+        sizes = select(settings, "d_embed", "hidden_size", "dropout")
         if settings.model == "bahdanau":
             return Bahdanau(source_size, target_size, **sizes)
         # the fixed vector gets the help it has in the literature: the context at every step, the
@@ -199,72 +186,55 @@ def multi30k(
             source_size, target_size, context_every_step=True, reverse_source=True, **sizes
         )
 
-    figures, net, pieces_in, pieces_out = train_on_multi30k(
-        make,
-        seed=seed,
-        device=device,
-        target=settings.target,
-        pieces=settings.pieces,
-        label_smoothing=settings.label_smoothing,
-        batch_size=settings.batch_size,
-        steps=settings.steps,
-        learning_rate=settings.learning_rate,
-        precision=settings.precision,
+    figures, model, pieces_in, pieces_out = train_on_multi30k(
+        make, settings, seed=seed, device=device
     )
     if settings.model == "bahdanau" and settings.target == "fr":
-        figures.update(_aer(net, pieces_in, pieces_out))
+        figures.update(_aer(model, pieces_in, pieces_out))
     return figures
 
 
 def train_on_multi30k(
-    make,
-    *,
-    seed: int,
-    device: str,
-    target: str,
-    pieces: int,
-    label_smoothing: float,
-    batch_size: int,
-    steps: int,
-    learning_rate: float,
-    precision: str,
+    make: Callable[[int, int], nn.Module], settings: RecurrentSettings, *, seed: int, device: str
 ):
-    """Train ``make(source_size, target_size)`` on Multi30k; the figures, the model and the
-    pieces of both sides.
+    """Train ``make(source_size, target_size)`` on Multi30k.
+
+    Returns:
+        The figures, the model, and the pieces of both languages.
     """
-    parts, pieces_in, pieces_out = read_multi30k(target, pieces)
-    train = subwords.to_pairs(parts["train"], pieces_in, pieces_out, 80)
-    batches = SequenceBatches(train, pieces_in.vocab, pieces_out.vocab, batch_size, seed=seed)
+    parts, pieces_in, pieces_out = read_multi30k(settings.target, settings.pieces)
+    pairs = subwords.to_pairs(parts["train"], pieces_in, pieces_out, 80)
+    valid = subwords.to_pairs(parts["valid"], pieces_in, pieces_out)
     torch.manual_seed(seed)
-    net = make(len(pieces_in), len(pieces_out))
-    evaluate = validation_loss(
-        subwords.to_pairs(parts["valid"], pieces_in, pieces_out), pieces_in, pieces_out
-    )
-    history = fit(
-        net,
-        batches,
-        lambda m, b: token_loss(m, b, label_smoothing=label_smoothing),
-        steps=steps,
-        learning_rate=learning_rate,
-        schedule=cosine_decay(steps, 200),
-        seed=seed,
-        device=device,
-        precision=precision,
-        evaluate=evaluate,
-        evaluate_every=max(1, steps // 12),
+    model = make(len(pieces_in), len(pieces_out))
+    history = _train_on_pieces(
+        model, pairs, valid, pieces_in, pieces_out, settings, seed=seed, device=device, warmup=200
     )
     figures = {
-        "parameters": sum(p.numel() for p in net.parameters()),
-        "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
-        "training_seconds": round(history.seconds, 1),
-        **bleu_figures(net, parts["test2016"], pieces_in, pieces_out),
+        "validation_loss": rounded(history.evaluations),
+        **training_figures(model, history),
+        **bleu_figures(model, parts["test2016"], pieces_in, pieces_out),
     }
-    return figures, net, pieces_in, pieces_out
+    return figures, model, pieces_in, pieces_out
+
+
+def _train_on_pieces(model, pairs, valid, pieces_in, pieces_out, settings, *, seed, **options):
+    """Train with label smoothing, and take the loss on the validation pairs twelve times."""
+    return train(
+        model,
+        SequenceBatches(pairs, pieces_in.vocab, pieces_out.vocab, settings.batch_size, seed=seed),
+        lambda m, b: token_loss(m, b, label_smoothing=settings.label_smoothing),
+        settings,
+        seed=seed,
+        evaluate=validation_loss(valid, pieces_in, pieces_out),
+        evaluations=12,
+        **options,
+    )
 
 
 def read_multi30k(target: str, pieces: int, joint: bool = False):
-    """The three parts of Multi30k English to ``target``, and the pieces of both sides;
-    ``joint``: one set learned from both.
+    """The three parts of Multi30k English to ``target``, and the pieces of both languages;
+    ``joint``: one vocabulary learned from both.
     """
     parts = {
         split: corpora.multi30k("en", target, split) for split in ("train", "valid", "test2016")
@@ -276,26 +246,25 @@ def read_multi30k(target: str, pieces: int, joint: bool = False):
     return parts, *(subwords.Subwords.train(side, pieces) for side in sides)
 
 
-def bleu_figures(net, sentences, pieces_in, pieces_out) -> dict:
+def bleu_figures(model, sentences, pieces_in, pieces_out) -> dict:
     """BLEU of greedy translations, all and by length, and of those with a beam of 5."""
     sources, references = zip(*sentences)
     figures = {}
     for name, beam_size in (("greedy", 1), ("beam5", 5)):
-        found = translate(net, sources, pieces_in, pieces_out, beam_size=beam_size)
-        score = bleu(found, list(references))
+        translations = translate(model, sources, pieces_in, pieces_out, beam_size=beam_size)
+        score = bleu(translations, list(references))
         figures[f"bleu_{name}"], figures["bleu_signature"] = round(score.score, 2), score.signature
         if name == "greedy":
-            figures["bleu_by_words"] = _bleu_by_length(sources, found, references)
+            figures["bleu_by_words"] = _bleu_by_length(sources, translations, references)
     return figures
 
 
-def _bleu_by_length(sources, found, references) -> list[dict]:
-    edges = [(1, 8), (9, 11), (12, 14), (15, 18), (19, 99)]
+def _bleu_by_length(sources, translations, references) -> list[dict]:
     rows = []
-    for low, high in edges:
+    for low, high in BLEU_LENGTHS:
         chosen = [i for i, s in enumerate(sources) if low <= len(s.split()) <= high]
         if chosen:
-            score = bleu([found[i] for i in chosen], [references[i] for i in chosen]).score
+            score = bleu([translations[i] for i in chosen], [references[i] for i in chosen]).score
             rows.append({"words": [low, high], "sentences": len(chosen), "bleu": round(score, 2)})
     return rows
 
@@ -315,10 +284,11 @@ class TatoebaSettings:
 def tatoeba(
     settings: TatoebaSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
 ) -> dict:
-    """Train a small attention model on Tatoeba English to French, keep it (under 2 MB), measure
+    """Train a small attention model on Tatoeba English to French, save it (under 2 MB), measure
     BLEU and AER.
 
-    The split goes by English sentence, so that no test sentence was seen with another translation.
+    The split is by English sentence, so that no test sentence occurs in training with another
+    translation.
     """
     groups: dict[str, list[corpora.Sentences]] = {}
     for pair in corpora.tatoeba("en", "fr"):
@@ -331,61 +301,47 @@ def tatoeba(
     valid = [groups[keys[i]][0] for i in order[1000:2000]]
     pieces_in = subwords.Subwords.train((s.source for s in train_text), settings.pieces)
     pieces_out = subwords.Subwords.train((s.target for s in train_text), settings.pieces)
-    batches = SequenceBatches(
-        subwords.to_pairs(train_text, pieces_in, pieces_out, 60),
-        pieces_in.vocab,
-        pieces_out.vocab,
-        settings.batch_size,
-        seed=seed,
-    )
+    pairs = subwords.to_pairs(train_text, pieces_in, pieces_out, 60)
+    valid_pairs = subwords.to_pairs(valid, pieces_in, pieces_out)
     torch.manual_seed(seed)
-    net = Bahdanau(
-        len(pieces_in),
-        len(pieces_out),
-        d_embed=settings.d_embed,
-        hidden_size=settings.hidden_size,
-        dropout=settings.dropout,
-    )
-    evaluate = validation_loss(
-        subwords.to_pairs(valid, pieces_in, pieces_out), pieces_in, pieces_out
-    )
-    history = fit(
-        net,
-        batches,
-        lambda m, b: token_loss(m, b, label_smoothing=settings.label_smoothing),
-        steps=settings.steps,
-        learning_rate=settings.learning_rate,
-        schedule=cosine_decay(settings.steps, 500),
+    sizes = select(settings, "d_embed", "hidden_size", "dropout")
+    model = Bahdanau(len(pieces_in), len(pieces_out), **sizes)
+    history = _train_on_pieces(
+        model,
+        pairs,
+        valid_pairs,
+        pieces_in,
+        pieces_out,
+        settings,
         seed=seed,
         device=device,
-        evaluate=evaluate,
-        evaluate_every=max(1, settings.steps // 12),
+        warmup=500,
     )
     sources = [group[0].source for group in test]
     # sacrebleu wants as many references for every sentence: the first stands in where a sentence
     # has fewer
     several = [[group[k if k < len(group) else 0].target for k in range(4)] for group in test]
-    found = translate(net, sources, pieces_in, pieces_out)
-    save_model(
-        net,
-        folder / f"tatoeba-en-fr.seed{seed}.safetensors",
-        half=True,
-        d_embed=str(settings.d_embed),
-        hidden_size=str(settings.hidden_size),
+    translations = translate(model, sources, pieces_in, pieces_out)
+    save_checkpoint(
+        model,
+        "tatoeba-en-fr",
+        folder,
+        seed,
+        **select(settings, "d_embed", "hidden_size"),
         data="Tatoeba (CC BY 2.0), sentences of tatoeba.org",
     )
-    for name, made in (("en", pieces_in), ("fr", pieces_out)):
-        made.save(folder / f"tatoeba-en-fr.seed{seed}.{name}.json")
-    one, four = bleu(found, [references[0] for references in several]), bleu(found, several)
+    for name, pieces in (("en", pieces_in), ("fr", pieces_out)):
+        pieces.save(folder / f"tatoeba-en-fr.seed{seed}.{name}.json")
+    one = bleu(translations, [references[0] for references in several])
+    four = bleu(translations, several)
     return {
-        "parameters": sum(p.numel() for p in net.parameters()),
         "train_pairs": len(train_text),
         "bleu_greedy_one_reference": round(one.score, 2),
         "bleu_greedy_up_to_four_references": round(four.score, 2),
         "bleu_signature": four.signature,
-        "training_seconds": round(history.seconds, 1),
-        "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
-        **_aer(net, pieces_in, pieces_out),
+        **training_figures(model, history),
+        "validation_loss": rounded(history.evaluations),
+        **_aer(model, pieces_in, pieces_out),
     }
 
 
@@ -403,16 +359,7 @@ for _language, _long in (("de", "German"), ("fr", "French")):
         register(
             f"multi30k-en-{_language}-{_model}-small",
             multi30k,
-            Multi30kSettings(
-                target=_language,
-                model=_model,
-                pieces=4000,
-                d_embed=128,
-                hidden_size=192,
-                dropout=0.2,
-                steps=1500,
-                learning_rate=2e-3,
-            ),
+            Multi30kSettings(target=_language, model=_model, **SMALL),
             title=f"The same, small and short enough for one CPU core, {_model}",
             minutes="12 minutes on one CPU core",
             needs=f"multi30k{_alignments}",

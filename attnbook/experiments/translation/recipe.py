@@ -6,15 +6,17 @@ import math
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from statistics import fmean
 
 import torch
 
 from ...models.transformer.encoder_decoder import Transformer
 from ...models.transformer.parts import paper_parts
-from ...tasks import SequenceBatches, collate, make_task
-from ...training import average_checkpoints, exact_match, fit, greedy, inverse_sqrt, token_loss
+from ...tasks import make_task
+from ...training import average_checkpoints, inverse_sqrt, token_loss
+from ..common import train
 from ..registry import register
+from .evaluation import exact_share, pair_loss, training_batches
 
 __all__ = ["CHANGES", "Recipe", "measure", "recipe", "without_rise"]
 
@@ -48,20 +50,12 @@ def without_rise(warmup_steps: int) -> Callable[[int], float]:
     return lambda step: min(1.0, math.sqrt(warmup_steps / (step + 1)))
 
 
-def measure(net, pairs, task) -> dict[str, float]:
-    """Share of exact translations, and perplexity a word of the right ones (EOS counts as a
-    word).
-    """
-    batch = collate(pairs, task.source_vocab, task.target_vocab)
-    with torch.no_grad():
-        net.eval()
-        total, count = token_loss(net, batch)
-    found = greedy(net, batch.source, batch.lengths, batch.target_out.shape[1] + 2).tokens
+def measure(model, pairs, task) -> dict[str, float]:
+    """Share of exact translations, and perplexity of the targets per word (EOS counts as one)."""
+    model.eval()
     return {
-        "exact": round(
-            exact_match(found, [task.target_vocab.encode(pair.target) for pair in pairs]), 4
-        ),
-        "perplexity": round(math.exp(float(total) / float(count)), 4),
+        "exact": exact_share(model, pairs, task),
+        "perplexity": round(math.exp(pair_loss(model, pairs, task)), 4),
     }
 
 
@@ -82,11 +76,9 @@ class Settings:
     save_every: int = 20  # steps between two checkpoints of the average
 
 
-def recipe(
-    settings: Settings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
+def recipe(settings: Settings, *, seed: int = 0, device: str = "cpu") -> dict:
     """Train on few phrases with the recipe and with each part changed; measure the last weights
-    and the mean of the last ones.
+    and the mean of the last checkpoints.
     """
     task = make_task(
         "phrases",
@@ -96,49 +88,43 @@ def recipe(
         seed=0,
         phrases=settings.phrases,
     )
-    batches = SequenceBatches(
-        task.train, task.source_vocab, task.target_vocab, settings.batch_size, seed=seed
-    )
+    batches = training_batches(task, settings.batch_size, seed)
     rows = []
-    for name, how in CHANGES.items():
+    for name, part in CHANGES.items():
         torch.manual_seed(seed)
-        net = Transformer(
+        model = Transformer(
             len(task.source_vocab),
             len(task.target_vocab),
             paper_parts(
-                settings.d_model, settings.num_heads, settings.d_feed_forward, dropout=how.dropout
+                settings.d_model, settings.num_heads, settings.d_feed_forward, dropout=part.dropout
             ),
             num_layers=settings.num_layers,
         )
-        with tempfile.TemporaryDirectory() as kept:
-            history = fit(
-                net,
+        with tempfile.TemporaryDirectory() as checkpoints:
+            history = train(
+                model,
                 batches,
-                lambda m, b: token_loss(m, b, how.label_smoothing),
-                steps=settings.steps,
-                optimizer=lambda p: torch.optim.Adam(
-                    p, lr=settings.learning_rate, betas=how.betas, eps=how.eps
-                ),
-                learning_rate=settings.learning_rate,
-                schedule=inverse_sqrt(settings.warmup)
-                if how.rise
-                else without_rise(settings.warmup),
+                lambda m, b: token_loss(m, b, part.label_smoothing),
+                settings,
                 seed=seed,
                 device=device,
-                checkpoint_dir=kept,
+                optimizer=lambda p: torch.optim.Adam(
+                    p, lr=settings.learning_rate, betas=part.betas, eps=part.eps
+                ),
+                schedule=(inverse_sqrt if part.rise else without_rise)(settings.warmup),
+                checkpoint_dir=checkpoints,
                 save_every=settings.save_every,
                 keep_checkpoints=settings.averaged,
             )
-            last = measure(net, task.test, task)
-            average_checkpoints(net, kept)
+            last = measure(model, task.test, task)
+            average_checkpoints(model, checkpoints)
+        averaged = measure(model, task.test, task)
         rows.append(
             {
                 "changed": name,
                 **last,
-                **{
-                    f"{key}_averaged": value for key, value in measure(net, task.test, task).items()
-                },
-                "train_loss": round(sum(history.losses[-20:]) / len(history.losses[-20:]), 4),
+                **{f"{key}_averaged": value for key, value in averaged.items()},
+                "train_loss": round(fmean(history.losses[-20:]), 4),
             }
         )
     return {"rows": rows}

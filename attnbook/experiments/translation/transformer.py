@@ -1,5 +1,5 @@
-"""The Transformer on Multi30k: as in the paper on a GPU, and small, in the time of chapter 2's
-model, on one CPU core.
+"""The Transformer on Multi30k: with the recipe of the paper on a GPU, and small, in the time of
+chapter 2's model, on one CPU core.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from ...models.transformer.encoder_decoder import Transformer
 from ...models.transformer.parts import paper_parts
 from ...tasks.sequences.batches import SequenceBatches, collate
 from ...tasks.text import subwords
-from ...training import average_checkpoints, fit, inverse_sqrt, save_model, token_loss
+from ...training import average_checkpoints, inverse_sqrt, load_model_weights, token_loss
+from ..common import rounded, save_checkpoint, train, training_figures
 from ..registry import register
-from .real_sentences import bleu_figures, read_multi30k, validation_loss
+from .real_sentences import SMALL, bleu_figures, read_multi30k, validation_loss
 
 __all__ = ["alternating", "multi30k", "paper_adam"]
 
 
 def paper_adam(learning_rate: float):
-    """The optimizer of the paper as :func:`fit` wants it: Adam with β₁ 0.9, β₂ 0.98, ε 10⁻⁹
-    (section 5.3).
+    """The optimizer of the paper (section 5.3), as an argument of :func:`attnbook.fit`: Adam with
+    β₁ = 0.9, β₂ = 0.98 and ε = 10⁻⁹.
     """
     return lambda parameters: torch.optim.Adam(
         parameters, lr=learning_rate, betas=(0.9, 0.98), eps=1e-9
@@ -64,26 +65,20 @@ def multi30k(
     """Train a Transformer on Multi30k English to ``target``; BLEU on the test of 2016 of the mean
     of its last checkpoints.
 
-    Args:
-        joint: one set of pieces for both languages, and one matrix for both embeddings and the
-            output, as in the paper.
-        learning_rate: the largest, at step ``warmup``; after it the rate falls with the root of the
-            step.
-        averaged, save_every: how many checkpoints are averaged, and the steps between them.
-        rival: ``steps``, ``batch_size``, ``pieces``, ``d_embed``, ``hidden_size``, ``dropout`` of a
-            run of chapter 2's model; before training both are timed in alternating blocks, on the
-            same sentences.
-        checkpoint: name of the stored weights; none are stored when empty.
+    With a joint vocabulary both embeddings and the output share one matrix, as in the paper. With
+    a ``rival`` (``steps``, ``batch_size``, ``pieces``, ``d_embed``, ``hidden_size`` and ``dropout``
+    of a run of chapter 2's model) both are timed before training, in alternating blocks, on the
+    same sentences.
     """
     parts, pieces_in, pieces_out = read_multi30k(settings.target, settings.pieces, settings.joint)
-    train = subwords.to_pairs(parts["train"], pieces_in, pieces_out, 80)
+    pairs = subwords.to_pairs(parts["train"], pieces_in, pieces_out, 80)
     batches = SequenceBatches(
-        train, pieces_in.vocab, pieces_out.vocab, settings.batch_size, seed=seed
+        pairs, pieces_in.vocab, pieces_out.vocab, settings.batch_size, seed=seed
     )
 
     def make() -> Transformer:
         torch.manual_seed(seed)
-        made = paper_parts(
+        blocks = paper_parts(
             settings.d_model,
             settings.num_heads,
             settings.d_feed_forward,
@@ -93,7 +88,7 @@ def multi30k(
         return Transformer(
             len(pieces_in),
             len(pieces_out),
-            made,
+            blocks,
             num_layers=settings.num_layers,
             tie="all" if settings.joint else "output",
         )
@@ -104,160 +99,120 @@ def multi30k(
     figures = {}
     if settings.rival is not None:
         figures["equal_time"] = _equal_time(
-            make(),
-            settings.rival,
-            parts["train"],
-            settings.target,
-            settings.batch_size,
-            pieces_in,
-            pieces_out,
-            loss,
-            settings.steps,
-            seed,
+            make(), settings, settings.rival, parts["train"], pieces_in, pieces_out, loss, seed
         )
-    net = make()
+    model = make()
     evaluate = validation_loss(
         subwords.to_pairs(parts["valid"], pieces_in, pieces_out), pieces_in, pieces_out
     )
-    with tempfile.TemporaryDirectory() as kept:
-        began = time.process_time()
-        history = fit(
-            net,
+    with tempfile.TemporaryDirectory() as checkpoints:
+        started = time.process_time()
+        history = train(
+            model,
             batches,
             loss,
-            steps=settings.steps,
-            learning_rate=settings.learning_rate,
-            optimizer=paper_adam(settings.learning_rate),
-            schedule=inverse_sqrt(settings.warmup),
+            settings,
             seed=seed,
             device=device,
-            precision=settings.precision,
+            optimizer=paper_adam(settings.learning_rate),
+            schedule=inverse_sqrt(settings.warmup),
             evaluate=evaluate,
-            evaluate_every=max(1, settings.steps // 12),
-            checkpoint_dir=kept,
+            evaluations=12,
+            checkpoint_dir=checkpoints,
             save_every=settings.save_every,
             keep_checkpoints=settings.averaged,
         )
-        cpu_seconds = time.process_time() - began
-        average_checkpoints(net, kept)
-    net.eval()
+        cpu_seconds = time.process_time() - started
+        average_checkpoints(model, checkpoints)
+    model.eval()
     if settings.checkpoint:  # what is measured is what is stored
-        path = save_model(
-            net,
-            folder / f"{settings.checkpoint}.seed{seed}.safetensors",
-            half=True,
-            data="Multi30k, task 1",
-        )
-        from ...training import load_model_weights
-
-        load_model_weights(net, path)
-        for name, made in (
-            (("joint", pieces_in),)
-            if settings.joint
-            else (("en", pieces_in), (settings.target, pieces_out))
-        ):
-            made.save(folder / f"{settings.checkpoint}.seed{seed}.{name}.json")
+        stem = f"{settings.checkpoint}.seed{seed}"
+        save_checkpoint(model, settings.checkpoint, folder, seed, data="Multi30k, task 1")
+        load_model_weights(model, folder / f"{stem}.safetensors")
+        sides = {"en": pieces_in, settings.target: pieces_out}
+        for name, pieces in ({"joint": pieces_in} if settings.joint else sides).items():
+            pieces.save(folder / f"{stem}.{name}.json")
     return {
         **figures,
-        "parameters": sum(p.numel() for p in net.parameters()),
-        "validation_loss": [[step, round(value, 4)] for step, value in history.evaluations],
-        "validation_loss_averaged": round(evaluate(net), 4),
-        "training_seconds": round(history.seconds, 1),
+        "validation_loss": rounded(history.evaluations),
+        "validation_loss_averaged": round(evaluate(model), 4),
+        **training_figures(model, history),
         "training_cpu_seconds": round(cpu_seconds, 1),
-        **bleu_figures(net, parts["test2016"], pieces_in, pieces_out),
+        **bleu_figures(model, parts["test2016"], pieces_in, pieces_out),
     }
 
 
 def alternating(models: dict, rounds: list[dict], loss) -> dict[str, list[float]]:
-    """CPU seconds a step of training, one number a round, for models that take turns.
+    """CPU seconds per training step of models that take turns, one number per round, so that
+    whatever else the machine does slows all models alike. The weights change.
 
     Args:
-        models: name → model.
-        rounds: for each round name → the batches that the model of this name trains on, as many for
-            each.
-
-    Whatever else the machine does meets all models alike. The weights move; give models that nobody
-    needs any more."""
+        models: By name.
+        rounds: For each round the batches of each model, by name, as many for each.
+    """
     optimizers = {
         name: torch.optim.Adam(model.parameters(), lr=1e-4) for name, model in models.items()
     }
-    spent: dict[str, list[float]] = {name: [] for name in models}
+    seconds: dict[str, list[float]] = {name: [] for name in models}
     for batches in rounds:
         for name, model in models.items():
             model.train()
-            began = time.process_time()
+            started = time.process_time()
             for batch in batches[name]:
                 optimizers[name].zero_grad(set_to_none=True)
                 total, count = loss(model, batch)
                 (total / count).backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizers[name].step()
-            spent[name].append((time.process_time() - began) / len(batches[name]))
-    return spent
+            seconds[name].append((time.process_time() - started) / len(batches[name]))
+    return seconds
 
 
 def _equal_time(
-    ours,
-    rival: dict,
-    sentences,
-    target,
-    batch_size,
-    pieces_in,
-    pieces_out,
-    loss,
-    steps,
-    seed,
-    *,
-    rounds=13,
-    block=4,
+    model, settings: Settings, rival: dict, sentences, pieces_in, pieces_out, loss, seed: int
 ) -> dict:
-    """How many steps of ours take as long as the rival's run: from the median ratio of the rounds,
-    the first left out.
+    """How many steps of the Transformer take as long as the rival's run: from the median ratio of
+    twelve rounds of four batches, after one that warms up.
 
-    The rival gets batches of its own size, and ours the same sentences, cut into batches of our
-    size."""
-    _, theirs_in, theirs_out = read_multi30k(target, rival["pieces"])
+    Each model has batches of its own size, of the same sentences.
+    """
+    _, rival_in, rival_out = read_multi30k(settings.target, rival["pieces"])
     sizes = {name: rival[name] for name in ("d_embed", "hidden_size", "dropout")}
-    models = {"transformer": ours, "rival": Bahdanau(len(theirs_in), len(theirs_out), **sizes)}
-    own, their = (
-        subwords.to_pairs(sentences, pieces_in, pieces_out),
-        subwords.to_pairs(sentences, theirs_in, theirs_out),
-    )
+    models = {"transformer": model, "rival": Bahdanau(len(rival_in), len(rival_out), **sizes)}
+    pairs = subwords.to_pairs(sentences, pieces_in, pieces_out)
     batches = SequenceBatches(
-        their, theirs_in.vocab, theirs_out.vocab, rival["batch_size"], seed=seed
+        subwords.to_pairs(sentences, rival_in, rival_out),
+        rival_in.vocab,
+        rival_out.vocab,
+        rival["batch_size"],
+        seed=seed,
     )
-    sets = []
-    for r in range(rounds):
-        chosen = [batches.indices(r * block + k) for k in range(block)]
-        cut = [
-            sorted(some, key=lambda i: len(own[i].source))[at : at + batch_size]
-            for some in chosen
-            for at in range(0, len(some), batch_size)
-        ]
-        sets.append(
-            {
-                "rival": [batches.batch(r * block + k) for k in range(block)],
-                "transformer": [
-                    collate([own[i] for i in some], pieces_in.vocab, pieces_out.vocab)
-                    for some in cut
-                ],
-            }
-        )
-    spent = alternating(models, sets, loss)
-    ratios = [b / a for a, b in zip(spent["transformer"][1:], spent["rival"][1:])]
+    rounds = []
+    for first in range(0, 13 * 4, 4):
+        same = []
+        for k in range(first, first + 4):
+            by_length = sorted(batches.indices(k), key=lambda i: len(pairs[i].source))
+            for at in range(0, len(by_length), settings.batch_size):
+                part = [pairs[i] for i in by_length[at : at + settings.batch_size]]
+                same.append(collate(part, pieces_in.vocab, pieces_out.vocab))
+        rival_batches = [batches.batch(k) for k in range(first, first + 4)]
+        rounds.append({"rival": rival_batches, "transformer": same})
+    seconds = alternating(models, rounds, loss)
+    ratios = [b / a for a, b in zip(seconds["transformer"][1:], seconds["rival"][1:])]
     ratio = statistics.median(ratios)
     return {
         "milliseconds_a_step": {
-            name: round(1000 * statistics.median(times[1:]), 1) for name, times in spent.items()
+            name: round(1000 * statistics.median(times[1:]), 1) for name, times in seconds.items()
         },
         "ratio": round(ratio, 3),
         "ratio_least_and_largest": [round(min(ratios), 3), round(max(ratios), 3)],
         "rival_steps": rival["steps"],
         "steps_of_equal_time": round(ratio * rival["steps"]),
-        "share_of_the_time": round(steps / (ratio * rival["steps"]), 3),
+        "share_of_the_time": round(settings.steps / (ratio * rival["steps"]), 3),
     }
 
 
+_RIVAL = {name: SMALL[name] for name in ("steps", "pieces", "d_embed", "hidden_size", "dropout")}
 for _language, _long in (("de", "German"), ("fr", "French")):
     register(
         f"multi30k-en-{_language}-transformer",
@@ -284,9 +239,7 @@ for _language, _long in (("de", "German"), ("fr", "French")):
             warmup=400,
             averaged=8,
             save_every=75,
-            rival=dict(
-                steps=1500, batch_size=128, pieces=4000, d_embed=128, hidden_size=192, dropout=0.2
-            ),
+            rival={**_RIVAL, "batch_size": 128},
             checkpoint=f"multi30k-en-{_language}-transformer-small",
         ),
         title="The same, as long as the small run of chapter 2's model on one CPU core, with its "

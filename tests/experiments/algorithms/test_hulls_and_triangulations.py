@@ -9,6 +9,7 @@ import torch
 
 from attnbook.experiments import load_experiments, reproduce
 from attnbook.experiments.algorithms import hulls_and_triangulations
+from attnbook.experiments.algorithms.pointer_networks import Repeated
 from attnbook.models.pointer.network import PointerNetwork
 from attnbook.tasks.geometry import hulls
 from attnbook.tasks.geometry.points import PointBatches, answers, draw
@@ -17,11 +18,11 @@ from attnbook.training import load_model_weights
 
 def test_a_stored_set_comes_again_and_endless_batches_do_not():
     batches = PointBatches("hulls", 5, 8, seed=1)
-    stored = hulls_and_triangulations.Repeated(batches, 24)
+    stored = Repeated(batches, 24)
     for step in range(7):
         assert torch.equal(stored.batch(step).inputs, batches.batch(step % 3).inputs)
     with pytest.raises(ValueError, match="pairs must be at least a batch of 8, got 7"):
-        hulls_and_triangulations.Repeated(batches, 7)
+        Repeated(batches, 7)
 
 
 def test_from_any_corner_the_polygon_is_the_same_and_the_start_another():
@@ -45,10 +46,8 @@ def test_from_any_corner_the_polygon_is_the_same_and_the_start_another():
     )
 
 
-class Told(torch.nn.Module):
-    """Points at what the truth says: the decoder of a model that makes no mistake, for the rows
-    that it was told about.
-    """
+class Oracle(torch.nn.Module):
+    """Points at the answers of a batch: the decoder of a model that makes no mistake."""
 
     ends = True
 
@@ -70,8 +69,8 @@ class Told(torch.nn.Module):
 
     def step(self, pointed, state, memory):
         at = state.at.clamp(max=state.targets.shape[-1] - 1)
-        said = state.targets.gather(2, at).clamp(min=0)[..., 0]
-        logits = 30 * torch.nn.functional.one_hot(said, memory.shape[1] + 1).float()
+        pointed_at = state.targets.gather(2, at).clamp(min=0)[..., 0]
+        logits = 30 * torch.nn.functional.one_hot(pointed_at, memory.shape[1] + 1).float()
         return Step(logits, State(state.targets, state.at + 1), logits.softmax(-1))
 
 
@@ -90,11 +89,11 @@ class Step:
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_a_model_that_knows_is_reported_as_such(beam_size):
     batch = draw("hulls", 6, 40, torch.Generator().manual_seed(1_000_000_007 + 1000 + 6))
-    (row,) = hulls_and_triangulations.hull_rows(Told(batch), [6], count=40, beam_size=beam_size)
+    (row,) = hulls_and_triangulations.hull_rows(Oracle(batch), [6], count=40, beam_size=beam_size)
     assert row == {"n": 6, "exact": 1.0, "same": 1.0, "simple": 1.0, "area": 1.0}
     batch = draw("delaunay", 5, 20, torch.Generator().manual_seed(1_000_000_007 + 1000 + 5))
     assert hulls_and_triangulations.triangulation_rows(
-        Told(batch), [5], count=20, beam_size=beam_size
+        Oracle(batch), [5], count=20, beam_size=beam_size
     ) == [{"n": 5, "exact": 1.0, "coverage": 1.0}]
 
 
@@ -113,18 +112,18 @@ def test_a_small_run_leaves_its_figures_and_its_checkpoint(tmp_path, name, kind)
         hidden_size=16,
         commit="here",
     )
-    found = json.loads(path.read_text())["figures"]
+    figures = json.loads(path.read_text())["figures"]
     assert (
-        len(found["losses"]) >= 12
-        and {row["n"] for row in found["greedy"]} == {5, 6}
-        and len(found["beam"]) == 2
+        len(figures["losses"]) >= 12
+        and {row["n"] for row in figures["greedy"]} == {5, 6}
+        and len(figures["beam"]) == 2
     )
     model = PointerNetwork(2, 16, ends=True, repeats=kind == "delaunay")
     load_model_weights(model, tmp_path / f"{name}.safetensors")
 
 
 def test_the_small_run_learns_to_walk_and_to_end():
-    found = hulls_and_triangulations.hull(
+    figures = hulls_and_triangulations.hull(
         hulls_and_triangulations.PointSettings(
             n=3,
             test=(3,),
@@ -136,17 +135,11 @@ def test_the_small_run_learns_to_walk_and_to_end():
             beam_size=2,
         )
     )
-    assert found["losses"][-1] < 0.3 * found["losses"][0]
-    assert found["free"][0]["same"] > 0.95  # no rule helps: each corner once, then END
+    assert figures["losses"][-1] < 0.3 * figures["losses"][0]
+    assert figures["free"][0]["same"] > 0.95  # no rule helps: each corner once, then END
 
 
 def test_the_full_presets_are_those_of_the_paper():
-    for name in (
-        "pointer-hull-50",
-        "pointer-hull-5-50",
-        "pointer-delaunay-5",
-        "pointer-delaunay-10",
-        "pointer-delaunay-50",
-    ):
-        run = load_experiments()[name].settings
+    for n in (5, 10, 50):
+        run = load_experiments()[f"pointer-delaunay-{n}"].settings
         assert (run.pairs, run.hidden_size, run.batch_size) == (1_000_000, 256, 128)

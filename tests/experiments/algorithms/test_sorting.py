@@ -4,15 +4,10 @@ import pytest
 import torch
 
 from attnbook.experiments import reproduce
-from attnbook.experiments.algorithms.sorting import (
-    SORTERS,
-    make_sorter,
-    sorted_share,
-    start_as_the_paper,
-)
+from attnbook.experiments.algorithms.pointer_networks import MODELS, initialise_as_the_paper
+from attnbook.experiments.algorithms.sorting import make_sorter, sorted_share
 from attnbook.models import PointerNetwork
 from attnbook.models.rnn.common import Step
-from attnbook.tasks.geometry.points import PointBatches
 from attnbook.training import load_model_weights
 
 
@@ -44,7 +39,7 @@ def test_the_share_sorted_is_one_for_a_model_that_sorts_and_none_for_one_that_so
 
 
 def test_every_number_of_a_model_starts_within_the_range_of_the_paper():
-    model = start_as_the_paper(make_sorter("pointer", most=10))
+    model = initialise_as_the_paper(make_sorter("pointer", most=10))
     everything = torch.cat([p.flatten() for p in model.parameters()])
     assert (
         everything.abs().max() <= 0.08
@@ -66,7 +61,7 @@ def test_a_recorded_run_of_sorting_holds_what_the_book_shows(tmp_path):
         checkpoint="sorter",
     )
     figures = json.loads(path.read_text())["figures"]
-    assert [row["model"] for row in figures["rows"]] == list(SORTERS) and figures[
+    assert [row["model"] for row in figures["rows"]] == list(MODELS) and figures[
         "sequences"
     ] == 8 * 128
     assert [size for size, _ in figures["rows"][0]["exact"]] == [5, 10, 12]
@@ -77,8 +72,3 @@ def test_a_recorded_run_of_sorting_holds_what_the_book_shows(tmp_path):
     assert sorted_share(model, 5, count=40) == figures["rows"][0]["exact"][0][1]
     with pytest.raises(ValueError, match="name must be one of"):
         make_sorter("bubble", most=3)
-
-
-def test_the_batches_of_sorting_are_the_same_for_all_models():
-    one, other = (PointBatches("sorting", (5, 10), 16, seed=0).batch(7) for _ in range(2))
-    assert torch.equal(one.inputs, other.inputs) and torch.equal(one.targets, other.targets)

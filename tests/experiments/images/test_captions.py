@@ -9,7 +9,7 @@ import torch
 from modes import modes_are_kept
 
 from attnbook.experiments import reproduce
-from attnbook.experiments.images.captions import describe, look, make_captioner, pointing
+from attnbook.experiments.images.captions import caption_weights, describe, make_captioner, pointing
 from attnbook.models.captioner import caption_loss
 from attnbook.tasks import BOS, EOS
 from attnbook.tasks.images import scenes
@@ -46,14 +46,14 @@ def test_greedy_captions_are_those_of_a_loop(attention):
 def test_looking_keeps_the_modes():
     vocab, data = scenes.vocabulary(), scenes.scenes(3, seed=0)
     model = make_captioner("soft", vocab, scenes.GRID)
-    assert modes_are_kept(model, lambda: look(model, data, vocab))
+    assert modes_are_kept(model, lambda: caption_weights(model, data, vocab))
 
 
 def test_looking_follows_the_given_captions_and_points_where_the_weights_are():
     vocab, data = scenes.vocabulary(), scenes.scenes(9, seed=0)
     torch.manual_seed(0)
     model = make_captioner("soft", vocab, scenes.GRID).train()
-    found = look(model, data, vocab, batch_size=4)
+    found = caption_weights(model, data, vocab, batch_size=4)
     assert model.training and len(found) == 9 and found[0].shape == (8, 36)
     batch = PictureBatches(data.take([3]), vocab, 1).batch(0)
     torch.testing.assert_close(
@@ -112,5 +112,5 @@ def test_soft_attention_learns_the_scenes_and_a_twin_with_flat_weights_does_not(
             progress=False,
             device="cpu",
         )
-        rates.append(pointing(look(model, test, vocab), test, scenes.GRID)["pointing"])
+        rates.append(pointing(caption_weights(model, test, vocab), test, scenes.GRID)["pointing"])
     assert rates[0] > 0.7 and rates[1] < 0.1

@@ -55,13 +55,13 @@ def coded(classes=9, examples=9):
 
 
 def test_shares_are_those_of_the_episodes():
-    assert module.named(Oracle(4), coded(), episodes=120).tolist() == [1.0] * 120
-    assert module.named(Oracle(4, wrong=2), coded(), episodes=60).unique().tolist() == [
-        pytest.approx(0.4)
-    ]
-    shares = module.named(Oracle(4), coded(), episodes=60, shots=2, queries=3)
+    assert module.episode_accuracies(Oracle(4), coded(), episodes=120).tolist() == [1.0] * 120
+    assert module.episode_accuracies(
+        Oracle(4, wrong=2), coded(), episodes=60
+    ).unique().tolist() == [pytest.approx(0.4)]
+    shares = module.episode_accuracies(Oracle(4), coded(), episodes=60, shots=2, queries=3)
     assert torch.equal(
-        shares, module.named(Oracle(4), coded(), episodes=120, shots=2, queries=3)[:60]
+        shares, module.episode_accuracies(Oracle(4), coded(), episodes=120, shots=2, queries=3)[:60]
     )
 
 
@@ -73,7 +73,7 @@ def test_the_interval_is_that_of_the_mean_of_episodes():
     assert module.accuracy(shares) == [85.0, round(100 * half, 2)]
 
 
-@pytest.mark.parametrize("measure", [module.named, module.looks])
+@pytest.mark.parametrize("measure", [module.episode_accuracies, module.attention_by_class])
 def test_measurements_keep_the_modes(measure):
     model = Oracle(4)
     assert modes_are_kept(model, lambda: measure(model, coded(), episodes=60))
@@ -81,7 +81,7 @@ def test_measurements_keep_the_modes(measure):
 
 @pytest.mark.parametrize("shots", [1, 2])
 def test_where_it_looks_is_counted_by_class(shots):
-    (row,) = module.looks(Oracle(4), coded(), shots=shots, episodes=30)
+    (row,) = module.attention_by_class(Oracle(4), coded(), shots=shots, episodes=30)
     assert row["part"] == 1 and row["chance"] == 0.25 and row["first"] == 1.0
     assert row["own"] == pytest.approx(0.5 + 0.3 / 4, abs=1e-4) and row["other"] == pytest.approx(
         0.3 / 4, abs=1e-4
@@ -92,14 +92,14 @@ def test_where_it_looks_is_counted_by_class(shots):
 
 
 def test_the_nearest_picture_is_right_where_pixels_tell():
-    assert float(module.nearest_picture(coded(), 4, episodes=60).mean()) == 1.0
+    assert float(module.nearest_picture_accuracies(coded(), 4, episodes=60).mean()) == 1.0
     noise = Classes(
         torch.randint(
             256, (9, 9, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
         ),
         coded().names,
     )
-    assert 0.1 < float(module.nearest_picture(noise, 4, episodes=200).mean()) < 0.4
+    assert 0.1 < float(module.nearest_picture_accuracies(noise, 4, episodes=200).mean()) < 0.4
 
 
 def test_networks_are_whole_or_halves():
@@ -122,12 +122,12 @@ def test_networks_are_whole_or_halves():
         module.make_network("TC", 5, 1)
     with pytest.raises(ValueError, match="network must be one of"):
         module.make_network("snail", 5, 1, "large")
-    with pytest.raises(ValueError, match="data must be strokes"):
-        module.the_data("mnist")
+    with pytest.raises(ValueError, match="data must be one of"):
+        module.class_sets("mnist")
 
 
 def test_letters_of_training_and_test_are_of_other_alphabets():
-    train, test = module.the_data("strokes")
+    train, test = module.class_sets("strokes")
     assert len(train) == 200 and len(test) == 100 and not set(train.alphabets) & set(test.alphabets)
     flat = torch.cat([train.pictures[:, 0], test.pictures[:, 0]]).flatten(1).float()
     distances = torch.cdist(flat, flat).fill_diagonal_(torch.inf)
@@ -135,23 +135,23 @@ def test_letters_of_training_and_test_are_of_other_alphabets():
 
 
 @pytest.mark.parametrize("kind", module.KINDS)
-def test_a_run_says_what_it_found(kind, letters, monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "the_data", lambda name: letters)
-    found = module.few_shot(
+def test_a_run_says_what_it_figures(kind, letters, monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "class_sets", lambda name: letters)
+    figures = module.few_shot(
         module.Settings(
             kind=kind, ways=3, steps=4, batch_size=2, queries=2, episodes=10, checkpoint="run"
         ),
         folder=tmp_path,
     )
     assert (
-        len(found["accuracy"]) == 2
-        and 0 <= found["accuracy"][0] <= 100
-        and found["classes"] == [8, 6]
+        len(figures["accuracy"]) == 2
+        and 0 <= figures["accuracy"][0] <= 100
+        and figures["classes"] == [8, 6]
     )
     assert (
-        found["pictures"] == 4 * 2 * (3 + 2)
-        and found["course"][-1][0] == 4
-        and ("looks" in found) == (kind in ("snail", "no TC"))
+        figures["pictures"] == 4 * 2 * (3 + 2)
+        and figures["course"][-1][0] == 4
+        and ("looks" in figures) == (kind in ("snail", "no TC"))
     )
     from attnbook.training import load_model_weights
 
@@ -162,13 +162,13 @@ def test_a_run_says_what_it_found(kind, letters, monkeypatch, tmp_path):
         "ways": "3",
         "shots": "1",
     }
-    assert module.accuracy(module.named(again, letters[1], episodes=10)) == pytest.approx(
-        found["accuracy"], abs=8
-    )
+    assert module.accuracy(
+        module.episode_accuracies(again, letters[1], episodes=10)
+    ) == pytest.approx(figures["accuracy"], abs=8)
 
 
 def test_mirrored_classes_are_learnt_from_and_not_tested_on(letters, monkeypatch):
-    monkeypatch.setattr(module, "the_data", lambda name: letters)
+    monkeypatch.setattr(module, "class_sets", lambda name: letters)
     shown, drawn = [], module.EpisodeBatches
 
     class Watched(drawn):
@@ -177,16 +177,16 @@ def test_mirrored_classes_are_learnt_from_and_not_tested_on(letters, monkeypatch
             super().__init__(classes, *given)
 
     monkeypatch.setattr(module, "EpisodeBatches", Watched)
-    found = module.few_shot(
+    figures = module.few_shot(
         module.Settings(
             kind="prototypes", ways=3, steps=2, batch_size=2, queries=2, episodes=10, mirrored=True
         )
     )
-    assert found["classes"] == [16, 6] and torch.equal(
+    assert figures["classes"] == [16, 6] and torch.equal(
         shown[0].pictures[8:], letters[0].pictures.flip(-1)
     )
-    assert found["nearest_picture"] == module.accuracy(
-        module.nearest_picture(letters[1], 3, episodes=10)
+    assert figures["nearest_picture"] == module.accuracy(
+        module.nearest_picture_accuracies(letters[1], 3, episodes=10)
     )
 
 
@@ -194,7 +194,7 @@ def test_mirrored_classes_are_learnt_from_and_not_tested_on(letters, monkeypatch
 def test_a_short_run_learns_and_one_with_answers_mixed_up_does_not(monkeypatch):
     monkeypatch.setattr(
         module,
-        "the_data",
+        "class_sets",
         lambda name: (strokes.alphabets(1, 20, 12, seed=0), strokes.alphabets(1, 20, 12, seed=1)),
     )
     options = dict(kind="prototypes", steps=50, batch_size=8, episodes=100)

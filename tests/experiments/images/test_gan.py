@@ -1,72 +1,20 @@
-"""Experiments with pictures: who notices, what a judge is, what is compared with what, and that
-tiny runs leave what they say.
+"""Adversarial networks and their judges: what is compared with what, and the records of tiny
+runs.
 """
 
 import json
 
 import pytest
 import torch
-from modes import modes_are_kept
 
 from attnbook import resources
 from attnbook.experiments import reproduce
-from attnbook.experiments.images import gan
+from attnbook.experiments.images import gan, judges
 from attnbook.models import PictureDiscriminator, ResidualInstead
-from attnbook.tasks.images.labelled import to_floats, to_pixels
+from attnbook.tasks.images.labelled import to_pixels
 from attnbook.training import sample_pictures
-from attnbook.training.evaluation.sample_scores import statistics
 
 TINY = {"steps": 4, "batch_size": 4}
-
-
-class Reader(torch.nn.Module):
-    """Scores a drawn picture by its own colours: 1 if both figures have one, as the first
-    channel of the outer columns says.
-    """
-
-    def __init__(self, sign=1.0):
-        super().__init__()
-        self.weight, self.sign = torch.nn.Parameter(torch.zeros(1)), sign
-
-    def forward(self, pictures, labels):
-        peaks = [
-            (side - side.mean(1, keepdim=True)).abs().sum(1).flatten(1).argmax(1)
-            for side in (pictures[..., 1:7], pictures[..., 25:31])
-        ]
-        colours = [
-            side.flatten(2).gather(2, k[:, None, None].expand(-1, 3, 1))[..., 0]
-            for side, k in zip((pictures[..., 1:7], pictures[..., 25:31]), peaks)
-        ]
-        return -self.sign * (colours[0] - colours[1]).abs().sum(1) + 0 * self.weight
-
-
-def test_a_discriminator_that_compares_notices_and_a_constant_one_does_not():
-    assert gan.noticed(Reader(), count=100) > 0.9 and gan.noticed(Reader(-1.0), count=100) < 0.1
-    assert gan.noticed(Reader(0.0), count=50) == 0.5
-
-
-def test_noticing_keeps_the_modes():
-    model = Reader()
-    assert modes_are_kept(model, lambda: gan.noticed(model, count=10))
-
-
-def test_the_batches_of_both_sides_differ_in_agreement_alone():
-    real, classes, others, their = gan.SideBySide(64, seed=1, count=200).batch(3)
-    assert (
-        real.shape == others.shape == (64, 3, 32, 32) and classes.dtype == their.dtype == torch.long
-    )
-    again = gan.SideBySide(64, seed=1, count=200).batch(3)
-    assert torch.equal(again[0], real) and not torch.equal(real, others)
-    scores = Reader()
-    assert (
-        float((scores(real, classes) > -0.15).float().mean())
-        > 0.9
-        > 0.4
-        > float((scores(others, their) > -0.15).float().mean())
-    )
-    total, count = gan.noticing_loss(lambda x, y: x.mean((1, 2, 3)), (real, classes, others, their))
-    by_hand = (1 - real.mean((1, 2, 3))).relu().mean() + (1 + others.mean((1, 2, 3))).relu().mean()
-    assert count == 64 and float(total / count) == pytest.approx(float(by_hand), rel=1e-5)
 
 
 def test_without_attention_no_position_of_the_discriminator_sees_both_figures():
@@ -114,8 +62,6 @@ def test_without_attention_no_position_of_the_discriminator_sees_both_figures():
     [
         (lambda: gan.make_pair("pooling"), "variant must be one of"),
         (lambda: gan.make_pair("none", blocks="dense"), "blocks must be"),
-        (lambda: gan.picture_set("cats"), "name must be one of"),
-        (lambda: gan.load_judge("cats"), "name must be one of"),
     ],
 )
 def test_errors_name_the_argument(call, words):
@@ -129,28 +75,6 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs")
     reproduce("judge-far-parts", out=path, device="cpu", steps=20, channels=4, d_feature=8)
     return path
-
-
-def test_a_judge_is_kept_with_features_of_a_set_spread(folder):
-    figures = json.loads((folder / "judge-far-parts.seed0.json").read_text())["figures"]
-    assert figures["classes"] == 32 and set(figures["right"]) == {"train", "test"}
-    found = gan.load_judge("far-parts", folder=folder)
-    train = gan.JUDGES["far-parts"]("train")
-    features = found.features(train.pictures)
-    assert float(statistics(features).covariance.trace()) == pytest.approx(100, rel=0.01)
-    scaled = found.logits(train.pictures[:50])
-    net = found.model
-    with torch.no_grad():
-        gan._set_spread(net, features, 400.0)
-        # the logits stay
-        torch.testing.assert_close(
-            net.eval()(to_floats(train.pictures[:50])), scaled, atol=1e-3, rtol=1e-3
-        )
-        torch.testing.assert_close(
-            net.features(to_floats(train.pictures[:50])), 2 * features[:50], atol=1e-3, rtol=1e-2
-        )
-    right = (scaled.argmax(-1) == train.labels[:50]).float().mean()
-    assert 0 <= right <= 1
 
 
 @pytest.mark.parametrize(
@@ -185,16 +109,7 @@ def test_a_tiny_run_leaves_figures_and_both_networks(variant, folder):
     assert not pair.generator.training and not pair.discriminator.training
     pictures = to_pixels(sample_pictures(pair.generator, torch.arange(40) % 4, seed=1))
     # as it was scored, but for half precision
-    assert gan.far_parts.agreement(pictures).found == pytest.approx(scores["found"], abs=0.06)
-
-
-def test_the_discriminators_alone_are_the_three_that_are_compared(tmp_path):
-    path = reproduce("far-parts-alone", out=tmp_path, device="cpu", **TINY)
-    rows = json.loads(path.read_text())["figures"]["discriminators"]
-    assert [row["variant"] for row in rows] == ["attention", "residual block", "none"]
-    assert [len(row["gamma"]) for row in rows] == [1, 0, 0] and all(
-        0 <= value <= 1 for row in rows for _, value in row["noticed"]
-    )
+    assert judges.far_parts.agreement(pictures).found == pytest.approx(scores["found"], abs=0.06)
 
 
 @pytest.mark.parametrize(
@@ -202,9 +117,9 @@ def test_the_discriminators_alone_are_the_three_that_are_compared(tmp_path):
 )
 def test_the_full_presets_train(name, tmp_path, monkeypatch):
     """A few steps at a small width on drawn pictures in the place of the photographs."""
-    monkeypatch.setitem(gan.SETS, "cifar-10", gan.SETS["far-parts"])
-    monkeypatch.setitem(gan.JUDGES, "cifar-10", gan.SETS["far-parts"])
-    monkeypatch.setitem(gan.JUDGE_SIZES, "cifar-10", dict(channels=2, d_feature=4, steps=3))
+    monkeypatch.setitem(judges.SETS, "cifar-10", judges.SETS["far-parts"])
+    monkeypatch.setitem(judges.JUDGES, "cifar-10", judges.SETS["far-parts"])
+    monkeypatch.setitem(judges.JUDGE_SIZES, "cifar-10", dict(channels=2, d_feature=4, steps=3))
     path = reproduce(
         name,
         out=tmp_path,

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from attnbook.experiments import load_experiments, reproduce
+from attnbook.experiments.common import count_parameters
 from attnbook.experiments.language import characters as experiment
-from attnbook.experiments.language.language_models import parameters
 from attnbook.tasks.text import characters
 from attnbook.training import load_model_weights, read_metadata
 
@@ -26,9 +26,9 @@ def text(monkeypatch):
 
 
 def test_both_models_have_equally_many_parameters():
-    sizes = [parameters(experiment.make_model(kind, 69)) for kind in ("transformer", "lstm")]
+    sizes = [count_parameters(experiment.make_model(kind, 69)) for kind in ("transformer", "lstm")]
     assert abs(sizes[0] / sizes[1] - 1) < 0.01
-    with pytest.raises(ValueError, match="kind must be 'transformer' or 'lstm', got 'gru'"):
+    with pytest.raises(ValueError, match="kind must be one of 'transformer', 'lstm', got 'gru'"):
         experiment.make_model("gru", 69)
 
 

@@ -8,11 +8,11 @@ import torch
 from modes import modes_are_kept
 
 from attnbook.experiments import reproduce
+from attnbook.experiments.common import count_parameters
 from attnbook.experiments.language.language_models import (
     DISTANCES,
-    far_words,
+    long_distance_accuracy,
     make_model,
-    parameters,
 )
 from attnbook.tasks import EOS, PAD, SequenceBatches
 from attnbook.tasks.text import sentences
@@ -58,7 +58,7 @@ def task():
 def test_the_baseline_has_as_many_parameters_within_a_percent(size):
     vocabulary, d_embed, hidden_size = size
     counts = [
-        parameters(make_model(name, vocabulary, d_embed=d_embed, hidden_size=hidden_size))
+        count_parameters(make_model(name, vocabulary, d_embed=d_embed, hidden_size=hidden_size))
         for name in ("lstmn", "lstm")
     ]
     assert abs(counts[1] / counts[0] - 1) < 0.01
@@ -142,7 +142,8 @@ def test_the_loss_names_logits_of_another_shape(task):
 
 def test_far_words_are_all_right_or_all_wrong_and_counted_once_each(task):
     right, wrong = (
-        far_words(Knowing(task, c), task.test, task.source_vocab) for c in (50.0, -50.0)
+        long_distance_accuracy(Knowing(task, c), task.test, task.source_vocab)
+        for c in (50.0, -50.0)
     )
     assert all(row["right"] == 1 for row in right) and all(row["right"] == 0 for row in wrong)
     far = [
@@ -161,7 +162,7 @@ def test_far_words_are_all_right_or_all_wrong_and_counted_once_each(task):
 def test_far_words_keep_the_modes(task):
     model = Knowing(task, 0.0)
     assert modes_are_kept(
-        model, lambda: far_words(model, task.test, task.source_vocab, batch_size=150)
+        model, lambda: long_distance_accuracy(model, task.test, task.source_vocab, batch_size=150)
     )
 
 
@@ -184,7 +185,7 @@ def test_the_peak_is_looked_for_at_the_step_that_predicts_and_at_the_step_that_r
     ordered = [pair for pair in task.test if "says" in pair.source][:50]
     for shift in (0, 1):
         model.forward = planted(shift)
-        found[shift] = far_words(model, ordered, task.source_vocab)
+        found[shift] = long_distance_accuracy(model, ordered, task.source_vocab)
     assert all((row["peak_writing"], row["peak_reading"]) == (1, 0) for row in found[0])
     assert all((row["peak_writing"], row["peak_reading"]) == (0, 1) for row in found[1])
 

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from attnbook.experiments.common import train
 from attnbook.experiments.language.linformer import (
     Settings,
     compared,
@@ -10,7 +11,6 @@ from attnbook.experiments.language.linformer import (
     gaps_filled,
     make_model,
     spectrum,
-    train,
 )
 from attnbook.mechanisms import LinformerAttention, MultiHeadAttention
 from attnbook.models.rnn.common import Decoded
@@ -85,7 +85,8 @@ def test_models_differ_in_their_attention_alone():
 def test_training_and_the_spectrum():
     torch.manual_seed(0)
     model = make_model("topic", None, length=16)
-    history = train(model, "topic", 16, steps=60)
+    batches = GapBatches("topic", 16, 32, seed=1000)
+    history = train(model, batches, gap_loss, Settings(steps=60), seed=0, device="cpu")
     assert history.losses[0] > 2.7 and sum(history.losses[-10:]) / 10 < 2.45
     for values in spectrum(model, "topic", 16, count=5):
         assert (
@@ -103,7 +104,7 @@ def test_training_and_the_spectrum():
     )
 
 
-def test_a_recorded_run_has_a_row_a_size_and_a_figure_a_seed():
+def test_a_recorded_run_has_a_row_per_size_and_figures_per_seed():
     rows = compared(Settings(kinds=("look-up",), ranks=(None, 2), seeds=2, length=8, steps=2))[
         "rows"
     ]

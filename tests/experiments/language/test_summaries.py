@@ -5,15 +5,13 @@ from attnbook.experiments import reproduce
 from attnbook.experiments.language.summaries import (
     MODELS,
     CompressionSettings,
-    ExpertSettings,
     LengthSettings,
     by_compression,
     by_length,
-    kept_mb,
     make_model,
     quality,
+    saved_mb,
     summary_loss,
-    with_experts,
 )
 from attnbook.mechanisms import (
     LocalAttention,
@@ -21,10 +19,8 @@ from attnbook.mechanisms import (
     MixtureOfExperts,
     MultiHeadAttention,
 )
-from attnbook.models import TransformerLM
 from attnbook.tasks import EOS
 from attnbook.tasks.text import reports
-from attnbook.training import load_model_weights
 from attnbook.training.losses.prompted import prompted_loss
 
 
@@ -108,11 +104,11 @@ def test_quality_of_a_perfect_reader_and_of_a_model_that_knows_nothing():
     assert quality(make_model("local"), 8, count=50)["exact"] == 0.0
 
 
-def test_what_is_kept_grows_with_the_length():
-    kept = {
-        kind: [kept_mb(make_model(kind), n) for n in (16, 64, 256)] for kind in ("full", "local")
+def test_what_is_saved_grows_with_the_length():
+    saved = {
+        kind: [saved_mb(make_model(kind), n) for n in (16, 64, 256)] for kind in ("full", "local")
     }
-    assert kept["local"][2] < 4.5 * kept["local"][1] and kept["full"][2] > 6 * kept["full"][1]
+    assert saved["local"][2] < 4.5 * saved["local"][1] and saved["full"][2] > 6 * saved["full"][1]
 
 
 def test_recorded_runs_hold_what_the_book_shows(tmp_path):
@@ -137,16 +133,5 @@ def test_recorded_runs_hold_what_the_book_shows(tmp_path):
         (6, "summary"),
         (3, "all"),
     ]
-    rows = with_experts(
-        ExpertSettings(sentences=4, experts=2, checkpoint="tiny", **small), folder=tmp_path
-    )["rows"]
-    assert [row["experts"] for row in rows] == [1, 2] and rows[1]["parameters"] > rows[0][
-        "parameters"
-    ]
-    model = make_model("L-M-L-M-L", experts=2)
-    assert (
-        isinstance(model, TransformerLM)
-        and load_model_weights(model, tmp_path / "tiny.seed0.safetensors")["sentences"] == "4"
-    )
     path = reproduce("reports-by-length", out=tmp_path, lengths=(4,), models=("local",), **small)
     assert path.name == "reports-by-length.seed0.json"

@@ -12,17 +12,17 @@ import torch
 
 from attnbook.experiments import reproduce
 from attnbook.experiments.translation.pronoun_heads import (
-    HIDINGS,
     KINDS,
+    MASKED_EDGES,
     PronounQueries,
-    ask,
     attentions,
-    both,
     follows,
-    hiding,
+    head_weights,
     make_model,
+    masked_edge,
     measure,
-    read,
+    pair_share,
+    pronoun_queries,
     right_genders,
     without_head,
 )
@@ -35,8 +35,8 @@ def task():
 
 
 @pytest.fixture(scope="module")
-def asked(task):
-    return ask(task, [one for two in pronouns.minimal_pairs(6, seed=1) for one in two])
+def queries(task):
+    return pronoun_queries(task, [one for two in pronouns.minimal_pairs(6, seed=1) for one in two])
 
 
 @pytest.fixture()
@@ -49,18 +49,18 @@ def model(task):
     return made
 
 
-def test_positions_name_the_nouns_on_both_sides(task, asked):
+def test_positions_name_the_nouns_on_both_sides(task, queries):
     pairs = [one for two in pronouns.minimal_pairs(6, seed=1) for one in two]
     for b, one in enumerate(pairs):
-        source, read_words = one.pair.source, ["<bos>", *one.pair.target]
+        source, target_in = one.pair.source, ["<bos>", *one.pair.target]
         gender = {"il": "m", "ils": "m", "elle": "f", "elles": "f"}[
-            one.pair.target[asked.written[b]]
+            one.pair.target[queries.step[b]]
         ]
         for which, expected in (
-            (asked.antecedent, gender),
-            (asked.other, {"m": "f", "f": "m"}[gender]),
+            (queries.antecedent, gender),
+            (queries.other, {"m": "f", "f": "m"}[gender]),
         ):
-            english, french = source[which["encoder"][b]], read_words[which["decoder"][b]]
+            english, french = source[which["encoder"][b]], target_in[which["decoder"][b]]
             noun = next(
                 n for n in pronouns._NOUNS.values() if english in (n.english, n.english_plural)
             )
@@ -70,12 +70,12 @@ def test_positions_name_the_nouns_on_both_sides(task, asked):
                 and which["cross"][b] == which["encoder"][b]
             )
         assert (
-            source[asked.looks["encoder"][b]] in ("it", "they")
-            and source[asked.decides[b]] == source[-2]
+            source[queries.query["encoder"][b]] in ("it", "they")
+            and source[queries.adjective[b]] == source[-2]
         )
-        assert task.target_vocab.decode([asked.own[b]]) == [one.pair.target[one.written]]
-        assert task.target_vocab.decode([asked.own[b]]) != task.target_vocab.decode(
-            [asked.wrong[b]]
+        assert task.target_vocab.decode([queries.right[b]]) == [one.pair.target[one.written]]
+        assert task.target_vocab.decode([queries.right[b]]) != task.target_vocab.decode(
+            [queries.wrong[b]]
         )
 
 
@@ -83,89 +83,91 @@ def test_follows_counts_as_loops_do():
     generator = np.random.default_rng(0)
     w = generator.dirichlet(np.full(5, 0.4), size=(8, 3, 4))
     w[:, 1] = 0.2  # a head that ties
-    looks, antecedent = generator.integers(0, 4, 8), generator.integers(0, 5, 8)
+    query, antecedent = generator.integers(0, 4, 8), generator.integers(0, 5, 8)
     other = (antecedent + generator.integers(1, 5, 8)) % 5
-    found = follows(torch.from_numpy(w), *(torch.from_numpy(v) for v in (looks, antecedent, other)))
+    figures = follows(
+        torch.from_numpy(w), *(torch.from_numpy(v) for v in (query, antecedent, other))
+    )
     for h in range(3):
-        more = [w[b, h, looks[b], antecedent[b]] > w[b, h, looks[b], other[b]] for b in range(8)]
-        assert found["more"][h] == pytest.approx(np.mean(more))
-        assert found["pairs"][h] == pytest.approx(
+        more = [w[b, h, query[b], antecedent[b]] > w[b, h, query[b], other[b]] for b in range(8)]
+        assert figures["more"][h] == pytest.approx(np.mean(more))
+        assert figures["pairs"][h] == pytest.approx(
             np.mean([more[b] and more[b + 1] for b in range(0, 8, 2)])
         )
         for key, noun in (("largest", antecedent), ("other", other)):
-            assert found[key][h] == pytest.approx(
-                np.mean([w[b, h, looks[b]].argmax() == noun[b] for b in range(8)])
+            assert figures[key][h] == pytest.approx(
+                np.mean([w[b, h, query[b]].argmax() == noun[b] for b in range(8)])
             )
-    assert both(torch.tensor([True, True, True, False, False, False])) == pytest.approx(1 / 3)
+    assert pair_share(torch.tensor([True, True, True, False, False, False])) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_head_that_is_left_out_is_a_block_of_zeros_in_its_matrix(model, asked, kind):
-    before = model(*asked.batch[:3]).logits
+def test_a_head_that_is_left_out_is_a_block_of_zeros_in_its_matrix(model, queries, kind):
+    before = model(*queries.batch[:3]).logits
     by_hand = copy.deepcopy(model)
     # head 1 of layer 1 has the inputs 8 … 15
     attentions(by_hand)[kind][1].output_projection.weight.data[:, 8:] = 0.0
     with without_head(attentions(model)[kind][1], 1):
-        inside = model(*asked.batch[:3]).logits
+        inside = model(*queries.batch[:3]).logits
     assert torch.allclose(
-        inside, by_hand(*asked.batch[:3]).logits, atol=1e-5
+        inside, by_hand(*queries.batch[:3]).logits, atol=1e-5
     ) and not torch.allclose(inside, before, atol=1e-3)
-    assert torch.equal(model(*asked.batch[:3]).logits, before)
+    assert torch.equal(model(*queries.batch[:3]).logits, before)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_hidden_edge_has_no_weight_and_the_others_have(model, asked, kind):
-    rows, columns = asked.looks[kind], asked.antecedent[kind]
+def test_a_hidden_edge_has_no_weight_and_the_others_have(model, queries, kind):
+    rows, columns = queries.query[kind], queries.antecedent[kind]
     at = torch.arange(len(rows))
-    before = read(model, asked)._asdict()[kind]
-    with hiding(model, kind, rows, columns):
-        inside = read(model, asked)._asdict()[kind]
+    before = head_weights(model, queries)._asdict()[kind]
+    with masked_edge(model, kind, rows, columns):
+        inside = head_weights(model, queries)._asdict()[kind]
     for layer in range(2):
         zero = torch.zeros_like(inside[layer], dtype=torch.bool)
         zero[at, :, rows, columns] = True
         assert (inside[layer][zero] == 0).all() and (before[layer][zero] > 0).all()
         assert torch.equal(inside[layer][~zero] > 0, before[layer][~zero] > 0)
-    with hiding(model, kind, torch.full_like(rows, -1), columns):
-        inside = read(model, asked)._asdict()[kind]
+    with masked_edge(model, kind, torch.full_like(rows, -1), columns):
+        inside = head_weights(model, queries)._asdict()[kind]
     for b in range(len(rows)):
         column = inside[0][b, :, :, columns[b]]
         keeps = torch.arange(column.shape[1]) == columns[b]
         assert (column[:, ~keeps] == 0).all()
         if kind == "encoder":
             assert (column[:, keeps] > 0).all()
-    assert torch.equal(read(model, asked)._asdict()[kind][0], before[0])
+    assert torch.equal(head_weights(model, queries)._asdict()[kind][0], before[0])
 
 
-class Told(torch.nn.Module):
-    """Says the right target, or one with every pronoun turned."""
+class Oracle(torch.nn.Module):
+    """Outputs the right target, or one in which every pronoun has the other gender."""
 
-    def __init__(self, asked: PronounQueries, size: int, turned: bool):
+    def __init__(self, queries: PronounQueries, size: int, turned: bool):
         super().__init__()
-        self.wanted, self.size = asked.batch.target_out.clone(), size
+        self.wanted, self.size = queries.batch.target_out.clone(), size
         if turned:
-            self.wanted[torch.arange(len(asked.own)), asked.written] = asked.wrong
+            self.wanted[torch.arange(len(queries.right)), queries.step] = queries.wrong
 
     def forward(self, source, lengths, target_in):
         return SimpleNamespace(logits=torch.nn.functional.one_hot(self.wanted, self.size).float())
 
 
-def test_a_turned_pronoun_is_wrong_and_nothing_else(task, asked):
+def test_a_turned_pronoun_is_wrong_and_nothing_else(task, queries):
     for turned in (False, True):
-        right, told = right_genders(Told(asked, len(task.target_vocab), turned), asked)
-        assert right.tolist() == [not turned] * 12 and told == 1.0
+        right, accuracy = right_genders(Oracle(queries, len(task.target_vocab), turned), queries)
+        assert right.tolist() == [not turned] * 12 and accuracy == 1.0
 
 
-def test_every_measure_is_there_and_the_run_can_be_made_again(model, asked, tmp_path):
-    found = measure(model, asked)
-    assert set(found["hidden"]) == set(HIDINGS) and set(found["heads"]) == set(KINDS)
+def test_every_measure_is_there_and_the_run_can_be_made_again(model, queries, tmp_path):
+    measured = measure(model, queries)
+    assert set(measured["hidden"]) == set(MASKED_EDGES) and set(measured["heads"]) == set(KINDS)
     assert all(
-        np.shape(found["heads"][kind][key]) == (2, 2)
+        np.shape(measured["heads"][kind][key]) == (2, 2)
         for kind in KINDS
         for key in ("largest", "other", "more", "pairs", "right_without", "told_without")
     )
     # The query of "it" in the first layer knows the word and its place, the same in both twins:
     # blind to the adjective.
-    assert found["heads"]["encoder"]["pairs"][0] == [0.0, 0.0] and found["heads"]["encoder"][
+    assert measured["heads"]["encoder"]["pairs"][0] == [0.0, 0.0] and measured["heads"]["encoder"][
         "more"
     ][0] == [0.5, 0.5]
     path = reproduce(
@@ -180,7 +182,7 @@ def test_every_measure_is_there_and_the_run_can_be_made_again(model, asked, tmp_
         num_layers=1,
     )
     figures = json.loads(path.read_text())["figures"]
-    assert figures["curve"][-1][0] == 2 and set(figures["trained"]) == set(found) == set(
+    assert figures["curve"][-1][0] == 2 and set(figures["trained"]) == set(measured) == set(
         figures["untrained"]
     )
 
@@ -191,7 +193,7 @@ def test_a_short_training_learns_whom_the_pronoun_means_and_a_twin_without_the_a
     from attnbook.training import cosine_decay, fit, token_loss
 
     task = pronouns.pronoun_task(train=20_000, valid=0, test=0, seed=0)
-    asked = ask(
+    queries = pronoun_queries(
         task,
         [
             one
@@ -211,6 +213,6 @@ def test_a_short_training_learns_whom_the_pronoun_means_and_a_twin_without_the_a
         device="cpu",
         progress=False,
     )
-    found = measure(model.eval(), asked)
-    assert found["right"] > 0.85 and found["told"] > 0.99
-    assert found["hidden"]["the adjective from everything"]["right"] < 0.6
+    figures = measure(model.eval(), queries)
+    assert figures["right"] > 0.85 and figures["told"] > 0.99
+    assert figures["hidden"]["the adjective from everything"]["right"] < 0.6

@@ -1,0 +1,91 @@
+"""What the experiments share: training by their settings, checkpoints, and figures of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ..training import cosine_decay, fit, save_model
+from ..training.loop.history import History
+
+__all__ = [
+    "block_means",
+    "count_parameters",
+    "rounded",
+    "save_checkpoint",
+    "select",
+    "train",
+    "training_figures",
+]
+
+_OF_FIT = ("steps", "learning_rate", "optimizer", "clip_norm", "micro_batch", "precision")
+
+
+def select(settings: Any, *names: str) -> dict[str, Any]:
+    """Some of the settings of an experiment, as keyword arguments."""
+    return {name: getattr(settings, name) for name in names}
+
+
+def train(
+    model: nn.Module,
+    batches: Any,
+    loss: Callable,
+    settings: Any,
+    *,
+    seed: int,
+    device: Any,
+    warmup: int = 20,
+    evaluations: int | None = None,
+    **options: Any,
+) -> History:
+    """Train a model in place with the settings of an experiment.
+
+    Args:
+        settings: ``steps`` and ``learning_rate``, and where it has them ``optimizer``,
+            ``clip_norm``, ``micro_batch``, ``precision`` and ``decay`` (of the learning rate, by a
+            cosine; the default).
+        warmup: Steps over which the learning rate rises.
+        evaluations: Calls of ``evaluate``, evenly spaced.
+        options: Further arguments of :func:`attnbook.fit`; they override the settings.
+    """
+    arguments = select(settings, *(name for name in _OF_FIT if hasattr(settings, name)))
+    if getattr(settings, "decay", True):
+        arguments["schedule"] = cosine_decay(settings.steps, warmup)
+    if evaluations is not None:
+        arguments["evaluate_every"] = max(1, settings.steps // evaluations)
+    return fit(model, batches, loss, seed=seed, device=device, **{**arguments, **options})
+
+
+def save_checkpoint(
+    model: nn.Module, name: str | None, folder: Path, seed: int, **metadata: Any
+) -> None:
+    """Store the weights at half precision as ``FOLDER/NAME.seedN.safetensors``, with metadata;
+    without a name do nothing."""
+    if name:
+        text = {key: str(value) for key, value in metadata.items()}
+        save_model(model, Path(folder) / f"{name}.seed{seed}.safetensors", half=True, **text)
+
+
+def count_parameters(model: nn.Module) -> int:
+    """The number of trained parameters of a model."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def training_figures(model: nn.Module, history: History) -> dict[str, Any]:
+    """The number of parameters of a model and the seconds that its training took."""
+    return {"parameters": count_parameters(model), "training_seconds": round(history.seconds, 1)}
+
+
+def rounded(evaluations: Iterable[tuple[int, float]], digits: int = 4) -> list[list[float]]:
+    """``[step, value]`` for each evaluation of a run."""
+    return [[step, round(value, digits)] for step, value in evaluations]
+
+
+def block_means(values: Sequence[float], count: int) -> list[float]:
+    """The means of about ``count`` blocks of consecutive values, such as losses by step."""
+    size = max(1, len(values) // count)
+    blocks = (values[k : k + size] for k in range(0, len(values), size))
+    return [round(sum(block) / len(block), 4) for block in blocks]
