@@ -80,10 +80,12 @@ def check_range(name: str, value: object, least: int = 1) -> tuple[int, int]:
     """Return ``value`` as a pair (low, high) of integers from ``least`` on, both ends included, or
     raise a ``ValueError``. One integer k stands for (k, k).
     """
-    pair = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
-    low, high = pair
+    low, high = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
     if (
-        any(isinstance(end, bool) or not isinstance(end, int) for end in pair)
+        isinstance(low, bool)
+        or isinstance(high, bool)
+        or not isinstance(low, int)
+        or not isinstance(high, int)
         or not least <= low <= high
     ):
         raise ValueError(
@@ -130,7 +132,7 @@ def check_value(value: object, key: torch.Tensor, *, width: int | None = None) -
     """Return ``value``, as :func:`check_tensor`, with as many positions as ``key``, or raise a
     ``ValueError``.
     """
-    check_tensor("value", value, width=width)
+    value = check_tensor("value", value, width=width)
     require(
         value.shape[-2] == key.shape[-2],
         f"value must have as many positions as key ({key.shape[-2]}), got shape "

@@ -85,10 +85,12 @@ class PictureEncoder(nn.Module):
         super().__init__()
         self.grid = (check_integer("rows", grid[0]), check_integer("columns", grid[1]))
         kernel, margin = (4, 1) if overlap else (2, 0)
-        stages, width = [], 3
-        for channels in (16, 32, check_integer("d_feature", d_feature)):
-            stages += [nn.Conv2d(width, channels, kernel, stride=2, padding=margin), nn.ReLU()]
-            width = channels
+        widths = [3, 16, 32, check_integer("d_feature", d_feature)]
+        convolutions = [
+            nn.Conv2d(before, width, kernel, stride=2, padding=margin)
+            for before, width in zip(widths, widths[1:])
+        ]
+        stages = [layer for each in convolutions for layer in (each, nn.ReLU())]
         self.convolutions = nn.Sequential(*stages[:-1])
         y, x = (torch.linspace(-1, 1, count) if count > 1 else torch.zeros(1) for count in grid)
         self.register_buffer(
@@ -97,9 +99,10 @@ class PictureEncoder(nn.Module):
         self.place = nn.Linear(2, d_feature, bias=False)  # P
         self.mix = nn.Linear(d_feature, d_feature)  # W
         # PyTorch's own start shrinks the signal in every layer
-        for layer in (*self.convolutions[::2], self.mix):
+        for layer in (*convolutions, self.mix):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-            nn.init.zeros_(layer.bias)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         size = (3, 8 * self.grid[0], 8 * self.grid[1])
@@ -146,6 +149,7 @@ class SoftAttention(nn.Module):
         context, weights = attend(
             self.score, query[:, None], regions.features, projected_keys=regions.projected
         )
+        assert weights is not None
         return Glimpse(context[:, 0], weights[:, 0])
 
 
@@ -215,6 +219,8 @@ class Captioner(nn.Module):
     Source: Xu et al. 2015, section 3.1 and equations 1–7; "none" is the captioner with one constant
     context.
     """
+
+    baseline: torch.Tensor
 
     def __init__(
         self,

@@ -170,9 +170,10 @@ class NTM(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw all weights anew: Glorot uniform, biases 0, a learned memory from N(0, 1/M)."""
-        for layer in (*self.layers, self.heads, self.output):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
         if self.memory_start == "learned":
             nn.init.normal_(self.start_memory, std=self.slot_width**-0.5)
 

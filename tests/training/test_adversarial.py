@@ -482,7 +482,7 @@ def test_errors_say_what_came(options, words):
 def test_networks_and_batches_of_another_kind():
     G, D = nets()
     for args, words in (
-        ((D, D, Batches()), "generator must have d_noise"),
+        ((D, D, Batches()), "d_noise of the generator must be"),
         ((G, len, Batches()), "discriminator must be a torch.nn.Module, got builtin"),
         ((G, D, [1, 2]), "batches must have a method"),
     ):

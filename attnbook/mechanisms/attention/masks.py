@@ -116,12 +116,14 @@ def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None = None) -> to
     return filled.softmax(dim=-1).masked_fill(~mask, 0.0)
 
 
-def rows_that_see(mask: torch.Tensor) -> torch.Tensor | None:
+def rows_that_see(mask: torch.Tensor | None) -> torch.Tensor | None:
     """Which queries may attend to anything: ``(…, m)`` for a mask ``(…, m, n)``, or None where it
     is known that all may.
 
-    It is known on a CPU, where a look at the mask costs little and saves a pass over the context; a
-    GPU would have to wait."""
+    It is known without a mask, and on a CPU, where a look at the mask costs little and saves a pass
+    over the context; a GPU would have to wait."""
+    if mask is None:
+        return None
     seeing = mask.any(-1)
     if mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(seeing.all()):
         return None

@@ -37,9 +37,10 @@ class ProjectedSource(NamedTuple):
 
     def extend(self, more: ProjectedSource) -> ProjectedSource:
         """The source with further positions at its end: the cache of a decoder, one step on."""
-        return ProjectedSource(
-            *(None if a is None else torch.cat([a, b], dim=-2) for a, b in zip(self, more))
-        )
+        key, value = (torch.cat(pair, dim=-2) for pair in zip(self[:2], more[:2]))
+        if self.scored is None or more.scored is None:
+            return ProjectedSource(key, value)
+        return ProjectedSource(key, value, torch.cat([self.scored, more.scored], dim=-2))
 
 
 class MultiHeadAttention(nn.Module):
@@ -220,7 +221,7 @@ class MultiHeadAttention(nn.Module):
     def _rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
         """Which of m queries attend to anything under a mask ``(…, m, n)``: ``(…, m)``, or None
         where all do. The dimension of the heads, if the mask has one, stays."""
-        return None if mask is None else rows_that_see(mask)
+        return rows_that_see(mask)
 
     def _attend(
         self,

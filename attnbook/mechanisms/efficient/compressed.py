@@ -163,7 +163,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
     def _rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
         if self.stretches(n) == 0:
             return torch.zeros(m, dtype=torch.bool, device=self.output_projection.weight.device)
-        return None if mask is None else rows_that_see(self._over_stretches(mask))
+        return rows_that_see(self._over_stretches(mask))
 
 
 def _convolve(layer: nn.Conv1d, heads: torch.Tensor) -> torch.Tensor:
@@ -278,6 +278,7 @@ class LinformerAttention(MultiHeadAttention):
         )
         if projection is None:
             each = num_heads if sharing == "none" else None
+            length, rank = check_integer("length", length), check_integer("rank", rank)
             self.key_mixture = LengthProjection(length, rank, each)  # E
             # F
             self.value_mixture = (
@@ -288,11 +289,11 @@ class LinformerAttention(MultiHeadAttention):
                 isinstance(projection, LengthProjection) and length is None and rank is None,
                 "give length and rank, or projection, a LengthProjection, which has them",
             )
-            own = projection.weight.shape[:-2]  # its heads
+            heads = projection.weight.shape[:-2]
             require(
-                own in ((), (1,), (num_heads,)),
+                heads in ((), (1,), (num_heads,)),
                 "projection must have one matrix for all heads or one for each of num_heads = "
-                f"{num_heads}, got {own.numel()}",
+                f"{num_heads}, got {heads.numel()}",
             )
             self.key_mixture = self.value_mixture = projection
 

@@ -72,7 +72,7 @@ class LocalAttention(MultiHeadAttention):
         )
         scored = self._scored(source)  # of the whole text: a score may count positions
         scored = key if scored is source.key else _cut(scored[..., first:, :], 0, blocks, length)
-        allowed = _diagonal(mask, m, n, length)
+        allowed = None if mask is None else _diagonal(mask, m, n, length)
         end = blocks * length - (n - first)
         # what fills up the last block is not there
         if end and (allowed is None or allowed.shape[-1] == 1):
@@ -92,7 +92,7 @@ class LocalAttention(MultiHeadAttention):
             dropout=self.dropout,
         )
         context = context.flatten(-3, -2)[..., before : before + m, :]
-        if not need_weights:
+        if weights is None:
             return Attended(context, None)
         # (…, h, blocks, L, L) -> (…, h, m, n): the blocks on the diagonal of a matrix of zeros
         whole = weights.new_zeros(*weights.shape[:-3], blocks, length, blocks, length)
@@ -126,12 +126,10 @@ def _cut(rows: torch.Tensor, before: int, blocks: int, length: int) -> torch.Ten
     return rows.unflatten(-2, (blocks, length))
 
 
-def _diagonal(mask: torch.Tensor | None, m: int, n: int, length: int) -> torch.Tensor | None:
+def _diagonal(mask: torch.Tensor, m: int, n: int, length: int) -> torch.Tensor:
     """What a mask ``(…, m or 1, n or 1)`` says inside of the blocks: ``(…, blocks, L or 1, L or
     1)``.
     """
-    if mask is None:
-        return None
     first, before, blocks = _reach(m, n, length)
     total = blocks * length
     rows_cut, columns_cut = mask.shape[-2] > 1, mask.shape[-1] > 1

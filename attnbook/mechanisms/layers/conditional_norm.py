@@ -15,7 +15,7 @@ def check_labels(labels: object, batch: int, num_classes: int) -> torch.Tensor:
     CPU their range is looked at too.
     """
     require(labels is not None, f"labels must be given: there are {num_classes} classes")
-    check_whole("labels", labels)
+    labels = check_whole("labels", labels)
     require(
         labels.shape == (batch,),
         f"labels must have the shape ({batch},), got {tuple(labels.shape)}",

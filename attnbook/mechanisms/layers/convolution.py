@@ -144,7 +144,7 @@ class LightweightConvolution(nn.Module):
                 .transpose(-3, -2)
             )
         output = self.output_projection(found)
-        some = None if mask is None else rows_that_see(mask)
+        some = rows_that_see(mask)
         return Attended(
             output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0), weights
         )

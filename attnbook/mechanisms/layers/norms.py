@@ -127,6 +127,9 @@ class BatchNorm(_Norm):
     Source: Ioffe and Szegedy 2015, algorithm 1.
     """
 
+    running_mean: torch.Tensor
+    running_var: torch.Tensor
+
     def __init__(self, d_model: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__(d_model, eps)
         require(

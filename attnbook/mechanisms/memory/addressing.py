@@ -185,7 +185,7 @@ def uniform_shift(lowest: torch.Tensor, shift_range: int) -> torch.Tensor:
         "lowest must be a tensor of floating point numbers, got "
         + (f"{lowest.dtype}" if isinstance(lowest, torch.Tensor) else type(lowest).__name__),
     )
-    return _uniform_shift(*_wide(lowest), shift_range)
+    return _uniform_shift(lowest.to(wide_dtype(lowest)), shift_range)
 
 
 def shift(weights: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:

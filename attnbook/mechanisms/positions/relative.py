@@ -35,7 +35,8 @@ def relative_index(
 
     Source: Shaw, Uszkoreit and Vaswani 2018, section 3.2.
     """
-    check_integer("m", m), check_integer("max_distance", max_distance)
+    check_integer("m", m)
+    check_integer("max_distance", max_distance)
     require(
         n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
     )

@@ -4,13 +4,12 @@ the branches.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import nn
 
 from ...validate import check_integer, check_tensor, check_whole, require
 from ..attention.attend import Attended
+from ..attention.multi_head import ProjectedSource
 from ..precision import without_autocast
 from .absolute import wave_vectors
 from .relative import (
@@ -196,18 +195,10 @@ class StructuralPositions(nn.Module):
         return x + torch.tanh(self.mix(both.to(self.mix.weight.dtype)))
 
 
-class _SourceWithTree(NamedTuple):
-    """A projected source and the offset of every pair in the tree."""
+class _SourceWithTree(ProjectedSource):
+    """A projected source, and the offset of every pair in the tree."""
 
-    key: torch.Tensor
-    value: torch.Tensor
-    scored: torch.Tensor | None
     offset: torch.Tensor
-
-    @property
-    def length(self) -> int:
-        """n, the number of positions."""
-        return self.key.shape[-2]
 
 
 class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
@@ -262,10 +253,17 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
             tuple(offset.shape) == expected,
             f"offset must be {expected}, one a pair of words, got {tuple(offset.shape)}",
         )
-        source = _SourceWithTree(*self.project(x), offset.to(x.device, torch.int64))
+        source = _SourceWithTree(*self.project(x))
+        source.offset = offset.to(x.device, torch.int64)
         return super().forward(x, mask=mask, projected=source, need_weights=need_weights)
 
-    def _attend(self, query, source, mask, need_weights):
+    def _attend(
+        self,
+        query: torch.Tensor,
+        source: _SourceWithTree,
+        mask: torch.Tensor | None,
+        need_weights: bool,
+    ) -> Attended:
         n, k = source.key.shape[-2], self.max_tree_distance
         relations = [
             (

@@ -173,7 +173,7 @@ class _AdditiveScores(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, query, key, vector):
-        return torch.vmap(lambda *inputs: _formula(*inputs)[1], in_dims)(query, key, vector), 0
+        return torch.vmap(lambda q, k, v: _formula(q, k, v)[1], in_dims)(query, key, vector), 0
 
     @staticmethod
     def backward(ctx, grad):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import nn
@@ -173,13 +173,13 @@ class BlockKernel:
 
 
 def check_score(score: object) -> Score:
-    """Return ``score``, a :class:`Score` or a module that stands for one, or raise a
-    ``ValueError``.
+    """Return ``score``, a :class:`Score` or a module with its methods, such as one that PyTorch
+    has compiled, or raise a ``ValueError``.
     """
     if not isinstance(score, nn.Module):
         came = f"the class {score.__name__}" if isinstance(score, type) else type(score).__name__
         raise ValueError(f"score must be a Score, got {came}")
-    return score
+    return cast(Score, score)
 
 
 def check_projected_width(width: int, projected: torch.Tensor) -> None:

@@ -99,5 +99,6 @@ class FeedForwardAttention(nn.Module):
         query = key.new_full((1, 1), 1.0 if self.pooling == "attention" else 0.0)
         mask = padding_mask(lengths.to(inputs.device), inputs.shape[1])[:, None]  # (batch, 1, n)
         context, weights = attend(self.score, query, key, h, mask)  # (batch, 1, D), (batch, 1, n)
+        assert weights is not None
         s = F.leaky_relu(self.hidden(context[:, 0]))  # (batch, D)
         return Regressed(F.leaky_relu(self.readout(s))[:, 0], weights[:, 0])

@@ -77,6 +77,7 @@ class AttentionPooling(nn.Module):
         key = self.key(value).tanh()  # (…, n, d_attention)
         query = key.new_zeros(key.shape[-1]) if self.query is None else self.query.to(key.dtype)
         pooled, weights = attend(self.score, query[None], key, value, mask.unsqueeze(-2))
+        assert weights is not None
         return pooled.squeeze(-2), weights.squeeze(-2)
 
 

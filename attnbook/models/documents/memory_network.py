@@ -106,19 +106,20 @@ class MemoryNetwork(nn.Module):
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         self.hops, self.encoding = check_integer("hops", hops), encoding
         self.max_memories = check_integer("max_memories", max_memories)
-        self.embeddings = nn.ModuleList(  # A_1 = B, A_2 = C_1, …, C_K: also W
+        embeddings = [  # A_1 = B, A_2 = C_1, …, C_K: also W
             nn.Embedding(vocabulary_size, check_integer("d_embed", d_embed), padding_idx=0)
             for _ in range(hops + 1)
-        )
+        ]
+        self.embeddings = nn.ModuleList(embeddings)
         self.times = nn.ParameterList(
             nn.Parameter(torch.zeros(max_memories, d_embed))
             for _ in range(hops + 1 if temporal else 0)
         )
         self.score = DotScore()
-        for matrix in [*(e.weight for e in self.embeddings), *self.times]:
+        for matrix in [*(embedding.weight for embedding in embeddings), *self.times]:
             nn.init.normal_(matrix, std=init_std)
         with torch.no_grad():
-            for embedding in self.embeddings:
+            for embedding in embeddings:
                 embedding.weight[0] = 0.0  # padding adds nothing
 
     def embed(self, sentences: torch.Tensor, layer: int) -> torch.Tensor:
@@ -153,12 +154,14 @@ class MemoryNetwork(nn.Module):
             values = memory(k + 1)
             # (batch, 1, d), (batch, 1, n)
             o, p = attend(self.score, u[:, None], keys, values, real[:, None])
+            assert p is not None
             u = u + o[:, 0]
             weights.append(p[:, 0])
             keys = values  # A_{k+1} = C_k
         # W: a row a word, from C_K
         return Answered(
-            nn.functional.linear(u, self.embeddings[-1].weight), torch.stack(weights, 1)
+            nn.functional.linear(u, self.embeddings[-1].get_parameter("weight")),
+            torch.stack(weights, 1),
         )
 
     def _check(self, story: torch.Tensor, question: torch.Tensor) -> None:

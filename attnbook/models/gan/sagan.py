@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -215,9 +215,8 @@ class PictureDiscriminator(nn.Module):
         h = self.features(pictures)
         score = self.output(h).squeeze(-1)
         if self.classes is not None:
-            score = score + (
-                self.classes(check_labels(labels, len(pictures), self.num_classes)) * h
-            ).sum(-1)
+            labels = check_labels(labels, len(pictures), self.classes.num_embeddings)
+            score = score + (self.classes(labels) * h).sum(-1)
         return score
 
 
@@ -267,7 +266,7 @@ def sagan_pair(
         f"spectral_norm must be True, False or 'discriminator', got {spectral_norm!r}",
     )
     inserts = {} if attention_at is None else {attention_at: insert}
-    common = dict(
+    common: dict[str, Any] = dict(
         channels=channels,
         colors=colors,
         num_classes=num_classes,
@@ -361,5 +360,5 @@ def _glorot(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, nn.Conv2d | nn.ConvTranspose2d | nn.Linear | nn.Embedding):
             nn.init.xavier_uniform_(part.weight)
-            if getattr(part, "bias", None) is not None:
+            if not isinstance(part, nn.Embedding) and part.bias is not None:
                 nn.init.zeros_(part.bias)

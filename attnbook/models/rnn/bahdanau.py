@@ -126,7 +126,7 @@ class Bahdanau(nn.Module):
             torch.cat([embedded, context], dim=-1), state if len(state) == 2 else state[0]
         )
         state = moved if isinstance(moved, tuple) else (moved,)
-        return state, context, weights[:, 0] if need_weights else None
+        return state, context, None if weights is None else weights[:, 0]
 
     def step(
         self, token: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Annotations

@@ -58,12 +58,12 @@ UNITS = {"tanh": (RNN, nn.RNNCell), "gru": (GRU, nn.GRUCell), "lstm": (LSTM, nn.
 
 
 class Decoded(NamedTuple):
-    """A target read with teacher forcing: ``logits (batch, m, vocabulary)``, ``weights (batch,
-    m, n)`` or None.
+    """A target read with teacher forcing: ``logits (batch, m, vocabulary)``, and the weights of the
+    attention, ``(batch, m, n)`` or as the model says, or None.
     """
 
     logits: torch.Tensor
-    weights: torch.Tensor | None
+    weights: Any
 
 
 class Step(NamedTuple):

@@ -104,6 +104,7 @@ class LSTMNLayer(nn.Module):
                 projected_keys=tapes.keys,
                 mask=None if mask is None else mask.unsqueeze(-2),
             )
+            assert weights is not None
             # [h̃_t; c̃_t], (batch, 2·hidden); s_t, (batch, t − 1)
             read, weights = read[:, 0], weights[:, 0]
         else:

@@ -4,7 +4,7 @@ it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -123,7 +123,7 @@ class Luong(nn.Module):
             source_size, check_integer("d_embed", d_embed), padding_idx=0
         )
         self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
-        layers = dict(num_layers=num_layers, dropout=dropout)
+        layers: dict[str, Any] = dict(num_layers=num_layers, dropout=dropout)
         self.encoder = make_recurrent(unit, d_embed, hidden_size, **layers)
         self.decoder = make_recurrent(
             unit, d_embed + (hidden_size if input_feeding else 0), hidden_size, **layers
@@ -166,7 +166,8 @@ class Luong(nn.Module):
         """Attend with decoder states ``(batch, m, hidden)`` of target positions t ``(m,)`` or
         ``(batch, m)``.
         """
-        if self.attention == "global":
+        windows = self.windows(memory) if windows is None else windows
+        if windows is None:
             return attend(
                 self.score,
                 states,
@@ -175,7 +176,6 @@ class Luong(nn.Module):
                 need_weights=need_weights,
                 projected_keys=memory.projected,
             )
-        windows = self.windows(memory) if windows is None else windows
         return windows.attend(
             states,
             self.positions(states, memory, t),
@@ -188,7 +188,7 @@ class Luong(nn.Module):
         """Where the windows of :meth:`look` stand, ``(batch, m)``: p_t, in source positions from
         0.
         """
-        if self.attention == "local-p":
+        if self.position is not None:
             return self.position(states, memory.lengths)
         require(
             self.attention == "local-m", "global attention has no window, and so no position of it"
@@ -219,13 +219,14 @@ class Luong(nn.Module):
         """Read one token ``(batch,)``, move, look at the source, score the next token."""
         inputs = self.dropout(self.target_embedding(token))[:, None]  # (batch, 1, d_embed)
         if self.input_feeding:
+            assert state.fed is not None
             inputs = torch.cat([inputs, state.fed[:, None]], dim=-1)
         s, recurrent = self._run(inputs, state.recurrent)  # (batch, 1, hidden)
         context, weights = self.look(s, memory, state.t[:, None], need_weights=need_weights)
         vector = self._attention_vector(s, context)[:, 0]  # (batch, hidden)
         moved = DecoderState(recurrent, vector if self.input_feeding else None, state.t + 1)
         return Step(
-            self.output(self.dropout(vector)), moved, weights[:, 0] if need_weights else None
+            self.output(self.dropout(vector)), moved, None if weights is None else weights[:, 0]
         )
 
     def forward(
@@ -261,6 +262,7 @@ class Luong(nn.Module):
         cell, layers = _CELLS[self.decoder.mode.split("_")[0]], self.decoder.all_weights
         between = self.decoder.dropout if self.training else 0.0
         states = [tuple(part[:, layer] for part in state.recurrent) for layer in range(len(layers))]
+        assert state.fed is not None
         fed, windows, vectors, kept = state.fed, self.windows(memory), [], []
         steps = torch.arange(embedded.shape[1], device=embedded.device)
         for e, t in zip(embedded.unbind(1), steps[:, None].unbind(0)):
@@ -276,5 +278,6 @@ class Luong(nn.Module):
             context, looked = self.look(x[:, None], memory, t, need_weights=keep, windows=windows)
             fed = self._attention_vector(x, context[:, 0])
             vectors.append(fed)
-            kept.append(looked)
+            if looked is not None:
+                kept.append(looked)
         return torch.stack(vectors, dim=1), torch.cat(kept, dim=1) if keep else None

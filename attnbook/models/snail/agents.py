@@ -81,8 +81,9 @@ class LSTMAgent(nn.Module):
         # Action and reward have to be seen together, and they meet in the gates alone: with
         # PyTorch's small weights the units stay nearly linear, and the slope of the return is
         # hardly to be seen at the start.
-        nn.init.normal_(self.lstm.weight_ih_l0)
-        nn.init.orthogonal_(self.lstm.weight_hh_l0)
+        input_weight, state_weight, *_ = self.lstm.all_weights[0]
+        nn.init.normal_(input_weight)
+        nn.init.orthogonal_(state_weight)
 
     def forward(self, inputs: torch.Tensor) -> Choice:
         check_tensor("inputs", inputs, width=self.d_input)
@@ -90,7 +91,7 @@ class LSTMAgent(nn.Module):
 
     def start(self, count: int) -> Any:
         """The state before the first step of `count` worlds."""
-        zeros = self.lstm.weight_hh_l0.new_zeros(1, count, self.lstm.hidden_size)
+        zeros = self.lstm.all_weights[0][1].new_zeros(1, count, self.lstm.hidden_size)
         return zeros, zeros
 
     def step(self, input: torch.Tensor, state: Any) -> tuple[Choice, Any]:

@@ -65,7 +65,8 @@ class PictureEmbedding(nn.Module):
                 nn.ReLU(),
             ]
             channels = filters
-        self.stages = nn.Sequential(*layers).to(memory_format=torch.channels_last)
+        self.stages = nn.Sequential(*layers)
+        nn.utils.convert_conv2d_weight_memory_format(self.stages, torch.channels_last)
         self.output = nn.Linear(filters * left * left, check_integer("d_output", d_output))
         self.d_output = d_output
 
@@ -149,7 +150,7 @@ class FewShotSNAIL(nn.Module):
     """
 
     def __init__(
-        self, embedding: nn.Module, ways: int, shots: int = 1, parts: tuple | None = None
+        self, embedding: PictureEmbedding, ways: int, shots: int = 1, parts: tuple | None = None
     ) -> None:
         super().__init__()
         self.embedding, self.ways = embedding, check_integer("ways", ways)

@@ -121,19 +121,22 @@ class Transformer(nn.Module):
         if tie != "none":
             tie_weights(self.output, self.target_embedding)
 
-    def _encode(self, source: torch.Tensor, lengths: torch.Tensor, need_weights: bool) -> Stacked:
+    def _encode(
+        self, source: torch.Tensor, lengths: torch.Tensor, need_weights: bool
+    ) -> tuple[ReadSource, tuple | None]:
         check_source(source, lengths, self.source_size)
         mask = padding_mask(lengths.to(source.device), source.shape[1])[:, None]  # (batch, 1, n)
         # (batch, n, d_model)
         x = self.dropout(self.source_positions(self.source_embedding(source)))
-        return self.encoder(x, mask, need_weights=need_weights)
+        encoded = self.encoder(x, mask, need_weights=need_weights)
+        mask = mask if encoded.mask is None else encoded.mask
+        return ReadSource(encoded.x, mask, self.decoder.project(encoded.x)), encoded.weights
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> ReadSource:
         """Read sources ``(batch, n)`` of true ``lengths (batch,)``; their keys are projected
         here, once.
         """
-        encoded = self._encode(source, lengths, False)
-        return ReadSource(encoded.x, encoded.mask, self.decoder.project(encoded.x))
+        return self._encode(source, lengths, False)[0]
 
     def start(self, memory: ReadSource) -> DecoderState:
         """The state before the first token: nothing cached."""
@@ -160,7 +163,7 @@ class Transformer(nn.Module):
         The weights ``(batch, n)`` are those over the source in the last block, the mean of its
         heads; None if it has none."""
         logits, decoded = self._decode(token[:, None], state, memory, None, True)
-        heads = decoded.weights[-1][1]  # (batch, h, 1, n)
+        heads = decoded.weights[-1][1] if decoded.weights else None  # (batch, h, 1, n)
         weights = None if heads is None else heads.mean(1)[:, 0]
         return Step(logits[:, 0], DecoderState(decoded.caches, state.position + 1), weights)
 
@@ -175,16 +178,13 @@ class Transformer(nn.Module):
         """Score a target under teacher forcing, all positions at once: row t has read
         target_in[:, :t + 1].
         """
-        encoded = self._encode(source, lengths, need_weights)
-        memory = ReadSource(encoded.x, encoded.mask, self.decoder.project(encoded.x))
+        memory, source_weights = self._encode(source, lengths, need_weights)
         check_target(target_in, source.shape[0], self.target_size)
         causal = causal_mask(target_in.shape[1], device=target_in.device)
         logits, decoded = self._decode(target_in, self.start(memory), memory, causal, need_weights)
-        if not need_weights:
+        if source_weights is None or decoded.weights is None:
             return Decoded(logits, None)
-        return Decoded(
-            logits, HeadWeights(encoded.weights, *(tuple(w) for w in zip(*decoded.weights)))
-        )
+        return Decoded(logits, HeadWeights(source_weights, *map(tuple, zip(*decoded.weights))))
 
 
 def tie_weights(output: nn.Module, embedding: nn.Module) -> None:
@@ -192,12 +192,14 @@ def tie_weights(output: nn.Module, embedding: nn.Module) -> None:
     their shapes differ.
     """
     ours, theirs = getattr(output, "weight", None), getattr(embedding, "weight", None)
-    require(
-        isinstance(ours, nn.Parameter)
-        and isinstance(theirs, nn.Parameter)
-        and ours.shape == theirs.shape,
-        "tie needs an output and an embedding with weights of one shape, got "
-        f"{None if ours is None else tuple(ours.shape)} and "
-        f"{None if theirs is None else tuple(theirs.shape)}; give tie='none'",
-    )
+    if (
+        not isinstance(ours, nn.Parameter)
+        or not isinstance(theirs, nn.Parameter)
+        or ours.shape != theirs.shape
+    ):
+        raise ValueError(
+            "tie needs an output and an embedding with weights of one shape, got "
+            f"{None if ours is None else tuple(ours.shape)} and "
+            f"{None if theirs is None else tuple(theirs.shape)}; give tie='none'"
+        )
     output.weight = theirs

@@ -18,7 +18,7 @@ from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import ResidualConnection
 from ...validate import check_integer
-from .layers import LayerOutput, self_attention
+from .layers import Attention, LayerOutput, self_attention
 from .parts import Parts
 
 __all__ = [
@@ -62,7 +62,7 @@ class SequenceConvolution(nn.Module):
             groups=d_in if separable else 1,
             bias=not separable,
         )
-        self.pointwise = nn.Linear(d_in, d_out) if separable else nn.Identity()
+        self.pointwise, self.d_out = nn.Linear(d_in, d_out) if separable else nn.Identity(), d_out
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.pointwise(self.convolution(F.pad(x.mT, (self.before, self.after))).mT)
@@ -88,7 +88,7 @@ class EvolvedEncoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
+        attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
         *,
@@ -137,7 +137,7 @@ class EvolvedEncoderLayer(nn.Module):
     def _convolutions(self, x: torch.Tensor, present: torch.Tensor | float) -> torch.Tensor:
         x = x * present
         branches = self.norm(_add(self.wide(x).relu(), self.local(x).relu())) * present
-        return F.pad(self.narrow(branches), (0, x.shape[-1] - self.narrow.pointwise.out_features))
+        return F.pad(self.narrow(branches), (0, x.shape[-1] - self.narrow.d_out))
 
 
 class EvolvedCache(NamedTuple):
@@ -170,13 +170,13 @@ class EvolvedDecoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
-        cross_attention: nn.Module,
+        attention: Attention,
+        cross_attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
         *,
-        wide_attention: nn.Module,
-        first_cross_attention: nn.Module,
+        wide_attention: Attention,
+        first_cross_attention: Attention,
         d_model: int,
     ) -> None:
         super().__init__()
@@ -247,11 +247,11 @@ class EvolvedDecoderLayer(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The convolutions over positions x, after the cached inputs of both layers."""
         m = x.shape[-2]
-        outer = x if outer is None else torch.cat([outer, x], dim=-2)
-        recent = _recent(outer, m, 11)
+        inputs = x if outer is None else torch.cat([outer, x], dim=-2)
+        recent = _recent(inputs, m, 11)
         hidden = self.norm(_add(self.left(recent).relu(), self.right(recent))[..., -m:, :])
-        inner = hidden if inner is None else torch.cat([inner, hidden], dim=-2)
-        return self.joined(_recent(inner, m, 7))[..., -m:, :], outer, inner
+        sums = hidden if inner is None else torch.cat([inner, hidden], dim=-2)
+        return self.joined(_recent(sums, m, 7))[..., -m:, :], inputs, sums
 
 
 def _recent(x: torch.Tensor, m: int, kernel_size: int) -> torch.Tensor:
@@ -273,8 +273,8 @@ def evolved(parts: Parts, num_heads: int, d_feed_forward: int) -> Parts:
     d = parts.d_model
 
     def decoder_layer(
-        attention: nn.Module,
-        cross_attention: nn.Module,
+        attention: Attention,
+        cross_attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> nn.Module:

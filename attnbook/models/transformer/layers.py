@@ -18,7 +18,7 @@ is a block."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -26,6 +26,7 @@ from torch import nn
 from ...mechanisms.layers.residual import ResidualConnection
 
 __all__ = [
+    "Attention",
     "Decoder",
     "DecoderLayer",
     "Encoder",
@@ -34,6 +35,14 @@ __all__ = [
     "Stacked",
     "self_attention",
 ]
+
+
+class Attention(Protocol):
+    """What a block asks of its attention, see above."""
+
+    def project(self, x: torch.Tensor, /) -> Any: ...
+
+    def __call__(self, x: torch.Tensor, /, **options: Any) -> Any: ...
 
 
 class LayerOutput(NamedTuple):
@@ -54,8 +63,7 @@ class Stacked(NamedTuple):
     """What a stack of blocks gives: ``x (batch, m, d)``, and of every block, first to last, its
     cache and its weights.
 
-    mask: who may be attended to in x, ``(batch, 1, m)``: as given, unless a stack changes the
-    length.
+    mask: who may be attended to in x, ``(batch, 1, m)``, of a stack that changes the length.
     """
 
     x: torch.Tensor
@@ -65,7 +73,7 @@ class Stacked(NamedTuple):
 
 
 def self_attention(
-    attention: nn.Module, x: torch.Tensor, mask: torch.Tensor | None, cache: Any, need_weights: bool
+    attention: Attention, x: torch.Tensor, mask: torch.Tensor | None, cache: Any, need_weights: bool
 ) -> LayerOutput:
     """Attend from positions x ``(batch, m, d)`` to those of the cache, if any, and to x itself.
 
@@ -101,7 +109,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
+        attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> None:
@@ -151,8 +159,8 @@ class DecoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
-        cross_attention: nn.Module,
+        attention: Attention,
+        cross_attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> None:
@@ -210,6 +218,8 @@ class Encoder(nn.Module):
     Source: Vaswani et al. 2017, section 3.1.
     """
 
+    layers: Any  # an nn.ModuleList of blocks
+
     def __init__(self, layers: Iterable[nn.Module], norm: nn.Module) -> None:
         super().__init__()
         self.layers, self.norm = nn.ModuleList(layers), norm
@@ -228,9 +238,7 @@ class Encoder(nn.Module):
             x, cache, w = layer(x, mask, cache=cache, need_weights=need_weights)
             new_caches.append(cache)
             weights.append(w)
-        return Stacked(
-            self.norm(x), tuple(new_caches), tuple(weights) if need_weights else None, mask
-        )
+        return Stacked(self.norm(x), tuple(new_caches), tuple(weights) if need_weights else None)
 
 
 class Decoder(nn.Module):
@@ -244,6 +252,8 @@ class Decoder(nn.Module):
 
     Source: Vaswani et al. 2017, section 3.1.
     """
+
+    layers: Any  # an nn.ModuleList of blocks
 
     def __init__(self, layers: Iterable[nn.Module], norm: nn.Module) -> None:
         super().__init__()

@@ -97,10 +97,10 @@ class Parts:
     decoder_layer: Callable[..., nn.Module] = DecoderLayer
     causal_attention: Make | None = None
     stack: Callable[[Make, int], list[nn.Module]] = _one_each
-    encoder: Callable[..., nn.Module] = Encoder
-    decoder: Callable[..., nn.Module] = Decoder
+    encoder: Callable[..., Encoder] = Encoder
+    decoder: Callable[..., Decoder] = Decoder
 
-    def make_encoder(self, number: int) -> nn.Module:
+    def make_encoder(self, number: int) -> Encoder:
         """A stack of ``number`` encoder blocks."""
         return self.encoder(
             self.stack(self.make_encoder_block, check_integer("num_layers", number)),
@@ -111,7 +111,7 @@ class Parts:
         """One block of an encoder, which is also that of a decoder without a source."""
         return self.encoder_layer(self.attention(), self.feed_forward(), self.residual)
 
-    def make_decoder(self, number: int) -> nn.Module:
+    def make_decoder(self, number: int) -> Decoder:
         """A stack of ``number`` decoder blocks."""
 
         def block() -> nn.Module:

@@ -12,7 +12,7 @@ from torch import nn
 
 from ...mechanisms.positions.absolute import sinusoids
 from ...validate import check_integer, require
-from .layers import Decoder, Encoder, LayerOutput, Stacked
+from .layers import Decoder, Encoder, EncoderLayer, LayerOutput, Stacked
 
 __all__ = [
     "FunnelEncoder",
@@ -39,6 +39,9 @@ class TimeStep(nn.Module):
 
     P is the sinusoid of the depth, as that of a position. Source: Dehghani et al. 2019, equation 6.
     """
+
+    block: Any  # an encoder's or a decoder's
+    step: torch.Tensor
 
     def __init__(self, block: nn.Module, depth: int, d_model: int) -> None:
         super().__init__()
@@ -99,7 +102,6 @@ class TransparentEncoder(Encoder):
             torch.stack([self.norm(x) for x in outputs], dim=-2),
             (),
             tuple(weights) if need_weights else None,
-            mask,
         )
 
 
@@ -197,7 +199,7 @@ class FunnelEncoder(Encoder):
 
     @staticmethod
     def _shorten(
-        layer: nn.Module, x: torch.Tensor, mask: torch.Tensor | None, need_weights: bool
+        layer: EncoderLayer, x: torch.Tensor, mask: torch.Tensor | None, need_weights: bool
     ) -> tuple:
         n, short = x.shape[-2], (x.shape[-2] + 1) // 2
         present = (

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import padding_mask
+from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.residual import ResidualConnection
 from ...mechanisms.positions.syntactic import (
     StructuralPositions,
@@ -18,7 +19,7 @@ from ...mechanisms.positions.syntactic import (
 from ...validate import check_integer, require
 from ..rnn.common import Decoded
 from ..rnn.lstm_language_model import check_text
-from .layers import EncoderLayer, LayerOutput
+from .layers import LayerOutput
 from .parts import Parts, paper_parts
 
 __all__ = ["SyntacticEncoderLayer", "SyntacticEncoderModel"]
@@ -112,9 +113,13 @@ class SyntacticEncoderModel(nn.Module):
         self.offsets = max_tree_distance is not None
 
         def block() -> nn.Module:
-            if not self.offsets:
-                return EncoderLayer(parts.attention(), parts.feed_forward(), parts.residual)
+            if max_tree_distance is None:
+                return parts.make_encoder_block()
             plain = parts.attention()
+            if not isinstance(plain, MultiHeadAttention):
+                raise ValueError(
+                    f"parts must have a MultiHeadAttention as attention, got {type(plain).__name__}"
+                )
             attention = SyntacticMultiHeadAttention(
                 parts.d_model,
                 plain.num_heads,

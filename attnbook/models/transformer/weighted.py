@@ -12,8 +12,7 @@ from torch import nn
 
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.residual import ResidualConnection
-from ...validate import require
-from .layers import LayerOutput, self_attention
+from .layers import Attention, LayerOutput, self_attention
 
 __all__ = ["BranchedAttention", "WeightedDecoderLayer", "WeightedEncoderLayer"]
 
@@ -37,7 +36,7 @@ class BranchedAttention(MultiHeadAttention):
 
     def __init__(self, feed_forward: nn.Module, d_model: int, num_heads: int, **options) -> None:
         super().__init__(d_model, num_heads, **options)
-        self.output_projection.bias = None
+        self.output_projection.register_parameter("bias", None)
         self.feed_forward = feed_forward
         # κ, α before the softmax
         self.heads_in, self.branches_out = (nn.Parameter(torch.zeros(num_heads)) for _ in range(2))
@@ -54,12 +53,12 @@ class BranchedAttention(MultiHeadAttention):
         return True
 
 
-def _branched(attention: nn.Module, feed_forward: nn.Module) -> BranchedAttention:
-    require(
-        type(attention) is MultiHeadAttention,
-        f"attention must be a MultiHeadAttention to be cut into branches, got "
-        f"{type(attention).__name__}",
-    )
+def _branched(attention: Attention, feed_forward: nn.Module) -> BranchedAttention:
+    if type(attention) is not MultiHeadAttention:
+        raise ValueError(
+            f"attention must be a MultiHeadAttention to be cut into branches, got "
+            f"{type(attention).__name__}"
+        )
     branched = BranchedAttention(
         feed_forward,
         attention.d_model,
@@ -84,7 +83,7 @@ class WeightedEncoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
+        attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> None:
@@ -115,8 +114,8 @@ class WeightedDecoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
-        cross_attention: nn.Module,
+        attention: Attention,
+        cross_attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> None:

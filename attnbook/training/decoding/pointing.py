@@ -202,6 +202,7 @@ def point_greedy(
             finished, running = finished | done, running & ~done
             if not running.any():
                 break
+    assert log_probs is not None  # there is at least one step
     rows = [[i for i in row if i < n] for row in path[:, 0].tolist()]
     together = torch.stack(weights, dim=1).cpu()
     return Pointed(
@@ -274,6 +275,7 @@ def point_beam(
             pointed = chosen
             if (ended | (total == -math.inf)).all():
                 break
+    assert total is not None  # there is at least one step
     return [
         [
             Candidate([i for i in positions if i < n], value, done)

@@ -104,6 +104,7 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
             else:
                 active, token = active[keep], token[keep]
                 state, memory = _pick(step.state, keep), _pick(memory, keep)
+    assert log_probs is not None  # there is at least one step
     check_logits(model, log_probs)
     rows = [_until_end(row) for row in torch.stack(tokens, dim=1).tolist()]
     maps = None
@@ -179,7 +180,8 @@ class _Beams:
         token = torch.full((b * k,), BOS, dtype=torch.long, device=device)
         log_prob, ends = None, torch.zeros(b, k, dtype=torch.bool, device=device)
         length = torch.zeros(b, k, dtype=torch.long, device=device)
-        final, path = None, []
+        final: list[torch.Tensor] = []
+        path = []
         for step in range(1, self.max_length + 1):
             out = self.model.step(token, state, memory)
             logp = _log_probs(out.logits).unflatten(0, (-1, k))

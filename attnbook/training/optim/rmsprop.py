@@ -1,5 +1,8 @@
 """RMSProp of Graves, which differs from PyTorch's."""
 
+# PyTorch has no public name for operations on lists of tensors, which its own optimizers use.
+# pyright: reportPrivateImportUsage=false
+
 from __future__ import annotations
 
 import torch
