@@ -18,11 +18,9 @@ from ..validate import check_integer, check_tensor, require
 
 __all__ = ["CONTROLLERS", "MEMORY_STARTS", "SHIFTS", "NTM", "NTMOutput", "NTMState"]
 
-CONTROLLERS, SHIFTS, MEMORY_STARTS = (
-    ("feedforward", "lstm"),
-    ("softmax", "scalar"),
-    ("constant", "learned"),
-)
+CONTROLLERS = ("feedforward", "lstm")
+SHIFTS = ("softmax", "scalar")
+MEMORY_STARTS = ("constant", "learned")
 START = 1e-6
 """What every entry of a constant memory holds at the start (Collier and Beel 2018)."""
 
@@ -124,23 +122,15 @@ class NTM(nn.Module):
             ("memory_start", memory_start, MEMORY_STARTS),
         ):
             require(value in known, f"{name} must be one of {list(known)}, got {value!r}")
-        self.d_input, self.d_output = (
-            check_integer("d_input", d_input),
-            check_integer("d_output", d_output),
-        )
+        self.d_input = check_integer("d_input", d_input)
+        self.d_output = check_integer("d_output", d_output)
         self.controller, self.shift, self.memory_start = controller, shift, memory_start
-        self.hidden_size, self.num_layers = (
-            check_integer("hidden_size", hidden_size),
-            check_integer("num_layers", num_layers),
-        )
-        self.slots, self.slot_width = (
-            check_integer("slots", slots),
-            check_integer("slot_width", slot_width),
-        )
-        self.read_heads, self.write_heads = (
-            check_integer("read_heads", read_heads),
-            check_integer("write_heads", write_heads),
-        )
+        self.hidden_size = check_integer("hidden_size", hidden_size)
+        self.num_layers = check_integer("num_layers", num_layers)
+        self.slots = check_integer("slots", slots)
+        self.slot_width = check_integer("slot_width", slot_width)
+        self.read_heads = check_integer("read_heads", read_heads)
+        self.write_heads = check_integer("write_heads", write_heads)
         self.shift_range = check_integer("shift_range", shift_range)
         require(
             2 * shift_range + 1 <= slots,
@@ -322,10 +312,8 @@ class NTM(nn.Module):
                 part.shape == shape,
                 f"state must have {name} of shape {shape}, got {tuple(part.shape)}",
             )
-        count, came = (
-            2 * self.num_layers if self.controller == "lstm" else 0,
-            [tuple(part.shape) for part in state.controller],
-        )
+        count = 2 * self.num_layers if self.controller == "lstm" else 0
+        came = [tuple(part.shape) for part in state.controller]
         require(
             came == count * [hidden],
             f"state must have a controller of {count} tensors of shape {hidden}, got shapes {came}",

@@ -269,10 +269,8 @@ class PolicyGradient:
 
     def __call__(self, agent, batch: EpisodeBatch) -> tuple[torch.Tensor, int]:
         self.check_device(batch)
-        count, weight = (
-            len(batch.seed),
-            self.entropy * max(0.0, 1 - int(batch.step[0]) / self.steps),
-        )
+        count = len(batch.seed)
+        weight = self.entropy * max(0.0, 1 - int(batch.step[0]) / self.steps)
         played = play(self.worlds, AgentPolicy(agent), seed=int(batch.seed[0]), count=count)
         choices = agent(played.inputs)
         losses = policy_loss(

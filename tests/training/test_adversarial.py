@@ -113,10 +113,8 @@ def test_losses_equal_loops_over_the_formulas(name):
 
 @pytest.mark.parametrize("name", ADVERSARIAL_LOSSES)
 def test_the_discriminator_wants_real_up_and_fake_down_and_the_generator_wants_fake_up(name):
-    real, fake = (
-        torch.tensor([0.2, -3.0], requires_grad=True),
-        torch.tensor([-0.2, 3.0], requires_grad=True),
-    )
+    real = torch.tensor([0.2, -3.0], requires_grad=True)
+    fake = torch.tensor([-0.2, 3.0], requires_grad=True)
     up, down = torch.autograd.grad(ADVERSARIAL_LOSSES[name].discriminator(real, fake), (real, fake))
     assert (up < 0).all() and (down > 0).all()
     (wish,) = torch.autograd.grad(ADVERSARIAL_LOSSES[name].generator(fake), fake)
@@ -124,10 +122,8 @@ def test_the_discriminator_wants_real_up_and_fake_down_and_the_generator_wants_f
 
 
 def test_beyond_the_margin_the_hinge_is_flat():
-    real, fake = (
-        torch.tensor([1.5, 0.9], requires_grad=True),
-        torch.tensor([-1.5, -0.9], requires_grad=True),
-    )
+    real = torch.tensor([1.5, 0.9], requires_grad=True)
+    fake = torch.tensor([-1.5, -0.9], requires_grad=True)
     up, down = torch.autograd.grad(hinge_loss.discriminator(real, fake), (real, fake))
     assert up.tolist() == [0.0, -0.5] and down.tolist() == [0.0, 0.5]
 
@@ -346,10 +342,8 @@ def test_standing_statistics_that_end_in_an_error_leave_the_generator_as_it_was(
     G, calls = nets()[0], []
     G(10 + 5 * torch.randn(16, 3))
     G.out.eval()
-    before, modes = (
-        {name: value.clone() for name, value in G.state_dict().items()},
-        [m.training for m in G.modules()],
-    )
+    before = {name: value.clone() for name, value in G.state_dict().items()}
+    modes = [m.training for m in G.modules()]
 
     def fail(module, args):
         calls.append(0)

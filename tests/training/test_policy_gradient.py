@@ -243,10 +243,8 @@ def test_a_wrong_loss_has_another_gradient(wrong):
 
 def test_the_values_learn_the_return_and_no_gradient_goes_through_it():
     generator = torch.Generator().manual_seed(1)
-    logits, values = (
-        torch.zeros(3, 4, 2),
-        torch.randn(3, 4, generator=generator, requires_grad=True),
-    )
+    logits = torch.zeros(3, 4, 2)
+    values = torch.randn(3, 4, generator=generator, requires_grad=True)
     rewards, actions = torch.rand(3, 4, generator=generator), torch.zeros(3, 4, dtype=torch.int64)
     policy_loss(logits, values, actions, rewards, value_weight=0.5).sum().backward()
     returns = rewards.flip(1).cumsum(1).flip(1)

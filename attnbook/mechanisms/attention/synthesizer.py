@@ -34,10 +34,8 @@ class _FactorisedDense(nn.Module):
     def __init__(self, num_heads: int, d_head: int, length: int) -> None:
         super().__init__()
         b = max(1, round(length**0.5))
-        self.coarse, self.fine = (
-            _Dense(num_heads, d_head, -(-length // b)),
-            _Dense(num_heads, d_head, b),
-        )
+        self.coarse = _Dense(num_heads, d_head, -(-length // b))
+        self.fine = _Dense(num_heads, d_head, b)
 
     def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
         a, b = self.coarse.bias.shape[-1], self.fine.bias.shape[-1]

@@ -99,10 +99,8 @@ class MemoryCompressedAttention(MultiHeadAttention):
         self, d_model: int, num_heads: int, *, kernel_size: int = 3, stride: int = 3, **options
     ) -> None:
         super().__init__(d_model, num_heads, **options)
-        self.kernel_size, self.stride = (
-            check_integer("kernel_size", kernel_size),
-            check_integer("stride", stride),
-        )
+        self.kernel_size = check_integer("kernel_size", kernel_size)
+        self.stride = check_integer("stride", stride)
         require(
             stride <= kernel_size,
             f"stride must be at most kernel_size = {kernel_size}, else positions are left out, "
@@ -122,10 +120,8 @@ class MemoryCompressedAttention(MultiHeadAttention):
         It is compressed when it is read.
         """
         value = self._check_source(key, value)
-        keys, values = (
-            self._split(self.key_projection(key)),
-            self._split(self.value_projection(value)),
-        )
+        keys = self._split(self.key_projection(key))
+        values = self._split(self.value_projection(value))
         return CompressedSource(
             keys[..., :0, :], values[..., :0, :], (keys, values), key.shape[-2], self
         )

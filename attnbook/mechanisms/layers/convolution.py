@@ -71,10 +71,8 @@ class LightweightConvolution(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.d_model, self.num_heads = (
-            check_integer("d_model", d_model),
-            check_integer("num_heads", num_heads),
-        )
+        self.d_model = check_integer("d_model", d_model)
+        self.num_heads = check_integer("num_heads", num_heads)
         require(
             d_model % num_heads == 0,
             f"d_model must divide by num_heads, got {d_model} and {num_heads}",

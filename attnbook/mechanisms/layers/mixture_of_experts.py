@@ -31,10 +31,8 @@ class _Experts(nn.Module):
 
     def __init__(self, d_model: int, num_experts: int, make_expert: Make) -> None:
         super().__init__()
-        self.d_model, self.num_experts = (
-            check_integer("d_model", d_model),
-            check_integer("num_experts", num_experts),
-        )
+        self.d_model = check_integer("d_model", d_model)
+        self.num_experts = check_integer("num_experts", num_experts)
         self.experts = nn.ModuleList(make_expert() for _ in range(num_experts))
         self.balance: torch.Tensor | None = None
         self.counts: torch.Tensor | None = None

@@ -57,14 +57,10 @@ class ProductKeyMemory(nn.Module):
         norm: Callable[[int], nn.Module] = LayerNorm,
     ) -> None:
         super().__init__()
-        self.d_model, self.num_keys = (
-            check_integer("d_model", d_model),
-            check_integer("num_keys", num_keys),
-        )
-        self.num_heads, self.top_k = (
-            check_integer("num_heads", num_heads),
-            check_integer("top_k", top_k),
-        )
+        self.d_model = check_integer("d_model", d_model)
+        self.num_keys = check_integer("num_keys", num_keys)
+        self.num_heads = check_integer("num_heads", num_heads)
+        self.top_k = check_integer("top_k", top_k)
         require(top_k <= num_keys, f"top_k must be at most num_keys = {num_keys}, got {top_k}")
         require(
             check_integer("d_query", d_query) % 2 == 0,

@@ -80,10 +80,8 @@ class CausalConvolution(nn.Module):
     def __init__(self, d_in: int, d_out: int, dilation: int = 1, kernel_size: int = 2) -> None:
         super().__init__()
         self.d_in, self.d_out = check_integer("d_in", d_in), check_integer("d_out", d_out)
-        self.dilation, self.kernel_size = (
-            check_integer("dilation", dilation),
-            check_integer("kernel_size", kernel_size),
-        )
+        self.dilation = check_integer("dilation", dilation)
+        self.kernel_size = check_integer("kernel_size", kernel_size)
         # [W_0, …, W_{K−1}], the farthest position first
         self.linear = nn.Linear(kernel_size * d_in, d_out)
 

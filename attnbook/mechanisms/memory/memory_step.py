@@ -142,11 +142,9 @@ class _MemoryStep(torch.autograd.Function):
         with without_autocast(to_memory):
             # r = w M', then M' = M̃ + w a, then each M̃ = M ⊙ (1 − w e)
             to_memory = torch.baddbmm(to_memory, reading.mT, to_reads)
-            to_reading, to_writing, to_add = (
-                to_reads @ after.mT,
-                add @ to_memory.mT,
-                writing @ to_memory,
-            )
+            to_reading = to_reads @ after.mT
+            to_writing = add @ to_memory.mT
+            to_add = writing @ to_memory
             to_erase = torch.empty_like(erase)
             for h in reversed(range(add.shape[1])):
                 before, kept = stages[2 * h], stages[2 * h + 1]

@@ -182,10 +182,8 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, max_length: int, d_model: int) -> None:
         super().__init__()
-        self.max_length, self.d_model = (
-            check_integer("max_length", max_length),
-            check_integer("d_model", d_model),
-        )
+        self.max_length = check_integer("max_length", max_length)
+        self.d_model = check_integer("d_model", d_model)
         self.weight = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)  # P
 
     def forward(self, x: torch.Tensor, offset: int | torch.Tensor = 0) -> torch.Tensor:

@@ -78,11 +78,9 @@ class PictureGenerator(nn.Module):
     ) -> None:
         super().__init__()
         sides = _sides(size)  # 4, 8, … size
-        self.size, self.d_noise, self.num_classes = (
-            size,
-            check_integer("d_noise", d_noise),
-            num_classes,
-        )
+        self.size = size
+        self.d_noise = check_integer("d_noise", d_noise)
+        self.num_classes = num_classes
         widths = [
             min(
                 check_integer("channels", channels) * size // side,
@@ -100,10 +98,8 @@ class PictureGenerator(nn.Module):
         self.stages = nn.ModuleList([_Stage(_Reshape(), inserts, SMALLEST, widths[0])])
         for side, before, width in zip(sides[1:], widths, widths[1:]):
             self.stages.append(_Stage(block(before, width, norm), inserts, side, width))
-        self.norm, self.last = (
-            norm(widths[-1]),
-            nn.Conv2d(widths[-1], check_integer("colors", colors), 3, padding=1),
-        )
+        self.norm = norm(widths[-1])
+        self.last = nn.Conv2d(widths[-1], check_integer("colors", colors), 3, padding=1)
         _glorot(self)
 
     def forward(self, noise: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
@@ -172,11 +168,9 @@ class PictureDiscriminator(nn.Module):
         require(len(sides) > 0, f"size must be {2 * SMALLEST} at least, got {size}")
         require(last_side in sides, f"last_side must be one of {sides}, got {last_side!r}")
         sides = sides[: sides.index(last_side) + 1]
-        self.size, self.colors, self.num_classes = (
-            size,
-            check_integer("colors", colors),
-            num_classes,
-        )
+        self.size = size
+        self.colors = check_integer("colors", colors)
+        self.num_classes = num_classes
         widths = [
             min(
                 check_integer("channels", channels) * size // (2 * side),

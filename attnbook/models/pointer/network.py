@@ -90,10 +90,8 @@ class PointerNetwork(nn.Module):
         d_attention: int | None = None,
     ) -> None:
         super().__init__()
-        self.d_input, self.hidden_size = (
-            check_integer("d_input", d_input),
-            check_integer("hidden_size", hidden_size),
-        )
+        self.d_input = check_integer("d_input", d_input)
+        self.hidden_size = check_integer("hidden_size", hidden_size)
         self.ends, self.repeats = ends, repeats
         self.embedding = nn.Linear(d_input, check_integer("d_embed", d_embed))  # E
         self.start_input = nn.Parameter(torch.empty(d_embed).uniform_(-1, 1) / math.sqrt(d_embed))

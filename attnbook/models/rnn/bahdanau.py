@@ -65,10 +65,8 @@ class Bahdanau(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.source_size, self.target_size = (
-            check_integer("source_size", source_size),
-            check_integer("target_size", target_size),
-        )
+        self.source_size = check_integer("source_size", source_size)
+        self.target_size = check_integer("target_size", target_size)
         self.source_embedding = nn.Embedding(
             source_size, check_integer("d_embed", d_embed), padding_idx=0
         )

@@ -113,10 +113,8 @@ class Luong(nn.Module):
             attention in ATTENTIONS,
             f"attention must be one of {list(ATTENTIONS)}, got {attention!r}",
         )
-        self.source_size, self.target_size = (
-            check_integer("source_size", source_size),
-            check_integer("target_size", target_size),
-        )
+        self.source_size = check_integer("source_size", source_size)
+        self.target_size = check_integer("target_size", target_size)
         self.attention, self.half_width = attention, check_integer("half_width", half_width)
         self.input_feeding = input_feeding
         self.source_embedding = nn.Embedding(

@@ -72,10 +72,8 @@ class Seq2Seq(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.source_size, self.target_size = (
-            check_integer("source_size", source_size),
-            check_integer("target_size", target_size),
-        )
+        self.source_size = check_integer("source_size", source_size)
+        self.target_size = check_integer("target_size", target_size)
         self.context_every_step, self.reverse_source = context_every_step, reverse_source
         d_context = hidden_size if context_every_step else 0
         self.source_embedding = nn.Embedding(

@@ -38,11 +38,9 @@ class _Heads(nn.Module):
 
     def __init__(self, d: int, num_actions: int, value_scale: float) -> None:
         super().__init__()
-        self.actor, self.critic, self.value_scale = (
-            nn.Linear(d, check_integer("num_actions", num_actions)),
-            nn.Linear(d, 1),
-            value_scale,
-        )
+        self.actor = nn.Linear(d, check_integer("num_actions", num_actions))
+        self.critic = nn.Linear(d, 1)
+        self.value_scale = value_scale
 
     def forward(self, state: torch.Tensor) -> Choice:
         return Choice(self.actor(state), self.value_scale * self.critic(state)[..., 0])

@@ -93,19 +93,13 @@ class Transformer(nn.Module):
             f"{num_layers!r}",
         )
         encoder_layers, decoder_layers = pair
-        self.source_embedding, self.source_positions = (
-            parts.embedding(source_size),
-            parts.positions(),
-        )
-        self.target_embedding, self.target_positions = (
-            parts.embedding(target_size),
-            parts.positions(),
-        )
+        self.source_embedding = parts.embedding(source_size)
+        self.source_positions = parts.positions()
+        self.target_embedding = parts.embedding(target_size)
+        self.target_positions = parts.positions()
         self.dropout = parts.dropout()
-        self.encoder, self.decoder = (
-            parts.make_encoder(encoder_layers),
-            parts.make_decoder(decoder_layers),
-        )
+        self.encoder = parts.make_encoder(encoder_layers)
+        self.decoder = parts.make_decoder(decoder_layers)
         self.output = parts.output(target_size)  # W
         require(
             tie in ("none", "output", "all"), f"tie must be 'none', 'output' or 'all', got {tie!r}"

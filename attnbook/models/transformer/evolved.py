@@ -97,15 +97,11 @@ class EvolvedEncoderLayer(nn.Module):
         super().__init__()
         half = max(1, d_model // 2)
         self.gate, self.around_gate = nn.Linear(d_model, 2 * d_model), residual()
-        self.wide, self.local = (
-            nn.Linear(d_model, 4 * d_model),
-            SequenceConvolution(d_model, half, 3, separable=False),
-        )
-        self.norm, self.narrow, self.around_convolutions = (
-            LayerNorm(4 * d_model),
-            SequenceConvolution(4 * d_model, half, 9),
-            residual(),
-        )
+        self.wide = nn.Linear(d_model, 4 * d_model)
+        self.local = SequenceConvolution(d_model, half, 3, separable=False)
+        self.norm = LayerNorm(4 * d_model)
+        self.narrow = SequenceConvolution(4 * d_model, half, 9)
+        self.around_convolutions = residual()
         self.attention, self.around_attention = attention, residual()
         self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
@@ -180,17 +176,13 @@ class EvolvedDecoderLayer(nn.Module):
         d_model: int,
     ) -> None:
         super().__init__()
-        self.wide_attention, self.first_cross_attention, self.around_both = (
-            wide_attention,
-            first_cross_attention,
-            residual(),
-        )
+        self.wide_attention = wide_attention
+        self.first_cross_attention = first_cross_attention
+        self.around_both = residual()
         self.left = SequenceConvolution(d_model, 2 * d_model, 11, causal=True)
         self.right = SequenceConvolution(d_model, max(1, d_model // 2), 7, causal=True)
-        self.norm, self.joined = (
-            LayerNorm(2 * d_model),
-            SequenceConvolution(2 * d_model, d_model, 7, causal=True),
-        )
+        self.norm = LayerNorm(2 * d_model)
+        self.joined = SequenceConvolution(2 * d_model, d_model, 7, causal=True)
         self.around_convolutions = residual()
         self.attention, self.around_attention = attention, residual()
         self.cross_attention, self.around_cross_attention = cross_attention, residual()

@@ -36,11 +36,9 @@ class _OneStack(nn.Module):
         super().__init__()
         parts = paper_parts() if parts is None else parts
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
-        self.embedding, self.positions, self.dropout = (
-            parts.embedding(vocabulary_size),
-            parts.positions(),
-            parts.dropout(),
-        )
+        self.embedding = parts.embedding(vocabulary_size)
+        self.positions = parts.positions()
+        self.dropout = parts.dropout()
         self.stack = parts.make_encoder(num_layers)
         self.output = parts.output(vocabulary_size)
         if tie:

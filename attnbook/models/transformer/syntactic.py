@@ -104,11 +104,9 @@ class SyntacticEncoderModel(nn.Module):
         super().__init__()
         parts = paper_parts() if parts is None else parts
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
-        self.embedding, self.dropout, self.depth = (
-            parts.embedding(vocabulary_size),
-            parts.dropout(),
-            depth,
-        )
+        self.embedding = parts.embedding(vocabulary_size)
+        self.dropout = parts.dropout()
+        self.depth = depth
         self.positions = StructuralPositions(parts.d_model) if depth else parts.positions()
         self.offsets = max_tree_distance is not None
 

@@ -87,10 +87,8 @@ def groups(size: int) -> Rule:
 
     def rule(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
         steps = path.shape[-1]
-        whole, begun = (
-            path[..., : steps - steps % size].unflatten(-1, (-1, size)),
-            path[..., steps - steps % size :],
-        )
+        whole = path[..., : steps - steps % size].unflatten(-1, (-1, size))
+        begun = path[..., steps - steps % size :]
         position = torch.arange(n + 1, device=path.device)
         # Enough larger positions have to be left for the rest of the group.
         allowed = (position < (lengths - (size - 1 - steps % size))[:, None])[:, None].expand(
@@ -247,10 +245,8 @@ def point_beam(
     with torch.no_grad(), temporary_mode(model, False):
         memory = model.encode(inputs, lengths)
         state = model.start(memory, beam_size)
-        pointed, path = (
-            lengths.new_full((batch, beam_size), -1),
-            lengths.new_empty(batch, beam_size, 0),
-        )
+        pointed = lengths.new_full((batch, beam_size), -1)
+        path = lengths.new_empty(batch, beam_size, 0)
         ended, total = torch.zeros_like(pointed, dtype=torch.bool), None
         for t in range(steps):
             step = model.step(pointed, state, memory)

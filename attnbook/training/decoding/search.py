@@ -213,12 +213,10 @@ class _Beams:
             if keep is not None:
                 if len(keep) == 0:
                     break
-                active, log_prob, length, ends = (
-                    active[keep],
-                    log_prob[keep],
-                    length[keep],
-                    ends[keep],
-                )
+                active = active[keep]
+                log_prob = log_prob[keep]
+                length = length[keep]
+                ends = ends[keep]
                 chosen, parent = chosen[keep], parent[keep]
                 memory = _pick(memory, (keep[:, None] * k + beams).flatten())
             token = chosen.flatten()

@@ -347,11 +347,9 @@ def test_later_positions_reach_no_earlier_one_through_a_causal_mask():
 @settings(max_examples=25, deadline=None)
 def test_self_attention_is_equivariant_and_its_weights_are_shares(n, heads, seed):
     torch.manual_seed(seed)
-    made, x, order = (
-        MultiHeadAttention(4 * heads, heads).double(),
-        torch.randn(n, 4 * heads).double(),
-        torch.randperm(n),
-    )
+    made = MultiHeadAttention(4 * heads, heads).double()
+    x = torch.randn(n, 4 * heads).double()
+    order = torch.randperm(n)
     a, b = made(x), made(x[order])
     torch.testing.assert_close(b.context, a.context[order], **EXACT)
     torch.testing.assert_close(b.weights, a.weights[:, order][:, :, order], **EXACT)

@@ -154,10 +154,8 @@ def test_gradients_with_and_without_weights_agree(kind, side):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradcheck(kind):
-    layer, x = (
-        made(kind, channels=4, d_key=2, d_value=3),
-        feature_map((1, 4, 2, 4)).requires_grad_(),
-    )
+    layer = made(kind, channels=4, d_key=2, d_value=3)
+    x = feature_map((1, 4, 2, 4)).requires_grad_()
     names = [name for name, _ in layer.named_parameters()]
 
     def run(x, *parameters):
@@ -239,10 +237,8 @@ def test_autocast_and_float32(kind, lower, device, layout):
             p.mul_(0.3)
         layer.gamma.fill_(0.5)
     exact = layer(x)
-    layer, x = (
-        layer.float().to(device),
-        x.float().to(device).contiguous(memory_format=layout).requires_grad_(),
-    )
+    layer = layer.float().to(device)
+    x = x.float().to(device).contiguous(memory_format=layout).requires_grad_()
     with torch.autocast(device, dtype=torch.bfloat16) if lower else nullcontext():
         y = layer(x)
         weights = layer.attended(x).weights

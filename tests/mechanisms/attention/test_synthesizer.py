@@ -177,10 +177,8 @@ def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
     kind = {"rows from the first position": "random", "columns and rows exchanged": "random"}.get(
         mistake, "dense"
     )
-    layer, x = (
-        build(kind, "alpha" if mistake in ("share the other way", "no scale") else None),
-        x_of(5),
-    )
+    layer = build(kind, "alpha" if mistake in ("share the other way", "no scale") else None)
+    x = x_of(5)
     right = layer(x[:, 3:], projected=layer.project(x), mask=causal_mask(2, 5)).context
     if mistake == "no relu":
         monkeypatch.setattr(

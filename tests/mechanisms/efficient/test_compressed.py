@@ -491,9 +491,7 @@ def _keys_and_values_exchanged(made, x, words):
     ids=lambda f: f.__name__.strip("_"),
 )
 def test_known_wrong_mixtures_are_told_apart(wrong):
-    made, x, words = (
-        linformer(),
-        torch.randn(B, N, D).double(),
-        padding_mask(torch.tensor([8, 5]), N),
-    )
+    made = linformer()
+    x = torch.randn(B, N, D).double()
+    words = padding_mask(torch.tensor([8, 5]), N)
     assert (made(x, mask=words[:, None]).context - wrong(made, x, words)).abs().max() > 1e-3

@@ -122,10 +122,8 @@ def test_one_block_is_plain_attention_and_other_scores_fit():
     )
     torch.manual_seed(0)
     score = AdditiveScore(D // H, D // H, 5)
-    additive, masked = (
-        LocalAttention(D, H, block_length=3, score=score).double(),
-        MultiHeadAttention(D, H, score=score).double(),
-    )
+    additive = LocalAttention(D, H, block_length=3, score=score).double()
+    masked = MultiHeadAttention(D, H, score=score).double()
     masked.load_state_dict(additive.state_dict())
     torch.testing.assert_close(additive(x), masked(x, mask=same_block(N, N, 3)), **EXACT)
 

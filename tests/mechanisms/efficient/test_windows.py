@@ -262,10 +262,8 @@ def test_monotonic_positions_stay_at_the_last_word_of_a_short_source():
 def test_predicted_positions_are_equation_9_and_learn_through_the_gaussian_alone():
     torch.manual_seed(0)
     predict = PredictedPosition(WIDTH, 5).double()
-    query, key = (
-        torch.randn(2, 3, WIDTH).double(),
-        torch.randn(2, 9, WIDTH).double().requires_grad_(),
-    )
+    query = torch.randn(2, 3, WIDTH).double()
+    key = torch.randn(2, 9, WIDTH).double().requires_grad_()
     lengths = torch.tensor([9, 6])
     p = predict(query, lengths)
     w, v = predict.hidden.weight.detach().numpy(), predict.vector.weight[0].detach().numpy()
@@ -293,10 +291,8 @@ def test_predicted_positions_are_equation_9_and_learn_through_the_gaussian_alone
 def test_gradients_are_right_by_finite_differences():
     torch.manual_seed(0)
     score = build("general")
-    query, key = (
-        torch.randn(1, 2, WIDTH).double().requires_grad_(),
-        torch.randn(1, 5, WIDTH).double().requires_grad_(),
-    )
+    query = torch.randn(1, 2, WIDTH).double().requires_grad_()
+    key = torch.randn(1, 5, WIDTH).double().requires_grad_()
     position = torch.tensor([[0.2, 3.3]]).double().requires_grad_()
     assert torch.autograd.gradcheck(
         lambda q, k, p: attend_window(score, q, k, p, 2, sigma=1.0).context, (query, key, position)
@@ -395,11 +391,9 @@ def test_leading_dimensions_are_free_and_a_shared_source_is_not_copied():
 def test_float32_agrees_to_1e_5():
     torch.manual_seed(0)
     score = build("additive")
-    query, key, position = (
-        torch.randn(2, 5, WIDTH).double(),
-        torch.randn(2, 30, WIDTH).double(),
-        torch.rand(2, 5).double() * 30,
-    )
+    query = torch.randn(2, 5, WIDTH).double()
+    key = torch.randn(2, 30, WIDTH).double()
+    position = torch.rand(2, 5).double() * 30
     exact = attend_window(score, query, key, position, 3, sigma=1.5).context
     low = attend_window(
         score.float(), query.float(), key.float(), position.float(), 3, sigma=1.5
@@ -450,11 +444,9 @@ class _Largest(torch.utils._python_dispatch.TorchDispatchMode):
 def test_a_step_makes_as_much_for_a_long_source_as_for_a_short_one(name):
     made = []
     for n in (64, 4096):
-        score, query, key = (
-            build(name),
-            torch.randn(2, 1, WIDTH).double(),
-            torch.randn(2, n, WIDTH).double(),
-        )
+        score = build(name)
+        query = torch.randn(2, 1, WIDTH).double()
+        key = torch.randn(2, n, WIDTH).double()
         mask = padding_mask(torch.tensor([n, n - 1]))[:, None]
         projected = score.project_keys(key)
         position = torch.tensor([[10.2], [31.7]]).double()

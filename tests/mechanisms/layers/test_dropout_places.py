@@ -129,10 +129,8 @@ def test_every_kind_drops_weights_once_and_returns_those_before_it(kind, need_we
 def test_one_draw_meets_the_values_and_the_vectors_of_the_distances():
     torch.manual_seed(0)
     k = 2
-    made, x = (
-        normal(RelativeMultiHeadAttention(D, H, max_distance=k).double()),
-        torch.randn(B, N, D, dtype=torch.float64),
-    )
+    made = normal(RelativeMultiHeadAttention(D, H, max_distance=k).double())
+    x = torch.randn(B, N, D, dtype=torch.float64)
     mask = padding_mask(torch.tensor([4, 7]), N)[:, None]
     plain = made(x, mask=mask).weights
     tilt = made.dropout = Tilt()
@@ -152,10 +150,8 @@ def test_one_draw_meets_the_values_and_the_vectors_of_the_distances():
 @pytest.mark.parametrize("kind", [LightweightConvolution, DynamicConvolution])
 def test_a_convolution_drops_places_of_its_kernel(kind, causal):
     torch.manual_seed(0)
-    made, x = (
-        normal(kind(D, H, 4, causal=causal).double()),
-        torch.randn(B, N, D, dtype=torch.float64),
-    )
+    made = normal(kind(D, H, 4, causal=causal).double())
+    x = torch.randn(B, N, D, dtype=torch.float64)
     plain = made.eval()(x, mask=all_but_one(N, N)).weights
     tilt = made.train().dropout = Tilt()
     got = made(x, mask=all_but_one(N, N)).context

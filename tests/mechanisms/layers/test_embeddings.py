@@ -52,10 +52,8 @@ def test_a_factorised_embedding_is_a_product_of_two_matrices():
 
 
 def test_a_factorised_output_and_its_sharing():
-    output, embedding = (
-        randomised(FactorisedOutput(D, SIZE, 3)),
-        randomised(FactorisedEmbedding(SIZE, D, 3), 1),
-    )
+    output = randomised(FactorisedOutput(D, SIZE, 3))
+    embedding = randomised(FactorisedEmbedding(SIZE, D, 3), 1)
     p, x = values(output), x_of(2, 4)
     np.testing.assert_allclose(
         output(x).detach(), x.numpy() @ p["narrow"] @ p["words"].T, atol=1e-10

@@ -119,10 +119,8 @@ def test_wrong_content_weights_are_told_apart(wrong):
 
 def test_reading_and_writing_equal_the_formulas_and_erase_after_add_does_not():
     p = problem()
-    reads, written = (
-        A.read(p["memory"], p["previous"]),
-        A.write(p["memory"], p["previous"], p["erase"], p["add"]),
-    )
+    reads = A.read(p["memory"], p["previous"])
+    written = A.write(p["memory"], p["previous"], p["erase"], p["add"])
     for b in range(B):
         memory = p["memory"][b].numpy()
         heads = [

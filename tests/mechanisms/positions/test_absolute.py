@@ -57,10 +57,8 @@ def test_rows_are_bounded_of_one_norm_unique_and_deterministic(d, n):
 @settings(max_examples=40, deadline=None)
 @given(widths, st.integers(0, 60), st.integers(-40, 40))
 def test_a_shift_is_one_rotation_for_all_positions(d, start, shift):
-    table, moved = (
-        sinusoids(160, d, dtype=torch.float64),
-        shift_matrix(shift, d, dtype=torch.float64),
-    )
+    table = sinusoids(160, d, dtype=torch.float64)
+    moved = shift_matrix(shift, d, dtype=torch.float64)
     start = max(start, -shift)
     torch.testing.assert_close(
         table[start : start + 20] @ moved.T, table[start + shift : start + shift + 20], **EXACT

@@ -135,10 +135,8 @@ def two_distances(dtype, device="cpu", n=2048):
     numbers 2⁻¹¹, which in bfloat16 stop growing at 1/8. Returns the context, and its gradient in
     the query."""
     index = (torch.arange(n, device=device) % 2)[None]
-    zeros, sign = (
-        torch.zeros(1, 1, n, 2, dtype=dtype, device=device),
-        (1.0 - 2.0 * index).to(dtype)[..., None, :, None],
-    )
+    zeros = torch.zeros(1, 1, n, 2, dtype=dtype, device=device)
+    sign = (1.0 - 2.0 * index).to(dtype)[..., None, :, None]
     keys, values = (
         torch.tensor(t, dtype=dtype, device=device)
         for t in ([[1.0, 0.0], [1.0, 2.0]], [[3.0], [1.0]])
@@ -259,11 +257,9 @@ WRONG = {
 
 @pytest.mark.parametrize("mistake", [None, *WRONG])
 def test_known_wrong_versions_are_told_apart(mistake):
-    made, mask, x = (
-        layer(),
-        masks()["both"],
-        torch.randn(B, N, D, generator=torch.Generator().manual_seed(1)).double(),
-    )
+    made = layer()
+    mask = masks()["both"]
+    x = torch.randn(B, N, D, generator=torch.Generator().manual_seed(1)).double()
     wrong, _ = oracle(made, x, mask[:, None], **WRONG.get(mistake, {}))
     difference = (made(x, mask=mask).context - wrong).abs().max()
     assert difference < 1e-10 if mistake is None else difference > 1e-2
@@ -280,10 +276,8 @@ def test_known_wrong_cache_offset_is_told_apart():
 
 def test_autocast_and_options():
     torch.manual_seed(0)
-    made, x = (
-        RelativeMultiHeadAttention(16, 4, max_distance=3),
-        torch.randn(2, 9, 16, requires_grad=True),
-    )
+    made = RelativeMultiHeadAttention(16, 4, max_distance=3)
+    x = torch.randn(2, 9, 16, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
         low = made(x, mask=causal_mask(9)).context
     assert low.dtype == torch.bfloat16

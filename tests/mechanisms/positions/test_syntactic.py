@@ -81,11 +81,9 @@ def padded(trees, fill=-1):
 def test_a_batch_equals_walks_over_each_tree_whatever_stands_at_the_padding(sizes, seed, fill):
     trees = [grown(n, seed + k) for k, n in enumerate(sizes)]
     heads, lengths = padded(trees, fill)
-    depth, distance, offset = (
-        tree_depth(heads, lengths),
-        tree_distance(heads, lengths),
-        tree_offset(heads, lengths),
-    )
+    depth = tree_depth(heads, lengths)
+    distance = tree_distance(heads, lengths)
+    offset = tree_offset(heads, lengths)
     for b, tree in enumerate(trees):
         n = len(tree)
         expected_depth, expected_distance, _ = walk(tree)

@@ -114,10 +114,8 @@ def test_inserts_are_modules_that_are_passed_in_and_the_rest_stays():
     assert len({frozenset(found) for found in names.values()}) == 1
     # γ is 0 at the start: a network with attention is the network without it, as long as its other
     # weights are the same.
-    plain, with_attention = (
-        pair(attention_at=None, spectral_norm=False).generator,
-        pair(spectral_norm=False).generator,
-    )
+    plain = pair(attention_at=None, spectral_norm=False).generator
+    with_attention = pair(spectral_norm=False).generator
     with_attention.load_state_dict(plain.state_dict(), strict=False)
     noise = torch.randn(3, 6)
     torch.testing.assert_close(plain(noise, LABELS), with_attention(noise, LABELS))
@@ -194,10 +192,8 @@ def test_the_generator_obeys_the_class_and_needs_it():
 @pytest.mark.parametrize("activate", [True, False])
 def test_residual_down_equals_its_formula(halve, activate):
     torch.manual_seed(0)
-    block, x = (
-        ResidualDown(3, 5, halve=halve, activate=activate).double(),
-        torch.randn(2, 3, 6, 6).double(),
-    )
+    block = ResidualDown(3, 5, halve=halve, activate=activate).double()
+    x = torch.randn(2, 3, 6, 6).double()
     down = (
         (lambda t: t.unflatten(2, (-1, 2)).unflatten(4, (-1, 2)).mean((3, 5)))
         if halve
@@ -222,11 +218,9 @@ def test_residual_up_equals_its_formula():
 def test_the_blocks_of_dcgan():
     torch.manual_seed(0)
     norm = lambda c: ConditionalBatchNorm(c, 3)  # noqa: E731
-    up, down, last = (
-        ConvolutionUp(5, 3, norm).double(),
-        ConvolutionDown(3, 5).double(),
-        ConvolutionDown(3, 5, nn.BatchNorm2d, halve=False).double(),
-    )
+    up = ConvolutionUp(5, 3, norm).double()
+    down = ConvolutionDown(3, 5).double()
+    last = ConvolutionDown(3, 5, nn.BatchNorm2d, halve=False).double()
     x = torch.randn(3, 5, 4, 4).double()
     torch.testing.assert_close(up(x, LABELS), up.convolution(up.norm(x, LABELS).relu()), **EXACT)
     z = torch.randn(3, 3, 8, 8).double()

@@ -122,12 +122,10 @@ def test_the_loss_is_that_of_scores_and_not_of_probabilities():
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_those_of_finite_differences(kind):
     options, targets = KINDS[kind]
-    net, x, lengths, targets = (
-        network(**options, sizes=(2, 2, 3)),
-        points()[1:].requires_grad_(),
-        LENGTHS[1:],
-        targets[1:],
-    )
+    net = network(**options, sizes=(2, 2, 3))
+    x = points()[1:].requires_grad_()
+    lengths = LENGTHS[1:]
+    targets = targets[1:]
     names = [name for name, _ in net.named_parameters()]
 
     def run(x, *parameters):
@@ -362,10 +360,8 @@ def test_a_fixed_dictionary_equals_its_equations(kind, attention):
         torch.testing.assert_close(
             step.logits[real[:, i], 0], out.logits[real[:, i], i], atol=1e-10, rtol=0
         )
-        pointed, state = (
-            torch.where(targets[:, i : i + 1] < 0, N, targets[:, i : i + 1]),
-            step.state,
-        )
+        pointed = torch.where(targets[:, i : i + 1] < 0, N, targets[:, i : i + 1])
+        state = step.state
     pointing_loss(net, PointBatch(x, LENGTHS, targets))[0].backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
 

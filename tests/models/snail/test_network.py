@@ -252,11 +252,9 @@ def test_labels_of_any_whole_type_are_labels(make, dtype):
 def test_prototypes_are_means_and_distances():
     torch.manual_seed(0)
     model, (support, labels, query, _) = Prototypes(Flat(), 3).double(), episode()
-    found, seen, asked = (
-        model(support, labels, query).logits,
-        model.embedding(support),
-        model.embedding(query),
-    )
+    found = model(support, labels, query).logits
+    seen = model.embedding(support)
+    asked = model.embedding(query)
     for b in range(2):
         for q in range(4):
             for c in range(3):

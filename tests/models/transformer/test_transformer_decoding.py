@@ -210,11 +210,9 @@ def test_a_text_goes_on_after_prompts_of_different_lengths(name):
     texts = [torch.cat([SOURCE[b, : LENGTHS[b]], TARGET[b]]) for b in range(3)]
     # they count padding: prompts of one length
     if name in ("relative positions", "scores by position", "convolution for self-attention"):
-        source, lengths, texts = (
-            SOURCE,
-            torch.full((3,), 5),
-            [torch.cat([SOURCE[b], TARGET[b]]) for b in range(3)],
-        )
+        source = SOURCE
+        lengths = torch.full((3,), 5)
+        texts = [torch.cat([SOURCE[b], TARGET[b]]) for b in range(3)]
     else:
         source, lengths = SOURCE, LENGTHS
     memory = model.encode(source, lengths)
@@ -383,10 +381,8 @@ class Experts(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.gate, self.experts = (
-            nn.Linear(D, 3),
-            nn.ModuleList([FeedForward(D, FF) for _ in range(3)]),
-        )
+        self.gate = nn.Linear(D, 3)
+        self.experts = nn.ModuleList([FeedForward(D, FF) for _ in range(3)])
 
     def forward(self, x):
         return sum(
@@ -489,10 +485,8 @@ def test_modifications_are_passed_in_and_decode_with_the_cache(name):
 @pytest.mark.gpu
 def test_on_a_gpu_it_is_the_same_model():
     model = build("relative positions")
-    expected, tokens = (
-        model(SOURCE, LENGTHS, TARGET).logits,
-        greedy(model, SOURCE, LENGTHS, 6).tokens,
-    )
+    expected = model(SOURCE, LENGTHS, TARGET).logits
+    tokens = greedy(model, SOURCE, LENGTHS, 6).tokens
     model.cuda()
     torch.testing.assert_close(
         model(SOURCE.cuda(), LENGTHS.cuda(), TARGET.cuda()).logits.cpu(),

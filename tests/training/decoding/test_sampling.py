@@ -45,10 +45,8 @@ def test_the_next_token_has_the_probability_that_the_model_gives(temperature):
 
 def test_temperature_zero_is_greedy_whatever_the_lengths_of_the_prompts():
     model = build(3)
-    prompts, lengths = (
-        torch.tensor([[1, 5, 4, 6], [1, 3, 0, 0], [1, 7, 3, 0]]),
-        torch.tensor([4, 2, 3]),
-    )
+    prompts = torch.tensor([[1, 5, 4, 6], [1, 3, 0, 0], [1, 7, 3, 0]])
+    lengths = torch.tensor([4, 2, 3])
     drawn = sample(model, prompts, lengths, 6, temperature=0.0)
     for row, n in enumerate(lengths.tolist()):
         text = prompts[row, :n].tolist()
