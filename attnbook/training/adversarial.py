@@ -35,7 +35,7 @@ __all__ = [
     "standing_statistics",
 ]
 
-_STATISTICS_BATCHES = 16
+_STATISTICS_BATCHES, _STATISTICS_ROWS = 16, 64
 
 
 class AdversarialLoss(NamedTuple):
@@ -262,11 +262,7 @@ def _average(averaged: torch.nn.Module, module: torch.nn.Module, decay: float) -
 
 @torch.no_grad()
 def standing_statistics(
-    generator: torch.nn.Module,
-    labels: torch.Tensor | None = None,
-    *,
-    batch_size: int = 64,
-    seed: int = 0,
+    generator: torch.nn.Module, labels: torch.Tensor | None = None, *, seed: int = 0
 ) -> torch.nn.Module:
     """Measure anew the means and variances that the batch norms of a generator use in evaluation.
 
@@ -280,7 +276,6 @@ def standing_statistics(
             were.
         labels: integers (any number,) from which those of the fakes are drawn, evenly at random;
             None for a generator without classes.
-        batch_size: fakes per batch.
         seed: of noise and labels.
 
     Returns:
@@ -291,7 +286,6 @@ def standing_statistics(
 
     Source: Brock, Donahue and Simonyan 2019, section 2 ("standing statistics").
     """
-    check_integer("batch_size", batch_size)
     if labels is not None:
         _check_labels("labels", labels)
     parameter, d_noise = next(generator.parameters()), _noise_width(generator)
@@ -309,10 +303,10 @@ def standing_statistics(
                 part.reset_running_stats()
                 part.momentum = None  # a plain mean over all batches
             for _ in range(_STATISTICS_BATCHES):
-                noise = torch.randn(batch_size, d_noise, generator=g).to(parameter)
+                noise = torch.randn(_STATISTICS_ROWS, d_noise, generator=g).to(parameter)
                 drawn = None
                 if labels is not None:
-                    index = torch.randint(len(labels), (batch_size,), generator=g)
+                    index = torch.randint(len(labels), (_STATISTICS_ROWS,), generator=g)
                     drawn = labels[index.to(labels.device)].to(parameter.device)
                 generator(noise, drawn)
     except BaseException:

@@ -51,7 +51,6 @@ class ConditionalBatchNorm(nn.Module):
     Args:
         channels: C.
         num_classes: K, the rows of the gains (all 1 at the start) and of the shifts (0).
-        eps, momentum: as in ``torch.nn.BatchNorm2d``.
 
     Shapes: x ``(batch, C, height, width)``, labels ``(batch,)`` → as x.
 
@@ -63,14 +62,10 @@ class ConditionalBatchNorm(nn.Module):
     GAN).
     """
 
-    def __init__(
-        self, channels: int, num_classes: int, *, eps: float = 1e-5, momentum: float = 0.1
-    ) -> None:
+    def __init__(self, channels: int, num_classes: int) -> None:
         super().__init__()
         self.num_classes = check_integer("num_classes", num_classes)
-        self.norm = nn.BatchNorm2d(
-            check_integer("channels", channels), eps=eps, momentum=momentum, affine=False
-        )
+        self.norm = nn.BatchNorm2d(check_integer("channels", channels), affine=False)
         # Gains, not weights: plain parameters, so that no spectral norm takes them for a matrix.
         self.gain = nn.Parameter(torch.ones(num_classes, channels))
         self.shift = nn.Parameter(torch.zeros(num_classes, channels))

@@ -60,7 +60,6 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
             :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
             options it takes, ``score`` excepted: the formula is that of the scaled inner product.
         max_distance: K.
-        relative_keys, relative_values: whether there are a^K and a^V.
 
     Raises:
         ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; if
@@ -69,30 +68,15 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
     Source: Shaw, Uszkoreit and Vaswani 2018, equations 3 to 5; the two products, section 3.3.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        num_heads: int,
-        *,
-        max_distance: int,
-        relative_keys: bool = True,
-        relative_values: bool = True,
-        **options,
-    ) -> None:
+    def __init__(self, d_model: int, num_heads: int, *, max_distance: int, **options) -> None:
         require(
             "score" not in options,
             "score cannot be chosen: relative positions are defined for the scaled inner product",
         )
         super().__init__(d_model, num_heads, **options)
         self.max_distance = check_integer("max_distance", max_distance)
-        # a^K
-        self.key_distance = (
-            relation_table(2 * max_distance + 1, self.d_head) if relative_keys else None
-        )
-        # a^V
-        self.value_distance = (
-            relation_table(2 * max_distance + 1, self.d_head_value) if relative_values else None
-        )
+        self.key_distance = relation_table(2 * max_distance + 1, self.d_head)  # a^K
+        self.value_distance = relation_table(2 * max_distance + 1, self.d_head_value)  # a^V
 
     def _attend(
         self,
@@ -114,7 +98,7 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
 def attend_with_relations(
     query: torch.Tensor,
     source: ProjectedSource,
-    relations: list[tuple],
+    relations: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
     mask: torch.Tensor | None,
     dropout: nn.Module | None,
     need_weights: bool,
@@ -125,28 +109,25 @@ def attend_with_relations(
     Args:
         query: ``(…, h, m, d_head)``, scaled.
         relations: of each kind the index of every pair, broadcastable to ``(…, h, m, n)``, and the
-            tables for keys ``(R, d_head)`` and for values ``(R, d_head_value)``, or None where
-            there is none. Several kinds add up.
+            tables for keys ``(R, d_head)`` and for values ``(R, d_head_value)``. Several kinds add
+            up.
     """
     scores = query @ source.key.transpose(-1, -2)  # (…, h, m, n)
     # sums over many pairs are kept in it: a GPU rounds them after each addition
     wide = wide_dtype(scores)
     for index, keys, _ in relations:
-        if keys is not None:
-            by_relation = (query @ keys.T).expand(*scores.shape[:-1], -1)  # (…, h, m, R)
-            # Its gradient is such a sum.
-            scores = scores + by_relation.to(wide).gather(-1, index.expand(scores.shape)).to(
-                scores.dtype
-            )
+        by_relation = (query @ keys.T).expand(*scores.shape[:-1], -1)  # (…, h, m, R)
+        # Its gradient is such a sum.
+        picked = by_relation.to(wide).gather(-1, index.expand(scores.shape))
+        scores = scores + picked.to(scores.dtype)
     weights = masked_softmax(scores, mask)
     used = weights if dropout is None else dropout(weights)
     context = used @ source.value  # (…, h, m, d_head_value)
     for index, _, values in relations:
-        if values is not None:
-            shares = used.new_zeros(*used.shape[:-1], len(values), dtype=wide)
-            # the weight of each relation
-            shares = shares.scatter_add(-1, index.expand(used.shape), used.to(wide))
-            context = context + shares.to(used.dtype) @ values.to(used.dtype)
+        shares = used.new_zeros(*used.shape[:-1], len(values), dtype=wide)
+        # the weight of each relation
+        shares = shares.scatter_add(-1, index.expand(used.shape), used.to(wide))
+        context = context + shares.to(used.dtype) @ values.to(used.dtype)
     return Attended(context, weights if need_weights else None)
 
 

@@ -161,7 +161,6 @@ class StructuralPositions(nn.Module):
 
     Args:
         d_model: width of x, even.
-        base: of the sinusoids.
 
     Shapes: x ``(…, n, d_model)``, depth ``(…, n)`` → as x.
 
@@ -174,11 +173,10 @@ class StructuralPositions(nn.Module):
     tanh, is the book's choice.
     """
 
-    def __init__(self, d_model: int, *, base: float = 10_000.0) -> None:
+    def __init__(self, d_model: int) -> None:
         super().__init__()
-        # names an odd width or a wrong base
-        wave_vectors(torch.zeros(1), check_integer("d_model", d_model), base)
-        self.d_model, self.base = d_model, base
+        wave_vectors(torch.zeros(1), d_model)  # refuses an odd width
+        self.d_model = d_model
         self.mix = nn.Linear(2 * d_model, d_model)  # W, b
 
     def forward(self, x: torch.Tensor, depth: torch.Tensor) -> torch.Tensor:
@@ -190,7 +188,7 @@ class StructuralPositions(nn.Module):
         )
         place = torch.arange(x.shape[-2], device=x.device).expand(depth.shape)
         both = torch.cat(
-            [wave_vectors(p, self.d_model, self.base) for p in (place, depth.to(x.device))], dim=-1
+            [wave_vectors(p, self.d_model) for p in (place, depth.to(x.device))], dim=-1
         )
         return x + torch.tanh(self.mix(both.to(self.mix.weight.dtype)))
 
@@ -228,12 +226,8 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         super().__init__(d_model, num_heads, max_distance=max_distance, **options)
         rows = 2 * check_integer("max_tree_distance", max_tree_distance) + 1
         self.max_tree_distance = max_tree_distance
-        # b^K
-        self.key_offset = None if self.key_distance is None else relation_table(rows, self.d_head)
-        # b^V
-        self.value_offset = (
-            None if self.value_distance is None else relation_table(rows, self.d_head_value)
-        )
+        self.key_offset = relation_table(rows, self.d_head)  # b^K
+        self.value_offset = relation_table(rows, self.d_head_value)  # b^V
 
     def forward(
         self,

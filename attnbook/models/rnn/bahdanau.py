@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import attend, make_score, padding_mask
-from ...validate import check_integer, require
+from ...validate import check_integer
 from .common import Decoded, Step, check_source, check_target, make_cell, make_recurrent, run_packed
 
 __all__ = ["Annotations", "Bahdanau"]
@@ -37,7 +37,6 @@ class Bahdanau(nn.Module):
         d_attention: hidden width of the alignment model; ``hidden_size`` when not given.
         unit: ``"gru"`` as in the paper, ``"lstm"`` or ``"tanh"``.
         score: a name in :data:`attnbook.SCORES` that takes queries and keys of two widths.
-        readout: ``"maxout"`` as in the paper, or ``"linear"``: W_o [s_t; E y_{t−1}; c_t].
         dropout: on embeddings and before the output (the paper has none).
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
@@ -45,7 +44,7 @@ class Bahdanau(nn.Module):
     weights ``(batch, m, n)``; padding has weight exactly 0.
 
     Raises:
-        ValueError: for an unknown unit, score or readout, sizes below 1, an empty source, ids
+        ValueError: for an unknown unit or score, sizes below 1, an empty source, ids
             outside the vocabulary.
 
     Source: Bahdanau, Cho and Bengio 2015, sections 3.1 and 3.2, appendix A.
@@ -61,7 +60,6 @@ class Bahdanau(nn.Module):
         d_attention: int | None = None,
         unit: str = "gru",
         score: str = "additive",
-        readout: str = "maxout",
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -78,9 +76,7 @@ class Bahdanau(nn.Module):
         )
         self.score = make_score(score, hidden_size, 2 * hidden_size, d_hidden=d_attention)
         self.cell = make_cell(unit, d_embed + 2 * hidden_size, hidden_size)
-        self.readout = _readout(
-            readout, hidden_size + d_embed + 2 * hidden_size, hidden_size, target_size
-        )
+        self.readout = _Maxout(3 * hidden_size + d_embed, hidden_size, target_size)
         self.dropout = nn.Dropout(dropout)
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Annotations:
@@ -175,12 +171,3 @@ class _Maxout(nn.Module):
 
     def forward(self, seen: torch.Tensor) -> torch.Tensor:
         return self.output(self.hidden(seen).unflatten(-1, (-1, 2)).amax(-1))
-
-
-def _readout(name: str, d_in: int, hidden_size: int, target_size: int) -> nn.Module:
-    require(name in ("maxout", "linear"), f"readout must be 'maxout' or 'linear', got {name!r}")
-    return (
-        nn.Linear(d_in, target_size)
-        if name == "linear"
-        else _Maxout(d_in, hidden_size, target_size)
-    )

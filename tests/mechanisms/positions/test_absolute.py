@@ -141,7 +141,7 @@ def test_sines_and_cosines_in_halves_are_another_order_of_columns():
         (lambda: sinusoids(0, 4), "length must be an integer >= 1, got 0"),
         (lambda: sinusoids(3, 5), "d_model must be even .*, got 5"),
         (lambda: SinusoidalPositions(5), "d_model must be even .*, got 5"),
-        (lambda: shift_matrix(1, 4, base=1.0), "base must be above 1, got 1.0"),
+        (lambda: sinusoids(3, 4, base=1.0), "base must be above 1, got 1.0"),
         (lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 6)), "x must have width 4"),
         (
             lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 4), -1),

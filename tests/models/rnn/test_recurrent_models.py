@@ -145,9 +145,9 @@ def test_the_keys_are_projected_once_a_source_however_many_steps_follow():
     assert len(calls) == 1
 
 
-def test_linear_readout_and_other_scores_train():
-    for options in ({"readout": "linear"}, {"score": "general"}, {"score": "reduced_rank"}):
-        model = build(Bahdanau, **options)
+def test_other_scores_train():
+    for score in ("general", "reduced_rank"):
+        model = build(Bahdanau, score=score)
         out = model(SOURCE, LENGTHS, TARGET)
         out.logits.sum().backward()
         assert out.logits.shape == (3, 4, 7)
@@ -325,5 +325,3 @@ def test_bad_options_are_named(options, words):
             kind(**{"source_size": 8, "target_size": 7, **options})
     with pytest.raises(ValueError, match="d_attention must be an integer >= 1, got 0"):
         Bahdanau(8, 7, d_attention=0)
-    with pytest.raises(ValueError, match="readout must be"):
-        Bahdanau(8, 7, readout="softmax")
