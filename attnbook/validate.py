@@ -1,4 +1,4 @@
-"""Checks of arguments, so that every mechanism reports bad input in the same words."""
+"""Checks of arguments, so that every part of the library reports bad input in the same words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 __all__ = [
     "require",
     "check_dtypes",
+    "check_ids",
     "check_lengths",
     "check_mask",
     "check_once",
@@ -20,8 +21,10 @@ __all__ = [
     "check_choice",
     "check_tensor",
     "check_value",
+    "check_values",
     "check_whole",
     "common_shape",
+    "describe",
     "may_look",
 ]
 
@@ -164,20 +167,57 @@ def _is_whole(tensor: torch.Tensor) -> bool:
     return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 
 
-def check_lengths(lengths: object, rows: int, of: str) -> torch.Tensor:
-    """Return ``lengths``, a whole number for each of so many rows ``of`` a batch, or raise a
-    ``ValueError``.
+def check_lengths(
+    lengths: object, rows: int, of: str, least: int | None = None, most: int | None = None
+) -> torch.Tensor:
+    """Return ``lengths``, a whole number for each of the ``rows`` of a batch, or raise a
+    ``ValueError``; its values are checked as by :func:`check_values`.
     """
     if not isinstance(lengths, torch.Tensor) or lengths.shape != (rows,) or not _is_whole(lengths):
-        came = (
-            f"shape {tuple(lengths.shape)} of {lengths.dtype}"
-            if isinstance(lengths, torch.Tensor)
-            else type(lengths).__name__
-        )
         raise ValueError(
-            f"lengths must be a vector of {rows} whole numbers, one a row of {of}, got {came}"
+            f"lengths must be a vector of {rows} whole numbers, one a row of {of}, got "
+            f"{describe(lengths)}"
         )
+    check_values("lengths", lengths, least, most)
     return lengths
+
+
+def check_ids(name: str, ids: object, size: int, axes: str = "(batch, length)") -> None:
+    """Raise a ``ValueError`` unless ``ids`` are token ids with these ``axes``, none of them empty,
+    of a vocabulary of that ``size``; values are checked as by :func:`check_values`.
+    """
+    if (
+        not isinstance(ids, torch.Tensor)
+        or ids.dim() != axes.count(",") + 1
+        or ids.dtype not in (torch.int32, torch.int64)
+        or ids.numel() == 0
+    ):
+        raise ValueError(
+            f"{name} must be token ids {axes}, at least one of each, got {describe(ids)}"
+        )
+    check_values(name, ids, 0, size - 1)
+
+
+def check_values(
+    name: str, values: torch.Tensor, least: float | None = None, most: float | None = None
+) -> None:
+    """Raise a ``ValueError`` unless all values lie from ``least`` to ``most``, where they may be
+    looked at, see :func:`may_look`.
+    """
+    if (least is None and most is None) or not may_look(values):
+        return
+    low, high = (end.item() for end in values.detach().aminmax())
+    if (least is not None and low < least) or (most is not None and high > most):
+        expected = f">= {least}" if most is None else f"from {least} to {most}"
+        came = " to ".join(str(v) if isinstance(v, int) else f"{v:.6g}" for v in (low, high))
+        raise ValueError(f"{name} must hold values {expected}, got {came}")
+
+
+def describe(value: object) -> str:
+    """What came, for a message: the shape and the dtype of a tensor, the type of anything else."""
+    if isinstance(value, torch.Tensor):
+        return f"shape {tuple(value.shape)} of {value.dtype}"
+    return type(value).__name__
 
 
 def check_mask(

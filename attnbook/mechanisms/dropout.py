@@ -7,6 +7,8 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from ..validate import check_number
+
 __all__ = ["Dropout"]
 
 _LEVELS = 2**16
@@ -41,9 +43,7 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float = 0.1) -> None:
         super().__init__()
-        if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p < 1:
-            raise ValueError(f"p must be a number with 0 <= p < 1, got {p!r}")
-        self.p = float(p)
+        self.p = float(check_number("p", p, least=0, below=1))
         self.keep = max(1, round((1 - p) * _LEVELS)) / _LEVELS
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

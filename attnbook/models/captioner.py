@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ..mechanisms import AdditiveScore, attend, masked_softmax
-from ..validate import check_integer, require
+from ..validate import check_choice, check_integer, describe, require
 from .rnn.common import Step, check_target
 
 __all__ = [
@@ -110,12 +110,7 @@ class PictureEncoder(nn.Module):
             isinstance(pictures, torch.Tensor)
             and pictures.dim() == 4
             and tuple(pictures.shape[1:]) == size,
-            f"pictures must be (batch, {', '.join(map(str, size))}), got "
-            + (
-                f"shape {tuple(pictures.shape)}"
-                if isinstance(pictures, torch.Tensor)
-                else type(pictures).__name__
-            ),
+            f"pictures must be (batch, {', '.join(map(str, size))}), got {describe(pictures)}",
         )
         require(
             pictures.is_floating_point() or pictures.dtype == torch.uint8,
@@ -235,10 +230,7 @@ class Captioner(nn.Module):
     ) -> None:
         super().__init__()
         kinds = {"soft": SoftAttention, "hard": HardAttention}
-        require(
-            attention in (*kinds, "none"),
-            f"attention must be 'soft', 'hard' or 'none', got {attention!r}",
-        )
+        check_choice("attention", attention, (*kinds, "none"))
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         for name, size in (
             ("d_feature", d_feature),

@@ -14,7 +14,7 @@ from ..mechanisms.memory.addressing import Addressed, address
 from ..mechanisms.memory.addressing_math import _uniform_shift
 from ..mechanisms.memory.memory_step import HeadParameters, memory_step
 from ..mechanisms.precision import wide_dtype
-from ..validate import check_integer, check_tensor, require
+from ..validate import check_choice, check_integer, check_tensor, require
 
 __all__ = ["CONTROLLERS", "MEMORY_STARTS", "SHIFTS", "NTM", "NTMOutput", "NTMState"]
 
@@ -121,7 +121,7 @@ class NTM(nn.Module):
             ("shift", shift, SHIFTS),
             ("memory_start", memory_start, MEMORY_STARTS),
         ):
-            require(value in known, f"{name} must be one of {list(known)}, got {value!r}")
+            check_choice(name, value, known)
         self.d_input = check_integer("d_input", d_input)
         self.d_output = check_integer("d_output", d_output)
         self.controller, self.shift, self.memory_start = controller, shift, memory_start

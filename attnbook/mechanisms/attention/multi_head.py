@@ -11,7 +11,7 @@ from ...validate import check_integer, check_mask, check_tensor, check_value, co
 from ..dropout import Dropout
 from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
-from .attend import Attended, attend
+from .attend import Attended, attend_unchecked
 from .masks import rows_that_see
 
 __all__ = ["MultiHeadAttention", "ProjectedSource"]
@@ -229,15 +229,9 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool,
     ) -> Attended:
         """Attend in all heads: query ``(…, h, m, d_head)``, context ``(…, h, m, d_head_value)``."""
-        return attend(
-            self.score,
-            query,
-            source.key,
-            source.value,
-            mask,
-            need_weights=need_weights,
-            projected_keys=self._scored(source),
-            dropout=self.dropout,
+        scored = self._scored(source)
+        return attend_unchecked(
+            self.score, query, scored, source.value, mask, need_weights, self.dropout
         )
 
     def _scored(self, source: ProjectedSource) -> torch.Tensor:

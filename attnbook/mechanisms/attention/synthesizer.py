@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_integer, common_shape, require
+from ...validate import check_choice, check_integer, common_shape, require
 from .attend import Attended
-from .masks import masked_softmax
+from .masks import softmax_over_allowed
 from .multi_head import MultiHeadAttention, ProjectedSource
 
 __all__ = ["SYNTHESIZERS", "SynthesizerAttention"]
@@ -138,8 +138,8 @@ class SynthesizerAttention(MultiHeadAttention):
             "scores of its own: it takes no score, d_query, d_key or d_value",
         )
         super().__init__(d_model, num_heads, **options)
-        require(kind in SYNTHESIZERS, f"kind must be one of {sorted(SYNTHESIZERS)}, got {kind!r}")
-        require(mix in (None, "plus", "alpha"), f"mix must be None, 'plus' or 'alpha', got {mix!r}")
+        check_choice("kind", kind, SYNTHESIZERS)
+        check_choice("mix", mix, (None, "plus", "alpha"))
         self.length, self.kind, self.mix = check_integer("length", length), kind, mix
         self.synthesizer = SYNTHESIZERS[kind](num_heads, self.d_head, length)
         self.share = nn.Parameter(torch.zeros(())) if mix == "alpha" else None  # a
@@ -177,6 +177,6 @@ class SynthesizerAttention(MultiHeadAttention):
             share = None if self.share is None else self.share.sigmoid()
             scores = compared + scores if share is None else (1 - share) * compared + share * scores
         batch = common_shape(query.shape[:-2], scores.shape[:-2], source.value.shape[:-2])
-        weights = masked_softmax(scores.expand(*batch, m, n), mask)
+        weights = softmax_over_allowed(scores.expand(*batch, m, n), mask)
         dropped = weights if self.dropout is None else self.dropout(weights)
         return Attended(dropped @ source.value, weights if need_weights else None)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_integer, require
-from ..attention.attend import Attended, attend
+from ...validate import check_choice, check_integer, require
+from ..attention.attend import Attended, attend_unchecked
 from ..attention.masks import rows_that_see
 from ..attention.multi_head import MultiHeadAttention, ProjectedSource
 
@@ -138,14 +138,9 @@ class MemoryCompressedAttention(MultiHeadAttention):
             batch = torch.broadcast_shapes(query.shape[:-2], source.value.shape[:-2])
             nothing = source.value.new_zeros(*batch, query.shape[-2], source.value.shape[-1])
             return Attended(nothing, nothing[..., :0] if need_weights else None)
-        return attend(
-            self.score,
-            query,
-            source.key,
-            source.value,
-            self._over_stretches(mask),
-            need_weights=need_weights,
-            dropout=self.dropout,
+        allowed, scored = self._over_stretches(mask), self.score.project_keys(source.key)
+        return attend_unchecked(
+            self.score, query, scored, source.value, allowed, need_weights, self.dropout
         )
 
     def _over_stretches(self, mask: torch.Tensor | None) -> torch.Tensor | None:
@@ -267,11 +262,7 @@ class LinformerAttention(MultiHeadAttention):
         **options,
     ) -> None:
         super().__init__(d_model, num_heads, **options)
-        require(
-            sharing in ("none", "headwise", "key-value"),
-            f"sharing must be 'none', 'headwise' or 'key-value' (give projection to share it "
-            f"between layers), got {sharing!r}",
-        )
+        check_choice("sharing", sharing, ("none", "headwise", "key-value"))
         if projection is None:
             each = num_heads if sharing == "none" else None
             length, rank = check_integer("length", length), check_integer("rank", rank)
@@ -321,12 +312,5 @@ class LinformerAttention(MultiHeadAttention):
             key, value = key.masked_fill(nothing, 0.0), value.masked_fill(nothing, 0.0)
             # a row sees everything or, where there is nothing, nothing
             mask = mask.any(-1, keepdim=True)
-        return attend(
-            self.score,
-            query,
-            self.key_mixture(key),
-            self.value_mixture(value),
-            mask,
-            need_weights=need_weights,
-            dropout=self.dropout,
-        )
+        scored, value = self.score.project_keys(self.key_mixture(key)), self.value_mixture(value)
+        return attend_unchecked(self.score, query, scored, value, mask, need_weights, self.dropout)

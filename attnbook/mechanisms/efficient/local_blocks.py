@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from ...validate import check_integer, require
-from ..attention.attend import Attended, attend
+from ..attention.attend import Attended, attend_unchecked
 from ..attention.masks import rows_that_see
 from ..attention.multi_head import MultiHeadAttention, ProjectedSource
 
@@ -67,11 +67,10 @@ class LocalAttention(MultiHeadAttention):
         )
         first, before, blocks = _reach(m, n, length)
         query = _cut(query, before, blocks, length)  # (…, h, blocks, L, d_head)
-        key, value = (
-            _cut(t[..., first:, :], 0, blocks, length) for t in (source.key, source.value)
+        # the keys of the whole text are scored: a score may count positions
+        scored, value = (
+            _cut(t[..., first:, :], 0, blocks, length) for t in (self._scored(source), source.value)
         )
-        scored = self._scored(source)  # of the whole text: a score may count positions
-        scored = key if scored is source.key else _cut(scored[..., first:, :], 0, blocks, length)
         allowed = None if mask is None else _diagonal(mask, m, n, length)
         end = blocks * length - (n - first)
         # what fills up the last block is not there
@@ -81,15 +80,8 @@ class LocalAttention(MultiHeadAttention):
                 < n - first
             )
             allowed = there if allowed is None else allowed & there
-        context, weights = attend(
-            self.score,
-            query,
-            key,
-            value,
-            allowed,
-            need_weights=need_weights,
-            projected_keys=scored,
-            dropout=self.dropout,
+        context, weights = attend_unchecked(
+            self.score, query, scored, value, allowed, need_weights, self.dropout
         )
         context = context.flatten(-3, -2)[..., before : before + m, :]
         if weights is None:

@@ -15,11 +15,12 @@ from ...validate import (
     check_tensor,
     check_value,
     check_whole,
+    describe,
     may_look,
     require,
 )
 from ..attention.attend import Attended
-from ..attention.masks import masked_softmax
+from ..attention.masks import softmax_over_allowed
 from ..precision import wide_dtype
 from ..scores.base import Score, check_score
 
@@ -55,12 +56,7 @@ def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
         and position.dim() >= 1
         and position.dtype != torch.bool
         and not position.is_complex(),
-        "position must be a tensor (…, m) of numbers, got "
-        + (
-            f"shape {tuple(position.shape)} of {position.dtype}"
-            if isinstance(position, torch.Tensor)
-            else type(position).__name__
-        ),
+        f"position must be a tensor (…, m) of numbers, got {describe(position)}",
     )
     centre = position.detach()
     centre = (centre + 0.5).floor().long() if centre.is_floating_point() else centre.long()
@@ -215,7 +211,7 @@ class WindowedSource:
         values = keys if self._projected is self._values else self._values.take(row)
         # one query a window: (…, m, w)
         scores = score.compare(query.unsqueeze(-2), keys).squeeze(-2)
-        weights = masked_softmax(scores, allowed)
+        weights = softmax_over_allowed(scores, allowed)
         # the offset in the dtype of the position: half precision cannot count to 4,096
         if sigma is not None:
             offset = index - position.unsqueeze(-1)

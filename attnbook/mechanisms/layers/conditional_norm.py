@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_whole, require
+from ...validate import check_integer, check_values, check_whole, require
 
 __all__ = ["ConditionalBatchNorm", "UnconditionalBatchNorm", "check_labels"]
 
 
 def check_labels(labels: object, batch: int, num_classes: int) -> torch.Tensor:
-    """Return ``labels``, whole numbers ``(batch,)``, as int64, or raise a ``ValueError``; on a
-    CPU their range is looked at too.
+    """Return ``labels``, whole numbers ``(batch,)``, as int64, or raise a ``ValueError``; their
+    range is checked on a CPU only.
     """
     require(labels is not None, f"labels must be given: there are {num_classes} classes")
     labels = check_whole("labels", labels)
@@ -20,12 +20,7 @@ def check_labels(labels: object, batch: int, num_classes: int) -> torch.Tensor:
         labels.shape == (batch,),
         f"labels must have the shape ({batch},), got {tuple(labels.shape)}",
     )
-    if labels.device.type == "cpu" and batch:  # on a GPU the look would stop the queue
-        require(
-            0 <= int(labels.min()) and int(labels.max()) < num_classes,
-            f"labels must lie from 0 to {num_classes - 1}, got {int(labels.min())} to "
-            f"{int(labels.max())}",
-        )
+    check_values("labels", labels, 0, num_classes - 1)
     return labels.long()  # a tensor of uint8 as an index would be taken as a mask
 
 

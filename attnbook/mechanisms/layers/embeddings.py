@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, may_look, require
+from ...validate import check_integer, check_number, check_values, require
 
 __all__ = [
     "AdaptiveEmbedding",
@@ -77,10 +77,7 @@ def _bands(size: int, cutoffs: Sequence[int], factor: float) -> list[tuple[int, 
         f"cutoffs must be whole numbers that rise from above 0 to below size = {size}, got "
         f"{list(cutoffs)}",
     )
-    require(
-        isinstance(factor, int | float) and factor > 0,
-        f"factor must be a number above 0, got {factor!r}",
-    )
+    check_number("factor", factor, above=0)
     return list(zip(edges, edges[1:]))
 
 
@@ -123,13 +120,7 @@ class AdaptiveEmbedding(nn.Module):
             self.widen.append(widen)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        size = self.bands[-1][1]
-        if may_look(tokens):
-            least, most = (int(t) for t in tokens.aminmax())
-            require(
-                0 <= least and most < size,
-                f"tokens must hold ids from 0 to {size - 1}, got {least} to {most}",
-            )
+        check_values("tokens", tokens, 0, self.bands[-1][1] - 1)
         # Every token is looked up in every band, which needs no shape that depends on the data.
         embedded = (
             widen(table((tokens - first).clamp(0, last - first - 1)))

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_mask, check_tensor, require
+from ...validate import check_integer, check_mask, check_number, check_tensor, require
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 
@@ -17,11 +17,7 @@ class _Norm(nn.Module):
     def __init__(self, d_model: int, eps: float) -> None:
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
-        require(
-            isinstance(eps, int | float) and eps >= 0,
-            f"eps must be a number of at least 0, got {eps!r}",
-        )
-        self.eps = float(eps)
+        self.eps = float(check_number("eps", eps, least=0))
         self.weight = nn.Parameter(torch.ones(d_model))  # g
 
     def extra_repr(self) -> str:
@@ -132,11 +128,7 @@ class BatchNorm(_Norm):
 
     def __init__(self, d_model: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__(d_model, eps)
-        require(
-            isinstance(momentum, int | float) and 0 <= momentum <= 1,
-            f"momentum must be a number from 0 to 1, got {momentum!r}",
-        )
-        self.momentum = float(momentum)
+        self.momentum = float(check_number("momentum", momentum, least=0, most=1))
         self.bias = nn.Parameter(torch.zeros(d_model))  # b
         self.register_buffer("running_mean", torch.zeros(d_model))
         self.register_buffer("running_var", torch.ones(d_model))

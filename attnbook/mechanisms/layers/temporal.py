@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_tensor, require
+from ...validate import check_integer, check_number, check_tensor, require
 from ..attention.attend import attend
 from ..attention.masks import causal_mask
 from ..scores.functions import ScaledDotScore
@@ -235,10 +235,7 @@ class AttentionBlock(nn.Module):
         self.score = ScaledDotScore()
         self.d_out = d_in + d_value
         if alike is not None:
-            require(
-                isinstance(alike, int | float) and alike > 0,
-                f"alike must be a number above 0 or None, got {alike!r}",
-            )
+            check_number("alike", alike, above=0)
             with torch.no_grad():
                 self.query_projection.weight.mul_(alike)
             self.key_projection.load_state_dict(self.query_projection.state_dict())

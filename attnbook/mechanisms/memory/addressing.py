@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_tensor, common_shape, may_look, require
+from ...validate import check_integer, check_tensor, check_values, common_shape, describe, require
 from ..precision import wide_dtype
 from .addressing_math import SHORTEST, _read, _scores, _sharpen, _shift, _uniform_shift, _write
 
@@ -85,7 +85,7 @@ def write(
     Source: section 3.2, equations 3 and 4.
     """
     _check_memory(memory, weights=weights, erase=erase, add=add)
-    _check_range("erase", erase, 0, 1)
+    check_values("erase", erase, 0, 1)
     return _batched(_write, *_wide(memory, weights, erase, add))
 
 
@@ -131,7 +131,7 @@ def content_weights(
     _check_memory(memory, key=key)
     _check_heads("strength", strength, key)
     _check_leading(memory=memory.shape[:-2], key=key.shape[:-2], strength=strength.shape[:-1])
-    _check_range("strength", strength, 0, None)
+    check_values("strength", strength, 0)
     key, strength, memory = _wide(key, strength, memory)
     scaled = strength.unsqueeze(-1) * _batched(
         lambda key, memory: _scores(key, None, memory), key, memory
@@ -155,7 +155,7 @@ def interpolate(content: torch.Tensor, previous: torch.Tensor, gate: torch.Tenso
     _check_weights("previous", previous, like=content)
     _check_heads("gate", gate, content)
     _check_leading(content=content.shape[:-2], previous=previous.shape[:-2], gate=gate.shape[:-1])
-    _check_range("gate", gate, 0, 1)
+    check_values("gate", gate, 0, 1)
     content, previous, gate = _wide(content, previous, gate)
     return torch.lerp(previous, content, gate.unsqueeze(-1))
 
@@ -182,8 +182,7 @@ def uniform_shift(lowest: torch.Tensor, shift_range: int) -> torch.Tensor:
     check_integer("shift_range", shift_range)
     require(
         isinstance(lowest, torch.Tensor) and lowest.is_floating_point(),
-        "lowest must be a tensor of floating point numbers, got "
-        + (f"{lowest.dtype}" if isinstance(lowest, torch.Tensor) else type(lowest).__name__),
+        f"lowest must be a tensor of floating point numbers, got {describe(lowest)}",
     )
     return _uniform_shift(lowest.to(wide_dtype(lowest)), shift_range)
 
@@ -243,8 +242,8 @@ def sharpen(weights: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
     _check_weights("weights", weights)
     _check_heads("gamma", gamma, weights)
     _check_leading(weights=weights.shape[:-2], gamma=gamma.shape[:-1])
-    _check_range("weights", weights, 0, None)
-    _check_range("gamma", gamma, 1, None)
+    check_values("weights", weights, 0)
+    check_values("gamma", gamma, 1)
     return _sharpen(*_wide(weights, gamma))
 
 
@@ -343,19 +342,5 @@ def _check_heads(name, values, like):
         and values.is_floating_point()
         and values.dim() >= 1
         and values.shape[-1] == like.shape[-2],
-        f"{name} must hold one number a head, (…, {like.shape[-2]}), got "
-        + (
-            f"shape {tuple(values.shape)} of {values.dtype}"
-            if isinstance(values, torch.Tensor)
-            else type(values).__name__
-        ),
+        f"{name} must hold one number a head, (…, {like.shape[-2]}), got {describe(values)}",
     )
-
-
-def _check_range(name, values, low, high):
-    if not may_look(values):
-        return
-    least, most = values.detach().aminmax()
-    if bool(least < low) or (high is not None and bool(most > high)):
-        bounds = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise ValueError(f"{name} must be {bounds}, got numbers from {least:.3g} to {most:.3g}")

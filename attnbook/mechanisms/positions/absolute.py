@@ -7,7 +7,7 @@ import math
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_tensor, check_whole, may_look, require
+from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
 
 __all__ = ["LearnedPositions", "NoPositions", "SinusoidalPositions", "shift_matrix", "sinusoids"]
 
@@ -99,16 +99,9 @@ def _check_offset(x: torch.Tensor, offset: int | torch.Tensor, d_model: int) -> 
             f"offset must be an integer, or one for each row of x {tuple(x.shape)}, got "
             f"shape {tuple(offset.shape)}",
         )
-        if may_look(offset):
-            require(
-                int(offset.min()) >= 0,
-                f"offset must be whole numbers of at least 0, got {offset.tolist()}",
-            )
+        check_values("offset", offset, 0)
     else:
-        require(
-            isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0,
-            f"offset must be an integer >= 0, got {offset!r}",
-        )
+        check_integer("offset", offset, 0)
 
 
 class SinusoidalPositions(nn.Module):

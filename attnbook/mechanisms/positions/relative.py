@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
 from ...validate import check_integer, require
 from ..attention.attend import Attended
-from ..attention.masks import masked_softmax
+from ..attention.masks import softmax_over_allowed
 from ..attention.multi_head import MultiHeadAttention, ProjectedSource
 from ..precision import wide_dtype
 
@@ -98,7 +100,7 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
 def attend_with_relations(
     query: torch.Tensor,
     source: ProjectedSource,
-    relations: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
+    relations: Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
     mask: torch.Tensor | None,
     dropout: nn.Module | None,
     need_weights: bool,
@@ -120,7 +122,7 @@ def attend_with_relations(
         # Its gradient is such a sum.
         picked = by_relation.to(wide).gather(-1, index.expand(scores.shape))
         scores = scores + picked.to(scores.dtype)
-    weights = masked_softmax(scores, mask)
+    weights = softmax_over_allowed(scores, mask)
     used = weights if dropout is None else dropout(weights)
     context = used @ source.value  # (…, h, m, d_head_value)
     for index, _, values in relations:

@@ -13,7 +13,7 @@ import math
 import torch
 from torch import nn
 
-from ...validate import check_integer, require
+from ...validate import check_integer, check_number, require
 from .additive_kernel import AdditiveKernel, additive_scores
 from .base import BlockKernel, Score, check_projected_width
 
@@ -53,10 +53,7 @@ class ContentScore(Score):
 
     def __init__(self, eps: float = 1e-8) -> None:
         super().__init__()
-        require(
-            isinstance(eps, int | float) and eps > 0, f"eps must be a number above 0, got {eps!r}"
-        )
-        self.eps = eps
+        self.eps = check_number("eps", eps, above=0)
 
     def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
         self._check_equal_widths(query, key)

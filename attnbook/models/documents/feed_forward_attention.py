@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...mechanisms import DotScore, attend, padding_mask
-from ...validate import check_integer, check_lengths, check_tensor, require
+from ...validate import check_choice, check_integer, check_lengths, check_tensor, require
 
 __all__ = ["FeedForwardAttention", "Regressed"]
 
@@ -60,11 +60,7 @@ class FeedForwardAttention(nn.Module):
         self, d_input: int = 2, hidden_size: int = 100, *, pooling: str = "attention"
     ) -> None:
         super().__init__()
-        require(
-            pooling in ("attention", "mean"),
-            f"pooling must be 'attention' or 'mean', got {pooling!r}",
-        )
-        self.pooling = pooling
+        self.pooling = check_choice("pooling", pooling, ("attention", "mean"))
         # W_xh
         self.embed = nn.Linear(
             check_integer("d_input", d_input), check_integer("hidden_size", hidden_size)
@@ -88,12 +84,7 @@ class FeedForwardAttention(nn.Module):
             f"inputs must be (batch, n, {self.embed.in_features}) with batch ≥ 1, got shape "
             f"{tuple(inputs.shape)}",
         )
-        check_lengths(lengths, inputs.shape[0], "inputs")
-        if lengths.device.type == "cpu":
-            require(
-                int(lengths.min()) >= 1,
-                f"every sequence must have at least one position, got lengths {lengths.tolist()}",
-            )
+        check_lengths(lengths, inputs.shape[0], "inputs", 1, inputs.shape[1])
         h = F.leaky_relu_(self.embed(inputs))  # (batch, n, D); in place: the largest tensor here
         key = self.attention(h).tanh()  # e_t: (batch, n, 1)
         query = key.new_full((1, 1), 1.0 if self.pooling == "attention" else 0.0)

@@ -10,7 +10,17 @@ import torch
 from torch import nn
 
 from ...mechanisms import DotScore, attend
-from ...validate import check_integer, check_mask, check_tensor, check_whole, require
+from ...validate import (
+    check_choice,
+    check_ids,
+    check_integer,
+    check_mask,
+    check_tensor,
+    check_values,
+    check_whole,
+    may_look,
+    require,
+)
 from ..rnn.common import make_recurrent, run_packed
 
 __all__ = ["AttentionPooling", "Classified", "HierarchicalAttention"]
@@ -52,10 +62,7 @@ class AttentionPooling(nn.Module):
 
     def __init__(self, d_value: int, d_attention: int, *, pooling: str = "attention") -> None:
         super().__init__()
-        require(
-            pooling in ("attention", "mean"),
-            f"pooling must be 'attention' or 'mean', got {pooling!r}",
-        )
+        check_choice("pooling", pooling, ("attention", "mean"))
         # W, b
         self.key = nn.Linear(
             check_integer("d_value", d_value), check_integer("d_attention", d_attention)
@@ -181,37 +188,15 @@ class HierarchicalAttention(nn.Module):
         return Classified(self.output(self.dropout(pooled)), word_weights, sentence_weights)
 
     def _check(self, documents: torch.Tensor, lengths: torch.Tensor) -> None:
-        require(
-            isinstance(documents, torch.Tensor)
-            and documents.dim() == 3
-            and documents.numel() > 0
-            and documents.dtype in (torch.int32, torch.int64),
-            "documents must be token ids (batch, sentences, words), at least one of each, got "
-            + (
-                f"shape {tuple(documents.shape)} of {documents.dtype}"
-                if isinstance(documents, torch.Tensor)
-                else type(documents).__name__
-            ),
-        )
+        check_ids("documents", documents, self.vocabulary_size, "(batch, sentences, words)")
         check_whole("lengths", lengths)
         require(
             lengths.shape == documents.shape[:2],
             f"lengths must be whole numbers {tuple(documents.shape[:2])}, "
             f"one a sentence of documents, got shape {tuple(lengths.shape)}",
         )
-        # on a GPU each look would stop the queue
-        if documents.device.type == "cpu" and lengths.device.type == "cpu":
-            require(
-                0 <= int(documents.min()) and int(documents.max()) < self.vocabulary_size,
-                f"documents must hold ids from 0 to {self.vocabulary_size - 1}, got "
-                f"{int(documents.min())} to "
-                f"{int(documents.max())}",
-            )
-            require(
-                0 <= int(lengths.min()) and int(lengths.max()) <= documents.shape[2],
-                f"lengths must lie between 0 and {documents.shape[2]}, the width of documents, got "
-                f"{int(lengths.min())} to {int(lengths.max())}",
-            )
+        check_values("lengths", lengths, 0, documents.shape[2])
+        if may_look(lengths):
             require(
                 bool((lengths > 0).any(1).all()),
                 "every document must have at least one sentence with a word, got "

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import DotScore, attend
-from ...validate import check_integer, require
+from ...validate import check_choice, check_ids, check_integer, require
 
 __all__ = ["Answered", "MemoryNetwork", "position_encoding"]
 
@@ -99,10 +99,7 @@ class MemoryNetwork(nn.Module):
         init_std: float = 0.1,
     ) -> None:
         super().__init__()
-        require(
-            encoding in ("position", "bag"),
-            f"encoding must be 'position' or 'bag', got {encoding!r}",
-        )
+        check_choice("encoding", encoding, ("position", "bag"))
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         self.hops, self.encoding = check_integer("hops", hops), encoding
         self.max_memories = check_integer("max_memories", max_memories)
@@ -165,28 +162,8 @@ class MemoryNetwork(nn.Module):
         )
 
     def _check(self, story: torch.Tensor, question: torch.Tensor) -> None:
-        for name, ids, dimensions, shape in (
-            ("story", story, 3, "(batch, sentences, words)"),
-            ("question", question, 2, "(batch, words)"),
-        ):
-            require(
-                isinstance(ids, torch.Tensor)
-                and ids.dim() == dimensions
-                and ids.numel() > 0
-                and ids.dtype in (torch.int32, torch.int64),
-                f"{name} must be token ids {shape}, at least one of each, got "
-                + (
-                    f"shape {tuple(ids.shape)} of {ids.dtype}"
-                    if isinstance(ids, torch.Tensor)
-                    else type(ids).__name__
-                ),
-            )
-            if ids.device.type == "cpu":
-                require(
-                    0 <= int(ids.min()) and int(ids.max()) < self.vocabulary_size,
-                    f"{name} must hold ids from 0 to {self.vocabulary_size - 1}, got "
-                    f"{int(ids.min())} to {int(ids.max())}",
-                )
+        check_ids("story", story, self.vocabulary_size, "(batch, sentences, words)")
+        check_ids("question", question, self.vocabulary_size, "(batch, words)")
         require(
             len(question) == len(story),
             f"question must have {len(story)} rows as story has, got {len(question)}",

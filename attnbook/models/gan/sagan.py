@@ -17,7 +17,7 @@ from ...mechanisms.layers.conditional_norm import (
     check_labels,
 )
 from ...mechanisms.layers.spectral_norm import add_spectral_norm
-from ...validate import check_integer, require
+from ...validate import check_integer, describe, require
 from .blocks import DCGAN_BLOCKS, RESIDUAL_BLOCKS, Blocks
 
 __all__ = [
@@ -108,12 +108,7 @@ class PictureGenerator(nn.Module):
             and noise.is_floating_point()
             and noise.dim() == 2
             and noise.shape[1] == self.d_noise,
-            f"noise must be floating point numbers (batch, {self.d_noise}), got "
-            + (
-                f"shape {tuple(noise.shape)} of {noise.dtype}"
-                if isinstance(noise, torch.Tensor)
-                else type(noise).__name__
-            ),
+            f"noise must be floating point numbers (batch, {self.d_noise}), got {describe(noise)}",
         )
         x = self.first(noise)
         for stage in self.stages:

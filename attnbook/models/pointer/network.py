@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import AdditiveScore, masked_softmax, padding_mask
-from ...validate import check_integer, check_lengths, check_tensor, require
+from ...validate import check_integer, check_lengths, check_tensor, describe, require
 from ..rnn.common import Decoded, Step, make_recurrent, run_packed
 
 __all__ = ["Answers", "PointerMemory", "PointerNetwork"]
@@ -236,11 +236,7 @@ class PointerNetwork(nn.Module):
             and len(targets) == batch
             and targets.shape[1] >= 1,
             f"targets must be positions ({batch}, m) of dtype int64 with m ≥ 1, got "
-            + (
-                f"shape {tuple(targets.shape)} of {targets.dtype}"
-                if isinstance(targets, torch.Tensor)
-                else type(targets).__name__
-            ),
+            f"{describe(targets)}",
         )
         # a look at the values would stop the queue of a GPU at every batch
         if targets.device.type != "cpu":

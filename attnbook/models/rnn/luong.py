@@ -19,7 +19,7 @@ from ...mechanisms import (
     monotonic_position,
     padding_mask,
 )
-from ...validate import check_integer, require
+from ...validate import check_choice, check_integer, require
 from .common import Decoded, Step, check_source, check_target, make_recurrent, run_packed
 
 __all__ = ["ATTENTIONS", "DecoderState", "Luong", "Source"]
@@ -109,10 +109,7 @@ class Luong(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        require(
-            attention in ATTENTIONS,
-            f"attention must be one of {list(ATTENTIONS)}, got {attention!r}",
-        )
+        check_choice("attention", attention, ATTENTIONS)
         self.source_size = check_integer("source_size", source_size)
         self.target_size = check_integer("target_size", target_size)
         self.attention, self.half_width = attention, check_integer("half_width", half_width)

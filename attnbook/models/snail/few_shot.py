@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_whole, require
+from ...validate import check_integer, check_values, check_whole, describe, require
 from .network import SNAIL
 
 __all__ = ["Answers", "FewShotSNAIL", "PictureEmbedding", "Prototypes", "few_shot_loss"]
@@ -75,12 +75,7 @@ class PictureEmbedding(nn.Module):
             isinstance(pictures, torch.Tensor)
             and pictures.dim() >= 2
             and pictures.shape[-2:] == (self.size, self.size),
-            f"pictures must be (…, {self.size}, {self.size}), got "
-            + (
-                f"shape {tuple(pictures.shape)}"
-                if isinstance(pictures, torch.Tensor)
-                else type(pictures).__name__
-            ),
+            f"pictures must be (…, {self.size}, {self.size}), got {describe(pictures)}",
         )
         require(
             pictures.is_floating_point() or pictures.dtype == torch.uint8,
@@ -101,29 +96,19 @@ def _check_episode(
 ) -> torch.Tensor:
     """The labels as int64, or a ``ValueError``; the values are looked at on the CPU only."""
     check_whole("labels", labels)
-    came = [
-        tuple(part.shape) if isinstance(part, torch.Tensor) else type(part).__name__
-        for part in (support, query)
-    ]
     require(
-        all(isinstance(shape, tuple) and len(shape) == 4 for shape in came)
+        all(isinstance(part, torch.Tensor) and part.dim() == 4 for part in (support, query))
         and len(support) == len(query)
         and support.shape[1] >= 1,
         f"support must be (batch, S, size, size) with S ≥ 1 and query (batch, Q, size, size), "
-        f"got {came[0]} and {came[1]}",
+        f"got {describe(support)} and {describe(query)}",
     )
     require(
         labels.shape == support.shape[:2],
         f"labels must be {tuple(support.shape[:2])}, one a support picture, got "
         f"{tuple(labels.shape)}",
     )
-    # on a GPU the look at the values would stop the queue
-    if labels.device.type == "cpu" and labels.numel():
-        require(
-            0 <= int(labels.min()) and int(labels.max()) < ways,
-            f"labels must lie between 0 and {ways - 1}, got {int(labels.min())} to "
-            f"{int(labels.max())}",
-        )
+    check_values("labels", labels, 0, ways - 1)
     return labels.long()
 
 

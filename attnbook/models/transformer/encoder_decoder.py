@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import causal_mask, padding_mask
-from ...validate import check_integer, require
+from ...validate import check_choice, check_integer, require
 from ..rnn.common import Decoded, Step, check_source, check_target
 from .layers import Stacked
 from .parts import Parts, paper_parts
@@ -101,9 +101,7 @@ class Transformer(nn.Module):
         self.encoder = parts.make_encoder(encoder_layers)
         self.decoder = parts.make_decoder(decoder_layers)
         self.output = parts.output(target_size)  # W
-        require(
-            tie in ("none", "output", "all"), f"tie must be 'none', 'output' or 'all', got {tie!r}"
-        )
+        check_choice("tie", tie, ("none", "output", "all"))
         if tie == "all":
             require(
                 source_size == target_size,

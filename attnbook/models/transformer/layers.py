@@ -132,11 +132,23 @@ class EncoderLayer(nn.Module):
             cache: what the block returned for the positions before, or None where there are none.
             need_weights: whether the weights are returned; if not, no m×n matrix is stored.
         """
-        x, cache, weights = self.around_attention(
-            x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
+        attended = self.attend(x, mask, cache=cache, need_weights=need_weights)
+        return attended._replace(x=self.around_feed_forward(attended.x, self.feed_forward))
+
+    def attend(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        cache: Any = None,
+        need_weights: bool = False,
+    ) -> LayerOutput:
+        """The block without its feed-forward network."""
+        return LayerOutput(
+            *self.around_attention(
+                x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
+            )
         )
-        x = self.around_feed_forward(x, self.feed_forward)
-        return LayerOutput(x, cache, weights)
 
 
 class DecoderLayer(nn.Module):
@@ -193,6 +205,20 @@ class DecoderLayer(nn.Module):
                 the source.
             cache, need_weights: as in :class:`EncoderLayer`.
         """
+        attended = self.attend(x, source, mask, source_mask, cache=cache, need_weights=need_weights)
+        return attended._replace(x=self.around_feed_forward(attended.x, self.feed_forward))
+
+    def attend(
+        self,
+        x: torch.Tensor,
+        source: Any,
+        mask: torch.Tensor | None = None,
+        source_mask: torch.Tensor | None = None,
+        *,
+        cache: Any = None,
+        need_weights: bool = False,
+    ) -> LayerOutput:
+        """The block without its feed-forward network."""
         x, cache, target_weights = self.around_attention(
             x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
         )
@@ -202,7 +228,6 @@ class DecoderLayer(nn.Module):
                 h, mask=source_mask, projected=source, need_weights=need_weights
             ),
         )
-        x = self.around_feed_forward(x, self.feed_forward)
         return LayerOutput(x, cache, (target_weights, source_weights) if need_weights else None)
 
 

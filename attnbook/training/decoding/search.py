@@ -12,7 +12,7 @@ import torch
 
 from attnbook.tasks.sequences.vocabulary import BOS, EOS, PAD
 
-from ...validate import check_integer, check_lengths, check_number, require
+from ...validate import check_integer, check_lengths, check_number, describe, require
 from ..loop.nested import map_tensors
 from ..loop.temporary_state import temporary_mode
 from ..losses.token_loss import device_of, full_precision
@@ -308,7 +308,9 @@ def check_inputs(
     """Token ids and lengths on the device of the model; a ValueError calls the ids `name`."""
     check_integer("max_length", max_length)
     if not isinstance(source, torch.Tensor) or source.dim() != 2 or source.dtype != torch.long:
-        raise ValueError(f"{name} must be token ids (batch, length) of int64, got {_kind(source)}")
+        raise ValueError(
+            f"{name} must be token ids (batch, length) of int64, got {describe(source)}"
+        )
     require(len(source) > 0, f"{name} must have at least one row, got an empty batch")
     check_lengths(lengths, len(source), name)
     require(
@@ -324,11 +326,3 @@ def check_logits(model, logits: torch.Tensor) -> None:
     """Raise ValueError, naming the model, for values that are NaN."""
     if logits.isnan().any():
         raise ValueError(f"model must give finite logits, got NaN from {type(model).__name__}")
-
-
-def _kind(value: Any) -> str:
-    return (
-        f"{tuple(value.shape)} {value.dtype}"
-        if isinstance(value, torch.Tensor)
-        else type(value).__name__
-    )

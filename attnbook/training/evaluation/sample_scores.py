@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import describe
+
 __all__ = [
     "Statistics",
     "fid",
@@ -48,11 +50,7 @@ def statistics(features: torch.Tensor) -> Statistics:
     ):
         raise ValueError(
             "features must be a tensor of floats (n, d) with two rows at least, got "
-            + (
-                f"{features.dtype} {tuple(features.shape)}"
-                if isinstance(features, torch.Tensor)
-                else type(features).__name__
-            )
+            f"{describe(features)}"
         )
     wide = features.detach().double()
     if not torch.isfinite(wide).all():

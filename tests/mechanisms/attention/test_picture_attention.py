@@ -264,8 +264,8 @@ def test_autocast_and_float32(kind, lower, device, layout):
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: PictureAttention(0), "channels must be an integer >= 1, got 0"),
-        (lambda: PictureAttention(8, d_key=0), "d_key must be an integer"),
+        (lambda: PictureAttention(0), "^channels must"),
+        (lambda: PictureAttention(8, d_key=0), "^d_key must"),
         (
             lambda: PictureAttention(8)(torch.zeros(2, 8, 4)),
             r"x must have the shape \(batch, 8, height, width\), got \(2, 8, 4\)",
@@ -274,11 +274,8 @@ def test_autocast_and_float32(kind, lower, device, layout):
             lambda: PictureAttention(8)(torch.zeros(2, 6, 4, 4)),
             r"x must have the shape \(batch, 8, height, width\), got \(2, 6, 4, 4\)",
         ),
-        (
-            lambda: PictureAttention(8)(torch.zeros(2, 8, 4, 4).long()),
-            "x must hold floating point numbers",
-        ),
-        (lambda: PictureAttention(8)([1.0]), "x must be a tensor .*, got list"),
+        (lambda: PictureAttention(8)(torch.zeros(2, 8, 4, 4).long()), "^x must"),
+        (lambda: PictureAttention(8)([1.0]), "^x must"),
         (lambda: PooledPictureAttention(8)(torch.zeros(2, 8, 1, 4)), "2×2 positions at least"),
     ],
 )

@@ -229,10 +229,10 @@ def test_one_position_alone_is_taken_as_it_is(make):
     made, x = make().double(), torch.randn(3, 4).double()
     torch.testing.assert_close(made(x[1]), made(x)[1], **EXACT)
     for wrong, words in (
-        (x[0, :3], r"x must have width 4 .*\(3,\)"),
+        (x[0, :3], "^x must"),
         (x[0, 0], r"x must have at least one dimension .*, got shape \(\)"),
         (x[0].long(), "floating point"),
-        (x[0].tolist(), r"x must be a tensor \(…, width\), got list"),
+        (x[0].tolist(), "^x must"),
     ):
         with pytest.raises(ValueError, match=words):
             made(wrong)
@@ -283,22 +283,16 @@ def test_norms_under_autocast_are_computed_in_float32():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: FeedForward(4, 0), "d_hidden must be an integer >= 1, got 0"),
-        (
-            lambda: FeedForward(4, 7, "swiglu"),
-            "activation must be one of .*'relu'.* or a function, got 'swiglu'",
-        ),
-        (
-            lambda: GatedFeedForward(4, 7, "relu"),
-            "gate must be one of .*'swiglu'.* or a function, got 'relu'",
-        ),
-        (lambda: FeedForward(4, 7)(torch.zeros(2, 5)), "x must have width 4"),
-        (lambda: GatedFeedForward(4, 7)(torch.zeros(2, 5)), "x must have width 4"),
-        (lambda: FeedForward(4, 7, dropout=1.0), "p must be a number with 0 <= p < 1, got 1.0"),
+        (lambda: FeedForward(4, 0), "^d_hidden must"),
+        (lambda: FeedForward(4, 7, "swiglu"), "^activation must"),
+        (lambda: GatedFeedForward(4, 7, "relu"), "^gate must"),
+        (lambda: FeedForward(4, 7)(torch.zeros(2, 5)), "^x must"),
+        (lambda: GatedFeedForward(4, 7)(torch.zeros(2, 5)), "^x must"),
+        (lambda: FeedForward(4, 7, dropout=1.0), "^p must"),
         (lambda: LayerNorm(0), "d_model must be"),
-        (lambda: LayerNorm(4, eps=-1.0), "eps must be a number of at least 0"),
-        (lambda: LayerNorm(4)(torch.zeros(2, 5)), "x must have width 4"),
-        (lambda: RMSNorm(4)(torch.zeros(2, 5)), "x must have width 4"),
+        (lambda: LayerNorm(4, eps=-1.0), "^eps must"),
+        (lambda: LayerNorm(4)(torch.zeros(2, 5)), "^x must"),
+        (lambda: RMSNorm(4)(torch.zeros(2, 5)), "^x must"),
     ],
 )
 def test_bad_input_is_named(call, words):

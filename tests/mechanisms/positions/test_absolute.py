@@ -138,15 +138,12 @@ def test_sines_and_cosines_in_halves_are_another_order_of_columns():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: sinusoids(0, 4), "length must be an integer >= 1, got 0"),
+        (lambda: sinusoids(0, 4), "^length must"),
         (lambda: sinusoids(3, 5), "d_model must be even .*, got 5"),
         (lambda: SinusoidalPositions(5), "d_model must be even .*, got 5"),
         (lambda: sinusoids(3, 4, base=1.0), "base must be above 1, got 1.0"),
-        (lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 6)), "x must have width 4"),
-        (
-            lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 4), -1),
-            "offset must be an integer >= 0, got -1",
-        ),
+        (lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 6)), "^x must"),
+        (lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 4), -1), "^offset must"),
         (
             lambda: SinusoidalPositions(4)(torch.zeros(2, 2, 4), torch.tensor([1])),
             "one for each row of x",
@@ -160,20 +157,14 @@ def test_sines_and_cosines_in_halves_are_another_order_of_columns():
             "max_length = 4, got position 4",
         ),
         *(
-            (
-                lambda kind=kind: kind()(torch.zeros(2, 2, 4), torch.tensor([3, -1])),
-                r"offset must be whole numbers of at least 0, got \[3, -1\]",
-            )
+            (lambda kind=kind: kind()(torch.zeros(2, 2, 4), torch.tensor([3, -1])), "^offset must")
             for kind in (lambda: SinusoidalPositions(4), lambda: LearnedPositions(9, 4))
         ),
         (
             lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), torch.tensor([True, False])),
-            "offset must be a tensor of whole numbers, got torch.bool",
+            "^offset must",
         ),
-        (
-            lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), True),
-            "offset must be an integer >= 0, got True",
-        ),
+        (lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), True), "^offset must"),
         (lambda: LearnedPositions(0, 4), "max_length must be"),
     ],
 )

@@ -12,17 +12,14 @@ from attnbook import MultiHeadAttention, RelativeMultiHeadAttention, causal_mask
 from attnbook.mechanisms.attention.multi_head import ProjectedSource
 from attnbook.mechanisms.positions.relative import attend_with_relations, relative_index
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+from ..agreement import EXACT, assert_agree, randomised
+
 B, N, D, H = 2, 7, 12, 3
 
 
 def layer(k=2, seed=0, **options):
     torch.manual_seed(seed)
-    made = RelativeMultiHeadAttention(D, H, max_distance=k, **options).double()
-    with torch.no_grad():
-        for p in made.parameters():
-            p.normal_(std=0.5)
-    return made
+    return randomised(RelativeMultiHeadAttention(D, H, max_distance=k, **options))
 
 
 def oracle(made, x, mask, m=None, *, distance=lambda i, j: j - i, scale=None):
@@ -68,25 +65,13 @@ def masks():
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_value_and_gradient_equal_the_oracle(kind, options, need_weights):
     made, mask = layer(**options), masks()[kind]
-    results = []
-    for run in (
+    assert_agree(
         lambda x: made(x, mask=mask, need_weights=need_weights),
         lambda x: oracle(made, x, mask[:, None]),
-    ):
-        x = torch.randn(
-            B, N, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64
-        ).requires_grad_()
-        context, weights = run(x)
-        loss = (context * torch.linspace(-1, 2, context.numel()).view_as(context)).sum()
-        results.append((context, weights, torch.autograd.grad(loss, [x, *made.parameters()])))
-    (a, a_weights, a_grads), (b, b_weights, b_grads) = results
-    torch.testing.assert_close(a, b, **EXACT)
-    if need_weights:
-        torch.testing.assert_close(a_weights, b_weights, **EXACT)
-    else:
-        assert a_weights is None
-    for one, other in zip(a_grads, b_grads):
-        torch.testing.assert_close(one, other, **EXACT)
+        (B, N, D),
+        [*made.parameters()],
+        need_weights,
+    )
 
 
 def test_queries_with_a_cache_are_the_last_positions():

@@ -271,11 +271,11 @@ def test_the_loss_is_zero_for_a_sure_right_answer_and_skips_padding(logit, expec
 def test_wrong_arguments_are_named():
     net, x = network(False)
     for change, message in (
-        ({"inputs": x[0]}, "inputs must"),
-        ({"inputs": x[:0]}, "inputs must"),
-        ({"lengths": LENGTHS[:2]}, "lengths must"),
-        ({"lengths": LENGTHS.double()}, "lengths must"),
-        ({"max_steps": 0}, "max_steps must"),
+        ({"inputs": x[0]}, "^inputs must"),
+        ({"inputs": x[:0]}, "^inputs must"),
+        ({"lengths": LENGTHS[:2]}, "^lengths must"),
+        ({"lengths": LENGTHS.double()}, "^lengths must"),
+        ({"max_steps": 0}, "^max_steps must"),
         (
             {"rule": lambda *_: torch.ones(2, 2, dtype=torch.bool)},
             r"rule must give .* got \(2, 2\)",
@@ -285,9 +285,9 @@ def test_wrong_arguments_are_named():
         for decode, more in ((point_greedy, {}), (point_beam, {"beam_size": 2})):
             with pytest.raises(ValueError, match=message):
                 decode(net, **given, **more)
-    with pytest.raises(ValueError, match="beam_size must"):
+    with pytest.raises(ValueError, match="^beam_size must"):
         point_beam(net, x, LENGTHS, beam_size=0)
-    with pytest.raises(ValueError, match="size must"):
+    with pytest.raises(ValueError, match="^size must"):
         groups(0)
     with torch.no_grad():
         net.embedding.weight.fill_(math.nan)

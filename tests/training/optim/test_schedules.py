@@ -61,7 +61,7 @@ def test_by_name():
 
 def test_bad_schedules():
     for message, call in (
-        ("schedule must be one of", lambda: make_schedule("step", 10)),
+        ("^schedule must", lambda: make_schedule("step", 10)),
         ("warmup_steps must be", lambda: inverse_sqrt(0)),
         ("steps must be", lambda: linear_decay(0)),
     ):
