@@ -208,9 +208,9 @@ def check_values(
         return
     low, high = (end.item() for end in values.detach().aminmax())
     if (least is not None and low < least) or (most is not None and high > most):
-        expected = f">= {least}" if most is None else f"from {least} to {most}"
+        expected = f"at least {least}" if most is None else f"between {least} and {most}"
         came = " to ".join(str(v) if isinstance(v, int) else f"{v:.6g}" for v in (low, high))
-        raise ValueError(f"{name} must hold values {expected}, got {came}")
+        raise ValueError(f"{name} must be {expected}, got numbers from {came}")
 
 
 def describe(value: object) -> str:

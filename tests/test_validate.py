@@ -62,11 +62,11 @@ from attnbook.validate import (
         (lambda: check_lengths(torch.ones(2), 2, "source"), "lengths must be a vector of 2 whole"),
         (
             lambda: check_lengths(torch.tensor([1, 5]), 2, "source", 1, 4),
-            "lengths must hold values from 1 to 4, got 1 to 5",
+            "lengths must be between 1 and 4, got numbers from 1 to 5",
         ),
         (
             lambda: check_ids("source", torch.tensor([[3, 0], [8, 1]]), 8),
-            "source must hold values from 0 to 7, got 0 to 8",
+            "source must be between 0 and 7, got numbers from 0 to 8",
         ),
         (
             lambda: check_ids("story", torch.ones(2, 3).long(), 8, "(batch, sentences, words)"),
@@ -86,11 +86,11 @@ from attnbook.validate import (
         ),
         (
             lambda: check_values("gate", torch.tensor([0.5, 1.25]), 0, 1),
-            "gate must hold values from 0 to 1, got 0.5 to 1.25",
+            "gate must be between 0 and 1, got numbers from 0.5 to 1.25",
         ),
         (
             lambda: check_values("gamma", torch.tensor([0.5, 2.0]), 1),
-            "gamma must hold values >= 1, got 0.5 to 2",
+            "gamma must be at least 1, got numbers from 0.5 to 2",
         ),
         (
             lambda: check_value(torch.ones(2, 3), torch.ones(4, 3)),
