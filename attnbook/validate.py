@@ -175,7 +175,7 @@ def check_lengths(
     """
     if not isinstance(lengths, torch.Tensor) or lengths.shape != (rows,) or not _is_whole(lengths):
         raise ValueError(
-            f"lengths must be a vector of {rows} whole numbers, one a row of {of}, got "
+            f"lengths must be a vector of {rows} whole numbers, one per row of {of}, got "
             f"{describe(lengths)}"
         )
     check_values("lengths", lengths, least, most)
@@ -254,7 +254,7 @@ def check_once(what: str, instead: str) -> None:
     differentiated again.
 
     PyTorch's ``once_differentiable`` says so only where the gradient that comes in needs a gradient
-    itself; else the result would be a constant without a word."""
+    itself; else the result would silently be a constant."""
     if torch.is_grad_enabled():  # in a backward pass under create_graph=True alone
         raise RuntimeError(
             f"{what} can be differentiated once, and create_graph=True asks for more: {instead}"
@@ -262,9 +262,8 @@ def check_once(what: str, instead: str) -> None:
 
 
 def common_shape(*shapes: torch.Size) -> torch.Size:
-    """What ``torch.broadcast_shapes`` gives, without its cost where all are equal: a decoder
-    asks at every step.
-    """
+    """What ``torch.broadcast_shapes`` gives, without its cost where all are equal, as at every step
+    of a decoder."""
     return (
         shapes[0]
         if all(shape == shapes[0] for shape in shapes)
@@ -273,7 +272,5 @@ def common_shape(*shapes: torch.Size) -> torch.Size:
 
 
 def may_look(tensor: torch.Tensor) -> bool:
-    """Whether there are values to be looked at for a check: on a GPU that would stop the queue,
-    and a compiler knows none.
-    """
+    """Whether a check may read values: on a GPU that would synchronise, and a compiler has none."""
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling() and tensor.numel() > 0

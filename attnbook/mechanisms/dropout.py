@@ -65,13 +65,13 @@ class _Drop(torch.autograd.Function):
         )
         bits = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform from −2¹⁵ to 2¹⁵ − 1
         # ≤ and −1: the limit must be an int16 itself
-        kept = bits <= round(keep * _LEVELS) - _LEVELS // 2 - 1
+        keep_mask = bits <= round(keep * _LEVELS) - _LEVELS // 2 - 1
         ctx.keep = keep
-        ctx.save_for_backward(kept)
-        return (x * kept).mul_(1 / keep)
+        ctx.save_for_backward(keep_mask)
+        return (x * keep_mask).mul_(1 / keep)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        (kept,) = ctx.saved_tensors
-        return (grad * kept).mul_(1 / ctx.keep), None
+        (keep_mask,) = ctx.saved_tensors
+        return (grad * keep_mask).mul_(1 / ctx.keep), None

@@ -1,5 +1,5 @@
-"""Show, attend and tell: an LSTM that describes a picture, with soft, hard or no attention over
-its regions.
+"""Show, attend and tell: an LSTM that describes a picture, with soft, hard or no attention over its
+regions.
 """
 
 from __future__ import annotations
@@ -31,17 +31,15 @@ PAD = 0
 
 
 class Regions(NamedTuple):
-    """What a :class:`Captioner` keeps of a picture: one feature vector a region, its key, and
-    the mean of the features.
-    """
+    """An encoded picture: one feature vector per region, its key, and the mean of the features."""
 
     features: torch.Tensor  # a_i, (batch, L, D)
-    projected: torch.Tensor  # W_a a_i, computed once a picture, (batch, L, d_attention)
+    projected: torch.Tensor  # W_a a_i, computed once per picture, (batch, L, d_attention)
     mean: torch.Tensor  # (1/L) Σ_i a_i, (batch, D)
 
 
 class Glimpse(NamedTuple):
-    """What one look gives; None where the attention has no such thing."""
+    """The result of one attention step; None where the attention has no such value."""
 
     context: torch.Tensor  # before the gate, (batch, D)
     weights: torch.Tensor | None  # α, (batch, L)
@@ -192,11 +190,10 @@ class MeanContext(nn.Module):
 
 
 class Captioner(nn.Module):
-    """An LSTM that writes a caption and looks at the picture before every word, in the way it is
-    handed.
+    """An LSTM that writes a caption and attends to the picture before every word.
 
     ``h_0 = tanh(W_h0 ā)``, ``c_0 = tanh(W_c0 ā)``, ā the mean of the features;
-    ``ẑ_t = β_t · attention(h_{t−1}, a)``, ``β_t = σ(w_β·h_{t−1} + b_β)``, one number a step;
+    ``ẑ_t = β_t · attention(h_{t−1}, a)``, ``β_t = σ(w_β·h_{t−1} + b_β)``, one number per step;
     ``h_t = LSTM([E y_{t−1}; ẑ_t], h_{t−1})``;
     ``p(y_t) = softmax(W_o(E y_{t−1} + W_h h_t + W_z ẑ_t))``.
 
@@ -282,7 +279,7 @@ class Captioner(nn.Module):
     def step(
         self, token: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor], regions: Regions
     ) -> Step:
-        """Read one token ``(batch,)``, look at the picture, score the next token."""
+        """Read one token ``(batch,)``, attend to the picture, score the next token."""
         embedded = self.embedding(token)
         state, z, glimpse = self._advance(embedded, state, regions)
         return Step(self._read_out(embedded, state[0], z), state, glimpse.weights)
@@ -331,7 +328,7 @@ def reinforce_loss(
     reward_weight: float = 1.0,
     entropy_weight: float = 0.0,
 ) -> torch.Tensor:
-    """The number whose gradient estimates that of −E_s[log p(y | s)] − λ_e H[s], one a caption.
+    """The number whose gradient estimates that of −E_s[log p(y | s)] − λ_e H[s], one per caption.
 
     ``−log p(y|s) − λ_r (log p(y|s) − b) · log p(s) − λ_e H``; the factor in brackets is a constant.
 
@@ -356,8 +353,7 @@ def caption_loss(
     the number of tokens.
 
     ``Σ_b [−log p(y_b) + λ Σ_i (1 − Σ_t α_ti)²]``, λ = ``coverage``; for hard attention in training
-    mode
-    :func:`reinforce_loss` stands in the place of −log p, with the moving baseline
+    mode :func:`reinforce_loss` replaces −log p, with the moving baseline
     ``b ← 0.9 b + 0.1 mean log p``, and a caption takes the expected context with probability
     ``expected_share``.
 

@@ -39,8 +39,8 @@ _STATISTICS_BATCHES, _STATISTICS_ROWS = 16, 64
 
 
 class AdversarialLoss(NamedTuple):
-    """``discriminator(real scores, fake scores) → ()`` and ``generator(fake scores) → ()``,
-    means over the batch, in nats or as they are.
+    """``discriminator(real scores, fake scores) → ()`` and ``generator(fake scores) → ()``, means
+    over the batch, in nats or as they are.
     """
 
     discriminator: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

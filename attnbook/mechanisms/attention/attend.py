@@ -22,8 +22,8 @@ problem, for a third of the time."""
 
 
 class Attended(NamedTuple):
-    """What attention gives: ``context (…, m, d_v)`` and ``weights (…, m, n)``, or None where
-    they were not asked for.
+    """What attention gives: ``context (…, m, d_v)`` and ``weights (…, m, n)``, or None where they
+    were not asked for.
     """
 
     context: torch.Tensor
@@ -62,8 +62,8 @@ def attend(
         projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many
             times.
         dropout: what the weights go through before they meet the values, such as
-            :class:`~attnbook.mechanisms.dropout.Dropout`. The weights returned are those
-            before it, and all m×n are stored. None, or a module in evaluation mode: nothing.
+            :class:`~attnbook.mechanisms.dropout.Dropout`. The weights returned are those before it,
+            and all m×n are stored. None, or a module in evaluation mode: nothing.
 
     Returns:
         :class:`Attended`: context and weights.

@@ -32,7 +32,7 @@ class ProjectedSource(NamedTuple):
 
     @property
     def length(self) -> int:
-        """n, the number of positions that a mask has to speak of."""
+        """n, the number of positions that a mask covers."""
         return self.key.shape[-2]
 
     def extend(self, more: ProjectedSource) -> ProjectedSource:
@@ -130,8 +130,8 @@ class MultiHeadAttention(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> ProjectedSource:
-        """Project a source ``(…, n, d_key)`` into all heads, once for any number of queries;
-        value as in :meth:`forward`.
+        """Project a source ``(…, n, d_key)`` into all heads, once for any number of queries; value
+        as in :meth:`forward`.
         """
         value = self._check_source(key, value)
         keys = self._split(self.key_projection(key))
@@ -235,15 +235,14 @@ class MultiHeadAttention(nn.Module):
         )
 
     def _scored(self, source: ProjectedSource) -> torch.Tensor:
-        """What the score makes of all keys of a source, ``(…, h, n, width)``."""
+        """The projected keys of a source, ``(…, h, n, width)``."""
         if source.scored is not None:
             return source.scored
         return self.score.project_keys(source.key) if self.score.counts_positions else source.key
 
     def _join(self, context: torch.Tensor) -> torch.Tensor:
-        """Make one vector of those of the heads, ``(…, h, m, d_head_value)`` → ``(…, m,
-        d_model)``.
-        """
+        """Make one vector of those of the heads, ``(…, h, m, d_head_value)`` →
+        ``(…, m, d_model)``."""
         # heads side by side, then W_o
         return self.output_projection(context.transpose(-3, -2).flatten(-2))
 

@@ -59,8 +59,8 @@ def stream_attention(
 
 
 def _mask_block(mask, dims, b, r, c):
-    """The part of a mask that belongs to a block; dimensions that it broadcasts over stay as
-    they are.
+    """The part of a mask that belongs to a block; dimensions that it broadcasts over stay as they
+    are.
     """
     if mask is None:
         return None

@@ -27,8 +27,8 @@ class _Dense(nn.Module):
 
 
 class _FactorisedDense(nn.Module):
-    """``F(q)_{j} = A(q)_{j div b} B(q)_{j mod b}``: two short rows of a·b ≥ L places instead of
-    a long one.
+    """``F(q)_{j} = A(q)_{j div b} B(q)_{j mod b}``: two short rows of a·b ≥ L places instead of a
+    long one.
     """
 
     def __init__(self, num_heads: int, d_head: int, length: int) -> None:
@@ -69,8 +69,8 @@ class _FactorisedRandom(nn.Module):
 
 
 class _Unread(nn.Module):
-    """Stands where queries would be projected if anybody read them: of the right shape, without
-    parameters or cost.
+    """Placeholder for the query projection where the scores ignore the queries: the right shape,
+    without parameters or cost.
     """
 
     def __init__(self, width: int) -> None:
@@ -143,7 +143,7 @@ class SynthesizerAttention(MultiHeadAttention):
         self.length, self.kind, self.mix = check_integer("length", length), kind, mix
         self.synthesizer = SYNTHESIZERS[kind](num_heads, self.d_head, length)
         self.share = nn.Parameter(torch.zeros(())) if mix == "alpha" else None  # a
-        if mix is None:  # nobody compares: no keys, and no queries either where the word has no say
+        if mix is None:  # no keys, and no queries where the scores ignore the word
             self.key_projection = None
             if "random" in kind:
                 self.query_projection = _Unread(num_heads * self.d_head)

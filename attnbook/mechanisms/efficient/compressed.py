@@ -21,7 +21,7 @@ __all__ = [
 
 
 class CompressedSource(NamedTuple):
-    """What a :class:`MemoryCompressedAttention` remembers of a text.
+    """The cache of a :class:`MemoryCompressedAttention`.
 
     ``key``, ``value`` ``(…, h, c, d_head)`` of the c stretches that are compressed already;
     ``waiting``, the keys and values ``(…, h, w, d_head)`` of the positions from the next stretch
@@ -34,12 +34,12 @@ class CompressedSource(NamedTuple):
     layer: MemoryCompressedAttention
 
     def extend(self, more: CompressedSource) -> CompressedSource:
-        """The text with further positions at its end, just projected: the cache of a decoder,
-        one step on.
+        """The text with further positions at its end, just projected: the cache of a decoder, one
+        step on.
         """
-        own = self.settled()
-        waiting = tuple(torch.cat([a, b], dim=-2) for a, b in zip(own.waiting, more.waiting))
-        return own._replace(waiting=waiting, length=own.length + more.length)
+        settled = self.settled()
+        waiting = tuple(torch.cat([a, b], dim=-2) for a, b in zip(settled.waiting, more.waiting))
+        return settled._replace(waiting=waiting, length=settled.length + more.length)
 
     def settled(self) -> CompressedSource:
         """The same text with every stretch compressed that is complete."""
@@ -85,8 +85,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
         kernel_size, stride: w and s ≤ w.
 
     Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, with a mask
-    ``(…, m, n)`` over the positions, and weights
-    ``(…, h, m, c)`` over the stretches.
+    ``(…, m, n)`` over the positions, and weights ``(…, h, m, c)`` over the stretches.
 
     Raises:
         ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for a
@@ -144,8 +143,8 @@ class MemoryCompressedAttention(MultiHeadAttention):
         )
 
     def _over_stretches(self, mask: torch.Tensor | None) -> torch.Tensor | None:
-        """A mask ``(…, m, n)`` over positions as one over stretches, ``(…, m, c)``: all
-        positions have to be allowed.
+        """A mask ``(…, m, n)`` over positions as one over stretches, ``(…, m, c)``: all positions
+        have to be allowed.
         """
         if mask is None or mask.shape[-1] == 1:
             return mask
@@ -160,8 +159,10 @@ class MemoryCompressedAttention(MultiHeadAttention):
 def _convolve(layer: nn.Conv1d, heads: torch.Tensor) -> torch.Tensor:
     """``(…, h, n, w)`` → ``(…, h, c, w)``, with the heads side by side in the convolution."""
     *batch, h, n, w = heads.shape
-    found = layer(heads.transpose(-3, -2).reshape(-1, n, h * w).transpose(1, 2))  # (batch, h·w, c)
-    return found.transpose(1, 2).reshape(*batch, found.shape[-1], h, w).transpose(-3, -2)
+    compressed = layer(
+        heads.transpose(-3, -2).reshape(-1, n, h * w).transpose(1, 2)
+    )  # (batch, h·w, c)
+    return compressed.transpose(1, 2).reshape(*batch, compressed.shape[-1], h, w).transpose(-3, -2)
 
 
 class LengthProjection(nn.Module):
@@ -202,8 +203,8 @@ class LengthProjection(nn.Module):
         return self.weight[..., :n] @ rows
 
 
-class _WholeSource(ProjectedSource):
-    """Keys and values that no later position can be put behind."""
+class _FixedSource(ProjectedSource):
+    """Keys and values that cannot be extended."""
 
     __slots__ = ()
 
@@ -239,8 +240,8 @@ class LinformerAttention(MultiHeadAttention):
             paper's layerwise sharing.
 
     Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention` with n ≤
-    ``length``; mask broadcastable to ``(…, 1, n)``,
-    the same for all queries; weights ``(…, h, m, k)`` over the mixtures.
+    ``length``; mask broadcastable to ``(…, 1, n)``, the same for all queries; weights
+    ``(…, h, m, k)`` over the mixtures.
 
     Raises:
         ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for a
@@ -290,7 +291,7 @@ class LinformerAttention(MultiHeadAttention):
         It is mixed when it is read and the mask is known.
         """
         source = super().project(key, value)
-        return _WholeSource(source.key, source.value)
+        return _FixedSource(source.key, source.value)
 
     def _attend(
         self,

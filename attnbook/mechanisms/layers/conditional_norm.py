@@ -25,8 +25,8 @@ def check_labels(labels: object, batch: int, num_classes: int) -> torch.Tensor:
 
 
 class UnconditionalBatchNorm(nn.BatchNorm2d):
-    """``torch.nn.BatchNorm2d`` with the call of :class:`ConditionalBatchNorm`; it does not look
-    at the labels.
+    """``torch.nn.BatchNorm2d`` with the call of :class:`ConditionalBatchNorm`; it does not look at
+    the labels.
     """
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:

@@ -1,6 +1,5 @@
 """Embeddings and output layers that spend their parameters otherwise: factorised, adaptive,
-mixed.
-"""
+mixed."""
 
 from __future__ import annotations
 
@@ -165,8 +164,8 @@ class AdaptiveOutput(nn.Module):
         self.layer = nn.AdaptiveLogSoftmaxWithLoss(d_model, size, list(cutoffs), div_value=factor)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found = self.layer.log_prob(x.reshape(-1, x.shape[-1]))
-        return found.view(*x.shape[:-1], found.shape[-1])
+        log_probs = self.layer.log_prob(x.reshape(-1, x.shape[-1]))
+        return log_probs.view(*x.shape[:-1], log_probs.shape[-1])
 
 
 class MixtureOfSoftmaxes(nn.Module):

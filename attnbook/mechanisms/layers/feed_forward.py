@@ -91,9 +91,8 @@ class GatedFeedForward(nn.Module):
     """A feed-forward sublayer whose hidden layer is a product of two linear maps, one of them
     through an activation.
 
-    ``FFN(x) = W_2 (f(W x) ⊙ V x)``, without biases as in the paper:
-    GLU has f = sigmoid, GeGLU gelu, ReGLU relu, SwiGLU swish, and LiGLU, the bilinear one, no
-    activation.
+    ``FFN(x) = W_2 (f(W x) ⊙ V x)``, without biases as in the paper: GLU has f = sigmoid, GeGLU
+    gelu, ReGLU relu, SwiGLU swish, and LiGLU, the bilinear one, no activation.
 
     Args:
         d_model: width of x and of the result.

@@ -1,5 +1,5 @@
-"""Normalisation: of every position on its own, layer norm and RMS norm; of every feature over
-the batch, batch norm.
+"""Normalisation: of every position on its own, layer norm and RMS norm; of every feature over the
+batch, batch norm.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class BatchNorm(_Norm):
     unbiased variance, as in ``torch.nn.BatchNorm1d``.
 
     Padding counts like a word unless ``mask`` says where words are. A block hands no mask to its
-    norm: in a
-    :class:`~attnbook.mechanisms.layers.residual.ResidualConnection` this norm counts the padding.
+    norm: in a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection` this norm counts the
+    padding.
 
     Args:
         d_model: d, the width of x.
@@ -113,8 +113,7 @@ class BatchNorm(_Norm):
         momentum: the share of the new statistics.
 
     Shapes: x ``(…, n, d)``, mask ``(…, n)``, boolean, True = counts → ``(…, n, d)``. All positions
-    are normalised, those that
-    do not count too.
+    are normalised, those that do not count too.
 
     Raises:
         ValueError: if the width, ε or momentum is out of range, x has another width, the mask does

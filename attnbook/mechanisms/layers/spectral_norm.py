@@ -23,9 +23,9 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
     everything else)
 
     σ is not computed but followed: ``v ← Wᵀu / ‖Wᵀu‖``, ``u ← W v / ‖W v‖``, ``σ ≈ uᵀ W v``, so
-    many times whenever the weight is used
-    in training mode. In evaluation mode u and v stay. The parametrization is PyTorch's own. Gains
-    of norms, biases and the scale γ of attention are no matrices and stay as they are.
+    many times whenever the weight is used in training mode. In evaluation mode u and v stay. The
+    parametrization is PyTorch's own. Gains of norms, biases and the scale γ of attention are no
+    matrices and stay as they are.
 
     Args:
         module: changed in place; each weight is found under ``parametrizations.weight.original``
@@ -64,8 +64,7 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
 
 class _FullPrecision(nn.Module):
     """A parametrization in the dtype of its weight: autocast would follow σ with 8 bits on a
-    GPU.
-    """
+    GPU."""
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()

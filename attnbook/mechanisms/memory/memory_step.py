@@ -1,6 +1,4 @@
-"""One step of all heads on a memory: find the places, write, read; with the gradient written by
-hand.
-"""
+"""One step of all heads on a memory: address, write, read; with a hand-written gradient."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ __all__ = ["HeadParameters", "memory_step", "plain_memory_step"]
 
 
 class HeadParameters(NamedTuple):
-    """What a controller says to H heads, the read heads first; the write heads' part to the last
-    ones of them alone.
+    """The parameters that a controller emits for H heads, the read heads first; ``erase`` and
+    ``add`` for the write heads alone.
     """
 
     key: torch.Tensor  # k, (batch, H, M)
@@ -49,8 +47,8 @@ def memory_step(memory: torch.Tensor, previous: torch.Tensor, heads: HeadParamet
 
 
 def plain_memory_step(memory: torch.Tensor, previous: torch.Tensor, heads: HeadParameters):
-    """The step in the functions of :mod:`~attnbook.mechanisms.memory.addressing`, differentiated
-    by PyTorch.
+    """The step in the functions of :mod:`~attnbook.mechanisms.memory.addressing`, differentiated by
+    PyTorch.
     """
     content = _scores(heads.key, heads.strength, memory).softmax(-1)
     gated = torch.lerp(previous, content, heads.gate.unsqueeze(-1))

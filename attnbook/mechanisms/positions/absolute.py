@@ -112,8 +112,7 @@ class SinusoidalPositions(nn.Module):
         d_model: width of x.
 
     Shapes: x ``(…, n, d_model)``, ``offset`` the position of its first row → as x. The offset is
-    one number, or ``(batch,)``
-    for x ``(batch, n, d_model)``.
+    one number, or ``(batch,)`` for x ``(batch, n, d_model)``.
 
     Raises:
         ValueError: for an odd width, x of another width, an offset that is no whole number or
@@ -159,8 +158,7 @@ class LearnedPositions(nn.Module):
         d_model: width of x.
 
     Shapes: x ``(…, n, d_model)``, ``offset`` the position of its first row → as x. The offset is
-    one number, or ``(batch,)``
-    for x ``(batch, n, d_model)``.
+    one number, or ``(batch,)`` for x ``(batch, n, d_model)``.
 
     Raises:
         ValueError: for a size below 1, x of another width, an offset that is no whole number,

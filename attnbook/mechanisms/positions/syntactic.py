@@ -1,5 +1,5 @@
-"""Positions in a dependency tree: how deep a word stands, and how far two words are apart along
-the branches.
+"""Positions in a dependency tree: how deep a word stands, and how far two words are apart along the
+branches.
 """
 
 from __future__ import annotations
@@ -87,9 +87,8 @@ def tree_offset(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> tor
         ValueError: as :func:`tree_depth`.
 
     Source: Wang, Tu, Wang and Shi 2019, the relative structural position. Where neither word is
-    above the other, theirs is the
-    sum of the two depths, with a sign by order; the way over the lowest common ancestor is the
-    book's."""
+    above the other, theirs is the sum of the two depths, with a sign by order; the way over the
+    lowest common ancestor is the book's."""
     above = _above(heads, lengths)
     up, down = above, above.transpose(-1, -2)  # j above i; j below i
     place = torch.arange(heads.shape[-1], device=heads.device)
@@ -101,17 +100,16 @@ def _distance(above: torch.Tensor) -> torch.Tensor:
     with without_autocast(above):  # counts: half precision would round them
         # common ancestors: depth of the lowest one + 1
         common = above.float() @ above.float().transpose(-1, -2)
-    own = above.sum(-1)
+    depth = above.sum(-1)
     real = above.any(-1)
-    return (own[..., None] + own[..., None, :] - 2 * common.long()) * (
+    return (depth[..., None] + depth[..., None, :] - 2 * common.long()) * (
         real[..., None] & real[..., None, :]
     )
 
 
 def _above(heads: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
     """Which words j are word i itself or above it: boolean ``(…, n, n)``; nothing at the
-    padding.
-    """
+    padding."""
     check_whole("heads", heads)
     require(
         heads.dim() > 0 and heads.shape[-1] > 0,
@@ -169,8 +167,7 @@ class StructuralPositions(nn.Module):
             another shape.
 
     Source: Wang, Tu, Wang and Shi 2019, the absolute structural position beside the sequential one;
-    the mixture, one layer with
-    tanh, is the book's choice.
+    the mixture, one layer with tanh, is the book's choice.
     """
 
     def __init__(self, d_model: int) -> None:
@@ -184,7 +181,7 @@ class StructuralPositions(nn.Module):
         check_whole("depth", depth)
         require(
             depth.shape == x.shape[:-1],
-            f"depth must be {tuple(x.shape[:-1])}, one a word, got {tuple(depth.shape)}",
+            f"depth must be {tuple(x.shape[:-1])}, one per word, got {tuple(depth.shape)}",
         )
         place = torch.arange(x.shape[-2], device=x.device).expand(depth.shape)
         both = torch.cat(
@@ -216,8 +213,7 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         ValueError: as :class:`~attnbook.mechanisms.positions.relative.RelativeMultiHeadAttention`.
 
     Source: Wang, Tu, Wang and Shi 2019, the relative structural position beside the sequential one
-    of Shaw et al. 2018; that both
-    vectors are added is the book's choice.
+    of Shaw et al. 2018; that both vectors are added is the book's choice.
     """
 
     def __init__(
@@ -237,15 +233,15 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         *,
         need_weights: bool = True,
     ) -> Attended:
-        """Attend within sentences ``(…, n, d_model)``; offset ``(…, n, n)`` of
-        :func:`tree_offset`, mask as in the base class.
+        """Attend within sentences ``(…, n, d_model)``; offset ``(…, n, n)`` of :func:`tree_offset`,
+        mask as in the base class.
         """
         check_tensor("x", x, width=self.query_width)
         check_whole("offset", offset)
         expected = (*x.shape[:-1], x.shape[-2])
         require(
             tuple(offset.shape) == expected,
-            f"offset must be {expected}, one a pair of words, got {tuple(offset.shape)}",
+            f"offset must be {expected}, one per pair of words, got {tuple(offset.shape)}",
         )
         source = _SourceWithTree(*self.project(x))
         source.offset = offset.to(x.device, torch.int64)

@@ -46,8 +46,8 @@ def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor
 
 
 class Scratch:
-    """Two buffers that the blocks of one pass share: to fetch memory anew for each costs more
-    than what is computed in it.
+    """Two buffers that the blocks of one pass share: to fetch memory anew for each costs more than
+    what is computed in it.
     """
 
     def __init__(self) -> None:

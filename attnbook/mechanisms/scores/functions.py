@@ -2,8 +2,7 @@
 under its name.
 
 Symbols: s is a query (a decoder state in the papers), h a key (an encoder state). What all of them
-have in common stands in
-:class:`~attnbook.mechanisms.scores.base.Score`.
+have in common stands in :class:`~attnbook.mechanisms.scores.base.Score`.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class ContentScore(Score):
     ``score(s, h) = s·h / (‖s‖ ‖h‖)``; a vector of norm 0 scores 0, with a finite gradient.
 
     Shapes: query ``(…, m, d)``, key ``(…, n, d)``. No parameters. The result lies in [−1, 1], so
-    the softmax stays
-    flat unless it is scaled: the Neural Turing Machine multiplies it by a learned strength β.
+    the softmax stays flat unless it is scaled: the Neural Turing Machine multiplies it by a learned
+    strength β.
 
     Args:
         eps: a norm below it counts as it; where the dtype cannot divide by its cube, the smallest

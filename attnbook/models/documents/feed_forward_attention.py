@@ -1,5 +1,5 @@
-"""Feed-forward attention: a sequence pooled into one vector by weights that each position
-computes for itself.
+"""Feed-forward attention: a sequence pooled into one vector by weights that each position computes
+for itself.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["FeedForwardAttention", "Regressed"]
 
 
 class Regressed(NamedTuple):
-    """One number a sequence: ``output (batch,)``, and the weights it was pooled with, ``weights
-    (batch, n)``.
+    """One number a sequence: ``output (batch,)``, and the weights it was pooled with,
+    ``weights (batch, n)``.
     """
 
     output: torch.Tensor
@@ -44,16 +44,15 @@ class FeedForwardAttention(nn.Module):
             scores were equal (the query is 0; w_hc and b_hc then learn nothing).
 
     Shapes: inputs ``(batch, n, d_input)``, lengths ``(batch,)`` → output ``(batch,)``, weights
-    ``(batch, n)``. Padding
-    has weight exactly 0. Matrices start from a normal distribution of variance 2 / fan-in (w_hc: 1
-    / fan-in), biases from 0; b_sy from 0.5, so that the ramp at the end begins on its steep side.
+    ``(batch, n)``. Padding has weight exactly 0. Matrices start from a normal distribution of
+    variance 2 / fan-in (w_hc: 1 / fan-in), biases from 0; b_sy from 0.5, so that the ramp at the
+    end begins on its steep side.
 
     Raises:
         ValueError: for an unknown pooling, sizes below 1, wrong shapes, an empty sequence.
 
     Source: Raffel and Ellis 2015, equations 1 to 3 and section 2; the start values are those of the
-    authors' code but
-    for b_sy, which is ours.
+    authors' code but for b_sy, which is ours.
     """
 
     def __init__(
@@ -75,8 +74,8 @@ class FeedForwardAttention(nn.Module):
             nn.init.constant_(layer.bias, 0.5 if layer is self.readout else 0.0)
 
     def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> Regressed:
-        """Pool sequences ``(batch, n, d_input)`` of true ``lengths (batch,)`` and read one
-        number from each.
+        """Pool sequences ``(batch, n, d_input)`` of true ``lengths (batch,)`` and read one number
+        from each.
         """
         check_tensor("inputs", inputs, width=self.embed.in_features)
         require(

@@ -96,9 +96,9 @@ class HierarchicalAttention(nn.Module):
     ``h_i = [h→_i ; h←_i]`` of the s_i, ``u_i = tanh(W_s h_i + b_s)``, ``α_i = softmax_i(u_i·u_s)``,
     ``v = Σ_i α_i h_i``, ``p = softmax(W_c v + b_c)``.
 
-    A sentence without words is skipped: the sentence reader goes on as if it did not stand there,
-    and its weight is
-    exactly 0. So the result depends neither on padding nor on the other documents of the batch.
+    A sentence without words is skipped: the sentence reader goes on as if it were absent, and its
+    weight is exactly 0. So the result depends neither on padding nor on the other documents of the
+    batch.
 
     Args:
         vocabulary_size: id 0 is padding.
@@ -110,8 +110,7 @@ class HierarchicalAttention(nn.Module):
         dropout: on embeddings, sentence vectors and the document vector.
 
     Shapes: documents ``(batch, sentences, words)`` of ids, lengths ``(batch, sentences)``: how many
-    words of each
-    sentence are real, 0 for none → logits ``(batch, num_classes)``.
+    words of each sentence are real, 0 for none → logits ``(batch, num_classes)``.
 
     Raises:
         ValueError: for wrong shapes or sizes, ids outside the vocabulary, a document without any
@@ -165,23 +164,23 @@ class HierarchicalAttention(nn.Module):
         return self.word_pooling(annotations, mask)
 
     def forward(self, documents: torch.Tensor, lengths: torch.Tensor) -> Classified:
-        """Classify documents ``(batch, sentences, words)`` whose sentences have ``lengths
-        (batch, sentences)``.
+        """Classify documents ``(batch, sentences, words)`` whose sentences have
+        ``lengths (batch, sentences)``.
         """
         self._check(documents, lengths)
         batch, n, words = documents.shape
         lengths = lengths.to(documents.device)
         filled = lengths > 0  # (batch, sentences)
-        found, weights = self.encode_sentences(documents[filled], lengths[filled])
+        vectors, weights = self.encode_sentences(documents[filled], lengths[filled])
         word_weights = weights.new_zeros(batch, n, words)
         word_weights[filled] = weights
         # The sentences with words move to the front of their document, in order; what was between
         # them is gone.
         count = filled.sum(1)
         real = torch.arange(n, device=documents.device) < count[:, None]  # (batch, sentences)
-        vectors = found.new_zeros(batch, n, found.shape[-1])
-        vectors[real] = found  # both masks list the sentences of a document in order
-        annotations, _ = run_packed(self.sentence_encoder, self.dropout(vectors), count)  # h_i
+        sentences = vectors.new_zeros(batch, n, vectors.shape[-1])
+        sentences[real] = vectors  # both masks list the sentences of a document in order
+        annotations, _ = run_packed(self.sentence_encoder, self.dropout(sentences), count)  # h_i
         pooled, in_front = self.sentence_pooling(annotations, real)  # v
         sentence_weights = in_front.new_zeros(batch, n)
         sentence_weights[filled] = in_front[real]
@@ -193,7 +192,7 @@ class HierarchicalAttention(nn.Module):
         require(
             lengths.shape == documents.shape[:2],
             f"lengths must be whole numbers {tuple(documents.shape[:2])}, "
-            f"one a sentence of documents, got shape {tuple(lengths.shape)}",
+            f"one per sentence of documents, got shape {tuple(lengths.shape)}",
         )
         check_values("lengths", lengths, 0, documents.shape[2])
         if may_look(lengths):

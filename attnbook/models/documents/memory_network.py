@@ -1,5 +1,5 @@
-"""The end-to-end memory network: a question looks through a story several times, each time
-knowing what it found before.
+"""The end-to-end memory network: a question attends to a story several times, each time with what
+it has read before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Answered", "MemoryNetwork", "position_encoding"]
 
 
 class Answered(NamedTuple):
-    """Scores of the answers, ``logits (batch, vocabulary)``, and where each hop looked,
+    """Scores of the answers, ``logits (batch, vocabulary)``, and the attention of each hop,
     ``weights (batch, hops, n)``.
     """
 
@@ -76,8 +76,7 @@ class MemoryNetwork(nn.Module):
             from the start.
 
     Shapes: story ``(batch, n, words)`` and question ``(batch, words)`` of ids; words stand in front
-    of the padding. A
-    sentence of padding alone has weight exactly 0 and no place in time.
+    of the padding. A sentence of padding alone has weight exactly 0 and no place in time.
 
     Raises:
         ValueError: for sizes below 1, another encoding, wrong shapes, ids outside the vocabulary,
@@ -120,8 +119,8 @@ class MemoryNetwork(nn.Module):
                 embedding.weight[0] = 0.0  # padding adds nothing
 
     def embed(self, sentences: torch.Tensor, layer: int) -> torch.Tensor:
-        """Sentences ``(…, words)`` to vectors ``(…, d)`` with embedding matrix ``layer`` of K +
-        1, counted from 0.
+        """Sentences ``(…, words)`` to vectors ``(…, d)`` with embedding matrix ``layer`` of K + 1,
+        counted from 0.
         """
         embedded = self.embeddings[layer](sentences)  # (…, words, d)
         if self.encoding == "position":
@@ -134,8 +133,8 @@ class MemoryNetwork(nn.Module):
         return embedded.sum(-2)
 
     def forward(self, story: torch.Tensor, question: torch.Tensor) -> Answered:
-        """Score every word as the answer to questions ``(batch, words)`` about stories ``(batch,
-        n, words)``.
+        """Score every word as the answer to questions ``(batch, words)`` about stories
+        ``(batch, n, words)``.
         """
         self._check(story, question)
         real = (story != 0).any(-1)  # (batch, n)
@@ -155,7 +154,7 @@ class MemoryNetwork(nn.Module):
             u = u + o[:, 0]
             weights.append(p[:, 0])
             keys = values  # A_{k+1} = C_k
-        # W: a row a word, from C_K
+        # W: a row per word, from C_K
         return Answered(
             nn.functional.linear(u, self.embeddings[-1].get_parameter("weight")),
             torch.stack(weights, 1),

@@ -138,7 +138,7 @@ class ConvolutionDown(nn.Module):
 
 
 class ResidualInstead(nn.Module):
-    """What stands in the place of attention to ask whether it is attention that helps:
+    """A control for attention, a residual block of the same size:
     ``y = x + conv(relu(conv(relu(x))))``, 3×3 each.
 
     The hidden width is the smallest with which the block has at least as many parameters as

@@ -1,6 +1,4 @@
-"""A small classifier of pictures: the judge of samples by class, and the feature network of the
-scores.
-"""
+"""A small classifier of pictures: it classifies samples and gives the features of the scores."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ __all__ = ["PictureClassifier", "classifier_loss"]
 
 
 class PictureClassifier(nn.Module):
-    """Three convolutions that halve the side, a layer of features, and a class each head.
+    """Three convolutions that halve the side, a layer of features, and a linear classifier.
 
     ``z = three times relu(conv 4×4, stride 2)``,  ``f = relu(W z + b)``,  ``logits = V f + c``
 
@@ -66,8 +64,7 @@ class PictureClassifier(nn.Module):
 
 
 def classifier_loss(model: nn.Module, batch) -> tuple[torch.Tensor, int]:
-    """Summed cross-entropy of a batch (pictures, labels), and how many pictures: what ``fit``
-    asks for.
-    """
+    """Summed cross-entropy of a batch (pictures, labels), and how many pictures: as ``fit``
+    expects."""
     pictures, labels = batch
     return nn.functional.cross_entropy(model(pictures), labels, reduction="sum"), len(labels)

@@ -177,8 +177,8 @@ class PictureDiscriminator(nn.Module):
         self.stages = nn.ModuleList()
         for k, (side, before, width) in enumerate(zip(sides, [colors, *widths], widths)):
             # the first block sees the picture itself
-            made = block(before, width, norm, activate=k > 0)
-            self.stages.append(_Stage(made, inserts, side, width))
+            stage = block(before, width, norm, activate=k > 0)
+            self.stages.append(_Stage(stage, inserts, side, width))
         self.last_block, self.final = block(widths[-1], widths[-1], norm, halve=False), final()
         self.output = nn.Linear(widths[-1], 1)  # w, b
         # e

@@ -1,4 +1,4 @@
-"""Bahdanau's model: the decoder looks back at every source position, and learns where to look."""
+"""Bahdanau's model: the decoder attends to every source position and learns the alignment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Annotations", "Bahdanau"]
 
 
 class Annotations(NamedTuple):
-    """What a :class:`Bahdanau` model remembers of a source: one annotation a position."""
+    """An encoded source: one annotation per position."""
 
     annotations: torch.Tensor  # h, (batch, n, 2·hidden)
     projected: torch.Tensor  # W_h h, computed once per source, (batch, n, d_attention)
@@ -40,12 +40,11 @@ class Bahdanau(nn.Module):
         dropout: on embeddings and before the output (the paper has none).
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
-    ``(batch, m, target_size)``,
-    weights ``(batch, m, n)``; padding has weight exactly 0.
+    ``(batch, m, target_size)``, weights ``(batch, m, n)``; padding has weight exactly 0.
 
     Raises:
-        ValueError: for an unknown unit or score, sizes below 1, an empty source, ids
-            outside the vocabulary.
+        ValueError: for an unknown unit or score, sizes below 1, an empty source, ids outside the
+            vocabulary.
 
     Source: Bahdanau, Cho and Bengio 2015, sections 3.1 and 3.2, appendix A.
     """
@@ -88,8 +87,8 @@ class Bahdanau(nn.Module):
         return Annotations(annotations, self.score.project_keys(annotations), mask)
 
     def start(self, memory: Annotations) -> tuple[torch.Tensor, ...]:
-        """``s_0 = tanh(W_0 h←_1)``: the backward reader has seen the whole source when it stands
-        on the first word.
+        """``s_0 = tanh(W_0 h←_1)``: the backward reader has seen the whole source when it stands on
+        the first word.
         """
         backward = memory.annotations[:, 0, self.cell.hidden_size :]  # (batch, hidden)
         s = self.bridge(backward).tanh()
@@ -102,7 +101,7 @@ class Bahdanau(nn.Module):
         memory: Annotations,
         need_weights: bool = True,
     ):
-        """One step: look with s_{t−1}, then move to s_t.
+        """One step: attend with s_{t−1}, then compute s_t.
 
         Returns state, context and weights without the query axis.
         """
@@ -125,7 +124,7 @@ class Bahdanau(nn.Module):
     def step(
         self, token: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Annotations
     ) -> Step:
-        """Read one token ``(batch,)``, look at the source, score the next token."""
+        """Read one token ``(batch,)``, attend to the source, score the next token."""
         embedded = self.dropout(self.target_embedding(token))  # (batch, d_embed)
         state, context, weights = self._advance(embedded, state, memory, need_weights=True)
         logits = self.readout(self.dropout(torch.cat([state[0], embedded, context], dim=-1)))

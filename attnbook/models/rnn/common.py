@@ -67,8 +67,8 @@ class Decoded(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One decoder step: ``logits (batch, vocabulary)``, the next ``state``, ``weights (batch,
-    n)`` or None.
+    """One decoder step: ``logits (batch, vocabulary)``, the next ``state``, ``weights (batch, n)``
+    or None.
     """
 
     logits: torch.Tensor

@@ -12,8 +12,8 @@ __all__ = ["LSTMLanguageModel", "check_text"]
 
 
 def check_text(tokens: torch.Tensor, lengths: torch.Tensor | None, vocabulary_size: int) -> None:
-    """Raise ``ValueError`` unless ``tokens (batch, n)`` are ids and ``lengths (batch,)``, if
-    given, lie in 1 … n.
+    """Raise ``ValueError`` unless ``tokens (batch, n)`` are ids and ``lengths (batch,)``, if given,
+    lie in 1 … n.
     """
     check_ids("tokens", tokens, vocabulary_size)
     if lengths is not None:
@@ -33,8 +33,7 @@ class LSTMLanguageModel(nn.Module):
         dropout: on the embeddings and before the output.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits
-    ``(batch, n, vocabulary_size)``, weights
-    None. Logits at the padding are those of a zero state.
+    ``(batch, n, vocabulary_size)``, weights None. Logits at the padding are those of a zero state.
 
     Raises:
         ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not

@@ -1,5 +1,5 @@
-"""Luong's model: the decoder moves first and looks then, at the whole source or at a window of
-it.
+"""Luong's model: the decoder computes its new state first and then attends, to the whole source or
+to a window of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CELLS = {"LSTM": torch.lstm_cell, "GRU": torch.gru_cell, "RNN": torch.rnn_tanh_
 
 
 class Source(NamedTuple):
-    """What a :class:`Luong` model remembers of a source."""
+    """An encoded source."""
 
     states: torch.Tensor  # h̄, top layer, (batch, n, hidden)
     projected: torch.Tensor  # what the score makes of h̄, once per source, (batch, n, width)
@@ -44,8 +44,8 @@ class Source(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """Where a decoder stands: its recurrent state, what is fed in next, and the number of the
-    next target position.
+    """The state of a decoder: its recurrent state, what is fed in next, and the number of the next
+    target position.
     """
 
     recurrent: tuple[torch.Tensor, ...]  # (h,) or (h, c), each (batch, layers, hidden)
@@ -80,10 +80,9 @@ class Luong(nn.Module):
         dropout: on embeddings, between layers, and before the output.
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
-    ``(batch, m, target_size)``,
-    weights ``(batch, m, n)``; padding has weight exactly 0. What the windows do where the paper
-    leaves a choice, say
-    :func:`attnbook.mechanisms.attend_window` and :func:`attnbook.mechanisms.monotonic_position`.
+    ``(batch, m, target_size)``, weights ``(batch, m, n)``; padding has weight exactly 0. What the
+    windows do where the paper leaves a choice, say :func:`attnbook.mechanisms.attend_window` and
+    :func:`attnbook.mechanisms.monotonic_position`.
 
     Raises:
         ValueError: for an unknown unit, score or attention, sizes below 1, an empty source, ids
@@ -149,7 +148,7 @@ class Luong(nn.Module):
         fed = h.new_zeros(h.shape[0], h.shape[-1]) if self.input_feeding else None
         return DecoderState(memory.last, fed, torch.zeros_like(memory.lengths))
 
-    def look(
+    def attend(
         self,
         states: torch.Tensor,
         memory: Source,
@@ -180,7 +179,7 @@ class Luong(nn.Module):
         )
 
     def positions(self, states: torch.Tensor, memory: Source, t: torch.Tensor) -> torch.Tensor:
-        """Where the windows of :meth:`look` stand, ``(batch, m)``: p_t, in source positions from
+        """Where the windows of :meth:`attend` stand, ``(batch, m)``: p_t, in source positions from
         0.
         """
         if self.position is not None:
@@ -209,13 +208,13 @@ class Luong(nn.Module):
         return outputs, tuple(part.transpose(0, 1) for part in last)
 
     def step(self, token: torch.Tensor, state: DecoderState, memory: Source) -> Step:
-        """Read one token ``(batch,)``, move, look at the source, score the next token."""
+        """Read one token ``(batch,)``, attend to the source, score the next token."""
         inputs = self.dropout(self.target_embedding(token))[:, None]  # (batch, 1, d_embed)
         if self.input_feeding:
             assert state.fed is not None
             inputs = torch.cat([inputs, state.fed[:, None]], dim=-1)
         s, recurrent = self._run(inputs, state.recurrent)  # (batch, 1, hidden)
-        context, weights = self.look(s, memory, state.t[:, None])
+        context, weights = self.attend(s, memory, state.t[:, None])
         vector = self._attention_vector(s, context)[:, 0]  # (batch, hidden)
         moved = DecoderState(recurrent, vector if self.input_feeding else None, state.t + 1)
         return Step(
@@ -239,7 +238,7 @@ class Luong(nn.Module):
             vectors, weights = self._feed(embedded, start, memory, need_weights)
         else:
             states, _ = self._run(embedded, start.recurrent)  # (batch, m, hidden)
-            context, weights = self.look(
+            context, weights = self.attend(
                 states, memory, torch.arange(m, device=source.device), need_weights=need_weights
             )
             vectors = self._attention_vector(states, context)
@@ -256,7 +255,7 @@ class Luong(nn.Module):
         between = self.decoder.dropout if self.training else 0.0
         states = [tuple(part[:, layer] for part in state.recurrent) for layer in range(len(layers))]
         assert state.fed is not None
-        fed, windows, vectors, kept = state.fed, self.windows(memory), [], []
+        fed, windows, vectors, all_weights = state.fed, self.windows(memory), [], []
         steps = torch.arange(embedded.shape[1], device=embedded.device)
         for e, t in zip(embedded.unbind(1), steps[:, None].unbind(0)):
             x = torch.cat([e, fed], dim=-1)
@@ -268,9 +267,11 @@ class Luong(nn.Module):
                 )
                 states[layer] = moved if isinstance(moved, tuple) else (moved,)
                 x = states[layer][0]
-            context, looked = self.look(x[:, None], memory, t, need_weights=keep, windows=windows)
+            context, step_weights = self.attend(
+                x[:, None], memory, t, need_weights=keep, windows=windows
+            )
             fed = self._attention_vector(x, context[:, 0])
             vectors.append(fed)
-            if looked is not None:
-                kept.append(looked)
-        return torch.stack(vectors, dim=1), torch.cat(kept, dim=1) if keep else None
+            if step_weights is not None:
+                all_weights.append(step_weights)
+        return torch.stack(vectors, dim=1), torch.cat(all_weights, dim=1) if keep else None

@@ -1,5 +1,5 @@
-"""Classes from a few examples: a network that turns pictures into vectors, and two ways to
-compare a new one with the examples.
+"""Classes from a few examples: a network that turns pictures into vectors, and two ways to compare
+a new one with the examples.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["Answers", "FewShotSNAIL", "PictureEmbedding", "Prototypes", "few_sho
 
 
 class Answers(NamedTuple):
-    """``logits (batch, Q, ways)`` for Q queries, and for each part of a SNAIL its ``weights
-    (batch, Q, S + 1)`` or None.
+    """``logits (batch, Q, ways)`` for Q queries, and for each part of a SNAIL its
+    ``weights (batch, Q, S + 1)`` or None.
     """
 
     logits: torch.Tensor
@@ -30,9 +30,8 @@ class PictureEmbedding(nn.Module):
     then a linear layer.
 
     The maximum is taken before the ReLU: the result is the same, as both keep the order of numbers,
-    and the ReLU has a quarter
-    of the work. In evaluation mode the batch norms use running statistics, so that no picture
-    depends on another one.
+    and the ReLU has a quarter of the work. In evaluation mode the batch norms use running
+    statistics, so that no picture depends on another one.
 
     Args:
         size: height and width of a picture in pixels, at least 2^stages.
@@ -94,7 +93,7 @@ class PictureEmbedding(nn.Module):
 def _check_episode(
     support: torch.Tensor, labels: torch.Tensor, query: torch.Tensor, ways: int
 ) -> torch.Tensor:
-    """The labels as int64, or a ``ValueError``; the values are looked at on the CPU only."""
+    """The labels as int64, or a ``ValueError``; the values are checked on the CPU only."""
     check_whole("labels", labels)
     require(
         all(isinstance(part, torch.Tensor) and part.dim() == 4 for part in (support, query))
@@ -105,7 +104,7 @@ def _check_episode(
     )
     require(
         labels.shape == support.shape[:2],
-        f"labels must be {tuple(support.shape[:2])}, one a support picture, got "
+        f"labels must be {tuple(support.shape[:2])}, one per support picture, got "
         f"{tuple(labels.shape)}",
     )
     check_values("labels", labels, 0, ways - 1)
@@ -153,18 +152,20 @@ class FewShotSNAIL(nn.Module):
         *,
         need_weights: bool = False,
     ) -> Answers:
-        """Answer for ``query (batch, Q, size, size)`` from ``support (batch, S, size, size)``
-        and ``labels (batch, S)``.
+        """Answer for ``query (batch, Q, size, size)`` from ``support (batch, S, size, size)`` and
+        ``labels (batch, S)``.
         """
         labels = _check_episode(support, labels, query, self.ways)
         examples, count = support.shape[1], query.shape[1]
-        seen = self.embedding(torch.cat([support, query], dim=1))  # (batch, S + Q, d)
-        known = F.one_hot(labels, self.ways).to(seen.dtype)  # (batch, S, ways)
-        past = self.snail(torch.cat([seen[:, :examples], known], dim=-1)).past
-        asked = F.pad(seen[:, examples:], (0, self.ways)).unsqueeze(-2)  # (batch, Q, 1, d + ways)
-        found = self.snail(asked, SNAIL.branch(past, count), need_weights=need_weights)
-        weights = tuple(None if w is None else w.squeeze(-2) for w in found.weights)
-        return Answers(found.output.squeeze(-2), weights)
+        embedded = self.embedding(torch.cat([support, query], dim=1))  # (batch, S + Q, d)
+        one_hot = F.one_hot(labels, self.ways).to(embedded.dtype)  # (batch, S, ways)
+        past = self.snail(torch.cat([embedded[:, :examples], one_hot], dim=-1)).past
+        queries = F.pad(embedded[:, examples:], (0, self.ways)).unsqueeze(
+            -2
+        )  # (batch, Q, 1, d + ways)
+        answered = self.snail(queries, SNAIL.branch(past, count), need_weights=need_weights)
+        weights = tuple(None if w is None else w.squeeze(-2) for w in answered.weights)
+        return Answers(answered.output.squeeze(-2), weights)
 
 
 class Prototypes(nn.Module):
@@ -194,22 +195,24 @@ class Prototypes(nn.Module):
         """Answer for ``query`` as :class:`FewShotSNAIL` does; there are no weights."""
         labels = _check_episode(support, labels, query, self.ways)
         examples = support.shape[1]
-        seen = self.embedding(torch.cat([support, query], dim=1))
-        known = F.one_hot(labels, self.ways).to(seen.dtype)
+        embedded = self.embedding(torch.cat([support, query], dim=1))
+        one_hot = F.one_hot(labels, self.ways).to(embedded.dtype)
         if labels.device.type == "cpu":
-            missing = (known.sum(1) == 0).nonzero().tolist()
+            missing = (one_hot.sum(1) == 0).nonzero().tolist()
             require(
                 not missing,
                 f"labels must hold every class from 0 to {self.ways - 1}, missing in (episode, "
                 f"class) {missing}",
             )
-        means = known.mT @ seen[:, :examples] / known.sum(1).unsqueeze(-1)  # (batch, ways, d)
-        return Answers(-(seen[:, examples:, None] - means[:, None]).square().sum(-1))
+        means = (
+            one_hot.mT @ embedded[:, :examples] / one_hot.sum(1).unsqueeze(-1)
+        )  # (batch, ways, d)
+        return Answers(-(embedded[:, examples:, None] - means[:, None]).square().sum(-1))
 
 
 def few_shot_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
     """Cross-entropy of the queries' classes, summed over all of them, and their number, as ``fit``
-    asks for them.
+    expects.
 
     ``batch`` holds support, labels, query and answers ``(batch, Q)``, as
     :class:`attnbook.tasks.images.few_shot_episodes.EpisodeBatch`."""

@@ -17,7 +17,7 @@ __all__ = ["DecoderState", "HeadWeights", "ReadSource", "Transformer"]
 
 
 class ReadSource(NamedTuple):
-    """What a :class:`Transformer` remembers of a source."""
+    """An encoded source."""
 
     encoded: torch.Tensor  # the encoder's output, (batch, n, d_model)
     mask: torch.Tensor  # True where there is a token, (batch, 1, n)
@@ -25,16 +25,16 @@ class ReadSource(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """Where a decoder stands: keys and values of the target so far in each block, and the
-    position of the next token.
+    """The state of a decoder: keys and values of the target so far in each block, and the position
+    of the next token.
     """
 
-    caches: tuple  # one a block, None before the first token
+    caches: tuple  # one per block, None before the first token
     position: int
 
 
 class HeadWeights(NamedTuple):
-    """The weights of all heads, one tensor a block, first to last.
+    """The weights of all heads, one tensor per block, first to last.
 
     encoder ``(batch, h, n, n)``, decoder (the target over itself) ``(batch, h, m, m)``, cross (the
     target over the source) ``(batch, h, m, n)``."""
@@ -60,8 +60,7 @@ class Transformer(nn.Module):
             embedding too, as in the paper, which has one vocabulary for both languages; ``"none"``.
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
-    ``(batch, m, target_size)``, weights
-    :class:`HeadWeights` or None; padding has weight exactly 0.
+    ``(batch, m, target_size)``, weights :class:`HeadWeights` or None; padding has weight exactly 0.
 
     Padding of a target needs no mask of its own: it stands at the end, where no real position
     looks.
@@ -125,8 +124,8 @@ class Transformer(nn.Module):
         return ReadSource(encoded.x, mask, self.decoder.project(encoded.x)), encoded.weights
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> ReadSource:
-        """Read sources ``(batch, n)`` of true ``lengths (batch,)``; their keys are projected
-        here, once.
+        """Read sources ``(batch, n)`` of true ``lengths (batch,)``; their keys are projected here,
+        once.
         """
         return self._encode(source, lengths, False)[0]
 
@@ -167,8 +166,8 @@ class Transformer(nn.Module):
         *,
         need_weights: bool = False,
     ) -> Decoded:
-        """Score a target under teacher forcing, all positions at once: row t has read
-        target_in[:, :t + 1].
+        """Score a target under teacher forcing, all positions at once: row t has read target_in[:,
+        :t + 1].
         """
         memory, source_weights = self._encode(source, lengths, need_weights)
         check_target(target_in, source.shape[0], self.target_size)
@@ -180,8 +179,8 @@ class Transformer(nn.Module):
 
 
 def tie_weights(output: nn.Module, embedding: nn.Module) -> None:
-    """Make the matrix before the softmax that of the embedding, or raise ``ValueError`` where
-    their shapes differ.
+    """Make the matrix before the softmax that of the embedding, or raise ``ValueError`` where their
+    shapes differ.
     """
     ours, theirs = getattr(output, "weight", None), getattr(embedding, "weight", None)
     if (

@@ -1,5 +1,5 @@
-"""The blocks of the Evolved Transformer, found by a search: convolutions before the attention,
-two attentions at once.
+"""The blocks of the Evolved Transformer, found by a search: convolutions before the attention, two
+attentions at once.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class EvolvedEncoderLayer(nn.Module):
     """The encoder block of the Evolved Transformer.
 
     Four sublayers, each in a residual connection: ``GLU(h) = W_a h ⊙ σ(W_b h)``;
-    ``sepconv_9(norm(relu(W h) + relu(conv_3(h))))`` with branches of
-    width 4d and d/2 and a result of width d/2; self-attention; feed-forward network.
+    ``sepconv_9(norm(relu(W h) + relu(conv_3(h))))`` with branches of width 4d and d/2 and a result
+    of width d/2; self-attention; feed-forward network.
 
     Takes what :class:`~attnbook.models.transformer.layers.EncoderLayer` takes. The convolutions do
     not read padding.
@@ -151,9 +151,9 @@ class EvolvedDecoderLayer(nn.Module):
     """The decoder block of the Evolved Transformer.
 
     Five sublayers, each in a residual connection: self-attention with twice the heads plus
-    attention over the source, side by side;
-    ``sepconv_7(norm(relu(sepconv_11(h)) + sepconv_7(h)))`` with branches of width 2d and d/2, all
-    causal; self-attention; attention over the source; feed-forward network.
+    attention over the source, side by side; ``sepconv_7(norm(relu(sepconv_11(h)) + sepconv_7(h)))``
+    with branches of width 2d and d/2, all causal; self-attention; attention over the source;
+    feed-forward network.
 
     Args:
         attention, cross_attention, feed_forward, residual: as for
@@ -202,8 +202,8 @@ class EvolvedDecoderLayer(nn.Module):
         cache: EvolvedCache | None = None,
         need_weights: bool = False,
     ) -> LayerOutput:
-        """As :meth:`attnbook.models.transformer.layers.DecoderLayer.forward`; the weights are
-        those of the later two attentions.
+        """As :meth:`attnbook.models.transformer.layers.DecoderLayer.forward`; the weights are those
+        of the later two attentions.
         """
         old = EvolvedCache(None, None, None, None) if cache is None else cache
 

@@ -1,7 +1,7 @@
 """The blocks of the Transformer, made of modules that are passed in: attention, feed-forward, and
 the residual connections around them.
 
-What a block asks of its modules:
+What a block expects of its modules:
 
 - attention: ``project(x)`` makes of ``(batch, n, d)`` what queries are compared with, an object
   with ``extend(more)`` that puts later positions behind earlier ones, which is how decoding keeps a
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Attention(Protocol):
-    """What a block asks of its attention, see above."""
+    """The attention of a block, see above."""
 
     def project(self, x: torch.Tensor, /) -> Any: ...
 
@@ -46,12 +46,11 @@ class Attention(Protocol):
 
 
 class LayerOutput(NamedTuple):
-    """What a block gives: ``x (batch, m, d)``, the ``cache`` for later positions, and ``weights``
-    of its heads or None.
+    """The result of a block: ``x (batch, m, d)``, the ``cache`` for later positions, and
+    ``weights`` of its heads or None.
 
     weights: of an :class:`EncoderLayer` ``(batch, h, m, n)``; of a :class:`DecoderLayer` a pair,
-    those of the target
-    ``(batch, h, m, t)`` and those of the source ``(batch, h, m, n)``.
+    those of the target ``(batch, h, m, t)`` and those of the source ``(batch, h, m, n)``.
     """
 
     x: torch.Tensor
@@ -60,7 +59,7 @@ class LayerOutput(NamedTuple):
 
 
 class Stacked(NamedTuple):
-    """What a stack of blocks gives: ``x (batch, m, d)``, and of every block, first to last, its
+    """The result of a stack of blocks: ``x (batch, m, d)``, and of every block, first to last, its
     cache and its weights.
 
     mask: who may be attended to in x, ``(batch, 1, m)``, of a stack that changes the length.
@@ -163,8 +162,7 @@ class DecoderLayer(nn.Module):
         residual: a function that makes a residual connection; called three times.
 
     Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, t)``, source_mask to
-    ``(batch, m, n)`` →
-    :class:`LayerOutput`.
+    ``(batch, m, n)`` → :class:`LayerOutput`.
 
     Source: Vaswani et al. 2017, section 3.1 and the right half of figure 1.
     """

@@ -1,6 +1,5 @@
 """What a Transformer is built of: functions that make its modules, as in the paper unless
-replaced.
-"""
+replaced."""
 
 from __future__ import annotations
 
@@ -169,8 +168,8 @@ def paper_parts(
         bias: of the projections of the attention; the paper's formula has none.
         attention_dropout, feed_forward_dropout: on the weights and on the hidden layer, where
             ``torch.nn.Transformer`` has dropout and the paper mentions none.
-        final_norm: what a stack ends with; when not given, a norm if the residual connection
-            needs one, else nothing. (``torch.nn.Transformer`` always has one, in post-norm too.)
+        final_norm: what a stack ends with; when not given, a norm if the residual connection needs
+            one, else nothing. (``torch.nn.Transformer`` always has one, in post-norm too.)
 
     Sizes that do not fit raise ``ValueError`` when a module is made of them, not here, where a part
     may still be replaced: those below 1, an odd ``d_model``, or one that does not divide by

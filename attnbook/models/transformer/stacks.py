@@ -35,7 +35,7 @@ def shared(make: Make, number: int) -> list[nn.Module]:
 
 
 class TimeStep(nn.Module):
-    """A block that is used at several depths and is told at which: ``block(x + P_depth)``.
+    """A block that is used at several depths and receives the depth: ``block(x + P_depth)``.
 
     P is the sinusoid of the depth, as that of a position. Source: Dehghani et al. 2019, equation 6.
     """
@@ -57,8 +57,8 @@ class TimeStep(nn.Module):
 
 
 def universal(d_model: int) -> Callable[[Make, int], list[nn.Module]]:
-    """The stack of a Universal Transformer: one block used at every depth, which it is told. For
-    ``Parts.stack``.
+    """The stack of a Universal Transformer: one block used at every depth, with the depth as input.
+    For ``Parts.stack``.
 
     The number of steps is fixed, as in the paper's experiments on translation; its halting by
     position is left out, and the positions are added once and not at every step.
@@ -154,8 +154,8 @@ class FunnelEncoder(Encoder):
             a half rounded to the even number.
 
     Shapes: x ``(batch, n, d)``, mask ``(batch, 1, n)`` or None → :class:`Stacked` with
-    ``⌈n / 2^{groups − 1}⌉`` positions and the mask
-    of these: a shorter position may be attended to if one of its two may.
+    ``⌈n / 2^{groups − 1}⌉`` positions and the mask of these: a shorter position may be attended to
+    if one of its two may.
 
     The paper keeps its first position, a token for the whole text, out of the mean, and stretches
     the result again where every position is to be predicted; a decoder that attends to it, as that

@@ -1,4 +1,4 @@
-"""An encoder-only Transformer that is told the dependency trees of its sentences."""
+"""An encoder-only Transformer that reads the dependency trees of its sentences."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class SyntacticEncoderLayer(nn.Module):
         *,
         need_weights: bool = False,
     ) -> LayerOutput:
-        """Run the block over whole sentences; there is no cache: a tree is known when its
-        sentence is.
+        """Run the block over whole sentences; there is no cache: a tree is known when its sentence
+        is.
         """
         x, weights = self.around_attention(
             x, lambda h: self.attention(h, offset, mask, need_weights=need_weights)
@@ -76,14 +76,12 @@ class SyntacticEncoderModel(nn.Module):
         depth: whether depths are given, :class:`StructuralPositions`; else the parts' own
             positions.
         max_distance, max_tree_distance: where distances in the sentence and in the tree are
-            clipped,
-            :class:`SyntacticMultiHeadAttention`; with None as the second there are no offsets, and
-            the attention is that of the parts.
+            clipped, :class:`SyntacticMultiHeadAttention`; with None as the second there are no
+            offsets, and the attention is that of the parts.
 
     Shapes: tokens ``(batch, n)``, heads ``(batch, n)``, −1 for the root, lengths ``(batch,)``, all
-    n when not given → logits
-    ``(batch, n, vocabulary_size)``, weights a tuple with one ``(batch, h, n, n)`` a block, or None;
-    padding has weight exactly 0.
+    n when not given → logits ``(batch, n, vocabulary_size)``, weights a tuple with one
+    ``(batch, h, n, n)`` per block, or None; padding has weight exactly 0.
 
     Raises:
         ValueError: for sizes below 1, ids outside the vocabulary, heads that make no tree.

@@ -44,8 +44,8 @@ class Pointed(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """One answer found by `point_beam`: its positions without END, its log-probability, whether
-    it came to its end.
+    """One answer found by `point_beam`: its positions without END, its log-probability, whether it
+    came to its end.
     """
 
     positions: list[int]
@@ -65,8 +65,8 @@ def permutation(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tens
 
 
 def distinct(least: int = 1) -> Rule:
-    """No position twice, and END only after `least` positions, or all where a row has fewer: a
-    hull with 3.
+    """No position twice, and END only after `least` positions, or all where a row has fewer: a hull
+    with 3.
     """
 
     def rule(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
@@ -168,8 +168,8 @@ def point_greedy(
         inputs: (B, n, d), moved to the device of the model.
         lengths: (B,).
         rule: see `Rule`; None allows whatever the model gives a probability.
-        max_steps: the largest number of steps, including END; n + 1 when not given, which is
-            enough where nothing repeats.
+        max_steps: the largest number of steps, including END; n + 1 when not given, which is enough
+            where nothing repeats.
 
     Raises:
         ValueError: for an empty batch, max_steps < 1, a rule of another shape, and NaN from the
@@ -231,8 +231,8 @@ def point_beam(
         beam_size: answers kept per row.
 
     Returns:
-        The candidates of each row, most probable first, fewer than `beam_size` only where fewer
-        are allowed.
+        The candidates of each row, most probable first, fewer than `beam_size` only where fewer are
+        allowed.
 
     Raises:
         ValueError: as `point_greedy`; also for beam_size < 1.

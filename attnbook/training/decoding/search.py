@@ -161,8 +161,8 @@ def beam_search(
 
 
 class _Beams:
-    """Beams of B sentences: row b·k + j of the batch that the model sees is beam j of its
-    sentence b.
+    """Beams of B sentences: row b·k + j of the batch that the model sees is beam j of its sentence
+    b.
     """
 
     def __init__(

@@ -103,8 +103,8 @@ def intra_fid(
     """The mean over the classes of the FID within a class.
 
     Shapes: features ``(n, d)``, ``(m, d)``, labels ``(n,)``, ``(m,)``. Raises ValueError for other
-    shapes, and unless both sets hold
-    the same classes, two pictures each at least. Source: Miyato and Koyama 2018, section 4.
+    shapes, and unless both sets hold the same classes, two pictures each at least. Source: Miyato
+    and Koyama 2018, section 4.
     """
     for name, features, labels in (
         ("one_labels", one, one_labels),

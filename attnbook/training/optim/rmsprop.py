@@ -17,9 +17,8 @@ _RHO, _MOMENTUM, _EPSILON = 0.95, 0.9, 1e-4
 class GravesRMSProp(torch.optim.Optimizer):
     """RMSProp with momentum, after clipping each entry of the gradient.
 
-    g ← min(max(g, −clip), clip),   n ← ρ n + (1 − ρ) g²,   m ← ρ m + (1 − ρ) g,
-    Δ ← μ Δ − lr · g / √(n − m² + ε),   θ ← θ + Δ, with ρ = 0.95, μ = 0.9, ε = 1e-4; n, m and Δ
-    begin at 0.
+    g ← min(max(g, −clip), clip),   n ← ρ n + (1 − ρ) g²,   m ← ρ m + (1 − ρ) g, Δ ← μ Δ − lr · g /
+    √(n − m² + ε),   θ ← θ + Δ, with ρ = 0.95, μ = 0.9, ε = 1e-4; n, m and Δ begin at 0.
 
     `torch.optim.RMSprop(centered=True)` adds ε outside of the root, where 1e-4 is negligible.
 
