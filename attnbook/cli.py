@@ -105,7 +105,7 @@ def reproduce(
     from .experiments import reproduce as run
 
     settings = dict(map(_setting, overrides))
-    for key in ("name", *run.__kwdefaults__):
+    for key in ("name", *(run.__kwdefaults__ or ())):
         if key in settings:
             given = "NAME" if key == "name" else f"--{key}"
             raise click.BadParameter(

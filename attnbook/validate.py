@@ -1,4 +1,4 @@
-"""Checks of arguments, so that every mechanism reports bad input in the same words."""
+"""Checks of arguments, so that every part of the library reports bad input in the same words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 __all__ = [
     "require",
     "check_dtypes",
+    "check_ids",
     "check_lengths",
     "check_mask",
     "check_once",
@@ -20,8 +21,10 @@ __all__ = [
     "check_choice",
     "check_tensor",
     "check_value",
+    "check_values",
     "check_whole",
     "common_shape",
+    "describe",
     "may_look",
 ]
 
@@ -80,10 +83,12 @@ def check_range(name: str, value: object, least: int = 1) -> tuple[int, int]:
     """Return ``value`` as a pair (low, high) of integers from ``least`` on, both ends included, or
     raise a ``ValueError``. One integer k stands for (k, k).
     """
-    pair = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
-    low, high = pair
+    low, high = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
     if (
-        any(isinstance(end, bool) or not isinstance(end, int) for end in pair)
+        isinstance(low, bool)
+        or isinstance(high, bool)
+        or not isinstance(low, int)
+        or not isinstance(high, int)
         or not least <= low <= high
     ):
         raise ValueError(
@@ -130,7 +135,7 @@ def check_value(value: object, key: torch.Tensor, *, width: int | None = None) -
     """Return ``value``, as :func:`check_tensor`, with as many positions as ``key``, or raise a
     ``ValueError``.
     """
-    check_tensor("value", value, width=width)
+    value = check_tensor("value", value, width=width)
     require(
         value.shape[-2] == key.shape[-2],
         f"value must have as many positions as key ({key.shape[-2]}), got shape "
@@ -162,18 +167,57 @@ def _is_whole(tensor: torch.Tensor) -> bool:
     return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 
 
-def check_lengths(lengths: object, rows: int, of: str) -> torch.Tensor:
-    """Return ``lengths``, one whole number per row of ``of``, or raise a ``ValueError``."""
+def check_lengths(
+    lengths: object, rows: int, of: str, least: int | None = None, most: int | None = None
+) -> torch.Tensor:
+    """Return ``lengths``, a whole number for each of the ``rows`` of a batch, or raise a
+    ``ValueError``; its values are checked as by :func:`check_values`.
+    """
     if not isinstance(lengths, torch.Tensor) or lengths.shape != (rows,) or not _is_whole(lengths):
-        came = (
-            f"shape {tuple(lengths.shape)} of {lengths.dtype}"
-            if isinstance(lengths, torch.Tensor)
-            else type(lengths).__name__
-        )
         raise ValueError(
-            f"lengths must be a vector of {rows} whole numbers, one per row of {of}, got {came}"
+            f"lengths must be a vector of {rows} whole numbers, one per row of {of}, got "
+            f"{describe(lengths)}"
         )
+    check_values("lengths", lengths, least, most)
     return lengths
+
+
+def check_ids(name: str, ids: object, size: int, axes: str = "(batch, length)") -> None:
+    """Raise a ``ValueError`` unless ``ids`` are token ids with these ``axes``, none of them empty,
+    of a vocabulary of that ``size``; values are checked as by :func:`check_values`.
+    """
+    if (
+        not isinstance(ids, torch.Tensor)
+        or ids.dim() != axes.count(",") + 1
+        or ids.dtype not in (torch.int32, torch.int64)
+        or ids.numel() == 0
+    ):
+        raise ValueError(
+            f"{name} must be token ids {axes}, at least one of each, got {describe(ids)}"
+        )
+    check_values(name, ids, 0, size - 1)
+
+
+def check_values(
+    name: str, values: torch.Tensor, least: float | None = None, most: float | None = None
+) -> None:
+    """Raise a ``ValueError`` unless all values lie from ``least`` to ``most``, where they may be
+    looked at, see :func:`may_look`.
+    """
+    if (least is None and most is None) or not may_look(values):
+        return
+    low, high = (end.item() for end in values.detach().aminmax())
+    if (least is not None and low < least) or (most is not None and high > most):
+        expected = f"at least {least}" if most is None else f"between {least} and {most}"
+        came = " to ".join(str(v) if isinstance(v, int) else f"{v:.6g}" for v in (low, high))
+        raise ValueError(f"{name} must be {expected}, got numbers from {came}")
+
+
+def describe(value: object) -> str:
+    """What came, for a message: the shape and the dtype of a tensor, the type of anything else."""
+    if isinstance(value, torch.Tensor):
+        return f"shape {tuple(value.shape)} of {value.dtype}"
+    return type(value).__name__
 
 
 def check_mask(
@@ -210,7 +254,7 @@ def check_once(what: str, instead: str) -> None:
     differentiated again.
 
     PyTorch's ``once_differentiable`` says so only where the gradient that comes in needs a gradient
-    itself; else the result would be a constant without a word."""
+    itself; else the result would silently be a constant."""
     if torch.is_grad_enabled():  # in a backward pass under create_graph=True alone
         raise RuntimeError(
             f"{what} can be differentiated once, and create_graph=True asks for more: {instead}"
@@ -218,9 +262,8 @@ def check_once(what: str, instead: str) -> None:
 
 
 def common_shape(*shapes: torch.Size) -> torch.Size:
-    """What ``torch.broadcast_shapes`` gives, without its cost where all are equal: a decoder
-    asks at every step.
-    """
+    """What ``torch.broadcast_shapes`` gives, without its cost where all are equal, as at every step
+    of a decoder."""
     return (
         shapes[0]
         if all(shape == shapes[0] for shape in shapes)
@@ -229,7 +272,5 @@ def common_shape(*shapes: torch.Size) -> torch.Size:
 
 
 def may_look(tensor: torch.Tensor) -> bool:
-    """Whether there are values to be looked at for a check: on a GPU that would stop the queue,
-    and a compiler knows none.
-    """
+    """Whether a check may read values: on a GPU that would synchronise, and a compiler has none."""
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling() and tensor.numel() > 0

@@ -7,11 +7,17 @@ import torch
 
 from attnbook.validate import (
     check_choice,
+    check_dtypes,
+    check_ids,
     check_integer,
+    check_lengths,
     check_mask,
     check_number,
     check_range,
     check_tensor,
+    check_value,
+    check_values,
+    check_whole,
 )
 
 
@@ -42,7 +48,68 @@ from attnbook.validate import (
         (lambda: check_tensor("key", torch.ones(3)), "key must have at least two dimensions"),
         (lambda: check_tensor("key", torch.ones(2, 3, dtype=torch.int)), "key must hold floating"),
         (lambda: check_tensor("key", torch.ones(2, 3), width=4), "key must have width 4"),
+        (lambda: check_whole("heads", [1]), "heads must be a tensor of whole numbers, got list"),
+        (lambda: check_whole("heads", torch.ones(2)), "heads must be a tensor of whole numbers"),
+        (
+            lambda: check_whole("heads", torch.ones(2) > 0),
+            "heads must be a tensor of whole numbers",
+        ),
+        (
+            lambda: check_lengths(torch.tensor([1, 2]), 3, "source"),
+            "lengths must be a vector of 3 whole numbers, one a row of source, got shape (2,) of",
+        ),
+        (lambda: check_lengths([1, 2], 2, "source"), "lengths must be a vector of 2 whole numbers"),
+        (lambda: check_lengths(torch.ones(2), 2, "source"), "lengths must be a vector of 2 whole"),
+        (
+            lambda: check_lengths(torch.tensor([1, 5]), 2, "source", 1, 4),
+            "lengths must be between 1 and 4, got numbers from 1 to 5",
+        ),
+        (
+            lambda: check_ids("source", torch.tensor([[3, 0], [8, 1]]), 8),
+            "source must be between 0 and 7, got numbers from 0 to 8",
+        ),
+        (
+            lambda: check_ids("story", torch.ones(2, 3).long(), 8, "(batch, sentences, words)"),
+            "story must be token ids (batch, sentences, words), at least one of each, got shape",
+        ),
+        (
+            lambda: check_ids("source", torch.ones(2, 0).long(), 8),
+            "source must be token ids (batch",
+        ),
+        (
+            lambda: check_ids("source", torch.ones(2, 3), 8),
+            "source must be token ids (batch, length)",
+        ),
+        (
+            lambda: check_ids("source", [[1]], 8),
+            "source must be token ids (batch, length), at least",
+        ),
+        (
+            lambda: check_values("gate", torch.tensor([0.5, 1.25]), 0, 1),
+            "gate must be between 0 and 1, got numbers from 0.5 to 1.25",
+        ),
+        (
+            lambda: check_values("gamma", torch.tensor([0.5, 2.0]), 1),
+            "gamma must be at least 1, got numbers from 0.5 to 2",
+        ),
+        (
+            lambda: check_value(torch.ones(2, 3), torch.ones(4, 3)),
+            "value must have as many positions as key (4), got shape (2, 3)",
+        ),
+        (
+            lambda: check_dtypes(torch.ones(2), torch.ones(2), torch.ones(2).double()),
+            "query, key and value must have one dtype, got torch.float32, torch.float32 and",
+        ),
         (lambda: check_mask(torch.ones(2, 3), (2, 3)), "mask must be a boolean tensor (True = may"),
+        (
+            lambda: check_mask([True], (2, 3)),
+            "mask must be a boolean tensor (True = may attend), got",
+        ),
+        (
+            lambda: check_mask(torch.ones(4, 7).bool(), (4, 3, 7)),
+            "mask must be broadcastable to (…, queries, keys) = (4, 3, 7), got shape (4, 7); a "
+            "padding mask (batch, keys) needs a dimension for the queries: mask[:, None, :]",
+        ),
         (lambda: check_mask(torch.ones(3, 3).bool(), (2, 3)), "mask must be broadcastable to"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
@@ -59,3 +126,7 @@ def test_what_is_right_comes_back():
     assert check_range("n", 3) == (3, 3) and check_range("n", [0, 2], 0) == (0, 2)
     assert check_choice("kind", "b", ("a", "b")) == "b"
     assert check_mask(None, (2, 3)) is None
+    ids = torch.tensor([[0, 7]])
+    check_ids("ids", ids, 8)
+    check_values("ids", ids, 0, 7)
+    assert check_whole("ids", ids) is ids and check_lengths(ids[0], 2, "x", 0, 7).equal(ids[0])

@@ -7,6 +7,8 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from ..validate import check_number
+
 __all__ = ["Dropout"]
 
 _LEVELS = 2**16
@@ -41,9 +43,7 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float = 0.1) -> None:
         super().__init__()
-        if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p < 1:
-            raise ValueError(f"p must be a number with 0 <= p < 1, got {p!r}")
-        self.p = float(p)
+        self.p = float(check_number("p", p, least=0, below=1))
         self.keep = max(1, round((1 - p) * _LEVELS)) / _LEVELS
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -65,13 +65,13 @@ class _Drop(torch.autograd.Function):
         )
         bits = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform from −2¹⁵ to 2¹⁵ − 1
         # ≤ and −1: the limit must be an int16 itself
-        kept = bits <= round(keep * _LEVELS) - _LEVELS // 2 - 1
+        keep_mask = bits <= round(keep * _LEVELS) - _LEVELS // 2 - 1
         ctx.keep = keep
-        ctx.save_for_backward(kept)
-        return (x * kept).mul_(1 / keep)
+        ctx.save_for_backward(keep_mask)
+        return (x * keep_mask).mul_(1 / keep)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        (kept,) = ctx.saved_tensors
-        return (grad * kept).mul_(1 / ctx.keep), None
+        (keep_mask,) = ctx.saved_tensors
+        return (grad * keep_mask).mul_(1 / ctx.keep), None

@@ -21,8 +21,8 @@ def without_autocast(tensor: torch.Tensor) -> AbstractContextManager:
 
 
 def autocast_state(tensor: torch.Tensor) -> tuple[str, bool, torch.dtype]:
-    """Return what :func:`autocast_as` takes, so that a backward pass can recompute as the
-    forward pass computed.
+    """Return what :func:`autocast_as` takes, so that a backward pass can recompute as the forward
+    pass computed.
     """
     kind = tensor.device.type
     return kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)

@@ -1,5 +1,5 @@
-"""Show, attend and tell: an LSTM that describes a picture, with soft, hard or no attention over
-its regions.
+"""Show, attend and tell: an LSTM that describes a picture, with soft, hard or no attention over its
+regions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ..mechanisms import AdditiveScore, attend, masked_softmax
-from ..validate import check_integer, require
+from ..validate import check_choice, check_integer, describe, require
 from .rnn.common import Step, check_target
 
 __all__ = [
@@ -31,17 +31,15 @@ PAD = 0
 
 
 class Regions(NamedTuple):
-    """What a :class:`Captioner` keeps of a picture: one feature vector a region, its key, and
-    the mean of the features.
-    """
+    """An encoded picture: one feature vector per region, its key, and the mean of the features."""
 
     features: torch.Tensor  # a_i, (batch, L, D)
-    projected: torch.Tensor  # W_a a_i, computed once a picture, (batch, L, d_attention)
+    projected: torch.Tensor  # W_a a_i, computed once per picture, (batch, L, d_attention)
     mean: torch.Tensor  # (1/L) Σ_i a_i, (batch, D)
 
 
 class Glimpse(NamedTuple):
-    """What one look gives; None where the attention has no such thing."""
+    """The result of one attention step; None where the attention has no such value."""
 
     context: torch.Tensor  # before the gate, (batch, D)
     weights: torch.Tensor | None  # α, (batch, L)
@@ -85,10 +83,12 @@ class PictureEncoder(nn.Module):
         super().__init__()
         self.grid = (check_integer("rows", grid[0]), check_integer("columns", grid[1]))
         kernel, margin = (4, 1) if overlap else (2, 0)
-        stages, width = [], 3
-        for channels in (16, 32, check_integer("d_feature", d_feature)):
-            stages += [nn.Conv2d(width, channels, kernel, stride=2, padding=margin), nn.ReLU()]
-            width = channels
+        widths = [3, 16, 32, check_integer("d_feature", d_feature)]
+        convolutions = [
+            nn.Conv2d(before, width, kernel, stride=2, padding=margin)
+            for before, width in zip(widths, widths[1:])
+        ]
+        stages = [layer for each in convolutions for layer in (each, nn.ReLU())]
         self.convolutions = nn.Sequential(*stages[:-1])
         y, x = (torch.linspace(-1, 1, count) if count > 1 else torch.zeros(1) for count in grid)
         self.register_buffer(
@@ -97,9 +97,10 @@ class PictureEncoder(nn.Module):
         self.place = nn.Linear(2, d_feature, bias=False)  # P
         self.mix = nn.Linear(d_feature, d_feature)  # W
         # PyTorch's own start shrinks the signal in every layer
-        for layer in (*self.convolutions[::2], self.mix):
+        for layer in (*convolutions, self.mix):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-            nn.init.zeros_(layer.bias)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         size = (3, 8 * self.grid[0], 8 * self.grid[1])
@@ -107,12 +108,7 @@ class PictureEncoder(nn.Module):
             isinstance(pictures, torch.Tensor)
             and pictures.dim() == 4
             and tuple(pictures.shape[1:]) == size,
-            f"pictures must be (batch, {', '.join(map(str, size))}), got "
-            + (
-                f"shape {tuple(pictures.shape)}"
-                if isinstance(pictures, torch.Tensor)
-                else type(pictures).__name__
-            ),
+            f"pictures must be (batch, {', '.join(map(str, size))}), got {describe(pictures)}",
         )
         require(
             pictures.is_floating_point() or pictures.dtype == torch.uint8,
@@ -146,6 +142,7 @@ class SoftAttention(nn.Module):
         context, weights = attend(
             self.score, query[:, None], regions.features, projected_keys=regions.projected
         )
+        assert weights is not None
         return Glimpse(context[:, 0], weights[:, 0])
 
 
@@ -193,11 +190,10 @@ class MeanContext(nn.Module):
 
 
 class Captioner(nn.Module):
-    """An LSTM that writes a caption and looks at the picture before every word, in the way it is
-    handed.
+    """An LSTM that writes a caption and attends to the picture before every word.
 
     ``h_0 = tanh(W_h0 ā)``, ``c_0 = tanh(W_c0 ā)``, ā the mean of the features;
-    ``ẑ_t = β_t · attention(h_{t−1}, a)``, ``β_t = σ(w_β·h_{t−1} + b_β)``, one number a step;
+    ``ẑ_t = β_t · attention(h_{t−1}, a)``, ``β_t = σ(w_β·h_{t−1} + b_β)``, one number per step;
     ``h_t = LSTM([E y_{t−1}; ẑ_t], h_{t−1})``;
     ``p(y_t) = softmax(W_o(E y_{t−1} + W_h h_t + W_z ẑ_t))``.
 
@@ -216,6 +212,8 @@ class Captioner(nn.Module):
     context.
     """
 
+    baseline: torch.Tensor
+
     def __init__(
         self,
         vocabulary_size: int,
@@ -229,10 +227,7 @@ class Captioner(nn.Module):
     ) -> None:
         super().__init__()
         kinds = {"soft": SoftAttention, "hard": HardAttention}
-        require(
-            attention in (*kinds, "none"),
-            f"attention must be 'soft', 'hard' or 'none', got {attention!r}",
-        )
+        check_choice("attention", attention, (*kinds, "none"))
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         for name, size in (
             ("d_feature", d_feature),
@@ -284,7 +279,7 @@ class Captioner(nn.Module):
     def step(
         self, token: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor], regions: Regions
     ) -> Step:
-        """Read one token ``(batch,)``, look at the picture, score the next token."""
+        """Read one token ``(batch,)``, attend to the picture, score the next token."""
         embedded = self.embedding(token)
         state, z, glimpse = self._advance(embedded, state, regions)
         return Step(self._read_out(embedded, state[0], z), state, glimpse.weights)
@@ -333,7 +328,7 @@ def reinforce_loss(
     reward_weight: float = 1.0,
     entropy_weight: float = 0.0,
 ) -> torch.Tensor:
-    """The number whose gradient estimates that of −E_s[log p(y | s)] − λ_e H[s], one a caption.
+    """The number whose gradient estimates that of −E_s[log p(y | s)] − λ_e H[s], one per caption.
 
     ``−log p(y|s) − λ_r (log p(y|s) − b) · log p(s) − λ_e H``; the factor in brackets is a constant.
 
@@ -358,8 +353,7 @@ def caption_loss(
     the number of tokens.
 
     ``Σ_b [−log p(y_b) + λ Σ_i (1 − Σ_t α_ti)²]``, λ = ``coverage``; for hard attention in training
-    mode
-    :func:`reinforce_loss` stands in the place of −log p, with the moving baseline
+    mode :func:`reinforce_loss` replaces −log p, with the moving baseline
     ``b ← 0.9 b + 0.1 mean log p``, and a caption takes the expected context with probability
     ``expected_share``.
 

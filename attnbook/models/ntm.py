@@ -14,21 +14,19 @@ from ..mechanisms.memory.addressing import Addressed, address
 from ..mechanisms.memory.addressing_math import _uniform_shift
 from ..mechanisms.memory.memory_step import HeadParameters, memory_step
 from ..mechanisms.precision import wide_dtype
-from ..validate import check_integer, check_tensor, require
+from ..validate import check_choice, check_integer, check_tensor, require
 
 __all__ = ["CONTROLLERS", "MEMORY_STARTS", "SHIFTS", "NTM", "NTMOutput", "NTMState"]
 
-CONTROLLERS, SHIFTS, MEMORY_STARTS = (
-    ("feedforward", "lstm"),
-    ("softmax", "scalar"),
-    ("constant", "learned"),
-)
+CONTROLLERS = ("feedforward", "lstm")
+SHIFTS = ("softmax", "scalar")
+MEMORY_STARTS = ("constant", "learned")
 START = 1e-6
 """What every entry of a constant memory holds at the start (Collier and Beel 2018)."""
 
 
 class NTMState(NamedTuple):
-    """What a machine carries from step to step."""
+    """The state of a machine between steps."""
 
     memory: torch.Tensor  # M, (batch, slots, slot_width)
     weights: torch.Tensor  # w of every head, read heads first, (batch, heads, slots)
@@ -38,8 +36,8 @@ class NTMState(NamedTuple):
 
 
 class NTMOutput(NamedTuple):
-    """A sequence read: ``logits (batch, T, d_output)``, the last ``state``, ``weights (batch, T,
-    heads, slots)`` or None.
+    """A sequence read: ``logits (batch, T, d_output)``, the last ``state``,
+    ``weights (batch, T, heads, slots)`` or None.
     """
 
     logits: torch.Tensor
@@ -56,8 +54,8 @@ class NTM(nn.Module):
        ``h_t = controller([x_t; r_{t−1}])``, a layer of tanh or an LSTM.
     2. One product gives the parameters of all heads: ``[k; a; e; g; β; γ; s] = W h_t + b``, with
        ``β = softplus(·)``, ``γ = 1 + softplus(·)``, e and g through a sigmoid; s is a softmax over
-       the shifts −R … R, or the kernel
-       :func:`~attnbook.mechanisms.memory.addressing.uniform_shift` of R tanh(·).
+       the shifts −R … R, or the kernel :func:`~attnbook.mechanisms.memory.addressing.uniform_shift`
+       of R tanh(·).
     3. *All* heads find their place in ``M_{t−1}``, the memory as the step before left it.
     4. The write heads erase, then add: ``M_t``.
     5. The read heads read ``r_t`` from ``M_t``: what is written in a step can be read in the same
@@ -86,17 +84,15 @@ class NTM(nn.Module):
         memory_start: ``"constant"``, 1e-6 everywhere, or ``"learned"``.
 
     Shapes: inputs ``(batch, T, d_input)`` → logits ``(batch, T, d_output)``; weights
-    ``(batch, T, heads, slots)``, read heads
-    first.
+    ``(batch, T, heads, slots)``, read heads first.
 
     Raises:
         ValueError: for sizes below 1, unknown names, too large a range of shifts, inputs of another
             width.
 
     Parameters: on the paper's copy task (9 inputs, 8 outputs, one head of each kind, controller of
-    100, memory 128 × 20) the
-    feed-forward machine has 13,260, the paper's 17,162; with the LSTM 62,260, the paper's 67,561.
-    The text of the paper does not say where the rest lies.
+    100, memory 128 × 20) the feed-forward machine has 13,260, the paper's 17,162; with the LSTM
+    62,260, the paper's 67,561. The text of the paper does not say where the rest lies.
 
     Source: Graves, Wayne and Danihelka 2014; the constant start is Collier and Beel 2018.
     """
@@ -123,24 +119,16 @@ class NTM(nn.Module):
             ("shift", shift, SHIFTS),
             ("memory_start", memory_start, MEMORY_STARTS),
         ):
-            require(value in known, f"{name} must be one of {list(known)}, got {value!r}")
-        self.d_input, self.d_output = (
-            check_integer("d_input", d_input),
-            check_integer("d_output", d_output),
-        )
+            check_choice(name, value, known)
+        self.d_input = check_integer("d_input", d_input)
+        self.d_output = check_integer("d_output", d_output)
         self.controller, self.shift, self.memory_start = controller, shift, memory_start
-        self.hidden_size, self.num_layers = (
-            check_integer("hidden_size", hidden_size),
-            check_integer("num_layers", num_layers),
-        )
-        self.slots, self.slot_width = (
-            check_integer("slots", slots),
-            check_integer("slot_width", slot_width),
-        )
-        self.read_heads, self.write_heads = (
-            check_integer("read_heads", read_heads),
-            check_integer("write_heads", write_heads),
-        )
+        self.hidden_size = check_integer("hidden_size", hidden_size)
+        self.num_layers = check_integer("num_layers", num_layers)
+        self.slots = check_integer("slots", slots)
+        self.slot_width = check_integer("slot_width", slot_width)
+        self.read_heads = check_integer("read_heads", read_heads)
+        self.write_heads = check_integer("write_heads", write_heads)
         self.shift_range = check_integer("shift_range", shift_range)
         require(
             2 * shift_range + 1 <= slots,
@@ -170,9 +158,10 @@ class NTM(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw all weights anew: Glorot uniform, biases 0, a learned memory from N(0, 1/M)."""
-        for layer in (*self.layers, self.heads, self.output):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
         if self.memory_start == "learned":
             nn.init.normal_(self.start_memory, std=self.slot_width**-0.5)
 
@@ -198,11 +187,10 @@ class NTM(nn.Module):
         """Take one step: x ``(batch, d_input)`` → y ``(batch, d_output)``, the next state, weights
         ``(batch, heads, slots)``.
 
-        :meth:`forward` takes its steps by a cell that a subclass or an attribute of the machine
-        puts in the place of this one. A compiled cell is one of these, but :meth:`compile` leaves
-        less work for each step."""
+        :meth:`forward` takes its steps by the cell of a subclass or an attribute that replaces this
+        one. A compiled cell is one of these, but :meth:`compile` leaves less work for each step."""
         h, state, weights = self._advance(x, state)
-        return self._say(h, state.reads), state, weights
+        return self._output(h, state.reads), state, weights
 
     def compile(self, *args, **kwargs) -> None:
         """Compile one step for all steps of all sequences, not the loop over them; the arguments
@@ -213,8 +201,8 @@ class NTM(nn.Module):
         self._advance = torch.compile(self._advance, *args, **kwargs)
 
     def __getstate__(self):
-        """Without what stands in the place of a method: it is bound to this machine, and a copy
-        has to run with its own weights.
+        """The state without replaced methods: they are bound to this machine, and a copy must run
+        with its own weights.
         """
         return {
             name: value
@@ -229,10 +217,9 @@ class NTM(nn.Module):
         memory, reads, weights = memory_step(state.memory, state.weights, heads)
         return h, NTMState(memory, weights, reads, controller), weights
 
-    def _say(self, h, reads):
-        """Step 6, of one step or of all: h ``(…, hidden)``, reads ``(…, read heads, slot
-        width)``.
-        """
+    def _output(self, h, reads):
+        """Step 6, of one step or of all: h ``(…, hidden)``, reads
+        ``(…, read heads, slot width)``."""
         return self.output(torch.cat([h, reads.flatten(-2).to(h.dtype)], dim=-1))
 
     def stages(self, x: torch.Tensor, state: NTMState) -> Addressed:
@@ -300,14 +287,16 @@ class NTM(nn.Module):
         state = self.initial_state(len(inputs)) if state is None else state
         self._check_state(state, len(inputs))
         replaced = getattr(self.cell, "__func__", None) is not NTM.cell
-        said, rows = [], []
+        outputs, rows = [], []
         # laid out alike for all T, so that a compiled step fits them all
         for x in inputs.transpose(0, 1).contiguous():
             y, state, weights = (self.cell if replaced else self._advance)(x, state)
-            said.append((y,) if replaced else (y, state.reads))
+            outputs.append((y,) if replaced else (y, state.reads))
             rows.append(weights)
-        said = [torch.stack(part, dim=1) for part in zip(*said)]
-        logits = said[0] if replaced else self._say(*said)  # the output of all steps is one product
+        outputs = [torch.stack(part, dim=1) for part in zip(*outputs)]
+        logits = (
+            outputs[0] if replaced else self._output(*outputs)
+        )  # the output of all steps is one product
         return NTMOutput(logits, state, torch.stack(rows, dim=1) if need_weights else None)
 
     def _check_state(self, state: NTMState, batch: int) -> None:
@@ -321,10 +310,8 @@ class NTM(nn.Module):
                 part.shape == shape,
                 f"state must have {name} of shape {shape}, got {tuple(part.shape)}",
             )
-        count, came = (
-            2 * self.num_layers if self.controller == "lstm" else 0,
-            [tuple(part.shape) for part in state.controller],
-        )
+        count = 2 * self.num_layers if self.controller == "lstm" else 0
+        came = [tuple(part.shape) for part in state.controller]
         require(
             came == count * [hidden],
             f"state must have a controller of {count} tensors of shape {hidden}, got shapes {came}",

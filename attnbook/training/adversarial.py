@@ -35,12 +35,12 @@ __all__ = [
     "standing_statistics",
 ]
 
-_STATISTICS_BATCHES = 16
+_STATISTICS_BATCHES, _STATISTICS_ROWS = 16, 64
 
 
 class AdversarialLoss(NamedTuple):
-    """``discriminator(real scores, fake scores) → ()`` and ``generator(fake scores) → ()``,
-    means over the batch, in nats or as they are.
+    """``discriminator(real scores, fake scores) → ()`` and ``generator(fake scores) → ()``, means
+    over the batch, in nats or as they are.
     """
 
     discriminator: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -156,11 +156,13 @@ def fit_adversarial(
     update each (two time-scale update rule, Heusel et al. 2017).
     """
     _check(locals())
+    d_noise = _noise_width(generator)
     functions = ADVERSARIAL_LOSSES[loss] if isinstance(loss, str) else loss
     device = check_device(
         ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
     )
-    generator.to(device), discriminator.to(device)
+    generator.to(device)
+    discriminator.to(device)
     generator_adam, discriminator_adam = (
         torch.optim.Adam(network.parameters(), lr=rate, betas=betas)
         for network, rate in ((generator, generator_rate), (discriminator, discriminator_rate))
@@ -200,9 +202,7 @@ def fit_adversarial(
                 pictures.is_floating_point(),
                 f"batches must hold pictures of floating point numbers, got {pictures.dtype}",
             )
-            noise = torch.randn(
-                len(pictures), generator.d_noise, device=device, dtype=pictures.dtype
-            )
+            noise = torch.randn(len(pictures), d_noise, device=device, dtype=pictures.dtype)
             with torch.no_grad(), lower_precision():
                 fakes = generator(noise, labels)
             with parametrize.cached(), lower_precision():
@@ -219,7 +219,7 @@ def fit_adversarial(
             generator_loss = update(generator_adam, "generator", value)
             history.discriminator_losses.append(discriminator_loss)
             history.generator_losses.append(generator_loss)
-            if average is not None:
+            if average is not None and history.averaged is not None:
                 _average(history.averaged, generator, average)
             bar.set_postfix_str(f"D {discriminator_loss:.3f} G {generator_loss:.3f}", refresh=False)
             bar.update()
@@ -262,11 +262,7 @@ def _average(averaged: torch.nn.Module, module: torch.nn.Module, decay: float) -
 
 @torch.no_grad()
 def standing_statistics(
-    generator: torch.nn.Module,
-    labels: torch.Tensor | None = None,
-    *,
-    batch_size: int = 64,
-    seed: int = 0,
+    generator: torch.nn.Module, labels: torch.Tensor | None = None, *, seed: int = 0
 ) -> torch.nn.Module:
     """Measure anew the means and variances that the batch norms of a generator use in evaluation.
 
@@ -280,7 +276,6 @@ def standing_statistics(
             were.
         labels: integers (any number,) from which those of the fakes are drawn, evenly at random;
             None for a generator without classes.
-        batch_size: fakes per batch.
         seed: of noise and labels.
 
     Returns:
@@ -291,10 +286,9 @@ def standing_statistics(
 
     Source: Brock, Donahue and Simonyan 2019, section 2 ("standing statistics").
     """
-    check_integer("batch_size", batch_size)
     if labels is not None:
         _check_labels("labels", labels)
-    parameter = next(generator.parameters())
+    parameter, d_noise = next(generator.parameters()), _noise_width(generator)
     norms = [
         part
         for part in generator.modules()
@@ -309,10 +303,10 @@ def standing_statistics(
                 part.reset_running_stats()
                 part.momentum = None  # a plain mean over all batches
             for _ in range(_STATISTICS_BATCHES):
-                noise = torch.randn(batch_size, generator.d_noise, generator=g).to(parameter)
+                noise = torch.randn(_STATISTICS_ROWS, d_noise, generator=g).to(parameter)
                 drawn = None
                 if labels is not None:
-                    index = torch.randint(len(labels), (batch_size,), generator=g)
+                    index = torch.randint(len(labels), (_STATISTICS_ROWS,), generator=g)
                     drawn = labels[index.to(labels.device)].to(parameter.device)
                 generator(noise, drawn)
     except BaseException:
@@ -351,7 +345,7 @@ def sample_pictures(
     check_integer("batch_size", batch_size)
     parameter = next(generator.parameters())
     g = torch.Generator().manual_seed(seed)
-    noise = torch.randn(count, generator.d_noise, generator=g).to(parameter)
+    noise = torch.randn(count, _noise_width(generator), generator=g).to(parameter)
     with temporary_mode(generator, False):
         parts = [
             generator(
@@ -370,6 +364,10 @@ def _check_labels(name: str, labels: Any) -> torch.Tensor:
         f"{name} must be a vector of labels, at least one, got shape {tuple(labels.shape)}",
     )
     return labels
+
+
+def _noise_width(generator: torch.nn.Module) -> int:
+    return check_integer("d_noise of the generator", getattr(generator, "d_noise", None))
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -394,11 +392,6 @@ def _check(given: dict[str, Any]) -> None:
             isinstance(network, torch.nn.Module),
             f"{name} must be a torch.nn.Module, got {type(network).__name__}",
         )
-    d_noise = getattr(given["generator"], "d_noise", None)
-    require(
-        isinstance(d_noise, int),
-        f"generator must have d_noise, the width of its noise, as an integer, got {d_noise!r}",
-    )
     require(
         callable(getattr(given["batches"], "batch", None)),
         f"batches must have a method batch(step), got {type(given['batches']).__name__}",

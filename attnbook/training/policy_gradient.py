@@ -3,10 +3,9 @@ update.
 
 `fit` runs it like any other loss::
 
-    worlds = Bandits(arms=5, pulls=10)
-    learn = PolicyGradient(worlds, steps=1000)
-    fit(agent, EpisodeBatches(worlds=256), learn, steps=1000, device=worlds.device)
-    learn.rewards  # the mean return of an episode, per update
+    worlds = Bandits(arms=5, pulls=10) learn = PolicyGradient(worlds, steps=1000) fit(agent,
+    EpisodeBatches(worlds=256), learn, steps=1000, device=worlds.device) learn.rewards  # the mean
+    return of an episode, per update
 """
 
 from __future__ import annotations
@@ -180,8 +179,8 @@ def clipped_policy_loss(
     """The loss of each episode for actions of an earlier policy, which gains nothing by moving far
     from it (PPO).
 
-    ``L = Σ_t [ −min(ρ_t A_t, clip(ρ_t, 1 − ε, 1 + ε) A_t) + c_v (V_t − R_t)² − c_e H_t ]``,
-    ``H_t = H(π(· | x_{≤t}))``, ``ρ_t = π(a_t | x_{≤t}) / π_before(a_t | x_{≤t})``
+    ``L = Σ_t [ −min(ρ_t A_t, clip(ρ_t, 1 − ε, 1 + ε) A_t) + c_v (V_t − R_t)² − c_e H_t ]``, ``H_t =
+    H(π(· | x_{≤t}))``, ``ρ_t = π(a_t | x_{≤t}) / π_before(a_t | x_{≤t})``
 
     Where π is still the earlier policy, ρ = 1 and the gradient is that of :func:`policy_loss`.
 
@@ -235,8 +234,8 @@ class PolicyGradient:
 
     Attributes:
         rewards: the mean return of an episode, one number per call: per update, or per micro-batch
-            under ``fit(micro_batch=…)``. Each micro-batch plays its own worlds, which are not
-            those of the whole batch.
+            under ``fit(micro_batch=…)``. Each micro-batch plays its own worlds, which are not those
+            of the whole batch.
     """
 
     def __init__(
@@ -269,10 +268,8 @@ class PolicyGradient:
 
     def __call__(self, agent, batch: EpisodeBatch) -> tuple[torch.Tensor, int]:
         self.check_device(batch)
-        count, weight = (
-            len(batch.seed),
-            self.entropy * max(0.0, 1 - int(batch.step[0]) / self.steps),
-        )
+        count = len(batch.seed)
+        weight = self.entropy * max(0.0, 1 - int(batch.step[0]) / self.steps)
         played = play(self.worlds, AgentPolicy(agent), seed=int(batch.seed[0]), count=count)
         choices = agent(played.inputs)
         losses = policy_loss(

@@ -61,10 +61,8 @@ def regions_by_hand(model, picture):
     for row, column in itertools.product(range(rows), range(columns)):
         x = 2 * picture.numpy()[:, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8] - 1
         for stage in (0, 2, 4):
-            kernel, bias = (
-                w[f"encoder.convolutions.{stage}.weight"],
-                w[f"encoder.convolutions.{stage}.bias"],
-            )
+            kernel = w[f"encoder.convolutions.{stage}.weight"]
+            bias = w[f"encoder.convolutions.{stage}.bias"]
             half = x.shape[1] // 2
             x = np.stack(
                 [

@@ -497,11 +497,11 @@ def test_the_number_of_parameters_that_the_docstring_names(controller, expected)
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: NTM(4, 3, controller="gru"), "controller must be one of .*got 'gru'"),
-        (lambda: NTM(4, 3, shift="left"), "shift must be one of .*got 'left'"),
-        (lambda: NTM(4, 3, memory_start="zeros"), "memory_start must be one of .*got 'zeros'"),
-        (lambda: NTM(0, 3), "d_input must be an integer"),
-        (lambda: NTM(4, 0), "d_output must be an integer"),
+        (lambda: NTM(4, 3, controller="gru"), "^controller must"),
+        (lambda: NTM(4, 3, shift="left"), "^shift must"),
+        (lambda: NTM(4, 3, memory_start="zeros"), "^memory_start must"),
+        (lambda: NTM(0, 3), "^d_input must"),
+        (lambda: NTM(4, 0), "^d_output must"),
         *[
             (lambda name=name: NTM(4, 3, **{name: 0}), f"{name} must be an integer >= 1, got 0")
             for name in (
@@ -515,8 +515,8 @@ def test_the_number_of_parameters_that_the_docstring_names(controller, expected)
             )
         ],
         (lambda: NTM(4, 3, slots=4, shift_range=2), "shift_range must leave"),
-        (lambda: machine().initial_state(0), "batch must be an integer"),
-        (lambda: machine()(torch.zeros(2, 5)), "inputs must have width 4"),
+        (lambda: machine().initial_state(0), "^batch must"),
+        (lambda: machine()(torch.zeros(2, 5)), "^inputs must"),
         (lambda: machine()(torch.zeros(5, 4)), r"inputs must be \(batch, T, 4\)"),
         (lambda: machine()(torch.zeros(2, 0, 4)), r"inputs must be \(batch, T, 4\)"),
         (

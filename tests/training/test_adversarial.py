@@ -113,10 +113,8 @@ def test_losses_equal_loops_over_the_formulas(name):
 
 @pytest.mark.parametrize("name", ADVERSARIAL_LOSSES)
 def test_the_discriminator_wants_real_up_and_fake_down_and_the_generator_wants_fake_up(name):
-    real, fake = (
-        torch.tensor([0.2, -3.0], requires_grad=True),
-        torch.tensor([-0.2, 3.0], requires_grad=True),
-    )
+    real = torch.tensor([0.2, -3.0], requires_grad=True)
+    fake = torch.tensor([-0.2, 3.0], requires_grad=True)
     up, down = torch.autograd.grad(ADVERSARIAL_LOSSES[name].discriminator(real, fake), (real, fake))
     assert (up < 0).all() and (down > 0).all()
     (wish,) = torch.autograd.grad(ADVERSARIAL_LOSSES[name].generator(fake), fake)
@@ -124,10 +122,8 @@ def test_the_discriminator_wants_real_up_and_fake_down_and_the_generator_wants_f
 
 
 def test_beyond_the_margin_the_hinge_is_flat():
-    real, fake = (
-        torch.tensor([1.5, 0.9], requires_grad=True),
-        torch.tensor([-1.5, -0.9], requires_grad=True),
-    )
+    real = torch.tensor([1.5, 0.9], requires_grad=True)
+    fake = torch.tensor([-1.5, -0.9], requires_grad=True)
     up, down = torch.autograd.grad(hinge_loss.discriminator(real, fake), (real, fake))
     assert up.tolist() == [0.0, -0.5] and down.tolist() == [0.0, 0.5]
 
@@ -318,7 +314,7 @@ def test_standing_statistics_are_those_of_the_weights_as_they_are():
     G(10 + 5 * torch.randn(16, 3))  # running means of something else
     modes = [m.training for m in G.modules()]
     assert (
-        standing_statistics(G, batch_size=32) is G
+        standing_statistics(G) is G
         and modes == [True] * 5
         and not any(m.training for m in G.modules())
     )
@@ -326,7 +322,7 @@ def test_standing_statistics_are_those_of_the_weights_as_they_are():
     with torch.no_grad():
         noise = torch.cat(
             [
-                torch.randn(32, 3, generator=g)
+                torch.randn(64, 3, generator=g)
                 for g in [torch.Generator().manual_seed(0)]
                 for _ in range(16)
             ]
@@ -334,10 +330,10 @@ def test_standing_statistics_are_those_of_the_weights_as_they_are():
         before = G.layer(noise)
     torch.testing.assert_close(G.norm.running_mean, before.mean(0), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(
-        G.norm.running_var, before.unflatten(0, (16, 32)).var(1).mean(0), atol=1e-5, rtol=1e-5
+        G.norm.running_var, before.unflatten(0, (16, 64)).var(1).mean(0), atol=1e-5, rtol=1e-5
     )
     twin = copy.deepcopy(G)
-    standing_statistics(twin, batch_size=32)
+    standing_statistics(twin)
     assert torch.equal(twin.norm.running_mean, G.norm.running_mean)
 
 
@@ -346,10 +342,8 @@ def test_standing_statistics_that_end_in_an_error_leave_the_generator_as_it_was(
     G, calls = nets()[0], []
     G(10 + 5 * torch.randn(16, 3))
     G.out.eval()
-    before, modes = (
-        {name: value.clone() for name, value in G.state_dict().items()},
-        [m.training for m in G.modules()],
-    )
+    before = {name: value.clone() for name, value in G.state_dict().items()}
+    modes = [m.training for m in G.modules()]
 
     def fail(module, args):
         calls.append(0)
@@ -366,7 +360,6 @@ def test_standing_statistics_that_end_in_an_error_leave_the_generator_as_it_was(
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda G: standing_statistics(G, batch_size=0), "batch_size must be"),
         (lambda G: standing_statistics(G, torch.zeros(0, dtype=torch.int64)), "labels must be"),
         (lambda G: standing_statistics(G, torch.zeros(3)), "labels must be"),
         (lambda G: sample_pictures(G, 0), "number must be"),
@@ -464,14 +457,14 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(name, step):
     "options, words",
     [
         ({"steps": 0}, "steps must be"),
-        ({"loss": "wasserstein"}, "loss must be one of 'hinge'"),
+        ({"loss": "wasserstein"}, "^loss must"),
         ({"generator_rate": 0.0}, "generator_rate must be"),
         ({"discriminator_rate": True}, "discriminator_rate must be"),
         ({"average": 1.0}, "average must be"),
         ({"evaluate_every": 3}, "evaluate_every must be None without evaluate"),
-        ({"precision": "fp16"}, "precision must be one of 'no', 'bf16'"),
+        ({"precision": "fp16"}, "^precision must"),
         ({"seed": -1}, "seed must be"),
-        ({"device": "cuda:99"}, "device must be one of"),
+        ({"device": "cuda:99"}, "^device must"),
     ],
 )
 def test_errors_say_what_came(options, words):
@@ -482,7 +475,7 @@ def test_errors_say_what_came(options, words):
 def test_networks_and_batches_of_another_kind():
     G, D = nets()
     for args, words in (
-        ((D, D, Batches()), "generator must have d_noise"),
+        ((D, D, Batches()), "d_noise of the generator must be"),
         ((G, len, Batches()), "discriminator must be a torch.nn.Module, got builtin"),
         ((G, D, [1, 2]), "batches must have a method"),
     ):

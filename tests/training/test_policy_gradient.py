@@ -243,10 +243,8 @@ def test_a_wrong_loss_has_another_gradient(wrong):
 
 def test_the_values_learn_the_return_and_no_gradient_goes_through_it():
     generator = torch.Generator().manual_seed(1)
-    logits, values = (
-        torch.zeros(3, 4, 2),
-        torch.randn(3, 4, generator=generator, requires_grad=True),
-    )
+    logits = torch.zeros(3, 4, 2)
+    values = torch.randn(3, 4, generator=generator, requires_grad=True)
     rewards, actions = torch.rand(3, 4, generator=generator), torch.zeros(3, 4, dtype=torch.int64)
     policy_loss(logits, values, actions, rewards, value_weight=0.5).sum().backward()
     returns = rewards.flip(1).cumsum(1).flip(1)
@@ -483,7 +481,7 @@ def test_far_from_it_nothing_more_is_gained_and_the_way_back_stays_open():
     [
         (dict(before=torch.zeros(3, 5)), r"before must have shape \(3, 6\), got shape \(3, 5\)"),
         (dict(gains=torch.zeros(6)), "gains must have shape"),
-        (dict(clip=0.0), "clip must be a finite number > 0"),
+        (dict(clip=0.0), "^clip must"),
     ],
 )
 def test_arguments_of_the_clipped_loss(change, words):
@@ -510,81 +508,40 @@ def test_a_batch_of_episodes_serves_several_updates():
             model,
             type(EpisodeBatches(3).batch(1))(*(part[:3] for part in EpisodeBatches(6).batch(1))),
         )
-    with pytest.raises(ValueError, match="reuse must be an integer"):
+    with pytest.raises(ValueError, match="^reuse must"):
         ClippedPolicyGradient(worlds, steps=7, reuse=0)
 
 
+def clipped_run(steps, reuse=2, **options):
+    """The weights after a run of PPO in a small world."""
+    torch.manual_seed(0)
+    model = LSTMAgent(Bandits(2, 4).d_input, 2, 8, 4.0)
+    learn = ClippedPolicyGradient(Bandits(2, 4), steps=8, reuse=reuse)
+    options = dict(steps=steps, learning_rate=1e-3, progress=False, device="cpu", **options)
+    fit(model, EpisodeBatches(6), learn, **options)
+    return torch.cat([p.flatten() for p in model.parameters()])
+
+
 def test_a_run_that_is_resumed_between_two_plays_says_that_it_is_another(tmp_path):
-    worlds = Bandits(2, 4)
-
-    def run(steps, **options):
-        torch.manual_seed(0)
-        learn = ClippedPolicyGradient(worlds, steps=8, **{"reuse": 2, **options})
-        model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
-        fit(
-            model,
-            EpisodeBatches(6),
-            learn,
-            steps=steps,
-            learning_rate=1e-3,
-            progress=False,
-            device="cpu",
-            checkpoint_dir=tmp_path,
-            save_every=1,
-        )
-        return torch.cat([p.flatten() for p in model.parameters()])
-
-    run(4)
+    saved = dict(checkpoint_dir=tmp_path, save_every=1)
+    clipped_run(4, **saved)
     with pytest.raises(
         ValueError, match="'reuse': 2.* in the checkpoint, .*'reuse': 3.* in this call"
     ):
-        run(5, reuse=3)
-    run(5)
+        clipped_run(5, reuse=3, **saved)
+    clipped_run(5, **saved)
     with pytest.warns(
         UserWarning,
         match=r"update 5 needs episodes that no checkpoint holds.*multiple of 2 \(reuse\)",
     ):
-        parts = run(8)
-    assert not torch.equal(parts, whole_run(worlds))
+        parts = clipped_run(8, **saved)
+    assert not torch.equal(parts, clipped_run(8))
 
 
 def test_a_run_that_is_resumed_at_a_play_is_the_same(tmp_path):
-    worlds = Bandits(2, 4)
-    torch.manual_seed(0)
-    model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
-    options = dict(
-        learning_rate=1e-3, progress=False, device="cpu", checkpoint_dir=tmp_path, save_every=2
-    )
-    fit(
-        model,
-        EpisodeBatches(6),
-        ClippedPolicyGradient(worlds, steps=8, reuse=2),
-        steps=4,
-        **options,
-    )
-    fit(
-        model,
-        EpisodeBatches(6),
-        ClippedPolicyGradient(worlds, steps=8, reuse=2),
-        steps=8,
-        **options,
-    )
-    assert torch.equal(torch.cat([p.flatten() for p in model.parameters()]), whole_run(worlds))
-
-
-def whole_run(worlds):
-    torch.manual_seed(0)
-    model = LSTMAgent(worlds.d_input, 2, 8, 4.0)
-    fit(
-        model,
-        EpisodeBatches(6),
-        ClippedPolicyGradient(worlds, steps=8, reuse=2),
-        steps=8,
-        learning_rate=1e-3,
-        progress=False,
-        device="cpu",
-    )
-    return torch.cat([p.flatten() for p in model.parameters()])
+    saved = dict(checkpoint_dir=tmp_path, save_every=2)
+    clipped_run(4, **saved)
+    assert torch.equal(clipped_run(8, **saved), clipped_run(8))
 
 
 def test_worlds_on_another_device_are_named():

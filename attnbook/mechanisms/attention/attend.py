@@ -10,10 +10,10 @@ import torch
 from ...validate import check_dtypes, check_mask, check_value, common_shape, require
 from ..scores.base import Score, check_projected_width, check_score
 from .fused import fused_attention, has_fused_kernel
-from .masks import masked_softmax
+from .masks import softmax_over_allowed
 from .streaming import stream_attention
 
-__all__ = ["STORED_WEIGHTS", "Attended", "attend"]
+__all__ = ["STORED_WEIGHTS", "Attended", "attend", "attend_unchecked"]
 
 STORED_WEIGHTS = 2**20
 """Up to so many weights (batch × m × n; 4 MB in float32) are kept for the backward pass even where
@@ -22,8 +22,8 @@ problem, for a third of the time."""
 
 
 class Attended(NamedTuple):
-    """What attention gives: ``context (…, m, d_v)`` and ``weights (…, m, n)``, or None where
-    they were not asked for.
+    """What attention gives: ``context (…, m, d_v)`` and ``weights (…, m, n)``, or None where they
+    were not asked for.
     """
 
     context: torch.Tensor
@@ -62,8 +62,8 @@ def attend(
         projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many
             times.
         dropout: what the weights go through before they meet the values, such as
-            :class:`~attnbook.mechanisms.dropout.Dropout`. The weights returned are those
-            before it, and all m×n are stored. None, or a module in evaluation mode: nothing.
+            :class:`~attnbook.mechanisms.dropout.Dropout`. The weights returned are those before it,
+            and all m×n are stored. None, or a module in evaluation mode: nothing.
 
     Returns:
         :class:`Attended`: context and weights.
@@ -91,23 +91,34 @@ def attend(
     check_dtypes(query, key if projected_keys is None else projected_keys, value)
     if projected_keys is None:
         projected_keys = score.project_keys(key)
-    if dropout is not None and getattr(dropout, "training", True):
-        weights = masked_softmax(score.compare(query, projected_keys), mask)
-        return Attended(dropout(weights) @ value, weights if need_weights else None)
-    pairs = batch.numel() * query.shape[-2] * key.shape[-2]
-    single = query.shape[-2] == 1  # its weights are no larger than the keys
-    if not need_weights and not single and has_fused_kernel(value):
-        product = score.shortcut("inner_product")(query)
+    return attend_unchecked(score, query, projected_keys, value, mask, need_weights, dropout)
+
+
+def attend_unchecked(
+    score: Score,
+    query: torch.Tensor,
+    projected_keys: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    need_weights: bool,
+    dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> Attended:
+    """:func:`attend` without its checks, for layers that have checked their own arguments."""
+    if not getattr(dropout, "training", True):
+        dropout = None
+    # the weights of a single query are no larger than the keys
+    if not need_weights and dropout is None and query.shape[-2] != 1:
+        batch = common_shape(query.shape[:-2], projected_keys.shape[:-2], value.shape[:-2])
+        large = batch.numel() * query.shape[-2] * projected_keys.shape[-2] > STORED_WEIGHTS
+        product = score.shortcut("inner_product")(query) if has_fused_kernel(value) else None
         # The kernel wants one width for all; where it would be fed zeros, a small problem is
         # quicker with its weights.
-        if product is not None and (
-            product[0].shape[-1] == value.shape[-1] or pairs > STORED_WEIGHTS
-        ):
-            check_projected_width(product[0].shape[-1], projected_keys)
-            return Attended(
-                fused_attention(product[0], projected_keys, value, mask, product[1]), None
-            )
-    if need_weights or single or pairs <= STORED_WEIGHTS:
-        weights = masked_softmax(score.compare(query, projected_keys), mask)
-        return Attended(weights @ value, weights if need_weights else None)
-    return Attended(stream_attention(score, query, projected_keys, value, mask), None)
+        if product is not None and (large or product[0].shape[-1] == value.shape[-1]):
+            transformed, scale = product
+            check_projected_width(transformed.shape[-1], projected_keys)
+            return Attended(fused_attention(transformed, projected_keys, value, mask, scale), None)
+        if large:
+            return Attended(stream_attention(score, query, projected_keys, value, mask), None)
+    weights = softmax_over_allowed(score.compare(query, projected_keys), mask)
+    context = (weights if dropout is None else dropout(weights)) @ value
+    return Attended(context, weights if need_weights else None)

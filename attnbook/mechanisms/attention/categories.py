@@ -1,5 +1,5 @@
-"""Broader kinds of attention, by what is looked at and from where; the book's table of
-categories is made from this list.
+"""Broader kinds of attention, by what attends and to what; the book's table of categories is made
+from this list.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import torch
 
-from ...validate import check_integer, check_mask, require
+from ...validate import check_integer, check_mask, check_values, check_whole, describe, require
 
-__all__ = ["padding_mask", "causal_mask", "masked_softmax", "rows_that_see"]
+__all__ = ["padding_mask", "causal_mask", "masked_softmax", "rows_that_see", "softmax_over_allowed"]
 
 
 def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.Tensor:
@@ -27,36 +27,14 @@ def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.
 
     Raises:
         ValueError: if ``max_length`` is no whole number, or ``lengths`` is not a vector of whole
-            numbers between 0 and ``max_length`` (with a ``max_length``, their values are looked at
-            on a CPU only).
+            numbers between 0 and ``max_length`` (their values are looked at on a CPU only).
     """
-    require(
-        isinstance(lengths, torch.Tensor)
-        and lengths.dim() == 1
-        and not lengths.is_floating_point()
-        and lengths.dtype != torch.bool,
-        "lengths must be a vector of whole numbers (batch,), got "
-        + (
-            f"shape {tuple(lengths.shape)} of {lengths.dtype}"
-            if isinstance(lengths, torch.Tensor)
-            else type(lengths).__name__
-        ),
-    )
-    n = max_length
-    require(
-        n is None or (isinstance(n, int) and n >= 0),
-        f"max_length must be an integer >= 0, got {n!r}",
-    )
-    # on a GPU the look at the values would stop the queue
-    if n is None or lengths.device.type == "cpu":
-        longest = int(lengths.max()) if lengths.numel() else 0
-        require(
-            lengths.numel() == 0 or int(lengths.min()) >= 0,
-            f"lengths must not be negative, got {lengths.tolist()}",
-        )
-        n = longest if n is None else n
-        require(longest <= n, f"lengths must be at most max_length = {n}, got {longest}")
-    return torch.arange(n, device=lengths.device) < lengths[:, None]
+    lengths = check_whole("lengths", lengths)
+    require(lengths.dim() == 1, f"lengths must be a vector (batch,), got {describe(lengths)}")
+    if max_length is None:
+        max_length = max(0, int(lengths.max())) if lengths.numel() else 0
+    check_values("lengths", lengths, 0, check_integer("max_length", max_length, 0))
+    return torch.arange(max_length, device=lengths.device) < lengths[:, None]
 
 
 def causal_mask(
@@ -104,9 +82,15 @@ def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None = None) -> to
             not fit them.
     """
     if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
-        came = scores.dtype if isinstance(scores, torch.Tensor) else type(scores).__name__
-        raise ValueError(f"scores must be a tensor of floating point numbers, got {came}")
+        raise ValueError(
+            f"scores must be a tensor of floating point numbers, got {describe(scores)}"
+        )
     check_mask(mask, tuple(scores.shape))
+    return softmax_over_allowed(scores, mask)
+
+
+def softmax_over_allowed(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """:func:`masked_softmax` without its checks, for a mask that is checked already."""
     if mask is None:
         return scores.softmax(dim=-1)
     # The most negative finite number instead of −∞: a row without any allowed key stays finite in
@@ -116,12 +100,14 @@ def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None = None) -> to
     return filled.softmax(dim=-1).masked_fill(~mask, 0.0)
 
 
-def rows_that_see(mask: torch.Tensor) -> torch.Tensor | None:
+def rows_that_see(mask: torch.Tensor | None) -> torch.Tensor | None:
     """Which queries may attend to anything: ``(…, m)`` for a mask ``(…, m, n)``, or None where it
     is known that all may.
 
-    It is known on a CPU, where a look at the mask costs little and saves a pass over the context; a
-    GPU would have to wait."""
+    It is known without a mask, and on a CPU, where a look at the mask costs little and saves a pass
+    over the context; a GPU would have to wait."""
+    if mask is None:
+        return None
     seeing = mask.any(-1)
     if mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(seeing.all()):
         return None

@@ -11,7 +11,7 @@ from ...validate import check_integer, check_mask, check_tensor, check_value, co
 from ..dropout import Dropout
 from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
-from .attend import Attended, attend
+from .attend import Attended, attend_unchecked
 from .masks import rows_that_see
 
 __all__ = ["MultiHeadAttention", "ProjectedSource"]
@@ -32,14 +32,15 @@ class ProjectedSource(NamedTuple):
 
     @property
     def length(self) -> int:
-        """n, the number of positions that a mask has to speak of."""
+        """n, the number of positions that a mask covers."""
         return self.key.shape[-2]
 
     def extend(self, more: ProjectedSource) -> ProjectedSource:
         """The source with further positions at its end: the cache of a decoder, one step on."""
-        return ProjectedSource(
-            *(None if a is None else torch.cat([a, b], dim=-2) for a, b in zip(self, more))
-        )
+        key, value = (torch.cat(pair, dim=-2) for pair in zip(self[:2], more[:2]))
+        if self.scored is None or more.scored is None:
+            return ProjectedSource(key, value)
+        return ProjectedSource(key, value, torch.cat([self.scored, more.scored], dim=-2))
 
 
 class MultiHeadAttention(nn.Module):
@@ -88,10 +89,8 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.d_model, self.num_heads = (
-            check_integer("d_model", d_model),
-            check_integer("num_heads", num_heads),
-        )
+        self.d_model = check_integer("d_model", d_model)
+        self.num_heads = check_integer("num_heads", num_heads)
         require(
             d_head is not None or d_model % num_heads == 0,
             f"d_model must divide by num_heads, got {d_model} and {num_heads}: give d_head, or "
@@ -131,8 +130,8 @@ class MultiHeadAttention(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> ProjectedSource:
-        """Project a source ``(…, n, d_key)`` into all heads, once for any number of queries;
-        value as in :meth:`forward`.
+        """Project a source ``(…, n, d_key)`` into all heads, once for any number of queries; value
+        as in :meth:`forward`.
         """
         value = self._check_source(key, value)
         keys = self._split(self.key_projection(key))
@@ -220,7 +219,7 @@ class MultiHeadAttention(nn.Module):
     def _rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
         """Which of m queries attend to anything under a mask ``(…, m, n)``: ``(…, m)``, or None
         where all do. The dimension of the heads, if the mask has one, stays."""
-        return None if mask is None else rows_that_see(mask)
+        return rows_that_see(mask)
 
     def _attend(
         self,
@@ -230,27 +229,20 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool,
     ) -> Attended:
         """Attend in all heads: query ``(…, h, m, d_head)``, context ``(…, h, m, d_head_value)``."""
-        return attend(
-            self.score,
-            query,
-            source.key,
-            source.value,
-            mask,
-            need_weights=need_weights,
-            projected_keys=self._scored(source),
-            dropout=self.dropout,
+        scored = self._scored(source)
+        return attend_unchecked(
+            self.score, query, scored, source.value, mask, need_weights, self.dropout
         )
 
     def _scored(self, source: ProjectedSource) -> torch.Tensor:
-        """What the score makes of all keys of a source, ``(…, h, n, width)``."""
+        """The projected keys of a source, ``(…, h, n, width)``."""
         if source.scored is not None:
             return source.scored
         return self.score.project_keys(source.key) if self.score.counts_positions else source.key
 
     def _join(self, context: torch.Tensor) -> torch.Tensor:
-        """Make one vector of those of the heads, ``(…, h, m, d_head_value)`` → ``(…, m,
-        d_model)``.
-        """
+        """Make one vector of those of the heads, ``(…, h, m, d_head_value)`` →
+        ``(…, m, d_model)``."""
         # heads side by side, then W_o
         return self.output_projection(context.transpose(-3, -2).flatten(-2))
 

@@ -54,8 +54,7 @@ class PictureAttention(nn.Module):
         ValueError: for sizes below 1, or an x of another shape.
 
     Source: Zhang, Goodfellow, Metaxas and Odena 2019, section 3, equations 1 to 3. The authors'
-    code computes something else:
-    :class:`PooledPictureAttention`.
+    code computes something else: :class:`PooledPictureAttention`.
     """
 
     def __init__(
@@ -91,12 +90,12 @@ class PictureAttention(nn.Module):
         check_map("x", x, self.channels)
         query, key, value = (
             _positions(t)
-            for t in (self.query(x), self._seen(self.key(x)), self._seen(self.value(x)))
+            for t in (self.query(x), self._attended(self.key(x)), self._attended(self.value(x)))
         )
         # (batch, N, d_value)
-        found, weights = attend(self.score, query, key, value, need_weights=need_weights)
-        found = found.mT.unflatten(-1, x.shape[-2:])
-        return Attended(self.output(found), weights)
+        context, weights = attend(self.score, query, key, value, need_weights=need_weights)
+        context = context.mT.unflatten(-1, x.shape[-2:])
+        return Attended(self.output(context), weights)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Add to every position what it finds in the others, times γ.
@@ -105,7 +104,7 @@ class PictureAttention(nn.Module):
         """
         return x + self.gamma * self.attended(x, need_weights=False).context
 
-    def _seen(self, t: torch.Tensor) -> torch.Tensor:
+    def _attended(self, t: torch.Tensor) -> torch.Tensor:
         """The keys or values that can be attended to."""
         return t
 
@@ -117,8 +116,7 @@ class PooledPictureAttention(PictureAttention):
     """The layer that the authors' code computes: keys and values are pooled, and values are wider.
 
     ``key = maxpool_2(f(x))``,  ``value = maxpool_2(h(x))``, each over squares of 2×2 positions;
-    else as
-    :class:`PictureAttention`. ``d_value`` is C/2 when not given. There are n = ⌊height/2⌋ ·
+    else as :class:`PictureAttention`. ``d_value`` is C/2 when not given. There are n = ⌊height/2⌋ ·
     ⌊width/2⌋ attended positions, a quarter.
 
     Raises:
@@ -131,7 +129,7 @@ class PooledPictureAttention(PictureAttention):
     def _usual_d_value(channels: int) -> int:
         return max(1, channels // 2)
 
-    def _seen(self, t: torch.Tensor) -> torch.Tensor:
+    def _attended(self, t: torch.Tensor) -> torch.Tensor:
         require(
             min(t.shape[-2:]) >= 2,
             f"x must have 2×2 positions at least to be pooled, got {tuple(t.shape[-2:])}",

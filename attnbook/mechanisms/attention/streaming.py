@@ -59,8 +59,8 @@ def stream_attention(
 
 
 def _mask_block(mask, dims, b, r, c):
-    """The part of a mask that belongs to a block; dimensions that it broadcasts over stay as
-    they are.
+    """The part of a mask that belongs to a block; dimensions that it broadcasts over stay as they
+    are.
     """
     if mask is None:
         return None
@@ -80,26 +80,26 @@ class _Stream(torch.autograd.Function):
         for b, r, c in blocks(query, projected, block_elements):
             if c.start == 0:
                 # largest score so far, Σ exp(e − top), Σ exp(e − top) value
-                top = total = summed = None
+                running = None
             e = kernel.compare(query[b, ..., r, :], projected[b, ..., c, :]).to(wide)
             allowed = _mask_block(mask, query.dim(), b, r, c)
             if allowed is not None:
                 e = e.masked_fill(~allowed, lowest)
-            new_top = e.amax(-1, keepdim=True)
-            if top is not None:
-                new_top = torch.maximum(top, new_top)
-            weight = (e - new_top).exp_()
+            top = e.amax(-1, keepdim=True)
+            if running is not None:
+                top = torch.maximum(running[0], top)
+            weight = (e - top).exp_()
             if allowed is not None:
                 # a row without allowed keys has e = top everywhere
                 weight = weight.masked_fill_(~allowed, 0.0)
             with without_autocast(weight):
-                block_values = weight @ value[b, ..., c, :].to(wide)
-            block_total = weight.sum(-1, keepdim=True)
-            if top is not None:
-                rescale = (top - new_top).exp_()
-                block_total = total * rescale + block_total
-                block_values = summed * rescale + block_values
-            top, total, summed = new_top, block_total, block_values
+                summed = weight @ value[b, ..., c, :].to(wide)
+            total = weight.sum(-1, keepdim=True)
+            if running is not None:
+                rescale = (running[0] - top).exp_()
+                total = running[1] * rescale + total
+                summed = running[2] * rescale + summed
+            running = top, total, summed
             if c.stop == projected.shape[-2]:
                 # only rows that may attend to nothing have 0 here
                 total = total.clamp_min(torch.finfo(wide).tiny)

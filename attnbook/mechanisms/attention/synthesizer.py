@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_integer, common_shape, require
+from ...validate import check_choice, check_integer, common_shape, require
 from .attend import Attended
-from .masks import masked_softmax
+from .masks import softmax_over_allowed
 from .multi_head import MultiHeadAttention, ProjectedSource
 
 __all__ = ["SYNTHESIZERS", "SynthesizerAttention"]
@@ -27,17 +27,15 @@ class _Dense(nn.Module):
 
 
 class _FactorisedDense(nn.Module):
-    """``F(q)_{j} = A(q)_{j div b} B(q)_{j mod b}``: two short rows of a·b ≥ L places instead of
-    a long one.
+    """``F(q)_{j} = A(q)_{j div b} B(q)_{j mod b}``: two short rows of a·b ≥ L places instead of a
+    long one.
     """
 
     def __init__(self, num_heads: int, d_head: int, length: int) -> None:
         super().__init__()
         b = max(1, round(length**0.5))
-        self.coarse, self.fine = (
-            _Dense(num_heads, d_head, -(-length // b)),
-            _Dense(num_heads, d_head, b),
-        )
+        self.coarse = _Dense(num_heads, d_head, -(-length // b))
+        self.fine = _Dense(num_heads, d_head, b)
 
     def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
         a, b = self.coarse.bias.shape[-1], self.fine.bias.shape[-1]
@@ -71,8 +69,8 @@ class _FactorisedRandom(nn.Module):
 
 
 class _Unread(nn.Module):
-    """Stands where queries would be projected if anybody read them: of the right shape, without
-    parameters or cost.
+    """Placeholder for the query projection where the scores ignore the queries: the right shape,
+    without parameters or cost.
     """
 
     def __init__(self, width: int) -> None:
@@ -140,12 +138,12 @@ class SynthesizerAttention(MultiHeadAttention):
             "scores of its own: it takes no score, d_query, d_key or d_value",
         )
         super().__init__(d_model, num_heads, **options)
-        require(kind in SYNTHESIZERS, f"kind must be one of {sorted(SYNTHESIZERS)}, got {kind!r}")
-        require(mix in (None, "plus", "alpha"), f"mix must be None, 'plus' or 'alpha', got {mix!r}")
+        check_choice("kind", kind, SYNTHESIZERS)
+        check_choice("mix", mix, (None, "plus", "alpha"))
         self.length, self.kind, self.mix = check_integer("length", length), kind, mix
         self.synthesizer = SYNTHESIZERS[kind](num_heads, self.d_head, length)
         self.share = nn.Parameter(torch.zeros(())) if mix == "alpha" else None  # a
-        if mix is None:  # nobody compares: no keys, and no queries either where the word has no say
+        if mix is None:  # no keys, and no queries where the scores ignore the word
             self.key_projection = None
             if "random" in kind:
                 self.query_projection = _Unread(num_heads * self.d_head)
@@ -179,6 +177,6 @@ class SynthesizerAttention(MultiHeadAttention):
             share = None if self.share is None else self.share.sigmoid()
             scores = compared + scores if share is None else (1 - share) * compared + share * scores
         batch = common_shape(query.shape[:-2], scores.shape[:-2], source.value.shape[:-2])
-        weights = masked_softmax(scores.expand(*batch, m, n), mask)
+        weights = softmax_over_allowed(scores.expand(*batch, m, n), mask)
         dropped = weights if self.dropout is None else self.dropout(weights)
         return Attended(dropped @ source.value, weights if need_weights else None)

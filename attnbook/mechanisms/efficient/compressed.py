@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_integer, require
-from ..attention.attend import Attended, attend
+from ...validate import check_choice, check_integer, require
+from ..attention.attend import Attended, attend_unchecked
 from ..attention.masks import rows_that_see
 from ..attention.multi_head import MultiHeadAttention, ProjectedSource
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class CompressedSource(NamedTuple):
-    """What a :class:`MemoryCompressedAttention` remembers of a text.
+    """The cache of a :class:`MemoryCompressedAttention`.
 
     ``key``, ``value`` ``(…, h, c, d_head)`` of the c stretches that are compressed already;
     ``waiting``, the keys and values ``(…, h, w, d_head)`` of the positions from the next stretch
@@ -34,12 +34,12 @@ class CompressedSource(NamedTuple):
     layer: MemoryCompressedAttention
 
     def extend(self, more: CompressedSource) -> CompressedSource:
-        """The text with further positions at its end, just projected: the cache of a decoder,
-        one step on.
+        """The text with further positions at its end, just projected: the cache of a decoder, one
+        step on.
         """
-        own = self.settled()
-        waiting = tuple(torch.cat([a, b], dim=-2) for a, b in zip(own.waiting, more.waiting))
-        return own._replace(waiting=waiting, length=own.length + more.length)
+        settled = self.settled()
+        waiting = tuple(torch.cat([a, b], dim=-2) for a, b in zip(settled.waiting, more.waiting))
+        return settled._replace(waiting=waiting, length=settled.length + more.length)
 
     def settled(self) -> CompressedSource:
         """The same text with every stretch compressed that is complete."""
@@ -85,8 +85,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
         kernel_size, stride: w and s ≤ w.
 
     Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, with a mask
-    ``(…, m, n)`` over the positions, and weights
-    ``(…, h, m, c)`` over the stretches.
+    ``(…, m, n)`` over the positions, and weights ``(…, h, m, c)`` over the stretches.
 
     Raises:
         ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for a
@@ -99,10 +98,8 @@ class MemoryCompressedAttention(MultiHeadAttention):
         self, d_model: int, num_heads: int, *, kernel_size: int = 3, stride: int = 3, **options
     ) -> None:
         super().__init__(d_model, num_heads, **options)
-        self.kernel_size, self.stride = (
-            check_integer("kernel_size", kernel_size),
-            check_integer("stride", stride),
-        )
+        self.kernel_size = check_integer("kernel_size", kernel_size)
+        self.stride = check_integer("stride", stride)
         require(
             stride <= kernel_size,
             f"stride must be at most kernel_size = {kernel_size}, else positions are left out, "
@@ -122,10 +119,8 @@ class MemoryCompressedAttention(MultiHeadAttention):
         It is compressed when it is read.
         """
         value = self._check_source(key, value)
-        keys, values = (
-            self._split(self.key_projection(key)),
-            self._split(self.value_projection(value)),
-        )
+        keys = self._split(self.key_projection(key))
+        values = self._split(self.value_projection(value))
         return CompressedSource(
             keys[..., :0, :], values[..., :0, :], (keys, values), key.shape[-2], self
         )
@@ -142,19 +137,14 @@ class MemoryCompressedAttention(MultiHeadAttention):
             batch = torch.broadcast_shapes(query.shape[:-2], source.value.shape[:-2])
             nothing = source.value.new_zeros(*batch, query.shape[-2], source.value.shape[-1])
             return Attended(nothing, nothing[..., :0] if need_weights else None)
-        return attend(
-            self.score,
-            query,
-            source.key,
-            source.value,
-            self._over_stretches(mask),
-            need_weights=need_weights,
-            dropout=self.dropout,
+        allowed, scored = self._over_stretches(mask), self.score.project_keys(source.key)
+        return attend_unchecked(
+            self.score, query, scored, source.value, allowed, need_weights, self.dropout
         )
 
     def _over_stretches(self, mask: torch.Tensor | None) -> torch.Tensor | None:
-        """A mask ``(…, m, n)`` over positions as one over stretches, ``(…, m, c)``: all
-        positions have to be allowed.
+        """A mask ``(…, m, n)`` over positions as one over stretches, ``(…, m, c)``: all positions
+        have to be allowed.
         """
         if mask is None or mask.shape[-1] == 1:
             return mask
@@ -163,14 +153,16 @@ class MemoryCompressedAttention(MultiHeadAttention):
     def _rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
         if self.stretches(n) == 0:
             return torch.zeros(m, dtype=torch.bool, device=self.output_projection.weight.device)
-        return None if mask is None else rows_that_see(self._over_stretches(mask))
+        return rows_that_see(self._over_stretches(mask))
 
 
 def _convolve(layer: nn.Conv1d, heads: torch.Tensor) -> torch.Tensor:
     """``(…, h, n, w)`` → ``(…, h, c, w)``, with the heads side by side in the convolution."""
     *batch, h, n, w = heads.shape
-    found = layer(heads.transpose(-3, -2).reshape(-1, n, h * w).transpose(1, 2))  # (batch, h·w, c)
-    return found.transpose(1, 2).reshape(*batch, found.shape[-1], h, w).transpose(-3, -2)
+    compressed = layer(
+        heads.transpose(-3, -2).reshape(-1, n, h * w).transpose(1, 2)
+    )  # (batch, h·w, c)
+    return compressed.transpose(1, 2).reshape(*batch, compressed.shape[-1], h, w).transpose(-3, -2)
 
 
 class LengthProjection(nn.Module):
@@ -211,8 +203,8 @@ class LengthProjection(nn.Module):
         return self.weight[..., :n] @ rows
 
 
-class _WholeSource(ProjectedSource):
-    """Keys and values that no later position can be put behind."""
+class _FixedSource(ProjectedSource):
+    """Keys and values that cannot be extended."""
 
     __slots__ = ()
 
@@ -248,8 +240,8 @@ class LinformerAttention(MultiHeadAttention):
             paper's layerwise sharing.
 
     Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention` with n ≤
-    ``length``; mask broadcastable to ``(…, 1, n)``,
-    the same for all queries; weights ``(…, h, m, k)`` over the mixtures.
+    ``length``; mask broadcastable to ``(…, 1, n)``, the same for all queries; weights
+    ``(…, h, m, k)`` over the mixtures.
 
     Raises:
         ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for a
@@ -271,13 +263,10 @@ class LinformerAttention(MultiHeadAttention):
         **options,
     ) -> None:
         super().__init__(d_model, num_heads, **options)
-        require(
-            sharing in ("none", "headwise", "key-value"),
-            f"sharing must be 'none', 'headwise' or 'key-value' (give projection to share it "
-            f"between layers), got {sharing!r}",
-        )
+        check_choice("sharing", sharing, ("none", "headwise", "key-value"))
         if projection is None:
             each = num_heads if sharing == "none" else None
+            length, rank = check_integer("length", length), check_integer("rank", rank)
             self.key_mixture = LengthProjection(length, rank, each)  # E
             # F
             self.value_mixture = (
@@ -288,11 +277,11 @@ class LinformerAttention(MultiHeadAttention):
                 isinstance(projection, LengthProjection) and length is None and rank is None,
                 "give length and rank, or projection, a LengthProjection, which has them",
             )
-            own = projection.weight.shape[:-2]  # its heads
+            heads = projection.weight.shape[:-2]
             require(
-                own in ((), (1,), (num_heads,)),
+                heads in ((), (1,), (num_heads,)),
                 "projection must have one matrix for all heads or one for each of num_heads = "
-                f"{num_heads}, got {own.numel()}",
+                f"{num_heads}, got {heads.numel()}",
             )
             self.key_mixture = self.value_mixture = projection
 
@@ -302,7 +291,7 @@ class LinformerAttention(MultiHeadAttention):
         It is mixed when it is read and the mask is known.
         """
         source = super().project(key, value)
-        return _WholeSource(source.key, source.value)
+        return _FixedSource(source.key, source.value)
 
     def _attend(
         self,
@@ -324,12 +313,5 @@ class LinformerAttention(MultiHeadAttention):
             key, value = key.masked_fill(nothing, 0.0), value.masked_fill(nothing, 0.0)
             # a row sees everything or, where there is nothing, nothing
             mask = mask.any(-1, keepdim=True)
-        return attend(
-            self.score,
-            query,
-            self.key_mixture(key),
-            self.value_mixture(value),
-            mask,
-            need_weights=need_weights,
-            dropout=self.dropout,
-        )
+        scored, value = self.score.project_keys(self.key_mixture(key)), self.value_mixture(value)
+        return attend_unchecked(self.score, query, scored, value, mask, need_weights, self.dropout)

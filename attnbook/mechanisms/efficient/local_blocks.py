@@ -1,5 +1,5 @@
-"""Local attention in blocks: a text is cut into stretches of one length, and each attends to
-itself alone.
+"""Local attention in blocks: a text is cut into stretches of one length, and each attends to itself
+alone.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from ...validate import check_integer, require
-from ..attention.attend import Attended, attend
+from ..attention.attend import Attended, attend_unchecked
 from ..attention.masks import rows_that_see
 from ..attention.multi_head import MultiHeadAttention, ProjectedSource
 
@@ -22,9 +22,9 @@ class LocalAttention(MultiHeadAttention):
     ``head(query_t) = attend(query_t, {(k_j, v_j) : ⌊j / L⌋ = ⌊t / L⌋})``, with positions counted
     from 0 and L = ``block_length``
 
-    The blocks stand still: the first position of a block sees, under a causal mask, itself alone.
-    No n×n matrix is made, in
-    time or in memory, unless the weights are asked for: n/L matrices of L×L are.
+    The blocks do not move with the query: under a causal mask the first position of a block attends
+    to itself alone. No n×n matrix is made, in time or in memory, unless the weights are asked for:
+    n/L matrices of L×L are.
 
     The queries are the last m of the n positions, so that a decoder may run with a cache. Blocks
     are counted from the first position of the cache; texts that go on behind prompts of different
@@ -37,9 +37,8 @@ class LocalAttention(MultiHeadAttention):
         block_length: L; 256 in the paper.
 
     Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention` with m ≤ n; the
-    mask ``(…, m, n)`` says who may attend
-    to whom as ever, and what it allows beyond a block is not used. Weights ``(…, h, m, n)``, zero
-    beyond the block.
+    mask ``(…, m, n)`` says who may attend to whom as ever, and what it allows beyond a block is not
+    used. Weights ``(…, h, m, n)``, zero beyond the block.
 
     Raises:
         ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for
@@ -67,12 +66,11 @@ class LocalAttention(MultiHeadAttention):
         )
         first, before, blocks = _reach(m, n, length)
         query = _cut(query, before, blocks, length)  # (…, h, blocks, L, d_head)
-        key, value = (
-            _cut(t[..., first:, :], 0, blocks, length) for t in (source.key, source.value)
+        # the keys of the full text are scored: a score may count positions
+        scored, value = (
+            _cut(t[..., first:, :], 0, blocks, length) for t in (self._scored(source), source.value)
         )
-        scored = self._scored(source)  # of the whole text: a score may count positions
-        scored = key if scored is source.key else _cut(scored[..., first:, :], 0, blocks, length)
-        allowed = _diagonal(mask, m, n, length)
+        allowed = None if mask is None else _diagonal(mask, m, n, length)
         end = blocks * length - (n - first)
         # what fills up the last block is not there
         if end and (allowed is None or allowed.shape[-1] == 1):
@@ -81,25 +79,18 @@ class LocalAttention(MultiHeadAttention):
                 < n - first
             )
             allowed = there if allowed is None else allowed & there
-        context, weights = attend(
-            self.score,
-            query,
-            key,
-            value,
-            allowed,
-            need_weights=need_weights,
-            projected_keys=scored,
-            dropout=self.dropout,
+        context, weights = attend_unchecked(
+            self.score, query, scored, value, allowed, need_weights, self.dropout
         )
         context = context.flatten(-3, -2)[..., before : before + m, :]
-        if not need_weights:
+        if weights is None:
             return Attended(context, None)
         # (…, h, blocks, L, L) -> (…, h, m, n): the blocks on the diagonal of a matrix of zeros
-        whole = weights.new_zeros(*weights.shape[:-3], blocks, length, blocks, length)
+        full = weights.new_zeros(*weights.shape[:-3], blocks, length, blocks, length)
         which = torch.arange(blocks, device=weights.device)
-        whole[..., which, :, which, :] = weights.movedim(-3, 0)
-        whole = whole.flatten(-4, -3).flatten(-2)[..., before : before + m, : n - first]
-        return Attended(context, F.pad(whole, (first, 0)))
+        full[..., which, :, which, :] = weights.movedim(-3, 0)
+        full = full.flatten(-4, -3).flatten(-2)[..., before : before + m, : n - first]
+        return Attended(context, F.pad(full, (first, 0)))
 
     def _rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
         if mask is None:
@@ -119,19 +110,17 @@ def _reach(m: int, n: int, length: int) -> tuple[int, int, int]:
 
 def _cut(rows: torch.Tensor, before: int, blocks: int, length: int) -> torch.Tensor:
     """``(…, positions, width)`` → ``(…, blocks, length, width)``, with ``before`` rows of zeros
-    in front and some behind.
+    before them, and after them up to the last block.
     """
-    behind = blocks * length - before - rows.shape[-2]
-    rows = F.pad(rows, (0, 0, before, behind)) if before or behind else rows
+    after = blocks * length - before - rows.shape[-2]
+    rows = F.pad(rows, (0, 0, before, after)) if before or after else rows
     return rows.unflatten(-2, (blocks, length))
 
 
-def _diagonal(mask: torch.Tensor | None, m: int, n: int, length: int) -> torch.Tensor | None:
-    """What a mask ``(…, m or 1, n or 1)`` says inside of the blocks: ``(…, blocks, L or 1, L or
-    1)``.
+def _diagonal(mask: torch.Tensor, m: int, n: int, length: int) -> torch.Tensor:
+    """What a mask ``(…, m or 1, n or 1)`` says inside of the blocks:
+    ``(…, blocks, L or 1, L or 1)``.
     """
-    if mask is None:
-        return None
     first, before, blocks = _reach(m, n, length)
     total = blocks * length
     rows_cut, columns_cut = mask.shape[-2] > 1, mask.shape[-1] > 1

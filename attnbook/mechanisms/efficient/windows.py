@@ -15,11 +15,12 @@ from ...validate import (
     check_tensor,
     check_value,
     check_whole,
+    describe,
     may_look,
     require,
 )
 from ..attention.attend import Attended
-from ..attention.masks import masked_softmax
+from ..attention.masks import softmax_over_allowed
 from ..precision import wide_dtype
 from ..scores.base import Score, check_score
 
@@ -45,7 +46,7 @@ def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
         half_width: D, at least 1.
 
     Returns:
-        int64 ``(…, m, 2D + 1)``. Which of them lie in the source, the caller has to ask.
+        int64 ``(…, m, 2D + 1)``. Some may lie outside the source.
 
     Source: Luong, Pham and Manning 2015, section 3.2.
     """
@@ -55,12 +56,7 @@ def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
         and position.dim() >= 1
         and position.dtype != torch.bool
         and not position.is_complex(),
-        "position must be a tensor (…, m) of numbers, got "
-        + (
-            f"shape {tuple(position.shape)} of {position.dtype}"
-            if isinstance(position, torch.Tensor)
-            else type(position).__name__
-        ),
+        f"position must be a tensor (…, m) of numbers, got {describe(position)}",
     )
     centre = position.detach()
     centre = (centre + 0.5).floor().long() if centre.is_floating_point() else centre.long()
@@ -68,7 +64,8 @@ def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
 
 
 def monotonic_position(steps: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Where *local-m* looks: at the source position with the number of the target position.
+    """The centre of the window of *local-m*: at the source position with the number of the target
+    position.
 
     ``p_t = min(t, S − 1)``, t counted from 0. The paper has p_t = t and says nothing of targets
     longer than their source; here the window then stays at the last position of the source, so that
@@ -87,7 +84,8 @@ def monotonic_position(steps: torch.Tensor, lengths: torch.Tensor) -> torch.Tens
 
 
 class PredictedPosition(nn.Module):
-    """Where *local-p* looks: a position between 0 and S, predicted from the decoder state.
+    """The centre of the window of *local-p*: a position between 0 and S, predicted from the decoder
+    state.
 
     ``p_t = S · sigmoid(v·tanh(W s_t))``, a real number: it moves the window by its rounded value
     and the Gaussian by itself, and gradient reaches v and W through the Gaussian alone. Computed in
@@ -99,8 +97,7 @@ class PredictedPosition(nn.Module):
         d_hidden: rows of W; ``d_query`` when not given.
 
     Shapes: query ``(…, m, d_query)``, lengths S ``(…,)`` → ``(…, m)``, in positions counted from 0.
-    As in the paper
-    p_t may come to lie up to one position behind the last, S − 1.
+    As in the paper p_t may come to lie up to one position behind the last, S − 1.
 
     Raises:
         ValueError: if a width is below 1, the query has another width, or the lengths are no whole
@@ -187,7 +184,7 @@ class WindowedSource:
             require(
                 position.shape[-1] == m
                 and torch.broadcast_shapes(batch, position.shape[:-1]) == batch,
-                f"position must hold one number a query, (…, {m}), got shape "
+                f"position must hold one number per query, (…, {m}), got shape "
                 f"{tuple(position.shape)}",
             )
         except RuntimeError:
@@ -215,7 +212,7 @@ class WindowedSource:
         values = keys if self._projected is self._values else self._values.take(row)
         # one query a window: (…, m, w)
         scores = score.compare(query.unsqueeze(-2), keys).squeeze(-2)
-        weights = masked_softmax(scores, allowed)
+        weights = softmax_over_allowed(scores, allowed)
         # the offset in the dtype of the position: half precision cannot count to 4,096
         if sigma is not None:
             offset = index - position.unsqueeze(-1)
@@ -247,10 +244,9 @@ def attend_window(
     ``sigma`` ``α_tj ← α_tj · exp(−(j − p_t)² / 2σ²)``; ``context_t = Σ_j α_tj value_j``
 
     Choices where the paper leaves one: positions count from 0; the softmax runs over the window;
-    after the Gaussian the
-    weights are not normalised again, so that they sum to less than 1; what of a window lies beyond
-    the ends of the source is left out (as in the paper's footnote), and a window wholly outside
-    gives zeros.
+    after the Gaussian the weights are not normalised again, so that they sum to less than 1; what
+    of a window lies beyond the ends of the source is left out (as in the paper's footnote), and a
+    window wholly outside gives zeros.
 
     Args:
         score: one of :data:`attnbook.SCORES`.
@@ -337,8 +333,8 @@ class _Open(torch.autograd.Function):
 
 
 class _Take(torch.autograd.Function):
-    """Copy rows; the gradient goes into the buffer in place, not along the graph, unless it is
-    to be differentiated again.
+    """Copy rows; the gradient goes into the buffer in place, not along the graph, unless it is to
+    be differentiated again.
     """
 
     @staticmethod

@@ -1,5 +1,5 @@
-"""What stands beside attention in a network: embeddings, norms, residual connections,
-feed-forward layers, convolutions.
+"""What stands beside attention in a network: embeddings, norms, residual connections, feed-forward
+layers, convolutions.
 """
 
 from ..dropout import Dropout

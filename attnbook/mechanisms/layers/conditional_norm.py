@@ -5,33 +5,28 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_whole, require
+from ...validate import check_integer, check_values, check_whole, require
 
 __all__ = ["ConditionalBatchNorm", "UnconditionalBatchNorm", "check_labels"]
 
 
 def check_labels(labels: object, batch: int, num_classes: int) -> torch.Tensor:
-    """Return ``labels``, whole numbers ``(batch,)``, as int64, or raise a ``ValueError``; on a
-    CPU their range is looked at too.
+    """Return ``labels``, whole numbers ``(batch,)``, as int64, or raise a ``ValueError``; their
+    range is checked on a CPU only.
     """
     require(labels is not None, f"labels must be given: there are {num_classes} classes")
-    check_whole("labels", labels)
+    labels = check_whole("labels", labels)
     require(
         labels.shape == (batch,),
         f"labels must have the shape ({batch},), got {tuple(labels.shape)}",
     )
-    if labels.device.type == "cpu" and batch:  # on a GPU the look would stop the queue
-        require(
-            0 <= int(labels.min()) and int(labels.max()) < num_classes,
-            f"labels must lie from 0 to {num_classes - 1}, got {int(labels.min())} to "
-            f"{int(labels.max())}",
-        )
+    check_values("labels", labels, 0, num_classes - 1)
     return labels.long()  # a tensor of uint8 as an index would be taken as a mask
 
 
 class UnconditionalBatchNorm(nn.BatchNorm2d):
-    """``torch.nn.BatchNorm2d`` with the call of :class:`ConditionalBatchNorm`; it does not look
-    at the labels.
+    """``torch.nn.BatchNorm2d`` with the call of :class:`ConditionalBatchNorm`; it does not look at
+    the labels.
     """
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
@@ -51,7 +46,6 @@ class ConditionalBatchNorm(nn.Module):
     Args:
         channels: C.
         num_classes: K, the rows of the gains (all 1 at the start) and of the shifts (0).
-        eps, momentum: as in ``torch.nn.BatchNorm2d``.
 
     Shapes: x ``(batch, C, height, width)``, labels ``(batch,)`` → as x.
 
@@ -63,14 +57,10 @@ class ConditionalBatchNorm(nn.Module):
     GAN).
     """
 
-    def __init__(
-        self, channels: int, num_classes: int, *, eps: float = 1e-5, momentum: float = 0.1
-    ) -> None:
+    def __init__(self, channels: int, num_classes: int) -> None:
         super().__init__()
         self.num_classes = check_integer("num_classes", num_classes)
-        self.norm = nn.BatchNorm2d(
-            check_integer("channels", channels), eps=eps, momentum=momentum, affine=False
-        )
+        self.norm = nn.BatchNorm2d(check_integer("channels", channels), affine=False)
         # Gains, not weights: plain parameters, so that no spectral norm takes them for a matrix.
         self.gain = nn.Parameter(torch.ones(num_classes, channels))
         self.shift = nn.Parameter(torch.zeros(num_classes, channels))

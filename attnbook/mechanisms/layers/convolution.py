@@ -1,5 +1,5 @@
-"""Convolutions that stand in the place of self-attention: weights over the neighbourhood that no
-comparison makes.
+"""Convolutions in place of self-attention: weights over neighbours that need no comparison of
+queries and keys.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["DynamicConvolution", "LightweightConvolution", "PastValues"]
 
 
 class PastValues(NamedTuple):
-    """What a convolution reads: ``value (…, n, d_model)``, after the gate; ``extend`` puts later
-    positions at its end.
+    """The input of a convolution: ``value (…, n, d_model)``, after the gate; ``extend`` appends
+    later positions.
     """
 
     value: torch.Tensor
@@ -31,7 +31,7 @@ class PastValues(NamedTuple):
 
 
 class LightweightConvolution(nn.Module):
-    """A convolution over the neighbours, with one kernel a head that a softmax makes.
+    """A convolution over neighbours with one softmax-normalised kernel per head.
 
     ``v = (W_a x) ⊙ σ(W_b x)``,  ``z_t,c = Σ_k softmax(w_h)_k v_{t + k − left, c}``,
     ``output_t = W_o z_t``
@@ -42,7 +42,7 @@ class LightweightConvolution(nn.Module):
     position whose mask allows nothing gets zeros.
 
     It has the interface of :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`
-    that the blocks of a Transformer ask for.
+    that the blocks of a Transformer expect.
 
     Args:
         d_model: width of x and of the result.
@@ -71,10 +71,8 @@ class LightweightConvolution(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.d_model, self.num_heads = (
-            check_integer("d_model", d_model),
-            check_integer("num_heads", num_heads),
-        )
+        self.d_model = check_integer("d_model", d_model)
+        self.num_heads = check_integer("num_heads", num_heads)
         require(
             d_model % num_heads == 0,
             f"d_model must divide by num_heads, got {d_model} and {num_heads}",
@@ -94,8 +92,8 @@ class LightweightConvolution(nn.Module):
         nn.init.xavier_uniform_(self.weight)
 
     def kernel(self, value: torch.Tensor) -> torch.Tensor:
-        """The weights of the K places for positions with these values ``(…, m, d_model)``: ``(…,
-        m, H, K)``; they sum to 1.
+        """The weights of the K places for positions with these values ``(…, m, d_model)``:
+        ``(…, m, H, K)``; they sum to 1.
         """
         return self.weight.softmax(-1).expand(*value.shape[:-1], -1, -1)
 
@@ -113,8 +111,8 @@ class LightweightConvolution(nn.Module):
         projected: PastValues | None = None,
         need_weights: bool = True,
     ) -> Attended:
-        """Convolve; the positions x are the last m of those in ``projected`` (``project(x)``
-        when not given).
+        """Convolve; the positions x are the last m of those in ``projected`` (``project(x)`` when
+        not given).
         """
         check_tensor("x", x, width=self.d_model)
         value = (self.project(x) if projected is None else projected).value
@@ -129,12 +127,14 @@ class LightweightConvolution(nn.Module):
         inside = (places >= 0) & (places < n)  # (m, K)
         places = places.clamp(0, n - 1)
         if mask is not None:
-            whole = mask.expand(*mask.shape[:-2], m, n)
-            inside = inside & whole.gather(-1, places.expand(*mask.shape[:-2], -1, -1))  # (…, m, K)
+            full_mask = mask.expand(*mask.shape[:-2], m, n)
+            inside = inside & full_mask.gather(
+                -1, places.expand(*mask.shape[:-2], -1, -1)
+            )  # (…, m, K)
         # (…, m, H, K)
         kernel = self.kernel(value[..., n - m :, :]).masked_fill(~inside.unsqueeze(-2), 0.0)
         seen = value[..., places, :].unflatten(-1, (self.num_heads, -1))  # (…, m, K, H, d/H)
-        found = torch.einsum("...mhk,...mkhc->...mhc", self.dropout(kernel), seen).flatten(-2)
+        convolved = torch.einsum("...mhk,...mkhc->...mhc", self.dropout(kernel), seen).flatten(-2)
         weights = None
         if need_weights:
             at = places.unsqueeze(-2).expand(kernel.shape)
@@ -143,15 +143,15 @@ class LightweightConvolution(nn.Module):
                 .scatter_add(-1, at, kernel)
                 .transpose(-3, -2)
             )
-        output = self.output_projection(found)
-        some = None if mask is None else rows_that_see(mask)
+        output = self.output_projection(convolved)
+        some = rows_that_see(mask)
         return Attended(
             output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0), weights
         )
 
 
 class DynamicConvolution(LightweightConvolution):
-    """A :class:`LightweightConvolution` whose kernel the word at the position makes:
+    """A :class:`LightweightConvolution` whose kernel is computed from the position itself:
     ``w_t = W_k v_t``.
 
     ``z_t,c = Σ_k softmax(W_k,h v_t)_k v_{t + k − left, c}``. The kernel follows the content of its

@@ -1,17 +1,17 @@
 """Embeddings and output layers that spend their parameters otherwise: factorised, adaptive,
-mixed.
-"""
+mixed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, may_look, require
+from ...validate import check_integer, check_number, check_values, require
 
 __all__ = [
     "AdaptiveEmbedding",
@@ -53,11 +53,8 @@ class FactorisedOutput(nn.Module):
 
     def __init__(self, d_model: int, size: int, d_narrow: int) -> None:
         super().__init__()
-        (
-            check_integer("d_model", d_model),
-            check_integer("size", size),
-            check_integer("d_narrow", d_narrow),
-        )
+        for name, width in (("d_model", d_model), ("size", size), ("d_narrow", d_narrow)):
+            check_integer(name, width)
         self.narrow = nn.Parameter(torch.empty(d_model, d_narrow).normal_(std=d_model**-0.5))  # W
         self.words = nn.Parameter(torch.empty(size, d_narrow).normal_(std=d_narrow**-0.5))  # E
 
@@ -79,10 +76,7 @@ def _bands(size: int, cutoffs: Sequence[int], factor: float) -> list[tuple[int, 
         f"cutoffs must be whole numbers that rise from above 0 to below size = {size}, got "
         f"{list(cutoffs)}",
     )
-    require(
-        isinstance(factor, int | float) and factor > 0,
-        f"factor must be a number above 0, got {factor!r}",
-    )
+    check_number("factor", factor, above=0)
     return list(zip(edges, edges[1:]))
 
 
@@ -114,31 +108,25 @@ class AdaptiveEmbedding(nn.Module):
         self.tables, self.widen = nn.ModuleList(), nn.ModuleList()
         for b, (first, last) in enumerate(self.bands):
             width = _width(d_model, factor, b)
-            self.tables.append(
-                nn.Embedding(last - first, width, padding_idx=0 if first == 0 else None)
-            )
-            self.widen.append(nn.Linear(width, d_model, bias=False))
+            table = nn.Embedding(last - first, width, padding_idx=0 if first == 0 else None)
+            widen = nn.Linear(width, d_model, bias=False)
             with torch.no_grad():
-                self.tables[b].weight.normal_()
-                self.widen[b].weight.normal_(std=(width * d_model) ** -0.5)
-        with torch.no_grad():
-            self.tables[0].weight[0] = 0.0
+                table.weight.normal_()
+                widen.weight.normal_(std=(width * d_model) ** -0.5)
+                if first == 0:
+                    table.weight[0] = 0.0
+            self.tables.append(table)
+            self.widen.append(widen)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        size = self.bands[-1][1]
-        if may_look(tokens):
-            least, most = (int(t) for t in tokens.aminmax())
-            require(
-                0 <= least and most < size,
-                f"tokens must hold ids from 0 to {size - 1}, got {least} to {most}",
-            )
-        total = None
-        for (first, last), table, widen in zip(self.bands, self.tables, self.widen):
-            inside = (tokens >= first) & (tokens < last)
-            # Every token is looked up in every band, which needs no shape that depends on the data.
-            found = widen(table((tokens - first).clamp(0, last - first - 1))) * inside.unsqueeze(-1)
-            total = found if total is None else total + found
-        return total * math.sqrt(self.d_model)
+        check_values("tokens", tokens, 0, self.bands[-1][1] - 1)
+        # Every token is looked up in every band, which needs no shape that depends on the data.
+        embedded = (
+            widen(table((tokens - first).clamp(0, last - first - 1)))
+            * ((tokens >= first) & (tokens < last)).unsqueeze(-1)
+            for (first, last), table, widen in zip(self.bands, self.tables, self.widen)
+        )
+        return reduce(torch.add, embedded) * math.sqrt(self.d_model)
 
 
 class AdaptiveOutput(nn.Module):
@@ -176,8 +164,8 @@ class AdaptiveOutput(nn.Module):
         self.layer = nn.AdaptiveLogSoftmaxWithLoss(d_model, size, list(cutoffs), div_value=factor)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found = self.layer.log_prob(x.reshape(-1, x.shape[-1]))
-        return found.view(*x.shape[:-1], found.shape[-1])
+        log_probs = self.layer.log_prob(x.reshape(-1, x.shape[-1]))
+        return log_probs.view(*x.shape[:-1], log_probs.shape[-1])
 
 
 class MixtureOfSoftmaxes(nn.Module):
@@ -201,7 +189,8 @@ class MixtureOfSoftmaxes(nn.Module):
 
     def __init__(self, d_model: int, size: int, components: int) -> None:
         super().__init__()
-        check_integer("d_model", d_model), check_integer("size", size)
+        check_integer("d_model", d_model)
+        check_integer("size", size)
         self.components = check_integer("components", components)
         self.share = nn.Linear(d_model, components, bias=False)  # W_π
         self.context = nn.Linear(d_model, components * d_model)  # W_k

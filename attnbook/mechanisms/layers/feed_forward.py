@@ -56,7 +56,6 @@ class FeedForward(nn.Module):
         d_model: width of x and of the result.
         d_hidden: rows of W_1; four times ``d_model`` in the paper.
         activation: f, a name in :data:`ACTIVATIONS` or a function.
-        bias: whether there are b_1 and b_2.
         dropout: of the hidden layer, while training; the paper has none there, PyTorch's layer has.
 
     Shapes: ``(…, d_model)`` → ``(…, d_model)``.
@@ -73,41 +72,33 @@ class FeedForward(nn.Module):
         d_hidden: int,
         activation: str | Activation = "relu",
         *,
-        bias: bool = True,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
         self.activation = _named("activation", activation, ACTIVATIONS)
-        # W_1, b_1
-        self.hidden = nn.Linear(d_model, check_integer("d_hidden", d_hidden), bias=bias)
-        self.output = nn.Linear(d_hidden, d_model, bias=bias)  # W_2, b_2
+        self.hidden = nn.Linear(d_model, check_integer("d_hidden", d_hidden))  # W_1, b_1
+        self.output = nn.Linear(d_hidden, d_model)  # W_2, b_2
         self.dropout = Dropout(dropout)
         _start(self.hidden, self.output)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.output(
-            self.dropout(
-                self.activation(self.hidden(check_tensor("x", x, width=self.d_model, least=1)))
-            )
-        )
+        check_tensor("x", x, width=self.d_model, least=1)
+        return self.output(self.dropout(self.activation(self.hidden(x))))
 
 
 class GatedFeedForward(nn.Module):
     """A feed-forward sublayer whose hidden layer is a product of two linear maps, one of them
     through an activation.
 
-    ``FFN(x) = W_2 (f(W x) ⊙ V x)``, without biases as in the paper:
-    GLU has f = sigmoid, GeGLU gelu, ReGLU relu, SwiGLU swish, and LiGLU, the bilinear one, no
-    activation.
+    ``FFN(x) = W_2 (f(W x) ⊙ V x)``, without biases as in the paper: GLU has f = sigmoid, GeGLU
+    gelu, ReGLU relu, SwiGLU swish, and LiGLU, the bilinear one, no activation.
 
     Args:
         d_model: width of x and of the result.
         d_hidden: rows of W and of V. Three matrices instead of two: for the parameters of a
             :class:`FeedForward` take two thirds of its hidden width.
         gate: f, a name in :data:`GATES` or a function.
-        bias: whether the three maps have one.
-        dropout: of the hidden layer, while training.
 
     Shapes: ``(…, d_model)`` → ``(…, d_model)``.
 
@@ -117,30 +108,19 @@ class GatedFeedForward(nn.Module):
     Source: Shazeer 2020, equations 5 and 6; the gate of Dauphin et al. 2017.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        d_hidden: int,
-        gate: str | Activation = "swiglu",
-        *,
-        bias: bool = False,
-        dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, d_model: int, d_hidden: int, gate: str | Activation = "swiglu") -> None:
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
         self.gate = _named("gate", gate, GATES)
-        # W
-        self.gate_projection = nn.Linear(d_model, check_integer("d_hidden", d_hidden), bias=bias)
-        self.value_projection = nn.Linear(d_model, d_hidden, bias=bias)  # V
-        self.output = nn.Linear(d_hidden, d_model, bias=bias)  # W_2
-        self.dropout = Dropout(dropout)
+        check_integer("d_hidden", d_hidden)
+        self.gate_projection = nn.Linear(d_model, d_hidden, bias=False)  # W
+        self.value_projection = nn.Linear(d_model, d_hidden, bias=False)  # V
+        self.output = nn.Linear(d_hidden, d_model, bias=False)  # W_2
         _start(self.gate_projection, self.value_projection, self.output)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         check_tensor("x", x, width=self.d_model, least=1)
-        return self.output(
-            self.dropout(self.gate(self.gate_projection(x)) * self.value_projection(x))
-        )
+        return self.output(self.gate(self.gate_projection(x)) * self.value_projection(x))
 
 
 def _named(name: str, value: str | Activation, known: dict[str, Activation]) -> Activation:

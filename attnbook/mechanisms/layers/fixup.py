@@ -15,12 +15,12 @@ __all__ = ["Fixup", "fixup_start"]
 class Fixup(ResidualConnection):
     """No norm: ``x + s · dropout(sublayer(x + b)) + b'`` with learned numbers b = 0, s = 1, b' = 0.
 
-    It works with :func:`fixup_start`, which makes every sublayer begin as zero. The norm
-    that it is given is not used.
+    It works with :func:`fixup_start`, which makes every sublayer begin as zero. The norm that it is
+    given is not used.
 
     Source: Zhang, Dauphin and Ma 2019, section 3, rule 3, made shorter: the paper has a shift
-    before every linear layer and every
-    activation of a branch, here there is one before the sublayer and one after it.
+    before every linear layer and every activation of a branch, here there is one before the
+    sublayer and one after it.
     """
 
     def __init__(self, norm: nn.Module, dropout: nn.Module) -> None:

@@ -31,10 +31,8 @@ class _Experts(nn.Module):
 
     def __init__(self, d_model: int, num_experts: int, make_expert: Make) -> None:
         super().__init__()
-        self.d_model, self.num_experts = (
-            check_integer("d_model", d_model),
-            check_integer("num_experts", num_experts),
-        )
+        self.d_model = check_integer("d_model", d_model)
+        self.num_experts = check_integer("num_experts", num_experts)
         self.experts = nn.ModuleList(make_expert() for _ in range(num_experts))
         self.balance: torch.Tensor | None = None
         self.counts: torch.Tensor | None = None
@@ -50,10 +48,10 @@ class _Experts(nn.Module):
         self.counts = chosen.detach().sum(0)
         y = torch.zeros_like(rows)
         for i, expert in enumerate(self.experts):
-            mine = chosen[:, i].nonzero()[:, 0]
-            if len(mine):
-                found = expert(rows[mine]) * gates[mine, i, None]
-                y = y.index_add(0, mine, found.to(y.dtype))
+            routed = chosen[:, i].nonzero()[:, 0]
+            if len(routed):
+                output = expert(rows[routed]) * gates[routed, i, None]
+                y = y.index_add(0, routed, output.to(y.dtype))
         return y
 
     def __getstate__(self) -> dict:
@@ -221,18 +219,18 @@ class Switch(_Experts):
             probabilities = F.linear(rows.to(self.router.weight.dtype), self.router.weight).softmax(
                 1
             )
-        asked = F.one_hot(probabilities.argmax(1), self.num_experts)
-        chosen = asked.bool()
+        routed = F.one_hot(probabilities.argmax(1), self.num_experts)
+        chosen = routed.bool()
         if self.training and not len(rows):
             self.balance = probabilities.sum()
         elif self.training:
-            share = asked.to(probabilities.dtype).mean(0)
+            share = routed.to(probabilities.dtype).mean(0)
             self.balance = (
                 self.balance_weight * self.num_experts * (share * probabilities.mean(0)).sum()
             )
             if self.capacity_factor is not None:
                 capacity = math.ceil(self.capacity_factor * len(rows) / self.num_experts)
-                chosen = chosen & (asked.cumsum(0) <= capacity)
+                chosen = chosen & (routed.cumsum(0) <= capacity)
         else:
             self.balance = None
         return self._sum_of_experts(rows, probabilities, chosen).view(x.shape)
@@ -244,12 +242,12 @@ def _variation(z: torch.Tensor) -> torch.Tensor:
 
 
 def balance_loss(model: nn.Module) -> torch.Tensor | float:
-    """What the mixtures of experts in a model ask to be added to the loss, after a forward pass
-    in training; else 0.
+    """What the mixtures of experts in a model ask to be added to the loss, after a forward pass in
+    training; else 0.
     """
-    found = [
+    losses = [
         layer.balance
         for layer in model.modules()
         if isinstance(layer, _Experts) and layer.balance is not None
     ]
-    return sum(found, 0.0)
+    return sum(losses, 0.0)

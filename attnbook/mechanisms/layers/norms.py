@@ -1,5 +1,5 @@
-"""Normalisation: of every position on its own, layer norm and RMS norm; of every feature over
-the batch, batch norm.
+"""Normalisation: of every position on its own, layer norm and RMS norm; of every feature over the
+batch, batch norm.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_mask, check_tensor, require
+from ...validate import check_integer, check_mask, check_number, check_tensor, require
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 
@@ -17,11 +17,7 @@ class _Norm(nn.Module):
     def __init__(self, d_model: int, eps: float) -> None:
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
-        require(
-            isinstance(eps, int | float) and eps >= 0,
-            f"eps must be a number of at least 0, got {eps!r}",
-        )
-        self.eps = float(eps)
+        self.eps = float(check_number("eps", eps, least=0))
         self.weight = nn.Parameter(torch.ones(d_model))  # g
 
     def extra_repr(self) -> str:
@@ -108,8 +104,8 @@ class BatchNorm(_Norm):
     unbiased variance, as in ``torch.nn.BatchNorm1d``.
 
     Padding counts like a word unless ``mask`` says where words are. A block hands no mask to its
-    norm: in a
-    :class:`~attnbook.mechanisms.layers.residual.ResidualConnection` this norm counts the padding.
+    norm: in a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection` this norm counts the
+    padding.
 
     Args:
         d_model: d, the width of x.
@@ -117,8 +113,7 @@ class BatchNorm(_Norm):
         momentum: the share of the new statistics.
 
     Shapes: x ``(…, n, d)``, mask ``(…, n)``, boolean, True = counts → ``(…, n, d)``. All positions
-    are normalised, those that
-    do not count too.
+    are normalised, those that do not count too.
 
     Raises:
         ValueError: if the width, ε or momentum is out of range, x has another width, the mask does
@@ -127,13 +122,12 @@ class BatchNorm(_Norm):
     Source: Ioffe and Szegedy 2015, algorithm 1.
     """
 
+    running_mean: torch.Tensor
+    running_var: torch.Tensor
+
     def __init__(self, d_model: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__(d_model, eps)
-        require(
-            isinstance(momentum, int | float) and 0 <= momentum <= 1,
-            f"momentum must be a number from 0 to 1, got {momentum!r}",
-        )
-        self.momentum = float(momentum)
+        self.momentum = float(check_number("momentum", momentum, least=0, most=1))
         self.bias = nn.Parameter(torch.zeros(d_model))  # b
         self.register_buffer("running_mean", torch.zeros(d_model))
         self.register_buffer("running_var", torch.ones(d_model))

@@ -1,5 +1,5 @@
-"""A large memory in the place of the feed-forward sublayer, found through products of two small
-sets of keys.
+"""A large memory in place of the feed-forward sublayer, addressed by products of two small sets of
+keys.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class ProductKeyMemory(nn.Module):
         top_k: k.
         d_query: width of a query, even.
         norm: from the width of the queries of all heads to a norm. The paper has batch norm, which
-            lets the other positions of the batch, padding too, have a say; here it is a layer norm
-            unless you give another.
+            makes the result depend on the other positions of the batch, padding too; the default
+            here is a layer norm.
 
     Shapes: ``(…, d_model)`` → ``(…, d_model)``.
 
@@ -57,14 +57,10 @@ class ProductKeyMemory(nn.Module):
         norm: Callable[[int], nn.Module] = LayerNorm,
     ) -> None:
         super().__init__()
-        self.d_model, self.num_keys = (
-            check_integer("d_model", d_model),
-            check_integer("num_keys", num_keys),
-        )
-        self.num_heads, self.top_k = (
-            check_integer("num_heads", num_heads),
-            check_integer("top_k", top_k),
-        )
+        self.d_model = check_integer("d_model", d_model)
+        self.num_keys = check_integer("num_keys", num_keys)
+        self.num_heads = check_integer("num_heads", num_heads)
+        self.top_k = check_integer("top_k", top_k)
         require(top_k <= num_keys, f"top_k must be at most num_keys = {num_keys}, got {top_k}")
         require(
             check_integer("d_query", d_query) % 2 == 0,
@@ -80,8 +76,8 @@ class ProductKeyMemory(nn.Module):
         self.values = nn.Parameter(torch.randn(num_keys**2, d_model) * d_model**-0.5)  # V
 
     def find(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Which slots each head reads: ``(…, num_heads, k)`` numbers i K + j, and the softmax
-        over them.
+        """Which slots each head reads: ``(…, num_heads, k)`` numbers i K + j, and the softmax over
+        them.
         """
         # (…, H, 2, d_query/2)
         halves = self.norm(self.query_projection(x)).unflatten(-1, (self.num_heads, 2, -1))
@@ -98,7 +94,7 @@ class ProductKeyMemory(nn.Module):
         # (positions, H·k)
         slots, weights = (t.reshape(-1, self.num_heads * self.top_k) for t in (slots, weights))
         # The sum of the weighted rows, without a copy of the rows.
-        found = F.embedding_bag(
+        output = F.embedding_bag(
             slots, self.values, per_sample_weights=weights.to(self.values.dtype), mode="sum"
         )
-        return found.view(x.shape)
+        return output.view(x.shape)

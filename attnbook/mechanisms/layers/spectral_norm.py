@@ -11,17 +11,8 @@ from ..precision import without_autocast
 
 __all__ = ["add_spectral_norm", "largest_singular_values", "weight_matrix"]
 
-WEIGHTED = (
-    nn.Linear,
-    nn.Embedding,
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.Conv3d,
-    nn.ConvTranspose1d,
-    nn.ConvTranspose2d,
-    nn.ConvTranspose3d,
-)
-TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+Transposed = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
+Weighted = nn.Linear | nn.Embedding | nn.Conv1d | nn.Conv2d | nn.Conv3d | Transposed
 
 
 def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Module:
@@ -32,9 +23,9 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
     everything else)
 
     σ is not computed but followed: ``v ← Wᵀu / ‖Wᵀu‖``, ``u ← W v / ‖W v‖``, ``σ ≈ uᵀ W v``, so
-    many times whenever the weight is used
-    in training mode. In evaluation mode u and v stay. The parametrization is PyTorch's own. Gains
-    of norms, biases and the scale γ of attention are no matrices and stay as they are.
+    many times whenever the weight is used in training mode. In evaluation mode u and v stay. The
+    parametrization is PyTorch's own. Gains of norms, biases and the scale γ of attention are no
+    matrices and stay as they are.
 
     Args:
         module: changed in place; each weight is found under ``parametrizations.weight.original``
@@ -52,7 +43,7 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
     layers = [
         (name or type(layer).__name__.removeprefix("Parametrized"), layer)
         for name, layer in module.named_modules()
-        if isinstance(layer, WEIGHTED)
+        if isinstance(layer, Weighted)
     ]
     for name, layer in layers:  # all before the first is changed
         require(
@@ -66,15 +57,14 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
     for _, layer in layers:
         # PyTorch knows that a transposed convolution keeps its outputs in dimension 1.
         parametrizations.spectral_norm(layer, n_power_iterations=power_iterations)
-        norms = layer.parametrizations.weight
-        norms[0] = _FullPrecision(norms[0])
+        norms = layer.get_submodule("parametrizations.weight")
+        norms.register_module("0", _FullPrecision(norms.get_submodule("0")))
     return module
 
 
 class _FullPrecision(nn.Module):
     """A parametrization in the dtype of its weight: autocast would follow σ with 8 bits on a
-    GPU.
-    """
+    GPU."""
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
@@ -85,10 +75,10 @@ class _FullPrecision(nn.Module):
             return self.norm(weight)
 
 
-def weight_matrix(layer: nn.Module) -> torch.Tensor:
+def weight_matrix(layer: Weighted) -> torch.Tensor:
     """The weight of a layer as it is used, a matrix of (outputs, everything else)."""
     weight = layer.weight
-    return (weight.transpose(0, 1) if isinstance(layer, TRANSPOSED) else weight).flatten(1)
+    return (weight.transpose(0, 1) if isinstance(layer, Transposed) else weight).flatten(1)
 
 
 @torch.no_grad()
@@ -102,7 +92,7 @@ def largest_singular_values(module: nn.Module) -> dict[str, float]:
         return {
             name: float(torch.linalg.matrix_norm(weight_matrix(layer).double(), 2))
             for name, layer in module.named_modules()
-            if isinstance(layer, WEIGHTED)
+            if isinstance(layer, Weighted)
         }
     finally:
         for part, training in before:

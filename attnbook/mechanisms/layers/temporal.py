@@ -1,5 +1,5 @@
-"""Blocks that look back along a sequence: causal dilated convolutions with a gate, and
-attention; each joins what it found to its input.
+"""Blocks over the past of a sequence: gated causal dilated convolutions, and causal attention; each
+concatenates its result to its input.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_tensor, require
+from ...validate import check_integer, check_number, check_tensor, require
 from ..attention.attend import attend
 from ..attention.masks import causal_mask
 from ..scores.functions import ScaledDotScore
@@ -19,15 +19,15 @@ __all__ = [
     "AttentionBlock",
     "CausalConvolution",
     "DenseBlock",
-    "Looked",
+    "BlockOutput",
     "PastKeys",
     "TCBlock",
     "blocks_for",
 ]
 
 
-class Looked(NamedTuple):
-    """What a block gives: ``output (…, m, width)``, the ``past`` that its next call needs,
+class BlockOutput(NamedTuple):
+    """The result of a block: ``output (…, m, width)``, the ``past`` that its next call needs,
     ``weights (…, m, n)`` or None.
     """
 
@@ -37,9 +37,7 @@ class Looked(NamedTuple):
 
 
 class PastKeys(NamedTuple):
-    """What an :class:`AttentionBlock` keeps of the positions so far: ``key (…, n, d_key)``,
-    ``value (…, n, d_value)``.
-    """
+    """The cache of an :class:`AttentionBlock`: ``key (…, n, d_key)``, ``value (…, n, d_value)``."""
 
     key: torch.Tensor
     value: torch.Tensor
@@ -80,10 +78,8 @@ class CausalConvolution(nn.Module):
     def __init__(self, d_in: int, d_out: int, dilation: int = 1, kernel_size: int = 2) -> None:
         super().__init__()
         self.d_in, self.d_out = check_integer("d_in", d_in), check_integer("d_out", d_out)
-        self.dilation, self.kernel_size = (
-            check_integer("dilation", dilation),
-            check_integer("kernel_size", kernel_size),
-        )
+        self.dilation = check_integer("dilation", dilation)
+        self.kernel_size = check_integer("kernel_size", kernel_size)
         # [W_0, …, W_{K−1}], the farthest position first
         self.linear = nn.Linear(kernel_size * d_in, d_out)
 
@@ -93,9 +89,8 @@ class CausalConvolution(nn.Module):
         return (self.kernel_size - 1) * self.dilation
 
     def with_past(self, x: torch.Tensor, past: torch.Tensor | None = None) -> torch.Tensor:
-        """The ``reach`` positions before x, zeros when not given, and x: ``(…, reach + m,
-        d_in)``.
-        """
+        """The ``reach`` positions before x, zeros when not given, and x:
+        ``(…, reach + m, d_in)``."""
         check_tensor("x", x, width=self.d_in)
         if past is None:
             return F.pad(x, (0, 0, self.reach, 0))
@@ -109,20 +104,19 @@ class CausalConvolution(nn.Module):
     def forward(self, x: torch.Tensor, past: torch.Tensor | None = None) -> torch.Tensor:
         return self.read(self.with_past(x, past))
 
-    def read(self, whole: torch.Tensor) -> torch.Tensor:
-        """The outputs for all but the first ``reach`` positions of ``whole (…, reach + m,
-        d_in)``.
-        """
-        m = whole.shape[-2] - self.reach
+    def read(self, padded: torch.Tensor) -> torch.Tensor:
+        """The outputs for all but the first ``reach`` positions of
+        ``padded (…, reach + m, d_in)``."""
+        m = padded.shape[-2] - self.reach
         taps = [
-            whole[..., k * self.dilation : k * self.dilation + m, :]
+            padded[..., k * self.dilation : k * self.dilation + m, :]
             for k in range(self.kernel_size)
         ]
         return self.linear(torch.cat(taps, dim=-1))
 
 
 class DenseBlock(nn.Module):
-    """A gated causal convolution whose result is put beside its input.
+    """A gated causal convolution, its result concatenated to its input.
 
     ``a_t = tanh(f_t) ⊙ σ(g_t)``, f and g causal convolutions of x with kernel 2 and dilation R;
     ``output_t = [x_t; a_t]``
@@ -150,12 +144,12 @@ class DenseBlock(nn.Module):
 
     def forward(
         self, x: torch.Tensor, past: torch.Tensor | None = None, *, need_weights: bool = False
-    ) -> Looked:
-        whole = self.convolution.with_past(x, past)
-        f, g = self.convolution.read(whole).chunk(2, dim=-1)
-        return Looked(
+    ) -> BlockOutput:
+        padded = self.convolution.with_past(x, past)
+        f, g = self.convolution.read(padded).chunk(2, dim=-1)
+        return BlockOutput(
             torch.cat([x, f.tanh() * g.sigmoid()], dim=-1),
-            whole[..., whole.shape[-2] - self.convolution.reach :, :],
+            padded[..., padded.shape[-2] - self.convolution.reach :, :],
         )
 
 
@@ -173,7 +167,7 @@ class TCBlock(nn.Module):
         filters: D, what each dense block adds to the width.
         first: the dilation of the first dense block.
 
-    Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D ⌈log2 T⌉)``; the past is one tensor a
+    Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D ⌈log2 T⌉)``; the past is one tensor per
     dense block.
 
     Raises:
@@ -193,16 +187,16 @@ class TCBlock(nn.Module):
 
     def forward(
         self, x: torch.Tensor, past: tuple | None = None, *, need_weights: bool = False
-    ) -> Looked:
-        kept = []
+    ) -> BlockOutput:
+        pasts = []
         for block, before in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
             x, now, _ = block(x, before)
-            kept.append(now)
-        return Looked(x, tuple(kept))
+            pasts.append(now)
+        return BlockOutput(x, tuple(pasts))
 
 
 class AttentionBlock(nn.Module):
-    """Self-attention over the positions so far, whose result is put beside its input.
+    """Self-attention over the positions so far, its result concatenated to its input.
 
     ``α_tj = softmax_{j ≤ t}(W_q x_t · W_k x_j / √d_key)``,  ``read_t = Σ_j α_tj W_v x_j``,
     ``output_t = [x_t; read_t]``
@@ -216,8 +210,8 @@ class AttentionBlock(nn.Module):
         d_value: width of the values.
         alike: how W_q and W_k start. None: each on its own, from PyTorch's start. A number: as one
             matrix, so many times PyTorch's start, so that a score begins as a measure of how much
-            two positions resemble each other. (The book's addition: where a network has to learn
-            both what resembles and what to do with it, it waits long at a guess.)
+            two positions resemble each other. (The book's addition: it shortens the plateau at
+            chance level while a network learns both the similarity and its use.)
 
     Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + d_value)``, weights ``(…, m, n)`` with n = m
     and what is past.
@@ -237,17 +231,14 @@ class AttentionBlock(nn.Module):
         self.score = ScaledDotScore()
         self.d_out = d_in + d_value
         if alike is not None:
-            require(
-                isinstance(alike, int | float) and alike > 0,
-                f"alike must be a number above 0 or None, got {alike!r}",
-            )
+            check_number("alike", alike, above=0)
             with torch.no_grad():
                 self.query_projection.weight.mul_(alike)
             self.key_projection.load_state_dict(self.query_projection.state_dict())
 
     def forward(
         self, x: torch.Tensor, past: PastKeys | None = None, *, need_weights: bool = False
-    ) -> Looked:
+    ) -> BlockOutput:
         check_tensor("x", x, width=self.d_in)
         key, value = self.key_projection(x), self.value_projection(x)
         if past is not None:
@@ -255,7 +246,9 @@ class AttentionBlock(nn.Module):
         m, n = x.shape[-2], key.shape[-2]
         # a single query is the last position: it sees all
         mask = None if m == 1 else causal_mask(m, n, device=x.device)
-        found = attend(
+        attended = attend(
             self.score, self.query_projection(x), key, value, mask, need_weights=need_weights
         )
-        return Looked(torch.cat([x, found.context], dim=-1), PastKeys(key, value), found.weights)
+        return BlockOutput(
+            torch.cat([x, attended.context], dim=-1), PastKeys(key, value), attended.weights
+        )

@@ -1,8 +1,8 @@
-"""How a head finds its place in a memory: by content, by place, or by both; and what it reads and
-writes there.
+"""How a head addresses a memory, by content, by location, or by both, and what it reads and writes
+there.
 
-A memory has N slots (rows) of width M. A head looks at it through weights w, a distribution over
-the slots. In all functions the leading dimensions are free, H heads are one more of them, and
+A memory has N slots (rows) of width M. A head addresses it by weights w, a distribution over the
+slots. In all functions the leading dimensions are free, H heads are one more of them, and
 everything is computed in float32 at least, also under autocast.
 
 Source: Graves, Wayne and Danihelka 2014, "Neural Turing Machines", sections 3.1 to 3.3.
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_tensor, common_shape, may_look, require
+from ...validate import check_integer, check_tensor, check_values, common_shape, describe, require
 from ..precision import wide_dtype
 from .addressing_math import SHORTEST, _read, _scores, _sharpen, _shift, _uniform_shift, _write
 
@@ -35,8 +35,7 @@ __all__ = [
 
 class Addressed(NamedTuple):
     """The weights after each of the four stages, each ``(…, H, N)``; ``weights`` is the last
-    one.
-    """
+    one."""
 
     content: torch.Tensor  # w^c, by content
     gated: torch.Tensor  # w^g, mixed with the weights of the step before
@@ -52,7 +51,7 @@ def read(memory: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     Shapes: memory ``(…, N, M)``, weights ``(…, H, N)`` → ``(…, H, M)``.
 
     Raises:
-        ValueError: if the weights do not have one entry a slot.
+        ValueError: if the weights do not have one entry per slot.
 
     Source: section 3.1, equation 2.
     """
@@ -63,7 +62,7 @@ def read(memory: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 def write(
     memory: torch.Tensor, weights: torch.Tensor, erase: torch.Tensor, add: torch.Tensor
 ) -> torch.Tensor:
-    """Erase what the heads ask for, then add what they bring.
+    """Erase, then add, at the weights of all write heads.
 
     ``M̃(i) = M(i) ⊙ Π_h (1 − w_h(i) e_h)``, then ``M'(i) = M̃(i) + Σ_h w_h(i) a_h``. All heads
     erase before any head adds, so their order does not matter.
@@ -85,7 +84,7 @@ def write(
     Source: section 3.2, equations 3 and 4.
     """
     _check_memory(memory, weights=weights, erase=erase, add=add)
-    _check_range("erase", erase, 0, 1)
+    check_values("erase", erase, 0, 1)
     return _batched(_write, *_wide(memory, weights, erase, add))
 
 
@@ -131,7 +130,7 @@ def content_weights(
     _check_memory(memory, key=key)
     _check_heads("strength", strength, key)
     _check_leading(memory=memory.shape[:-2], key=key.shape[:-2], strength=strength.shape[:-1])
-    _check_range("strength", strength, 0, None)
+    check_values("strength", strength, 0)
     key, strength, memory = _wide(key, strength, memory)
     scaled = strength.unsqueeze(-1) * _batched(
         lambda key, memory: _scores(key, None, memory), key, memory
@@ -155,7 +154,7 @@ def interpolate(content: torch.Tensor, previous: torch.Tensor, gate: torch.Tenso
     _check_weights("previous", previous, like=content)
     _check_heads("gate", gate, content)
     _check_leading(content=content.shape[:-2], previous=previous.shape[:-2], gate=gate.shape[:-1])
-    _check_range("gate", gate, 0, 1)
+    check_values("gate", gate, 0, 1)
     content, previous, gate = _wide(content, previous, gate)
     return torch.lerp(previous, content, gate.unsqueeze(-1))
 
@@ -182,10 +181,9 @@ def uniform_shift(lowest: torch.Tensor, shift_range: int) -> torch.Tensor:
     check_integer("shift_range", shift_range)
     require(
         isinstance(lowest, torch.Tensor) and lowest.is_floating_point(),
-        "lowest must be a tensor of floating point numbers, got "
-        + (f"{lowest.dtype}" if isinstance(lowest, torch.Tensor) else type(lowest).__name__),
+        f"lowest must be a tensor of floating point numbers, got {describe(lowest)}",
     )
-    return _uniform_shift(*_wide(lowest), shift_range)
+    return _uniform_shift(lowest.to(wide_dtype(lowest)), shift_range)
 
 
 def shift(weights: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
@@ -211,12 +209,12 @@ def shift(weights: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
     check_tensor("kernel", kernel)
     require(
         kernel.shape[-1] % 2 == 1 and kernel.shape[-1] <= weights.shape[-1],
-        f"kernel must have an odd number of shifts (−R … R), at most {weights.shape[-1]}, one a "
+        f"kernel must have an odd number of shifts (−R … R), at most {weights.shape[-1]}, one per "
         f"slot, got {kernel.shape[-1]}",
     )
     require(
         kernel.shape[-2] == weights.shape[-2],
-        f"kernel must have one row a head, {weights.shape[-2]}, got shape {tuple(kernel.shape)}",
+        f"kernel must have one row per head, {weights.shape[-2]}, got shape {tuple(kernel.shape)}",
     )
     _check_leading(weights=weights.shape[:-2], kernel=kernel.shape[:-2])
     return _shift(*_wide(weights, kernel))
@@ -243,8 +241,8 @@ def sharpen(weights: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
     _check_weights("weights", weights)
     _check_heads("gamma", gamma, weights)
     _check_leading(weights=weights.shape[:-2], gamma=gamma.shape[:-1])
-    _check_range("weights", weights, 0, None)
-    _check_range("gamma", gamma, 1, None)
+    check_values("weights", weights, 0)
+    check_values("gamma", gamma, 1)
     return _sharpen(*_wide(weights, gamma))
 
 
@@ -257,15 +255,14 @@ def address(
     kernel: torch.Tensor,
     gamma: torch.Tensor,
 ) -> Addressed:
-    """Find a place in memory in four stages: content, interpolation, shift, sharpening.
+    """Address the memory in four stages: content, interpolation, shift, sharpening.
 
     ``w^c = softmax(β cos(k, M))``, ``w^g = g w^c + (1 − g) w_{t−1}``, ``w̃ = s ∗ w^g``,
     ``w = w̃^γ / Σ w̃^γ``
 
     Shapes: memory ``(…, N, M)``; previous ``(…, H, N)``; key ``(…, H, M)``; strength, gate and
-    gamma ``(…, H)``; kernel
-    ``(…, H, 2R + 1)``. Each stage is a distribution over the slots if ``previous`` and ``kernel``
-    are distributions.
+    gamma ``(…, H)``; kernel ``(…, H, 2R + 1)``. Each stage is a distribution over the slots if
+    ``previous`` and ``kernel`` are distributions.
 
     Raises:
         ValueError: as :func:`content_weights`, :func:`interpolate`, :func:`shift` and
@@ -280,8 +277,8 @@ def address(
 
 
 def _batched(function, *tensors):
-    """Call a function that wants ``(batch, …, …)`` on tensors with any leading dimensions, the
-    same for all or broadcast.
+    """Call a function that wants ``(batch, …, …)`` on tensors with any leading dimensions, the same
+    for all or broadcast.
     """
     leading = torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
     out = function(*(t.expand(*leading, -1, -1).reshape(-1, *t.shape[-2:]) for t in tensors))
@@ -321,7 +318,7 @@ def _check_memory(memory, weights=None, **vectors):
         check_tensor("weights", weights)
         require(
             weights.shape[-1] == n,
-            f"weights must be (…, heads, {n}), one entry a slot of the memory, got shape "
+            f"weights must be (…, heads, {n}), one entry per slot of the memory, got shape "
             f"{tuple(weights.shape)}",
         )
         heads = weights.shape[-2]
@@ -329,7 +326,7 @@ def _check_memory(memory, weights=None, **vectors):
         check_tensor(name, vector)
         require(
             vector.shape[-1] == width and heads in (None, vector.shape[-2]),
-            f"{name} must be (…, {'heads' if heads is None else heads}, {width}), a row a head "
+            f"{name} must be (…, {'heads' if heads is None else heads}, {width}), a row per head "
             f"as wide as a slot, "
             f"got shape {tuple(vector.shape)}",
         )
@@ -343,19 +340,5 @@ def _check_heads(name, values, like):
         and values.is_floating_point()
         and values.dim() >= 1
         and values.shape[-1] == like.shape[-2],
-        f"{name} must hold one number a head, (…, {like.shape[-2]}), got "
-        + (
-            f"shape {tuple(values.shape)} of {values.dtype}"
-            if isinstance(values, torch.Tensor)
-            else type(values).__name__
-        ),
+        f"{name} must hold one number per head, (…, {like.shape[-2]}), got {describe(values)}",
     )
-
-
-def _check_range(name, values, low, high):
-    if not may_look(values):
-        return
-    least, most = values.detach().aminmax()
-    if bool(least < low) or (high is not None and bool(most > high)):
-        bounds = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise ValueError(f"{name} must be {bounds}, got numbers from {least:.3g} to {most:.3g}")

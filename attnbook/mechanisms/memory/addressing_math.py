@@ -46,9 +46,8 @@ def _uniform_shift(lowest, shift_range):
 
 
 def _around(weights, reach):
-    """The weights with the last R slots once more in front and the first R behind, ``(…, N +
-    2R)``.
-    """
+    """The weights with the last R slots once more in front and the first R behind,
+    ``(…, N + 2R)``."""
     return torch.cat(
         [weights[..., weights.shape[-1] - reach :], weights, weights[..., :reach]], dim=-1
     )

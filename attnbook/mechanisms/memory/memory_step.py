@@ -1,6 +1,4 @@
-"""One step of all heads on a memory: find the places, write, read; with the gradient written by
-hand.
-"""
+"""One step of all heads on a memory: address, write, read; with a hand-written gradient."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ __all__ = ["HeadParameters", "memory_step", "plain_memory_step"]
 
 
 class HeadParameters(NamedTuple):
-    """What a controller says to H heads, the read heads first; the write heads' part to the last
-    ones of them alone.
+    """The parameters that a controller emits for H heads, the read heads first; ``erase`` and
+    ``add`` for the write heads alone.
     """
 
     key: torch.Tensor  # k, (batch, H, M)
@@ -49,8 +47,8 @@ def memory_step(memory: torch.Tensor, previous: torch.Tensor, heads: HeadParamet
 
 
 def plain_memory_step(memory: torch.Tensor, previous: torch.Tensor, heads: HeadParameters):
-    """The step in the functions of :mod:`~attnbook.mechanisms.memory.addressing`, differentiated
-    by PyTorch.
+    """The step in the functions of :mod:`~attnbook.mechanisms.memory.addressing`, differentiated by
+    PyTorch.
     """
     content = _scores(heads.key, heads.strength, memory).softmax(-1)
     gated = torch.lerp(previous, content, heads.gate.unsqueeze(-1))
@@ -142,11 +140,9 @@ class _MemoryStep(torch.autograd.Function):
         with without_autocast(to_memory):
             # r = w M', then M' = M̃ + w a, then each M̃ = M ⊙ (1 − w e)
             to_memory = torch.baddbmm(to_memory, reading.mT, to_reads)
-            to_reading, to_writing, to_add = (
-                to_reads @ after.mT,
-                add @ to_memory.mT,
-                writing @ to_memory,
-            )
+            to_reading = to_reads @ after.mT
+            to_writing = add @ to_memory.mT
+            to_add = writing @ to_memory
             to_erase = torch.empty_like(erase)
             for h in reversed(range(add.shape[1])):
                 before, kept = stages[2 * h], stages[2 * h + 1]

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_tensor, check_whole, may_look, require
+from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
 
 __all__ = ["LearnedPositions", "NoPositions", "SinusoidalPositions", "shift_matrix", "sinusoids"]
 
@@ -48,9 +48,7 @@ def sinusoids(
     )
 
 
-def shift_matrix(
-    shift: int, d_model: int, *, base: float = 10_000.0, dtype: torch.dtype = torch.float32
-) -> torch.Tensor:
+def shift_matrix(shift: int, d_model: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """The matrix that moves every sinusoidal position vector by ``shift``:
     ``M PE[p] = PE[p + shift]`` for all p.
 
@@ -62,16 +60,16 @@ def shift_matrix(
     Raises:
         ValueError: as :func:`sinusoids`.
     """
-    angle = shift * _frequencies(d_model, base)
+    angle = shift * _frequencies(d_model)
     sin, cos = angle.sin(), angle.cos()
     return torch.block_diag(*torch.stack([cos, sin, -sin, cos], dim=-1).view(-1, 2, 2)).to(dtype)
 
 
-def wave_vectors(position: torch.Tensor, d_model: int, base: float = 10_000.0) -> torch.Tensor:
+def wave_vectors(position: torch.Tensor, d_model: int) -> torch.Tensor:
     """The sinusoidal vectors of any numbers ``(…)``, float64 ``(…, d_model)``; see
     :func:`sinusoids`.
     """
-    return _waves(position.double(), _frequencies(d_model, base, position.device))
+    return _waves(position.double(), _frequencies(d_model, device=position.device))
 
 
 def _waves(position: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
@@ -79,7 +77,9 @@ def _waves(position: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (…, d)
 
 
-def _frequencies(d_model: int, base: float, device: torch.device | None = None) -> torch.Tensor:
+def _frequencies(
+    d_model: int, base: float = 10_000.0, device: torch.device | None = None
+) -> torch.Tensor:
     check_integer("d_model", d_model)
     require(d_model % 2 == 0, f"d_model must be even (a sine and a cosine each), got {d_model}")
     require(base > 1, f"base must be above 1, got {base!r}")
@@ -99,16 +99,9 @@ def _check_offset(x: torch.Tensor, offset: int | torch.Tensor, d_model: int) -> 
             f"offset must be an integer, or one for each row of x {tuple(x.shape)}, got "
             f"shape {tuple(offset.shape)}",
         )
-        if may_look(offset):
-            require(
-                int(offset.min()) >= 0,
-                f"offset must be whole numbers of at least 0, got {offset.tolist()}",
-            )
+        check_values("offset", offset, 0)
     else:
-        require(
-            isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0,
-            f"offset must be an integer >= 0, got {offset!r}",
-        )
+        check_integer("offset", offset, 0)
 
 
 class SinusoidalPositions(nn.Module):
@@ -117,11 +110,9 @@ class SinusoidalPositions(nn.Module):
 
     Args:
         d_model: width of x.
-        base: as in :func:`sinusoids`.
 
     Shapes: x ``(…, n, d_model)``, ``offset`` the position of its first row → as x. The offset is
-    one number, or ``(batch,)``
-    for x ``(batch, n, d_model)``.
+    one number, or ``(batch,)`` for x ``(batch, n, d_model)``.
 
     Raises:
         ValueError: for an odd width, x of another width, an offset that is no whole number or
@@ -130,10 +121,10 @@ class SinusoidalPositions(nn.Module):
     Source: Vaswani et al. 2017, section 3.5.
     """
 
-    def __init__(self, d_model: int, *, base: float = 10_000.0) -> None:
+    def __init__(self, d_model: int) -> None:
         super().__init__()
-        _frequencies(d_model, base)
-        self.d_model, self.base = d_model, base
+        _frequencies(d_model)  # refuses an odd width
+        self.d_model = d_model
         # no buffer: float32 made double would not be the float64 table
         self._table: torch.Tensor | None = None
 
@@ -143,7 +134,7 @@ class SinusoidalPositions(nn.Module):
         # computed, not looked up: a table's length would have to wait for the GPU
         if isinstance(offset, torch.Tensor):
             position = offset[:, None] + torch.arange(n, device=x.device)
-            return x + wave_vectors(position, self.d_model, self.base).to(x.dtype)
+            return x + wave_vectors(position, self.d_model).to(x.dtype)
         table = self._table
         if (
             table is None
@@ -152,9 +143,7 @@ class SinusoidalPositions(nn.Module):
             or table.device != x.device
         ):
             length = max(64, 1 << (offset + n - 1).bit_length())
-            table = self._table = sinusoids(
-                length, self.d_model, base=self.base, dtype=x.dtype, device=x.device
-            )
+            table = self._table = sinusoids(length, self.d_model, dtype=x.dtype, device=x.device)
         return x + table[offset : offset + n]
 
     def __getstate__(self) -> dict:
@@ -169,8 +158,7 @@ class LearnedPositions(nn.Module):
         d_model: width of x.
 
     Shapes: x ``(…, n, d_model)``, ``offset`` the position of its first row → as x. The offset is
-    one number, or ``(batch,)``
-    for x ``(batch, n, d_model)``.
+    one number, or ``(batch,)`` for x ``(batch, n, d_model)``.
 
     Raises:
         ValueError: for a size below 1, x of another width, an offset that is no whole number,
@@ -182,10 +170,8 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, max_length: int, d_model: int) -> None:
         super().__init__()
-        self.max_length, self.d_model = (
-            check_integer("max_length", max_length),
-            check_integer("d_model", d_model),
-        )
+        self.max_length = check_integer("max_length", max_length)
+        self.d_model = check_integer("d_model", d_model)
         self.weight = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)  # P
 
     def forward(self, x: torch.Tensor, offset: int | torch.Tensor = 0) -> torch.Tensor:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
 from ...validate import check_integer, require
 from ..attention.attend import Attended
-from ..attention.masks import masked_softmax
+from ..attention.masks import softmax_over_allowed
 from ..attention.multi_head import MultiHeadAttention, ProjectedSource
 from ..precision import wide_dtype
 
@@ -35,7 +37,8 @@ def relative_index(
 
     Source: Shaw, Uszkoreit and Vaswani 2018, section 3.2.
     """
-    check_integer("m", m), check_integer("max_distance", max_distance)
+    check_integer("m", m)
+    check_integer("max_distance", max_distance)
     require(
         n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
     )
@@ -59,7 +62,6 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
             :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
             options it takes, ``score`` excepted: the formula is that of the scaled inner product.
         max_distance: K.
-        relative_keys, relative_values: whether there are a^K and a^V.
 
     Raises:
         ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; if
@@ -68,30 +70,15 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
     Source: Shaw, Uszkoreit and Vaswani 2018, equations 3 to 5; the two products, section 3.3.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        num_heads: int,
-        *,
-        max_distance: int,
-        relative_keys: bool = True,
-        relative_values: bool = True,
-        **options,
-    ) -> None:
+    def __init__(self, d_model: int, num_heads: int, *, max_distance: int, **options) -> None:
         require(
             "score" not in options,
             "score cannot be chosen: relative positions are defined for the scaled inner product",
         )
         super().__init__(d_model, num_heads, **options)
         self.max_distance = check_integer("max_distance", max_distance)
-        # a^K
-        self.key_distance = (
-            relation_table(2 * max_distance + 1, self.d_head) if relative_keys else None
-        )
-        # a^V
-        self.value_distance = (
-            relation_table(2 * max_distance + 1, self.d_head_value) if relative_values else None
-        )
+        self.key_distance = relation_table(2 * max_distance + 1, self.d_head)  # a^K
+        self.value_distance = relation_table(2 * max_distance + 1, self.d_head_value)  # a^V
 
     def _attend(
         self,
@@ -113,7 +100,7 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
 def attend_with_relations(
     query: torch.Tensor,
     source: ProjectedSource,
-    relations: list[tuple],
+    relations: Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
     mask: torch.Tensor | None,
     dropout: nn.Module | None,
     need_weights: bool,
@@ -124,28 +111,25 @@ def attend_with_relations(
     Args:
         query: ``(…, h, m, d_head)``, scaled.
         relations: of each kind the index of every pair, broadcastable to ``(…, h, m, n)``, and the
-            tables for keys ``(R, d_head)`` and for values ``(R, d_head_value)``, or None where
-            there is none. Several kinds add up.
+            tables for keys ``(R, d_head)`` and for values ``(R, d_head_value)``. Several kinds add
+            up.
     """
     scores = query @ source.key.transpose(-1, -2)  # (…, h, m, n)
     # sums over many pairs are kept in it: a GPU rounds them after each addition
     wide = wide_dtype(scores)
     for index, keys, _ in relations:
-        if keys is not None:
-            by_relation = (query @ keys.T).expand(*scores.shape[:-1], -1)  # (…, h, m, R)
-            # Its gradient is such a sum.
-            scores = scores + by_relation.to(wide).gather(-1, index.expand(scores.shape)).to(
-                scores.dtype
-            )
-    weights = masked_softmax(scores, mask)
+        by_relation = (query @ keys.T).expand(*scores.shape[:-1], -1)  # (…, h, m, R)
+        # Its gradient is such a sum.
+        picked = by_relation.to(wide).gather(-1, index.expand(scores.shape))
+        scores = scores + picked.to(scores.dtype)
+    weights = softmax_over_allowed(scores, mask)
     used = weights if dropout is None else dropout(weights)
     context = used @ source.value  # (…, h, m, d_head_value)
     for index, _, values in relations:
-        if values is not None:
-            shares = used.new_zeros(*used.shape[:-1], len(values), dtype=wide)
-            # the weight of each relation
-            shares = shares.scatter_add(-1, index.expand(used.shape), used.to(wide))
-            context = context + shares.to(used.dtype) @ values.to(used.dtype)
+        shares = used.new_zeros(*used.shape[:-1], len(values), dtype=wide)
+        # the weight of each relation
+        shares = shares.scatter_add(-1, index.expand(used.shape), used.to(wide))
+        context = context + shares.to(used.dtype) @ values.to(used.dtype)
     return Attended(context, weights if need_weights else None)
 
 

@@ -1,16 +1,15 @@
-"""Positions in a dependency tree: how deep a word stands, and how far two words are apart along
-the branches.
+"""Positions in a dependency tree: how deep a word stands, and how far two words are apart along the
+branches.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from ...validate import check_integer, check_tensor, check_whole, require
 from ..attention.attend import Attended
+from ..attention.multi_head import ProjectedSource
 from ..precision import without_autocast
 from .absolute import wave_vectors
 from .relative import (
@@ -88,9 +87,8 @@ def tree_offset(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> tor
         ValueError: as :func:`tree_depth`.
 
     Source: Wang, Tu, Wang and Shi 2019, the relative structural position. Where neither word is
-    above the other, theirs is the
-    sum of the two depths, with a sign by order; the way over the lowest common ancestor is the
-    book's."""
+    above the other, theirs is the sum of the two depths, with a sign by order; the way over the
+    lowest common ancestor is the book's."""
     above = _above(heads, lengths)
     up, down = above, above.transpose(-1, -2)  # j above i; j below i
     place = torch.arange(heads.shape[-1], device=heads.device)
@@ -102,17 +100,16 @@ def _distance(above: torch.Tensor) -> torch.Tensor:
     with without_autocast(above):  # counts: half precision would round them
         # common ancestors: depth of the lowest one + 1
         common = above.float() @ above.float().transpose(-1, -2)
-    own = above.sum(-1)
+    depth = above.sum(-1)
     real = above.any(-1)
-    return (own[..., None] + own[..., None, :] - 2 * common.long()) * (
+    return (depth[..., None] + depth[..., None, :] - 2 * common.long()) * (
         real[..., None] & real[..., None, :]
     )
 
 
 def _above(heads: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
     """Which words j are word i itself or above it: boolean ``(…, n, n)``; nothing at the
-    padding.
-    """
+    padding."""
     check_whole("heads", heads)
     require(
         heads.dim() > 0 and heads.shape[-1] > 0,
@@ -162,7 +159,6 @@ class StructuralPositions(nn.Module):
 
     Args:
         d_model: width of x, even.
-        base: of the sinusoids.
 
     Shapes: x ``(…, n, d_model)``, depth ``(…, n)`` → as x.
 
@@ -171,15 +167,13 @@ class StructuralPositions(nn.Module):
             another shape.
 
     Source: Wang, Tu, Wang and Shi 2019, the absolute structural position beside the sequential one;
-    the mixture, one layer with
-    tanh, is the book's choice.
+    the mixture, one layer with tanh, is the book's choice.
     """
 
-    def __init__(self, d_model: int, *, base: float = 10_000.0) -> None:
+    def __init__(self, d_model: int) -> None:
         super().__init__()
-        # names an odd width or a wrong base
-        wave_vectors(torch.zeros(1), check_integer("d_model", d_model), base)
-        self.d_model, self.base = d_model, base
+        wave_vectors(torch.zeros(1), d_model)  # refuses an odd width
+        self.d_model = d_model
         self.mix = nn.Linear(2 * d_model, d_model)  # W, b
 
     def forward(self, x: torch.Tensor, depth: torch.Tensor) -> torch.Tensor:
@@ -187,27 +181,19 @@ class StructuralPositions(nn.Module):
         check_whole("depth", depth)
         require(
             depth.shape == x.shape[:-1],
-            f"depth must be {tuple(x.shape[:-1])}, one a word, got {tuple(depth.shape)}",
+            f"depth must be {tuple(x.shape[:-1])}, one per word, got {tuple(depth.shape)}",
         )
         place = torch.arange(x.shape[-2], device=x.device).expand(depth.shape)
         both = torch.cat(
-            [wave_vectors(p, self.d_model, self.base) for p in (place, depth.to(x.device))], dim=-1
+            [wave_vectors(p, self.d_model) for p in (place, depth.to(x.device))], dim=-1
         )
         return x + torch.tanh(self.mix(both.to(self.mix.weight.dtype)))
 
 
-class _SourceWithTree(NamedTuple):
-    """A projected source and the offset of every pair in the tree."""
+class _SourceWithTree(ProjectedSource):
+    """A projected source, and the offset of every pair in the tree."""
 
-    key: torch.Tensor
-    value: torch.Tensor
-    scored: torch.Tensor | None
     offset: torch.Tensor
-
-    @property
-    def length(self) -> int:
-        """n, the number of positions."""
-        return self.key.shape[-2]
 
 
 class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
@@ -227,8 +213,7 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         ValueError: as :class:`~attnbook.mechanisms.positions.relative.RelativeMultiHeadAttention`.
 
     Source: Wang, Tu, Wang and Shi 2019, the relative structural position beside the sequential one
-    of Shaw et al. 2018; that both
-    vectors are added is the book's choice.
+    of Shaw et al. 2018; that both vectors are added is the book's choice.
     """
 
     def __init__(
@@ -237,12 +222,8 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         super().__init__(d_model, num_heads, max_distance=max_distance, **options)
         rows = 2 * check_integer("max_tree_distance", max_tree_distance) + 1
         self.max_tree_distance = max_tree_distance
-        # b^K
-        self.key_offset = None if self.key_distance is None else relation_table(rows, self.d_head)
-        # b^V
-        self.value_offset = (
-            None if self.value_distance is None else relation_table(rows, self.d_head_value)
-        )
+        self.key_offset = relation_table(rows, self.d_head)  # b^K
+        self.value_offset = relation_table(rows, self.d_head_value)  # b^V
 
     def forward(
         self,
@@ -252,20 +233,27 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         *,
         need_weights: bool = True,
     ) -> Attended:
-        """Attend within sentences ``(…, n, d_model)``; offset ``(…, n, n)`` of
-        :func:`tree_offset`, mask as in the base class.
+        """Attend within sentences ``(…, n, d_model)``; offset ``(…, n, n)`` of :func:`tree_offset`,
+        mask as in the base class.
         """
         check_tensor("x", x, width=self.query_width)
         check_whole("offset", offset)
         expected = (*x.shape[:-1], x.shape[-2])
         require(
             tuple(offset.shape) == expected,
-            f"offset must be {expected}, one a pair of words, got {tuple(offset.shape)}",
+            f"offset must be {expected}, one per pair of words, got {tuple(offset.shape)}",
         )
-        source = _SourceWithTree(*self.project(x), offset.to(x.device, torch.int64))
+        source = _SourceWithTree(*self.project(x))
+        source.offset = offset.to(x.device, torch.int64)
         return super().forward(x, mask=mask, projected=source, need_weights=need_weights)
 
-    def _attend(self, query, source, mask, need_weights):
+    def _attend(
+        self,
+        query: torch.Tensor,
+        source: _SourceWithTree,
+        mask: torch.Tensor | None,
+        need_weights: bool,
+    ) -> Attended:
         n, k = source.key.shape[-2], self.max_tree_distance
         relations = [
             (

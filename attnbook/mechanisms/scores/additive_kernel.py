@@ -46,8 +46,8 @@ def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor
 
 
 class Scratch:
-    """Two buffers that the blocks of one pass share: to fetch memory anew for each costs more
-    than what is computed in it.
+    """Two buffers that the blocks of one pass share: to fetch memory anew for each costs more than
+    what is computed in it.
     """
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ class _AdditiveScores(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, query, key, vector):
-        return torch.vmap(lambda *inputs: _formula(*inputs)[1], in_dims)(query, key, vector), 0
+        return torch.vmap(lambda q, k, v: _formula(q, k, v)[1], in_dims)(query, key, vector), 0
 
     @staticmethod
     def backward(ctx, grad):

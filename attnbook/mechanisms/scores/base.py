@@ -1,15 +1,14 @@
 """What every score is: the base class, and the registry that its subclasses enter by their name.
 
 A score maps ``query (…, m, d_q)`` and ``key (…, n, d_k)`` to ``(…, m, n)``. Work that depends on
-the keys alone is done by
-:meth:`Score.project_keys`, once per source; :meth:`Score.compare` then scores any number of queries
-against the result. ``score(query, key)`` does both."""
+the keys alone is done by :meth:`Score.project_keys`, once per source; :meth:`Score.compare` then
+scores any number of queries against the result. ``score(query, key)`` does both."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import nn
@@ -54,8 +53,8 @@ class Score(nn.Module):
             SCORES[cls.name] = cls
 
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
-        """Return what of the score depends on the keys alone, ``(…, n, width)``: computed once
-        per source.
+        """Return what of the score depends on the keys alone, ``(…, n, width)``: computed once per
+        source.
         """
         return key
 
@@ -109,8 +108,8 @@ class Score(nn.Module):
         check_tensor("key", key, width=self.key_width)
 
     def check_projected(self, key: torch.Tensor, projected: torch.Tensor) -> None:
-        """Raise ``ValueError`` unless ``projected`` has a row for each key, as
-        :meth:`project_keys` gives.
+        """Raise ``ValueError`` unless ``projected`` has a row for each key, as :meth:`project_keys`
+        gives.
         """
         check_tensor("projected_keys", projected)
         if projected.shape[:-1] != key.shape[:-1]:
@@ -173,13 +172,13 @@ class BlockKernel:
 
 
 def check_score(score: object) -> Score:
-    """Return ``score``, a :class:`Score` or a module that stands for one, or raise a
-    ``ValueError``.
+    """Return ``score``, a :class:`Score` or a module with its methods, such as one that PyTorch has
+    compiled, or raise a ``ValueError``.
     """
     if not isinstance(score, nn.Module):
         came = f"the class {score.__name__}" if isinstance(score, type) else type(score).__name__
         raise ValueError(f"score must be a Score, got {came}")
-    return score
+    return cast(Score, score)
 
 
 def check_projected_width(width: int, projected: torch.Tensor) -> None:

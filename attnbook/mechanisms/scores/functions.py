@@ -2,8 +2,7 @@
 under its name.
 
 Symbols: s is a query (a decoder state in the papers), h a key (an encoder state). What all of them
-have in common stands in
-:class:`~attnbook.mechanisms.scores.base.Score`.
+have in common stands in :class:`~attnbook.mechanisms.scores.base.Score`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 import torch
 from torch import nn
 
-from ...validate import check_integer, require
+from ...validate import check_integer, check_number, require
 from .additive_kernel import AdditiveKernel, additive_scores
 from .base import BlockKernel, Score, check_projected_width
 
@@ -34,8 +33,8 @@ class ContentScore(Score):
     ``score(s, h) = s·h / (‖s‖ ‖h‖)``; a vector of norm 0 scores 0, with a finite gradient.
 
     Shapes: query ``(…, m, d)``, key ``(…, n, d)``. No parameters. The result lies in [−1, 1], so
-    the softmax stays
-    flat unless it is scaled: the Neural Turing Machine multiplies it by a learned strength β.
+    the softmax stays flat unless it is scaled: the Neural Turing Machine multiplies it by a learned
+    strength β.
 
     Args:
         eps: a norm below it counts as it; where the dtype cannot divide by its cube, the smallest
@@ -53,10 +52,7 @@ class ContentScore(Score):
 
     def __init__(self, eps: float = 1e-8) -> None:
         super().__init__()
-        require(
-            isinstance(eps, int | float) and eps > 0, f"eps must be a number above 0, got {eps!r}"
-        )
-        self.eps = eps
+        self.eps = check_number("eps", eps, above=0)
 
     def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
         self._check_equal_widths(query, key)

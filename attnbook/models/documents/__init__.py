@@ -1,6 +1,5 @@
 """Models that read documents and stories: hierarchical and feed-forward attention, memory
-networks.
-"""
+networks."""
 
 from .feed_forward_attention import FeedForwardAttention
 from .hierarchical import HierarchicalAttention

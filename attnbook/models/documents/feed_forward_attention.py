@@ -1,5 +1,5 @@
-"""Feed-forward attention: a sequence pooled into one vector by weights that each position
-computes for itself.
+"""Feed-forward attention: a sequence pooled into one vector by weights that each position computes
+for itself.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...mechanisms import DotScore, attend, padding_mask
-from ...validate import check_integer, check_lengths, check_tensor, require
+from ...validate import check_choice, check_integer, check_lengths, check_tensor, require
 
 __all__ = ["FeedForwardAttention", "Regressed"]
 
 
 class Regressed(NamedTuple):
-    """One number a sequence: ``output (batch,)``, and the weights it was pooled with, ``weights
-    (batch, n)``.
+    """One number a sequence: ``output (batch,)``, and the weights it was pooled with,
+    ``weights (batch, n)``.
     """
 
     output: torch.Tensor
@@ -44,27 +44,22 @@ class FeedForwardAttention(nn.Module):
             scores were equal (the query is 0; w_hc and b_hc then learn nothing).
 
     Shapes: inputs ``(batch, n, d_input)``, lengths ``(batch,)`` → output ``(batch,)``, weights
-    ``(batch, n)``. Padding
-    has weight exactly 0. Matrices start from a normal distribution of variance 2 / fan-in (w_hc: 1
-    / fan-in), biases from 0; b_sy from 0.5, so that the ramp at the end begins on its steep side.
+    ``(batch, n)``. Padding has weight exactly 0. Matrices start from a normal distribution of
+    variance 2 / fan-in (w_hc: 1 / fan-in), biases from 0; b_sy from 0.5, so that the ramp at the
+    end begins on its steep side.
 
     Raises:
         ValueError: for an unknown pooling, sizes below 1, wrong shapes, an empty sequence.
 
     Source: Raffel and Ellis 2015, equations 1 to 3 and section 2; the start values are those of the
-    authors' code but
-    for b_sy, which is ours.
+    authors' code but for b_sy, which is ours.
     """
 
     def __init__(
         self, d_input: int = 2, hidden_size: int = 100, *, pooling: str = "attention"
     ) -> None:
         super().__init__()
-        require(
-            pooling in ("attention", "mean"),
-            f"pooling must be 'attention' or 'mean', got {pooling!r}",
-        )
-        self.pooling = pooling
+        self.pooling = check_choice("pooling", pooling, ("attention", "mean"))
         # W_xh
         self.embed = nn.Linear(
             check_integer("d_input", d_input), check_integer("hidden_size", hidden_size)
@@ -79,8 +74,8 @@ class FeedForwardAttention(nn.Module):
             nn.init.constant_(layer.bias, 0.5 if layer is self.readout else 0.0)
 
     def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> Regressed:
-        """Pool sequences ``(batch, n, d_input)`` of true ``lengths (batch,)`` and read one
-        number from each.
+        """Pool sequences ``(batch, n, d_input)`` of true ``lengths (batch,)`` and read one number
+        from each.
         """
         check_tensor("inputs", inputs, width=self.embed.in_features)
         require(
@@ -88,16 +83,12 @@ class FeedForwardAttention(nn.Module):
             f"inputs must be (batch, n, {self.embed.in_features}) with batch ≥ 1, got shape "
             f"{tuple(inputs.shape)}",
         )
-        check_lengths(lengths, inputs.shape[0], "inputs")
-        if lengths.device.type == "cpu":
-            require(
-                int(lengths.min()) >= 1,
-                f"every sequence must have at least one position, got lengths {lengths.tolist()}",
-            )
+        check_lengths(lengths, inputs.shape[0], "inputs", 1, inputs.shape[1])
         h = F.leaky_relu_(self.embed(inputs))  # (batch, n, D); in place: the largest tensor here
         key = self.attention(h).tanh()  # e_t: (batch, n, 1)
         query = key.new_full((1, 1), 1.0 if self.pooling == "attention" else 0.0)
         mask = padding_mask(lengths.to(inputs.device), inputs.shape[1])[:, None]  # (batch, 1, n)
         context, weights = attend(self.score, query, key, h, mask)  # (batch, 1, D), (batch, 1, n)
+        assert weights is not None
         s = F.leaky_relu(self.hidden(context[:, 0]))  # (batch, D)
         return Regressed(F.leaky_relu(self.readout(s))[:, 0], weights[:, 0])

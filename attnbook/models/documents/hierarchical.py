@@ -10,7 +10,17 @@ import torch
 from torch import nn
 
 from ...mechanisms import DotScore, attend
-from ...validate import check_integer, check_mask, check_tensor, check_whole, require
+from ...validate import (
+    check_choice,
+    check_ids,
+    check_integer,
+    check_mask,
+    check_tensor,
+    check_values,
+    check_whole,
+    may_look,
+    require,
+)
 from ..rnn.common import make_recurrent, run_packed
 
 __all__ = ["AttentionPooling", "Classified", "HierarchicalAttention"]
@@ -52,10 +62,7 @@ class AttentionPooling(nn.Module):
 
     def __init__(self, d_value: int, d_attention: int, *, pooling: str = "attention") -> None:
         super().__init__()
-        require(
-            pooling in ("attention", "mean"),
-            f"pooling must be 'attention' or 'mean', got {pooling!r}",
-        )
+        check_choice("pooling", pooling, ("attention", "mean"))
         # W, b
         self.key = nn.Linear(
             check_integer("d_value", d_value), check_integer("d_attention", d_attention)
@@ -77,6 +84,7 @@ class AttentionPooling(nn.Module):
         key = self.key(value).tanh()  # (…, n, d_attention)
         query = key.new_zeros(key.shape[-1]) if self.query is None else self.query.to(key.dtype)
         pooled, weights = attend(self.score, query[None], key, value, mask.unsqueeze(-2))
+        assert weights is not None
         return pooled.squeeze(-2), weights.squeeze(-2)
 
 
@@ -88,9 +96,9 @@ class HierarchicalAttention(nn.Module):
     ``h_i = [h→_i ; h←_i]`` of the s_i, ``u_i = tanh(W_s h_i + b_s)``, ``α_i = softmax_i(u_i·u_s)``,
     ``v = Σ_i α_i h_i``, ``p = softmax(W_c v + b_c)``.
 
-    A sentence without words is skipped: the sentence reader goes on as if it did not stand there,
-    and its weight is
-    exactly 0. So the result depends neither on padding nor on the other documents of the batch.
+    A sentence without words is skipped: the sentence reader goes on as if it were absent, and its
+    weight is exactly 0. So the result depends neither on padding nor on the other documents of the
+    batch.
 
     Args:
         vocabulary_size: id 0 is padding.
@@ -102,8 +110,7 @@ class HierarchicalAttention(nn.Module):
         dropout: on embeddings, sentence vectors and the document vector.
 
     Shapes: documents ``(batch, sentences, words)`` of ids, lengths ``(batch, sentences)``: how many
-    words of each
-    sentence are real, 0 for none → logits ``(batch, num_classes)``.
+    words of each sentence are real, 0 for none → logits ``(batch, num_classes)``.
 
     Raises:
         ValueError: for wrong shapes or sizes, ids outside the vocabulary, a document without any
@@ -157,60 +164,38 @@ class HierarchicalAttention(nn.Module):
         return self.word_pooling(annotations, mask)
 
     def forward(self, documents: torch.Tensor, lengths: torch.Tensor) -> Classified:
-        """Classify documents ``(batch, sentences, words)`` whose sentences have ``lengths
-        (batch, sentences)``.
+        """Classify documents ``(batch, sentences, words)`` whose sentences have
+        ``lengths (batch, sentences)``.
         """
         self._check(documents, lengths)
         batch, n, words = documents.shape
         lengths = lengths.to(documents.device)
         filled = lengths > 0  # (batch, sentences)
-        found, weights = self.encode_sentences(documents[filled], lengths[filled])
+        vectors, weights = self.encode_sentences(documents[filled], lengths[filled])
         word_weights = weights.new_zeros(batch, n, words)
         word_weights[filled] = weights
         # The sentences with words move to the front of their document, in order; what was between
         # them is gone.
         count = filled.sum(1)
         real = torch.arange(n, device=documents.device) < count[:, None]  # (batch, sentences)
-        vectors = found.new_zeros(batch, n, found.shape[-1])
-        vectors[real] = found  # both masks list the sentences of a document in order
-        annotations, _ = run_packed(self.sentence_encoder, self.dropout(vectors), count)  # h_i
+        sentences = vectors.new_zeros(batch, n, vectors.shape[-1])
+        sentences[real] = vectors  # both masks list the sentences of a document in order
+        annotations, _ = run_packed(self.sentence_encoder, self.dropout(sentences), count)  # h_i
         pooled, in_front = self.sentence_pooling(annotations, real)  # v
         sentence_weights = in_front.new_zeros(batch, n)
         sentence_weights[filled] = in_front[real]
         return Classified(self.output(self.dropout(pooled)), word_weights, sentence_weights)
 
     def _check(self, documents: torch.Tensor, lengths: torch.Tensor) -> None:
-        require(
-            isinstance(documents, torch.Tensor)
-            and documents.dim() == 3
-            and documents.numel() > 0
-            and documents.dtype in (torch.int32, torch.int64),
-            "documents must be token ids (batch, sentences, words), at least one of each, got "
-            + (
-                f"shape {tuple(documents.shape)} of {documents.dtype}"
-                if isinstance(documents, torch.Tensor)
-                else type(documents).__name__
-            ),
-        )
+        check_ids("documents", documents, self.vocabulary_size, "(batch, sentences, words)")
         check_whole("lengths", lengths)
         require(
             lengths.shape == documents.shape[:2],
             f"lengths must be whole numbers {tuple(documents.shape[:2])}, "
-            f"one a sentence of documents, got shape {tuple(lengths.shape)}",
+            f"one per sentence of documents, got shape {tuple(lengths.shape)}",
         )
-        # on a GPU each look would stop the queue
-        if documents.device.type == "cpu" and lengths.device.type == "cpu":
-            require(
-                0 <= int(documents.min()) and int(documents.max()) < self.vocabulary_size,
-                f"documents must hold ids from 0 to {self.vocabulary_size - 1}, got "
-                f"{int(documents.min())} to "
-                f"{int(documents.max())}",
-            )
-            require(
-                0 <= int(lengths.min()) and int(lengths.max()) <= documents.shape[2],
-                f"lengths must lie between 0 and {documents.shape[2]}, the width of documents, got "
-                f"{int(lengths.min())} to {int(lengths.max())}",
-            )
+        check_values("lengths", lengths, 0, documents.shape[2])
+        if may_look(lengths):
             require(
                 bool((lengths > 0).any(1).all()),
                 "every document must have at least one sentence with a word, got "

@@ -1,5 +1,5 @@
-"""The end-to-end memory network: a question looks through a story several times, each time
-knowing what it found before.
+"""The end-to-end memory network: a question attends to a story several times, each time with what
+it has read before.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from ...mechanisms import DotScore, attend
-from ...validate import check_integer, require
+from ...validate import check_choice, check_ids, check_integer, require
 
 __all__ = ["Answered", "MemoryNetwork", "position_encoding"]
 
 
 class Answered(NamedTuple):
-    """Scores of the answers, ``logits (batch, vocabulary)``, and where each hop looked,
+    """Scores of the answers, ``logits (batch, vocabulary)``, and the attention of each hop,
     ``weights (batch, hops, n)``.
     """
 
@@ -76,8 +76,7 @@ class MemoryNetwork(nn.Module):
             from the start.
 
     Shapes: story ``(batch, n, words)`` and question ``(batch, words)`` of ids; words stand in front
-    of the padding. A
-    sentence of padding alone has weight exactly 0 and no place in time.
+    of the padding. A sentence of padding alone has weight exactly 0 and no place in time.
 
     Raises:
         ValueError: for sizes below 1, another encoding, wrong shapes, ids outside the vocabulary,
@@ -99,31 +98,29 @@ class MemoryNetwork(nn.Module):
         init_std: float = 0.1,
     ) -> None:
         super().__init__()
-        require(
-            encoding in ("position", "bag"),
-            f"encoding must be 'position' or 'bag', got {encoding!r}",
-        )
+        check_choice("encoding", encoding, ("position", "bag"))
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         self.hops, self.encoding = check_integer("hops", hops), encoding
         self.max_memories = check_integer("max_memories", max_memories)
-        self.embeddings = nn.ModuleList(  # A_1 = B, A_2 = C_1, …, C_K: also W
+        embeddings = [  # A_1 = B, A_2 = C_1, …, C_K: also W
             nn.Embedding(vocabulary_size, check_integer("d_embed", d_embed), padding_idx=0)
             for _ in range(hops + 1)
-        )
+        ]
+        self.embeddings = nn.ModuleList(embeddings)
         self.times = nn.ParameterList(
             nn.Parameter(torch.zeros(max_memories, d_embed))
             for _ in range(hops + 1 if temporal else 0)
         )
         self.score = DotScore()
-        for matrix in [*(e.weight for e in self.embeddings), *self.times]:
+        for matrix in [*(embedding.weight for embedding in embeddings), *self.times]:
             nn.init.normal_(matrix, std=init_std)
         with torch.no_grad():
-            for embedding in self.embeddings:
+            for embedding in embeddings:
                 embedding.weight[0] = 0.0  # padding adds nothing
 
     def embed(self, sentences: torch.Tensor, layer: int) -> torch.Tensor:
-        """Sentences ``(…, words)`` to vectors ``(…, d)`` with embedding matrix ``layer`` of K +
-        1, counted from 0.
+        """Sentences ``(…, words)`` to vectors ``(…, d)`` with embedding matrix ``layer`` of K + 1,
+        counted from 0.
         """
         embedded = self.embeddings[layer](sentences)  # (…, words, d)
         if self.encoding == "position":
@@ -136,8 +133,8 @@ class MemoryNetwork(nn.Module):
         return embedded.sum(-2)
 
     def forward(self, story: torch.Tensor, question: torch.Tensor) -> Answered:
-        """Score every word as the answer to questions ``(batch, words)`` about stories ``(batch,
-        n, words)``.
+        """Score every word as the answer to questions ``(batch, words)`` about stories
+        ``(batch, n, words)``.
         """
         self._check(story, question)
         real = (story != 0).any(-1)  # (batch, n)
@@ -153,37 +150,19 @@ class MemoryNetwork(nn.Module):
             values = memory(k + 1)
             # (batch, 1, d), (batch, 1, n)
             o, p = attend(self.score, u[:, None], keys, values, real[:, None])
+            assert p is not None
             u = u + o[:, 0]
             weights.append(p[:, 0])
             keys = values  # A_{k+1} = C_k
-        # W: a row a word, from C_K
+        # W: a row per word, from C_K
         return Answered(
-            nn.functional.linear(u, self.embeddings[-1].weight), torch.stack(weights, 1)
+            nn.functional.linear(u, self.embeddings[-1].get_parameter("weight")),
+            torch.stack(weights, 1),
         )
 
     def _check(self, story: torch.Tensor, question: torch.Tensor) -> None:
-        for name, ids, dimensions, shape in (
-            ("story", story, 3, "(batch, sentences, words)"),
-            ("question", question, 2, "(batch, words)"),
-        ):
-            require(
-                isinstance(ids, torch.Tensor)
-                and ids.dim() == dimensions
-                and ids.numel() > 0
-                and ids.dtype in (torch.int32, torch.int64),
-                f"{name} must be token ids {shape}, at least one of each, got "
-                + (
-                    f"shape {tuple(ids.shape)} of {ids.dtype}"
-                    if isinstance(ids, torch.Tensor)
-                    else type(ids).__name__
-                ),
-            )
-            if ids.device.type == "cpu":
-                require(
-                    0 <= int(ids.min()) and int(ids.max()) < self.vocabulary_size,
-                    f"{name} must hold ids from 0 to {self.vocabulary_size - 1}, got "
-                    f"{int(ids.min())} to {int(ids.max())}",
-                )
+        check_ids("story", story, self.vocabulary_size, "(batch, sentences, words)")
+        check_ids("question", question, self.vocabulary_size, "(batch, words)")
         require(
             len(question) == len(story),
             f"question must have {len(story)} rows as story has, got {len(question)}",

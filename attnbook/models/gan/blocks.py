@@ -42,10 +42,8 @@ class ResidualUp(nn.Module):
     def __init__(self, channels: int, out: int, norm: Norm) -> None:
         super().__init__()
         self.first_norm, self.second_norm = norm(channels), norm(out)
-        self.first, self.second = (
-            nn.Conv2d(channels, out, 3, padding=1),
-            nn.Conv2d(out, out, 3, padding=1),
-        )
+        self.first = nn.Conv2d(channels, out, 3, padding=1)
+        self.second = nn.Conv2d(out, out, 3, padding=1)
         self.around = nn.Conv2d(channels, out, 1)
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
@@ -97,10 +95,8 @@ class ResidualDown(nn.Module):
         super().__init__()
         norm = _no_norm if norm is None else norm
         self.before = nn.Sequential(norm(channels), nn.ReLU()) if activate else nn.Identity()
-        self.first, self.middle = (
-            nn.Conv2d(channels, out, 3, padding=1),
-            nn.Sequential(norm(out), nn.ReLU()),
-        )
+        self.first = nn.Conv2d(channels, out, 3, padding=1)
+        self.middle = nn.Sequential(norm(out), nn.ReLU())
         self.second, self.around = nn.Conv2d(out, out, 3, padding=1), nn.Conv2d(channels, out, 1)
         self.down = nn.AvgPool2d(2) if halve else nn.Identity()
 
@@ -142,7 +138,7 @@ class ConvolutionDown(nn.Module):
 
 
 class ResidualInstead(nn.Module):
-    """What stands in the place of attention to ask whether it is attention that helps:
+    """A control for attention, a residual block of the same size:
     ``y = x + conv(relu(conv(relu(x))))``, 3×3 each.
 
     The hidden width is the smallest with which the block has at least as many parameters as

@@ -1,19 +1,17 @@
-"""A small classifier of pictures: the judge of samples by class, and the feature network of the
-scores.
-"""
+"""A small classifier of pictures: it classifies samples and gives the features of the scores."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
 
-from ...validate import check_integer, require
+from ...validate import check_integer, describe, require
 
 __all__ = ["PictureClassifier", "classifier_loss"]
 
 
 class PictureClassifier(nn.Module):
-    """Three convolutions that halve the side, a layer of features, and a class each head.
+    """Three convolutions that halve the side, a layer of features, and a linear classifier.
 
     ``z = three times relu(conv 4×4, stride 2)``,  ``f = relu(W z + b)``,  ``logits = V f + c``
 
@@ -38,11 +36,8 @@ class PictureClassifier(nn.Module):
         self, size: int, colors: int, num_classes: int, *, channels: int = 16, d_feature: int = 64
     ) -> None:
         super().__init__()
-        require(
-            not isinstance(size, bool) and isinstance(size, int) and size >= 8 and size % 8 == 0,
-            f"size must be a multiple of 8, got {size!r}",
-        )
-        self.size, self.colors = size, check_integer("colors", colors)
+        self.size, self.colors = check_integer("size", size, 8), check_integer("colors", colors)
+        require(size % 8 == 0, f"size must be a multiple of 8, got {size}")
         stages, before = [], colors
         for width in (check_integer("channels", channels), 2 * channels, 4 * channels):
             stages += [nn.Conv2d(before, width, 4, stride=2, padding=1), nn.ReLU()]
@@ -60,11 +55,7 @@ class PictureClassifier(nn.Module):
             and pictures.is_floating_point()
             and tuple(pictures.shape[1:]) == shape,
             f"pictures must be floats (batch, {', '.join(map(str, shape))}), got "
-            + (
-                f"{pictures.dtype} {tuple(pictures.shape)}"
-                if isinstance(pictures, torch.Tensor)
-                else type(pictures).__name__
-            ),
+            f"{describe(pictures)}",
         )
         return self.feature(self.convolutions(pictures)).relu()
 
@@ -73,8 +64,7 @@ class PictureClassifier(nn.Module):
 
 
 def classifier_loss(model: nn.Module, batch) -> tuple[torch.Tensor, int]:
-    """Summed cross-entropy of a batch (pictures, labels), and how many pictures: what ``fit``
-    asks for.
-    """
+    """Summed cross-entropy of a batch (pictures, labels), and how many pictures: as ``fit``
+    expects."""
     pictures, labels = batch
     return nn.functional.cross_entropy(model(pictures), labels, reduction="sum"), len(labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -17,7 +17,7 @@ from ...mechanisms.layers.conditional_norm import (
     check_labels,
 )
 from ...mechanisms.layers.spectral_norm import add_spectral_norm
-from ...validate import check_integer, require
+from ...validate import check_integer, describe, require
 from .blocks import DCGAN_BLOCKS, RESIDUAL_BLOCKS, Blocks
 
 __all__ = [
@@ -78,11 +78,9 @@ class PictureGenerator(nn.Module):
     ) -> None:
         super().__init__()
         sides = _sides(size)  # 4, 8, … size
-        self.size, self.d_noise, self.num_classes = (
-            size,
-            check_integer("d_noise", d_noise),
-            num_classes,
-        )
+        self.size = size
+        self.d_noise = check_integer("d_noise", d_noise)
+        self.num_classes = num_classes
         widths = [
             min(
                 check_integer("channels", channels) * size // side,
@@ -100,10 +98,8 @@ class PictureGenerator(nn.Module):
         self.stages = nn.ModuleList([_Stage(_Reshape(), inserts, SMALLEST, widths[0])])
         for side, before, width in zip(sides[1:], widths, widths[1:]):
             self.stages.append(_Stage(block(before, width, norm), inserts, side, width))
-        self.norm, self.last = (
-            norm(widths[-1]),
-            nn.Conv2d(widths[-1], check_integer("colors", colors), 3, padding=1),
-        )
+        self.norm = norm(widths[-1])
+        self.last = nn.Conv2d(widths[-1], check_integer("colors", colors), 3, padding=1)
         _glorot(self)
 
     def forward(self, noise: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
@@ -112,12 +108,7 @@ class PictureGenerator(nn.Module):
             and noise.is_floating_point()
             and noise.dim() == 2
             and noise.shape[1] == self.d_noise,
-            f"noise must be floating point numbers (batch, {self.d_noise}), got "
-            + (
-                f"shape {tuple(noise.shape)} of {noise.dtype}"
-                if isinstance(noise, torch.Tensor)
-                else type(noise).__name__
-            ),
+            f"noise must be floating point numbers (batch, {self.d_noise}), got {describe(noise)}",
         )
         x = self.first(noise)
         for stage in self.stages:
@@ -172,11 +163,9 @@ class PictureDiscriminator(nn.Module):
         require(len(sides) > 0, f"size must be {2 * SMALLEST} at least, got {size}")
         require(last_side in sides, f"last_side must be one of {sides}, got {last_side!r}")
         sides = sides[: sides.index(last_side) + 1]
-        self.size, self.colors, self.num_classes = (
-            size,
-            check_integer("colors", colors),
-            num_classes,
-        )
+        self.size = size
+        self.colors = check_integer("colors", colors)
+        self.num_classes = num_classes
         widths = [
             min(
                 check_integer("channels", channels) * size // (2 * side),
@@ -188,8 +177,8 @@ class PictureDiscriminator(nn.Module):
         self.stages = nn.ModuleList()
         for k, (side, before, width) in enumerate(zip(sides, [colors, *widths], widths)):
             # the first block sees the picture itself
-            made = block(before, width, norm, activate=k > 0)
-            self.stages.append(_Stage(made, inserts, side, width))
+            stage = block(before, width, norm, activate=k > 0)
+            self.stages.append(_Stage(stage, inserts, side, width))
         self.last_block, self.final = block(widths[-1], widths[-1], norm, halve=False), final()
         self.output = nn.Linear(widths[-1], 1)  # w, b
         # e
@@ -215,9 +204,8 @@ class PictureDiscriminator(nn.Module):
         h = self.features(pictures)
         score = self.output(h).squeeze(-1)
         if self.classes is not None:
-            score = score + (
-                self.classes(check_labels(labels, len(pictures), self.num_classes)) * h
-            ).sum(-1)
+            labels = check_labels(labels, len(pictures), self.classes.num_embeddings)
+            score = score + (self.classes(labels) * h).sum(-1)
         return score
 
 
@@ -267,7 +255,7 @@ def sagan_pair(
         f"spectral_norm must be True, False or 'discriminator', got {spectral_norm!r}",
     )
     inserts = {} if attention_at is None else {attention_at: insert}
-    common = dict(
+    common: dict[str, Any] = dict(
         channels=channels,
         colors=colors,
         num_classes=num_classes,
@@ -361,5 +349,5 @@ def _glorot(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, nn.Conv2d | nn.ConvTranspose2d | nn.Linear | nn.Embedding):
             nn.init.xavier_uniform_(part.weight)
-            if getattr(part, "bias", None) is not None:
+            if not isinstance(part, nn.Embedding) and part.bias is not None:
                 nn.init.zeros_(part.bias)

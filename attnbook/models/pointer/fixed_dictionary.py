@@ -1,4 +1,4 @@
-"""What a pointer network is compared with: the same encoder and decoder that answer from a fixed
+"""The baseline of a pointer network: the same encoder and decoder, with answers from a fixed
 dictionary of positions.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["FixedDictionary"]
 
 
 class DictionaryMemory(NamedTuple):
-    """What a :class:`FixedDictionary` remembers of its inputs."""
+    """The encoded inputs."""
 
     # what the decoder reads: the embedded names of the positions, and the start, (batch, n + 1,
     # d_embed)

@@ -11,14 +11,14 @@ import torch
 from torch import nn
 
 from ...mechanisms import AdditiveScore, masked_softmax, padding_mask
-from ...validate import check_integer, check_lengths, check_tensor, require
+from ...validate import check_integer, check_lengths, check_tensor, describe, require
 from ..rnn.common import Decoded, Step, make_recurrent, run_packed
 
 __all__ = ["Answers", "PointerMemory", "PointerNetwork"]
 
 
 class PointerMemory(NamedTuple):
-    """What a :class:`PointerNetwork` remembers of its inputs.
+    """The encoded inputs.
 
     Column n stands behind the positions 0 … n − 1.
     """
@@ -64,11 +64,10 @@ class PointerNetwork(nn.Module):
         d_attention: width of the hidden layer of the pointer; ``hidden_size`` when not given.
 
     Shapes: inputs ``(batch, n, d_input)``, zeros as padding; lengths ``(batch,)``; targets
-    ``(batch, m)``, positions
-    0 … length − 1 of the row's own inputs, n for END, −1 as padding → logits and weights
-    ``(batch, m, n + 1)``. The last column is END, −∞ when not ``ends``. Where nothing is left to
-    point at, behind the last position of an answer without END, logits are not masked and weights
-    are 0.
+    ``(batch, m)``, positions 0 … length − 1 of the row's own inputs, n for END, −1 as padding →
+    logits and weights ``(batch, m, n + 1)``. The last column is END, −∞ when not ``ends``. Where
+    nothing is left to point at, behind the last position of an answer without END, logits are not
+    masked and weights are 0.
 
     Raises:
         ValueError: for sizes below 1, inputs of another width, no positions, lengths that do not
@@ -90,10 +89,8 @@ class PointerNetwork(nn.Module):
         d_attention: int | None = None,
     ) -> None:
         super().__init__()
-        self.d_input, self.hidden_size = (
-            check_integer("d_input", d_input),
-            check_integer("hidden_size", hidden_size),
-        )
+        self.d_input = check_integer("d_input", d_input)
+        self.hidden_size = check_integer("hidden_size", hidden_size)
         self.ends, self.repeats = ends, repeats
         self.embedding = nn.Linear(d_input, check_integer("d_embed", d_embed))  # E
         self.start_input = nn.Parameter(torch.empty(d_embed).uniform_(-1, 1) / math.sqrt(d_embed))
@@ -122,8 +119,8 @@ class PointerNetwork(nn.Module):
         return PointerMemory(read, self.score.project_keys(states), mask, last)
 
     def _read(self, inputs: torch.Tensor, lengths: torch.Tensor):
-        """Embedded inputs, e (batch, n, hidden), where an answer may point (batch, n + 1), last
-        h and c (batch, hidden).
+        """Embedded inputs, e (batch, n, hidden), where an answer may point (batch, n + 1), last h
+        and c (batch, hidden).
         """
         self._check_inputs(inputs, lengths)
         batch, n, _ = inputs.shape
@@ -194,8 +191,8 @@ class PointerNetwork(nn.Module):
         *,
         need_weights: bool = False,
     ) -> Decoded:
-        """Score an answer under teacher forcing: one call of the decoder and one of the pointer
-        for all steps.
+        """Score an answer under teacher forcing: one call of the decoder and one of the pointer for
+        all steps.
         """
         memory = self.encode(inputs, lengths)
         self._check_targets(targets, inputs, lengths)
@@ -238,13 +235,9 @@ class PointerNetwork(nn.Module):
             and len(targets) == batch
             and targets.shape[1] >= 1,
             f"targets must be positions ({batch}, m) of dtype int64 with m ≥ 1, got "
-            + (
-                f"shape {tuple(targets.shape)} of {targets.dtype}"
-                if isinstance(targets, torch.Tensor)
-                else type(targets).__name__
-            ),
+            f"{describe(targets)}",
         )
-        # a look at the values would stop the queue of a GPU at every batch
+        # reading the values would synchronise with a GPU at every batch
         if targets.device.type != "cpu":
             return
         inside = (targets >= -1) & (
@@ -257,11 +250,11 @@ class PointerNetwork(nn.Module):
             + f" and −1 as padding, got {targets[~inside].unique().tolist()}",
         )
         over = (targets < 0) | (targets == n)
-        behind = over[:, :-1] & (targets[:, 1:] >= 0)
+        after_end = over[:, :-1] & (targets[:, 1:] >= 0)
         require(
-            not bool(behind.any()),
+            not bool(after_end.any()),
             "targets must hold nothing but −1 behind END or padding, "
-            f"got {targets[behind.any(1)][:1].tolist()}",
+            f"got {targets[after_end.any(1)][:1].tolist()}",
         )
         if not self.repeats:
             counts = torch.zeros(batch, n + 2, dtype=torch.long, device=targets.device)

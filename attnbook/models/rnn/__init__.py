@@ -1,6 +1,5 @@
 """Recurrent models: sequence to sequence, Bahdanau, Luong, the LSTM language model and the
-LSTMN.
-"""
+LSTMN."""
 
 from .bahdanau import Bahdanau
 from .lstm_language_model import LSTMLanguageModel

@@ -1,4 +1,4 @@
-"""Bahdanau's model: the decoder looks back at every source position, and learns where to look."""
+"""Bahdanau's model: the decoder attends to every source position and learns the alignment."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 from ...mechanisms import attend, make_score, padding_mask
-from ...validate import check_integer, require
+from ...validate import check_integer
 from .common import Decoded, Step, check_source, check_target, make_cell, make_recurrent, run_packed
 
 __all__ = ["Annotations", "Bahdanau"]
 
 
 class Annotations(NamedTuple):
-    """What a :class:`Bahdanau` model remembers of a source: one annotation a position."""
+    """An encoded source: one annotation per position."""
 
     annotations: torch.Tensor  # h, (batch, n, 2·hidden)
     projected: torch.Tensor  # W_h h, computed once per source, (batch, n, d_attention)
@@ -37,16 +37,14 @@ class Bahdanau(nn.Module):
         d_attention: hidden width of the alignment model; ``hidden_size`` when not given.
         unit: ``"gru"`` as in the paper, ``"lstm"`` or ``"tanh"``.
         score: a name in :data:`attnbook.SCORES` that takes queries and keys of two widths.
-        readout: ``"maxout"`` as in the paper, or ``"linear"``: W_o [s_t; E y_{t−1}; c_t].
         dropout: on embeddings and before the output (the paper has none).
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
-    ``(batch, m, target_size)``,
-    weights ``(batch, m, n)``; padding has weight exactly 0.
+    ``(batch, m, target_size)``, weights ``(batch, m, n)``; padding has weight exactly 0.
 
     Raises:
-        ValueError: for an unknown unit, score or readout, sizes below 1, an empty source, ids
-            outside the vocabulary.
+        ValueError: for an unknown unit or score, sizes below 1, an empty source, ids outside the
+            vocabulary.
 
     Source: Bahdanau, Cho and Bengio 2015, sections 3.1 and 3.2, appendix A.
     """
@@ -61,14 +59,11 @@ class Bahdanau(nn.Module):
         d_attention: int | None = None,
         unit: str = "gru",
         score: str = "additive",
-        readout: str = "maxout",
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.source_size, self.target_size = (
-            check_integer("source_size", source_size),
-            check_integer("target_size", target_size),
-        )
+        self.source_size = check_integer("source_size", source_size)
+        self.target_size = check_integer("target_size", target_size)
         self.source_embedding = nn.Embedding(
             source_size, check_integer("d_embed", d_embed), padding_idx=0
         )
@@ -80,9 +75,7 @@ class Bahdanau(nn.Module):
         )
         self.score = make_score(score, hidden_size, 2 * hidden_size, d_hidden=d_attention)
         self.cell = make_cell(unit, d_embed + 2 * hidden_size, hidden_size)
-        self.readout = _readout(
-            readout, hidden_size + d_embed + 2 * hidden_size, hidden_size, target_size
-        )
+        self.readout = _Maxout(3 * hidden_size + d_embed, hidden_size, target_size)
         self.dropout = nn.Dropout(dropout)
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Annotations:
@@ -94,8 +87,8 @@ class Bahdanau(nn.Module):
         return Annotations(annotations, self.score.project_keys(annotations), mask)
 
     def start(self, memory: Annotations) -> tuple[torch.Tensor, ...]:
-        """``s_0 = tanh(W_0 h←_1)``: the backward reader has seen the whole source when it stands
-        on the first word.
+        """``s_0 = tanh(W_0 h←_1)``: the backward reader has seen the whole source when it stands on
+        the first word.
         """
         backward = memory.annotations[:, 0, self.cell.hidden_size :]  # (batch, hidden)
         s = self.bridge(backward).tanh()
@@ -108,7 +101,7 @@ class Bahdanau(nn.Module):
         memory: Annotations,
         need_weights: bool = True,
     ):
-        """One step: look with s_{t−1}, then move to s_t.
+        """One step: attend with s_{t−1}, then compute s_t.
 
         Returns state, context and weights without the query axis.
         """
@@ -126,12 +119,12 @@ class Bahdanau(nn.Module):
             torch.cat([embedded, context], dim=-1), state if len(state) == 2 else state[0]
         )
         state = moved if isinstance(moved, tuple) else (moved,)
-        return state, context, weights[:, 0] if need_weights else None
+        return state, context, None if weights is None else weights[:, 0]
 
     def step(
         self, token: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Annotations
     ) -> Step:
-        """Read one token ``(batch,)``, look at the source, score the next token."""
+        """Read one token ``(batch,)``, attend to the source, score the next token."""
         embedded = self.dropout(self.target_embedding(token))  # (batch, d_embed)
         state, context, weights = self._advance(embedded, state, memory, need_weights=True)
         logits = self.readout(self.dropout(torch.cat([state[0], embedded, context], dim=-1)))
@@ -177,12 +170,3 @@ class _Maxout(nn.Module):
 
     def forward(self, seen: torch.Tensor) -> torch.Tensor:
         return self.output(self.hidden(seen).unflatten(-1, (-1, 2)).amax(-1))
-
-
-def _readout(name: str, d_in: int, hidden_size: int, target_size: int) -> nn.Module:
-    require(name in ("maxout", "linear"), f"readout must be 'maxout' or 'linear', got {name!r}")
-    return (
-        nn.Linear(d_in, target_size)
-        if name == "linear"
-        else _Maxout(d_in, hidden_size, target_size)
-    )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_lengths, require
+from ...validate import check_choice, check_ids, check_integer, check_lengths, require
 
 __all__ = [
     "Decoded",
@@ -58,17 +58,17 @@ UNITS = {"tanh": (RNN, nn.RNNCell), "gru": (GRU, nn.GRUCell), "lstm": (LSTM, nn.
 
 
 class Decoded(NamedTuple):
-    """A target read with teacher forcing: ``logits (batch, m, vocabulary)``, ``weights (batch,
-    m, n)`` or None.
+    """A target read with teacher forcing: ``logits (batch, m, vocabulary)``, and the weights of the
+    attention, ``(batch, m, n)`` or as the model says, or None.
     """
 
     logits: torch.Tensor
-    weights: torch.Tensor | None
+    weights: Any
 
 
 class Step(NamedTuple):
-    """One decoder step: ``logits (batch, vocabulary)``, the next ``state``, ``weights (batch,
-    n)`` or None.
+    """One decoder step: ``logits (batch, vocabulary)``, the next ``state``, ``weights (batch, n)``
+    or None.
     """
 
     logits: torch.Tensor
@@ -77,8 +77,7 @@ class Step(NamedTuple):
 
 
 def _unit(unit: str):
-    require(unit in UNITS, f"unit must be one of {sorted(UNITS)}, got {unit!r}")
-    return UNITS[unit]
+    return UNITS[check_choice("unit", unit, UNITS)]
 
 
 def make_recurrent(
@@ -116,49 +115,17 @@ def check_source(source: torch.Tensor, lengths: torch.Tensor, vocabulary_size: i
     """Raise ``ValueError`` unless ``source (batch, n)`` and ``lengths (batch,)`` are a batch of
     non-empty sources.
     """
-    _check_ids("source", source, vocabulary_size)
-    check_lengths(lengths, source.shape[0], "source")
-    # on a GPU the look at the values would stop the queue at every batch
-    if lengths.device.type == "cpu":
-        require(
-            int(lengths.min()) >= 1,
-            f"every source must have at least one token, got lengths {lengths.tolist()}",
-        )
-        require(
-            int(lengths.max()) <= source.shape[1],
-            f"lengths must be at most the width of source, {source.shape[1]}, got "
-            f"{int(lengths.max())}",
-        )
+    check_ids("source", source, vocabulary_size)
+    check_lengths(lengths, source.shape[0], "source", 1, source.shape[1])
 
 
 def check_target(target_in: torch.Tensor, batch: int, vocabulary_size: int) -> None:
     """Raise ``ValueError`` unless ``target_in`` is ``(batch, m)`` of token ids."""
-    _check_ids("target_in", target_in, vocabulary_size)
+    check_ids("target_in", target_in, vocabulary_size)
     require(
         target_in.shape[0] == batch,
         f"target_in must have {batch} rows as source has, got {target_in.shape[0]}",
     )
-
-
-def _check_ids(name: str, ids: torch.Tensor, vocabulary_size: int) -> None:
-    require(
-        isinstance(ids, torch.Tensor)
-        and ids.dim() == 2
-        and ids.dtype in (torch.int32, torch.int64)
-        and ids.numel() > 0,
-        f"{name} must be token ids (batch, length), at least one of each, got "
-        + (
-            f"shape {tuple(ids.shape)} of {ids.dtype}"
-            if isinstance(ids, torch.Tensor)
-            else type(ids).__name__
-        ),
-    )
-    if ids.device.type == "cpu":
-        require(
-            0 <= int(ids.min()) and int(ids.max()) < vocabulary_size,
-            f"{name} must hold ids from 0 to {vocabulary_size - 1}, got {int(ids.min())} to "
-            f"{int(ids.max())}",
-        )
 
 
 def reverse_padded(source: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

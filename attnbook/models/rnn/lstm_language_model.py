@@ -5,27 +5,19 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_integer, require
-from .common import Decoded, check_source, make_recurrent, run_packed
+from ...validate import check_ids, check_integer, check_lengths
+from .common import Decoded, make_recurrent, run_packed
 
 __all__ = ["LSTMLanguageModel", "check_text"]
 
 
 def check_text(tokens: torch.Tensor, lengths: torch.Tensor | None, vocabulary_size: int) -> None:
-    """Raise ``ValueError`` unless ``tokens (batch, n)`` are ids and ``lengths (batch,)``, if
-    given, lie in 1 … n.
+    """Raise ``ValueError`` unless ``tokens (batch, n)`` are ids and ``lengths (batch,)``, if given,
+    lie in 1 … n.
     """
-    require(
-        isinstance(tokens, torch.Tensor) and tokens.dim() == 2,
-        "tokens must be ids (batch, n), got "
-        + (
-            f"shape {tuple(tokens.shape)}"
-            if isinstance(tokens, torch.Tensor)
-            else type(tokens).__name__
-        ),
-    )
-    full = torch.full(tokens.shape[:1], tokens.shape[1])  # on the CPU: never stops a GPU's queue
-    check_source(tokens, full if lengths is None else lengths, vocabulary_size)
+    check_ids("tokens", tokens, vocabulary_size)
+    if lengths is not None:
+        check_lengths(lengths, len(tokens), "tokens", 1, tokens.shape[1])
 
 
 class LSTMLanguageModel(nn.Module):
@@ -41,8 +33,7 @@ class LSTMLanguageModel(nn.Module):
         dropout: on the embeddings and before the output.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits
-    ``(batch, n, vocabulary_size)``, weights
-    None. Logits at the padding are those of a zero state.
+    ``(batch, n, vocabulary_size)``, weights None. Logits at the padding are those of a zero state.
 
     Raises:
         ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not

@@ -1,5 +1,5 @@
-"""The long short-term memory-network: an LSTM that keeps every state and attends to them,
-instead of to the last one.
+"""The long short-term memory-network: an LSTM that keeps every state and attends to them, instead
+of to the last one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["LSTMN", "LSTMNLayer", "Tapes"]
 
 
 class Tapes(NamedTuple):
-    """What an LSTMN has written after t steps: one row a step, never changed again."""
+    """The tapes of an LSTMN after t steps: one row per step, never changed again."""
 
     states: torch.Tensor  # hidden and memory tape side by side, [h_i; c_i], (batch, t, 2·hidden)
     keys: torch.Tensor  # W_h h_i, projected when the row was written, (batch, t, d_attention)
@@ -104,6 +104,7 @@ class LSTMNLayer(nn.Module):
                 projected_keys=tapes.keys,
                 mask=None if mask is None else mask.unsqueeze(-2),
             )
+            assert weights is not None
             # [h̃_t; c̃_t], (batch, 2·hidden); s_t, (batch, t − 1)
             read, weights = read[:, 0], weights[:, 0]
         else:
@@ -169,9 +170,8 @@ class LSTMN(nn.Module):
         dropout: on the embeddings and before the output.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``;
-    weights ``(batch, n, n)``,
-    row t over the tokens before t, so that the first row is 0. Logits at the padding are those of a
-    zero state.
+    weights ``(batch, n, n)``, row t over the tokens before t, so that the first row is 0. Logits at
+    the padding are those of a zero state.
 
     Raises:
         ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not
@@ -203,8 +203,8 @@ class LSTMN(nn.Module):
         return self.layer.start(batch)
 
     def step(self, token: torch.Tensor, tapes: Tapes) -> tuple[torch.Tensor, Tapes, torch.Tensor]:
-        """Read one token ``(batch,)``: logits of the next one ``(batch, vocabulary)``, the
-        tapes, the weights.
+        """Read one token ``(batch,)``: logits of the next one ``(batch, vocabulary)``, the tapes,
+        the weights.
         """
         tapes, weights = self.layer.step(self.dropout(self.embedding(token)), tapes)
         return (

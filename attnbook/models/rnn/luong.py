@@ -1,10 +1,10 @@
-"""Luong's model: the decoder moves first and looks then, at the whole source or at a window of
-it.
+"""Luong's model: the decoder computes its new state first and then attends, to the whole source or
+to a window of it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -19,7 +19,7 @@ from ...mechanisms import (
     monotonic_position,
     padding_mask,
 )
-from ...validate import check_integer, require
+from ...validate import check_choice, check_integer, require
 from .common import Decoded, Step, check_source, check_target, make_recurrent, run_packed
 
 __all__ = ["ATTENTIONS", "DecoderState", "Luong", "Source"]
@@ -33,7 +33,7 @@ _CELLS = {"LSTM": torch.lstm_cell, "GRU": torch.gru_cell, "RNN": torch.rnn_tanh_
 
 
 class Source(NamedTuple):
-    """What a :class:`Luong` model remembers of a source."""
+    """An encoded source."""
 
     states: torch.Tensor  # h̄, top layer, (batch, n, hidden)
     projected: torch.Tensor  # what the score makes of h̄, once per source, (batch, n, width)
@@ -44,8 +44,8 @@ class Source(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """Where a decoder stands: its recurrent state, what is fed in next, and the number of the
-    next target position.
+    """The state of a decoder: its recurrent state, what is fed in next, and the number of the next
+    target position.
     """
 
     recurrent: tuple[torch.Tensor, ...]  # (h,) or (h, c), each (batch, layers, hidden)
@@ -80,10 +80,9 @@ class Luong(nn.Module):
         dropout: on embeddings, between layers, and before the output.
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
-    ``(batch, m, target_size)``,
-    weights ``(batch, m, n)``; padding has weight exactly 0. What the windows do where the paper
-    leaves a choice, say
-    :func:`attnbook.mechanisms.attend_window` and :func:`attnbook.mechanisms.monotonic_position`.
+    ``(batch, m, target_size)``, weights ``(batch, m, n)``; padding has weight exactly 0. What the
+    windows do where the paper leaves a choice, say :func:`attnbook.mechanisms.attend_window` and
+    :func:`attnbook.mechanisms.monotonic_position`.
 
     Raises:
         ValueError: for an unknown unit, score or attention, sizes below 1, an empty source, ids
@@ -109,21 +108,16 @@ class Luong(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        require(
-            attention in ATTENTIONS,
-            f"attention must be one of {list(ATTENTIONS)}, got {attention!r}",
-        )
-        self.source_size, self.target_size = (
-            check_integer("source_size", source_size),
-            check_integer("target_size", target_size),
-        )
+        check_choice("attention", attention, ATTENTIONS)
+        self.source_size = check_integer("source_size", source_size)
+        self.target_size = check_integer("target_size", target_size)
         self.attention, self.half_width = attention, check_integer("half_width", half_width)
         self.input_feeding = input_feeding
         self.source_embedding = nn.Embedding(
             source_size, check_integer("d_embed", d_embed), padding_idx=0
         )
         self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
-        layers = dict(num_layers=num_layers, dropout=dropout)
+        layers: dict[str, Any] = dict(num_layers=num_layers, dropout=dropout)
         self.encoder = make_recurrent(unit, d_embed, hidden_size, **layers)
         self.decoder = make_recurrent(
             unit, d_embed + (hidden_size if input_feeding else 0), hidden_size, **layers
@@ -154,7 +148,7 @@ class Luong(nn.Module):
         fed = h.new_zeros(h.shape[0], h.shape[-1]) if self.input_feeding else None
         return DecoderState(memory.last, fed, torch.zeros_like(memory.lengths))
 
-    def look(
+    def attend(
         self,
         states: torch.Tensor,
         memory: Source,
@@ -166,7 +160,8 @@ class Luong(nn.Module):
         """Attend with decoder states ``(batch, m, hidden)`` of target positions t ``(m,)`` or
         ``(batch, m)``.
         """
-        if self.attention == "global":
+        windows = self.windows(memory) if windows is None else windows
+        if windows is None:
             return attend(
                 self.score,
                 states,
@@ -175,7 +170,6 @@ class Luong(nn.Module):
                 need_weights=need_weights,
                 projected_keys=memory.projected,
             )
-        windows = self.windows(memory) if windows is None else windows
         return windows.attend(
             states,
             self.positions(states, memory, t),
@@ -185,10 +179,10 @@ class Luong(nn.Module):
         )
 
     def positions(self, states: torch.Tensor, memory: Source, t: torch.Tensor) -> torch.Tensor:
-        """Where the windows of :meth:`look` stand, ``(batch, m)``: p_t, in source positions from
+        """Where the windows of :meth:`attend` stand, ``(batch, m)``: p_t, in source positions from
         0.
         """
-        if self.attention == "local-p":
+        if self.position is not None:
             return self.position(states, memory.lengths)
         require(
             self.attention == "local-m", "global attention has no window, and so no position of it"
@@ -213,19 +207,18 @@ class Luong(nn.Module):
         last = last if isinstance(last, tuple) else (last,)
         return outputs, tuple(part.transpose(0, 1) for part in last)
 
-    def step(
-        self, token: torch.Tensor, state: DecoderState, memory: Source, *, need_weights: bool = True
-    ) -> Step:
-        """Read one token ``(batch,)``, move, look at the source, score the next token."""
+    def step(self, token: torch.Tensor, state: DecoderState, memory: Source) -> Step:
+        """Read one token ``(batch,)``, attend to the source, score the next token."""
         inputs = self.dropout(self.target_embedding(token))[:, None]  # (batch, 1, d_embed)
         if self.input_feeding:
+            assert state.fed is not None
             inputs = torch.cat([inputs, state.fed[:, None]], dim=-1)
         s, recurrent = self._run(inputs, state.recurrent)  # (batch, 1, hidden)
-        context, weights = self.look(s, memory, state.t[:, None], need_weights=need_weights)
+        context, weights = self.attend(s, memory, state.t[:, None])
         vector = self._attention_vector(s, context)[:, 0]  # (batch, hidden)
         moved = DecoderState(recurrent, vector if self.input_feeding else None, state.t + 1)
         return Step(
-            self.output(self.dropout(vector)), moved, weights[:, 0] if need_weights else None
+            self.output(self.dropout(vector)), moved, None if weights is None else weights[:, 0]
         )
 
     def forward(
@@ -245,7 +238,7 @@ class Luong(nn.Module):
             vectors, weights = self._feed(embedded, start, memory, need_weights)
         else:
             states, _ = self._run(embedded, start.recurrent)  # (batch, m, hidden)
-            context, weights = self.look(
+            context, weights = self.attend(
                 states, memory, torch.arange(m, device=source.device), need_weights=need_weights
             )
             vectors = self._attention_vector(states, context)
@@ -261,7 +254,8 @@ class Luong(nn.Module):
         cell, layers = _CELLS[self.decoder.mode.split("_")[0]], self.decoder.all_weights
         between = self.decoder.dropout if self.training else 0.0
         states = [tuple(part[:, layer] for part in state.recurrent) for layer in range(len(layers))]
-        fed, windows, vectors, kept = state.fed, self.windows(memory), [], []
+        assert state.fed is not None
+        fed, windows, vectors, all_weights = state.fed, self.windows(memory), [], []
         steps = torch.arange(embedded.shape[1], device=embedded.device)
         for e, t in zip(embedded.unbind(1), steps[:, None].unbind(0)):
             x = torch.cat([e, fed], dim=-1)
@@ -273,8 +267,11 @@ class Luong(nn.Module):
                 )
                 states[layer] = moved if isinstance(moved, tuple) else (moved,)
                 x = states[layer][0]
-            context, looked = self.look(x[:, None], memory, t, need_weights=keep, windows=windows)
+            context, step_weights = self.attend(
+                x[:, None], memory, t, need_weights=keep, windows=windows
+            )
             fed = self._attention_vector(x, context[:, 0])
             vectors.append(fed)
-            kept.append(looked)
-        return torch.stack(vectors, dim=1), torch.cat(kept, dim=1) if keep else None
+            if step_weights is not None:
+                all_weights.append(step_weights)
+        return torch.stack(vectors, dim=1), torch.cat(all_weights, dim=1) if keep else None

@@ -1,6 +1,5 @@
 """Sequence to sequence with a fixed vector: the encoder's last state is all that the decoder
-learns of the source.
-"""
+receives."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ __all__ = ["Seq2Seq", "Summary"]
 
 
 class Summary(NamedTuple):
-    """What a :class:`Seq2Seq` remembers of a source: the last state of every layer."""
+    """An encoded source: the last state of every layer."""
 
     state: tuple[torch.Tensor, ...]  # (h,) or (h, c), each (batch, layers, hidden)
     context: torch.Tensor  # c, the last h of the top layer: (batch, hidden)
@@ -72,10 +71,8 @@ class Seq2Seq(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.source_size, self.target_size = (
-            check_integer("source_size", source_size),
-            check_integer("target_size", target_size),
-        )
+        self.source_size = check_integer("source_size", source_size)
+        self.target_size = check_integer("target_size", target_size)
         self.context_every_step, self.reverse_source = context_every_step, reverse_source
         d_context = hidden_size if context_every_step else 0
         self.source_embedding = nn.Embedding(
@@ -126,8 +123,7 @@ class Seq2Seq(nn.Module):
         self, source: torch.Tensor, lengths: torch.Tensor, target_in: torch.Tensor
     ) -> Decoded:
         """Score a target under teacher forcing: row t of the logits has read target_in[:, :t +
-        1].
-        """
+        1]."""
         memory = self.encode(source, lengths)
         check_target(target_in, source.shape[0], self.target_size)
         logits, _ = self._run(target_in, self.start(memory), memory)

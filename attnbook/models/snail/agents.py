@@ -1,5 +1,5 @@
-"""Agents that learn a world while they act in it: a sequence model over all that happened, with
-an actor and a critic on top.
+"""Agents that adapt to an environment while they act: a sequence model over the whole history, with
+an actor and a critic.
 """
 
 from __future__ import annotations
@@ -38,11 +38,9 @@ class _Heads(nn.Module):
 
     def __init__(self, d: int, num_actions: int, value_scale: float) -> None:
         super().__init__()
-        self.actor, self.critic, self.value_scale = (
-            nn.Linear(d, check_integer("num_actions", num_actions)),
-            nn.Linear(d, 1),
-            value_scale,
-        )
+        self.actor = nn.Linear(d, check_integer("num_actions", num_actions))
+        self.critic = nn.Linear(d, 1)
+        self.value_scale = value_scale
 
     def forward(self, state: torch.Tensor) -> Choice:
         return Choice(self.actor(state), self.value_scale * self.critic(state)[..., 0])
@@ -54,7 +52,7 @@ class LSTMAgent(nn.Module):
 
     ``h_t = LSTM(x_t, h_{t−1})``,  ``π_t = softmax(W_π h_t)``,  ``V_t = c · w_v h_t``
 
-    What it learns in a world is in h; the weights stay as they are.
+    What it learns in an episode is in h; the weights do not change.
 
     Args:
         d_input: width of x.
@@ -81,21 +79,22 @@ class LSTMAgent(nn.Module):
         # Action and reward have to be seen together, and they meet in the gates alone: with
         # PyTorch's small weights the units stay nearly linear, and the slope of the return is
         # hardly to be seen at the start.
-        nn.init.normal_(self.lstm.weight_ih_l0)
-        nn.init.orthogonal_(self.lstm.weight_hh_l0)
+        input_weight, state_weight, *_ = self.lstm.all_weights[0]
+        nn.init.normal_(input_weight)
+        nn.init.orthogonal_(state_weight)
 
     def forward(self, inputs: torch.Tensor) -> Choice:
         check_tensor("inputs", inputs, width=self.d_input)
         return self.heads(self.lstm(inputs)[0])
 
     def start(self, count: int) -> Any:
-        """The state before the first step of `count` worlds."""
-        zeros = self.lstm.weight_hh_l0.new_zeros(1, count, self.lstm.hidden_size)
+        """The state before the first step of ``count`` episodes."""
+        zeros = self.lstm.all_weights[0][1].new_zeros(1, count, self.lstm.hidden_size)
         return zeros, zeros
 
     def step(self, input: torch.Tensor, state: Any) -> tuple[Choice, Any]:
-        """One step: ``input (batch, d_input)`` → :class:`Choice` with logits ``(batch,
-        num_actions)``, and the next state.
+        """One step: ``input (batch, d_input)`` → :class:`Choice` with logits
+        ``(batch, num_actions)``, and the next state.
         """
         output, state = self.lstm(input[:, None], state)
         return self.heads(output[:, 0]), state
@@ -108,13 +107,12 @@ class SNAILAgent(nn.Module):
     ``h_{≤t} = max(0, SNAIL(W x_{≤t}))``,  ``π_t = softmax(W_π h_t)``,  ``V_t = c · w_v h_t``
 
     Acting keeps what each part has computed for the steps before (``past``), so a step costs one
-    new position and no second look at the old ones; the pass that learns reads the whole life in
-    parallel.
+    new position; the training pass reads complete episodes in parallel.
 
     Args:
         d_input: width of x.
         num_actions: how many actions there are.
-        length: T, steps in one world.
+        length: T, steps of one episode.
         d_model: width of W x and of h.
         parts: of the SNAIL.
         value_scale: c, about the size of a return.
@@ -147,20 +145,19 @@ class SNAILAgent(nn.Module):
         return self._read(inputs, None)[0]
 
     def start(self, count: int) -> Any:
-        """Nothing has happened yet."""
+        """The empty past."""
         return None
 
     def step(self, input: torch.Tensor, state: Any) -> tuple[Choice, Any]:
-        """One step: ``input (batch, d_input)`` → :class:`Choice` with logits ``(batch,
-        num_actions)``, and the next state.
+        """One step: ``input (batch, d_input)`` → :class:`Choice` with logits
+        ``(batch, num_actions)``, and the next state.
         """
         choice, state = self._read(input[:, None], state)
         return Choice(choice.logits[:, 0], choice.values[:, 0]), state
 
     def attention(self, inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The weights ``(batch, T, T)`` of each attention block, row t for the choice of action
-        t.
-        """
+        t."""
         check_tensor("inputs", inputs, width=self.d_input)
         return tuple(
             w for w in self.body(self.embed(inputs), need_weights=True).weights if w is not None
@@ -168,5 +165,5 @@ class SNAILAgent(nn.Module):
 
     def _read(self, inputs: torch.Tensor, past: Any) -> tuple[Choice, Any]:
         check_tensor("inputs", inputs, width=self.d_input)
-        found = self.body(self.embed(inputs), past)
-        return self.heads(found.output.relu()), found.past
+        read = self.body(self.embed(inputs), past)
+        return self.heads(read.output.relu()), read.past

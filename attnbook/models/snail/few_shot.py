@@ -1,5 +1,5 @@
-"""Classes from a few examples: a network that turns pictures into vectors, and two ways to
-compare a new one with the examples.
+"""Classes from a few examples: a network that turns pictures into vectors, and two ways to compare
+a new one with the examples.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_whole, require
+from ...validate import check_integer, check_values, check_whole, describe, require
 from .network import SNAIL
 
 __all__ = ["Answers", "FewShotSNAIL", "PictureEmbedding", "Prototypes", "few_shot_loss"]
 
 
 class Answers(NamedTuple):
-    """``logits (batch, Q, ways)`` for Q queries, and for each part of a SNAIL its ``weights
-    (batch, Q, S + 1)`` or None.
+    """``logits (batch, Q, ways)`` for Q queries, and for each part of a SNAIL its
+    ``weights (batch, Q, S + 1)`` or None.
     """
 
     logits: torch.Tensor
@@ -30,9 +30,8 @@ class PictureEmbedding(nn.Module):
     then a linear layer.
 
     The maximum is taken before the ReLU: the result is the same, as both keep the order of numbers,
-    and the ReLU has a quarter
-    of the work. In evaluation mode the batch norms use running statistics, so that no picture
-    depends on another one.
+    and the ReLU has a quarter of the work. In evaluation mode the batch norms use running
+    statistics, so that no picture depends on another one.
 
     Args:
         size: height and width of a picture in pixels, at least 2^stages.
@@ -65,7 +64,8 @@ class PictureEmbedding(nn.Module):
                 nn.ReLU(),
             ]
             channels = filters
-        self.stages = nn.Sequential(*layers).to(memory_format=torch.channels_last)
+        self.stages = nn.Sequential(*layers)
+        nn.utils.convert_conv2d_weight_memory_format(self.stages, torch.channels_last)
         self.output = nn.Linear(filters * left * left, check_integer("d_output", d_output))
         self.d_output = d_output
 
@@ -74,12 +74,7 @@ class PictureEmbedding(nn.Module):
             isinstance(pictures, torch.Tensor)
             and pictures.dim() >= 2
             and pictures.shape[-2:] == (self.size, self.size),
-            f"pictures must be (…, {self.size}, {self.size}), got "
-            + (
-                f"shape {tuple(pictures.shape)}"
-                if isinstance(pictures, torch.Tensor)
-                else type(pictures).__name__
-            ),
+            f"pictures must be (…, {self.size}, {self.size}), got {describe(pictures)}",
         )
         require(
             pictures.is_floating_point() or pictures.dtype == torch.uint8,
@@ -98,31 +93,21 @@ class PictureEmbedding(nn.Module):
 def _check_episode(
     support: torch.Tensor, labels: torch.Tensor, query: torch.Tensor, ways: int
 ) -> torch.Tensor:
-    """The labels as int64, or a ``ValueError``; the values are looked at on the CPU only."""
+    """The labels as int64, or a ``ValueError``; the values are checked on the CPU only."""
     check_whole("labels", labels)
-    came = [
-        tuple(part.shape) if isinstance(part, torch.Tensor) else type(part).__name__
-        for part in (support, query)
-    ]
     require(
-        all(isinstance(shape, tuple) and len(shape) == 4 for shape in came)
+        all(isinstance(part, torch.Tensor) and part.dim() == 4 for part in (support, query))
         and len(support) == len(query)
         and support.shape[1] >= 1,
         f"support must be (batch, S, size, size) with S ≥ 1 and query (batch, Q, size, size), "
-        f"got {came[0]} and {came[1]}",
+        f"got {describe(support)} and {describe(query)}",
     )
     require(
         labels.shape == support.shape[:2],
-        f"labels must be {tuple(support.shape[:2])}, one a support picture, got "
+        f"labels must be {tuple(support.shape[:2])}, one per support picture, got "
         f"{tuple(labels.shape)}",
     )
-    # on a GPU the look at the values would stop the queue
-    if labels.device.type == "cpu" and labels.numel():
-        require(
-            0 <= int(labels.min()) and int(labels.max()) < ways,
-            f"labels must lie between 0 and {ways - 1}, got {int(labels.min())} to "
-            f"{int(labels.max())}",
-        )
+    check_values("labels", labels, 0, ways - 1)
     return labels.long()
 
 
@@ -149,7 +134,7 @@ class FewShotSNAIL(nn.Module):
     """
 
     def __init__(
-        self, embedding: nn.Module, ways: int, shots: int = 1, parts: tuple | None = None
+        self, embedding: PictureEmbedding, ways: int, shots: int = 1, parts: tuple | None = None
     ) -> None:
         super().__init__()
         self.embedding, self.ways = embedding, check_integer("ways", ways)
@@ -167,18 +152,20 @@ class FewShotSNAIL(nn.Module):
         *,
         need_weights: bool = False,
     ) -> Answers:
-        """Answer for ``query (batch, Q, size, size)`` from ``support (batch, S, size, size)``
-        and ``labels (batch, S)``.
+        """Answer for ``query (batch, Q, size, size)`` from ``support (batch, S, size, size)`` and
+        ``labels (batch, S)``.
         """
         labels = _check_episode(support, labels, query, self.ways)
         examples, count = support.shape[1], query.shape[1]
-        seen = self.embedding(torch.cat([support, query], dim=1))  # (batch, S + Q, d)
-        known = F.one_hot(labels, self.ways).to(seen.dtype)  # (batch, S, ways)
-        past = self.snail(torch.cat([seen[:, :examples], known], dim=-1)).past
-        asked = F.pad(seen[:, examples:], (0, self.ways)).unsqueeze(-2)  # (batch, Q, 1, d + ways)
-        found = self.snail(asked, SNAIL.branch(past, count), need_weights=need_weights)
-        weights = tuple(None if w is None else w.squeeze(-2) for w in found.weights)
-        return Answers(found.output.squeeze(-2), weights)
+        embedded = self.embedding(torch.cat([support, query], dim=1))  # (batch, S + Q, d)
+        one_hot = F.one_hot(labels, self.ways).to(embedded.dtype)  # (batch, S, ways)
+        past = self.snail(torch.cat([embedded[:, :examples], one_hot], dim=-1)).past
+        queries = F.pad(embedded[:, examples:], (0, self.ways)).unsqueeze(
+            -2
+        )  # (batch, Q, 1, d + ways)
+        answered = self.snail(queries, SNAIL.branch(past, count), need_weights=need_weights)
+        weights = tuple(None if w is None else w.squeeze(-2) for w in answered.weights)
+        return Answers(answered.output.squeeze(-2), weights)
 
 
 class Prototypes(nn.Module):
@@ -208,22 +195,24 @@ class Prototypes(nn.Module):
         """Answer for ``query`` as :class:`FewShotSNAIL` does; there are no weights."""
         labels = _check_episode(support, labels, query, self.ways)
         examples = support.shape[1]
-        seen = self.embedding(torch.cat([support, query], dim=1))
-        known = F.one_hot(labels, self.ways).to(seen.dtype)
+        embedded = self.embedding(torch.cat([support, query], dim=1))
+        one_hot = F.one_hot(labels, self.ways).to(embedded.dtype)
         if labels.device.type == "cpu":
-            missing = (known.sum(1) == 0).nonzero().tolist()
+            missing = (one_hot.sum(1) == 0).nonzero().tolist()
             require(
                 not missing,
                 f"labels must hold every class from 0 to {self.ways - 1}, missing in (episode, "
                 f"class) {missing}",
             )
-        means = known.mT @ seen[:, :examples] / known.sum(1).unsqueeze(-1)  # (batch, ways, d)
-        return Answers(-(seen[:, examples:, None] - means[:, None]).square().sum(-1))
+        means = (
+            one_hot.mT @ embedded[:, :examples] / one_hot.sum(1).unsqueeze(-1)
+        )  # (batch, ways, d)
+        return Answers(-(embedded[:, examples:, None] - means[:, None]).square().sum(-1))
 
 
 def few_shot_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
     """Cross-entropy of the queries' classes, summed over all of them, and their number, as ``fit``
-    asks for them.
+    expects.
 
     ``batch`` holds support, labels, query and answers ``(batch, Q)``, as
     :class:`attnbook.tasks.images.few_shot_episodes.EpisodeBatch`."""

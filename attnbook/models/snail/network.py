@@ -23,8 +23,8 @@ __all__ = [
 
 
 class AttentionPart(NamedTuple):
-    """An attention block of a :class:`SNAIL`: widths of its keys and of its values, and how
-    queries and keys start.
+    """An attention block of a :class:`SNAIL`: widths of its keys and of its values, and how queries
+    and keys start.
     """
 
     d_key: int
@@ -64,11 +64,11 @@ ATTENTION_ONLY = tuple(part for part in PAPER_PARTS if isinstance(part, Attentio
 
 
 class Experience(NamedTuple):
-    """What :class:`SNAIL` gives for m positions.
+    """The result of :class:`SNAIL` for m positions.
 
     Attributes:
         output: ``(…, m, d_output)``
-        past: what the next call needs to go on after them, one entry a part
+        past: what the next call needs to go on after them, one entry per part
         weights: for each part ``(…, m, n)``, or None where it is a TC block or weights were not
             asked for
     """
@@ -79,8 +79,8 @@ class Experience(NamedTuple):
 
 
 class SNAIL(nn.Module):
-    """Temporal convolutions, which gather what lies near, and attention, which picks what matters,
-    in turn.
+    """Temporal convolutions, which aggregate the recent past, and attention, which selects from all
+    of it, in turn.
 
     Each part puts its result beside its input, so the width grows from part to part;
     ``output_t = W [x_t; …] + b`` from all of it. Output t depends on inputs 1 … t only.
@@ -91,9 +91,8 @@ class SNAIL(nn.Module):
         length: T, how far back a TC block looks. Sequences may be longer: then only attention sees
             what lies farther back.
         parts: what it is made of, in order: :data:`PAPER_PARTS`, :data:`TC_ONLY`,
-            :data:`ATTENTION_ONLY`, or a sequence of
-            :class:`AttentionPart` and :class:`TCPart` (or anything else with
-            ``build(d_in, length)``).
+            :data:`ATTENTION_ONLY`, or a sequence of :class:`AttentionPart` and :class:`TCPart` (or
+            anything else with ``build(d_in, length)``).
 
     Raises:
         ValueError: for sizes below 1, no parts, or a wrong width.
@@ -121,26 +120,26 @@ class SNAIL(nn.Module):
     def forward(
         self, x: torch.Tensor, past: tuple[Any, ...] | None = None, *, need_weights: bool = False
     ) -> Experience:
-        """Read m positions ``x (…, m, d_input)``, the first of a sequence, or those that follow
-        on a ``past``.
+        """Read m positions ``x (…, m, d_input)``, the first of a sequence, or those that follow on
+        a ``past``.
         """
         check_tensor("x", x, width=self.d_input)
         require(
             past is None or len(past) == len(self.parts),
-            f"past must have {len(self.parts)} entries, one a part",
+            f"past must have {len(self.parts)} entries, one per part",
         )
-        kept, weights = [], []
+        pasts, weights = [], []
         for part, before in zip(self.parts, past or [None] * len(self.parts)):
             # (…, m, width), wider after each part
             x, now, seen = part(x, before, need_weights=need_weights)
-            kept.append(now)
+            pasts.append(now)
             weights.append(seen)
-        return Experience(self.output(x), tuple(kept), tuple(weights))
+        return Experience(self.output(x), tuple(pasts), tuple(weights))
 
     @staticmethod
     def branch(past: Any, count: int) -> Any:
-        """The same past for ``count`` continuations that do not know of each other: ``(batch,
-        …)`` → ``(batch, count, …)``.
+        """The same past for ``count`` continuations that do not know of each other: ``(batch, …)``
+        → ``(batch, count, …)``.
         """
         if isinstance(past, torch.Tensor):
             return past.unsqueeze(1).expand(-1, count, *past.shape[1:])

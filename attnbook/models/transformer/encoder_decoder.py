@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import causal_mask, padding_mask
-from ...validate import check_integer, require
+from ...validate import check_choice, check_integer, require
 from ..rnn.common import Decoded, Step, check_source, check_target
 from .layers import Stacked
 from .parts import Parts, paper_parts
@@ -17,7 +17,7 @@ __all__ = ["DecoderState", "HeadWeights", "ReadSource", "Transformer"]
 
 
 class ReadSource(NamedTuple):
-    """What a :class:`Transformer` remembers of a source."""
+    """An encoded source."""
 
     encoded: torch.Tensor  # the encoder's output, (batch, n, d_model)
     mask: torch.Tensor  # True where there is a token, (batch, 1, n)
@@ -25,16 +25,16 @@ class ReadSource(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """Where a decoder stands: keys and values of the target so far in each block, and the
-    position of the next token.
+    """The state of a decoder: keys and values of the target so far in each block, and the position
+    of the next token.
     """
 
-    caches: tuple  # one a block, None before the first token
+    caches: tuple  # one per block, None before the first token
     position: int
 
 
 class HeadWeights(NamedTuple):
-    """The weights of all heads, one tensor a block, first to last.
+    """The weights of all heads, one tensor per block, first to last.
 
     encoder ``(batch, h, n, n)``, decoder (the target over itself) ``(batch, h, m, m)``, cross (the
     target over the source) ``(batch, h, m, n)``."""
@@ -60,8 +60,7 @@ class Transformer(nn.Module):
             embedding too, as in the paper, which has one vocabulary for both languages; ``"none"``.
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
-    ``(batch, m, target_size)``, weights
-    :class:`HeadWeights` or None; padding has weight exactly 0.
+    ``(batch, m, target_size)``, weights :class:`HeadWeights` or None; padding has weight exactly 0.
 
     Padding of a target needs no mask of its own: it stands at the end, where no real position
     looks.
@@ -93,23 +92,15 @@ class Transformer(nn.Module):
             f"{num_layers!r}",
         )
         encoder_layers, decoder_layers = pair
-        self.source_embedding, self.source_positions = (
-            parts.embedding(source_size),
-            parts.positions(),
-        )
-        self.target_embedding, self.target_positions = (
-            parts.embedding(target_size),
-            parts.positions(),
-        )
+        self.source_embedding = parts.embedding(source_size)
+        self.source_positions = parts.positions()
+        self.target_embedding = parts.embedding(target_size)
+        self.target_positions = parts.positions()
         self.dropout = parts.dropout()
-        self.encoder, self.decoder = (
-            parts.make_encoder(encoder_layers),
-            parts.make_decoder(decoder_layers),
-        )
+        self.encoder = parts.make_encoder(encoder_layers)
+        self.decoder = parts.make_decoder(decoder_layers)
         self.output = parts.output(target_size)  # W
-        require(
-            tie in ("none", "output", "all"), f"tie must be 'none', 'output' or 'all', got {tie!r}"
-        )
+        check_choice("tie", tie, ("none", "output", "all"))
         if tie == "all":
             require(
                 source_size == target_size,
@@ -121,19 +112,22 @@ class Transformer(nn.Module):
         if tie != "none":
             tie_weights(self.output, self.target_embedding)
 
-    def _encode(self, source: torch.Tensor, lengths: torch.Tensor, need_weights: bool) -> Stacked:
+    def _encode(
+        self, source: torch.Tensor, lengths: torch.Tensor, need_weights: bool
+    ) -> tuple[ReadSource, tuple | None]:
         check_source(source, lengths, self.source_size)
         mask = padding_mask(lengths.to(source.device), source.shape[1])[:, None]  # (batch, 1, n)
         # (batch, n, d_model)
         x = self.dropout(self.source_positions(self.source_embedding(source)))
-        return self.encoder(x, mask, need_weights=need_weights)
+        encoded = self.encoder(x, mask, need_weights=need_weights)
+        mask = mask if encoded.mask is None else encoded.mask
+        return ReadSource(encoded.x, mask, self.decoder.project(encoded.x)), encoded.weights
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> ReadSource:
-        """Read sources ``(batch, n)`` of true ``lengths (batch,)``; their keys are projected
-        here, once.
+        """Read sources ``(batch, n)`` of true ``lengths (batch,)``; their keys are projected here,
+        once.
         """
-        encoded = self._encode(source, lengths, False)
-        return ReadSource(encoded.x, encoded.mask, self.decoder.project(encoded.x))
+        return self._encode(source, lengths, False)[0]
 
     def start(self, memory: ReadSource) -> DecoderState:
         """The state before the first token: nothing cached."""
@@ -160,7 +154,7 @@ class Transformer(nn.Module):
         The weights ``(batch, n)`` are those over the source in the last block, the mean of its
         heads; None if it has none."""
         logits, decoded = self._decode(token[:, None], state, memory, None, True)
-        heads = decoded.weights[-1][1]  # (batch, h, 1, n)
+        heads = decoded.weights[-1][1] if decoded.weights else None  # (batch, h, 1, n)
         weights = None if heads is None else heads.mean(1)[:, 0]
         return Step(logits[:, 0], DecoderState(decoded.caches, state.position + 1), weights)
 
@@ -172,32 +166,31 @@ class Transformer(nn.Module):
         *,
         need_weights: bool = False,
     ) -> Decoded:
-        """Score a target under teacher forcing, all positions at once: row t has read
-        target_in[:, :t + 1].
+        """Score a target under teacher forcing, all positions at once: row t has read target_in[:,
+        :t + 1].
         """
-        encoded = self._encode(source, lengths, need_weights)
-        memory = ReadSource(encoded.x, encoded.mask, self.decoder.project(encoded.x))
+        memory, source_weights = self._encode(source, lengths, need_weights)
         check_target(target_in, source.shape[0], self.target_size)
         causal = causal_mask(target_in.shape[1], device=target_in.device)
         logits, decoded = self._decode(target_in, self.start(memory), memory, causal, need_weights)
-        if not need_weights:
+        if source_weights is None or decoded.weights is None:
             return Decoded(logits, None)
-        return Decoded(
-            logits, HeadWeights(encoded.weights, *(tuple(w) for w in zip(*decoded.weights)))
-        )
+        return Decoded(logits, HeadWeights(source_weights, *map(tuple, zip(*decoded.weights))))
 
 
 def tie_weights(output: nn.Module, embedding: nn.Module) -> None:
-    """Make the matrix before the softmax that of the embedding, or raise ``ValueError`` where
-    their shapes differ.
+    """Make the matrix before the softmax that of the embedding, or raise ``ValueError`` where their
+    shapes differ.
     """
     ours, theirs = getattr(output, "weight", None), getattr(embedding, "weight", None)
-    require(
-        isinstance(ours, nn.Parameter)
-        and isinstance(theirs, nn.Parameter)
-        and ours.shape == theirs.shape,
-        "tie needs an output and an embedding with weights of one shape, got "
-        f"{None if ours is None else tuple(ours.shape)} and "
-        f"{None if theirs is None else tuple(theirs.shape)}; give tie='none'",
-    )
+    if (
+        not isinstance(ours, nn.Parameter)
+        or not isinstance(theirs, nn.Parameter)
+        or ours.shape != theirs.shape
+    ):
+        raise ValueError(
+            "tie needs an output and an embedding with weights of one shape, got "
+            f"{None if ours is None else tuple(ours.shape)} and "
+            f"{None if theirs is None else tuple(theirs.shape)}; give tie='none'"
+        )
     output.weight = theirs

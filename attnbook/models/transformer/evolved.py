@@ -1,5 +1,5 @@
-"""The blocks of the Evolved Transformer, found by a search: convolutions before the attention,
-two attentions at once.
+"""The blocks of the Evolved Transformer, found by a search: convolutions before the attention, two
+attentions at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import ResidualConnection
 from ...validate import check_integer
-from .layers import LayerOutput, self_attention
+from .layers import Attention, LayerOutput, self_attention
 from .parts import Parts
 
 __all__ = [
@@ -62,7 +62,7 @@ class SequenceConvolution(nn.Module):
             groups=d_in if separable else 1,
             bias=not separable,
         )
-        self.pointwise = nn.Linear(d_in, d_out) if separable else nn.Identity()
+        self.pointwise, self.d_out = nn.Linear(d_in, d_out) if separable else nn.Identity(), d_out
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.pointwise(self.convolution(F.pad(x.mT, (self.before, self.after))).mT)
@@ -77,8 +77,8 @@ class EvolvedEncoderLayer(nn.Module):
     """The encoder block of the Evolved Transformer.
 
     Four sublayers, each in a residual connection: ``GLU(h) = W_a h ⊙ σ(W_b h)``;
-    ``sepconv_9(norm(relu(W h) + relu(conv_3(h))))`` with branches of
-    width 4d and d/2 and a result of width d/2; self-attention; feed-forward network.
+    ``sepconv_9(norm(relu(W h) + relu(conv_3(h))))`` with branches of width 4d and d/2 and a result
+    of width d/2; self-attention; feed-forward network.
 
     Takes what :class:`~attnbook.models.transformer.layers.EncoderLayer` takes. The convolutions do
     not read padding.
@@ -88,7 +88,7 @@ class EvolvedEncoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
+        attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
         *,
@@ -97,15 +97,11 @@ class EvolvedEncoderLayer(nn.Module):
         super().__init__()
         half = max(1, d_model // 2)
         self.gate, self.around_gate = nn.Linear(d_model, 2 * d_model), residual()
-        self.wide, self.local = (
-            nn.Linear(d_model, 4 * d_model),
-            SequenceConvolution(d_model, half, 3, separable=False),
-        )
-        self.norm, self.narrow, self.around_convolutions = (
-            LayerNorm(4 * d_model),
-            SequenceConvolution(4 * d_model, half, 9),
-            residual(),
-        )
+        self.wide = nn.Linear(d_model, 4 * d_model)
+        self.local = SequenceConvolution(d_model, half, 3, separable=False)
+        self.norm = LayerNorm(4 * d_model)
+        self.narrow = SequenceConvolution(4 * d_model, half, 9)
+        self.around_convolutions = residual()
         self.attention, self.around_attention = attention, residual()
         self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
@@ -137,7 +133,7 @@ class EvolvedEncoderLayer(nn.Module):
     def _convolutions(self, x: torch.Tensor, present: torch.Tensor | float) -> torch.Tensor:
         x = x * present
         branches = self.norm(_add(self.wide(x).relu(), self.local(x).relu())) * present
-        return F.pad(self.narrow(branches), (0, x.shape[-1] - self.narrow.pointwise.out_features))
+        return F.pad(self.narrow(branches), (0, x.shape[-1] - self.narrow.d_out))
 
 
 class EvolvedCache(NamedTuple):
@@ -155,9 +151,9 @@ class EvolvedDecoderLayer(nn.Module):
     """The decoder block of the Evolved Transformer.
 
     Five sublayers, each in a residual connection: self-attention with twice the heads plus
-    attention over the source, side by side;
-    ``sepconv_7(norm(relu(sepconv_11(h)) + sepconv_7(h)))`` with branches of width 2d and d/2, all
-    causal; self-attention; attention over the source; feed-forward network.
+    attention over the source, side by side; ``sepconv_7(norm(relu(sepconv_11(h)) + sepconv_7(h)))``
+    with branches of width 2d and d/2, all causal; self-attention; attention over the source;
+    feed-forward network.
 
     Args:
         attention, cross_attention, feed_forward, residual: as for
@@ -170,27 +166,23 @@ class EvolvedDecoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
-        cross_attention: nn.Module,
+        attention: Attention,
+        cross_attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
         *,
-        wide_attention: nn.Module,
-        first_cross_attention: nn.Module,
+        wide_attention: Attention,
+        first_cross_attention: Attention,
         d_model: int,
     ) -> None:
         super().__init__()
-        self.wide_attention, self.first_cross_attention, self.around_both = (
-            wide_attention,
-            first_cross_attention,
-            residual(),
-        )
+        self.wide_attention = wide_attention
+        self.first_cross_attention = first_cross_attention
+        self.around_both = residual()
         self.left = SequenceConvolution(d_model, 2 * d_model, 11, causal=True)
         self.right = SequenceConvolution(d_model, max(1, d_model // 2), 7, causal=True)
-        self.norm, self.joined = (
-            LayerNorm(2 * d_model),
-            SequenceConvolution(2 * d_model, d_model, 7, causal=True),
-        )
+        self.norm = LayerNorm(2 * d_model)
+        self.joined = SequenceConvolution(2 * d_model, d_model, 7, causal=True)
         self.around_convolutions = residual()
         self.attention, self.around_attention = attention, residual()
         self.cross_attention, self.around_cross_attention = cross_attention, residual()
@@ -210,8 +202,8 @@ class EvolvedDecoderLayer(nn.Module):
         cache: EvolvedCache | None = None,
         need_weights: bool = False,
     ) -> LayerOutput:
-        """As :meth:`attnbook.models.transformer.layers.DecoderLayer.forward`; the weights are
-        those of the later two attentions.
+        """As :meth:`attnbook.models.transformer.layers.DecoderLayer.forward`; the weights are those
+        of the later two attentions.
         """
         old = EvolvedCache(None, None, None, None) if cache is None else cache
 
@@ -247,11 +239,11 @@ class EvolvedDecoderLayer(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The convolutions over positions x, after the cached inputs of both layers."""
         m = x.shape[-2]
-        outer = x if outer is None else torch.cat([outer, x], dim=-2)
-        recent = _recent(outer, m, 11)
+        inputs = x if outer is None else torch.cat([outer, x], dim=-2)
+        recent = _recent(inputs, m, 11)
         hidden = self.norm(_add(self.left(recent).relu(), self.right(recent))[..., -m:, :])
-        inner = hidden if inner is None else torch.cat([inner, hidden], dim=-2)
-        return self.joined(_recent(inner, m, 7))[..., -m:, :], outer, inner
+        sums = hidden if inner is None else torch.cat([inner, hidden], dim=-2)
+        return self.joined(_recent(sums, m, 7))[..., -m:, :], inputs, sums
 
 
 def _recent(x: torch.Tensor, m: int, kernel_size: int) -> torch.Tensor:
@@ -273,8 +265,8 @@ def evolved(parts: Parts, num_heads: int, d_feed_forward: int) -> Parts:
     d = parts.d_model
 
     def decoder_layer(
-        attention: nn.Module,
-        cross_attention: nn.Module,
+        attention: Attention,
+        cross_attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> nn.Module:

@@ -20,7 +20,7 @@ __all__ = ["TextState", "TransformerEncoderModel", "TransformerLM"]
 
 
 class TextState(NamedTuple):
-    """Where a :class:`TransformerLM` stands in its texts."""
+    """The state of a :class:`TransformerLM` that continues texts."""
 
     caches: tuple  # keys and values of the text so far in each block; None before the first token
     mask: torch.Tensor  # which of them are tokens and not padding, (batch, 1, t)
@@ -31,16 +31,19 @@ class _OneStack(nn.Module):
     """Embeddings, positions, one stack, logits: what the two models of this file have in common."""
 
     def __init__(
-        self, vocabulary_size: int, parts: Parts | None, num_layers: int, tie: bool
+        self,
+        vocabulary_size: int,
+        parts: Parts | None = None,
+        *,
+        num_layers: int = 6,
+        tie: bool = True,
     ) -> None:
         super().__init__()
         parts = paper_parts() if parts is None else parts
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
-        self.embedding, self.positions, self.dropout = (
-            parts.embedding(vocabulary_size),
-            parts.positions(),
-            parts.dropout(),
-        )
+        self.embedding = parts.embedding(vocabulary_size)
+        self.positions = parts.positions()
+        self.dropout = parts.dropout()
         self.stack = parts.make_encoder(num_layers)
         self.output = parts.output(vocabulary_size)
         if tie:
@@ -65,9 +68,9 @@ class TransformerLM(_OneStack):
         tie: whether embedding and W are one matrix.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``,
-    weights a tuple with one
-    ``(batch, h, n, n)`` a block, or None. Padding stands at the end, where no token looks, so the
-    lengths are only checked; what is computed at the padding means nothing.
+    weights a tuple with one ``(batch, h, n, n)`` per block, or None. Padding stands at the end,
+    where no token attends, so the lengths are only checked; what is computed at the padding means
+    nothing.
 
     Raises:
         ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not
@@ -75,16 +78,6 @@ class TransformerLM(_OneStack):
 
     Source: Liu et al. 2018, section 4.2.3; Radford et al. 2018.
     """
-
-    def __init__(
-        self,
-        vocabulary_size: int,
-        parts: Parts | None = None,
-        *,
-        num_layers: int = 6,
-        tie: bool = True,
-    ) -> None:
-        super().__init__(vocabulary_size, parts, num_layers, tie)
 
     def forward(
         self,
@@ -128,7 +121,7 @@ class TransformerLM(_OneStack):
     def step(self, token: torch.Tensor, state: TextState, memory: object = None) -> Step:
         """Read one token ``(batch,)`` and score the next.
 
-        The weights stay inside: they have no source to be laid over.
+        There are no weights: a text has no source to align with.
         """
         # (batch, 1, t + 1)
         mask = torch.cat([state.mask, state.mask.new_ones(token.shape[0], 1, 1)], dim=-1)
@@ -149,24 +142,14 @@ class TransformerEncoderModel(_OneStack):
         vocabulary_size, parts, num_layers, tie: as in :class:`TransformerLM`.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits
-    ``(batch, n, vocabulary_size)``, weights a
-    tuple with one ``(batch, h, n, n)`` a block, or None; padding has weight exactly 0.
+    ``(batch, n, vocabulary_size)``, weights a tuple with one ``(batch, h, n, n)`` per block, or
+    None; padding has weight exactly 0.
 
     Raises:
         ValueError: as :class:`TransformerLM`.
 
     Source: Devlin et al. 2019, section 3, without the segments and the sentence pairs.
     """
-
-    def __init__(
-        self,
-        vocabulary_size: int,
-        parts: Parts | None = None,
-        *,
-        num_layers: int = 6,
-        tie: bool = True,
-    ) -> None:
-        super().__init__(vocabulary_size, parts, num_layers, tie)
 
     def encode(self, tokens: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
         """The vectors of the last block, ``(batch, n, d_model)``."""

@@ -1,7 +1,7 @@
 """The blocks of the Transformer, made of modules that are passed in: attention, feed-forward, and
 the residual connections around them.
 
-What a block asks of its modules:
+What a block expects of its modules:
 
 - attention: ``project(x)`` makes of ``(batch, n, d)`` what queries are compared with, an object
   with ``extend(more)`` that puts later positions behind earlier ones, which is how decoding keeps a
@@ -18,7 +18,7 @@ is a block."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -26,6 +26,7 @@ from torch import nn
 from ...mechanisms.layers.residual import ResidualConnection
 
 __all__ = [
+    "Attention",
     "Decoder",
     "DecoderLayer",
     "Encoder",
@@ -36,13 +37,20 @@ __all__ = [
 ]
 
 
+class Attention(Protocol):
+    """The attention of a block, see above."""
+
+    def project(self, x: torch.Tensor, /) -> Any: ...
+
+    def __call__(self, x: torch.Tensor, /, **options: Any) -> Any: ...
+
+
 class LayerOutput(NamedTuple):
-    """What a block gives: ``x (batch, m, d)``, the ``cache`` for later positions, and ``weights``
-    of its heads or None.
+    """The result of a block: ``x (batch, m, d)``, the ``cache`` for later positions, and
+    ``weights`` of its heads or None.
 
     weights: of an :class:`EncoderLayer` ``(batch, h, m, n)``; of a :class:`DecoderLayer` a pair,
-    those of the target
-    ``(batch, h, m, t)`` and those of the source ``(batch, h, m, n)``.
+    those of the target ``(batch, h, m, t)`` and those of the source ``(batch, h, m, n)``.
     """
 
     x: torch.Tensor
@@ -51,11 +59,10 @@ class LayerOutput(NamedTuple):
 
 
 class Stacked(NamedTuple):
-    """What a stack of blocks gives: ``x (batch, m, d)``, and of every block, first to last, its
+    """The result of a stack of blocks: ``x (batch, m, d)``, and of every block, first to last, its
     cache and its weights.
 
-    mask: who may be attended to in x, ``(batch, 1, m)``: as given, unless a stack changes the
-    length.
+    mask: who may be attended to in x, ``(batch, 1, m)``, of a stack that changes the length.
     """
 
     x: torch.Tensor
@@ -65,7 +72,7 @@ class Stacked(NamedTuple):
 
 
 def self_attention(
-    attention: nn.Module, x: torch.Tensor, mask: torch.Tensor | None, cache: Any, need_weights: bool
+    attention: Attention, x: torch.Tensor, mask: torch.Tensor | None, cache: Any, need_weights: bool
 ) -> LayerOutput:
     """Attend from positions x ``(batch, m, d)`` to those of the cache, if any, and to x itself.
 
@@ -101,7 +108,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
+        attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> None:
@@ -124,11 +131,23 @@ class EncoderLayer(nn.Module):
             cache: what the block returned for the positions before, or None where there are none.
             need_weights: whether the weights are returned; if not, no m×n matrix is stored.
         """
-        x, cache, weights = self.around_attention(
-            x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
+        attended = self.attend(x, mask, cache=cache, need_weights=need_weights)
+        return attended._replace(x=self.around_feed_forward(attended.x, self.feed_forward))
+
+    def attend(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        cache: Any = None,
+        need_weights: bool = False,
+    ) -> LayerOutput:
+        """The block without its feed-forward network."""
+        return LayerOutput(
+            *self.around_attention(
+                x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
+            )
         )
-        x = self.around_feed_forward(x, self.feed_forward)
-        return LayerOutput(x, cache, weights)
 
 
 class DecoderLayer(nn.Module):
@@ -143,16 +162,15 @@ class DecoderLayer(nn.Module):
         residual: a function that makes a residual connection; called three times.
 
     Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, t)``, source_mask to
-    ``(batch, m, n)`` →
-    :class:`LayerOutput`.
+    ``(batch, m, n)`` → :class:`LayerOutput`.
 
     Source: Vaswani et al. 2017, section 3.1 and the right half of figure 1.
     """
 
     def __init__(
         self,
-        attention: nn.Module,
-        cross_attention: nn.Module,
+        attention: Attention,
+        cross_attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> None:
@@ -185,6 +203,20 @@ class DecoderLayer(nn.Module):
                 the source.
             cache, need_weights: as in :class:`EncoderLayer`.
         """
+        attended = self.attend(x, source, mask, source_mask, cache=cache, need_weights=need_weights)
+        return attended._replace(x=self.around_feed_forward(attended.x, self.feed_forward))
+
+    def attend(
+        self,
+        x: torch.Tensor,
+        source: Any,
+        mask: torch.Tensor | None = None,
+        source_mask: torch.Tensor | None = None,
+        *,
+        cache: Any = None,
+        need_weights: bool = False,
+    ) -> LayerOutput:
+        """The block without its feed-forward network."""
         x, cache, target_weights = self.around_attention(
             x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
         )
@@ -194,7 +226,6 @@ class DecoderLayer(nn.Module):
                 h, mask=source_mask, projected=source, need_weights=need_weights
             ),
         )
-        x = self.around_feed_forward(x, self.feed_forward)
         return LayerOutput(x, cache, (target_weights, source_weights) if need_weights else None)
 
 
@@ -209,6 +240,8 @@ class Encoder(nn.Module):
 
     Source: Vaswani et al. 2017, section 3.1.
     """
+
+    layers: Any  # an nn.ModuleList of blocks
 
     def __init__(self, layers: Iterable[nn.Module], norm: nn.Module) -> None:
         super().__init__()
@@ -228,9 +261,7 @@ class Encoder(nn.Module):
             x, cache, w = layer(x, mask, cache=cache, need_weights=need_weights)
             new_caches.append(cache)
             weights.append(w)
-        return Stacked(
-            self.norm(x), tuple(new_caches), tuple(weights) if need_weights else None, mask
-        )
+        return Stacked(self.norm(x), tuple(new_caches), tuple(weights) if need_weights else None)
 
 
 class Decoder(nn.Module):
@@ -244,6 +275,8 @@ class Decoder(nn.Module):
 
     Source: Vaswani et al. 2017, section 3.1.
     """
+
+    layers: Any  # an nn.ModuleList of blocks
 
     def __init__(self, layers: Iterable[nn.Module], norm: nn.Module) -> None:
         super().__init__()

@@ -1,6 +1,5 @@
 """What a Transformer is built of: functions that make its modules, as in the paper unless
-replaced.
-"""
+replaced."""
 
 from __future__ import annotations
 
@@ -97,10 +96,10 @@ class Parts:
     decoder_layer: Callable[..., nn.Module] = DecoderLayer
     causal_attention: Make | None = None
     stack: Callable[[Make, int], list[nn.Module]] = _one_each
-    encoder: Callable[..., nn.Module] = Encoder
-    decoder: Callable[..., nn.Module] = Decoder
+    encoder: Callable[..., Encoder] = Encoder
+    decoder: Callable[..., Decoder] = Decoder
 
-    def make_encoder(self, number: int) -> nn.Module:
+    def make_encoder(self, number: int) -> Encoder:
         """A stack of ``number`` encoder blocks."""
         return self.encoder(
             self.stack(self.make_encoder_block, check_integer("num_layers", number)),
@@ -111,7 +110,7 @@ class Parts:
         """One block of an encoder, which is also that of a decoder without a source."""
         return self.encoder_layer(self.attention(), self.feed_forward(), self.residual)
 
-    def make_decoder(self, number: int) -> nn.Module:
+    def make_decoder(self, number: int) -> Decoder:
         """A stack of ``number`` decoder blocks."""
 
         def block() -> nn.Module:
@@ -169,8 +168,8 @@ def paper_parts(
         bias: of the projections of the attention; the paper's formula has none.
         attention_dropout, feed_forward_dropout: on the weights and on the hidden layer, where
             ``torch.nn.Transformer`` has dropout and the paper mentions none.
-        final_norm: what a stack ends with; when not given, a norm if the residual connection
-            needs one, else nothing. (``torch.nn.Transformer`` always has one, in post-norm too.)
+        final_norm: what a stack ends with; when not given, a norm if the residual connection needs
+            one, else nothing. (``torch.nn.Transformer`` always has one, in post-norm too.)
 
     Sizes that do not fit raise ``ValueError`` when a module is made of them, not here, where a part
     may still be replaced: those below 1, an odd ``d_model``, or one that does not divide by

@@ -12,7 +12,7 @@ from torch import nn
 
 from ...mechanisms.positions.absolute import sinusoids
 from ...validate import check_integer, require
-from .layers import Decoder, Encoder, LayerOutput, Stacked
+from .layers import Decoder, Encoder, EncoderLayer, LayerOutput, Stacked
 
 __all__ = [
     "FunnelEncoder",
@@ -35,10 +35,13 @@ def shared(make: Make, number: int) -> list[nn.Module]:
 
 
 class TimeStep(nn.Module):
-    """A block that is used at several depths and is told at which: ``block(x + P_depth)``.
+    """A block that is used at several depths and receives the depth: ``block(x + P_depth)``.
 
     P is the sinusoid of the depth, as that of a position. Source: Dehghani et al. 2019, equation 6.
     """
+
+    block: Any  # an encoder's or a decoder's
+    step: torch.Tensor
 
     def __init__(self, block: nn.Module, depth: int, d_model: int) -> None:
         super().__init__()
@@ -54,8 +57,8 @@ class TimeStep(nn.Module):
 
 
 def universal(d_model: int) -> Callable[[Make, int], list[nn.Module]]:
-    """The stack of a Universal Transformer: one block used at every depth, which it is told. For
-    ``Parts.stack``.
+    """The stack of a Universal Transformer: one block used at every depth, with the depth as input.
+    For ``Parts.stack``.
 
     The number of steps is fixed, as in the paper's experiments on translation; its halting by
     position is left out, and the positions are added once and not at every step.
@@ -99,7 +102,6 @@ class TransparentEncoder(Encoder):
             torch.stack([self.norm(x) for x in outputs], dim=-2),
             (),
             tuple(weights) if need_weights else None,
-            mask,
         )
 
 
@@ -152,8 +154,8 @@ class FunnelEncoder(Encoder):
             a half rounded to the even number.
 
     Shapes: x ``(batch, n, d)``, mask ``(batch, 1, n)`` or None → :class:`Stacked` with
-    ``⌈n / 2^{groups − 1}⌉`` positions and the mask
-    of these: a shorter position may be attended to if one of its two may.
+    ``⌈n / 2^{groups − 1}⌉`` positions and the mask of these: a shorter position may be attended to
+    if one of its two may.
 
     The paper keeps its first position, a token for the whole text, out of the mean, and stretches
     the result again where every position is to be predicted; a decoder that attends to it, as that
@@ -197,7 +199,7 @@ class FunnelEncoder(Encoder):
 
     @staticmethod
     def _shorten(
-        layer: nn.Module, x: torch.Tensor, mask: torch.Tensor | None, need_weights: bool
+        layer: EncoderLayer, x: torch.Tensor, mask: torch.Tensor | None, need_weights: bool
     ) -> tuple:
         n, short = x.shape[-2], (x.shape[-2] + 1) // 2
         present = (

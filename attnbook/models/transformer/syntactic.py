@@ -1,4 +1,4 @@
-"""An encoder-only Transformer that is told the dependency trees of its sentences."""
+"""An encoder-only Transformer that reads the dependency trees of its sentences."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import padding_mask
+from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.residual import ResidualConnection
 from ...mechanisms.positions.syntactic import (
     StructuralPositions,
@@ -18,7 +19,7 @@ from ...mechanisms.positions.syntactic import (
 from ...validate import check_integer, require
 from ..rnn.common import Decoded
 from ..rnn.lstm_language_model import check_text
-from .layers import EncoderLayer, LayerOutput
+from .layers import LayerOutput
 from .parts import Parts, paper_parts
 
 __all__ = ["SyntacticEncoderLayer", "SyntacticEncoderModel"]
@@ -50,8 +51,8 @@ class SyntacticEncoderLayer(nn.Module):
         *,
         need_weights: bool = False,
     ) -> LayerOutput:
-        """Run the block over whole sentences; there is no cache: a tree is known when its
-        sentence is.
+        """Run the block over whole sentences; there is no cache: a tree is known when its sentence
+        is.
         """
         x, weights = self.around_attention(
             x, lambda h: self.attention(h, offset, mask, need_weights=need_weights)
@@ -75,14 +76,12 @@ class SyntacticEncoderModel(nn.Module):
         depth: whether depths are given, :class:`StructuralPositions`; else the parts' own
             positions.
         max_distance, max_tree_distance: where distances in the sentence and in the tree are
-            clipped,
-            :class:`SyntacticMultiHeadAttention`; with None as the second there are no offsets, and
-            the attention is that of the parts.
+            clipped, :class:`SyntacticMultiHeadAttention`; with None as the second there are no
+            offsets, and the attention is that of the parts.
 
     Shapes: tokens ``(batch, n)``, heads ``(batch, n)``, −1 for the root, lengths ``(batch,)``, all
-    n when not given → logits
-    ``(batch, n, vocabulary_size)``, weights a tuple with one ``(batch, h, n, n)`` a block, or None;
-    padding has weight exactly 0.
+    n when not given → logits ``(batch, n, vocabulary_size)``, weights a tuple with one
+    ``(batch, h, n, n)`` per block, or None; padding has weight exactly 0.
 
     Raises:
         ValueError: for sizes below 1, ids outside the vocabulary, heads that make no tree.
@@ -103,18 +102,20 @@ class SyntacticEncoderModel(nn.Module):
         super().__init__()
         parts = paper_parts() if parts is None else parts
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
-        self.embedding, self.dropout, self.depth = (
-            parts.embedding(vocabulary_size),
-            parts.dropout(),
-            depth,
-        )
+        self.embedding = parts.embedding(vocabulary_size)
+        self.dropout = parts.dropout()
+        self.depth = depth
         self.positions = StructuralPositions(parts.d_model) if depth else parts.positions()
         self.offsets = max_tree_distance is not None
 
         def block() -> nn.Module:
-            if not self.offsets:
-                return EncoderLayer(parts.attention(), parts.feed_forward(), parts.residual)
+            if max_tree_distance is None:
+                return parts.make_encoder_block()
             plain = parts.attention()
+            if not isinstance(plain, MultiHeadAttention):
+                raise ValueError(
+                    f"parts must have a MultiHeadAttention as attention, got {type(plain).__name__}"
+                )
             attention = SyntacticMultiHeadAttention(
                 parts.d_model,
                 plain.num_heads,

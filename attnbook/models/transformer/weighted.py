@@ -5,15 +5,13 @@ learned shares add them up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
 
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.residual import ResidualConnection
-from ...validate import require
-from .layers import LayerOutput, self_attention
+from .layers import Attention, DecoderLayer, EncoderLayer
 
 __all__ = ["BranchedAttention", "WeightedDecoderLayer", "WeightedEncoderLayer"]
 
@@ -37,7 +35,7 @@ class BranchedAttention(MultiHeadAttention):
 
     def __init__(self, feed_forward: nn.Module, d_model: int, num_heads: int, **options) -> None:
         super().__init__(d_model, num_heads, **options)
-        self.output_projection.bias = None
+        self.output_projection.register_parameter("bias", None)
         self.feed_forward = feed_forward
         # κ, α before the softmax
         self.heads_in, self.branches_out = (nn.Parameter(torch.zeros(num_heads)) for _ in range(2))
@@ -54,12 +52,12 @@ class BranchedAttention(MultiHeadAttention):
         return True
 
 
-def _branched(attention: nn.Module, feed_forward: nn.Module) -> BranchedAttention:
-    require(
-        type(attention) is MultiHeadAttention,
-        f"attention must be a MultiHeadAttention to be cut into branches, got "
-        f"{type(attention).__name__}",
-    )
+def _branched(attention: Attention, feed_forward: nn.Module) -> BranchedAttention:
+    if type(attention) is not MultiHeadAttention:
+        raise ValueError(
+            f"attention must be a MultiHeadAttention to be cut into branches, got "
+            f"{type(attention).__name__}"
+        )
     branched = BranchedAttention(
         feed_forward,
         attention.d_model,
@@ -76,7 +74,7 @@ def _branched(attention: nn.Module, feed_forward: nn.Module) -> BranchedAttentio
     return branched
 
 
-class WeightedEncoderLayer(nn.Module):
+class WeightedEncoderLayer(EncoderLayer):
     """A block of one sublayer: :class:`BranchedAttention` over the positions themselves.
 
     Takes what :class:`~attnbook.models.transformer.layers.EncoderLayer` takes, so that it can be
@@ -84,29 +82,17 @@ class WeightedEncoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
+        attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         self.attention, self.around_attention = _branched(attention, feed_forward), residual()
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        mask: torch.Tensor | None = None,
-        *,
-        cache: Any = None,
-        need_weights: bool = False,
-    ) -> LayerOutput:
-        """As :meth:`attnbook.models.transformer.layers.EncoderLayer.forward`."""
-        x, cache, weights = self.around_attention(
-            x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
-        )
-        return LayerOutput(x, cache, weights)
+    forward = EncoderLayer.attend
 
 
-class WeightedDecoderLayer(nn.Module):
+class WeightedDecoderLayer(DecoderLayer):
     """A block of self-attention as it was, and :class:`BranchedAttention` over the source.
 
     Takes what :class:`~attnbook.models.transformer.layers.DecoderLayer` takes. The paper leaves
@@ -115,38 +101,14 @@ class WeightedDecoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: nn.Module,
-        cross_attention: nn.Module,
+        attention: Attention,
+        cross_attention: Attention,
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         self.attention, self.around_attention = attention, residual()
         self.cross_attention = _branched(cross_attention, feed_forward)
         self.around_cross_attention = residual()
 
-    def project(self, memory: torch.Tensor) -> Any:
-        """Keys and values of the encoder's output: once per source, for all steps."""
-        return self.cross_attention.project(memory)
-
-    def forward(
-        self,
-        x: torch.Tensor,
-        source: Any,
-        mask: torch.Tensor | None = None,
-        source_mask: torch.Tensor | None = None,
-        *,
-        cache: Any = None,
-        need_weights: bool = False,
-    ) -> LayerOutput:
-        """As :meth:`attnbook.models.transformer.layers.DecoderLayer.forward`."""
-        x, cache, target_weights = self.around_attention(
-            x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
-        )
-        x, source_weights = self.around_cross_attention(
-            x,
-            lambda h: self.cross_attention(
-                h, mask=source_mask, projected=source, need_weights=need_weights
-            ),
-        )
-        return LayerOutput(x, cache, (target_weights, source_weights) if need_weights else None)
+    forward = DecoderLayer.attend

@@ -44,8 +44,8 @@ class Pointed(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """One answer found by `point_beam`: its positions without END, its log-probability, whether
-    it came to its end.
+    """One answer found by `point_beam`: its positions without END, its log-probability, whether it
+    came to its end.
     """
 
     positions: list[int]
@@ -65,8 +65,8 @@ def permutation(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tens
 
 
 def distinct(least: int = 1) -> Rule:
-    """No position twice, and END only after `least` positions, or all where a row has fewer: a
-    hull with 3.
+    """No position twice, and END only after `least` positions, or all where a row has fewer: a hull
+    with 3.
     """
 
     def rule(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
@@ -87,10 +87,8 @@ def groups(size: int) -> Rule:
 
     def rule(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
         steps = path.shape[-1]
-        whole, begun = (
-            path[..., : steps - steps % size].unflatten(-1, (-1, size)),
-            path[..., steps - steps % size :],
-        )
+        whole = path[..., : steps - steps % size].unflatten(-1, (-1, size))
+        begun = path[..., steps - steps % size :]
         position = torch.arange(n + 1, device=path.device)
         # Enough larger positions have to be left for the rest of the group.
         allowed = (position < (lengths - (size - 1 - steps % size))[:, None])[:, None].expand(
@@ -170,8 +168,8 @@ def point_greedy(
         inputs: (B, n, d), moved to the device of the model.
         lengths: (B,).
         rule: see `Rule`; None allows whatever the model gives a probability.
-        max_steps: the largest number of steps, including END; n + 1 when not given, which is
-            enough where nothing repeats.
+        max_steps: the largest number of steps, including END; n + 1 when not given, which is enough
+            where nothing repeats.
 
     Raises:
         ValueError: for an empty batch, max_steps < 1, a rule of another shape, and NaN from the
@@ -202,6 +200,7 @@ def point_greedy(
             finished, running = finished | done, running & ~done
             if not running.any():
                 break
+    assert log_probs is not None  # there is at least one step
     rows = [[i for i in row if i < n] for row in path[:, 0].tolist()]
     together = torch.stack(weights, dim=1).cpu()
     return Pointed(
@@ -232,8 +231,8 @@ def point_beam(
         beam_size: answers kept per row.
 
     Returns:
-        The candidates of each row, most probable first, fewer than `beam_size` only where fewer
-        are allowed.
+        The candidates of each row, most probable first, fewer than `beam_size` only where fewer are
+        allowed.
 
     Raises:
         ValueError: as `point_greedy`; also for beam_size < 1.
@@ -246,10 +245,8 @@ def point_beam(
     with torch.no_grad(), temporary_mode(model, False):
         memory = model.encode(inputs, lengths)
         state = model.start(memory, beam_size)
-        pointed, path = (
-            lengths.new_full((batch, beam_size), -1),
-            lengths.new_empty(batch, beam_size, 0),
-        )
+        pointed = lengths.new_full((batch, beam_size), -1)
+        path = lengths.new_empty(batch, beam_size, 0)
         ended, total = torch.zeros_like(pointed, dtype=torch.bool), None
         for t in range(steps):
             step = model.step(pointed, state, memory)
@@ -274,6 +271,7 @@ def point_beam(
             pointed = chosen
             if (ended | (total == -math.inf)).all():
                 break
+    assert total is not None  # there is at least one step
     return [
         [
             Candidate([i for i in positions if i < n], value, done)

@@ -43,8 +43,8 @@ def sample(
         For each prompt the sampled tokens, without EOS. PAD and BOS are never sampled.
 
     Raises:
-        ValueError: as :func:`~attnbook.training.greedy`; also for a temperature below 0, and
-            logits that divided by the temperature have no softmax.
+        ValueError: as :func:`~attnbook.training.greedy`; also for a temperature below 0, and logits
+            that divided by the temperature have no softmax.
     """
     prompts, lengths = check_inputs(model, prompts, lengths, max_length, "prompts")
     check_number("temperature", temperature, least=0)

@@ -12,7 +12,7 @@ import torch
 
 from attnbook.tasks.sequences.vocabulary import BOS, EOS, PAD
 
-from ...validate import check_integer, check_lengths, check_number, require
+from ...validate import check_integer, check_lengths, check_number, describe, require
 from ..loop.nested import map_tensors
 from ..loop.temporary_state import temporary_mode
 from ..losses.token_loss import device_of, full_precision
@@ -104,6 +104,7 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
             else:
                 active, token = active[keep], token[keep]
                 state, memory = _pick(step.state, keep), _pick(memory, keep)
+    assert log_probs is not None  # there is at least one step
     check_logits(model, log_probs)
     rows = [_until_end(row) for row in torch.stack(tokens, dim=1).tolist()]
     maps = None
@@ -160,8 +161,8 @@ def beam_search(
 
 
 class _Beams:
-    """Beams of B sentences: row b·k + j of the batch that the model sees is beam j of its
-    sentence b.
+    """Beams of B sentences: row b·k + j of the batch that the model sees is beam j of its sentence
+    b.
     """
 
     def __init__(
@@ -179,7 +180,8 @@ class _Beams:
         token = torch.full((b * k,), BOS, dtype=torch.long, device=device)
         log_prob, ends = None, torch.zeros(b, k, dtype=torch.bool, device=device)
         length = torch.zeros(b, k, dtype=torch.long, device=device)
-        final, path = None, []
+        final: list[torch.Tensor] = []
+        path = []
         for step in range(1, self.max_length + 1):
             out = self.model.step(token, state, memory)
             logp = _log_probs(out.logits).unflatten(0, (-1, k))
@@ -211,12 +213,10 @@ class _Beams:
             if keep is not None:
                 if len(keep) == 0:
                     break
-                active, log_prob, length, ends = (
-                    active[keep],
-                    log_prob[keep],
-                    length[keep],
-                    ends[keep],
-                )
+                active = active[keep]
+                log_prob = log_prob[keep]
+                length = length[keep]
+                ends = ends[keep]
                 chosen, parent = chosen[keep], parent[keep]
                 memory = _pick(memory, (keep[:, None] * k + beams).flatten())
             token = chosen.flatten()
@@ -308,7 +308,9 @@ def check_inputs(
     """Token ids and lengths on the device of the model; a ValueError calls the ids `name`."""
     check_integer("max_length", max_length)
     if not isinstance(source, torch.Tensor) or source.dim() != 2 or source.dtype != torch.long:
-        raise ValueError(f"{name} must be token ids (batch, length) of int64, got {_kind(source)}")
+        raise ValueError(
+            f"{name} must be token ids (batch, length) of int64, got {describe(source)}"
+        )
     require(len(source) > 0, f"{name} must have at least one row, got an empty batch")
     check_lengths(lengths, len(source), name)
     require(
@@ -324,11 +326,3 @@ def check_logits(model, logits: torch.Tensor) -> None:
     """Raise ValueError, naming the model, for values that are NaN."""
     if logits.isnan().any():
         raise ValueError(f"model must give finite logits, got NaN from {type(model).__name__}")
-
-
-def _kind(value: Any) -> str:
-    return (
-        f"{tuple(value.shape)} {value.dtype}"
-        if isinstance(value, torch.Tensor)
-        else type(value).__name__
-    )

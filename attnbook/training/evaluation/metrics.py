@@ -91,7 +91,7 @@ def bleu(
             f"references must be equally many, at least 1, per hypothesis, got {sorted(counts)}"
         )
     try:
-        from sacrebleu.metrics import BLEU
+        from sacrebleu.metrics.bleu import BLEU
     except ImportError as error:
         raise ImportError("bleu needs sacrebleu: pip install 'attnbook[translate]'") from error
     metric = BLEU(**options)

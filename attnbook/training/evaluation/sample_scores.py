@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import describe
+
 __all__ = [
     "Statistics",
     "fid",
@@ -48,11 +50,7 @@ def statistics(features: torch.Tensor) -> Statistics:
     ):
         raise ValueError(
             "features must be a tensor of floats (n, d) with two rows at least, got "
-            + (
-                f"{features.dtype} {tuple(features.shape)}"
-                if isinstance(features, torch.Tensor)
-                else type(features).__name__
-            )
+            f"{describe(features)}"
         )
     wide = features.detach().double()
     if not torch.isfinite(wide).all():
@@ -105,8 +103,8 @@ def intra_fid(
     """The mean over the classes of the FID within a class.
 
     Shapes: features ``(n, d)``, ``(m, d)``, labels ``(n,)``, ``(m,)``. Raises ValueError for other
-    shapes, and unless both sets hold
-    the same classes, two pictures each at least. Source: Miyato and Koyama 2018, section 4.
+    shapes, and unless both sets hold the same classes, two pictures each at least. Source: Miyato
+    and Koyama 2018, section 4.
     """
     for name, features, labels in (
         ("one_labels", one, one_labels),

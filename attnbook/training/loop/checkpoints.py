@@ -210,5 +210,5 @@ def _opened(path: str | os.PathLike) -> Iterator[Any]:
         ) from error
 
 
-def _some(names: list[str], most: int = 3) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

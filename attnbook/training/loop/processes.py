@@ -123,7 +123,7 @@ def join_processes(device: torch.device | str | None) -> Processes:
         state.num_processes == world,
         f"launch must start WORLD_SIZE = {world} connected processes, got {state.num_processes}",
     )
-    return Processes(state.device, state.process_index, world)
+    return Processes(torch.device(state.device or "cpu"), state.process_index, world)
 
 
 def check_device(device: torch.device | str) -> torch.device:

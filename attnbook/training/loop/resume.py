@@ -196,8 +196,8 @@ def _flush_directory(directory: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint in two steps, so that a kill half-way leaves no half checkpoint under
-    its name.
+    """Remove a checkpoint in two steps, so that a kill half-way leaves no half checkpoint under its
+    name.
     """
     renamed = path.with_name(f".{path.name}.old.tmp")
     shutil.rmtree(renamed, ignore_errors=True)

@@ -15,7 +15,8 @@ def get_random_state() -> dict[str, Any]:
     """The state of the global generators of Python, NumPy and PyTorch, as plain values and tensors
     that a checkpoint can hold.
     """
-    name, keys, position, has_gauss, gauss = np.random.get_state()
+    numpy: Any = np.random.get_state()
+    name, keys, position, has_gauss, gauss = numpy
     version, internal, gauss_next = random.getstate()
     state = {
         "python": [version, list(internal), gauss_next],

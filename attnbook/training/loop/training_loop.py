@@ -109,9 +109,9 @@ class Run:
         return sums
 
     def accumulate(self, batch, rows: int) -> torch.Tensor:
-        """The same gradient from `rows` rows at a time. The count of the whole batch is
-        known only after the last one: each loss is divided by the same number before (fp16
-        overflows on large sums), and the gradient by the rest at the end.
+        """The same gradient from `rows` rows at a time. The count of the whole batch is known only
+        after the last one: each loss is divided by the same number before (fp16 overflows on large
+        sums), and the gradient by the rest at the end.
         """
         sums = torch.zeros(2, dtype=self.wide, device=self.device)
         for part in nested.split_rows(batch, rows):
@@ -222,8 +222,8 @@ class Run:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, text and nests of them, out of tensors and NumPy scalars, so that a checkpoint
-    can hold them.
+    """Numbers, text and nests of them, out of tensors and NumPy scalars, so that a checkpoint can
+    hold them.
     """
     # first: np.float64 is a float, and cannot be read from a checkpoint
     if isinstance(value, np.generic):

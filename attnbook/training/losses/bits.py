@@ -44,8 +44,8 @@ def bit_costs(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -
 
 
 def bit_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """The bits that a batch of :class:`attnbook.tasks.algorithms.ntm_tasks.AlgorithmBatch`
-    costs, and how many bits it has, for ``fit``.
+    """The bits that a batch of :class:`attnbook.tasks.algorithms.ntm_tasks.AlgorithmBatch` costs,
+    and how many bits it has, for ``fit``.
     """
     device = device_of(model)
     mask = batch.mask.to(device)

@@ -1,6 +1,5 @@
 """The loss and the perplexity of a language model: a model that scores the word after each
-token.
-"""
+token."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def language_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def perplexity(model, batches) -> float:
-    """exp of the mean loss a word over one epoch of `batches` (EOS counts as a word), without
+    """exp of the mean loss per word over one epoch of `batches` (EOS counts as a word), without
     gradients or dropout.
 
     Infinite where exp is beyond a float. Raises ValueError for batches without a word.

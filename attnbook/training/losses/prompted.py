@@ -1,5 +1,5 @@
-"""Source and target as one text, for decoder-only models: the loss on the target alone, or on
-all of the text.
+"""Source and target as one text, for decoder-only models: the loss on the target alone, or on all
+of the text.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from .cross_entropy import smoothed_cross_entropy
 def token_loss(model, batch, label_smoothing: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
     """Cross-entropy of the target tokens under teacher forcing, summed over all that are not PAD.
 
-    total = -Σ_{b,t : y_bt ≠ PAD} Σ_v q_btv log p(v | y_b,<t, x_b),
-    q_btv = (1 - ε) [v = y_bt] + ε / V,   count = number of (b, t) with y_bt ≠ PAD.
+    total = -Σ_{b,t : y_bt ≠ PAD} Σ_v q_btv log p(v | y_b,<t, x_b), q_btv = (1 - ε) [v = y_bt] + ε /
+    V,   count = number of (b, t) with y_bt ≠ PAD.
 
     `batch` holds source (B, n), lengths (B,), target_in (B, m) and target_out (B, m); it is moved
     to the device of the model. `label_smoothing` is ε in [0, 1), spread over all V classes as in

@@ -1,6 +1,4 @@
-"""Training through many steps of a recurrent machine: gradients that grow on their way back are
-cut at every step.
-"""
+"""Training through many steps of a recurrent machine: gradients are clipped at every step."""
 
 from __future__ import annotations
 
@@ -14,7 +12,8 @@ __all__ = ["clipped_backward"]
 
 @contextmanager
 def clipped_backward(net, limit: float) -> Iterator[None]:
-    """Inside the block, cut every entry of the gradient of the state at every step of ``net.cell``.
+    """Inside the block, clip every entry of the gradient of the state at every step of
+    ``net.cell``.
 
     With L the loss and s_t the state after step t (memory, weights, reads, controller), what flows
     back into step t is
@@ -22,7 +21,7 @@ def clipped_backward(net, limit: float) -> Iterator[None]:
         ``min(max(∂L/∂s_t, −limit), limit)``, entry by entry.
 
     The gradient through T steps is a product of T Jacobians; where they stretch, it leaves the
-    range of float32 long before an optimiser could cut it (a machine with content addressing and
+    range of float32 long before an optimiser could clip it (a machine with content addressing and
     200 steps does). Values do not change, and neither do gradients whose entries all stay within
     the limit.
 
@@ -34,9 +33,9 @@ def clipped_backward(net, limit: float) -> Iterator[None]:
     Raises:
         ValueError: if the limit is not a finite positive number, or the net has no ``cell``.
 
-    Source: the cut of "all the gradient components during the backward pass" of Graves, Wayne and
-    Danihelka 2014, section 4.6,
-    read as Graves 2013, section 2.1, does it: on the derivatives inside the network.
+    Source: the clipping of "all the gradient components during the backward pass" of Graves, Wayne
+    and Danihelka 2014, section 4.6, read as Graves 2013, section 2.1, does it: on the derivatives
+    inside the network.
     """
     check_number("limit", limit, above=0)
     if not hasattr(net, "cell"):

@@ -1,5 +1,8 @@
 """RMSProp of Graves, which differs from PyTorch's."""
 
+# PyTorch has no public name for operations on lists of tensors, which its own optimizers use.
+# pyright: reportPrivateImportUsage=false
+
 from __future__ import annotations
 
 import torch
@@ -8,13 +11,14 @@ from ...validate import check_number
 
 __all__ = ["GravesRMSProp"]
 
+_RHO, _MOMENTUM, _EPSILON = 0.95, 0.9, 1e-4
+
 
 class GravesRMSProp(torch.optim.Optimizer):
     """RMSProp with momentum, after clipping each entry of the gradient.
 
-    g ← min(max(g, −clip), clip),   n ← ρ n + (1 − ρ) g²,   m ← ρ m + (1 − ρ) g,
-    Δ ← μ Δ − lr · g / √(n − m² + ε),   θ ← θ + Δ, with ρ = 0.95, μ = 0.9, ε = 1e-4; n, m and Δ
-    begin at 0.
+    g ← min(max(g, −clip), clip),   n ← ρ n + (1 − ρ) g²,   m ← ρ m + (1 − ρ) g, Δ ← μ Δ − lr · g /
+    √(n − m² + ε),   θ ← θ + Δ, with ρ = 0.95, μ = 0.9, ε = 1e-4; n, m and Δ begin at 0.
 
     `torch.optim.RMSprop(centered=True)` adds ε outside of the root, where 1e-4 is negligible.
 
@@ -25,23 +29,11 @@ class GravesRMSProp(torch.optim.Optimizer):
     the clipping to ±10 is that of Graves, Wayne and Danihelka 2014, section 4.6.
     """
 
-    def __init__(
-        self,
-        params,
-        lr: float = 1e-4,
-        *,
-        momentum: float = 0.9,
-        rho: float = 0.95,
-        eps: float = 1e-4,
-        clip: float | None = 10.0,
-    ) -> None:
+    def __init__(self, params, lr: float = 1e-4, *, clip: float | None = 10.0) -> None:
         check_number("lr", lr, above=0)
-        check_number("momentum", momentum, least=0, below=1)
-        check_number("rho", rho, above=0, below=1)
-        check_number("eps", eps, above=0)
         if clip is not None:
             check_number("clip", clip, above=0)
-        super().__init__(params, dict(lr=lr, momentum=momentum, rho=rho, eps=eps, clip=clip))
+        super().__init__(params, dict(lr=lr, clip=clip))
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -66,14 +58,14 @@ class GravesRMSProp(torch.optim.Optimizer):
             square, mean, delta = (
                 [self.state[p][name] for p in with_grad] for name in ("square", "mean", "delta")
             )
-            torch._foreach_lerp_(square, torch._foreach_mul(gradients, gradients), 1 - group["rho"])
-            torch._foreach_lerp_(mean, gradients, 1 - group["rho"])
+            torch._foreach_lerp_(square, torch._foreach_mul(gradients, gradients), 1 - _RHO)
+            torch._foreach_lerp_(mean, gradients, 1 - _RHO)
             below = torch._foreach_sub(square, torch._foreach_mul(mean, mean))
             # n − m² is a variance; rounding may leave it a hair below 0
             torch._foreach_clamp_min_(below, 0.0)
-            torch._foreach_add_(below, group["eps"])
+            torch._foreach_add_(below, _EPSILON)
             torch._foreach_sqrt_(below)
-            torch._foreach_mul_(delta, group["momentum"])
+            torch._foreach_mul_(delta, _MOMENTUM)
             torch._foreach_addcdiv_(delta, gradients, below, -group["lr"])
             torch._foreach_add_(with_grad, delta)
         return loss

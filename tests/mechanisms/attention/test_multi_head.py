@@ -347,11 +347,9 @@ def test_later_positions_reach_no_earlier_one_through_a_causal_mask():
 @settings(max_examples=25, deadline=None)
 def test_self_attention_is_equivariant_and_its_weights_are_shares(n, heads, seed):
     torch.manual_seed(seed)
-    made, x, order = (
-        MultiHeadAttention(4 * heads, heads).double(),
-        torch.randn(n, 4 * heads).double(),
-        torch.randperm(n),
-    )
+    made = MultiHeadAttention(4 * heads, heads).double()
+    x = torch.randn(n, 4 * heads).double()
+    order = torch.randperm(n)
     a, b = made(x), made(x[order])
     torch.testing.assert_close(b.context, a.context[order], **EXACT)
     torch.testing.assert_close(b.weights, a.weights[:, order][:, :, order], **EXACT)
@@ -448,22 +446,16 @@ def test_known_wrong_layers_are_told_apart_by_the_oracle(mistake):
     ("call", "words"),
     [
         (lambda x: MultiHeadAttention(12, 5), "d_model must divide by num_heads, got 12 and 5"),
-        (lambda x: MultiHeadAttention(12, 0), "num_heads must be an integer >= 1, got 0"),
-        (lambda x: MultiHeadAttention(12, 3, d_head=0), "d_head must be an integer >= 1, got 0"),
+        (lambda x: MultiHeadAttention(12, 0), "^num_heads must"),
+        (lambda x: MultiHeadAttention(12, 3, d_head=0), "^d_head must"),
         (
             lambda x: MultiHeadAttention(12, 3, score=GeneralScore(12, 12)),
             "made for the width of a head, 4; its query_width is 12",
         ),
         (lambda x: MultiHeadAttention(12, 3, score="dot"), "score must be a Score, got str"),
-        (lambda x: MultiHeadAttention(12, 3)(x[..., :5]), r"query must have width 12.*\(2, 4, 5\)"),
-        (
-            lambda x: MultiHeadAttention(12, 3, d_key=6)(x, x),
-            r"key must have width 6.*\(2, 4, 12\)",
-        ),
-        (
-            lambda x: MultiHeadAttention(12, 3, d_value=6)(x, x),
-            r"value must have width 6.*\(2, 4, 12\)",
-        ),
+        (lambda x: MultiHeadAttention(12, 3)(x[..., :5]), "^query must"),
+        (lambda x: MultiHeadAttention(12, 3, d_key=6)(x, x), "^key must"),
+        (lambda x: MultiHeadAttention(12, 3, d_value=6)(x, x), "^value must"),
         (
             lambda x: MultiHeadAttention(12, 3)(x, x, x[:, :3]),
             r"value must have as many positions as key \(4\)",
@@ -473,10 +465,7 @@ def test_known_wrong_layers_are_told_apart_by_the_oracle(mistake):
             lambda x: MultiHeadAttention(12, 3)(x, torch.cat([x, x])[:3]),
             "leading dimensions that broadcast",
         ),
-        (
-            lambda x: MultiHeadAttention(12, 3)(x, mask=torch.ones(2, 4)),
-            "mask must be a boolean tensor",
-        ),
+        (lambda x: MultiHeadAttention(12, 3)(x, mask=torch.ones(2, 4)), "^mask must"),
         (
             lambda x: MultiHeadAttention(12, 3)(x, mask=torch.ones(2, 2, 4, 4).bool()),
             r"= \(2, 3, 4, 4\), got shape \(2, 2, 4, 4\)",

@@ -154,10 +154,8 @@ def test_gradients_with_and_without_weights_agree(kind, side):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradcheck(kind):
-    layer, x = (
-        made(kind, channels=4, d_key=2, d_value=3),
-        feature_map((1, 4, 2, 4)).requires_grad_(),
-    )
+    layer = made(kind, channels=4, d_key=2, d_value=3)
+    x = feature_map((1, 4, 2, 4)).requires_grad_()
     names = [name for name, _ in layer.named_parameters()]
 
     def run(x, *parameters):
@@ -239,10 +237,8 @@ def test_autocast_and_float32(kind, lower, device, layout):
             p.mul_(0.3)
         layer.gamma.fill_(0.5)
     exact = layer(x)
-    layer, x = (
-        layer.float().to(device),
-        x.float().to(device).contiguous(memory_format=layout).requires_grad_(),
-    )
+    layer = layer.float().to(device)
+    x = x.float().to(device).contiguous(memory_format=layout).requires_grad_()
     with torch.autocast(device, dtype=torch.bfloat16) if lower else nullcontext():
         y = layer(x)
         weights = layer.attended(x).weights
@@ -268,8 +264,8 @@ def test_autocast_and_float32(kind, lower, device, layout):
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: PictureAttention(0), "channels must be an integer >= 1, got 0"),
-        (lambda: PictureAttention(8, d_key=0), "d_key must be an integer"),
+        (lambda: PictureAttention(0), "^channels must"),
+        (lambda: PictureAttention(8, d_key=0), "^d_key must"),
         (
             lambda: PictureAttention(8)(torch.zeros(2, 8, 4)),
             r"x must have the shape \(batch, 8, height, width\), got \(2, 8, 4\)",
@@ -278,11 +274,8 @@ def test_autocast_and_float32(kind, lower, device, layout):
             lambda: PictureAttention(8)(torch.zeros(2, 6, 4, 4)),
             r"x must have the shape \(batch, 8, height, width\), got \(2, 6, 4, 4\)",
         ),
-        (
-            lambda: PictureAttention(8)(torch.zeros(2, 8, 4, 4).long()),
-            "x must hold floating point numbers",
-        ),
-        (lambda: PictureAttention(8)([1.0]), "x must be a tensor .*, got list"),
+        (lambda: PictureAttention(8)(torch.zeros(2, 8, 4, 4).long()), "^x must"),
+        (lambda: PictureAttention(8)([1.0]), "^x must"),
         (lambda: PooledPictureAttention(8)(torch.zeros(2, 8, 1, 4)), "2×2 positions at least"),
     ],
 )

@@ -177,10 +177,8 @@ def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
     kind = {"rows from the first position": "random", "columns and rows exchanged": "random"}.get(
         mistake, "dense"
     )
-    layer, x = (
-        build(kind, "alpha" if mistake in ("share the other way", "no scale") else None),
-        x_of(5),
-    )
+    layer = build(kind, "alpha" if mistake in ("share the other way", "no scale") else None)
+    x = x_of(5)
     right = layer(x[:, 3:], projected=layer.project(x), mask=causal_mask(2, 5)).context
     if mistake == "no relu":
         monkeypatch.setattr(
@@ -202,7 +200,7 @@ def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
         )
     elif mistake == "mask after the softmax":
         monkeypatch.setattr(
-            "attnbook.mechanisms.attention.synthesizer.masked_softmax",
+            "attnbook.mechanisms.attention.synthesizer.softmax_over_allowed",
             lambda s, mask: s.softmax(-1) * mask,
         )
     elif mistake == "share the other way":
@@ -218,23 +216,14 @@ def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
 @pytest.mark.parametrize(
     "call, words",
     [
-        (
-            lambda: SynthesizerAttention(D, H, length=L, kind="sparse"),
-            "kind must be one of .*'dense'.*got 'sparse'",
-        ),
-        (
-            lambda: SynthesizerAttention(D, H, length=L, mix="minus"),
-            "mix must be None, 'plus' or 'alpha', got 'minus'",
-        ),
-        (lambda: SynthesizerAttention(D, H, length=0), "length must be an integer >= 1, got 0"),
+        (lambda: SynthesizerAttention(D, H, length=L, kind="sparse"), "^kind must"),
+        (lambda: SynthesizerAttention(D, H, length=L, mix="minus"), "^mix must"),
+        (lambda: SynthesizerAttention(D, H, length=0), "^length must"),
         (
             lambda: SynthesizerAttention(D, H, length=L, d_key=3),
             "takes no score, d_query, d_key or d_value",
         ),
-        (
-            lambda: build(kind="random")(x_of(3), torch.randn(2, 3, D + 1).double()),
-            "key must have width 6",
-        ),
+        (lambda: build(kind="random")(x_of(3), torch.randn(2, 3, D + 1).double()), "^key must"),
         (lambda: build()(x_of(8)), "at most length = 7 keys.*got 8 queries and 8 keys"),
         (lambda: build()(x_of(3), projected=build().project(x_of(2))), "got 3 queries and 2 keys"),
     ],

@@ -20,17 +20,10 @@ from attnbook import (
 )
 from attnbook.mechanisms import LengthProjection
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+from ..agreement import EXACT, assert_agree, randomised
+
 B, N, D, H = 2, 8, 12, 3
 W = D // H
-
-
-def randomised(made):
-    made.double()
-    with torch.no_grad():
-        for p in made.parameters():
-            p.normal_(std=0.5)
-    return made
 
 
 def heads(linear, x):
@@ -45,33 +38,6 @@ def attended(made, q, k, v, allowed):
     return made.output_projection((weights @ v).transpose(1, 2).flatten(2)) * allowed.any(-1)[
         :, 0, :, None
     ], weights
-
-
-def assert_agree(run, other, parameters, x_shape):
-    results = []
-    for one in (run, other):
-        x = torch.randn(
-            *x_shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
-        ).requires_grad_()
-        context, weights = one(x)
-        loss = (
-            context * torch.linspace(-1, 2, context.numel(), dtype=torch.float64).view_as(context)
-        ).sum()
-        results.append(
-            (context, weights, torch.autograd.grad(loss, [x, *parameters], allow_unused=True))
-        )
-    (a, a_weights, a_grads), (b, b_weights, b_grads) = results
-    torch.testing.assert_close(a, b, **EXACT)
-    if a_weights is not None:
-        torch.testing.assert_close(a_weights, b_weights, **EXACT)
-    for one, another in zip(a_grads, b_grads):
-        zero = torch.zeros(())
-        torch.testing.assert_close(
-            zero if one is None or not one.any() else one,
-            zero if another is None or not another.any() else another,
-            check_dtype=False,
-            **EXACT,
-        )
 
 
 # Memory-compressed
@@ -144,8 +110,9 @@ def test_compressed_value_and_gradient_equal_the_oracle(kind, size, need_weights
     assert_agree(
         lambda x: made(x, mask=mask, need_weights=need_weights),
         lambda x: compressed_oracle(made, x, mask),
-        list(made.parameters()),
         (B, N, D),
+        [*made.parameters()],
+        need_weights,
     )
 
 
@@ -353,8 +320,9 @@ def test_linformer_value_and_gradient_equal_the_oracle(sharing, lengths, need_we
     assert_agree(
         lambda x: made(x, mask=mask, need_weights=need_weights),
         lambda x: linformer_oracle(made, x, words),
-        list(made.parameters()),
         (B, N, D),
+        [*made.parameters()],
+        need_weights,
     )
 
 
@@ -491,9 +459,7 @@ def _keys_and_values_exchanged(made, x, words):
     ids=lambda f: f.__name__.strip("_"),
 )
 def test_known_wrong_mixtures_are_told_apart(wrong):
-    made, x, words = (
-        linformer(),
-        torch.randn(B, N, D).double(),
-        padding_mask(torch.tensor([8, 5]), N),
-    )
+    made = linformer()
+    x = torch.randn(B, N, D).double()
+    words = padding_mask(torch.tensor([8, 5]), N)
     assert (made(x, mask=words[:, None]).context - wrong(made, x, words)).abs().max() > 1e-3

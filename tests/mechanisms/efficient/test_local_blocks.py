@@ -12,17 +12,14 @@ from watching import LargestTensor
 
 from attnbook import AdditiveScore, LocalAttention, MultiHeadAttention, causal_mask, padding_mask
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+from ..agreement import EXACT, assert_agree, randomised
+
 B, N, D, H = 2, 7, 12, 3
 
 
 def layer(length=3, seed=0, **options):
     torch.manual_seed(seed)
-    made = LocalAttention(D, H, block_length=length, **options).double()
-    with torch.no_grad():
-        for p in made.parameters():
-            p.normal_(std=0.5)
-    return made
+    return randomised(LocalAttention(D, H, block_length=length, **options))
 
 
 def same_block(m, n, length):
@@ -70,25 +67,13 @@ def test_value_and_gradient_equal_the_whole_matrix_with_the_blocks_cut_out(
 ):
     made, mask = layer(length), masks()[kind]
     everything = torch.ones(1, 1, dtype=torch.bool)
-    results = []
-    for run in (
+    assert_agree(
         lambda x: made(x, mask=mask, need_weights=need_weights),
         lambda x: oracle(made, x, everything if mask is None else mask, same_block(N, N, length)),
-    ):
-        x = torch.randn(
-            B, N, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64
-        ).requires_grad_()
-        context, weights = run(x)
-        loss = (context * torch.linspace(-1, 2, context.numel()).view_as(context)).sum()
-        results.append((context, weights, torch.autograd.grad(loss, [x, *made.parameters()])))
-    (a, a_weights, a_grads), (b, b_weights, b_grads) = results
-    torch.testing.assert_close(a, b, **EXACT)
-    if need_weights:
-        torch.testing.assert_close(a_weights, b_weights, **EXACT)
-    else:
-        assert a_weights is None
-    for one, other in zip(a_grads, b_grads):
-        torch.testing.assert_close(one, other, **EXACT)
+        (B, N, D),
+        [*made.parameters()],
+        need_weights,
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -122,10 +107,8 @@ def test_one_block_is_plain_attention_and_other_scores_fit():
     )
     torch.manual_seed(0)
     score = AdditiveScore(D // H, D // H, 5)
-    additive, masked = (
-        LocalAttention(D, H, block_length=3, score=score).double(),
-        MultiHeadAttention(D, H, score=score).double(),
-    )
+    additive = LocalAttention(D, H, block_length=3, score=score).double()
+    masked = MultiHeadAttention(D, H, score=score).double()
     masked.load_state_dict(additive.state_dict())
     torch.testing.assert_close(additive(x), masked(x, mask=same_block(N, N, 3)), **EXACT)
 

@@ -262,10 +262,8 @@ def test_monotonic_positions_stay_at_the_last_word_of_a_short_source():
 def test_predicted_positions_are_equation_9_and_learn_through_the_gaussian_alone():
     torch.manual_seed(0)
     predict = PredictedPosition(WIDTH, 5).double()
-    query, key = (
-        torch.randn(2, 3, WIDTH).double(),
-        torch.randn(2, 9, WIDTH).double().requires_grad_(),
-    )
+    query = torch.randn(2, 3, WIDTH).double()
+    key = torch.randn(2, 9, WIDTH).double().requires_grad_()
     lengths = torch.tensor([9, 6])
     p = predict(query, lengths)
     w, v = predict.hidden.weight.detach().numpy(), predict.vector.weight[0].detach().numpy()
@@ -293,10 +291,8 @@ def test_predicted_positions_are_equation_9_and_learn_through_the_gaussian_alone
 def test_gradients_are_right_by_finite_differences():
     torch.manual_seed(0)
     score = build("general")
-    query, key = (
-        torch.randn(1, 2, WIDTH).double().requires_grad_(),
-        torch.randn(1, 5, WIDTH).double().requires_grad_(),
-    )
+    query = torch.randn(1, 2, WIDTH).double().requires_grad_()
+    key = torch.randn(1, 5, WIDTH).double().requires_grad_()
     position = torch.tensor([[0.2, 3.3]]).double().requires_grad_()
     assert torch.autograd.gradcheck(
         lambda q, k, p: attend_window(score, q, k, p, 2, sigma=1.0).context, (query, key, position)
@@ -395,11 +391,9 @@ def test_leading_dimensions_are_free_and_a_shared_source_is_not_copied():
 def test_float32_agrees_to_1e_5():
     torch.manual_seed(0)
     score = build("additive")
-    query, key, position = (
-        torch.randn(2, 5, WIDTH).double(),
-        torch.randn(2, 30, WIDTH).double(),
-        torch.rand(2, 5).double() * 30,
-    )
+    query = torch.randn(2, 5, WIDTH).double()
+    key = torch.randn(2, 30, WIDTH).double()
+    position = torch.rand(2, 5).double() * 30
     exact = attend_window(score, query, key, position, 3, sigma=1.5).context
     low = attend_window(
         score.float(), query.float(), key.float(), position.float(), 3, sigma=1.5
@@ -450,11 +444,9 @@ class _Largest(torch.utils._python_dispatch.TorchDispatchMode):
 def test_a_step_makes_as_much_for_a_long_source_as_for_a_short_one(name):
     made = []
     for n in (64, 4096):
-        score, query, key = (
-            build(name),
-            torch.randn(2, 1, WIDTH).double(),
-            torch.randn(2, n, WIDTH).double(),
-        )
+        score = build(name)
+        query = torch.randn(2, 1, WIDTH).double()
+        key = torch.randn(2, n, WIDTH).double()
         mask = padding_mask(torch.tensor([n, n - 1]))[:, None]
         projected = score.project_keys(key)
         position = torch.tensor([[10.2], [31.7]]).double()
@@ -488,8 +480,8 @@ def test_the_backward_pass_of_a_loop_makes_one_buffer_a_source_and_not_one_a_ste
 
 
 BAD = [
-    (dict(half_width=0), "half_width must be an integer >= 1, got 0"),
-    (dict(sigma=0.0), "sigma must be positive, got 0.0"),
+    (dict(half_width=0), "^half_width must"),
+    (dict(sigma=0.0), "^sigma must"),
     (
         dict(position=torch.zeros(2, 3, dtype=torch.long), sigma=1.0),
         "position must be real where there is a Gaussian",
@@ -499,16 +491,13 @@ BAD = [
         r"position must hold one number a query, \(…, 3\), got shape \(2, 4\)",
     ),
     (dict(position=torch.zeros(5, 3)), "leading dimensions that broadcast"),
-    (dict(position=3.0), "position must be a tensor"),
+    (dict(position=3.0), "^position must"),
     (dict(key=torch.zeros(2, 0, WIDTH)), "empty source"),
     (dict(key=torch.zeros(2, 7, WIDTH + 1)), "one width"),
     (dict(value=torch.zeros(2, 6, 3)), r"value must have as many positions as key \(7\)"),
-    (dict(mask=torch.ones(2, 7)), "mask must be a boolean tensor"),
+    (dict(mask=torch.ones(2, 7)), "^mask must"),
     (dict(position=torch.tensor([0.0, math.nan, 1.0])), "position must hold finite numbers"),
-    (
-        dict(position=torch.zeros(2, 3, dtype=torch.complex64)),
-        "position must be a tensor .* of torch.complex64",
-    ),
+    (dict(position=torch.zeros(2, 3, dtype=torch.complex64)), "^position must"),
     (
         dict(projected_keys=torch.zeros(2, 5, WIDTH)),
         r"projected_keys must have a row for each key, \(2, 7, width\)",
@@ -531,7 +520,7 @@ def test_bad_input_is_named(change, words):
     )
     with pytest.raises(ValueError, match=words):
         attend_window(**{**arguments, **change})
-    with pytest.raises(ValueError, match="d_query must be an integer"):
+    with pytest.raises(ValueError, match="^d_query must"):
         PredictedPosition(0)
-    with pytest.raises(ValueError, match="lengths must be a tensor of whole numbers, got list"):
+    with pytest.raises(ValueError, match="^lengths must"):
         PredictedPosition(WIDTH)(torch.zeros(2, 3, WIDTH), [7, 5])

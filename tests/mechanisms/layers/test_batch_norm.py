@@ -97,15 +97,12 @@ def test_a_whole_number_is_a_number():
         ),
         (lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.zeros(2, 3, dtype=torch.bool)), "got 0"),
         (lambda: BatchNorm(5)(torch.randn(2, 3, 4)), "must have width 5"),
-        (
-            lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 3)),
-            "mask must be a boolean tensor",
-        ),
+        (lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 3)), "^mask must"),
         (
             lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 4) > 0),
             r"to \(…, positions\) = \(2, 3\), got shape \(2, 4\)$",
         ),
-        (lambda: BatchNorm(5, momentum=2.0), "momentum must be a number from 0 to 1"),
+        (lambda: BatchNorm(5, momentum=2.0), "^momentum must"),
     ],
 )
 def test_wrong_arguments_are_named(call, words):

@@ -52,10 +52,8 @@ def test_a_factorised_embedding_is_a_product_of_two_matrices():
 
 
 def test_a_factorised_output_and_its_sharing():
-    output, embedding = (
-        randomised(FactorisedOutput(D, SIZE, 3)),
-        randomised(FactorisedEmbedding(SIZE, D, 3), 1),
-    )
+    output = randomised(FactorisedOutput(D, SIZE, 3))
+    embedding = randomised(FactorisedEmbedding(SIZE, D, 3), 1)
     p, x = values(output), x_of(2, 4)
     np.testing.assert_allclose(
         output(x).detach(), x.numpy() @ p["narrow"] @ p["words"].T, atol=1e-10
@@ -183,32 +181,23 @@ def test_wrong_mixtures_are_told_apart(mistake):
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: FactorisedEmbedding(SIZE, D, 0), "d_narrow must be an integer >= 1, got 0"),
+        (lambda: FactorisedEmbedding(SIZE, D, 0), "^d_narrow must"),
         (
             lambda: AdaptiveEmbedding(SIZE, D, (6, 3)),
             r"cutoffs must be whole numbers that rise.*size = 11, got \[6, 3\]",
         ),
         (lambda: AdaptiveEmbedding(SIZE, D, ()), r"cutoffs must.*got \[\]"),
-        (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS, 0), "factor must be a number above 0, got 0"),
-        (
-            lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS, -2.0),
-            "factor must be a number above 0, got -2.0",
-        ),
-        (
-            lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS)(TOKENS + 1),
-            "tokens must hold ids from 0 to 10, got 1 to 11",
-        ),
-        (
-            lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS)(TOKENS - 1),
-            "tokens must hold ids from 0 to 10, got -1 to 9",
-        ),
-        (lambda: AdaptiveOutput(D, SIZE, CUTOFFS, 0), "factor must be a number above 0, got 0"),
+        (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS, 0), "^factor must"),
+        (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS, -2.0), "^factor must"),
+        (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS)(TOKENS + 1), "^tokens must"),
+        (lambda: AdaptiveEmbedding(SIZE, D, CUTOFFS)(TOKENS - 1), "^tokens must"),
+        (lambda: AdaptiveOutput(D, SIZE, CUTOFFS, 0), "^factor must"),
         (lambda: AdaptiveOutput(D, SIZE, (3, 11)), r"cutoffs must.*got \[3, 11\]"),
         (
             lambda: AdaptiveOutput(D, SIZE, CUTOFFS, 4.0),
             "factor must leave the rarest band a width of at least 1, got 4.0 for d_model 8",
         ),
-        (lambda: MixtureOfSoftmaxes(D, SIZE, 0), "components must be an integer >= 1, got 0"),
+        (lambda: MixtureOfSoftmaxes(D, SIZE, 0), "^components must"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -283,21 +283,17 @@ def test_errors_name_the_argument():
         return FeedForward(D, 5)
 
     for kind, options, word in (
-        (MixtureOfExperts, {"k": 5}, "k must"),
+        (MixtureOfExperts, {"k": 5}, "^k must"),
         (MixtureOfExperts, {"load_weight": -1}, "load_weight"),
         (Switch, {"capacity_factor": 0}, "capacity_factor"),
-        (
-            Switch,
-            {"capacity_factor": math.inf},
-            "capacity_factor must be a number above 0, or None for no limit, got inf",
-        ),
+        (Switch, {"capacity_factor": math.inf}, "^capacity_factor must"),
         (Switch, {"balance_weight": -1}, "balance_weight"),
     ):
         with pytest.raises(ValueError, match=word):
             kind(D, E, expert, **options)
     with pytest.raises(ValueError, match="num_experts"):
         Switch(D, 0, expert)
-    with pytest.raises(ValueError, match="x must have width 6"):
+    with pytest.raises(ValueError, match="^x must"):
         mixture()(torch.randn(1, 2, 5).double())
 
 

@@ -137,7 +137,7 @@ def test_known_wrong_versions_are_told_apart(mistake):
     [
         (lambda: ProductKeyMemory(D, 4, 2, 5, 8), "top_k must be at most num_keys = 4, got 5"),
         (lambda: ProductKeyMemory(D, 4, 2, 2, 7), "d_query must be even.*got 7"),
-        (lambda: ProductKeyMemory(D, 0), "num_keys must be an integer >= 1, got 0"),
+        (lambda: ProductKeyMemory(D, 0), "^num_keys must"),
         (lambda: build()(x_of(3)[..., :2]), "x must.*5"),
     ],
 )

@@ -104,7 +104,7 @@ def test_embeddings_have_it_and_a_weight_of_zeros_or_a_second_norm_is_an_error()
     with pytest.raises(ValueError, match="weight of 1 is 0 everywhere"):
         add_spectral_norm(layer)
     assert not parametrize.is_parametrized(layer[0])  # all or nothing
-    with pytest.raises(ValueError, match="power_iterations must be an integer"):
+    with pytest.raises(ValueError, match="^power_iterations must"):
         add_spectral_norm(nn.Linear(3, 3), power_iterations=0)
 
 

@@ -340,14 +340,14 @@ def test_half_precision_runs():
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: blocks_for(0), "length must be an integer >= 1, got 0"),
-        (lambda: CausalConvolution(3, 4, 0), "dilation must be an integer >= 1, got 0"),
-        (lambda: DenseBlock(3, 0, 1), "filters must be an integer >= 1, got 0"),
-        (lambda: TCBlock(3, 4, 2, first=0), "first must be an integer >= 1, got 0"),
-        (lambda: AttentionBlock(3, 4, 0), "d_value must be an integer >= 1, got 0"),
-        (lambda: AttentionBlock(3, 4, 2, alike=0), "alike must be a number above 0 or None, got 0"),
-        (lambda: build("attention")(x_of(3, width=5)), "x must have width 3"),
-        (lambda: build("tc")(x_of(3, width=5)), "x must have width 3"),
+        (lambda: blocks_for(0), "^length must"),
+        (lambda: CausalConvolution(3, 4, 0), "^dilation must"),
+        (lambda: DenseBlock(3, 0, 1), "^filters must"),
+        (lambda: TCBlock(3, 4, 2, first=0), "^first must"),
+        (lambda: AttentionBlock(3, 4, 0), "^d_value must"),
+        (lambda: AttentionBlock(3, 4, 2, alike=0), "^alike must"),
+        (lambda: build("attention")(x_of(3, width=5)), "^x must"),
+        (lambda: build("tc")(x_of(3, width=5)), "^x must"),
         (
             lambda: build("dense")(x_of(3), x_of(1)),
             r"past must be \(2, 2, 3\) for this x, got \(2, 1, 3\)",

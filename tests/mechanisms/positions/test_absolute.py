@@ -57,10 +57,8 @@ def test_rows_are_bounded_of_one_norm_unique_and_deterministic(d, n):
 @settings(max_examples=40, deadline=None)
 @given(widths, st.integers(0, 60), st.integers(-40, 40))
 def test_a_shift_is_one_rotation_for_all_positions(d, start, shift):
-    table, moved = (
-        sinusoids(160, d, dtype=torch.float64),
-        shift_matrix(shift, d, dtype=torch.float64),
-    )
+    table = sinusoids(160, d, dtype=torch.float64)
+    moved = shift_matrix(shift, d, dtype=torch.float64)
     start = max(start, -shift)
     torch.testing.assert_close(
         table[start : start + 20] @ moved.T, table[start + shift : start + shift + 20], **EXACT
@@ -140,15 +138,12 @@ def test_sines_and_cosines_in_halves_are_another_order_of_columns():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: sinusoids(0, 4), "length must be an integer >= 1, got 0"),
+        (lambda: sinusoids(0, 4), "^length must"),
         (lambda: sinusoids(3, 5), "d_model must be even .*, got 5"),
         (lambda: SinusoidalPositions(5), "d_model must be even .*, got 5"),
-        (lambda: shift_matrix(1, 4, base=1.0), "base must be above 1, got 1.0"),
-        (lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 6)), "x must have width 4"),
-        (
-            lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 4), -1),
-            "offset must be an integer >= 0, got -1",
-        ),
+        (lambda: sinusoids(3, 4, base=1.0), "base must be above 1, got 1.0"),
+        (lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 6)), "^x must"),
+        (lambda: SinusoidalPositions(4)(torch.zeros(1, 2, 4), -1), "^offset must"),
         (
             lambda: SinusoidalPositions(4)(torch.zeros(2, 2, 4), torch.tensor([1])),
             "one for each row of x",
@@ -162,20 +157,14 @@ def test_sines_and_cosines_in_halves_are_another_order_of_columns():
             "max_length = 4, got position 4",
         ),
         *(
-            (
-                lambda kind=kind: kind()(torch.zeros(2, 2, 4), torch.tensor([3, -1])),
-                r"offset must be whole numbers of at least 0, got \[3, -1\]",
-            )
+            (lambda kind=kind: kind()(torch.zeros(2, 2, 4), torch.tensor([3, -1])), "^offset must")
             for kind in (lambda: SinusoidalPositions(4), lambda: LearnedPositions(9, 4))
         ),
         (
             lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), torch.tensor([True, False])),
-            "offset must be a tensor of whole numbers, got torch.bool",
+            "^offset must",
         ),
-        (
-            lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), True),
-            "offset must be an integer >= 0, got True",
-        ),
+        (lambda: LearnedPositions(9, 4)(torch.zeros(2, 2, 4), True), "^offset must"),
         (lambda: LearnedPositions(0, 4), "max_length must be"),
     ],
 )

@@ -19,7 +19,7 @@ from attnbook.mechanisms import (
     tree_offset,
 )
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+from ..agreement import EXACT, assert_agree, randomised
 
 
 def walk(heads):
@@ -81,11 +81,9 @@ def padded(trees, fill=-1):
 def test_a_batch_equals_walks_over_each_tree_whatever_stands_at_the_padding(sizes, seed, fill):
     trees = [grown(n, seed + k) for k, n in enumerate(sizes)]
     heads, lengths = padded(trees, fill)
-    depth, distance, offset = (
-        tree_depth(heads, lengths),
-        tree_distance(heads, lengths),
-        tree_offset(heads, lengths),
-    )
+    depth = tree_depth(heads, lengths)
+    distance = tree_distance(heads, lengths)
+    offset = tree_offset(heads, lengths)
     for b, tree in enumerate(trees):
         n = len(tree)
         expected_depth, expected_distance, _ = walk(tree)
@@ -192,7 +190,7 @@ def test_known_wrong_versions_are_told_apart(mistake):
         ([[-1, 0]], [3], r"lengths must be \(1,\) numbers from 1 to 2, got \[3\]"),
         ([[-1, 0]], [0], "lengths must be"),
         ([[-1, 0]], [[2]], "lengths must be"),
-        ([[-1.0, 0.0]], None, "heads must be a tensor of whole numbers, got torch.float32"),
+        ([[-1.0, 0.0]], None, "^heads must"),
         ([[]], None, "heads must be"),
     ],
 )
@@ -213,13 +211,9 @@ def tree_batch():
 
 def layer(**options):
     torch.manual_seed(0)
-    made = SyntacticMultiHeadAttention(
-        D, H, max_distance=K, max_tree_distance=KT, **options
-    ).double()
-    with torch.no_grad():
-        for p in made.parameters():
-            p.normal_(std=0.5)
-    return made
+    return randomised(
+        SyntacticMultiHeadAttention(D, H, max_distance=K, max_tree_distance=KT, **options)
+    )
 
 
 def every_pair(made, x, offset, mask, flip=1, tree=True):
@@ -249,24 +243,17 @@ def every_pair(made, x, offset, mask, flip=1, tree=True):
     return made.output_projection(z.transpose(1, 2).flatten(2)), weights
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"relative_values": False}, {"relative_keys": False}], ids=str
-)
-def test_attention_equals_a_vector_for_every_pair_in_value_and_gradient(options):
-    made, (heads, lengths) = layer(**options), tree_batch()
+def test_attention_equals_a_vector_for_every_pair_in_value_and_gradient():
+    made, (heads, lengths) = layer(), tree_batch()
     offset, mask = tree_offset(heads, lengths), padding_mask(lengths, N)[:, None].expand(B, N, N)
-    results = []
-    for run in (lambda x: made(x, offset, mask), lambda x: every_pair(made, x, offset, mask)):
-        x = torch.randn(
-            B, N, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64
-        ).requires_grad_()
-        context, weights = run(x)
-        loss = (context * torch.linspace(-1, 2, context.numel()).view_as(context)).sum()
-        results.append((context, weights, *torch.autograd.grad(loss, [x, *made.parameters()])))
-    for one, other in zip(*results):
-        torch.testing.assert_close(one, other, **EXACT)
-    assert (results[0][1][1, :, :, 5:] == 0).all()
+    assert_agree(
+        lambda x: made(x, offset, mask),
+        lambda x: every_pair(made, x, offset, mask),
+        (B, N, D),
+        [*made.parameters()],
+    )
     x = torch.randn(B, N, D).double()
+    assert (made(x, offset, mask).weights[1, :, :, 5:] == 0).all()
     assert made(x, offset, mask, need_weights=False).weights is None
     for wrong in (dict(flip=-1), dict(tree=False)):
         assert (
@@ -326,27 +313,18 @@ def test_offsets_of_any_whole_type_are_offsets():
     ("call", "words"),
     [
         (lambda: StructuralPositions(5), "d_model must be even"),
-        (lambda: StructuralPositions(0), "d_model must be an integer >= 1"),
-        (
-            lambda: StructuralPositions(4)(torch.zeros(1, 2, 6), torch.zeros(1, 2).long()),
-            "x must have width 4",
-        ),
+        (lambda: StructuralPositions(0), "^d_model must"),
+        (lambda: StructuralPositions(4)(torch.zeros(1, 2, 6), torch.zeros(1, 2).long()), "^x must"),
         (
             lambda: StructuralPositions(4)(torch.zeros(1, 2, 4), torch.zeros(1, 3).long()),
             r"depth must be \(1, 2\)",
         ),
-        (
-            lambda: StructuralPositions(4)(torch.zeros(1, 2, 4), torch.zeros(1, 2)),
-            "depth must be a tensor of whole numbers",
-        ),
+        (lambda: StructuralPositions(4)(torch.zeros(1, 2, 4), torch.zeros(1, 2)), "^depth must"),
         (
             lambda: layer()(torch.zeros(1, 2, D).double(), torch.zeros(1, 2, 3).long()),
             r"offset must be \(1, 2, 2\)",
         ),
-        (
-            lambda: layer()(torch.zeros(1, 2, D).double(), torch.zeros(1, 2, 2)),
-            "offset must be a tensor of whole numbers",
-        ),
+        (lambda: layer()(torch.zeros(1, 2, D).double(), torch.zeros(1, 2, 2)), "^offset must"),
         (
             lambda: SyntacticMultiHeadAttention(D, H, max_distance=2, max_tree_distance=0),
             "max_tree_distance must be",

@@ -260,46 +260,28 @@ def test_it_finds_the_one_sentence_that_decides():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (
-            lambda m: m(DOCUMENTS[0], LENGTHS),
-            "documents must be token ids .batch, sentences, words.",
-        ),
-        (lambda m: m(DOCUMENTS.float(), LENGTHS), "documents must be token ids .*float32"),
+        (lambda m: m(DOCUMENTS[0], LENGTHS), "^documents must"),
+        (lambda m: m(DOCUMENTS.float(), LENGTHS), "^documents must"),
         (lambda m: m(DOCUMENTS, LENGTHS[:, :2]), r"lengths must be whole numbers \(3, 3\)"),
-        (
-            lambda m: m(DOCUMENTS, LENGTHS > 0),
-            "lengths must be a tensor of whole numbers, got torch.bool",
-        ),
-        (
-            lambda m: m(DOCUMENTS, LENGTHS + 1),
-            "lengths must lie between 0 and 4, the width of documents, got 1 to 5",
-        ),
+        (lambda m: m(DOCUMENTS, LENGTHS > 0), "^lengths must"),
+        (lambda m: m(DOCUMENTS, LENGTHS + 1), "^lengths must"),
         (
             lambda m: m(DOCUMENTS, LENGTHS * torch.tensor([[1], [0], [1]])),
             "at least one sentence with a word, got none in row 1",
         ),
-        (lambda m: m(DOCUMENTS + 2, LENGTHS), "documents must hold ids from 0 to 8, got 2 to 9"),
-        (
-            lambda m: HierarchicalAttention(9, 2, pooling="max"),
-            "pooling must be 'attention' or 'mean', got 'max'",
-        ),
+        (lambda m: m(DOCUMENTS + 2, LENGTHS), "^documents must"),
+        (lambda m: HierarchicalAttention(9, 2, pooling="max"), "^pooling must"),
         (
             lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 6), torch.ones(2, 5) > 0),
-            r"value must have width 4.*\(2, 5, 6\)",
+            "^value must",
         ),
-        (
-            lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), None),
-            "mask must be a boolean tensor .*got None",
-        ),
-        (
-            lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 5)),
-            "mask must be a boolean tensor .*got torch.float32",
-        ),
+        (lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), None), "^mask must"),
+        (lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 5)), "^mask must"),
         (
             lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 3) > 0),
             r"to \(…, positions\) = \(2, 5\), got shape \(2, 3\)",
         ),
-        (lambda m: HierarchicalAttention(9, 0), "num_classes must be an integer >= 1, got 0"),
+        (lambda m: HierarchicalAttention(9, 0), "^num_classes must"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -114,10 +114,8 @@ def test_inserts_are_modules_that_are_passed_in_and_the_rest_stays():
     assert len({frozenset(found) for found in names.values()}) == 1
     # γ is 0 at the start: a network with attention is the network without it, as long as its other
     # weights are the same.
-    plain, with_attention = (
-        pair(attention_at=None, spectral_norm=False).generator,
-        pair(spectral_norm=False).generator,
-    )
+    plain = pair(attention_at=None, spectral_norm=False).generator
+    with_attention = pair(spectral_norm=False).generator
     with_attention.load_state_dict(plain.state_dict(), strict=False)
     noise = torch.randn(3, 6)
     torch.testing.assert_close(plain(noise, LABELS), with_attention(noise, LABELS))
@@ -194,10 +192,8 @@ def test_the_generator_obeys_the_class_and_needs_it():
 @pytest.mark.parametrize("activate", [True, False])
 def test_residual_down_equals_its_formula(halve, activate):
     torch.manual_seed(0)
-    block, x = (
-        ResidualDown(3, 5, halve=halve, activate=activate).double(),
-        torch.randn(2, 3, 6, 6).double(),
-    )
+    block = ResidualDown(3, 5, halve=halve, activate=activate).double()
+    x = torch.randn(2, 3, 6, 6).double()
     down = (
         (lambda t: t.unflatten(2, (-1, 2)).unflatten(4, (-1, 2)).mean((3, 5)))
         if halve
@@ -222,11 +218,9 @@ def test_residual_up_equals_its_formula():
 def test_the_blocks_of_dcgan():
     torch.manual_seed(0)
     norm = lambda c: ConditionalBatchNorm(c, 3)  # noqa: E731
-    up, down, last = (
-        ConvolutionUp(5, 3, norm).double(),
-        ConvolutionDown(3, 5).double(),
-        ConvolutionDown(3, 5, nn.BatchNorm2d, halve=False).double(),
-    )
+    up = ConvolutionUp(5, 3, norm).double()
+    down = ConvolutionDown(3, 5).double()
+    last = ConvolutionDown(3, 5, nn.BatchNorm2d, halve=False).double()
     x = torch.randn(3, 5, 4, 4).double()
     torch.testing.assert_close(up(x, LABELS), up.convolution(up.norm(x, LABELS).relu()), **EXACT)
     z = torch.randn(3, 3, 8, 8).double()
@@ -348,7 +342,7 @@ def test_the_last_side_sets_how_far_a_position_of_the_discriminator_sees(last_si
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: pair(size=32, last_side=32), r"last_side must be one of \[16, 8, 4\], got 32"),
+        (lambda: pair(size=32, last_side=32), "^last_side must"),
         (lambda: pair(size=24), "size must be 4 times a power of 2, got 24"),
         (lambda: PictureDiscriminator(4), "size must be 8 at least, got 4"),
         (
@@ -356,15 +350,9 @@ def test_the_last_side_sets_how_far_a_position_of_the_discriminator_sees(last_si
             r"inserts must stand at a side that a block reaches, \[4, 8\], got 16",
         ),
         (lambda: pair(attention_at=7), "inserts must stand at a side"),
-        (
-            lambda: pair(spectral_norm="generator"),
-            "spectral_norm must be True, False or 'discriminator', got 'generator'",
-        ),
-        (lambda: pair(num_classes=0), "num_classes must be an integer >= 1"),
-        (
-            lambda: pair(spectral_norm=1),
-            "spectral_norm must be True, False or 'discriminator', got 1",
-        ),
+        (lambda: pair(spectral_norm="generator"), "^spectral_norm must"),
+        (lambda: pair(num_classes=0), "^num_classes must"),
+        (lambda: pair(spectral_norm=1), "^spectral_norm must"),
         (
             lambda: pair().generator(torch.randn(3, 5), LABELS),
             r"noise must be floating point numbers \(batch, 6\), got shape \(3, 5\) of "
@@ -378,10 +366,7 @@ def test_the_last_side_sets_how_far_a_position_of_the_discriminator_sees(last_si
             lambda: pair().generator([0.0] * 6, LABELS),
             r"noise must be floating point numbers \(batch, 6\), got list",
         ),
-        (
-            lambda: pair().generator(torch.randn(3, 6), LABELS + 1),
-            "labels must lie from 0 to 2, got 1 to 3",
-        ),
+        (lambda: pair().generator(torch.randn(3, 6), LABELS + 1), "^labels must"),
         (
             lambda: pair().discriminator(torch.randn(3, 3, 8, 8), LABELS),
             "pictures must have the side 16",

@@ -122,12 +122,10 @@ def test_the_loss_is_that_of_scores_and_not_of_probabilities():
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_those_of_finite_differences(kind):
     options, targets = KINDS[kind]
-    net, x, lengths, targets = (
-        network(**options, sizes=(2, 2, 3)),
-        points()[1:].requires_grad_(),
-        LENGTHS[1:],
-        targets[1:],
-    )
+    net = network(**options, sizes=(2, 2, 3))
+    x = points()[1:].requires_grad_()
+    lengths = LENGTHS[1:]
+    targets = targets[1:]
     names = [name for name, _ in net.named_parameters()]
 
     def run(x, *parameters):
@@ -264,18 +262,12 @@ def test_it_learns_to_sort_what_a_pointer_one_position_off_does_not():
 @pytest.mark.parametrize(
     "change, message",
     [
-        (dict(inputs=torch.zeros(3, N, 3, dtype=torch.float64)), "inputs must have width 2"),
-        (dict(inputs=torch.zeros(3, N, 2).long()), "inputs must hold floating point numbers"),
-        (dict(inputs=torch.zeros(3, 0, 2, dtype=torch.float64)), "inputs must be .* with n ≥ 1"),
-        (dict(lengths=torch.tensor([5, 3])), "lengths must be a vector of 3 whole numbers"),
-        (
-            dict(lengths=torch.tensor([5.0, 3.0, 4.0])),
-            "lengths must be a vector of 3 whole numbers",
-        ),
-        (
-            dict(lengths=torch.ones(3, dtype=torch.bool)),
-            "lengths must be a vector of 3 whole numbers",
-        ),
+        (dict(inputs=torch.zeros(3, N, 3, dtype=torch.float64)), "^inputs must"),
+        (dict(inputs=torch.zeros(3, N, 2).long()), "^inputs must"),
+        (dict(inputs=torch.zeros(3, 0, 2, dtype=torch.float64)), "^inputs must"),
+        (dict(lengths=torch.tensor([5, 3])), "^lengths must"),
+        (dict(lengths=torch.tensor([5.0, 3.0, 4.0])), "^lengths must"),
+        (dict(lengths=torch.ones(3, dtype=torch.bool)), "^lengths must"),
         (dict(lengths=torch.tensor([5, 0, 4])), "lengths must lie in 1 … 5"),
         (dict(lengths=torch.tensor([6, 3, 4])), "lengths must lie in 1 … 5"),
         (dict(targets=ONCE[:2]), r"targets must be positions \(3, m\)"),
@@ -362,10 +354,8 @@ def test_a_fixed_dictionary_equals_its_equations(kind, attention):
         torch.testing.assert_close(
             step.logits[real[:, i], 0], out.logits[real[:, i], i], atol=1e-10, rtol=0
         )
-        pointed, state = (
-            torch.where(targets[:, i : i + 1] < 0, N, targets[:, i : i + 1]),
-            step.state,
-        )
+        pointed = torch.where(targets[:, i : i + 1] < 0, N, targets[:, i : i + 1])
+        state = step.state
     pointing_loss(net, PointBatch(x, LENGTHS, targets))[0].backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
 
@@ -391,7 +381,7 @@ def test_a_fixed_dictionary_has_no_word_for_more_positions():
             match="inputs must have at most 4 positions, as many as the dictionary names, got 5",
         ):
             baseline(attention, ends=False, most=4)(points(), LENGTHS, ONCE)
-    with pytest.raises(ValueError, match="most must be an integer >= 1, got 0"):
+    with pytest.raises(ValueError, match="^most must"):
         FixedDictionary(2, 0, attention=False, ends=True)
     assert (
         network(ends=False)

@@ -246,7 +246,7 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
         r"\(3, 6\)",
     ):
         built.step(x[:, 0], tapes, torch.ones(BATCH, N, dtype=torch.bool))
-    with pytest.raises(ValueError, match="mask must be a boolean tensor"):
+    with pytest.raises(ValueError, match="^mask must"):
         built.step(x[:, 0], tapes, allowed.tolist())
 
 
@@ -310,18 +310,15 @@ def test_a_gpu_gives_what_the_cpu_gives():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda m: m(TOKENS[0]), "tokens must be ids"),
-        (lambda m: m([1, 2]), "tokens must be ids .*got list"),
+        (lambda m: m(TOKENS[0]), "^tokens must"),
+        (lambda m: m([1, 2]), "^tokens must"),
         (lambda m: m(TOKENS.float()), "token ids"),
-        (lambda m: m(TOKENS + 8), "ids from 0 to 7, got 8"),
+        (lambda m: m(TOKENS + 8), "^tokens must"),
         (lambda m: m(TOKENS[:, :0]), "token ids"),
-        (lambda m: m(TOKENS, LENGTHS[:2]), "lengths must be a vector of 3"),
-        (
-            lambda m: m(TOKENS, LENGTHS.float()),
-            "lengths must be a vector of 3 whole numbers.*float32",
-        ),
-        (lambda m: m(TOKENS, LENGTHS - 1), "at least one token, got lengths"),
-        (lambda m: m(TOKENS, LENGTHS + 1), "at most the width of source, 6, got 7"),
+        (lambda m: m(TOKENS, LENGTHS[:2]), "^lengths must"),
+        (lambda m: m(TOKENS, LENGTHS.float()), "^lengths must"),
+        (lambda m: m(TOKENS, LENGTHS - 1), "^lengths must"),
+        (lambda m: m(TOKENS, LENGTHS + 1), "^lengths must"),
     ],
 )
 def test_bad_input_is_named(kind, call, words):
@@ -332,17 +329,14 @@ def test_bad_input_is_named(kind, call, words):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: LSTMN(8, hidden_size=0), "hidden_size must be an integer >= 1, got 0"),
-        (lambda: LSTMLanguageModel(8, hidden_size=0), "hidden_size must be an integer >= 1, got 0"),
-        (lambda: LSTMN(0), "vocabulary_size must be an integer"),
-        (lambda: LSTMN(8, d_embed=0), "d_embed must be an integer >= 1, got 0"),
-        (lambda: LSTMLanguageModel(8, d_embed=0), "d_embed must be an integer >= 1, got 0"),
-        (lambda: LSTMN(8, d_attention=0), "d_attention must be an integer >= 1, got 0"),
-        (
-            lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X), [3, 2]),
-            "lengths must be a vector of 2 whole numbers.*got list",
-        ),
-        (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X + 1)), "inputs must have width 3"),
+        (lambda: LSTMN(8, hidden_size=0), "^hidden_size must"),
+        (lambda: LSTMLanguageModel(8, hidden_size=0), "^hidden_size must"),
+        (lambda: LSTMN(0), "^vocabulary_size must"),
+        (lambda: LSTMN(8, d_embed=0), "^d_embed must"),
+        (lambda: LSTMLanguageModel(8, d_embed=0), "^d_embed must"),
+        (lambda: LSTMN(8, d_attention=0), "^d_attention must"),
+        (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X), [3, 2]), "^lengths must"),
+        (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X + 1)), "^inputs must"),
         (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(3, D_X)), r"inputs must be \(batch, n, 3\)"),
     ],
 )

@@ -387,15 +387,12 @@ def test_a_window_that_keeps_step_loses_words_that_drift_and_global_attention_do
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (
-            dict(attention="local"),
-            r"attention must be one of \['global', 'local-m', 'local-p'\], got 'local'",
-        ),
-        (dict(score="concat"), "score must be one of .*additive.*got 'concat'"),
-        (dict(half_width=0), "half_width must be an integer >= 1, got 0"),
-        (dict(unit="LSTM"), "unit must be one of"),
-        (dict(d_embed=0), "d_embed must be an integer >= 1, got 0"),
-        (dict(target_size=0), "target_size must be an integer >= 1, got 0"),
+        (dict(attention="local"), "^attention must"),
+        (dict(score="concat"), "^score must"),
+        (dict(half_width=0), "^half_width must"),
+        (dict(unit="LSTM"), "^unit must"),
+        (dict(d_embed=0), "^d_embed must"),
+        (dict(target_size=0), "^target_size must"),
     ],
 )
 def test_bad_options_are_named(options, words):
@@ -406,9 +403,9 @@ def test_bad_options_are_named(options, words):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda m: m(SOURCE, torch.tensor([8, 0, 1]), TARGET), "at least one token"),
+        (lambda m: m(SOURCE, torch.tensor([8, 0, 1]), TARGET), "^lengths must"),
         (lambda m: m(SOURCE, LENGTHS, TARGET[:2]), "target_in must have 3 rows"),
-        (lambda m: m(SOURCE + 5, LENGTHS, TARGET), "source must hold ids"),
+        (lambda m: m(SOURCE + 5, LENGTHS, TARGET), "^source must"),
         (lambda m: m(SOURCE.repeat(1, 2), LENGTHS, TARGET), "made for max_length = 9"),
         (
             lambda m: m.positions(

@@ -3,6 +3,7 @@ of the paper; known wrong versions.
 """
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -627,37 +628,28 @@ def test_known_wrong_models_are_told_apart(mistake):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: Transformer(0, 7, parts()), "source_size must be an integer >= 1, got 0"),
-        (
-            lambda: Transformer(8, 7, parts(), num_layers=0),
-            "num_layers must be an integer >= 1, got 0",
-        ),
-        (
-            lambda: Transformer(8, 7, parts(), num_layers=(1, 2, 3)),
-            r"num_layers must be an integer or a pair of them.*got \(1, 2, 3\)",
-        ),
-        (
-            lambda: Transformer(8, 7, parts(), num_layers=1, tie="both"),
-            "tie must be 'none', 'output' or 'all', got 'both'",
-        ),
+        (lambda: Transformer(0, 7, parts()), "^source_size must"),
+        (lambda: Transformer(8, 7, parts(), num_layers=0), "^num_layers must"),
+        (lambda: Transformer(8, 7, parts(), num_layers=(1, 2, 3)), "^num_layers must"),
+        (lambda: Transformer(8, 7, parts(), num_layers=1, tie="both"), "^tie must"),
         (
             lambda: Transformer(8, 7, parts(), num_layers=1, tie="all"),
             "one vocabulary, got source_size and target_size 8 and 7",
         ),
         (
+            lambda: Transformer(
+                8, 8, replace(parts(), output=lambda n: nn.Identity()), num_layers=1
+            ),
+            "tie needs an output and an embedding with weights of one shape.*give tie='none'",
+        ),
+        (
             lambda: paper_parts(10, 4, 8).attention(),
             "d_model must divide by num_heads, got 10 and 4",
         ),
-        (
-            lambda: build()(SOURCE, torch.tensor([5, 0, 1]), TARGET),
-            "at least one token, got lengths",
-        ),
-        (
-            lambda: build()(SOURCE + 5, LENGTHS, TARGET),
-            "source must hold ids from 0 to 7, got 5 to 12",
-        ),
+        (lambda: build()(SOURCE, torch.tensor([5, 0, 1]), TARGET), "^lengths must"),
+        (lambda: build()(SOURCE + 5, LENGTHS, TARGET), "^source must"),
         (lambda: build()(SOURCE, LENGTHS, TARGET[:2]), "target_in must have 3 rows"),
-        (lambda: build()(SOURCE, LENGTHS, TARGET + 4), "target_in must hold ids from 0 to 6"),
+        (lambda: build()(SOURCE, LENGTHS, TARGET + 4), "^target_in must"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attnbook import (
-    FeedForward,
     LearnedPositions,
     LocationScore,
     MultiHeadAttention,
@@ -24,10 +23,10 @@ from attnbook import (
     TransformerLM,
     paper_parts,
 )
-from attnbook.mechanisms import NoPositions, ResidualConnection, ReZero
+from attnbook.mechanisms import NoPositions, ReZero
 from attnbook.mechanisms.attention.attend import Attended
 from attnbook.mechanisms.attention.multi_head import ProjectedSource
-from attnbook.models.transformer.layers import Decoder, Encoder, EncoderLayer, Stacked
+from attnbook.models.transformer.layers import EncoderLayer
 from attnbook.training import beam_search, greedy, token_loss
 from attnbook.training.loop.nested import tensors_of
 
@@ -210,11 +209,9 @@ def test_a_text_goes_on_after_prompts_of_different_lengths(name):
     texts = [torch.cat([SOURCE[b, : LENGTHS[b]], TARGET[b]]) for b in range(3)]
     # they count padding: prompts of one length
     if name in ("relative positions", "scores by position", "convolution for self-attention"):
-        source, lengths, texts = (
-            SOURCE,
-            torch.full((3,), 5),
-            [torch.cat([SOURCE[b], TARGET[b]]) for b in range(3)],
-        )
+        source = SOURCE
+        lengths = torch.full((3,), 5)
+        texts = [torch.cat([SOURCE[b], TARGET[b]]) for b in range(3)]
     else:
         source, lengths = SOURCE, LENGTHS
     memory = model.encode(source, lengths)
@@ -320,49 +317,6 @@ def test_without_positions_an_encoder_does_not_know_the_order(n, seed):
         )
 
 
-# What a variant can replace
-
-
-class Factorised(nn.Module):
-    """Embeddings through a narrow space."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.narrow, self.wide = nn.Embedding(size, 3, padding_idx=0), nn.Linear(3, D, bias=False)
-
-    def forward(self, tokens):
-        return self.wide(self.narrow(tokens))
-
-
-class Mixture(nn.Module):
-    """A mixture of two softmaxes, as log-probabilities: what comes after it normalises once
-    more, which changes nothing.
-    """
-
-    def __init__(self, size):
-        super().__init__()
-        self.share, self.parts = nn.Linear(D, 2), nn.Linear(D, 2 * size)
-
-    def forward(self, x):
-        each = self.parts(x).unflatten(-1, (2, -1)).log_softmax(-1)
-        return (self.share(x).log_softmax(-1)[..., None] + each).logsumexp(-2)
-
-
-def test_embeddings_outputs_and_shared_blocks_are_passed_in():
-    parts = replace(BASE, embedding=Factorised, output=Mixture, stack=lambda make, n: [make()] * n)
-    model = Transformer(8, 8, parts, num_layers=3, tie="none").double()
-    assert (
-        len(model.decoder.layers) == 3 and len({id(layer) for layer in model.decoder.layers}) == 1
-    )
-    logits = model(SOURCE, LENGTHS, TARGET).logits
-    torch.testing.assert_close(logits.logsumexp(-1), torch.zeros(3, 6).double(), **EXACT)
-    logits.exp().square().sum().backward()
-    assert all(p.grad is not None for p in model.parameters())
-    assert greedy(model, SOURCE, LENGTHS, 4).tokens
-    with pytest.raises(ValueError, match="tie='none'"):
-        Transformer(8, 8, parts, num_layers=3)
-
-
 class Silent(MultiHeadAttention):
     """An attention that does not say where it looked."""
 
@@ -378,121 +332,11 @@ def test_a_part_without_weights_decodes_without_them():
     assert result.weights is None and result.tokens == uncached_greedy(model, SOURCE, LENGTHS, 5)
 
 
-class Experts(nn.Module):
-    """A mixture of feed-forward networks, all of them asked."""
-
-    def __init__(self):
-        super().__init__()
-        self.gate, self.experts = (
-            nn.Linear(D, 3),
-            nn.ModuleList([FeedForward(D, FF) for _ in range(3)]),
-        )
-
-    def forward(self, x):
-        return sum(
-            w[..., None] * expert(x)
-            for w, expert in zip(self.gate(x).softmax(-1).unbind(-1), self.experts)
-        )
-
-
-class AllLayersEncoder(Encoder):
-    """What every block gives, for a decoder that mixes them."""
-
-    def forward(self, x, mask=None, **options):
-        outputs = [x]
-        for layer in self.layers:
-            outputs.append(layer(outputs[-1], mask).x)
-        return Stacked(torch.stack(outputs, 1), (), None, mask)
-
-
-class TransparentDecoder(Decoder):
-    """Each block reads a mixture of its own of the encoder's blocks."""
-
-    def __init__(self, layers, norm):
-        super().__init__(layers, norm)
-        self.mixture = nn.Parameter(torch.zeros(2, 3))
-
-    def project(self, memory):
-        shares = self.mixture.softmax(-1)[..., None, None]
-        return tuple(
-            layer.project((memory * share).sum(1)) for layer, share in zip(self.layers, shares)
-        )
-
-
-class ShorterEncoder(Encoder):
-    """Every other position goes on after the first block, and the mask with it."""
-
-    def forward(self, x, mask=None, **options):
-        x, mask = self.layers[0](x, mask).x[:, ::2], mask[..., ::2]
-        return Stacked(self.layers[1](x, mask).x, (), None, mask)
-
-
-class Fixup(ResidualConnection):
-    """No norm: a number added before the branch, a factor and a number behind it."""
-
-    def __init__(self, norm, dropout):
-        super().__init__(nn.Identity(), dropout)
-        self.before, self.factor, self.after = (
-            nn.Parameter(torch.full((1,), v)) for v in (0.0, 1.0, 0.0)
-        )
-
-    def sublayer_input(self, x):
-        return x + self.before
-
-    def combine(self, x, output):
-        return x + self.factor * self.dropout(output) + self.after
-
-
-class Step(nn.Module):
-    """A block that is used at several depths and told at which."""
-
-    def __init__(self, block, depth):
-        super().__init__()
-        self.block, self.depth = block, depth
-
-    def project(self, memory):
-        return self.block.project(memory)
-
-    def forward(self, x, *arguments, **options):
-        return self.block(x + self.depth, *arguments, **options)
-
-
-def universal(make, number):
-    block = make()
-    return [Step(block, depth) for depth in range(number)]
-
-
-MODIFICATIONS = {
-    "mixture of experts": replace(BASE, feed_forward=Experts),
-    "transparent attention": replace(BASE, encoder=AllLayersEncoder, decoder=TransparentDecoder),
-    "a shorter memory": replace(
-        BASE, encoder=ShorterEncoder, cross_attention=partial(Silent, D, H)
-    ),
-    "fixup": paper_parts(D, H, FF, dropout=0.0, residual=Fixup),
-    "universal": replace(BASE, stack=universal),
-}
-
-
-@pytest.mark.parametrize("name", MODIFICATIONS)
-def test_modifications_are_passed_in_and_decode_with_the_cache(name):
-    model = randomised(Transformer(8, 8, MODIFICATIONS[name], num_layers=2)).eval()
-    memory = model.encode(SOURCE, LENGTHS)
-    state, whole = model.start(memory), model(SOURCE, LENGTHS, TARGET).logits
-    for t in range(TARGET.shape[1]):
-        logits, state, _ = model.step(TARGET[:, t], state, memory)
-        torch.testing.assert_close(logits, whole[:, t], **EXACT)
-    whole.square().sum().backward()
-    assert all(p.grad is not None for p in model.parameters())
-    assert len(greedy(model, SOURCE, LENGTHS, 4).tokens) == 3
-
-
 @pytest.mark.gpu
 def test_on_a_gpu_it_is_the_same_model():
     model = build("relative positions")
-    expected, tokens = (
-        model(SOURCE, LENGTHS, TARGET).logits,
-        greedy(model, SOURCE, LENGTHS, 6).tokens,
-    )
+    expected = model(SOURCE, LENGTHS, TARGET).logits
+    tokens = greedy(model, SOURCE, LENGTHS, 6).tokens
     model.cuda()
     torch.testing.assert_close(
         model(SOURCE.cuda(), LENGTHS.cuda(), TARGET.cuda()).logits.cpu(),

@@ -45,10 +45,8 @@ def test_the_next_token_has_the_probability_that_the_model_gives(temperature):
 
 def test_temperature_zero_is_greedy_whatever_the_lengths_of_the_prompts():
     model = build(3)
-    prompts, lengths = (
-        torch.tensor([[1, 5, 4, 6], [1, 3, 0, 0], [1, 7, 3, 0]]),
-        torch.tensor([4, 2, 3]),
-    )
+    prompts = torch.tensor([[1, 5, 4, 6], [1, 3, 0, 0], [1, 7, 3, 0]])
+    lengths = torch.tensor([4, 2, 3])
     drawn = sample(model, prompts, lengths, 6, temperature=0.0)
     for row, n in enumerate(lengths.tolist()):
         text = prompts[row, :n].tolist()
@@ -106,10 +104,10 @@ def test_lengths_of_any_whole_dtype():
     [
         ({"max_length": 0}, "max_length must be"),
         ({"temperature": -1.0}, "temperature must be"),
-        ({"temperature": 1e-320}, "temperature must be a number by which"),
-        ({"prompts": [[1, 3]]}, "prompts must be token ids"),
+        ({"temperature": 1e-320}, "^temperature must"),
+        ({"prompts": [[1, 3]]}, "^prompts must"),
         ({"lengths": torch.tensor([2.0])}, "lengths must be"),
-        ({"lengths": torch.tensor([0])}, "lengths must be from 1 to 2, the width of prompts"),
+        ({"lengths": torch.tensor([0])}, "^lengths must"),
         (
             {"prompts": torch.tensor([[1, 3], [1, 0]]), "lengths": torch.tensor([2, 1])},
             "put BOS in front of all",

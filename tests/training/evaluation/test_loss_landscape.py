@@ -70,10 +70,8 @@ def test_a_quadratic_is_found_exactly_and_the_first_index_is_the_first_direction
 
     grid = [-1.0, -0.5, 0.0, 0.5, 1.0]
     z = loss_surface(model, d, bowl, grid)
-    a, b = (
-        torch.tensor(grid, dtype=torch.float64)[:, None],
-        torch.tensor(grid, dtype=torch.float64)[None],
-    )
+    a = torch.tensor(grid, dtype=torch.float64)[:, None]
+    b = torch.tensor(grid, dtype=torch.float64)[None]
     expected = (
         a**2 * (one @ one)
         + b**2 * (two @ two)

@@ -86,7 +86,7 @@ def test_bleu_rejects_tokens_and_uneven_references():
 
 def test_bleu_without_sacrebleu_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(ImportError, match=r"attnbook\[translate\]"):
         bleu(["a"], ["a"])
 

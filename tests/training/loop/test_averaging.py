@@ -104,10 +104,8 @@ def test_a_mean_of_models_is_no_mean_of_their_outputs_but_of_a_linear_one_it_is(
 
 def test_what_does_not_fit_is_named_and_changes_nothing(tmp_path):
     model = make_model()
-    good, other = (
-        save_model(make_model(1), tmp_path / "a.safetensors"),
-        save_model(make_model(width=9), tmp_path / "b.safetensors"),
-    )
+    good = save_model(make_model(1), tmp_path / "a.safetensors")
+    other = save_model(make_model(width=9), tmp_path / "b.safetensors")
     before = weights(model)
     for paths, words in (
         ([], "paths must hold at least one"),

@@ -95,7 +95,7 @@ def test_the_cell_is_put_back_also_after_an_error():
 @pytest.mark.parametrize("limit", [0, float("inf")])
 def test_a_limit_that_is_none_is_refused(limit):
     with (
-        pytest.raises(ValueError, match="limit must be a finite number > 0"),
+        pytest.raises(ValueError, match="^limit must"),
         clipped_backward(NTM(2, 2, slots=4), limit),
     ):
         pass

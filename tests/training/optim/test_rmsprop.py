@@ -80,9 +80,7 @@ def test_fit_takes_it():
     assert history.losses[-1] < 1e-3 * history.losses[0]
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"lr": 0}, {"momentum": 1.0}, {"rho": 0}, {"eps": 0}, {"clip": -1}]
-)
+@pytest.mark.parametrize("wrong", [{"lr": 0}, {"clip": -1}])
 def test_wrong_numbers_are_named(wrong):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
         GravesRMSProp([torch.zeros(1, requires_grad=True)], **wrong)

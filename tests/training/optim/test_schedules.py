@@ -48,8 +48,6 @@ def test_decays():
     assert [cosine_decay(4)(k) for k in range(5)] == pytest.approx(
         [(1 + math.cos(math.pi * k / 4)) / 2 for k in range(5)]
     )
-    assert linear_decay(10, floor=0.2)(10) == pytest.approx(0.2)
-    assert cosine_decay(10, floor=0.2)(10) == pytest.approx(0.2)
     assert [constant()(k) for k in (0, 5)] == [1, 1]
 
 
@@ -63,11 +61,9 @@ def test_by_name():
 
 def test_bad_schedules():
     for message, call in (
-        ("schedule must be one of", lambda: make_schedule("step", 10)),
+        ("^schedule must", lambda: make_schedule("step", 10)),
         ("warmup_steps must be", lambda: inverse_sqrt(0)),
         ("steps must be", lambda: linear_decay(0)),
-        ("floor must be", lambda: linear_decay(10, floor=5.0)),
-        ("floor must be", lambda: cosine_decay(10, floor=math.nan)),
     ):
         with pytest.raises(ValueError, match=message):
             call()
