@@ -1,5 +1,6 @@
 """The set-up call, and the files that travel with the package."""
 
+import platform
 import random
 import subprocess
 import sys
@@ -58,6 +59,35 @@ def test_a_bad_variable_is_named(monkeypatch):
     monkeypatch.setenv("ATTNBOOK_PRESET", "fast")
     with pytest.raises(ValueError, match="ATTNBOOK_PRESET.*'fast'"):
         attnbook.setup()
+
+
+REUSED = """
+import resource, sys
+import torch, attnbook
+
+if sys.argv[1] == "setup":
+    attnbook.setup(figures=False)
+for _ in range(2):  # 64 MB each: the first one always pays for its pages
+    torch.ones(16, 2**20)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    torch.ones(16, 2**20)
+print("faults", resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def page_faults(*arguments):
+    run = subprocess.run(
+        [sys.executable, "-c", REUSED, *arguments], capture_output=True, text=True, check=True
+    )
+    return int(run.stdout.split()[-1])
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="glibc's allocator"
+)
+def test_setup_lets_large_buffers_be_reused():
+    assert page_faults("setup") < 0.1 * page_faults("no setup")
 
 
 def test_in_a_notebook_the_figures_carry_no_stamp(monkeypatch):
