@@ -1,4 +1,4 @@
-"""Arguments of a reader's function: copies that it may spoil, and what it changed in them."""
+"""Arguments of a reader's function: copies that it may change, and a description of the changes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import torch
 __all__ = ["PLAIN_TENSORS", "copied", "overwrite", "spoiled"]
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
-"""What a check takes for a tensor: a subclass could do anything when it is looked at."""
+"""The types that count as tensors: a subclass could run code whenever it is read."""
 
 
 def copied(value):
-    """A copy, down to the tensors and numbers inside of lists, tuples, sets and dicts; anything
-    else as it is.
-    """
+    """A deep copy of tensors, lists, tuples, sets and dicts; any other object itself."""
     if type(value) in PLAIN_TENSORS:
         return value.detach().clone().requires_grad_(value.requires_grad)
     if type(value) in (list, tuple):
@@ -24,17 +22,17 @@ def copied(value):
 
 
 def spoiled(name: str, before, after) -> str | None:
-    """What was done to an argument, in a sentence; None if it is as before."""
+    """A sentence about how an argument changed; None if it did not."""
     in_place = f"your function changes its argument {name} in place"
     if isinstance(before, torch.Tensor) != isinstance(after, torch.Tensor):
         return f"{in_place}: there is another kind of value in it now"
     if isinstance(before, torch.Tensor):
-        kept = (before.shape, before.dtype, before.device) == (
+        alike = (before.shape, before.dtype, before.device) == (
             after.shape,
             after.dtype,
             after.device,
         )
-        if not kept or not torch.equal(before, after.detach()):
+        if not alike or not torch.equal(before, after.detach()):
             return f"{in_place}: the caller's tensor is different now"
         if after.requires_grad != before.requires_grad or (
             after.is_leaf and after.grad is not None
@@ -65,8 +63,8 @@ def spoiled(name: str, before, after) -> str | None:
 
 
 def overwrite(value, after) -> None:
-    """Make `value` look like `after`, in place: what a function in another process has done to
-    its copy of the arguments.
+    """Give `value` the content of `after`, in place: the changes that a function in another process
+    made to its copy of the arguments.
     """
     if isinstance(value, torch.Tensor) and isinstance(after, torch.Tensor):
         if value.shape == after.shape and value.dtype == after.dtype:

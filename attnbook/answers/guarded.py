@@ -1,6 +1,6 @@
-"""One call of a student's function: seeded, quiet, on copies; and what it did wrong in words.
+"""One seeded, quiet call of a student's function, with its errors in words.
 
-The same in the reader's notebook and in the grader's sandbox, so that both say the same.
+The reader's notebook and the grader's sandbox share it, so that both give the same messages.
 """
 
 from __future__ import annotations
@@ -40,13 +40,18 @@ class StudentError(Exception):
 
 
 def guarded(function, arguments, keywords=None, *, seed=0, passing=(), then=None):
-    """`function(*arguments, **keywords)`; raises StudentError with the error and the line when it
-    stops.
+    """The result of `function(*arguments, **keywords)`.
 
-    passing: exceptions of the check, which go through as they are
-    then: called with the result, gradients switched on
-    What the function prints to standard error goes to standard output: nbgrader takes a warning for
-    a failed cell."""
+    Standard error is redirected to standard output: nbgrader takes a warning for a failed cell.
+
+    Args:
+        seed: of the random numbers that the function draws.
+        passing: exceptions of the check, which are raised unchanged.
+        then: called with the result, gradients enabled.
+
+    Raises:
+        StudentError: the function raised an error; the message names the error and the line.
+    """
     try:
         with (
             contextlib.redirect_stderr(sys.stdout),
@@ -55,7 +60,7 @@ def guarded(function, arguments, keywords=None, *, seed=0, passing=(), then=None
             torch.enable_grad(),
         ):
             warnings.simplefilter("ignore")
-            torch.default_generator.manual_seed(seed)  # a GPU is not touched, nor waited for
+            torch.default_generator.manual_seed(seed)  # leaves a GPU alone, without a wait
             result = function(*arguments, **(keywords or {}))
             if then is not None:
                 then(result)
@@ -70,16 +75,15 @@ def guarded(function, arguments, keywords=None, *, seed=0, passing=(), then=None
 
 
 def describe(error: BaseException) -> str:
-    """The error and the reader's line that raised it.
-
-    No file name: notebooks give cells a new one in every run.
+    """The error and the reader's line that raised it, without the file name, which changes from run
+    to run in notebooks.
     """
     try:
         text = next(iter(str(error).strip().splitlines()), "")
-    except Exception:  # a student's own kind of error may not even have a text
+    except Exception:  # the error class is a student's and may have no text
         text = ""
     text = text if len(text) <= 160 else text[:157] + "..."
-    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
     where, frame = "", error.__traceback__
     while frame is not None:
         path = frame.tb_frame.f_code.co_filename
@@ -89,4 +93,4 @@ def describe(error: BaseException) -> str:
         frame = frame.tb_next
     if not where and isinstance(error, TypeError) and "argument" in text:
         where = ". Does your function take the arguments of the stub?"
-    return said + where
+    return message + where

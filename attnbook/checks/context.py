@@ -1,4 +1,4 @@
-"""What a check works with: seeded inputs, guarded calls, comparisons that name what differs."""
+"""The context of a check: seeded inputs, guarded calls, and comparisons that name differences."""
 
 import hashlib
 from typing import Any, NoReturn
@@ -26,7 +26,7 @@ def a(value):
 
 
 def shape_of(value):
-    """The shape of a plain tensor; () for any other object, whose attribute `shape` may lie."""
+    """The shape of a plain tensor; () for any other object, whose `shape` is not to be trusted."""
     return tuple(value.shape) if type(value) in PLAIN_TENSORS else ()
 
 
@@ -203,7 +203,7 @@ class CheckContext:
         """Return the members of a tuple or list with one member per name, or fail.
 
         Args:
-            shapes: of the members; if they come in reverse order, the message says so.
+            shapes: of the members, to report members in reverse order.
         """
         expected = f"({', '.join(names)})"
         if type(value) not in (tuple, list) or len(value) != len(names):
@@ -256,7 +256,7 @@ class CheckContext:
                 self.fail(message)
 
     def close(self, got, expected, name, wrong=None):
-        """Fail unless `got` equals `expected` up to rounding, and say where they differ most.
+        """Fail unless `got` equals `expected` up to rounding, and name the largest difference.
 
         Args:
             wrong: {message: the result of this mistake}, as for `recognize`.

@@ -1,5 +1,5 @@
-"""Archives that a server makes anew at each request: their bytes differ, the files in them do
-not, so these are checked.
+"""Archives that a server packs anew at each request: their bytes differ, so the checksum covers the
+files in them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ def members_digest(path: str | os.PathLike, chosen: Callable[[str], bool]) -> st
     and dates.
 
     It is that of the lines ``SHA-256  NAME``, sorted by name, each with a line feed; NAME without
-    the first folder, which GitHub names after the commit. Raises ValueError when the archive is
-    damaged or holds none of them."""
+    the first folder, which GitHub names after the commit.
+
+    Raises:
+        ValueError: the archive is damaged or holds none of them.
+    """
     lines = []
     try:
         with tarfile.open(path, "r:*") as archive:
@@ -32,7 +35,7 @@ def members_digest(path: str | os.PathLike, chosen: Callable[[str], bool]) -> st
                     name = member.name.partition("/")[2]
                     lines.append((name, hashlib.sha256(content.read()).hexdigest()))
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"path: {path} is not a whole archive ({error})") from error
+        raise ValueError(f"path: {path} is not a complete archive ({error})") from error
     if not lines:
         raise ValueError(f"path: {path} holds none of the files that are asked for")
     return hashlib.sha256(
@@ -48,7 +51,7 @@ def fetch_archive(
 
     Args:
         name, file: as in :func:`attnbook.tasks.datasets.fetch`, whose errors this raises.
-        url: where the archive is made.
+        url: the address that serves the archive.
         digest, chosen: what :func:`members_digest` has to give for it, of the files that
             ``chosen(member)`` names.
     """

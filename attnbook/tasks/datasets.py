@@ -66,7 +66,11 @@ def read_registry(path: str | os.PathLike | None = None) -> dict[tuple[str, str]
 
 
 def entry(name: str, file: str) -> Entry:
-    """The registry's entry of a file. Raises ValueError naming the choices."""
+    """The registry's entry of a file.
+
+    Raises:
+        ValueError: the registry has no such file; lists the choices.
+    """
     entries = read_registry()
     check_choice("name", name, sorted({known for known, _ in entries}))
     check_choice(
@@ -85,7 +89,8 @@ def attribution(name: str) -> str:
 def mirror() -> Path | None:
     """The folder named by ATTNBOOK_DATA, or None.
 
-    Raises FileNotFoundError when there is no such folder.
+    Raises:
+        FileNotFoundError: there is no such folder.
     """
     value = os.environ.get(VARIABLE, "").strip()
     if not value:
@@ -99,7 +104,7 @@ def mirror() -> Path | None:
 
 
 def cache() -> Path:
-    """Where downloads are kept: the cache folder of the user's system."""
+    """The folder of downloaded files: the user cache of the operating system."""
     import pooch
 
     return Path(pooch.os_cache("attnbook"))
@@ -122,16 +127,15 @@ def fetch(
     Args:
         name: of the data set.
         file: its path below the name.
-        url, check: for an archive that a server packs anew at each request, so that its bytes
-            differ: where it is made, and ``check(path)``, which raises a ValueError unless the
-            files in the download are those expected.
+        url: of an archive that a server packs anew at each request, so that its bytes differ.
+        check: ``check(path)`` raises a ValueError unless that archive holds the files expected.
 
     Raises:
-        ValueError: for a name or file that is not in the registry, or when the content is not what
-            the checksum says (a download is tried 3 times).
-        FileNotFoundError: when ATTNBOOK_DATA is set and the folder lacks the file, or when no
-            address serves it.
-        OSError: when the download fails or no space is left; nothing half-written stays behind.
+        ValueError: the registry has no such file, or the content does not match the checksum (a
+            download is tried 3 times).
+        FileNotFoundError: ATTNBOOK_DATA is set and the folder lacks the file, or no address serves
+            it.
+        OSError: the download fails or the disk is full; no partial file remains.
     """
     import pooch
 

@@ -392,18 +392,19 @@ def test_a_wrong_answer_lies_beside_those_of_its_section():
 
 def test_an_edit_replaces_code_of_the_solution_and_nothing_else(monkeypatch):
     monkeypatch.setitem(WRONG, ID, [])
-    edits(ID, ("transposed", "weights @", "weights.mT @"))
+    edit = edits(ID)
+    edit("transposed", "weights @", "weights.mT @")
     (one,) = WRONG[ID]
     assert one.name == "weights @ → weights.mT @" and "    return weights.mT @ values\n" in one.code
     x = torch.arange(9.0).view(3, 3)
     assert torch.equal(one.function(x, x), x.mT @ x)
-    for row, words in (
-        (("words", "weights @", "weights.mT @"), "unique"),
-        (("words", "def ", "class "), "no 'def '"),  # outside of the solution's markers
-        (("words", "weights", "", "weights", "values"), "no 'weights'"),
+    for code, words in (
+        (("weights @", "weights.mT @"), "unique"),
+        (("def ", "class "), "no 'def '"),  # outside of the solution's markers
+        (("weights", "", "weights", "values"), "no 'weights'"),
     ):
         with pytest.raises(ValueError, match=words):
-            edits(ID, row)
+            edit("words", *code)
     assert WRONG[ID] == [one]
 
 

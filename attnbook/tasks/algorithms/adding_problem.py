@@ -28,7 +28,7 @@ class MarkedNumbers(NamedTuple):
         inputs: (B, n, 2) a random number and a marker: 1 at two positions, −1 at the first and the
             last, else 0
         lengths: (B,) how many positions of each row are real
-        target: (B,) what is to be said
+        target: (B,) the number to predict
         marked: (B, 2) the two marked positions, the earlier one first
     """
 
@@ -62,7 +62,9 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Mark
     is not marked yet. The first and the last step have the marker −1; where the first is chosen it
     keeps −1 and counts as 0 (adding), or as 1 (multiplication).
 
-    Raises ValueError for another kind, a length below 10 or a negative count.
+    Raises:
+        ValueError: ``kind`` is unknown, ``length`` below 10 or ``count`` negative.
+
     Source: Hochreiter and Schmidhuber 1997, sections 5.4 and 5.5; lengths as in Raffel and Ellis
     2015, section 2.1.
     """

@@ -84,7 +84,7 @@ def draw(
         share: of a topic's words that are masked.
 
     Raises:
-        ValueError: for another kind, a length below 2 or odd for look-ups, or a share outside of
+        ValueError: ``kind`` is unknown, ``length`` below 2 or odd for look-ups, or a share not in
             0 … 0.5.
     """
     check_choice("kind", kind, KINDS)

@@ -52,17 +52,16 @@ def draw_copy(
     length: int | tuple[int, int] = (1, 20),
     together: bool = False,
 ) -> AlgorithmBatch:
-    """Random vectors of bits, a delimiter, then nothing: say the vectors again, in order.
+    """Random vectors of bits, a delimiter, then zeros: reproduce the vectors in order.
 
-    A row of n vectors has 2n + 1 steps: the vectors, the delimiter on a channel of its own, and n
+    A row of n vectors has 2n + 1 steps: the vectors, the delimiter on a separate channel, and n
     steps of zeros whose targets are the vectors.
 
     Args:
         count: B
         bits: of each vector
         length: n, or (least, most), both included, every length as likely
-        together: one random length for the whole batch, so that no row is padded; else each row has
-            its own
+        together: draw one length for the whole batch, so that no row is padded; else one per row
 
     Shapes: inputs ``(B, 2 n_max + 1, bits + 1)``, targets ``(B, 2 n_max + 1, bits)``.
     Source: Graves, Wayne and Danihelka 2014, section 4.1.
@@ -85,17 +84,16 @@ def draw_repeat_copy(
     counted: tuple[int, int] = (1, 10),
     together: bool = False,
 ) -> AlgorithmBatch:
-    """Random vectors and a number r: say the vectors r times, then say on a channel of its own that
-    this is the end.
+    """Random vectors and a number r: reproduce the vectors r times, then an end marker on another
+    channel.
 
-    A row of n vectors has n + 1 + n r + 1 steps. At step n the delimiter is 1 and the channel
-    behind it holds the number, ``(r − μ) / σ`` with the mean and the standard deviation of the
-    whole numbers of ``counted``. The paper has the number alone; with the delimiter a number of 0
-    is seen, too.
+    A row of n vectors has n + 1 + n r + 1 steps. At step n the delimiter is 1 and the next
+    channel holds the number, ``(r − μ) / σ`` with the mean and the standard deviation of the
+    integers of ``counted``. The paper has the number alone; the delimiter marks a number of 0, too.
 
     Args:
         repeats: r, or (least, most)
-        counted: the range that the model is trained on; keep it when you test beyond
+        counted: the range in training; use the same one in tests beyond that range
 
     Shapes: inputs ``(B, T, bits + 2)``, targets ``(B, T, bits + 1)``. Other arguments as in
     :func:`draw_copy`.
@@ -119,10 +117,10 @@ def draw_associative_recall(
     items: int | tuple[int, int] = (2, 6),
     together: bool = False,
 ) -> AlgorithmBatch:
-    """Items in a row, then one of them again: say the item that came after it.
+    """A list of items, then one of them as the query: reproduce the item that followed it.
 
-    An item is ``item`` random vectors. Before each one stands its delimiter (channel ``bits``); the
-    query, any item but the last, stands between two query delimiters (channel ``bits + 1``), the
+    An item is ``item`` random vectors. A delimiter precedes each one (channel ``bits``); the
+    query, any item but the last, is between two query delimiters (channel ``bits + 1``), the
     first of which also ends the last item. With k items a row has (k + 1)(item + 1) + 1 + item
     steps; the last ``item`` are zeros whose targets are the item after the query.
 
@@ -188,8 +186,8 @@ def draw_n_grams(
 
 
 def optimal_n_grams(bits: torch.Tensor, n: int = 6) -> torch.Tensor:
-    """What the best possible predictor of :func:`draw_n_grams` says: the probability that each bit
-    is 1, given those before.
+    """The optimal predictions for :func:`draw_n_grams`: the probability that each bit is 1, given
+    the bits before it.
 
     ``p_t = (N1 + ½) / (N0 + N1 + 1)``, where N1 and N0 count how often a 1 and a 0 followed the
     same n − 1 bits so far; ½ for the first n − 1 bits. It is the mean of the posterior of the
@@ -224,8 +222,8 @@ def optimal_n_grams(bits: torch.Tensor, n: int = 6) -> torch.Tensor:
 def draw_priority_sort(
     count: int, generator: torch.Generator, *, bits: int = 8, given: int = 20, wanted: int = 16
 ) -> AlgorithmBatch:
-    """Random vectors, each with a priority from [−1, 1): say the ``wanted`` of highest priority,
-    the highest first.
+    """Random vectors, each with a priority from [−1, 1): reproduce the ``wanted`` of highest
+    priority, the highest first.
 
     A row has given + 1 + wanted steps: vectors with the priority on channel ``bits``, a delimiter
     on channel ``bits + 1``, and zeros. The delimiter is ours: the paper says neither that there is
@@ -265,7 +263,7 @@ KINDS = tuple(_DRAW)
 
 
 def draw(kind: str, count: int, generator: torch.Generator, **settings: Any) -> AlgorithmBatch:
-    """A batch of the task of that name, one of :data:`KINDS`; settings as in its own function."""
+    """A batch of one of :data:`KINDS`, with the settings of its ``draw_…`` function."""
     return _DRAW[check_choice("kind", kind, KINDS)](count, generator, **settings)
 
 
@@ -279,9 +277,9 @@ class AlgorithmBatches(GeneratedBatches[AlgorithmBatch]):
     """Endless batches of :func:`draw`, with its settings.
 
     Args:
-        grow: over so many steps the largest length (copy, repeat copy) or number of items
-            (associative recall) grows evenly from the least to the most, and n (n-grams) from 2; 0
-            for the whole range from the start.
+        grow: number of steps over which the largest length (copy, repeat copy), the number of items
+            (associative recall) or n (n-grams, from 2) grows linearly to its maximum; 0 for the
+            full range from the start.
     """
 
     _GROWS = {

@@ -1,5 +1,5 @@
-"""Letters and an answer at each of them that hangs on their order alone: the letter three places
-before, or the text backwards.
+"""Letters whose targets depend on their order alone: the letter three positions earlier, or the
+text reversed.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ def order_answers(order: str, tokens: torch.Tensor) -> torch.Tensor:
     "before": ``target_p = token_{p−3}``, and none at the first three;  "reverse":
     ``target_p = token_{n−1−p}``, p = 0 … n − 1.
 
-    Both are defined for any length. The first asks for a distance, the second for a place counted
-    from both ends.
+    Both are defined for any length. The first needs relative positions, the second positions from
+    both ends.
 
-    Raises ValueError for another order.
+    Raises:
+        ValueError: ``order`` is unknown.
     """
     if check_choice("order", order, ORDERS) == "reverse":
         return tokens.flip(-1)

@@ -23,8 +23,8 @@ class Bandits:
     can be compared pull by pull.
 
     Raises:
-        ValueError: for fewer than two arms, fewer than one pull, actions out of range, a step
-            before the reset or after the end.
+        ValueError: there are fewer than two arms or one pull, actions are out of range, or a step
+            comes before the reset or after the end.
 
     Source: Mishra et al. 2018, section 5.2.1; Duan et al. 2016.
     """
@@ -177,12 +177,11 @@ class Thompson(_Counting):
 
 
 class Indexed(_Counting):
-    """The arm of the highest index, from a table ``index[left, s, f]``: Gittins' policy when it is
-    his.
+    """The arm of the highest index in a table ``index[left, s, f]``; Gittins' policy for his index.
 
     Args:
-        table: ``(pulls + 1, pulls + 1, pulls + 1)`` by pulls left, wins and losses, as
-            :func:`~attnbook.tasks.decisions.gittins.finite_horizon_index` makes it; or ``(n, n)``
+        table: ``(pulls + 1, pulls + 1, pulls + 1)`` by pulls left, wins and losses, from
+            :func:`~attnbook.tasks.decisions.gittins.finite_horizon_index`; or ``(n, n)``
             without the first dimension.
     """
 

@@ -173,16 +173,16 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
     table = transitions.reshape(worlds, states * actions, states)
     best, values = [], []
     for _ in range(horizon):
-        found = (means + (table @ worth).view(worlds, states, actions)).max(-1)
-        worth = found.values[..., None]
-        best.append(found.indices)
-        values.append(found.values)
+        highest = (means + (table @ worth).view(worlds, states, actions)).max(-1)
+        worth = highest.values[..., None]
+        best.append(highest.indices)
+        values.append(highest.values)
     return Plan(torch.stack(best, 1), torch.stack(values, 1))
 
 
 class OptimalPlanner:
-    """Plans by value iteration in the true world: the ceiling, since nothing has to be found
-    out.
+    """Plans by value iteration in the true environment: an upper bound, since nothing has to be
+    learned.
     """
 
     def start(self, worlds: DecisionProcesses, count: int, generator: torch.Generator) -> None:

@@ -95,15 +95,15 @@ def play(
 ) -> Trajectories:
     """Run a policy in ``count`` new environments, from their first step to their last.
 
-    The environments and their random numbers depend on ``seed`` alone, and the policy has random
-    numbers of its own: two policies with one seed meet the same environments.
+    The environments and their random numbers depend on ``seed`` alone, and the policy has its own
+    generator: two policies with one seed meet the same environments.
 
     Args:
         worlds: the environments; they are reset.
-        policy: who acts; it is started anew.
+        policy: chooses the actions; it is reset.
         seed: of the environments and of the policy.
         count: how many environments.
-        keep_inputs: whether the inputs are kept; without them ``inputs`` has no steps.
+        keep_inputs: whether to record the inputs; else ``inputs`` has no steps.
     """
     generator = torch.Generator(worlds.device).manual_seed(seed + _POLICY_SEED_OFFSET)
     with torch.no_grad():
@@ -117,8 +117,8 @@ def play(
             input, reward, _ = worlds.step(action)
             actions.append(action)
             rewards.append(reward)
-    kept = torch.stack(inputs, 1) if keep_inputs else input.new_zeros(count, 0, worlds.d_input)
-    return Trajectories(kept, torch.stack(actions, 1), torch.stack(rewards, 1))
+    recorded = torch.stack(inputs, 1) if keep_inputs else input.new_zeros(count, 0, worlds.d_input)
+    return Trajectories(recorded, torch.stack(actions, 1), torch.stack(rewards, 1))
 
 
 class Estimate(NamedTuple):
@@ -134,7 +134,8 @@ class Estimate(NamedTuple):
 def estimate(values: torch.Tensor) -> Estimate:
     """The mean of ``values (n,)``, one per environment, and ``1.96 · s / √n``.
 
-    Raises ValueError for fewer than two.
+    Raises:
+        ValueError: there are fewer than two values.
     """
     if values.dim() != 1 or len(values) < 2:
         raise ValueError(

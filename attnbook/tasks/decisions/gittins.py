@@ -20,7 +20,7 @@ def _root(rates: torch.Tensor, worth: torch.Tensor) -> torch.Tensor:
 
     It is extended along the line through its last two positive values, which for a convex function
     gives too low a rate, by less than one step of the grid."""
-    last = (worth > 0).sum(0) - 1  # worth falls: the positive ones stand in front
+    last = (worth > 0).sum(0) - 1  # worth is decreasing: the positive values come first
     at = last.clamp(min=1)
     v1, v0 = worth.gather(0, at[None])[0], worth.gather(0, at[None] - 1)[0]
     step = rates[1] - rates[0]
@@ -31,19 +31,19 @@ def _root(rates: torch.Tensor, worth: torch.Tensor) -> torch.Tensor:
 def finite_horizon_index(pulls: int, *, grid: int = 200) -> torch.Tensor:
     """Gittins' index of a Bernoulli arm for every number of pulls that are left.
 
-    Beside the arm stands one that costs λ a pull to rent and pays nothing to leave. With
+    The alternative to the arm is to stop; each pull costs a rent λ. With
     ``p = (s + 1)/(s + f + 2)``,
 
     ``W_λ(m, s, f) = max(0, p − λ + p W_λ(m − 1, s + 1, f) + (1 − p) W_λ(m − 1, s, f + 1))``,
     ``W_λ(0, ·) = 0``,
 
     and the index is the highest rent at which a start is worth anything:
-    ``sup{λ : W_λ(m, s, f) > 0}``. It equals the highest reward a pull over all rules when to stop
+    ``sup{λ : W_λ(m, s, f) > 0}``. It equals the highest reward per pull over all stopping rules
     within m pulls, ``sup_τ E[Σ_{t<τ} r_t] / E[τ]``. With one pull left it is p.
 
     Args:
         pulls: N; entries with ``s + f + m ≤ N`` are filled, the others are −1.
-        grid: rents that are tried. For N = 10 the error of 200 is below 0.0005, that of 400 below
+        grid: number of rents. For N = 10 the error of 200 is below 0.0005, that of 400 below
             0.0001.
 
     Returns:
@@ -88,7 +88,7 @@ def bayes_value(
     over the counts c of all arms.
 
     Args:
-        arms, pulls: K and N. Arms are alike at the start, so that counts are kept in one order;
+        arms, pulls: K and N. Arms are exchangeable, so that states are sorted counts;
             still, the number of states grows fast: N = 10 with K = 5 takes a second or so.
         choose: ``choose(counts, left) -> arm`` from the sorted pairs (wins, losses); None for the
             best choice.

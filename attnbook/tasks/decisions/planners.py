@@ -1,4 +1,4 @@
-"""Policies that learn a decision process by counting and plan in what they believe: PSRL and
+"""Policies that learn a decision process by counting and plan in their posterior: PSRL and
 ε-greedy.
 """
 
@@ -14,16 +14,17 @@ __all__ = ["PSRL", "EpsilonGreedyPlanner"]
 
 
 class _PosteriorPlanner:
-    """Keeps the posterior over the world, makes a plan from it when an episode begins, and follows
-    the plan.
+    """Tracks the posterior over the environment, plans from it at the start of each episode, and
+    follows the plan.
 
     With n(s, a) visits, rewards that sum to w(s, a) and n(s, a, s') moves seen, and the priors that
     the worlds are drawn from:
 
     ``μ(s, a) ~ N((1 + w) / (1 + n), 1 / (1 + n))``,  ``P(· | s, a) ~ Dirichlet(1 + n(s, a, ·))``
 
-    Nothing is seen of the move that ends an episode, since the next state shown is the start of the
-    next one."""
+    The transition that ends an episode is not observed: the next input is the start state of the
+    next one.
+    """
 
     def start(self, worlds: DecisionProcesses, count: int, generator: torch.Generator) -> None:
         self.worlds, self.generator, self.taken, self.before = worlds, generator, 0, None

@@ -20,19 +20,21 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
         points: (B, n, 2) coordinates
         lengths: (B,) how many points of each row are real; all of them if not given
 
-    Returns (B, m) indices, −1 as padding, m being the size of the largest hull. A point on an edge
-    is no corner. Of equal points only the one with the lowest index can be one. Points on one line
-    have two corners, equal points one.
+    Returns:
+        (B, m) indices, −1 as padding, m being the size of the largest hull. A point on an edge is
+        no corner. Of equal points only the one with the lowest index can be one. Points on one
+        line have two corners, equal points one.
 
-    Gift wrapping, all rows in step: from a corner, the next is the point that has no other on its
-    right. It is found
-    in a tournament of ⌈log₂ n⌉ rounds, so that a hull of h corners costs O(h n). Cross products are
-    taken in float64, which is exact for coordinates that are multiples of 2⁻²⁴ below 1, as
-    `torch.rand` draws them.
+    Gift wrapping, all rows at once: the corner after another is the point with no other on its
+    right. A tournament of ⌈log₂ n⌉ rounds selects it, so that a hull of h corners costs O(h n).
+    Cross products are taken in float64, which is exact for coordinates that are multiples of 2⁻²⁴
+    below 1, as `torch.rand` draws them.
 
-    Raises ValueError for a wrong shape, a row without points, coordinates that are not finite, and
-    points so close to one line that rounding leads the walk in circles. Source of the order:
-    Vinyals, Fortunato and Jaitly 2015, section 3.1.
+    Raises:
+        ValueError: the shape is wrong, a row has no points, a coordinate is not finite, or points
+            are so close to one line that rounding leads the walk in circles.
+
+    Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.1.
     """
     lengths = check_points(points, lengths)
     B, n, _ = points.shape
@@ -168,7 +170,7 @@ def is_simple(corners: torch.Tensor) -> bool:
             - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0])
         )
 
-    def within(a, b, c):  # c, on the line a b, lies between a and b
+    def within(a, b, c):  # whether c, on the line a b, is between a and b
         return ((torch.minimum(a, b) <= c) & (c <= torch.maximum(a, b))).all(-1)
 
     a, b = p[:, None], q[:, None]
@@ -182,8 +184,8 @@ def is_simple(corners: torch.Tensor) -> bool:
     apart = (step > 1) & (step < m - 1)
     if bool((meet & apart).any()):
         return False
-    # Neighbours share a corner; they share more where the walk turns back on itself, or stands
-    # still.
+    # Neighbours share a corner; they share more where the walk turns back on itself, or
+    # repeats a point.
     before, after = p - p.roll(1, 0), q - p
     turn = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]
     return not bool(((turn == 0) & ((before * after).sum(1) <= 0)).any())
@@ -231,8 +233,8 @@ def report(
         predicted: B walks over positions, without END
         truth: B walks, the canonical answers
 
-    The corners of an answer are input points, so that a simple polygon lies inside the hull and the
-    area that both cover is its own. Source: Vinyals, Fortunato and Jaitly 2015, section 4.2.
+    The corners of an answer are input points, so a simple polygon is inside the hull, and the area
+    that both cover is that of the polygon. Source: Vinyals, Fortunato and Jaitly 2015, section 4.2.
     """
     if not len(points) == len(predicted) == len(truth) or not len(points):
         raise ValueError(

@@ -35,7 +35,7 @@ class PointBatch(NamedTuple):
         inputs: (B, n, d) numbers (d = 1) or points of the unit square (d = 2), uniform; zeros as
             padding at the end
         lengths: (B,) how many of each row are real
-        targets: (B, m) positions 0 … lengths − 1 of the row's own inputs; then, for hulls and
+        targets: (B, m) positions 0 … lengths − 1 of the row's inputs; then, for hulls and
             triangulations, whose answers vary in length, once END, coded as n (the column after the
             last position of the padded batch); then −1 as padding
     """
@@ -102,7 +102,7 @@ def draw_tours(
         teacher: "exact" for the shortest tours, of at most 16 cities; or a heuristic by its name,
             see `tours.TEACHERS`
 
-    There is no END: a tour has as many steps as cities, and the way back to city 0 is not said.
+    There is no END: a tour has as many steps as cities, without the return to city 0.
     """
     inputs, lengths, _ = _uniform(n, count, 2, generator, least=3)
     if teacher == "exact" and inputs.shape[1] > MOST:

@@ -79,18 +79,19 @@ def taught_tours(
         lengths: (B,) how many of each row are real; all of them if not given
         teacher: one of TEACHERS: only "exact" gives the shortest tours, and only to 16 cities
 
-    Raises ValueError for another teacher, points that are not finite, lengths that do not fit, and
-    as `held_karp`.
+    Raises:
+        ValueError: ``teacher`` is unknown, points are not finite, lengths do not fit, or as
+            `held_karp`.
     """
     check_choice("teacher", teacher, TEACHERS)
     solve, sizes = TEACHERS[teacher], check_points(points, lengths)
     if lengths is None:
         return solve(distances(points))
-    made = torch.full(points.shape[:2], -1, device=points.device)
+    tours = torch.full(points.shape[:2], -1, device=points.device)
     for n in sizes.unique().tolist():
         rows = (sizes == n).nonzero()[:, 0]
-        made[rows, :n] = solve(distances(points[rows, :n]))
-    return made
+        tours[rows, :n] = solve(distances(points[rows, :n]))
+    return tours
 
 
 def _real(matrix: torch.Tensor) -> torch.Tensor:
@@ -111,8 +112,12 @@ def held_karp(matrix: torch.Tensor) -> torch.Tensor:
         matrix: (B, n, n) symmetric distances, n at most 16
 
     Sets are bit masks, all sets of one size are one step: O(2ⁿ n²) per row, with no loop over rows.
-    Raises ValueError for a wrong shape, more than 16 cities, and distances that are not finite or
-    not symmetric. Source: Held and Karp 1962; Bellman 1962.
+
+    Raises:
+        ValueError: the shape is wrong, there are more than 16 cities, or distances are not finite
+            or not symmetric.
+
+    Source: Held and Karp 1962; Bellman 1962.
     """
     if matrix.dim() != 3 or matrix.shape[1] != matrix.shape[2] or matrix.shape[1] == 0:
         raise ValueError(f"matrix must be (batch, n, n) with n >= 1, got {tuple(matrix.shape)}")
@@ -264,10 +269,10 @@ def two_opt_best(matrix: torch.Tensor, starts: int | None = None) -> torch.Tenso
     length = tour_length(matrix, best)
     for start in range(starts):
         tour = two_opt(matrix, nearest_neighbour(matrix, start))
-        found = tour_length(matrix, tour)
-        better = found < length
+        new_length = tour_length(matrix, tour)
+        better = new_length < length
         best = torch.where(better[:, None], tour, best)
-        length = torch.where(better, found, length)
+        length = torch.where(better, new_length, length)
     return canonical(best)
 
 

@@ -1,4 +1,4 @@
-"""Delaunay triangulations in one fixed order, and how much of one an answer covers."""
+"""Delaunay triangulations in a canonical order, and the coverage of an answer."""
 
 from __future__ import annotations
 
@@ -20,22 +20,27 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
         points: (B, n, 2)
         lengths: (B,) how many points of each row are real; all of them if not given
 
-    Returns (B, m) indices, −1 as padding, m being three times the largest number of triangles. The
-    triangles are ordered by their incentres: by the first coordinate, then by the second.
+    Returns:
+        (B, m) indices, −1 as padding, m being three times the largest number of triangles. The
+        triangles are ordered by their incentres: by the first coordinate, then by the second.
 
-    SciPy (Qhull) triangulates, one row after the other.
-    Raises ValueError for fewer than 3 points, lengths that do not fit, and where the triangulation
-    is not unique or not whole: points on one line, equal points, four points on a circle that holds
-    no other. Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2.
+    SciPy (Qhull) triangulates row by row.
+
+    Raises:
+        ValueError: a row has fewer than 3 points, lengths do not fit, or the triangulation is not
+            unique or not complete: points on one line, equal points, four points on a circle that
+            contains no other.
+
+    Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2.
     """
     check_shape(points, 3)
     sizes = check_lengths(lengths, points).tolist()
     xy = points.detach().cpu().numpy().astype(np.float64)
     flat = [_triangles(row[:size], b).reshape(-1) for b, (row, size) in enumerate(zip(xy, sizes))]
-    made = np.full((len(flat), max((len(f) for f in flat), default=0)), -1, dtype=np.int64)
-    for row, f in zip(made, flat):
+    padded = np.full((len(flat), max((len(f) for f in flat), default=0)), -1, dtype=np.int64)
+    for row, f in zip(padded, flat):
         row[: len(f)] = f
-    return torch.from_numpy(made).to(points.device)
+    return torch.from_numpy(padded).to(points.device)
 
 
 def _triangles(xy: np.ndarray, row: int) -> np.ndarray:
@@ -47,23 +52,23 @@ def _triangles(xy: np.ndarray, row: int) -> np.ndarray:
     if not np.isfinite(xy).all():
         raise ValueError(f"row {row}: points must be finite, got NaN or infinity")
     try:
-        made = Delaunay(xy)
+        mesh = Delaunay(xy)
     except QhullError as error:
         raise ValueError(f"row {row}: points on one line have no triangulation") from error
-    if len(made.coplanar):
+    if len(mesh.coplanar):
         raise ValueError(
-            f"row {row}: points {sorted({int(i) for i in made.coplanar[:, 0]})} coincide with "
+            f"row {row}: points {sorted({int(i) for i in mesh.coplanar[:, 0]})} coincide with "
             f"others"
         )
-    triangles = np.sort(made.simplices, axis=1).astype(np.int64)
-    _check_unique(xy, made.simplices, made.neighbors, row)
+    triangles = np.sort(mesh.simplices, axis=1).astype(np.int64)
+    _check_unique(xy, mesh.simplices, mesh.neighbors, row)
     centres = incentres(xy[triangles])
     return triangles[np.lexsort((centres[:, 1], centres[:, 0]))]
 
 
 def _check_unique(xy, simplices, neighbours, row):
-    """No neighbour's far corner may lie on a triangle's circle: with the other diagonal it would be
-    as good.
+    """Raise a ValueError if a neighbour's far corner is on a triangle's circumcircle: the other
+    diagonal would do as well.
 
     With the corners a, b, c of a triangle seen from the far corner,
     ``det [a, |a|²; b, |b|²; c, |c|²]`` is 0 there."""

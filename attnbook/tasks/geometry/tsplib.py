@@ -29,7 +29,7 @@ class Instance(NamedTuple):
         points: (n, 2) float64, as in the file; for GEO latitude and longitude as DDD.MM (degrees
             and minutes)
         tour: (n,) an optimal tour, from city 0, or None where the library has none
-        best: the length of the shortest known tour, in the instance's own rounded distances
+        best: the length of the shortest known tour, in the rounded distances of the instance
     """
 
     name: str
@@ -51,8 +51,10 @@ def names() -> tuple[str, ...]:
 def load(name: str) -> Instance:
     """An instance with its best known length, and its optimal tour if there is one.
 
-    Raises ValueError for a name that there is not, for distances given as a table (there are no
-    points to draw or to point at), and for a file that is not what it should be."""
+    Raises:
+        ValueError: there is no such instance, it gives a table of distances and no points, or the
+            file is malformed.
+    """
     check_choice("name", name, names())
     header, sections = _read(f"{name}.tsp")
     kind = header.get("EDGE_WEIGHT_TYPE", "")
@@ -153,9 +155,10 @@ def unit_square(points: torch.Tensor, kind: str = "EUC_2D") -> torch.Tensor:
     """The points (n, 2) in the unit square, float32: moved to the origin and divided by the longer
     side.
 
-    The shape of the map is kept, so that the shortest tour stays the shortest. For GEO the first
+    Both axes have one scale, so that the shortest tour stays the shortest. For GEO the first
     coordinate becomes the longitude, times the cosine of the middle latitude: a map, on which
-    distances are only nearly those of the sphere."""
+    distances are only nearly those of the sphere.
+    """
     p = points.double()
     if kind == "GEO":
         latitude, longitude = _degrees(p).unbind(1)

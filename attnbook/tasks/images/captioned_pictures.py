@@ -1,4 +1,4 @@
-"""Pictures with captions, and where in the picture the thing lies that a word names."""
+"""Pictures with captions, and bounding boxes of the objects that the words name."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Captioned:
         for source positions.
 
         ``grid`` is (rows, columns); region ``row · columns + column``. With ``alignment_accuracy``
-        this gives the pointing rate: how often the largest weight lies in the named object."""
+        this gives the pointing rate: how often the largest weight is in the named object.
+        """
         size = self.pictures.shape[-2], self.pictures.shape[-1]
         return [tuple(regions_of(boxes, size, grid) for boxes in row) for row in self.boxes]
 
@@ -74,7 +75,8 @@ def regions_of(
     """The regions of a ``grid`` (rows, columns) over a picture of ``size`` (height, width) that
     share a pixel with a box.
 
-    Raises ValueError when the grid does not divide the picture into regions of whole pixels.
+    Raises:
+        ValueError: the grid does not divide the picture into equal regions of pixels.
     """
     (height, width), (rows, columns) = size, grid
     if rows < 1 or columns < 1 or height % rows or width % columns:

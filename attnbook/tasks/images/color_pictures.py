@@ -52,7 +52,8 @@ point lies in; all others are signs.
 def block_of(name: str) -> int:
     """The class, a place in BLOCKS, of a file ``emoji_uXXXX[_XXXX …].png``.
 
-    Raises ValueError for another name or code point.
+    Raises:
+        ValueError: the name has another form, or no block holds the code point.
     """
     stem = Path(name).stem
     try:
@@ -119,8 +120,11 @@ def cifar10(part: str = "train") -> Labelled:
 
     JPEG loses a little: these are not the very pixels of the original, so no score on them is
     comparable with published ones.
-    Raises ValueError for another part, and what :func:`attnbook.tasks.archives.fetch_archive`
-    raises."""
+
+    Raises:
+        ValueError: ``part`` is unknown; and whatever
+            :func:`attnbook.tasks.archives.fetch_archive` raises.
+    """
     check_choice("part", part, ("train", "test"))
 
     def label(member: str) -> int | None:

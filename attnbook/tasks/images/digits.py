@@ -25,7 +25,8 @@ def enlarge(pictures: torch.Tensor, size: int) -> torch.Tensor:
     """Small grey pictures ``(N, 8, 8)`` with values from 0 to 16 as uint8 ``(N, 1, size, size)``,
     interpolated bilinearly.
 
-    Raises ValueError unless ``size`` is a multiple of 8.
+    Raises:
+        ValueError: ``size`` is no multiple of 8.
     """
     if check_integer("size", size, 8) % 8:
         raise ValueError(f"size must be a multiple of 8, got {size!r}")
@@ -69,12 +70,15 @@ def small_digits(part: str = "all", *, size: int = 32, seed: int = 0) -> Labelle
 
 
 def read_idx(path: Path) -> torch.Tensor:
-    """A gzipped IDX file of bytes as a uint8 tensor of the shape that its header says.
+    """A gzipped IDX file of bytes as a uint8 tensor of the shape in its header.
 
     The header: two zero bytes, the type (8: unsigned byte), the number of dimensions, and each of
     them as a big-endian int32.
-    Raises ValueError for a file that is no whole gzip file, another type, and a header or a body of
-    another length."""
+
+    Raises:
+        ValueError: the file is no complete gzip file, has another type, or a header or body of
+            another length.
+    """
     try:
         content = gzip.decompress(Path(path).read_bytes())
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -102,8 +106,11 @@ def mnist(part: str = "train") -> Labelled:
     side: 32 × 32.
 
     A folder named in ATTNBOOK_DATA may hold the training pictures as `mnist` or as
-    `mnist-train-rebuilt`. Raises ValueError for another part, and what
-    :func:`attnbook.tasks.datasets.fetch` raises."""
+    `mnist-train-rebuilt`.
+
+    Raises:
+        ValueError: ``part`` is unknown; and whatever :func:`attnbook.tasks.datasets.fetch` raises.
+    """
     check_choice("part", part, PARTS[:2])
     if part == "test":
         pictures = datasets.fetch("mnist-t10k", "t10k-images-idx3-ubyte.gz")

@@ -1,8 +1,9 @@
-"""Drawn pictures whose two figures, at the left and at the right edge, always have one colour:
-parts that agree over a distance.
+"""Drawn pictures whose two figures, at the left and at the right edge, always share one colour: a
+long-range dependency.
 
-The shape of the figures is the class. The colour is one of eight, the heights are free, and grey
-noise lies between. Nothing near a figure tells the colour of the other one."""
+The shape of the figures is the class. The colour is one of eight, the heights are independent, and
+the background is grey noise. Nothing near a figure reveals the colour of the other one.
+"""
 
 from __future__ import annotations
 
@@ -109,9 +110,9 @@ def draw(
         shapes: long ``(N,)``, places in :data:`SHAPES`, the same left and right.
         colours: long ``(N, 2)``, places in :data:`COLOURS`, left and right.
         tops: long ``(N, 2)``, pixels from the upper edge to the figure, 0 … size − height.
-        size: pixels each way, a multiple of 32. A figure is 3/16 of it wide, 3/8 high and stands
-            1/32 from its edge, so that 9/16 of the picture lie between the two: at 32 pixels 6, 12,
-            1 and 18.
+        size: pixels each way, a multiple of 32. A figure is 3/16 of it wide, 3/8 high and 1/32
+            away from its edge, with 9/16 of the picture between the two: at 32 pixels 6, 12, 1 and
+            18.
         generator: of the noise; None: no noise.
 
     Returns:
@@ -202,7 +203,7 @@ def read_colours(pictures: torch.Tensor) -> torch.Tensor:
         dtype=torch.float64,
         device=pictures.device,
     )
-    found = []
+    colours = []
     for side in (pictures[..., :third], pictures[..., -third:]):
         pixels = side.flatten(2).double()  # (N, 3, pixels)
         strength = pixels.amax(1) - pixels.amin(1)
@@ -212,8 +213,8 @@ def read_colours(pictures: torch.Tensor) -> torch.Tensor:
         apart = (_hue(mean.T)[:, None] - hues).abs()
         colour = torch.minimum(apart, 1 - apart).argmin(-1)
         enough = (weight > 0).double().mean(-1) >= LEAST_PIXELS
-        found.append(torch.where(enough, colour, -1))
-    return torch.stack(found, -1)
+        colours.append(torch.where(enough, colour, -1))
+    return torch.stack(colours, -1)
 
 
 def _hue(colour: torch.Tensor) -> torch.Tensor:

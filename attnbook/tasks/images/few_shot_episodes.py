@@ -1,8 +1,9 @@
 """Episodes: a few classes that the learner has never met, a few examples of each with their labels,
 and pictures to name.
 
-All is drawn and gathered by index tensors on the device where the pictures lie, for all episodes of
-a batch at once."""
+All episodes of a batch are drawn and gathered at once, by index tensors on the device of the
+pictures.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Classes:
     Attributes:
         pictures: uint8 ``(C, E, size, size)``: E examples of each of C classes; ink is 255, the
             ground 0
-        names: C pairs of text: the alphabet of a class, and its own name
+        names: C pairs of text: alphabet and class
     """
 
     pictures: torch.Tensor
@@ -71,7 +72,7 @@ class EpisodeBatch(NamedTuple):
 
 def with_rotations(classes: Classes) -> Classes:
     """Four times as many classes: each as it is, and turned by 90, 180 and 270 degrees, which count
-    as classes of their own.
+    as new classes.
 
     The alphabet of a turned class is that of the class. Source: Santoro et al. 2016, section 4.1.
     """
@@ -86,10 +87,11 @@ def with_rotations(classes: Classes) -> Classes:
 
 def with_mirrors(classes: Classes) -> Classes:
     """Twice as many classes: each as it is, and with left and right exchanged, which counts as a
-    class of its own.
+    new class.
 
-    A letter that is its own mirror image is then in two classes that look alike. The alphabet of a
-    mirrored class is that of the class."""
+    A symmetric letter is then in two equal classes. The alphabet of a mirrored class is that of the
+    class.
+    """
     names = [
         (alphabet, name + after) for after in ("", " mirrored") for alphabet, name in classes.names
     ]
@@ -145,7 +147,7 @@ def draw_episodes(
     chosen = numbers(count, classes).topk(ways, dim=1).indices
     # (B, N, K + Q): different examples
     of_class = numbers(count, ways, examples).topk(shots + queries, dim=2).indices
-    order = numbers(count, ways * shots).argsort(1)  # which of the N · K stands where
+    order = numbers(count, ways * shots).argsort(1)  # a permutation of the N · K
     labels = order // shots
     shown = of_class[:, :, :shots].flatten(1).gather(1, order)
     # rand can round up to 1 on a GPU
@@ -163,15 +165,17 @@ def draw_episodes(
 def bent(
     pictures: torch.Tensor, amount: float, generator: torch.Generator | None = None
 ) -> torch.Tensor:
-    """Each picture through a small affine map of its own, as if it were written a little larger,
-    turned, slanted or moved.
+    """Each picture under a random small affine map, as if written a little larger, turned, slanted
+    or moved.
 
-    What stands at x' is what stood at ``(I + J) x' + t``, with x from −1 to 1 on both axes and all
+    The result at x' is the picture at ``(I + J) x' + t``, with x from −1 to 1 on both axes and all
     six entries of J and t uniform from −amount to amount; between pixels linear, beyond the edge
     the ground (0).
 
     Shapes: uint8 ``(B, S, size, size)`` → the same. ``generator`` is on the device of the pictures.
-    Raises ValueError for an amount that is not from 0 to 1.
+
+    Raises:
+        ValueError: ``amount`` is not from 0 to 1.
     """
     check_number("amount", amount, least=0, most=1)
     flat = pictures.flatten(0, 1)

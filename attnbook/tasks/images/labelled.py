@@ -18,7 +18,8 @@ __all__ = ["Labelled", "LabelledBatch", "LabelledBatches", "to_floats", "to_pixe
 def to_floats(pictures: torch.Tensor) -> torch.Tensor:
     """Pixels 0 … 255 as numbers from −1 to 1, the range of tanh: ``x / 127.5 − 1``.
 
-    Raises ValueError for pictures that are not uint8.
+    Raises:
+        ValueError: ``pictures`` is not uint8.
     """
     if not isinstance(pictures, torch.Tensor) or pictures.dtype != torch.uint8:
         raise ValueError(
@@ -29,7 +30,7 @@ def to_floats(pictures: torch.Tensor) -> torch.Tensor:
 
 
 def to_pixels(pictures: torch.Tensor) -> torch.Tensor:
-    """Numbers from −1 to 1 as pixels 0 … 255, rounded; what lies beyond is cut off.
+    """Numbers from −1 to 1 as pixels 0 … 255, rounded and clipped.
 
     The inverse of :func:`to_floats`.
     """
@@ -111,16 +112,16 @@ class LabelledBatch(NamedTuple):
 
 
 class LabelledBatches:
-    """Endless batches; each epoch has an order of its own.
+    """Endless batches; each epoch has a new order.
 
     Args:
-        data: every picture comes once per epoch; the last ones of an epoch stand in one batch with
-            the first of the next, so that all batches have one size.
+        data: every picture comes once per epoch; the last ones of an epoch share a batch with the
+            first of the next, so that all batches have one size.
         batch_size: B, at most the number of pictures.
         seed: of the orders.
 
     Raises:
-        ValueError: for a batch size out of range, and for a step below 0.
+        ValueError: the batch size is out of range, or a step below 0.
     """
 
     def __init__(self, data: Labelled, batch_size: int, seed: int = 0):
@@ -132,7 +133,7 @@ class LabelledBatches:
         )
 
     def indices(self, step: int) -> torch.Tensor:
-        """Which pictures make the batch of a step, counted from 0."""
+        """The indices of the pictures in the batch of a step, counted from 0."""
         epoch, at = divmod(check_integer("step", step, 0) * self.batch_size, len(self.data))
         chosen = self._order(epoch)[at : at + self.batch_size]
         if len(chosen) < self.batch_size:

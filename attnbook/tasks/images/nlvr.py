@@ -2,7 +2,7 @@
 description.
 
 A picture is three grey boxes with yellow, black and blue squares, circles and triangles in them; a
-sentence says something that is true of it. The corpus gives the place of every object, from which
+sentence is true of it. The corpus gives the place of every object, from which
 the picture is drawn here; no picture is fetched."""
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Statement(NamedTuple):
 def read(file: str) -> list[Statement]:
     """The sentences of "dev", "test" or "hidden" that are true of their picture.
 
-    Raises ValueError for another file, and what :func:`attnbook.tasks.datasets.fetch` raises.
+    Raises:
+        ValueError: there is no such file; and as :func:`attnbook.tasks.datasets.fetch`.
     """
     check_choice("file", file, FILES)
     path = datasets.fetch("nlvr", f"nlvr/{file}/{file}.json")
@@ -146,7 +147,7 @@ def place(item: Item, box: int) -> Box:
 
 def draw_box(items: Sequence[Item]) -> torch.Tensor:
     """One box, uint8 ``(3, SIDE, SIDE)``: squares and circles fill [x, x + size] × [y, y +
-    size], a triangle stands in it.
+    size], triangles are inscribed.
     """
     painted = torch.tensor(PAPER, dtype=torch.float32)[:, None, None].expand(3, SIDE, SIDE).clone()
     for item in items:

@@ -38,8 +38,9 @@ def read(name: str) -> Classes:
     The files are 105 × 105 with one bit per pixel; a pixel of ours is the mean of those that it
     covers.
 
-    Raises ValueError for another set or a file that is not what it should be, and what
-    :func:`attnbook.tasks.datasets.fetch` raises.
+    Raises:
+        ValueError: there is no such set, or the file is malformed; and whatever
+            :func:`attnbook.tasks.datasets.fetch` raises.
     """
     from PIL import Image
 
@@ -89,7 +90,8 @@ def split(size: str = "small") -> tuple[Classes, Classes]:
     background set and tests on the 659 of the evaluation set. (Mishra et al. 2018 mix all alphabets
     and learn from 1,200 characters.)
 
-    Raises ValueError for another size, and as :func:`read`.
+    Raises:
+        ValueError: ``size`` is unknown; and as :func:`read`.
     """
     check_choice("size", size, SPLITS)
     train, test = (read(name) for name in SPLITS[size])

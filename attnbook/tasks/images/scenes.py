@@ -3,9 +3,10 @@ small ones that it does not.
 
     a red circle above a blue square
 
-The large shape that stands higher is named first. The small shapes have colours and forms of the
-same kinds, so one has to find the large ones, and which of them is the upper one, before one can
-name them."""
+The upper one of the large shapes is named first. The small shapes have the same colours and forms,
+so a model has to detect the large ones, and which of them is the upper one, before it can name
+them.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ def draw(
     """Paint N pictures of K objects each.
 
     Args:
-        cells: long ``(N, K)``, where each object lies, row · columns + column; all different in a
+        cells: long ``(N, K)``, the cell of each object, row · columns + column; all different in a
             picture, or −1 for none.
         kinds: long ``(N, K)``, places in :data:`KINDS`.
         sizes: long ``(N, K)``, :data:`LARGE` or :data:`SMALL`.

@@ -15,7 +15,7 @@ SIZE = 28  # pixels, each way
 STROKES = 3  # at most, a letter
 POINTS = 56  # of a stroke, at which its ink is laid down: little more than a pixel apart
 TIP = (0.024, 0.045)  # radius of the pen, the picture is 1 wide
-_FAR = 9.0  # where strokes lie that a letter does not have
+_FAR = 9.0  # the coordinate of absent strokes
 
 
 def _bases() -> torch.Tensor:
@@ -74,7 +74,7 @@ def render(points: torch.Tensor, tip: torch.Tensor, size: int = SIZE) -> torch.T
 
 
 def alphabet(letters: int, examples: int = 20, *, seed: int, name: str | None = None) -> Classes:
-    """An alphabet of its own: C letters of one to three strokes, each written E times.
+    """A new alphabet: C letters of one to three strokes, each written E times.
 
     A stroke is a cubic Bézier curve or a line with two corners. From example to example its control
     points move, and the letter is turned, sheared, stretched, shifted and written with a thinner or
@@ -125,7 +125,8 @@ def alphabets(count: int, letters: int = 25, examples: int = 20, *, seed: int = 
     …
     """
     check_integer("count", count)
-    made = [alphabet(letters, examples, seed=1000 * seed + k) for k in range(count)]
+    drawn = [alphabet(letters, examples, seed=1000 * seed + k) for k in range(count)]
     return Classes(
-        torch.cat([one.pictures for one in made]), tuple(name for one in made for name in one.names)
+        torch.cat([one.pictures for one in drawn]),
+        tuple(name for one in drawn for name in one.names),
     )

@@ -19,7 +19,7 @@ class Batch(NamedTuple):
         source: (B, n) source tokens, without BOS or EOS: column i is token i of the source
         lengths: (B,) how many tokens of each source are real, at least 1
         target_in: (B, m) BOS, then the target: what the decoder reads
-        target_out: (B, m) the target, then EOS: what it should say
+        target_out: (B, m) the target, then EOS: what it predicts
     """
 
     source: torch.Tensor
@@ -31,7 +31,8 @@ class Batch(NamedTuple):
 def collate(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocabulary) -> Batch:
     """One batch of pairs.
 
-    Raises ValueError for no pairs, an empty source, or unknown tokens (named).
+    Raises:
+        ValueError: there are no pairs, a source is empty, or tokens are unknown (they are listed).
     """
     return _pad(*_encode(pairs, source_vocab, target_vocab))
 

@@ -19,9 +19,9 @@ class Pair(NamedTuple):
         source: n tokens
         target: m tokens
         alignment: m sets: ``alignment[t]`` holds the source positions that target token t comes
-            from; an empty set when it comes from none (a separator, a zero that no word says).
+            from; an empty set when it comes from none (a separator, a zero that no word names).
             None: unknown.
-        content: m flags: True where the target token carries meaning of its own (a digit, a noun,
+        content: m flags: True where the target token is a content word (a digit, a noun,
             an adjective, a quantity), False for articles, conjunctions and separators. None:
             unknown.
     """

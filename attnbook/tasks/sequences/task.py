@@ -55,8 +55,8 @@ class Task:
                 those of training is ``task.unseen(500, seed=1, phrases=8)``.
 
         Raises:
-            ValueError: where the data is a fixed collection, for unknown options, or when too few
-                new sources can be found.
+            ValueError: the data is a fixed collection, an option is unknown, or there are too few
+                new sources.
         """
         if self.name not in _DRAWERS:
             raise ValueError(
@@ -167,7 +167,7 @@ def make_task(
             reverse), ``source``, ``target``, ``max_words``, ``min_count`` (tatoeba).
 
     Raises:
-        ValueError: for an unknown name or option, a split of fewer than 0 pairs (train: 1), or when
+        ValueError: the name or an option is unknown, a split has fewer than 0 pairs (train: 1), or
             the task has too few different sources.
     """
     check_choice("name", name, task_names())

@@ -20,7 +20,8 @@ class Vocabulary:
         tokens: the ordinary tokens, in the order of their ids 4, 5, …
         unknown: what `encode` does with a token it does not hold: "error" or "unk" (map to UNK)
 
-    Raises ValueError for a repeated token, a special one, or another `unknown`.
+    Raises:
+        ValueError: a token is repeated or special, or `unknown` is neither.
     """
 
     def __init__(self, tokens: Iterable[str], unknown: str = "error"):
@@ -75,7 +76,8 @@ class Vocabulary:
     def encode(self, tokens: Iterable[str], unknown: str | None = None) -> list[int]:
         """The id of each token.
 
-        Raises ValueError naming the unknown tokens, unless they go to UNK.
+        Raises:
+            ValueError: tokens are unknown (they are listed), unless they go to UNK.
         """
         policy = self.unknown if unknown is None else _policy(unknown)
         if isinstance(tokens, str):

@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Window(NamedTuple):
-    """``target_in (B, n)`` and ``target_out (B, n)``, the characters one place later: a batch
+    """``target_in (B, n)`` and ``target_out (B, n)``, the characters one position later: a batch
     for ``language_loss``.
     """
 
@@ -39,7 +39,7 @@ def shakespeare() -> str:
 
 
 def split_text(text: str, held: float = 0.1) -> tuple[str, str]:
-    """The text, and its last ``held`` share, which is kept back."""
+    """The training text, and the last ``held`` share as held-out text."""
     check_number("held", held, above=0, below=1)
     cut = round(len(text) * (1 - held))
     return text[:cut], text[cut:]
@@ -68,7 +68,7 @@ class CharacterWindows(GeneratedBatches[Window]):
         length: characters per window.
         batch_size: windows per batch.
         seed: of the places.
-        cover: instead, one batch after the other, windows that lie end to end from the first
+        cover: instead, one batch after the other, adjacent windows from the first
             character on, so that an epoch of ``len()`` batches scores each character but the first
             once (the rest that fills no window is left out).
 

@@ -1,4 +1,4 @@
-"""Denoising: spans of a text are cut out and numbered, and are to be said again in order."""
+"""Denoising: numbered sentinels replace spans of a text, and the target lists the spans."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def gaps_in(length: int, share: float = 0.15, mean: float = 3.0) -> tuple[int, i
 def numbered_vocabulary(
     sentences: Iterable[Sequence[str]], spans: int, *, min_count: int = 1
 ) -> Vocabulary:
-    """The words of sentences by frequency, behind the marks ``<1>`` … ``<spans>`` that stand for
-    the gaps.
-    """
+    """The sentinels ``<1>`` … ``<spans>``, then the words of the sentences by frequency."""
     words = Vocabulary.from_sequences(sentences, min_count=min_count).tokens[4:]
     return Vocabulary([*(f"<{k + 1}>" for k in range(spans)), *words], unknown="unk")
 
@@ -58,8 +56,8 @@ def segments(
 
 
 def _parts(total: int, number: int, generator: random.Random) -> list[int]:
-    """A random way to write ``total`` as a sum of ``number`` whole numbers of at least 1, all
-    ways alike.
+    """A random composition of ``total`` into ``number`` positive integers, uniform over all of
+    them.
     """
     cuts = sorted(generator.sample(range(1, total), number - 1))
     return [b - a for a, b in zip([0, *cuts], [*cuts, total])]
@@ -73,8 +71,8 @@ def corrupt(
     share: float = 0.15,
     mean: float = 3.0,
 ) -> tuple[list[int], list[int]]:
-    """Cut spans out of a text: what is left, with a mark in each gap, and the marks with what stood
-    there.
+    """Cut spans out of a text: the rest with a sentinel in each gap, and the sentinels with their
+    spans.
 
     ``a b c d e f g`` may become ``a <1> d e <2>`` and ``<1> b c <2> f g``. A text begins with a
     token that stays and ends with a gap.

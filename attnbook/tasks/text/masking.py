@@ -1,4 +1,4 @@
-"""Masked prediction: texts with some tokens hidden, to be told from the tokens on both sides."""
+"""Masked prediction: texts with some tokens hidden, to predict from the tokens on both sides."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def hide(
 ) -> Masked:
     """Hide a share of the tokens of each text, at least one.
 
-    Of those to be told 80 % are replaced by :data:`MASK`, 10 % by a random token, and 10 % stay, as
-    in BERT, so that tokens that are not hidden get a state of use too.
+    Of the tokens to predict 80 % are replaced by :data:`MASK`, 10 % by a random token, and 10 %
+    stay, as in BERT, so that the states of tokens that are not hidden are trained too.
 
     Args:
         tokens: ``(batch, n)``, padded with PAD.

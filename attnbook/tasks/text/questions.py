@@ -1,8 +1,7 @@
-"""Stories with a question, an answer, and the sentences that the answer needs: a small world that
-the book makes.
+"""Synthetic stories with a question, an answer, and the supporting sentences.
 
-Tasks of this kind were proposed by Weston et al. 2015; the words, the world and the rules here are
-the book's own."""
+Tasks of this kind were proposed by Weston et al. 2015; the words and rules here are new.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +40,9 @@ class Story(NamedTuple):
         sentences: n tuples of words, in the order of what happens
         question: its words
         answer: one word
-        supporting: the sentences that the answer needs, by position, in the order in which a reader
+        supporting: positions of the sentences that the answer needs, in the order in which a reader
             follows them from the question: for "two facts" first who holds the thing, then where
-            that one went
+            that animal went
     """
 
     sentences: tuple[tuple[str, ...], ...]
@@ -91,9 +90,11 @@ def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 1
             no": whether an animal is at a place. "counting": how many things an animal holds.
         sentences: (least, most), both included; at least 3
 
-    Who is asked for a place has moved, and what is asked for has been taken. A thing may be taken
-    or given again; then the last one counts. Raises ValueError for another kind or too few
-    sentences.
+    The animal or thing in the question has moved or was taken. A thing may be taken or given again;
+    then the last event counts.
+
+    Raises:
+        ValueError: ``kind`` is unknown, or there are too few sentences.
     """
     check_choice("kind", kind, KINDS)
     low, high = check_range("sentences", sentences, 3)
@@ -193,7 +194,11 @@ class QuestionBatch(NamedTuple):
 
 
 def collate_stories(stories: Sequence[Story], vocab: Vocabulary) -> QuestionBatch:
-    """One batch. Raises ValueError for no stories."""
+    """One batch.
+
+    Raises:
+        ValueError: there are no stories.
+    """
     if not stories:
         raise ValueError("stories must hold at least one story, got none")
     n = max(len(s.sentences) for s in stories)

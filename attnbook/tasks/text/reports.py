@@ -1,19 +1,17 @@
-"""Long reports of a harbour and their summaries: a few sentences say what is asked, the others do
-not.
+"""Long reports of a harbour and their summaries: a few relevant sentences among many others.
 
-A report is made of sentences of six words:
+A report consists of sentences of six words:
 
     today the wind is north .    yesterday the cargo is tin .    today the market is quiet .
 
-Asked is what holds **today** of four things, in a fixed order; each is said exactly once, at a
+The summary lists the values of four things **today**, in a fixed order; each is stated once, at a
 random place of the report:
 
     ships 12 wind north cargo tin captain anna
 
-Everything else is filler: other things, and the same four things yesterday, with values that would
-be wrong. So the answer to every
-report is known exactly, a report can be as long as one likes, and no word of it but the facts' is
-needed."""
+Everything else is filler: other things, and the same four things yesterday, with wrong values. So
+the summary is known exactly, a report can have any length, and only the words of the facts matter.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +110,7 @@ class Reports(NamedTuple):
     Attributes:
         source: (B, 6 S) the sentences one after the other
         target: (B, 8) name and value of each of the four facts
-        places: (B, 4) which sentence says it
+        places: (B, 4) the sentence that states each fact
     """
 
     source: torch.Tensor
@@ -219,14 +217,14 @@ def facts_right(summaries, reports: Reports) -> list[float]:
     """How many of the four facts each summary, a list of ids, has at its place: shares, one per
     report.
     """
-    found = []
-    for said, target in zip(summaries, reports.target.tolist(), strict=True):
+    shares = []
+    for summary, target in zip(summaries, reports.target.tolist(), strict=True):
         right = [
-            k < len(said) and said[k - 1 : k + 1] == target[k - 1 : k + 1]
+            k < len(summary) and summary[k - 1 : k + 1] == target[k - 1 : k + 1]
             for k in range(1, len(target), 2)
         ]
-        found.append(sum(right) / len(right))
-    return found
+        shares.append(sum(right) / len(right))
+    return shares
 
 
 def lead(reports: Reports, sentences: int = 4) -> list[list[int]]:
@@ -237,8 +235,8 @@ def lead(reports: Reports, sentences: int = 4) -> list[list[int]]:
 
 
 def oracle_extract(reports: Reports) -> list[list[int]]:
-    """The four sentences that say the facts, in the order of the summary: the best that can be
-    done by copying sentences.
+    """The four sentences that state the facts, in the order of the summary: the upper bound of
+    extraction.
     """
     rows = reports.source.unflatten(1, (-1, SENTENCE))
     return rows.gather(1, reports.places[..., None].expand(-1, -1, SENTENCE)).flatten(1).tolist()

@@ -1,4 +1,4 @@
-"""Documents of several sentences with a class: film reviews that the book makes, and real ones."""
+"""Documents of several sentences with a class: film reviews, synthetic and real."""
 
 from __future__ import annotations
 
@@ -68,13 +68,14 @@ def generate(
 
     Each document has that sentence, sentences about other things (a book, the weather) with
     adjectives of the same list and of independent polarity, and plain facts. So no word decides by
-    itself: the same "boring" decides about the film and says nothing about the dinner.
+    itself: the same "boring" decides about the film and is irrelevant for the dinner.
 
     Args:
         sentences: (least, most) sentences
         others: (least, most) of them about other things
 
-    Raises ValueError for ranges that leave no room.
+    Raises:
+        ValueError: the ranges leave no room.
     """
     check_integer("count", count, 0)
     check_range("sentences", sentences)
@@ -152,7 +153,8 @@ def split(
     """Parts of the given sizes, each with as many documents of one class as of the other, chosen by
     `seed`.
 
-    Raises ValueError for an odd size or when a class has too few documents.
+    Raises:
+        ValueError: a size is odd, or a class has too few documents.
     """
     if any(
         isinstance(size, bool) or not isinstance(size, int) or size < 0 or size % 2
@@ -200,7 +202,8 @@ def collate_documents(
 ) -> DocumentBatch:
     """One batch; longer documents and sentences are cut off at the end.
 
-    Raises ValueError for no documents.
+    Raises:
+        ValueError: there are no documents.
     """
     if not documents:
         raise ValueError("documents must hold at least one document, got none")

@@ -1,8 +1,7 @@
-"""Sentences of a small grammar in which some words hang on a far one, and real text cut into
-sentences.
+"""Sentences of a small grammar with long-distance agreement, and real text cut into sentences.
 
-Two kinds of sentences. In the first a verb takes the number of a noun that stands far before it,
-with other nouns between:
+Two kinds of sentences. In the first a verb takes the number of a noun far before it, with other
+nouns between:
 
     the dogs near the house that the farmer likes sleep .
 
@@ -12,7 +11,8 @@ In the second a name comes back, across other names:
 
 A sentence is a :class:`Pair` whose source and target are the same words. ``alignment[t]`` holds the
 position of the word that decides word t (of a verb, its number), and is empty where none does:
-distances and what must be attended to are known."""
+distances, and which words attention needs, are known.
+"""
 
 from __future__ import annotations
 
@@ -164,9 +164,9 @@ def wikitext(
 ) -> Task:
     """Sentences of WikiText-2 (Merity et al. 2016, CC BY-SA) by words.
 
-    A paragraph is cut behind each full stop; headings and sentences longer than ``max_words`` are
+    A paragraph is cut after each full stop; headings and sentences longer than ``max_words`` are
     left out. Words that the training sentences hold fewer than ``min_count`` times become <unk>, as
-    do those that the corpus itself writes so. Every 1 / ``valid_share``-th training sentence goes
+    do those that are <unk> in the corpus. Every 1 / ``valid_share``-th training sentence goes
     to validation, rounded.
 
     Args:
@@ -174,12 +174,12 @@ def wikitext(
     """
     every = round(1 / check_number("valid_share", valid_share, above=0, most=0.5))
     texts = _sentences(train, max_words)
-    held, kept = texts[::every], [s for k, s in enumerate(texts) if k % every]
-    vocabulary = Vocabulary.from_sequences(kept, min_count=min_count, unknown="unk")
+    held_out, training = texts[::every], [s for k, s in enumerate(texts) if k % every]
+    vocabulary = Vocabulary.from_sequences(training, min_count=min_count, unknown="unk")
     return Task(
         "wikitext-2",
-        train=_same(kept),
-        valid=_same(held),
+        train=_same(training),
+        valid=_same(held_out),
         test=_same(_sentences(test, max_words)),
         source_vocab=vocabulary,
         target_vocab=vocabulary,
@@ -192,7 +192,7 @@ def _same(sentences: list[tuple[str, ...]]) -> list[Pair]:
 
 
 def _sentences(file: str, max_words: int) -> list[tuple[str, ...]]:
-    found = []
+    sentences = []
     for line in datasets.fetch("wikitext-2", file).read_text(encoding="utf-8").split("\n"):
         if line.strip().startswith("="):  # a heading
             continue
@@ -200,8 +200,8 @@ def _sentences(file: str, max_words: int) -> list[tuple[str, ...]]:
         for word in line.split():
             sentence.append(word)
             if word == ".":
-                found.append(tuple(sentence))
+                sentences.append(tuple(sentence))
                 sentence = []
         if sentence:
-            found.append(tuple(sentence))
-    return [sentence for sentence in found if 2 <= len(sentence) <= max_words]
+            sentences.append(tuple(sentence))
+    return [sentence for sentence in sentences if 2 <= len(sentence) <= max_words]

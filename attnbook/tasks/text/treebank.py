@@ -1,12 +1,11 @@
-"""A small treebank that the book makes: sentences with their dependency trees, exact because the
-grammar draws them.
+"""A synthetic treebank: sentences with their dependency trees, exact because a grammar draws them.
 
     the old dogs near the house that the farmer likes sleep .
 
 Every word has a head; that of the main verb is −1, the root. A noun is the head of its article, its
-adjectives and what is inserted behind it; a verb is the head of its subject, its object, its *that*
-and the full stop. Insertions stand behind any noun, so they follow one another or stand within one
-another."""
+adjectives and its modifiers; a verb is the head of its subject, its object, its *that* and the full
+stop. Any noun may have modifiers after it, so they follow one another or are nested.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ class Tree(NamedTuple):
 
 
 class _Builder:
-    """A sentence that grows to the right; heads are filled in when they are known."""
+    """Builds a sentence from left to right; heads are filled in once they are known."""
 
     def __init__(self, generator: random.Random, adjectives: tuple[int, int]) -> None:
         self.generator, self.adjectives = generator, adjectives
@@ -86,7 +85,9 @@ class _Builder:
         for word in before:
             self.heads[word] = at
         while insertions:
-            within = draw.randint(0, insertions - 1)  # of the others, so many stand within this one
+            within = draw.randint(
+                0, insertions - 1
+            )  # of the others, so many are nested in this one
             self.insertion(at, within)
             insertions -= 1 + within
         return at
@@ -125,26 +126,29 @@ def sentence(
     """One sentence with its tree.
 
     Args:
-        insertions: (fewest, most) insertions behind the nouns of the subject, in or behind one
-            another; or one number
+        insertions: (fewest, most) modifiers of the nouns of the subject, in a row or nested; or one
+            number
         adjectives: (fewest, most) adjectives of each noun
 
-    Raises ValueError for a range that is none.
+    Raises:
+        ValueError: a range is invalid.
     """
     fewest, most = check_range("insertions", insertions, 0)
     few, many = check_range("adjectives", adjectives, 0)
     if many > len(ADJECTIVES):
         raise ValueError(f"adjectives must not exceed {len(ADJECTIVES)}, got {adjectives!r}")
-    made = _Builder(generator, (few, many))
-    subject = made.noun(ANIMATE, generator.randint(fewest, most))
+    built = _Builder(generator, (few, many))
+    subject = built.noun(ANIMATE, generator.randint(fewest, most))
     with_object = generator.random() < 0.5
-    verb = made.verb(TRANSITIVE if with_object else INTRANSITIVE, subject)
-    made.hang(subject, verb, "nsubj")
-    made.relations[verb] = "root"
+    verb = built.verb(TRANSITIVE if with_object else INTRANSITIVE, subject)
+    built.hang(subject, verb, "nsubj")
+    built.relations[verb] = "root"
     if with_object:
-        made.hang(made.noun(ANIMATE, 0), verb, "obj")
-    made.hang(made.add("."), verb, "punct")
-    return Tree(tuple(made.words), tuple(made.heads), tuple(made.relations), tuple(made.decided))
+        built.hang(built.noun(ANIMATE, 0), verb, "obj")
+    built.hang(built.add("."), verb, "punct")
+    return Tree(
+        tuple(built.words), tuple(built.heads), tuple(built.relations), tuple(built.decided)
+    )
 
 
 def treebank(
@@ -195,7 +199,11 @@ class TreeBatch(NamedTuple):
 
 
 def collate_trees(trees: list[Tree], vocabulary: Vocabulary) -> TreeBatch:
-    """One batch. Raises ValueError for no trees or words that the vocabulary does not hold."""
+    """One batch.
+
+    Raises:
+        ValueError: there are no trees, or words are not in the vocabulary.
+    """
     if not trees:
         raise ValueError("trees must hold at least one tree, got none")
     n = max(len(tree.words) for tree in trees)

@@ -32,7 +32,7 @@ class Schema(NamedTuple):
         occupation: names the pair: each occupation has two sentences, one for each of its two nouns
         occupation_meant: whether the referent is the occupation; else it is the other person
         gender: of the pronoun, one of :data:`GENDERS`
-        possessive: whether the pronoun stands for "the NOUN's"
+        possessive: whether the pronoun replaces "the NOUN's"
     """
 
     words: tuple[str, ...]
@@ -50,9 +50,10 @@ def schemas(gender: str = "neutral") -> list[Schema]:
     other.
 
     The sentences of a pair hold the same two people; the rest decides who is meant. In most pairs
-    it differs only behind the pronoun, in some the people change places too.
+    it differs only after the pronoun, in some the people change places too.
 
-    Raises ValueError for another gender, and where the two files of the set do not fit together.
+    Raises:
+        ValueError: ``gender`` is unknown, or the two files of the set do not fit together.
     """
     check_choice("gender", gender, GENDERS)
     with datasets.fetch("winogender", "all_sentences.tsv").open(
@@ -81,8 +82,8 @@ def _read(row: list[str], sentences: dict[str, str], gender: str) -> Schema:
             places[mark] = len(words(before))
     (mark,) = places.keys() & _FORMS.keys()
     people = places["$OCCUPATION"], places["$PARTICIPANT"]
-    found = sentence[people[0]], sentence[people[1]], sentence[places[mark]]
-    if found != (occupation, participant, _FORMS[mark][GENDERS.index(gender)]):
+    actual = sentence[people[0]], sentence[people[1]], sentence[places[mark]]
+    if actual != (occupation, participant, _FORMS[mark][GENDERS.index(gender)]):
         raise ValueError(
             f"winogender: the template {template!r} and the sentence {' '.join(sentence)!r} do "
             f"not fit together"

@@ -52,7 +52,9 @@ def alignment_error_rate(
         sure: one collection S per sentence
         possible: one collection P per sentence; the sure links count as possible too
 
-    Raises ValueError when the three differ in length, or when there is no link in A and S together.
+    Raises:
+        ValueError: the three differ in length, or A and S hold no link.
+
     Source: Och and Ney (2003), where the evaluation of alignments is defined.
     """
     if not len(predicted) == len(sure) == len(possible):
@@ -75,7 +77,7 @@ def alignment_accuracy(
     gold: Sequence[Sequence[Collection[int]]],
     content: Sequence[Sequence[bool]] | None = None,
 ) -> float:
-    """The share of target tokens whose largest weight lies on a source token that they come from.
+    """The share of target tokens whose largest weight is on a source token that they come from.
 
     Args:
         weights: one matrix (m, n) per sentence; rows beyond the gold ones (that of EOS) and columns
@@ -85,8 +87,8 @@ def alignment_accuracy(
         content: one list of flags per sentence, as `Pair.content`: only tokens marked True are
             counted; None: all
 
-    Raises ValueError for lengths that do not fit, weights with too few rows, or when no token is
-    counted.
+    Raises:
+        ValueError: lengths do not fit, weights have too few rows, or no token is counted.
     """
     if len(weights) != len(gold) or (content is not None and len(content) != len(gold)):
         raise ValueError(
@@ -129,7 +131,8 @@ def word_weights(weights, source_words: Sequence[int], target_words: Sequence[in
         source_words: the word of each source piece, as `Subwords.split_words` gives it
         target_words: the word of each target piece
 
-    Returns (target words, source words); a word without a piece has a row or column of zeros.
+    Returns:
+        (target words, source words); a word without a piece has a row or column of zeros.
     """
     matrix = _matrix(weights)
     for name, owners, size in (

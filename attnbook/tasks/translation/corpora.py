@@ -115,7 +115,7 @@ def alibi(source: str = "en", target: str = "fr") -> list[AlignedSentences]:
         raise ValueError(
             f'source and target must be "en" and "fr" in either order, got {source!r}, {target!r}'
         )
-    found = []
+    pairs = []
     for french, english in ALIBI_TEXTS:
         folder = f"ali/{french}_{english}"
         sides = [_numbered(f"{folder}/{name}_sents.txt") for name in (french, english)]
@@ -126,10 +126,10 @@ def alibi(source: str = "en", target: str = "fr") -> list[AlignedSentences]:
                 f"numbers"
             )
         for number in links:
-            found.append(
+            pairs.append(
                 _aligned(sides[0][number], sides[1][number], links[number], turned=source == "en")
             )
-    return found
+    return pairs
 
 
 def _numbered(file: str) -> dict[int, list[str]]:
@@ -179,7 +179,7 @@ def normalize(text: str) -> str:
 def words(text: str, language: str = "en") -> tuple[str, ...]:
     """Lower-case words and punctuation marks.
 
-    English keeps "don't" whole; French parts an elided word: "j'ai" gives "j'", "ai".
+    English "don't" stays one word; French splits an elided word: "j'ai" gives "j'", "ai".
     """
     pattern = _WORD if language == "fr" else _ENGLISH_WORD
     return tuple(pattern.findall(normalize(text).lower()))
@@ -210,7 +210,7 @@ def tatoeba_task(
     check_integer("max_words", max_words)
     groups: dict[str, list[Pair]] = {}
     for sentences in tatoeba(source, target):
-        # a quick no, before the words are parted
+        # reject long pairs before the slower tokenization
         if max(side.count(" ") for side in sentences) >= max_words:
             continue
         pair = Pair(words(sentences.source, source), words(sentences.target, target))
@@ -221,7 +221,7 @@ def tatoeba_task(
 
     sizes = {"test": test, "valid": valid, "train": train}
     kept: dict[str, list[Pair]] = {name: [] for name in sizes}
-    held: set[str] = set()  # what valid and test say, on either side
+    held: set[str] = set()  # the sentences of valid and test, on either side
     rest: list[str] = []
     for key in keys:
         pair = groups[key][0]

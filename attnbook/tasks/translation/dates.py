@@ -170,14 +170,14 @@ def pair(date: datetime.date, format: str = "day month year", case: str = "plain
 def source_tokens(cases: Iterable[str] = ("plain", "lower", "upper")) -> tuple[str, ...]:
     """Every character that the formats use, in code-point order."""
     longest = [datetime.date(2000, month, day) for month in range(1, 13) for day in range(1, 30)]
-    found = {
+    characters = {
         c
         for case in cases
         for name in FORMATS
         for date in longest
         for c in pair(date, name, case).source
     }  # fmt: skip
-    return tuple(sorted(found))
+    return tuple(sorted(characters))
 
 
 def target_tokens() -> tuple[str, ...]:

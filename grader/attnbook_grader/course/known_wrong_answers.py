@@ -15,7 +15,11 @@ from pathlib import Path
 from .exercises import Task
 
 FOLDER = "tests/checks/wrong_answers"
-_REGISTER = {"wrong", "edits"}  # how the tests register answers, which a notebook does not have
+_REGISTER = {
+    "wrong",
+    "edits",
+    "edit",
+}  # how the tests register answers, which a notebook does not have
 
 
 @dataclass(frozen=True)
@@ -95,5 +99,5 @@ def _cell(module: str) -> str:
 def _registers(node: ast.AST) -> bool:
     if isinstance(node, ast.ImportFrom):
         return any(one.name in _REGISTER for one in node.names)
-    call = node.value if isinstance(node, ast.Expr) else node
+    call = node.value if isinstance(node, (ast.Expr, ast.Assign)) else node
     return isinstance(call, ast.Call) and getattr(call.func, "id", "") in _REGISTER

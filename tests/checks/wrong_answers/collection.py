@@ -1,4 +1,4 @@
-"""The registry of the known wrong answers, filled by the decorator `wrong` and by `edits`."""
+"""The registry of the known wrong answers, filled by `edits` and by the decorator `wrong`."""
 
 import re
 from collections import defaultdict
@@ -32,23 +32,27 @@ WRONG: dict[str, list[WrongAnswer]] = defaultdict(list)
 """{id of the exercise: its wrong answers}."""
 
 
-def edits(id, *rows):
-    """Register wrong answers to exercise `id` that differ from its solution in a piece of code.
+def edits(id):
+    """Return `edit(words, old, new, …)`, which registers a wrong answer to exercise `id`: its
+    solution with a piece of code replaced.
 
-    Args:
-        rows: (words, old, new, …): a part of the message that the check must give, and the code
-            that is replaced, wherever it stands in the solution. Further pairs are replaced in
-            turn.
+    Args of `edit`:
+        words: a part of the message that the check must give.
+        old, new: the code that is replaced, wherever it occurs in the solution, and its
+            replacement. Further pairs are replaced in turn.
 
     Raises:
-        ValueError: there is no such exercise, its solution has no such code, or two rows are equal.
+        ValueError: there is no such exercise, its solution has no such code, or the edit is
+            registered already.
     """
     find(id)
     task = _tasks()[id]
-    for words, *code in rows:
+    before, solution, after = re.split("|".join(SOLUTION), task.solution.source)
+
+    def edit(words, *code):
         pairs = list(zip(code[::2], code[1::2], strict=True))
         name = ", ".join(f"{old} → {new}" for old, new in pairs)
-        before, source, after = re.split("|".join(SOLUTION), task.solution.source)
+        source = solution
         for old, new in pairs:
             if old not in source:
                 raise ValueError(f"{id}: the solution has no {old!r} to be replaced by {new!r}")
@@ -58,6 +62,8 @@ def edits(id, *rows):
         cell, scope = before + source + after, {}
         exec(compile(cell, "<edited solution>", "exec"), scope)
         WRONG[id].append(WrongAnswer(name, scope[task.function], words, cell))
+
+    return edit
 
 
 @cache

@@ -8,30 +8,28 @@ def plain_mean(weights, values):
     return values.mean(-2, keepdim=True).expand(*weights.shape[:-1], values.shape[-1])
 
 
-edits(
-    "00.weighted_sum",
-    ("transposed", "weights @", "weights.mT @"),
-    ("another softmax", "weights @", "torch.softmax(weights, -1) @"),
-    (
-        "divided by the number of keys",
-        "weights @ values",
-        "(weights.unsqueeze(-1) * values.unsqueeze(-3)).mean(-2)",
-    ),
-    (
-        "the shape is (3, 3, 4), expected (3, 4)",
-        "weights @ values",
-        "weights.unsqueeze(-1) * values.unsqueeze(-3)",
-    ),
-    (
-        "an ndarray came back, expected a torch.Tensor",
-        "weights @ values",
-        "(weights @ values).numpy()",
-    ),
-    ("the dtype is float64, expected float32", "weights @ values", "(weights @ values).double()"),
-    ("None came back. Does your function return it?", "return weights", "weights"),
-    ("RuntimeError", "values", "values.mT @ values.mT"),
-    ("no gradient goes back", "weights @ values", "(weights @ values).detach()"),
+edit = edits("00.weighted_sum")
+edit("transposed", "weights @", "weights.mT @")
+edit("another softmax", "weights @", "torch.softmax(weights, -1) @")
+edit(
+    "divided by the number of keys",
+    "weights @ values",
+    "(weights.unsqueeze(-1) * values.unsqueeze(-3)).mean(-2)",
 )
+edit(
+    "the shape is (3, 3, 4), expected (3, 4)",
+    "weights @ values",
+    "weights.unsqueeze(-1) * values.unsqueeze(-3)",
+)
+edit(
+    "an ndarray came back, expected a torch.Tensor",
+    "weights @ values",
+    "(weights @ values).numpy()",
+)
+edit("the dtype is float64, expected float32", "weights @ values", "(weights @ values).double()")
+edit("None came back. Does your function return it?", "return weights", "weights")
+edit("RuntimeError", "values", "values.mT @ values.mT")
+edit("no gradient goes back", "weights @ values", "(weights @ values).detach()")
 
 
 @wrong("00.weighted_sum", "hard look-up")
@@ -47,58 +45,52 @@ def changes_values(weights, values):
     return context
 
 
-edits(
-    "00.temperature",
-    ("multiplied by the temperature", "scores / temperature", "scores * temperature"),
-    ("0 is its own case", "if temperature == 0", "if False"),
-    ("divided after the softmax", "scores / temperature, dim=-1)", "scores, dim=-1) / temperature"),
-    (
-        "over the queries",
-        "if temperature == 0",
-        "if False",
-        "temperature, dim=-1",
-        "max(temperature, 1e-3), dim=0",
-    ),
-    (
-        "the temperature is not used",
-        "if temperature == 0",
-        "if False",
-        "scores / temperature",
-        "scores",
-    ),
-    (
-        "expected the value of the best key",
-        "values[scores.argmax(dim=-1)]",
-        "values.mean(0).expand(len(scores), -1)",
-    ),
-    ("argmax runs over the keys, dim=-1", "argmax(dim=-1)", "argmax(dim=0)"),
-    (
-        "no gradient reaches scores",
-        "scores / temperature",
-        "torch.tensor((scores / temperature).tolist())",
-    ),
+edit = edits("00.temperature")
+edit("multiplied by the temperature", "scores / temperature", "scores * temperature")
+edit("0 is its own case", "if temperature == 0", "if False")
+edit("divided after the softmax", "scores / temperature, dim=-1)", "scores, dim=-1) / temperature")
+edit(
+    "over the queries",
+    "if temperature == 0",
+    "if False",
+    "temperature, dim=-1",
+    "max(temperature, 1e-3), dim=0",
+)
+edit(
+    "the temperature is not used",
+    "if temperature == 0",
+    "if False",
+    "scores / temperature",
+    "scores",
+)
+edit(
+    "expected the value of the best key",
+    "values[scores.argmax(dim=-1)]",
+    "values.mean(0).expand(len(scores), -1)",
+)
+edit("argmax runs over the keys, dim=-1", "argmax(dim=-1)", "argmax(dim=0)")
+edit(
+    "no gradient reaches scores",
+    "scores / temperature",
+    "torch.tensor((scores / temperature).tolist())",
 )
 
 
-edits(
-    "00.masked_softmax",
-    ("Is the softmax over the wrong axis?", "dim=-1", "dim=-2"),
-    ("upside down", "~mask", "mask"),
-    ("the mask is not used", '.masked_fill(~mask, float("-inf"))', ""),
-    ("nothing to attend to all weights are 0", "total.masked_fill(total == 0, 1.0)", "total"),
-    ("all of them must be 0", 'float("-inf")', "-1e9"),
-    ("a masked key gets weight", 'float("-inf")', "-5.0"),
-    (
-        "each row has its own largest score",
-        "scores.amax(dim=-1, keepdim=True)",
-        "scores[mask].max()",
-    ),
-    ("no gradient goes back", "1.0)", "1.0).detach()", "return powers", "return powers.detach()"),
-    (
-        "the gradient at scores is not",
-        "total.masked_fill(total == 0, 1.0)",
-        "total.masked_fill(total == 0, 1.0).detach()",
-    ),
+edit = edits("00.masked_softmax")
+edit("Is the softmax over the wrong axis?", "dim=-1", "dim=-2")
+edit("upside down", "~mask", "mask")
+edit("the mask is not used", '.masked_fill(~mask, float("-inf"))', "")
+edit("nothing to attend to all weights are 0", "total.masked_fill(total == 0, 1.0)", "total")
+edit("all of them must be 0", 'float("-inf")', "-1e9")
+edit("a masked key gets weight", 'float("-inf")', "-5.0")
+edit(
+    "each row has its own largest score", "scores.amax(dim=-1, keepdim=True)", "scores[mask].max()"
+)
+edit("no gradient goes back", "1.0)", "1.0).detach()", "return powers", "return powers.detach()")
+edit(
+    "the gradient at scores is not",
+    "total.masked_fill(total == 0, 1.0)",
+    "total.masked_fill(total == 0, 1.0).detach()",
 )
 
 

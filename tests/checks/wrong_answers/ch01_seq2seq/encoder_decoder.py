@@ -11,32 +11,26 @@ def _width(targets):
     return max(len(target) for target in targets) + 1
 
 
-edits(
-    "01.teacher_forcing",
-    ("it reads the answer", "[bos, *target, *rest]", "[*target, eos, *rest]"),
-    ("does not end with EOS", "[*target, eos, *rest]", "[*target, pad, *rest]"),
-    ("right after the last token", "[*target, eos, *rest]", "[*target, *rest, eos]"),
-    ("padded with 0", "[pad]", "[0]"),
-    (
-        "expected the tuple (target_in, target_out)",
-        "return target_in, target_out",
-        "return target_in",
-    ),
-    ("target_in is padded with EOS", "[pad]", "[eos]"),
-    (
-        "target_out is padded with EOS",
-        "[*target, eos, *rest]",
-        "[*target, eos, *[eos for _ in rest]]",
-    ),
-    (
-        "target_in is padded at the left",
-        "[bos, *target, *rest]",
-        "[*rest, bos, *target]",
-        "[*target, eos, *rest]",
-        "[*rest, *target, eos]",
-    ),
-    ("target_out is padded at the left", "[*target, eos, *rest]", "[*rest, *target, eos]"),
+edit = edits("01.teacher_forcing")
+edit("it reads the answer", "[bos, *target, *rest]", "[*target, eos, *rest]")
+edit("does not end with EOS", "[*target, eos, *rest]", "[*target, pad, *rest]")
+edit("right after the last token", "[*target, eos, *rest]", "[*target, *rest, eos]")
+edit("padded with 0", "[pad]", "[0]")
+edit(
+    "expected the tuple (target_in, target_out)", "return target_in, target_out", "return target_in"
 )
+edit("target_in is padded with EOS", "[pad]", "[eos]")
+edit(
+    "target_out is padded with EOS", "[*target, eos, *rest]", "[*target, eos, *[eos for _ in rest]]"
+)
+edit(
+    "target_in is padded at the left",
+    "[bos, *target, *rest]",
+    "[*rest, bos, *target]",
+    "[*target, eos, *rest]",
+    "[*rest, *target, eos]",
+)
+edit("target_out is padded at the left", "[*target, eos, *rest]", "[*rest, *target, eos]")
 
 
 @wrong("01.teacher_forcing", "holds EOS in the shorter rows")
@@ -61,29 +55,23 @@ def appends(targets, bos, eos, pad):
     return target_in, _rows(targets, width, pad)
 
 
-edits(
-    "01.last_states",
-    ("the encoder has read padding by then", "torch.arange(len(outputs)), lengths - 1", ":, -1"),
-    ("one step after the last token", "lengths - 1", "lengths % outputs.shape[1]"),
-    ("one step after the last token", "lengths - 1", "lengths"),
-    (
-        "one step after the last token, cut off at the end",
-        "lengths - 1",
-        "lengths.clamp(max=outputs.shape[1] - 1)",
-    ),
-    (
-        "the length of the shortest",
-        "torch.arange(len(outputs)), lengths - 1",
-        ":, lengths.min() - 1",
-    ),
-    (
-        "the length of the first source",
-        "torch.arange(len(outputs)), lengths - 1",
-        ":, lengths[0] - 1",
-    ),
-    ("one state a source", "torch.arange(len(outputs))", ":"),
-    ("no gradient goes back", "lengths - 1]", "lengths - 1].detach()"),
+edit = edits("01.last_states")
+edit("the encoder has read padding by then", "torch.arange(len(outputs)), lengths - 1", ":, -1")
+edit("one step after the last token", "lengths - 1", "lengths % outputs.shape[1]")
+edit("one step after the last token", "lengths - 1", "lengths")
+edit(
+    "one step after the last token, cut off at the end",
+    "lengths - 1",
+    "lengths.clamp(max=outputs.shape[1] - 1)",
 )
+edit(
+    "the length of the shortest", "torch.arange(len(outputs)), lengths - 1", ":, lengths.min() - 1"
+)
+edit(
+    "the length of the first source", "torch.arange(len(outputs)), lengths - 1", ":, lengths[0] - 1"
+)
+edit("one state a source", "torch.arange(len(outputs))", ":")
+edit("no gradient goes back", "lengths - 1]", "lengths - 1].detach()")
 
 
 @wrong("01.last_states", "one step after the last token")
@@ -97,39 +85,35 @@ def means(outputs, lengths):
     return (outputs * real[..., None]).sum(1) / lengths[:, None]
 
 
-edits(
-    "01.gru_step",
-    ("the wrong way round", "(1 - z) * candidate + z * h", "z * candidate + (1 - z) * h"),
-    ("reset and update gate are swapped", "r, z =", "z, r ="),
-    ("expected tanh", "torch.tanh", "torch.relu"),
-    (
-        "here it multiplies U h + b'",
-        "r * h_n",
-        "(r * h) @ weight_hh.chunk(3)[2].T + bias_hh.chunk(3)[2]",
-    ),
-    ("outside the reset gate", "r * h_n", "r * (h_n - bias_hh.chunk(3)[2]) + bias_hh.chunk(3)[2]"),
-    ("bias_hh is not added", "+ bias_hh", ""),
-    (
-        "no gradient goes back",
-        "return (1 - z) * candidate + z * h",
-        "return ((1 - z) * candidate + z * h).detach()",
-    ),
-    ("the gradient at h is not", "z * h", "z * h.detach()"),
+edit = edits("01.gru_step")
+edit("the wrong way round", "(1 - z) * candidate + z * h", "z * candidate + (1 - z) * h")
+edit("reset and update gate are swapped", "r, z =", "z, r =")
+edit("expected tanh", "torch.tanh", "torch.relu")
+edit(
+    "here it multiplies U h + b'",
+    "r * h_n",
+    "(r * h) @ weight_hh.chunk(3)[2].T + bias_hh.chunk(3)[2]",
 )
+edit("outside the reset gate", "r * h_n", "r * (h_n - bias_hh.chunk(3)[2]) + bias_hh.chunk(3)[2]")
+edit("bias_hh is not added", "+ bias_hh", "")
+edit(
+    "no gradient goes back",
+    "return (1 - z) * candidate + z * h",
+    "return ((1 - z) * candidate + z * h).detach()",
+)
+edit("the gradient at h is not", "z * h", "z * h.detach()")
 
 
-edits(
-    "01.sequence_log_prob",
-    ("the padding is counted", ".masked_fill(targets == pad, 0.0)", ""),
-    ("log p is a sum", ".sum(dim=-1)", ".sum(dim=-1) / (targets != pad).sum(dim=-1)"),
-    ("the loss, not the log-probability", "return steps", "return -steps"),
-    ("over the vocabulary (dim=-1)", "logits, dim=-1", "logits, dim=1"),
-    ("expected their logarithm", ".sum(dim=-1)", ".sum(dim=-1).exp()"),
-    ("id 0 are left out", "targets == pad", "targets == 0"),
-    ("one number a sequence", ".sum(dim=-1)", ".sum()"),
-    (
-        "no gradient goes back",
-        "return steps.masked_fill(targets == pad, 0.0).sum(dim=-1)",
-        "return torch.tensor(steps.masked_fill(targets == pad, 0.0).sum(dim=-1).tolist())",
-    ),
+edit = edits("01.sequence_log_prob")
+edit("the padding is counted", ".masked_fill(targets == pad, 0.0)", "")
+edit("log p is a sum", ".sum(dim=-1)", ".sum(dim=-1) / (targets != pad).sum(dim=-1)")
+edit("the loss, not the log-probability", "return steps", "return -steps")
+edit("over the vocabulary (dim=-1)", "logits, dim=-1", "logits, dim=1")
+edit("expected their logarithm", ".sum(dim=-1)", ".sum(dim=-1).exp()")
+edit("id 0 are left out", "targets == pad", "targets == 0")
+edit("one number a sequence", ".sum(dim=-1)", ".sum()")
+edit(
+    "no gradient goes back",
+    "return steps.masked_fill(targets == pad, 0.0).sum(dim=-1)",
+    "return torch.tensor(steps.masked_fill(targets == pad, 0.0).sum(dim=-1).tolist())",
 )

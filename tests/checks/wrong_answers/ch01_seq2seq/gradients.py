@@ -2,60 +2,54 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "01.jacobian_norms",
-    ("the slope of tanh is missing", "(1 - state**2)", "torch.ones_like(state)"),
-    ("h is the tanh already", "state**2", "torch.tanh(state) ** 2"),
-    ("Frobenius", "ord=2", 'ord="fro"'),
-    (
-        "in the wrong order",
-        "(1 - state**2).unsqueeze(-1) * weight @ product",
-        "product @ ((1 - state**2).unsqueeze(-1) * weight)",
-    ),
-    (
-        "upper bound",
-        "* weight @ product",
-        "* weight",
-        "torch.stack(norms)",
-        "torch.stack(norms).cumprod(0)",
-    ),
-    ("norms of single steps", "* weight @ product", "* weight"),
-    ("W is transposed", "* weight @", "* weight.T @"),
-    (
-        "not W diag(1 - h²)",
-        "(1 - state**2).unsqueeze(-1) * weight",
-        "weight @ torch.diag(1 - state**2)",
-    ),
-    ("spectral radius", "matrix_norm(product, ord=2)", "eigvals(product).abs().max()"),
-    ("one norm a step", "torch.stack(norms)", "norms[-1]"),
+edit = edits("01.jacobian_norms")
+edit("the slope of tanh is missing", "(1 - state**2)", "torch.ones_like(state)")
+edit("h is the tanh already", "state**2", "torch.tanh(state) ** 2")
+edit("Frobenius", "ord=2", 'ord="fro"')
+edit(
+    "in the wrong order",
+    "(1 - state**2).unsqueeze(-1) * weight @ product",
+    "product @ ((1 - state**2).unsqueeze(-1) * weight)",
 )
+edit(
+    "upper bound",
+    "* weight @ product",
+    "* weight",
+    "torch.stack(norms)",
+    "torch.stack(norms).cumprod(0)",
+)
+edit("norms of single steps", "* weight @ product", "* weight")
+edit("W is transposed", "* weight @", "* weight.T @")
+edit(
+    "not W diag(1 - h²)",
+    "(1 - state**2).unsqueeze(-1) * weight",
+    "weight @ torch.diag(1 - state**2)",
+)
+edit("spectral radius", "matrix_norm(product, ord=2)", "eigvals(product).abs().max()")
+edit("one norm a step", "torch.stack(norms)", "norms[-1]")
 
 
-edits(
-    "01.clip_gradients",
-    (
-        "clipped by its own norm",
-        "gradient * scale for",
-        "gradient * min(1.0, max_norm / (gradient.norm().item() + 1e-9)) for",
-    ),
-    (
-        "single entries are cut off",
-        "gradient * scale for",
-        "gradient.clamp(-max_norm, max_norm) for",
-    ),
-    ("scaled up", "1.0 if norm <= max_norm else max_norm / norm", "max_norm / norm"),
-    ("the root comes last", "gradient.pow(2).sum()", "gradient.norm()", ".sum().sqrt()", ".sum()"),
-    (
-        "do not divide by it",
-        "1.0 if norm <= max_norm else max_norm / norm",
-        "torch.clamp(torch.where(norm > 0, max_norm / norm, torch.nan), max=1.0)",
-    ),
-    ("changes its argument gradients in place", "gradient * scale", "gradient.mul_(scale)"),
-    (
-        "expected a list of 3 tensors",
-        "return [gradient * scale for gradient in gradients]",
-        "return norm",
-    ),
+edit = edits("01.clip_gradients")
+edit(
+    "clipped by its own norm",
+    "gradient * scale for",
+    "gradient * min(1.0, max_norm / (gradient.norm().item() + 1e-9)) for",
+)
+edit(
+    "single entries are cut off", "gradient * scale for", "gradient.clamp(-max_norm, max_norm) for"
+)
+edit("scaled up", "1.0 if norm <= max_norm else max_norm / norm", "max_norm / norm")
+edit("the root comes last", "gradient.pow(2).sum()", "gradient.norm()", ".sum().sqrt()", ".sum()")
+edit(
+    "do not divide by it",
+    "1.0 if norm <= max_norm else max_norm / norm",
+    "torch.clamp(torch.where(norm > 0, max_norm / norm, torch.nan), max=1.0)",
+)
+edit("changes its argument gradients in place", "gradient * scale", "gradient.mul_(scale)")
+edit(
+    "expected a list of 3 tensors",
+    "return [gradient * scale for gradient in gradients]",
+    "return norm",
 )
 
 
@@ -75,34 +69,32 @@ def step_as_printed(batches, pad):
     return _step(batches, pad, lambda losses, real: losses.sum() / real.sum()) / len(batches)
 
 
-edits(
-    "01.loss_of_a_step",
-    (
-        "the means of the batches are added up",
-        "(losses * real).sum()",
-        "(losses * real).sum() / real.sum()",
-        "total / count",
-        "total",
-    ),
-    ("counts as words in what you divide by", "count + real.sum()", "count + targets.numel()"),
-    ("expected their mean", "total / count", "total"),
-    ("the padding counts as a word that has to be said", "targets != pad", "targets != -1"),
-    ("divided by the number of batches", "total / count", "total / len(batches)"),
-    ("only the last batch counts", "total = total +", "total =", "count = count +", "count ="),
-    (
-        "only the first batch counts",
-        "count = count + real.sum()\n",
-        "return (losses * real).sum() / real.sum()\n",
-    ),
-    ("the number of words of the last one", "count = count +", "count ="),
-    ("expected a torch.Tensor", "total / count", "(total / count).item()"),
-    (
-        "no gradient reaches the logits of batch 0",
-        "total = total +",
-        "total = total.detach() +",
-        "0.0, 0",
-        "torch.zeros(()), 0",
-    ),
+edit = edits("01.loss_of_a_step")
+edit(
+    "the means of the batches are added up",
+    "(losses * real).sum()",
+    "(losses * real).sum() / real.sum()",
+    "total / count",
+    "total",
+)
+edit("counts as words in what you divide by", "count + real.sum()", "count + targets.numel()")
+edit("expected their mean", "total / count", "total")
+edit("the padding counts as a word that has to be said", "targets != pad", "targets != -1")
+edit("divided by the number of batches", "total / count", "total / len(batches)")
+edit("only the last batch counts", "total = total +", "total =", "count = count +", "count =")
+edit(
+    "only the first batch counts",
+    "count = count + real.sum()\n",
+    "return (losses * real).sum() / real.sum()\n",
+)
+edit("the number of words of the last one", "count = count +", "count =")
+edit("expected a torch.Tensor", "total / count", "(total / count).item()")
+edit(
+    "no gradient reaches the logits of batch 0",
+    "total = total +",
+    "total = total.detach() +",
+    "0.0, 0",
+    "torch.zeros(()), 0",
 )
 
 

@@ -9,26 +9,24 @@ def _reverse(source, lengths, extra=0):
     return result
 
 
-edits(
-    "01.reverse_padded",
-    (
-        "the padding comes first now",
-        "mirrored >= 0, mirrored, position",
-        "mirrored > -99, position.flip(1), position",
-    ),
-    (
-        "one too long",
-        "lengths.unsqueeze(-1) - 1",
-        "(lengths.unsqueeze(-1) + 1).clamp(max=source.shape[1]) - 1",
-    ),
-    ("one too short", "lengths.unsqueeze(-1) - 1", "lengths.unsqueeze(-1) - 2"),
-    (
-        "filled with 0",
-        "return source.gather(1, torch.where(mirrored >= 0, mirrored, position))",
-        "return source.gather(1, mirrored.clamp(min=0)) * (mirrored >= 0)",
-    ),
-    ("the length of the first source", "lengths.unsqueeze(-1)", "lengths[0]"),
+edit = edits("01.reverse_padded")
+edit(
+    "the padding comes first now",
+    "mirrored >= 0, mirrored, position",
+    "mirrored > -99, position.flip(1), position",
 )
+edit(
+    "one too long",
+    "lengths.unsqueeze(-1) - 1",
+    "(lengths.unsqueeze(-1) + 1).clamp(max=source.shape[1]) - 1",
+)
+edit("one too short", "lengths.unsqueeze(-1) - 1", "lengths.unsqueeze(-1) - 2")
+edit(
+    "filled with 0",
+    "return source.gather(1, torch.where(mirrored >= 0, mirrored, position))",
+    "return source.gather(1, mirrored.clamp(min=0)) * (mirrored >= 0)",
+)
+edit("the length of the first source", "lengths.unsqueeze(-1)", "lengths[0]")
 
 
 @wrong("01.reverse_padded", "the batch is reversed")

@@ -2,64 +2,60 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "02.additive_score",
-    ("the tanh is missing", "torch.tanh", ""),
-    ("ReLU stands where tanh should", "torch.tanh", "torch.relu"),
-    (
-        "tanh comes after v",
-        "torch.tanh(from_state + from_annotations) @ v",
-        "torch.tanh((from_state + from_annotations) @ v)",
-    ),
-    (
-        "W and U are swapped",
-        "(state @ W.T)",
-        "(state @ U.T)",
-        "annotations @ U.T",
-        "annotations @ W.T",
-    ),
-    ("transposed", "W.T", "W", "U.T", "U"),
-    ("v is not used", ") @ v", ").sum(-1)"),
-    (
-        "the scores before the softmax",
-        "torch.tanh(from_state + from_annotations) @ v",
-        "torch.softmax(torch.tanh(from_state + from_annotations) @ v, -1)",
-    ),
-    ("your code stopped with RuntimeError", ".unsqueeze(1)", ""),
-    (
-        "no gradient goes back",
-        "torch.tanh(from_state + from_annotations) @ v",
-        "(torch.tanh(from_state + from_annotations) @ v).detach()",
-    ),
-    ("no gradient reaches v", "@ v", "@ v.detach()"),
+edit = edits("02.additive_score")
+edit("the tanh is missing", "torch.tanh", "")
+edit("ReLU stands where tanh should", "torch.tanh", "torch.relu")
+edit(
+    "tanh comes after v",
+    "torch.tanh(from_state + from_annotations) @ v",
+    "torch.tanh((from_state + from_annotations) @ v)",
 )
+edit(
+    "W and U are swapped",
+    "(state @ W.T)",
+    "(state @ U.T)",
+    "annotations @ U.T",
+    "annotations @ W.T",
+)
+edit("transposed", "W.T", "W", "U.T", "U")
+edit("v is not used", ") @ v", ").sum(-1)")
+edit(
+    "the scores before the softmax",
+    "torch.tanh(from_state + from_annotations) @ v",
+    "torch.softmax(torch.tanh(from_state + from_annotations) @ v, -1)",
+)
+edit("your code stopped with RuntimeError", ".unsqueeze(1)", "")
+edit(
+    "no gradient goes back",
+    "torch.tanh(from_state + from_annotations) @ v",
+    "(torch.tanh(from_state + from_annotations) @ v).detach()",
+)
+edit("no gradient reaches v", "@ v", "@ v.detach()")
 
 
-edits(
-    "02.masked_context",
-    ("the lengths are not used", '.masked_fill(~words, float("-inf"))', ""),
-    (
-        "set to 0 after the softmax",
-        'scores.masked_fill(~words, float("-inf")), dim=-1)',
-        "scores, dim=-1) * words",
-    ),
-    ("exp(0) is 1", 'scores.masked_fill(~words, float("-inf"))', "scores * words"),
-    ("one padding position is left in", "< lengths.unsqueeze", "<= lengths.unsqueeze"),
-    ("the mask is upside down", "~words", "words"),
-    ("the mask is upside down", '~words, float("-inf")', "words, -1e9"),
-    ("expected exactly 0", 'float("-inf")', "-6.0"),
-    (
-        "weights that do not know the padding",
-        "(weights.unsqueeze(-1)",
-        "(torch.softmax(scores, -1).unsqueeze(-1)",
-    ),
-    (
-        "returns (weights, context): expected (context, weights)",
-        "return context, weights",
-        "return weights, context",
-    ),
-    ("no gradient reaches scores", "dim=-1)", "dim=-1).detach()"),
+edit = edits("02.masked_context")
+edit("the lengths are not used", '.masked_fill(~words, float("-inf"))', "")
+edit(
+    "set to 0 after the softmax",
+    'scores.masked_fill(~words, float("-inf")), dim=-1)',
+    "scores, dim=-1) * words",
 )
+edit("exp(0) is 1", 'scores.masked_fill(~words, float("-inf"))', "scores * words")
+edit("one padding position is left in", "< lengths.unsqueeze", "<= lengths.unsqueeze")
+edit("the mask is upside down", "~words", "words")
+edit("the mask is upside down", '~words, float("-inf")', "words, -1e9")
+edit("expected exactly 0", 'float("-inf")', "-6.0")
+edit(
+    "weights that do not know the padding",
+    "(weights.unsqueeze(-1)",
+    "(torch.softmax(scores, -1).unsqueeze(-1)",
+)
+edit(
+    "returns (weights, context): expected (context, weights)",
+    "return context, weights",
+    "return weights, context",
+)
+edit("no gradient reaches scores", "dim=-1)", "dim=-1).detach()")
 
 
 def _annotate(forward, backward, inputs, lengths, size, from_padding=False, turn=True, mask=True):
@@ -113,18 +109,16 @@ def not_flipped_back_from_padding(*inputs):
     return _flipped(*inputs, skip=False)
 
 
-edits(
-    "02.bidirectional",
-    ("one unit runs in both directions", "backward_cell", "forward_cell"),
-    (
-        "the forward states come first",
-        "both =",
-        "forward_cell, backward_cell = backward_cell, forward_cell\n    both =",
-    ),
-    ("2 × hidden_size wide", "both * real", "sum((both * real).chunk(2, -1))"),
-    ("no gradient goes back", "both * real", "(both * real).detach()"),
-    ("the gradient at inputs is not", "reversed(range(n))))", "reversed(range(n))).detach())"),
+edit = edits("02.bidirectional")
+edit("one unit runs in both directions", "backward_cell", "forward_cell")
+edit(
+    "the forward states come first",
+    "both =",
+    "forward_cell, backward_cell = backward_cell, forward_cell\n    both =",
 )
+edit("2 × hidden_size wide", "both * real", "sum((both * real).chunk(2, -1))")
+edit("no gradient goes back", "both * real", "(both * real).detach()")
+edit("the gradient at inputs is not", "reversed(range(n))))", "reversed(range(n))).detach())")
 
 
 @wrong("02.bidirectional", "padding positions are not 0")
@@ -132,42 +126,34 @@ def padding_left(forward, backward, inputs, lengths, size):
     return _annotate(forward, backward, inputs, lengths, size, mask=False)
 
 
-edits(
-    "02.project_once",
-    (
-        "6 times (for 6 steps)",
-        "+ keys",
-        "+ annotations @ U.T",
-        "keys = annotations @ U.T\n    ",
-        "",
-    ),
-    (
-        "projected anew in every step",
-        "+ keys",
-        "+ torch.tensordot(annotations, U, dims=([-1], [-1]))",
-        "keys = annotations @ U.T\n    ",
-        "",
-    ),
-    (
-        "projected anew in every step",
-        "+ keys",
-        "+ (annotations[:, :, None] * U).sum(-1)",
-        "keys = annotations @ U.T\n    ",
-        "",
-    ),
-    ("a softmax over the positions is missing", "torch.softmax(scores, dim=-1)", "scores"),
-    ("all steps get the same weights", "torch.tanh", ""),
-    ("score each state", "(state @", "(states[0] @"),
-    (
-        "over the positions (dim=-1)",
-        "torch.softmax(scores, dim=-1)",
-        "scores",
-        "torch.stack(weights)",
-        "torch.softmax(torch.stack(weights), dim=0)",
-    ),
-    (
-        "no gradient reaches annotations",
-        "annotations @ U.T",
-        "(annotations @ U.T).detach() + 0 * U.sum()",
-    ),
+edit = edits("02.project_once")
+edit("6 times (for 6 steps)", "+ keys", "+ annotations @ U.T", "keys = annotations @ U.T\n    ", "")
+edit(
+    "projected anew in every step",
+    "+ keys",
+    "+ torch.tensordot(annotations, U, dims=([-1], [-1]))",
+    "keys = annotations @ U.T\n    ",
+    "",
+)
+edit(
+    "projected anew in every step",
+    "+ keys",
+    "+ (annotations[:, :, None] * U).sum(-1)",
+    "keys = annotations @ U.T\n    ",
+    "",
+)
+edit("a softmax over the positions is missing", "torch.softmax(scores, dim=-1)", "scores")
+edit("all steps get the same weights", "torch.tanh", "")
+edit("score each state", "(state @", "(states[0] @")
+edit(
+    "over the positions (dim=-1)",
+    "torch.softmax(scores, dim=-1)",
+    "scores",
+    "torch.stack(weights)",
+    "torch.softmax(torch.stack(weights), dim=0)",
+)
+edit(
+    "no gradient reaches annotations",
+    "annotations @ U.T",
+    "(annotations @ U.T).detach() + 0 * U.sum()",
 )

@@ -11,24 +11,22 @@ def _mean(parts):
     return parts / parts.sum(0, keepdim=True)
 
 
-edits(
-    "02.merge_subwords",
-    (
-        "the pieces of a source word are averaged",
-        "target = target /",
-        "source = source / source.sum(dim=0, keepdim=True)\n    target = target /",
-    ),
-    ("the pieces of a target word are added up", "/ target.sum(dim=-1, keepdim=True)", ""),
-    (
-        "sum and mean are swapped",
-        "target = target / target.sum(dim=-1, keepdim=True)",
-        "source = source / source.sum(dim=0, keepdim=True)",
-    ),
-    (
-        "one row a target word, one column a source word",
-        "target @ weights @ source",
-        "(target @ weights @ source).T",
-    ),
+edit = edits("02.merge_subwords")
+edit(
+    "the pieces of a source word are averaged",
+    "target = target /",
+    "source = source / source.sum(dim=0, keepdim=True)\n    target = target /",
+)
+edit("the pieces of a target word are added up", "/ target.sum(dim=-1, keepdim=True)", "")
+edit(
+    "sum and mean are swapped",
+    "target = target / target.sum(dim=-1, keepdim=True)",
+    "source = source / source.sum(dim=0, keepdim=True)",
+)
+edit(
+    "one row a target word, one column a source word",
+    "target @ weights @ source",
+    "(target @ weights @ source).T",
 )
 
 
@@ -80,48 +78,46 @@ def look_as_printed(*given):
     return _look(*given, score=lambda question, annotations: question[:, : annotations.shape[1]])
 
 
-edits(
-    "02.look_by_content",
-    (
-        "compared with those of the first sentence",
-        'torch.einsum("bd,bnd->bn", question, annotations)',
-        "question @ annotations[0].T",
-    ),
-    (
-        "only the first n numbers",
-        "question, annotations)",
-        "question[:, : annotations.shape[1]], annotations[..., : annotations.shape[1]])",
-    ),
-    (
-        "is added to the score of word j",
-        "question, annotations)",
-        "question, annotations) + question[:, : annotations.shape[1]]",
-    ),
-    (
-        "by their cosine",
-        'torch.einsum("bd,bnd->bn", question, annotations)',
-        "torch.cosine_similarity(question[:, None], annotations, dim=-1)",
-    ),
-    ("the padding is not masked", '.masked_fill(~real, float("-inf"))', ""),
-    (
-        "the mask comes after the softmax",
-        '.masked_fill(~real, float("-inf"))',
-        "",
-        "dim=-1)\n    context",
-        "dim=-1) * real\n    context",
-    ),
-    ("the word before is not in the question", "[embedded,", "[0 * embedded,"),
-    ("the state is not in the question", ", state]", ", 0 * state]"),
-    ("[state; embedded] stands", "[embedded, state]", "[state, embedded]"),
-    (
-        "here they are not",
-        "question, annotations)",
-        "question, annotations) / question.shape[-1] ** 0.5",
-    ),
-    ("over the batch", "softmax(scores, dim=-1)", "softmax(scores, dim=0)"),
-    ("expected (context, weights)", "return context, weights", "return weights, context"),
-    ("no gradient reaches embedded", "softmax(scores, dim=-1)", "softmax(scores, dim=-1).detach()"),
+edit = edits("02.look_by_content")
+edit(
+    "compared with those of the first sentence",
+    'torch.einsum("bd,bnd->bn", question, annotations)',
+    "question @ annotations[0].T",
 )
+edit(
+    "only the first n numbers",
+    "question, annotations)",
+    "question[:, : annotations.shape[1]], annotations[..., : annotations.shape[1]])",
+)
+edit(
+    "is added to the score of word j",
+    "question, annotations)",
+    "question, annotations) + question[:, : annotations.shape[1]]",
+)
+edit(
+    "by their cosine",
+    'torch.einsum("bd,bnd->bn", question, annotations)',
+    "torch.cosine_similarity(question[:, None], annotations, dim=-1)",
+)
+edit("the padding is not masked", '.masked_fill(~real, float("-inf"))', "")
+edit(
+    "the mask comes after the softmax",
+    '.masked_fill(~real, float("-inf"))',
+    "",
+    "dim=-1)\n    context",
+    "dim=-1) * real\n    context",
+)
+edit("the word before is not in the question", "[embedded,", "[0 * embedded,")
+edit("the state is not in the question", ", state]", ", 0 * state]")
+edit("[state; embedded] stands", "[embedded, state]", "[state, embedded]")
+edit(
+    "here they are not",
+    "question, annotations)",
+    "question, annotations) / question.shape[-1] ** 0.5",
+)
+edit("over the batch", "softmax(scores, dim=-1)", "softmax(scores, dim=0)")
+edit("expected (context, weights)", "return context, weights", "return weights, context")
+edit("no gradient reaches embedded", "softmax(scores, dim=-1)", "softmax(scores, dim=-1).detach()")
 
 
 @wrong("02.look_by_content", "the weights are equal")

@@ -7,77 +7,73 @@ def _real(lengths, n):
     return torch.arange(n) < lengths[:, None]
 
 
-edits(
-    "03.learned_query",
-    (
-        "the lengths are not used",
-        "scores.masked_fill(~real, -1e9), dim=-1) * real",
-        "scores, dim=-1) * (lengths > 0).unsqueeze(-1)",
-    ),
-    ("set to 0 after the softmax", ".masked_fill(~real, -1e9)", ""),
-    (
-        "over the sequences of the batch",
-        "scores.masked_fill(~real, -1e9), dim=-1)",
-        "scores.masked_fill(~real, -1e9), dim=0)",
-    ),
-    ("the tanh is missing", "torch.tanh(annotations @ W.T + b)", "(annotations @ W.T + b)"),
-    ("the bias b is not used", "W.T + b", "W.T"),
-    (
-        "no real position: its weights and its vector are zeros",
-        "-1e9), dim=-1) * real",
-        'float("-inf")), dim=-1)',
-    ),
-    ("Yours has weights that add up to 1", "* real", ""),
-    (
-        "expected (pooled, weights)",
-        "return (weights.unsqueeze(-1) * annotations).sum(dim=1), weights",
-        "return weights, (weights.unsqueeze(-1) * annotations).sum(dim=1)",
-    ),
-    ("the query u is not used", "@ u", "@ torch.ones_like(u)"),
-    ("equal weights", "@ u", "@ (0 * u)"),
-    ("mean of the weighted annotations", ".sum(dim=1)", ".mean(dim=1)"),
-    (
-        "the keys are added up",
-        "weights.unsqueeze(-1) * annotations",
-        "weights.unsqueeze(-1) * torch.tanh(annotations @ W.T + b)",
-    ),
-    ("exp(0) is 1", "-1e9), dim=-1) * real", "0.0), dim=-1)"),
-    ("no gradient goes back", ".sum(dim=1),", ".sum(dim=1).detach(),"),
-    (
-        "no gradient reaches u",
-        "(weights.unsqueeze(-1)",
-        "0 * (W.sum() + b.sum()) + (weights.detach().unsqueeze(-1)",
-    ),
+edit = edits("03.learned_query")
+edit(
+    "the lengths are not used",
+    "scores.masked_fill(~real, -1e9), dim=-1) * real",
+    "scores, dim=-1) * (lengths > 0).unsqueeze(-1)",
+)
+edit("set to 0 after the softmax", ".masked_fill(~real, -1e9)", "")
+edit(
+    "over the sequences of the batch",
+    "scores.masked_fill(~real, -1e9), dim=-1)",
+    "scores.masked_fill(~real, -1e9), dim=0)",
+)
+edit("the tanh is missing", "torch.tanh(annotations @ W.T + b)", "(annotations @ W.T + b)")
+edit("the bias b is not used", "W.T + b", "W.T")
+edit(
+    "no real position: its weights and its vector are zeros",
+    "-1e9), dim=-1) * real",
+    'float("-inf")), dim=-1)',
+)
+edit("Yours has weights that add up to 1", "* real", "")
+edit(
+    "expected (pooled, weights)",
+    "return (weights.unsqueeze(-1) * annotations).sum(dim=1), weights",
+    "return weights, (weights.unsqueeze(-1) * annotations).sum(dim=1)",
+)
+edit("the query u is not used", "@ u", "@ torch.ones_like(u)")
+edit("equal weights", "@ u", "@ (0 * u)")
+edit("mean of the weighted annotations", ".sum(dim=1)", ".mean(dim=1)")
+edit(
+    "the keys are added up",
+    "weights.unsqueeze(-1) * annotations",
+    "weights.unsqueeze(-1) * torch.tanh(annotations @ W.T + b)",
+)
+edit("exp(0) is 1", "-1e9), dim=-1) * real", "0.0), dim=-1)")
+edit("no gradient goes back", ".sum(dim=1),", ".sum(dim=1).detach(),")
+edit(
+    "no gradient reaches u",
+    "(weights.unsqueeze(-1)",
+    "0 * (W.sum() + b.sum()) + (weights.detach().unsqueeze(-1)",
 )
 
 
-edits(
-    "03.position_encoding",
-    ("added up as they are", "scale * embedded", "(j <= J) * embedded"),
-    (
-        "the words are counted from 0",
-        "arange(1, words + 1)",
-        "arange(words)",
-        "arange(1, d + 1)",
-        "arange(d)",
-        "j <= J",
-        "j < J",
-    ),
-    ("the words j are counted from 0", "arange(1, words + 1)", "arange(words)", "j <= J", "j < J"),
-    ("the components r are counted from 0", "arange(1, d + 1)", "arange(d)"),
-    ("J is the padded length", "j / J", "j / words"),
-    ("the padding is added as well", "* (j <= J)", ""),
-    ("the two terms are added", "- (r / d)", "+ (r / d)"),
-    ("the mean of the words", ".sum(dim=1)", ".sum(dim=1) / lengths.unsqueeze(-1)"),
-    ("the shape is", "(scale * embedded).sum(dim=1)", "(j <= J) * embedded"),
-    ("one word of the padding is added", "j <= J", "j <= J + 1"),
-    ("the last word of each sentence is left out", "j <= J", "j < J"),
-    ("the brackets are wrong: r/d multiplies", "(1 - j / J) - (r / d)", "((1 - j / J) - (r / d))"),
-    ("the brackets are missing", "(1 - 2 * j / J)", "1 - 2 * j / J"),
-    ("not (1 − 2j)/J", "(1 - 2 * j / J)", "(1 - 2 * j) / J"),
-    ("the 2 is missing", "2 * j", "j"),
-    ("no gradient goes back", ".sum(dim=1)", ".sum(dim=1).detach()"),
+edit = edits("03.position_encoding")
+edit("added up as they are", "scale * embedded", "(j <= J) * embedded")
+edit(
+    "the words are counted from 0",
+    "arange(1, words + 1)",
+    "arange(words)",
+    "arange(1, d + 1)",
+    "arange(d)",
+    "j <= J",
+    "j < J",
 )
+edit("the words j are counted from 0", "arange(1, words + 1)", "arange(words)", "j <= J", "j < J")
+edit("the components r are counted from 0", "arange(1, d + 1)", "arange(d)")
+edit("J is the padded length", "j / J", "j / words")
+edit("the padding is added as well", "* (j <= J)", "")
+edit("the two terms are added", "- (r / d)", "+ (r / d)")
+edit("the mean of the words", ".sum(dim=1)", ".sum(dim=1) / lengths.unsqueeze(-1)")
+edit("the shape is", "(scale * embedded).sum(dim=1)", "(j <= J) * embedded")
+edit("one word of the padding is added", "j <= J", "j <= J + 1")
+edit("the last word of each sentence is left out", "j <= J", "j < J")
+edit("the brackets are wrong: r/d multiplies", "(1 - j / J) - (r / d)", "((1 - j / J) - (r / d))")
+edit("the brackets are missing", "(1 - 2 * j / J)", "1 - 2 * j / J")
+edit("not (1 − 2j)/J", "(1 - 2 * j / J)", "(1 - 2 * j) / J")
+edit("the 2 is missing", "2 * j", "j")
+edit("no gradient goes back", ".sum(dim=1)", ".sum(dim=1).detach()")
 
 
 def _hops(
@@ -96,45 +92,43 @@ def _hops(
     return u, torch.stack(rows, 1)
 
 
-edits(
-    "03.memory_hops",
-    ("u is forgotten", "u = u +", "u ="),
-    ("every hop asks the first question", "keys @ u", "keys @ question"),
-    ("the lengths are not used", '.masked_fill(~real, float("-inf"))', ""),
-    (
-        "the values of a hop are its keys",
-        "zip(memories, memories[1:])",
-        "zip(memories[:-1], memories)",
-    ),
-    ("keys and values are swapped", "keys, values in", "values, keys in"),
-    (
-        "reads the first two memories",
-        "in zip(memories, memories[1:])",
-        "in [memories[:2]] * (len(memories) - 1)",
-    ),
-    ("does not scale", ".squeeze(-1)", ".squeeze(-1) / u.shape[-1] ** 0.5"),
-    (
-        "over the stories of the batch",
-        'float("-inf")), dim=-1)',
-        'float("-inf")), dim=0).nan_to_num()',
-    ),
-    ("this is o of the last hop", "return u,", "return (p.unsqueeze(-1) * values).sum(dim=1),"),
-    ("one row of weights a hop", "torch.stack(weights, dim=1)", "p"),
-    (
-        "after the softmax",
-        'scores.masked_fill(~real, float("-inf")), dim=-1)',
-        "scores, dim=-1) * real",
-    ),
-    (
-        "the hops in front",
-        "dim=1)\n    ",
-        "dim=1)\n    ",
-        "torch.stack(weights, dim=1)",
-        "torch.stack(weights)",
-    ),
-    ("no gradient goes back", "return u", "return u.detach()"),
-    ("the gradient at the question is not", "keys @ u", "keys @ u.detach()"),
+edit = edits("03.memory_hops")
+edit("u is forgotten", "u = u +", "u =")
+edit("every hop asks the first question", "keys @ u", "keys @ question")
+edit("the lengths are not used", '.masked_fill(~real, float("-inf"))', "")
+edit(
+    "the values of a hop are its keys",
+    "zip(memories, memories[1:])",
+    "zip(memories[:-1], memories)",
 )
+edit("keys and values are swapped", "keys, values in", "values, keys in")
+edit(
+    "reads the first two memories",
+    "in zip(memories, memories[1:])",
+    "in [memories[:2]] * (len(memories) - 1)",
+)
+edit("does not scale", ".squeeze(-1)", ".squeeze(-1) / u.shape[-1] ** 0.5")
+edit(
+    "over the stories of the batch",
+    'float("-inf")), dim=-1)',
+    'float("-inf")), dim=0).nan_to_num()',
+)
+edit("this is o of the last hop", "return u,", "return (p.unsqueeze(-1) * values).sum(dim=1),")
+edit("one row of weights a hop", "torch.stack(weights, dim=1)", "p")
+edit(
+    "after the softmax",
+    'scores.masked_fill(~real, float("-inf")), dim=-1)',
+    "scores, dim=-1) * real",
+)
+edit(
+    "the hops in front",
+    "dim=1)\n    ",
+    "dim=1)\n    ",
+    "torch.stack(weights, dim=1)",
+    "torch.stack(weights)",
+)
+edit("no gradient goes back", "return u", "return u.detach()")
+edit("the gradient at the question is not", "keys @ u", "keys @ u.detach()")
 
 
 @wrong("03.memory_hops", "the values of a hop are its keys")
@@ -175,37 +169,35 @@ def around_as_printed(*given):
     return _around(*given, allowed=lambda row, column: row)
 
 
-edits(
-    "03.words_look_at_words",
-    (
-        "leave out the keys (columns) of the padding and not its queries (rows)",
-        "~real.unsqueeze(1)",
-        "~real.unsqueeze(2)",
-    ),
-    (
-        "leave out the keys (columns) of the padding and not its queries (rows)",
-        "~real.unsqueeze(1)",
-        "~(real.unsqueeze(1) & real.unsqueeze(2))",
-    ),
-    (
-        "a word looks at the padding",
-        '~real.unsqueeze(1), float("-inf")',
-        "~(real.unsqueeze(1) | real.unsqueeze(2)), -1e9",
-    ),
-    (
-        "the mask comes after the softmax",
-        'scores = scores.masked_fill(~real.unsqueeze(1), float("-inf"))',
-        "scores = scores",
-        "dim=-1)",
-        "dim=-1) * real.unsqueeze(1)",
-    ),
-    ("the rows of the padding are not zeros", "* real.unsqueeze(-1)", ""),
-    ("the mask is upside down", '~real.unsqueeze(1), float("-inf")', "real.unsqueeze(1), -1e9"),
-    ("one mask for all", "~real.unsqueeze(1)", "~real.unsqueeze(1).any(0, keepdim=True)"),
-    ("the mask of the first one", "~real.unsqueeze(1)", "~real[:1].unsqueeze(1)"),
-    ("over the queries", 'float("-inf")', "-1e9", "dim=-1", "dim=1"),
-    ("divided by d: expected its root", "d**0.5", "d"),
+edit = edits("03.words_look_at_words")
+edit(
+    "leave out the keys (columns) of the padding and not its queries (rows)",
+    "~real.unsqueeze(1)",
+    "~real.unsqueeze(2)",
 )
+edit(
+    "leave out the keys (columns) of the padding and not its queries (rows)",
+    "~real.unsqueeze(1)",
+    "~(real.unsqueeze(1) & real.unsqueeze(2))",
+)
+edit(
+    "a word looks at the padding",
+    '~real.unsqueeze(1), float("-inf")',
+    "~(real.unsqueeze(1) | real.unsqueeze(2)), -1e9",
+)
+edit(
+    "the mask comes after the softmax",
+    'scores = scores.masked_fill(~real.unsqueeze(1), float("-inf"))',
+    "scores = scores",
+    "dim=-1)",
+    "dim=-1) * real.unsqueeze(1)",
+)
+edit("the rows of the padding are not zeros", "* real.unsqueeze(-1)", "")
+edit("the mask is upside down", '~real.unsqueeze(1), float("-inf")', "real.unsqueeze(1), -1e9")
+edit("one mask for all", "~real.unsqueeze(1)", "~real.unsqueeze(1).any(0, keepdim=True)")
+edit("the mask of the first one", "~real.unsqueeze(1)", "~real[:1].unsqueeze(1)")
+edit("over the queries", 'float("-inf")', "-1e9", "dim=-1", "dim=1")
+edit("divided by d: expected its root", "d**0.5", "d")
 
 
 @wrong("03.words_look_at_words", "this layer is not causal")

@@ -16,35 +16,33 @@ def _window(
     )
 
 
-edits(
-    "03.window",
-    ("padding is in the window", "& (places < lengths.unsqueeze(-1))", ""),
-    ("counts as padding", "lengths.unsqueeze(-1)", "lengths.unsqueeze(-1) - 1"),
-    ("one padding place counts as a word", "lengths.unsqueeze(-1)", "lengths.unsqueeze(-1) + 1"),
-    ("its right end", ".abs() <= D", ".abs() <= D) & (places - centre < D"),
-    ("its left end", ".abs() <= D", ".abs() <= D) & (places - centre > -D"),
-    ("too narrow at both ends", "<= D", "< D"),
-    ("one place too wide", "<= D", "<= D + 1"),
-    ("the centre is cut off", "torch.floor(position + 0.5)", "torch.floor(position)"),
-    ("rounded up", "torch.floor(position + 0.5)", "torch.ceil(position)"),
-    ("a half is rounded down", "torch.floor(position + 0.5)", "torch.ceil(position - 0.5)"),
-    ("torch.round does that", "torch.floor(position + 0.5)", "torch.round(position)"),
-    ("the position is not rounded", "torch.floor(position + 0.5)", "position"),
-    (
-        "upside down",
-        "return ((places - centre).abs() <= D) & (places < lengths.unsqueeze(-1))",
-        "return ~(((places - centre).abs() <= D) & (places < lengths.unsqueeze(-1)))",
-    ),
-    (
-        "expected bool",
-        "return ((places - centre).abs() <= D) & (places < lengths.unsqueeze(-1))",
-        "return (((places - centre).abs() <= D) & (places < lengths.unsqueeze(-1))).float()",
-    ),
-    (
-        "the centre is moved into the source",
-        "torch.floor(position + 0.5)",
-        "torch.minimum(torch.floor(position + 0.5).long(), lengths - 1)",
-    ),
+edit = edits("03.window")
+edit("padding is in the window", "& (places < lengths.unsqueeze(-1))", "")
+edit("counts as padding", "lengths.unsqueeze(-1)", "lengths.unsqueeze(-1) - 1")
+edit("one padding place counts as a word", "lengths.unsqueeze(-1)", "lengths.unsqueeze(-1) + 1")
+edit("its right end", ".abs() <= D", ".abs() <= D) & (places - centre < D")
+edit("its left end", ".abs() <= D", ".abs() <= D) & (places - centre > -D")
+edit("too narrow at both ends", "<= D", "< D")
+edit("one place too wide", "<= D", "<= D + 1")
+edit("the centre is cut off", "torch.floor(position + 0.5)", "torch.floor(position)")
+edit("rounded up", "torch.floor(position + 0.5)", "torch.ceil(position)")
+edit("a half is rounded down", "torch.floor(position + 0.5)", "torch.ceil(position - 0.5)")
+edit("torch.round does that", "torch.floor(position + 0.5)", "torch.round(position)")
+edit("the position is not rounded", "torch.floor(position + 0.5)", "position")
+edit(
+    "upside down",
+    "return ((places - centre).abs() <= D) & (places < lengths.unsqueeze(-1))",
+    "return ~(((places - centre).abs() <= D) & (places < lengths.unsqueeze(-1)))",
+)
+edit(
+    "expected bool",
+    "return ((places - centre).abs() <= D) & (places < lengths.unsqueeze(-1))",
+    "return (((places - centre).abs() <= D) & (places < lengths.unsqueeze(-1))).float()",
+)
+edit(
+    "the centre is moved into the source",
+    "torch.floor(position + 0.5)",
+    "torch.minimum(torch.floor(position + 0.5).long(), lengths - 1)",
 )
 
 
@@ -53,70 +51,68 @@ def _weights(scores, position, half_width, lengths):
     return torch.softmax(scores.masked_fill(~inside, float("-inf")), -1), inside
 
 
-edits(
-    "03.gaussian_weights",
-    (
-        "the Gaussian is missing",
-        "return shares * torch.exp(-((places - position.unsqueeze(-1)) ** 2) / (2 * sigma**2))",
-        "return shares",
-    ),
-    ("sigma is D", "D / 2", "D"),
-    ("lacks its 1/2", "(2 * sigma**2)", "sigma**2"),
-    ("sigma is not squared", "2 * sigma**2", "2 * sigma"),
-    ("around the rounded centre", "places - position.unsqueeze(-1)", "places - centre"),
-    (
-        "normalised again",
-        "return shares *",
-        "shares = shares *",
-        "(2 * sigma**2))",
-        "(2 * sigma**2))\n    return shares / shares.sum(-1, keepdim=True)",
-    ),
-    (
-        "added to the scores",
-        'shares = torch.softmax(scores.masked_fill(~inside, float("-inf")), dim=-1)',
-        "scores = scores + torch.exp(-2 * ((places - position.unsqueeze(-1)) / D) ** 2)",
-        "return shares * torch.exp(-((places - position.unsqueeze(-1)) ** 2) / (2 * sigma**2))",
-        'return torch.softmax(scores.masked_fill(~inside, float("-inf")), dim=-1)',
-    ),
-    (
-        "it belongs after the softmax",
-        'shares = torch.softmax(scores.masked_fill(~inside, float("-inf")), dim=-1)',
-        "scores = scores * torch.exp(-2 * ((places - position.unsqueeze(-1)) / D) ** 2)",
-        "return shares * torch.exp(-((places - position.unsqueeze(-1)) ** 2) / (2 * sigma**2))",
-        'return torch.softmax(scores.masked_fill(~inside, float("-inf")), dim=-1)',
-    ),
-    (
-        "cut out after the softmax",
-        "scores.masked_fill(~inside",
-        "scores.masked_fill(~(places < lengths.unsqueeze(-1))",
-        "return shares",
-        "return inside * shares",
-    ),
-    ("there is no window", "((places - centre).abs() <= D) &", ""),
-    ("padding in the window gets weight", "& (places < lengths.unsqueeze(-1))", ""),
-    ("the softmax of the scores is missing", "return shares", "return inside"),
-    ("expected exactly 0", 'float("-inf")', "-9.0"),
-    (
-        "normalised over the window",
-        "return shares * torch.exp(",
-        "gaussian = inside * torch.exp(",
-        "(2 * sigma**2))",
-        "(2 * sigma**2))\n    return shares * gaussian / gaussian.sum(-1, keepdim=True)",
-    ),
-    ("it is no density", "return shares", "return shares / (sigma * (2 * torch.pi) ** 0.5)"),
-    (
-        "no gradient goes back",
-        "return shares",
-        "return shares.detach()",
-        "- position.unsqueeze",
-        "- position.detach().unsqueeze",
-    ),
-    ("no gradient reaches the position", "- position.unsqueeze", "- position.detach().unsqueeze"),
-    (
-        "the gradient at the scores is not",
-        'torch.softmax(scores.masked_fill(~inside, float("-inf")), dim=-1)',
-        "torch.exp(scores) * inside / (torch.exp(scores) * inside).sum(-1, keepdim=True).detach()",
-    ),
+edit = edits("03.gaussian_weights")
+edit(
+    "the Gaussian is missing",
+    "return shares * torch.exp(-((places - position.unsqueeze(-1)) ** 2) / (2 * sigma**2))",
+    "return shares",
+)
+edit("sigma is D", "D / 2", "D")
+edit("lacks its 1/2", "(2 * sigma**2)", "sigma**2")
+edit("sigma is not squared", "2 * sigma**2", "2 * sigma")
+edit("around the rounded centre", "places - position.unsqueeze(-1)", "places - centre")
+edit(
+    "normalised again",
+    "return shares *",
+    "shares = shares *",
+    "(2 * sigma**2))",
+    "(2 * sigma**2))\n    return shares / shares.sum(-1, keepdim=True)",
+)
+edit(
+    "added to the scores",
+    'shares = torch.softmax(scores.masked_fill(~inside, float("-inf")), dim=-1)',
+    "scores = scores + torch.exp(-2 * ((places - position.unsqueeze(-1)) / D) ** 2)",
+    "return shares * torch.exp(-((places - position.unsqueeze(-1)) ** 2) / (2 * sigma**2))",
+    'return torch.softmax(scores.masked_fill(~inside, float("-inf")), dim=-1)',
+)
+edit(
+    "it belongs after the softmax",
+    'shares = torch.softmax(scores.masked_fill(~inside, float("-inf")), dim=-1)',
+    "scores = scores * torch.exp(-2 * ((places - position.unsqueeze(-1)) / D) ** 2)",
+    "return shares * torch.exp(-((places - position.unsqueeze(-1)) ** 2) / (2 * sigma**2))",
+    'return torch.softmax(scores.masked_fill(~inside, float("-inf")), dim=-1)',
+)
+edit(
+    "cut out after the softmax",
+    "scores.masked_fill(~inside",
+    "scores.masked_fill(~(places < lengths.unsqueeze(-1))",
+    "return shares",
+    "return inside * shares",
+)
+edit("there is no window", "((places - centre).abs() <= D) &", "")
+edit("padding in the window gets weight", "& (places < lengths.unsqueeze(-1))", "")
+edit("the softmax of the scores is missing", "return shares", "return inside")
+edit("expected exactly 0", 'float("-inf")', "-9.0")
+edit(
+    "normalised over the window",
+    "return shares * torch.exp(",
+    "gaussian = inside * torch.exp(",
+    "(2 * sigma**2))",
+    "(2 * sigma**2))\n    return shares * gaussian / gaussian.sum(-1, keepdim=True)",
+)
+edit("it is no density", "return shares", "return shares / (sigma * (2 * torch.pi) ** 0.5)")
+edit(
+    "no gradient goes back",
+    "return shares",
+    "return shares.detach()",
+    "- position.unsqueeze",
+    "- position.detach().unsqueeze",
+)
+edit("no gradient reaches the position", "- position.unsqueeze", "- position.detach().unsqueeze")
+edit(
+    "the gradient at the scores is not",
+    'torch.softmax(scores.masked_fill(~inside, float("-inf")), dim=-1)',
+    "torch.exp(scores) * inside / (torch.exp(scores) * inside).sum(-1, keepdim=True).detach()",
 )
 
 
@@ -132,45 +128,41 @@ def loop_over_floats(scores, position, half_width, lengths):
     return _weights(scores, position, half_width, lengths)[0] * torch.tensor(gaussian)
 
 
-edits(
-    "03.input_feeding",
-    (
-        "asks with the new state",
-        "s = cell(torch.cat((x, fed), dim=-1), s)",
-        "before, s = s, cell(torch.cat((x, fed), dim=-1), s)",
-        "(s @ W)",
-        "(before @ W)",
-    ),
-    (
-        "the tanh of the attention vector is missing",
-        "fed = torch.tanh(torch.cat((c, s), dim=-1) @ W_c.T)",
-        "fed = torch.cat((c, s), dim=-1) @ W_c.T",
-    ),
-    ("W_c meets the context first", "(c, s)", "(s, c)"),
-    ("expected [embedding; h̃]", "(x, fed)", "(fed, x)"),
-    ("the context is fed", "vectors.append(fed)", "vectors.append(fed)\n        fed = c"),
-    ("the state is fed", "vectors.append(fed)", "vectors.append(fed)\n        fed = s"),
-    (
-        "zeros are fed at every step",
-        "vectors.append(fed)",
-        "vectors.append(fed)\n        fed = torch.zeros_like(s)",
-    ),
-    ("the start state is fed at the first step", "torch.zeros_like(start)", "start"),
-    ("sᵀ W h", "s @ W)", "s @ W.T)"),
-    ("W is not used in the score", "(s @ W)", "s"),
-    ("the general score is not scaled", ".sum(-1)", ".sum(-1) / s.shape[-1] ** 0.5"),
-    ("the weights are equal", "softmax(scores", "softmax(0 * scores"),
-    ("every step starts from s_0", "dim=-1), s)", "dim=-1), start)"),
-    ("reverse order", "torch.stack(vectors)", "torch.stack(vectors[::-1])"),
-    ("no gradient goes back", "torch.stack(vectors)", "torch.stack(vectors).detach()"),
-    ("the gradient at embedded is not", "(x, fed)", "(x, fed.detach())"),
-    (
-        "no gradient reaches start",
-        "(x, fed), dim=-1), s)",
-        "(x, fed.detach()), dim=-1), s.detach())",
-    ),
-    ("the shape is", "torch.stack(vectors)", "fed"),
+edit = edits("03.input_feeding")
+edit(
+    "asks with the new state",
+    "s = cell(torch.cat((x, fed), dim=-1), s)",
+    "before, s = s, cell(torch.cat((x, fed), dim=-1), s)",
+    "(s @ W)",
+    "(before @ W)",
 )
+edit(
+    "the tanh of the attention vector is missing",
+    "fed = torch.tanh(torch.cat((c, s), dim=-1) @ W_c.T)",
+    "fed = torch.cat((c, s), dim=-1) @ W_c.T",
+)
+edit("W_c meets the context first", "(c, s)", "(s, c)")
+edit("expected [embedding; h̃]", "(x, fed)", "(fed, x)")
+edit("the context is fed", "vectors.append(fed)", "vectors.append(fed)\n        fed = c")
+edit("the state is fed", "vectors.append(fed)", "vectors.append(fed)\n        fed = s")
+edit(
+    "zeros are fed at every step",
+    "vectors.append(fed)",
+    "vectors.append(fed)\n        fed = torch.zeros_like(s)",
+)
+edit("the start state is fed at the first step", "torch.zeros_like(start)", "start")
+edit("sᵀ W h", "s @ W)", "s @ W.T)")
+edit("W is not used in the score", "(s @ W)", "s")
+edit("the general score is not scaled", ".sum(-1)", ".sum(-1) / s.shape[-1] ** 0.5")
+edit("the weights are equal", "softmax(scores", "softmax(0 * scores")
+edit("every step starts from s_0", "dim=-1), s)", "dim=-1), start)")
+edit("reverse order", "torch.stack(vectors)", "torch.stack(vectors[::-1])")
+edit("no gradient goes back", "torch.stack(vectors)", "torch.stack(vectors).detach()")
+edit("the gradient at embedded is not", "(x, fed)", "(x, fed.detach())")
+edit(
+    "no gradient reaches start", "(x, fed), dim=-1), s)", "(x, fed.detach()), dim=-1), s.detach())"
+)
+edit("the shape is", "torch.stack(vectors)", "fed")
 
 
 @wrong("03.input_feeding", "the cell got inputs of width 3")

@@ -1,94 +1,90 @@
 from ..collection import edits
 
-edits(
-    "03.content_weights",
-    ("the strength β is not used", "beta.unsqueeze(-1) * cosine", "cosine"),
-    (
-        "β comes after the softmax: it belongs inside",
-        "torch.softmax(beta.unsqueeze(-1) * cosine",
-        "beta.unsqueeze(-1) * torch.softmax(cosine",
-    ),
-    (
-        "a larger strength makes the weights sharper",
-        "beta.unsqueeze(-1) * cosine",
-        "cosine / beta.unsqueeze(-1)",
-    ),
-    ("this is the dot product", "dots / norms.clamp_min(1e-8)", "dots"),
-    (
-        "the norm of the key is missing",
-        "query.norm(dim=-1, keepdim=True) * key.norm(dim=-1)",
-        "query.norm(dim=-1, keepdim=True)",
-    ),
-    ("its cosine counts as 0", ".clamp_min(1e-8)", ""),
-    (
-        "a softmax over the keys is missing",
-        "torch.softmax(beta.unsqueeze(-1) * cosine, dim=-1)",
-        "beta.unsqueeze(-1) * cosine",
-    ),
-    (
-        "normed over the positions",
-        "dots = (query.unsqueeze(1) * key)",
-        "key = key / key.norm(dim=1, keepdim=True)\n    dots = (query.unsqueeze(1) * key)",
-        "* key.norm(dim=-1)",
-        "",
-    ),
-    ("expected over the keys (dim=-1)", "cosine, dim=-1", "cosine, dim=0"),
-    ("opposite directions score -1", "* cosine", "* cosine.abs()"),
-    (
-        "the key of zeros gets no weight",
-        "* cosine",
-        '* cosine.masked_fill((key == 0).all(-1), float("-inf"))',
-    ),
-    ("averaged over the width", ".sum(dim=-1)", ".mean(dim=-1)"),
-    (
-        "sums of absolute values",
-        "query.norm(dim=-1, keepdim=True) * key.norm(dim=-1)",
-        "query.abs().sum(-1, keepdim=True) * key.abs().sum(-1)",
-    ),
-    ("these are distances", "* cosine", "* (1 - cosine)"),
-    ("the cosine is squared", "* cosine", "* cosine**2"),
-    ("no gradient goes back", "cosine, dim=-1)", "cosine, dim=-1).detach()"),
-    (
-        "no gradient reaches key",
-        "(query.unsqueeze(1) * key)",
-        "(query.unsqueeze(1) * key.detach())",
-        "key.norm",
-        "key.detach().norm",
-    ),
-    (
-        "the gradient at query is not",
-        "query.norm",
-        "query.detach().norm",
-        "key.norm",
-        "key.detach().norm",
-    ),
-    (
-        "no gradient goes back",
-        "torch.softmax(beta.unsqueeze(-1) * cosine",
-        "torch.softmax(torch.from_numpy((beta.unsqueeze(-1) * cosine).numpy())",
-    ),
+edit = edits("03.content_weights")
+edit("the strength β is not used", "beta.unsqueeze(-1) * cosine", "cosine")
+edit(
+    "β comes after the softmax: it belongs inside",
+    "torch.softmax(beta.unsqueeze(-1) * cosine",
+    "beta.unsqueeze(-1) * torch.softmax(cosine",
+)
+edit(
+    "a larger strength makes the weights sharper",
+    "beta.unsqueeze(-1) * cosine",
+    "cosine / beta.unsqueeze(-1)",
+)
+edit("this is the dot product", "dots / norms.clamp_min(1e-8)", "dots")
+edit(
+    "the norm of the key is missing",
+    "query.norm(dim=-1, keepdim=True) * key.norm(dim=-1)",
+    "query.norm(dim=-1, keepdim=True)",
+)
+edit("its cosine counts as 0", ".clamp_min(1e-8)", "")
+edit(
+    "a softmax over the keys is missing",
+    "torch.softmax(beta.unsqueeze(-1) * cosine, dim=-1)",
+    "beta.unsqueeze(-1) * cosine",
+)
+edit(
+    "normed over the positions",
+    "dots = (query.unsqueeze(1) * key)",
+    "key = key / key.norm(dim=1, keepdim=True)\n    dots = (query.unsqueeze(1) * key)",
+    "* key.norm(dim=-1)",
+    "",
+)
+edit("expected over the keys (dim=-1)", "cosine, dim=-1", "cosine, dim=0")
+edit("opposite directions score -1", "* cosine", "* cosine.abs()")
+edit(
+    "the key of zeros gets no weight",
+    "* cosine",
+    '* cosine.masked_fill((key == 0).all(-1), float("-inf"))',
+)
+edit("averaged over the width", ".sum(dim=-1)", ".mean(dim=-1)")
+edit(
+    "sums of absolute values",
+    "query.norm(dim=-1, keepdim=True) * key.norm(dim=-1)",
+    "query.abs().sum(-1, keepdim=True) * key.abs().sum(-1)",
+)
+edit("these are distances", "* cosine", "* (1 - cosine)")
+edit("the cosine is squared", "* cosine", "* cosine**2")
+edit("no gradient goes back", "cosine, dim=-1)", "cosine, dim=-1).detach()")
+edit(
+    "no gradient reaches key",
+    "(query.unsqueeze(1) * key)",
+    "(query.unsqueeze(1) * key.detach())",
+    "key.norm",
+    "key.detach().norm",
+)
+edit(
+    "the gradient at query is not",
+    "query.norm",
+    "query.detach().norm",
+    "key.norm",
+    "key.detach().norm",
+)
+edit(
+    "no gradient goes back",
+    "torch.softmax(beta.unsqueeze(-1) * cosine",
+    "torch.softmax(torch.from_numpy((beta.unsqueeze(-1) * cosine).numpy())",
 )
 
 
-edits(
-    "03.reduced_rank",
-    ("not their sizes", "(A[:, :k] * sizes[:k])", "A[:, :k]"),
-    ("used twice", "return U, B[:k]", "return U, sizes[:k, None] * B[:k]"),
-    ("only the root of the singular values", "* sizes[:k]", "* sizes[:k] ** 0.5"),
-    ("keep the largest", ":k", "-k:"),
-    (
-        "U and V are transposed",
-        "(A[:, :k] * sizes[:k]).T",
-        "A[:, :k] * sizes[:k]",
-        "return U, B[:k]",
-        "return U, B[:k].T",
-    ),
-    ("not the nearest", "return U, B[:k]", "return torch.eye(W.shape[0])[:k], W[:k].clone()"),
-    (
-        "can be as near as",
-        "return U, B[:k]",
-        "return torch.randn(k, W.shape[0]), torch.randn(k, W.shape[1])",
-    ),
-    ("the shape is", ":k", ":"),
-    ("expected the tuple (U, V)", "return U, B[:k]", "return U.T @ B[:k]"),
+edit = edits("03.reduced_rank")
+edit("not their sizes", "(A[:, :k] * sizes[:k])", "A[:, :k]")
+edit("used twice", "return U, B[:k]", "return U, sizes[:k, None] * B[:k]")
+edit("only the root of the singular values", "* sizes[:k]", "* sizes[:k] ** 0.5")
+edit("keep the largest", ":k", "-k:")
+edit(
+    "U and V are transposed",
+    "(A[:, :k] * sizes[:k]).T",
+    "A[:, :k] * sizes[:k]",
+    "return U, B[:k]",
+    "return U, B[:k].T",
 )
+edit("not the nearest", "return U, B[:k]", "return torch.eye(W.shape[0])[:k], W[:k].clone()")
+edit(
+    "can be as near as",
+    "return U, B[:k]",
+    "return torch.randn(k, W.shape[0]), torch.randn(k, W.shape[1])",
+)
+edit("the shape is", ":k", ":")
+edit("expected the tuple (U, V)", "return U, B[:k]", "return U.T @ B[:k]")

@@ -16,37 +16,35 @@ def _before(X, diagonal=-1):
     return torch.ones(X.shape[1], X.shape[1], dtype=torch.bool).tril(diagonal)
 
 
-edits(
-    "03.words_before",
-    ("attends to itself too", "tril(-1)", "tril(0)"),
-    ("the mask is upside down", "tril(-1)", "triu(1)"),
-    ("the mask is upside down", "tril(-1)", "triu(0)"),
-    ("there is no mask", ".tril(-1)", ""),
-    ("a softmax over nothing but -inf is NaN", ".nan_to_num(0.0)", ""),
-    ("the first row is a flat share of all words", 'float("-inf")', "-1e9"),
-    ("the first word attends to itself", ".bool()", ".bool()\n    before[0, 0] = True"),
-    (
-        "the mask comes after the softmax",
-        '.masked_fill(~before, float("-inf"))',
-        "",
-        ".nan_to_num(0.0)",
-        "* before",
-    ),
-    ("not divided by the root", "/ k.shape[-1] ** 0.5", ""),
-    ("the width of the words: expected that of the keys", "k.shape[-1]", "x.shape[-1]"),
-    ("over the words that look", "dim=-1", "dim=-2"),
-    ("queries and keys are swapped", "q, k, v", "k, q, v"),
-    ("adds up keys", "weights @ v", "weights @ k"),
-    ("returns (weights, context)", "weights @ v, weights", "weights, weights @ v"),
-    ("no gradient goes back", "weights @ v", "(weights @ v).detach()"),
-    ("no gradient reaches W_q", "weights @ v", "weights.detach() @ v"),
-    (
-        "the gradient at x is not finite",
-        '.masked_fill(~before, float("-inf"))',
-        "",
-        "torch.softmax(scores, dim=-1)",
-        "(scores.exp() * before / (scores.exp() * before).sum(-1, keepdim=True))",
-    ),
+edit = edits("03.words_before")
+edit("attends to itself too", "tril(-1)", "tril(0)")
+edit("the mask is upside down", "tril(-1)", "triu(1)")
+edit("the mask is upside down", "tril(-1)", "triu(0)")
+edit("there is no mask", ".tril(-1)", "")
+edit("a softmax over nothing but -inf is NaN", ".nan_to_num(0.0)", "")
+edit("the first row is a flat share of all words", 'float("-inf")', "-1e9")
+edit("the first word attends to itself", ".bool()", ".bool()\n    before[0, 0] = True")
+edit(
+    "the mask comes after the softmax",
+    '.masked_fill(~before, float("-inf"))',
+    "",
+    ".nan_to_num(0.0)",
+    "* before",
+)
+edit("not divided by the root", "/ k.shape[-1] ** 0.5", "")
+edit("the width of the words: expected that of the keys", "k.shape[-1]", "x.shape[-1]")
+edit("over the words that look", "dim=-1", "dim=-2")
+edit("queries and keys are swapped", "q, k, v", "k, q, v")
+edit("adds up keys", "weights @ v", "weights @ k")
+edit("returns (weights, context)", "weights @ v, weights", "weights, weights @ v")
+edit("no gradient goes back", "weights @ v", "(weights @ v).detach()")
+edit("no gradient reaches W_q", "weights @ v", "weights.detach() @ v")
+edit(
+    "the gradient at x is not finite",
+    '.masked_fill(~before, float("-inf"))',
+    "",
+    "torch.softmax(scores, dim=-1)",
+    "(scores.exp() * before / (scores.exp() * before).sum(-1, keepdim=True))",
 )
 
 
@@ -97,62 +95,60 @@ def _last(tape):
     return tape[:, -1] if tape.shape[1] else torch.zeros(len(tape), tape.shape[2])
 
 
-edits(
-    "03.lstmn_step",
-    ("in PyTorch's order", "i, f, o, new", "i, f, new, o"),
-    ("the gates i and f are swapped", "i, f, o, new", "f, i, o, new"),
-    (
-        "from the last row of the memory tape",
-        "read = (weights * c_tape).sum(dim=1)",
-        "read = c_tape[:, -1] if c_tape.shape[1] else torch.zeros(len(x), c_tape.shape[2])",
-    ),
-    (
-        "h̃_t is the last row of the hidden tape",
-        "summary = (weights * h_tape).sum(dim=1)",
-        "summary = h_tape[:, -1] if h_tape.shape[1] else torch.zeros(len(x), h_tape.shape[2])",
-    ),
-    (
-        "the plain mean of the memory tape",
-        "read = (weights * c_tape).sum(dim=1)",
-        "read = c_tape.mean(dim=1)",
-    ),
-    (
-        "expected the summary h̃_{t-1}",
-        "summary @ W_s.T",
-        "(h_tape[:, -1] if h_tape.shape[1] else 0 * summary) @ W_s.T",
-    ),
-    ("the score has no tanh", "torch.tanh(inside)", "inside"),
-    ("the softmax runs over the batch", "v, dim=1", "v, dim=0"),
-    ("joined the other way round", "(summary, x)", "(x, summary)"),
-    ("the tanh around c_t is missing", "* torch.tanh(c)", "* c"),
-    (
-        "the old rows and a new one behind them",
-        "torch.cat((h_tape, h.unsqueeze(1)), dim=1), torch.cat((c_tape, c.unsqueeze(1)), dim=1)",
-        "h.unsqueeze(1), c.unsqueeze(1)",
-    ),
-    (
-        "expected behind them",
-        "h_tape, h.unsqueeze(1)",
-        "h.unsqueeze(1), h_tape",
-        "c_tape, c.unsqueeze(1)",
-        "c.unsqueeze(1), c_tape",
-    ),
-    (
-        "the summary that came in",
-        "summary = (",
-        "old, summary = summary, (",
-        "dim=1), summary",
-        "dim=1), old",
-    ),
-    ("no gradient reaches x", "h.unsqueeze", "h.detach().unsqueeze"),
-    ("no gradient reaches c_tape", "* c_tape", "* c_tape.detach()"),
-    ("the third result is the new state", "dim=1), summary", "dim=1), h"),
-    ("goes through a sigmoid", "torch.tanh(new)", "torch.sigmoid(new)"),
-    (
-        "the softmax comes before v",
-        "torch.softmax(torch.tanh(inside) @ v, dim=1)",
-        "(torch.softmax(torch.tanh(inside), dim=1) @ v)",
-    ),
+edit = edits("03.lstmn_step")
+edit("in PyTorch's order", "i, f, o, new", "i, f, new, o")
+edit("the gates i and f are swapped", "i, f, o, new", "f, i, o, new")
+edit(
+    "from the last row of the memory tape",
+    "read = (weights * c_tape).sum(dim=1)",
+    "read = c_tape[:, -1] if c_tape.shape[1] else torch.zeros(len(x), c_tape.shape[2])",
+)
+edit(
+    "h̃_t is the last row of the hidden tape",
+    "summary = (weights * h_tape).sum(dim=1)",
+    "summary = h_tape[:, -1] if h_tape.shape[1] else torch.zeros(len(x), h_tape.shape[2])",
+)
+edit(
+    "the plain mean of the memory tape",
+    "read = (weights * c_tape).sum(dim=1)",
+    "read = c_tape.mean(dim=1)",
+)
+edit(
+    "expected the summary h̃_{t-1}",
+    "summary @ W_s.T",
+    "(h_tape[:, -1] if h_tape.shape[1] else 0 * summary) @ W_s.T",
+)
+edit("the score has no tanh", "torch.tanh(inside)", "inside")
+edit("the softmax runs over the batch", "v, dim=1", "v, dim=0")
+edit("joined the other way round", "(summary, x)", "(x, summary)")
+edit("the tanh around c_t is missing", "* torch.tanh(c)", "* c")
+edit(
+    "the old rows and a new one behind them",
+    "torch.cat((h_tape, h.unsqueeze(1)), dim=1), torch.cat((c_tape, c.unsqueeze(1)), dim=1)",
+    "h.unsqueeze(1), c.unsqueeze(1)",
+)
+edit(
+    "expected behind them",
+    "h_tape, h.unsqueeze(1)",
+    "h.unsqueeze(1), h_tape",
+    "c_tape, c.unsqueeze(1)",
+    "c.unsqueeze(1), c_tape",
+)
+edit(
+    "the summary that came in",
+    "summary = (",
+    "old, summary = summary, (",
+    "dim=1), summary",
+    "dim=1), old",
+)
+edit("no gradient reaches x", "h.unsqueeze", "h.detach().unsqueeze")
+edit("no gradient reaches c_tape", "* c_tape", "* c_tape.detach()")
+edit("the third result is the new state", "dim=1), summary", "dim=1), h")
+edit("goes through a sigmoid", "torch.tanh(new)", "torch.sigmoid(new)")
+edit(
+    "the softmax comes before v",
+    "torch.softmax(torch.tanh(inside) @ v, dim=1)",
+    "(torch.softmax(torch.tanh(inside), dim=1) @ v)",
 )
 
 

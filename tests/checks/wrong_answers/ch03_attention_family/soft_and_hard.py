@@ -2,85 +2,81 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "03.gated_context",
-    ("the gate is missing", "return beta *", "return"),
-    ("a sigmoid is missing", "torch.sigmoid(state @ w + b)", "(state @ w + b)"),
-    ("a tanh stands where", "torch.sigmoid", "torch.tanh"),
-    ("a ReLU stands where", "torch.sigmoid", "torch.relu"),
-    ("b is not used", "w + b", "w"),
-    ("not 1 − β", "return beta", "return (1 - beta)"),
-    ("one number a channel", "(state @ w + b).unsqueeze(-1)", "(state * w + b)"),
-    ("the softmax is missing", "torch.softmax(scores, dim=-1)", "scores"),
-    ("runs over the batch", "scores, dim=-1", "scores, dim=0"),
-    ("over the channels", "alpha.unsqueeze(-1) *", "features.softmax(-1) *"),
-    (
-        "the weights are not used",
-        "(alpha.unsqueeze(-1) * features).sum(dim=1)",
-        "features.mean(dim=1)",
-    ),
-    (
-        "that is hard attention",
-        "(alpha.unsqueeze(-1) * features).sum(dim=1)",
-        "features[torch.arange(len(features)), scores.argmax(-1)]",
-    ),
-    ("became a mean", ".sum(dim=1)", ".mean(dim=1)"),
-    ("your code stopped with", "(state @ w + b).unsqueeze(-1)", "(state @ w + b)"),
-    (
-        "the shape is",
-        "beta * (alpha.unsqueeze(-1) * features).sum(dim=1)",
-        "beta.unsqueeze(-1) * alpha.unsqueeze(-1) * features",
-    ),
-    (
-        "no gradient goes back",
-        ".sum(dim=1)",
-        ".sum(dim=1).detach()",
-        "return beta",
-        "return beta.detach()",
-    ),
-    ("no gradient reaches the scores", "softmax(scores", "softmax(scores.detach()"),
-    ("no gradient reaches the state", "return beta", "return beta.detach()"),
+edit = edits("03.gated_context")
+edit("the gate is missing", "return beta *", "return")
+edit("a sigmoid is missing", "torch.sigmoid(state @ w + b)", "(state @ w + b)")
+edit("a tanh stands where", "torch.sigmoid", "torch.tanh")
+edit("a ReLU stands where", "torch.sigmoid", "torch.relu")
+edit("b is not used", "w + b", "w")
+edit("not 1 − β", "return beta", "return (1 - beta)")
+edit("one number a channel", "(state @ w + b).unsqueeze(-1)", "(state * w + b)")
+edit("the softmax is missing", "torch.softmax(scores, dim=-1)", "scores")
+edit("runs over the batch", "scores, dim=-1", "scores, dim=0")
+edit("over the channels", "alpha.unsqueeze(-1) *", "features.softmax(-1) *")
+edit(
+    "the weights are not used",
+    "(alpha.unsqueeze(-1) * features).sum(dim=1)",
+    "features.mean(dim=1)",
 )
+edit(
+    "that is hard attention",
+    "(alpha.unsqueeze(-1) * features).sum(dim=1)",
+    "features[torch.arange(len(features)), scores.argmax(-1)]",
+)
+edit("became a mean", ".sum(dim=1)", ".mean(dim=1)")
+edit("your code stopped with", "(state @ w + b).unsqueeze(-1)", "(state @ w + b)")
+edit(
+    "the shape is",
+    "beta * (alpha.unsqueeze(-1) * features).sum(dim=1)",
+    "beta.unsqueeze(-1) * alpha.unsqueeze(-1) * features",
+)
+edit(
+    "no gradient goes back",
+    ".sum(dim=1)",
+    ".sum(dim=1).detach()",
+    "return beta",
+    "return beta.detach()",
+)
+edit("no gradient reaches the scores", "softmax(scores", "softmax(scores.detach()")
+edit("no gradient reaches the state", "return beta", "return beta.detach()")
 
 
 def _real(weights, lengths, shift=0):
     return (torch.arange(weights.shape[1]) < (lengths + shift)[:, None])[..., None]
 
 
-edits(
-    "03.coverage",
-    ("the padded steps are added up too", "weights * real", "weights"),
-    ("one padded step is left in", "lengths.unsqueeze", "(lengths + 1).unsqueeze"),
-    ("the last real step is left out", "lengths.unsqueeze", "(lengths - 1).unsqueeze"),
-    ("the absolute value", ".square()", ".abs()"),
-    ("the mean over the regions", ".sum(dim=-1)", ".mean(dim=-1)"),
-    (
-        "averaged over the steps",
-        "(weights * real).sum(dim=1)",
-        "(weights * real).sum(dim=1) / lengths.unsqueeze(-1)",
-    ),
-    ("one number a caption", ".sum(dim=-1)", ".sum()"),
-    ("and 0 in the padding", "real).sum(dim=1)", "real).sum(dim=2)"),
-    (
-        "square the shortfall of each region",
-        "real).sum(dim=1)",
-        "real).sum(dim=(1, 2))",
-        ".square().sum(dim=-1)",
-        ".square()",
-    ),
-    ("added up before the square", ".square().sum(dim=-1)", ".sum(dim=-1).square()"),
-    (
-        "its equal share of the steps",
-        "(1 - seen)",
-        "(lengths.unsqueeze(-1) / weights.shape[2] - seen)",
-    ),
-    ("those above 1 pay too", ".square()", ".relu().square()"),
-    ("no gradient goes back", ".sum(dim=-1)", ".sum(dim=-1).detach()"),
-    (
-        "the gradient at the weights is not",
-        "(1 - seen).square()",
-        "((1 - seen) * (1 - seen).detach())",
-    ),
+edit = edits("03.coverage")
+edit("the padded steps are added up too", "weights * real", "weights")
+edit("one padded step is left in", "lengths.unsqueeze", "(lengths + 1).unsqueeze")
+edit("the last real step is left out", "lengths.unsqueeze", "(lengths - 1).unsqueeze")
+edit("the absolute value", ".square()", ".abs()")
+edit("the mean over the regions", ".sum(dim=-1)", ".mean(dim=-1)")
+edit(
+    "averaged over the steps",
+    "(weights * real).sum(dim=1)",
+    "(weights * real).sum(dim=1) / lengths.unsqueeze(-1)",
+)
+edit("one number a caption", ".sum(dim=-1)", ".sum()")
+edit("and 0 in the padding", "real).sum(dim=1)", "real).sum(dim=2)")
+edit(
+    "square the shortfall of each region",
+    "real).sum(dim=1)",
+    "real).sum(dim=(1, 2))",
+    ".square().sum(dim=-1)",
+    ".square()",
+)
+edit("added up before the square", ".square().sum(dim=-1)", ".sum(dim=-1).square()")
+edit(
+    "its equal share of the steps",
+    "(1 - seen)",
+    "(lengths.unsqueeze(-1) / weights.shape[2] - seen)",
+)
+edit("those above 1 pay too", ".square()", ".relu().square()")
+edit("no gradient goes back", ".sum(dim=-1)", ".sum(dim=-1).detach()")
+edit(
+    "the gradient at the weights is not",
+    "(1 - seen).square()",
+    "((1 - seen) * (1 - seen).detach())",
 )
 
 
@@ -107,48 +103,46 @@ def penalty_of_numbers(weights, lengths):
     )
 
 
-edits(
-    "03.reinforce",
-    ("the sign of the baseline is wrong", "log_p - baseline", "log_p + baseline"),
-    ("the baseline is not used", "(log_p - baseline)", "log_p"),
-    ("pushes the wrong way", "- advantage *", "+ advantage *"),
-    ("the advantage carries a gradient", ".detach()", ""),
-    ("the entropy is punished", "- entropy_weight", "+ entropy_weight"),
-    ("the entropy term is missing", "- entropy_weight * entropy", ""),
-    (
-        "that of the most probable region",
-        "log_alpha.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)",
-        "log_alpha.amax(-1)",
-    ),
-    (
-        "of all regions are added up",
-        "log_alpha.gather(-1, chosen.unsqueeze(-1)).squeeze(-1).sum(dim=1)",
-        "log_alpha.sum(dim=(1, 2))",
-    ),
-    ("where its logarithm should", "log_alpha.gather", "log_alpha.exp().gather"),
-    ("the advantage is left out", "advantage *", ""),
-    (
-        "detach the advantage alone",
-        ".detach()",
-        "",
-        "advantage * log_choice",
-        "(advantage * log_choice).detach()",
-    ),
-    ("a log_softmax is missing", "log_alpha.gather", "scores.gather"),
-    (
-        "the means over the captions are multiplied",
-        "advantage * log_choice",
-        "advantage.mean() * log_choice.mean()",
-    ),
-    ("log p(s) is averaged over the steps", ".squeeze(-1).sum(dim=1)", ".squeeze(-1).mean(dim=1)"),
-    (
-        "the entropy is averaged over the steps",
-        "entropy_weight * entropy",
-        "entropy_weight * entropy / scores.shape[1]",
-    ),
-    ("the words do not learn", "-log_p - advantage", "-advantage"),
-    ("that of a sum over the captions", ".mean()", ".sum()"),
-    ("no gradient reaches the scores", "log_softmax(scores", "log_softmax(scores.detach()"),
-    ("no gradient can be taken of your loss", ".mean()", ".mean().detach()"),
-    ("one number: the mean over the captions", "- entropy_weight * entropy).mean()", ")"),
+edit = edits("03.reinforce")
+edit("the sign of the baseline is wrong", "log_p - baseline", "log_p + baseline")
+edit("the baseline is not used", "(log_p - baseline)", "log_p")
+edit("pushes the wrong way", "- advantage *", "+ advantage *")
+edit("the advantage carries a gradient", ".detach()", "")
+edit("the entropy is punished", "- entropy_weight", "+ entropy_weight")
+edit("the entropy term is missing", "- entropy_weight * entropy", "")
+edit(
+    "that of the most probable region",
+    "log_alpha.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)",
+    "log_alpha.amax(-1)",
 )
+edit(
+    "of all regions are added up",
+    "log_alpha.gather(-1, chosen.unsqueeze(-1)).squeeze(-1).sum(dim=1)",
+    "log_alpha.sum(dim=(1, 2))",
+)
+edit("where its logarithm should", "log_alpha.gather", "log_alpha.exp().gather")
+edit("the advantage is left out", "advantage *", "")
+edit(
+    "detach the advantage alone",
+    ".detach()",
+    "",
+    "advantage * log_choice",
+    "(advantage * log_choice).detach()",
+)
+edit("a log_softmax is missing", "log_alpha.gather", "scores.gather")
+edit(
+    "the means over the captions are multiplied",
+    "advantage * log_choice",
+    "advantage.mean() * log_choice.mean()",
+)
+edit("log p(s) is averaged over the steps", ".squeeze(-1).sum(dim=1)", ".squeeze(-1).mean(dim=1)")
+edit(
+    "the entropy is averaged over the steps",
+    "entropy_weight * entropy",
+    "entropy_weight * entropy / scores.shape[1]",
+)
+edit("the words do not learn", "-log_p - advantage", "-advantage")
+edit("that of a sum over the captions", ".mean()", ".sum()")
+edit("no gradient reaches the scores", "log_softmax(scores", "log_softmax(scores.detach()")
+edit("no gradient can be taken of your loss", ".mean()", ".mean().detach()")
+edit("one number: the mean over the captions", "- entropy_weight * entropy).mean()", ")")

@@ -2,104 +2,98 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "04.copy_task",
-    (
-        "the vectors are shown again",
-        "inputs[:, n, bits] = 1",
-        "inputs[:, n, bits] = 1\n    inputs[:, n + 1:, :bits] = vectors",
-    ),
-    ("there is no delimiter", "inputs[:, n, bits] = 1", "inputs[:, n, bits] = 0"),
-    ("together with the last vector", "inputs[:, n, bits]", "inputs[:, n - 1, bits]"),
-    ("the delimiter is the first channel", "return inputs,", "return inputs.roll(1, -1),"),
-    ("the delimiter stays on", "inputs[:, n, bits]", "inputs[:, n:, bits]"),
-    ("the targets stand beside the inputs", "targets[:, n + 1:]", "targets[:, :n]"),
-    ("the targets begin at the delimiter", "targets[:, n + 1:]", "targets[:, n:-1]"),
-    (
-        "the targets run backwards",
-        "targets[:, n + 1:] = vectors",
-        "targets[:, n + 1:] = vectors.flip(1)",
-    ),
-    ("all steps count", "> n)", "> -1)"),
-    ("the step of the delimiter counts", "> n)", ">= n)"),
-    ("the mask is the wrong way round", "> n)", "<= n)"),
-    (
-        "mask: the dtype is float32, expected bool",
-        "(torch.arange(2 * n + 1) > n)",
-        "(torch.arange(2 * n + 1) > n).float()",
-    ),
-    ("inputs: the shape is", "return inputs,", "return inputs[..., :-1],"),
-    (
-        "a vector of zeros has to be said, too",
-        "(torch.arange(2 * n + 1) > n).expand(batch, -1)",
-        "targets.any(-1)",
-    ),
+edit = edits("04.copy_task")
+edit(
+    "the vectors are shown again",
+    "inputs[:, n, bits] = 1",
+    "inputs[:, n, bits] = 1\n    inputs[:, n + 1:, :bits] = vectors",
+)
+edit("there is no delimiter", "inputs[:, n, bits] = 1", "inputs[:, n, bits] = 0")
+edit("together with the last vector", "inputs[:, n, bits]", "inputs[:, n - 1, bits]")
+edit("the delimiter is the first channel", "return inputs,", "return inputs.roll(1, -1),")
+edit("the delimiter stays on", "inputs[:, n, bits]", "inputs[:, n:, bits]")
+edit("the targets stand beside the inputs", "targets[:, n + 1:]", "targets[:, :n]")
+edit("the targets begin at the delimiter", "targets[:, n + 1:]", "targets[:, n:-1]")
+edit(
+    "the targets run backwards",
+    "targets[:, n + 1:] = vectors",
+    "targets[:, n + 1:] = vectors.flip(1)",
+)
+edit("all steps count", "> n)", "> -1)")
+edit("the step of the delimiter counts", "> n)", ">= n)")
+edit("the mask is the wrong way round", "> n)", "<= n)")
+edit(
+    "mask: the dtype is float32, expected bool",
+    "(torch.arange(2 * n + 1) > n)",
+    "(torch.arange(2 * n + 1) > n).float()",
+)
+edit("inputs: the shape is", "return inputs,", "return inputs[..., :-1],")
+edit(
+    "a vector of zeros has to be said, too",
+    "(torch.arange(2 * n + 1) > n).expand(batch, -1)",
+    "targets.any(-1)",
 )
 
 
-edits(
-    "04.bits",
-    ("the costs are in nats", "/ math.log(2)", ""),
-    ("all steps are counted", "bits * mask.unsqueeze(-1)", "bits"),
-    ("the mask is the wrong way round", "mask.unsqueeze", "(~mask).unsqueeze"),
-    (
-        "those of one bit on average",
-        ".sum(dim=(1, 2))",
-        ".sum(dim=(1, 2)) / (mask.sum(1) * targets.shape[2])",
-    ),
-    ("averaged over all steps", ".sum(dim=(1, 2))", ".mean(dim=(1, 2))"),
-    ("the sum over the bits of a vector is a mean", ".sum(dim=(1, 2))", ".mean(dim=2).sum(dim=1)"),
-    ("the targets are not looked at", "torch.where(targets == 1, logits, -logits)", "logits"),
-    ("the sign is wrong", "return", "return -"),
-    ("through the sigmoid twice", "logits, -logits", "logits.sigmoid(), -logits.sigmoid()"),
-    (
-        "log(0) is -inf",
-        "torch.nn.functional.softplus(-z)",
-        "-torch.where(targets == 1, logits.sigmoid(), 1 - logits.sigmoid()).log()",
-    ),
-    (
-        "cut off at 100 nats",
-        "torch.nn.functional.softplus(-z)",
-        'torch.nn.functional.binary_cross_entropy(logits.sigmoid(), targets, reduction="none")',
-    ),
-    ("a model could not learn through them", "softplus(-z)", "softplus(-z.detach())"),
-    (
-        "the gradient at logits is not finite",
-        "torch.nn.functional.softplus(-z)",
-        "torch.where(z < -60, -z, torch.log1p(torch.exp(-z)))",
-    ),
-    (
-        "e to the power of some hundreds is inf",
-        "torch.nn.functional.softplus(-z)",
-        "(1 + torch.exp(-z)).log()",
-    ),
-    ("costs: the shape is ()", ".sum(dim=(1, 2))", ".sum()"),
+edit = edits("04.bits")
+edit("the costs are in nats", "/ math.log(2)", "")
+edit("all steps are counted", "bits * mask.unsqueeze(-1)", "bits")
+edit("the mask is the wrong way round", "mask.unsqueeze", "(~mask).unsqueeze")
+edit(
+    "those of one bit on average",
+    ".sum(dim=(1, 2))",
+    ".sum(dim=(1, 2)) / (mask.sum(1) * targets.shape[2])",
 )
+edit("averaged over all steps", ".sum(dim=(1, 2))", ".mean(dim=(1, 2))")
+edit("the sum over the bits of a vector is a mean", ".sum(dim=(1, 2))", ".mean(dim=2).sum(dim=1)")
+edit("the targets are not looked at", "torch.where(targets == 1, logits, -logits)", "logits")
+edit("the sign is wrong", "return", "return -")
+edit("through the sigmoid twice", "logits, -logits", "logits.sigmoid(), -logits.sigmoid()")
+edit(
+    "log(0) is -inf",
+    "torch.nn.functional.softplus(-z)",
+    "-torch.where(targets == 1, logits.sigmoid(), 1 - logits.sigmoid()).log()",
+)
+edit(
+    "cut off at 100 nats",
+    "torch.nn.functional.softplus(-z)",
+    'torch.nn.functional.binary_cross_entropy(logits.sigmoid(), targets, reduction="none")',
+)
+edit("a model could not learn through them", "softplus(-z)", "softplus(-z.detach())")
+edit(
+    "the gradient at logits is not finite",
+    "torch.nn.functional.softplus(-z)",
+    "torch.where(z < -60, -z, torch.log1p(torch.exp(-z)))",
+)
+edit(
+    "e to the power of some hundreds is inf",
+    "torch.nn.functional.softplus(-z)",
+    "(1 + torch.exp(-z)).log()",
+)
+edit("costs: the shape is ()", ".sum(dim=(1, 2))", ".sum()")
 
 
-edits(
-    "04.follow",
-    ("the share is the number of hits", ".mean().item()", ".sum().item()"),
-    ("over all steps of the read head", ".mean().item()", ".sum().item() / len(looked)"),
-    ("the later one", "share > most", "share >= most"),
-    ("counted from 1", "return best,", "return best + 1,"),
-    ("delay 0 is never tried", "in range(len", "in range(1, len"),
-    ("delay is", "range(len(looked) - n + 1)", "range(1)"),
-    ("your function returns", "return best, most", "return best"),
-    ("share and delay are swapped", "return best, most", "return most, best"),
-    ("the last delay that fits, T − n, is never tried", "len(looked) - n + 1", "len(looked) - n"),
-    (
-        "delays beyond T − n are tried",
-        "len(looked) - n + 1",
-        "len(looked)",
-        "== written)",
-        "== written[:len(looked) - delay])",
-    ),
-    (
-        "None came back as the delay where nothing hits",
-        "return best, most",
-        "return (best if most > 0 else None), most",
-    ),
+edit = edits("04.follow")
+edit("the share is the number of hits", ".mean().item()", ".sum().item()")
+edit("over all steps of the read head", ".mean().item()", ".sum().item() / len(looked)")
+edit("the later one", "share > most", "share >= most")
+edit("counted from 1", "return best,", "return best + 1,")
+edit("delay 0 is never tried", "in range(len", "in range(1, len")
+edit("delay is", "range(len(looked) - n + 1)", "range(1)")
+edit("your function returns", "return best, most", "return best")
+edit("share and delay are swapped", "return best, most", "return most, best")
+edit("the last delay that fits, T − n, is never tried", "len(looked) - n + 1", "len(looked) - n")
+edit(
+    "delays beyond T − n are tried",
+    "len(looked) - n + 1",
+    "len(looked)",
+    "== written)",
+    "== written[:len(looked) - delay])",
+)
+edit(
+    "None came back as the delay where nothing hits",
+    "return best, most",
+    "return (best if most > 0 else None), most",
 )
 
 
@@ -137,31 +131,29 @@ def _predict(bits, n, prior=0.5, peek=False, first=0.5):
     return torch.tensor(told)
 
 
-edits(
-    "04.best_predictor",
-    ("1 is added to each count", "seen[1] + 0.5", "seen[1] + 1.0", "seen[1] + 1)", "seen[1] + 2)"),
-    (
-        "0/0",
-        "(seen[1] + 0.5) / (seen[0] + seen[1] + 1)",
-        'seen[1] / (seen[0] + seen[1]) if any(seen) else float("nan")',
-    ),
-    (
-        "is counted, too",
-        "told.append((seen",
-        "seen[bit] += 1\n        told.append((seen",
-        "+ 1))\n        seen[bit] += 1",
-        "+ 1))",
-    ),
-    ("the context is n bits long", "t < n - 1", "t < n", "t - n + 1:t", "t - n:t"),
-    ("the context is not looked at", "t < n - 1", "False", "t - n + 1:t", "t:t"),
-    ("of a 0", "return torch.tensor(told)", "return 1 - torch.tensor(told)"),
-    ("are 0 before the first whole context", "append(0.5)", "append(0.0)"),
-    ("shifted", "torch.tensor(told)", "torch.tensor([*told[1:], 0.5])"),
-    (
-        "a tuple of tensors is a new key each time",
-        "row, counts, told = bits.tolist(), {}, []",
-        "row, counts, told = bits, {}, []",
-    ),
+edit = edits("04.best_predictor")
+edit("1 is added to each count", "seen[1] + 0.5", "seen[1] + 1.0", "seen[1] + 1)", "seen[1] + 2)")
+edit(
+    "0/0",
+    "(seen[1] + 0.5) / (seen[0] + seen[1] + 1)",
+    'seen[1] / (seen[0] + seen[1]) if any(seen) else float("nan")',
+)
+edit(
+    "is counted, too",
+    "told.append((seen",
+    "seen[bit] += 1\n        told.append((seen",
+    "+ 1))\n        seen[bit] += 1",
+    "+ 1))",
+)
+edit("the context is n bits long", "t < n - 1", "t < n", "t - n + 1:t", "t - n:t")
+edit("the context is not looked at", "t < n - 1", "False", "t - n + 1:t", "t:t")
+edit("of a 0", "return torch.tensor(told)", "return 1 - torch.tensor(told)")
+edit("are 0 before the first whole context", "append(0.5)", "append(0.0)")
+edit("shifted", "torch.tensor(told)", "torch.tensor([*told[1:], 0.5])")
+edit(
+    "a tuple of tensors is a new key each time",
+    "row, counts, told = bits.tolist(), {}, []",
+    "row, counts, told = bits, {}, []",
 )
 
 
@@ -193,30 +185,24 @@ def _program(
     return (gate, turn if phase == "turn" else reads), (gate, late, cut * ones, 0 * vector)
 
 
-edits(
-    "04.program",
-    ("the gate is 1", "(0.0,", "(1.0,"),
-    ("nothing is erased", "torch.ones_like(vector)", "nothing"),
-    ("your read head has to wait", "(0.0, stay), (0.0, step,", "(0.0, step), (0.0, step,"),
-    ("your read head does not move", 'step if phase == "recall" else stay', "stay"),
-    ("your write head does not move", "(0.0, step,", "(0.0, stay,"),
-    ("opposite directions", "(0.0, step if", "(0.0, step.flip(0) if"),
-    ("at the delimiter already", 'phase == "recall"', "True"),
-    (
-        "erases after the delimiter, where it stands",
-        "stay, nothing, nothing",
-        'stay, nothing if phase == "recall" else nothing + 1, nothing',
-    ),
-    ("goes on erasing", "stay, nothing, nothing", "step, nothing + 1, nothing"),
-    ("no distribution", "(0.0, step,", "(0.0, stay + step,"),
-    ("expected a number from 0 to 1", "(0.0,", "(2.0,"),
-    (
-        "expected the tuple (gate, shift, erase, add)",
-        ", vector)",
-        ")",
-        "nothing, nothing",
-        "nothing",
-    ),
+edit = edits("04.program")
+edit("the gate is 1", "(0.0,", "(1.0,")
+edit("nothing is erased", "torch.ones_like(vector)", "nothing")
+edit("your read head has to wait", "(0.0, stay), (0.0, step,", "(0.0, step), (0.0, step,")
+edit("your read head does not move", 'step if phase == "recall" else stay', "stay")
+edit("your write head does not move", "(0.0, step,", "(0.0, stay,")
+edit("opposite directions", "(0.0, step if", "(0.0, step.flip(0) if")
+edit("at the delimiter already", 'phase == "recall"', "True")
+edit(
+    "erases after the delimiter, where it stands",
+    "stay, nothing, nothing",
+    'stay, nothing if phase == "recall" else nothing + 1, nothing',
+)
+edit("goes on erasing", "stay, nothing, nothing", "step, nothing + 1, nothing")
+edit("no distribution", "(0.0, step,", "(0.0, stay + step,")
+edit("expected a number from 0 to 1", "(0.0,", "(2.0,")
+edit(
+    "expected the tuple (gate, shift, erase, add)", ", vector)", ")", "nothing, nothing", "nothing"
 )
 
 

@@ -4,93 +4,81 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "04.repeat_number",
-    ("the mean is not taken away", "(repeats - numbers.mean())", "repeats"),
-    ("not divided by the deviation", "/ numbers.std(correction=0)", ""),
-    ("divided by the variance", "numbers.std", "numbers.var"),
-    ("the deviation is that of a sample", "correction=0", ""),
-    (
-        "of a continuous range",
-        "numbers.mean()",
-        "(least + most) / 2",
-        "numbers.std(correction=0)",
-        "((most - least) / 12**0.5)",
-    ),
-    ("are those of the batch", "torch.arange(least, most + 1).float()", "repeats.float()"),
-    ("of a sample", "torch.arange(least, most + 1).float()", "repeats.float()", "correction=0", ""),
-    ("scaled to 0 … 1", "numbers.mean()", "least", "numbers.std(correction=0)", "(most - least)"),
-    ("most is included", "most + 1", "most"),
-    ("are cut off", "(repeats -", "(repeats.clamp(least, most) -"),
-    ("the dtype is float64", ".float()", ".double()"),
-    (
-        "to −1 … 1",
-        "(repeats - numbers.mean()) / numbers.std(correction=0)",
-        "2 * (repeats - least) / (most - least) - 1",
-    ),
-    (
-        "nothing is done",
-        "(repeats - numbers.mean()) / numbers.std(correction=0)",
-        "repeats.float()",
-    ),
-    ("without brackets", "(repeats - numbers.mean())", "repeats - numbers.mean()"),
-    ("the mean is rounded down", "numbers.mean()", "(least + most) // 2"),
-    ("it starts at `least`", "arange(least", "arange(1"),
-    ("numbers[", "least, most + 1", "1, 11"),
-    ("changes its argument repeats in place", "(repeats -", "(repeats.mul_(2) / 2 -"),
+edit = edits("04.repeat_number")
+edit("the mean is not taken away", "(repeats - numbers.mean())", "repeats")
+edit("not divided by the deviation", "/ numbers.std(correction=0)", "")
+edit("divided by the variance", "numbers.std", "numbers.var")
+edit("the deviation is that of a sample", "correction=0", "")
+edit(
+    "of a continuous range",
+    "numbers.mean()",
+    "(least + most) / 2",
+    "numbers.std(correction=0)",
+    "((most - least) / 12**0.5)",
 )
+edit("are those of the batch", "torch.arange(least, most + 1).float()", "repeats.float()")
+edit("of a sample", "torch.arange(least, most + 1).float()", "repeats.float()", "correction=0", "")
+edit("scaled to 0 … 1", "numbers.mean()", "least", "numbers.std(correction=0)", "(most - least)")
+edit("most is included", "most + 1", "most")
+edit("are cut off", "(repeats -", "(repeats.clamp(least, most) -")
+edit("the dtype is float64", ".float()", ".double()")
+edit(
+    "to −1 … 1",
+    "(repeats - numbers.mean()) / numbers.std(correction=0)",
+    "2 * (repeats - least) / (most - least) - 1",
+)
+edit("nothing is done", "(repeats - numbers.mean()) / numbers.std(correction=0)", "repeats.float()")
+edit("without brackets", "(repeats - numbers.mean())", "repeats - numbers.mean()")
+edit("the mean is rounded down", "numbers.mean()", "(least + most) // 2")
+edit("it starts at `least`", "arange(least", "arange(1")
+edit("numbers[", "least, most + 1", "1, 11")
+edit("changes its argument repeats in place", "(repeats -", "(repeats.mul_(2) / 2 -")
 
 
 def _pick(vectors, index):
     return vectors.gather(1, index[..., None].expand(-1, -1, vectors.shape[2]))
 
 
-edits(
-    "04.highest_first",
-    ("the lowest come first", "descending=True", "descending=False"),
-    (
-        "the first vectors came back as they stand",
-        "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
-        "return vectors[:, :wanted]",
-    ),
-    ("all vectors came back", "[:, :wanted]", ""),
-    (
-        "the lowest of them comes first",
-        "dim=1, descending=True)[:, :wanted]",
-        "dim=1)[:, -wanted:]",
-    ),
-    ("in the order in which they were given", ", order]", ", order.sort(1).values]"),
-    ("ranks are taken for places", "descending=True)", "descending=True).argsort(dim=1)"),
-    (
-        "every row is put into the order of the first row",
-        "torch.arange(len(vectors)).unsqueeze(1), order",
-        ":, order[0]",
-    ),
-    (
-        "the bits of each vector are sorted on their own",
-        "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
-        "return vectors.sort(1, descending=True).values[:, :wanted]",
-    ),
-    ("the sign of a priority is not looked at", "priorities.argsort", "priorities.abs().argsort"),
-    (
-        "priorities or indices came back",
-        "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
-        "return order",
-    ),
-    ("again and again", ", order]", ", order[:, :1].expand(-1, wanted)]"),
-    (
-        "cut off before sorting",
-        "priorities.argsort(dim=1, descending=True)[:, :wanted]",
-        "priorities[:, :wanted].argsort(dim=1, descending=True)",
-    ),
-    ("of the other end", "[:, :wanted]", "[:, -wanted:]"),
-    (
-        "as they stand",
-        "priorities.argsort(dim=1, descending=True)",
-        "(priorities * 10).round().argsort(dim=1, descending=True, stable=True)",
-    ),
-    ("expected (1, 1, 3)", ", order]", ", order].squeeze()"),
+edit = edits("04.highest_first")
+edit("the lowest come first", "descending=True", "descending=False")
+edit(
+    "the first vectors came back as they stand",
+    "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
+    "return vectors[:, :wanted]",
 )
+edit("all vectors came back", "[:, :wanted]", "")
+edit("the lowest of them comes first", "dim=1, descending=True)[:, :wanted]", "dim=1)[:, -wanted:]")
+edit("in the order in which they were given", ", order]", ", order.sort(1).values]")
+edit("ranks are taken for places", "descending=True)", "descending=True).argsort(dim=1)")
+edit(
+    "every row is put into the order of the first row",
+    "torch.arange(len(vectors)).unsqueeze(1), order",
+    ":, order[0]",
+)
+edit(
+    "the bits of each vector are sorted on their own",
+    "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
+    "return vectors.sort(1, descending=True).values[:, :wanted]",
+)
+edit("the sign of a priority is not looked at", "priorities.argsort", "priorities.abs().argsort")
+edit(
+    "priorities or indices came back",
+    "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
+    "return order",
+)
+edit("again and again", ", order]", ", order[:, :1].expand(-1, wanted)]")
+edit(
+    "cut off before sorting",
+    "priorities.argsort(dim=1, descending=True)[:, :wanted]",
+    "priorities[:, :wanted].argsort(dim=1, descending=True)",
+)
+edit("of the other end", "[:, :wanted]", "[:, -wanted:]")
+edit(
+    "as they stand",
+    "priorities.argsort(dim=1, descending=True)",
+    "(priorities * 10).round().argsort(dim=1, descending=True, stable=True)",
+)
+edit("expected (1, 1, 3)", ", order]", ", order].squeeze()")
 
 
 def _one_by_one(vectors, priorities, wanted, blank):
@@ -120,81 +108,79 @@ def crossed_out_in_place(vectors, priorities, wanted):
     return _pick(vectors, torch.stack(found, 1))
 
 
-edits(
-    "04.item_after",
-    ("the query itself came back", "argmax(1) + 1", "argmax(1)"),
-    ("the item before it", "argmax(1) + 1", "argmax(1) - 1"),
-    (
-        "an item of many ones wins",
-        "same.int()",
-        "(items * query[:, None]).sum((2, 3))",
-        "+ 1]",
-        "+ 1 - items.shape[1]]",
-    ),
-    (
-        "the first vector alone is compared",
-        "(items == query.unsqueeze(1)).flatten(2).all(-1)",
-        "(items[:, :, 0] == query[:, None, 0]).all(-1)",
-        "+ 1]",
-        "+ 1 - items.shape[1]]",
-    ),
-    ("one bit that agrees is enough", ".all(-1)", ".any(-1)"),
-    ("always the last item", "torch.arange(len(items)), same.int().argmax(1) + 1", ":, -1"),
-    ("always the second item", "torch.arange(len(items)), same.int().argmax(1) + 1", ":, 1"),
-    (
-        "each has a query of its own",
-        "torch.arange(len(items)), same.int().argmax(1) + 1",
-        ":, same[0].int().argmax() + 1",
-    ),
-    (
-        "places came back",
-        "return items[torch.arange(len(items)), same.int().argmax(1) + 1]",
-        "return same.int().argmax(1) + 1",
-    ),
-    (
-        "one vector that agrees is enough",
-        ".flatten(2).all(-1)",
-        ".all(-1).any(-1)",
-        "+ 1]",
-        "+ 1 - items.shape[1]]",
-    ),
-    (
-        "the last vector alone",
-        "(items == query.unsqueeze(1)).flatten(2)",
-        "(items[:, :, -1] == query[:, None, -1])",
-        "+ 1]",
-        "+ 1 - items.shape[1]]",
-    ),
-    (
-        "the number of ones is compared",
-        "(items == query.unsqueeze(1)).flatten(2).all(-1)",
-        "items.sum((2, 3)) == query.sum((1, 2))[:, None]",
-        "+ 1]",
-        "+ 1 - items.shape[1]]",
-    ),
-    (
-        "the ones of each vector are counted",
-        "(items == query.unsqueeze(1)).flatten(2)",
-        "(items.sum(3) == query.sum(2)[:, None])",
-        "+ 1]",
-        "+ 1 - items.shape[1]]",
-    ),
-    (
-        "the vectors of an item are added up",
-        "(items == query.unsqueeze(1)).flatten(2)",
-        "(items.sum(2) == query.sum(1)[:, None])",
-        "+ 1]",
-        "+ 1 - items.shape[1]]",
-    ),
-    (
-        "the zeros are compared alone",
-        "items == query",
-        "items <= query",
-        "+ 1]",
-        "+ 1 - items.shape[1]]",
-    ),
-    ("the shape is", "torch.arange(len(items))", ":"),
+edit = edits("04.item_after")
+edit("the query itself came back", "argmax(1) + 1", "argmax(1)")
+edit("the item before it", "argmax(1) + 1", "argmax(1) - 1")
+edit(
+    "an item of many ones wins",
+    "same.int()",
+    "(items * query[:, None]).sum((2, 3))",
+    "+ 1]",
+    "+ 1 - items.shape[1]]",
 )
+edit(
+    "the first vector alone is compared",
+    "(items == query.unsqueeze(1)).flatten(2).all(-1)",
+    "(items[:, :, 0] == query[:, None, 0]).all(-1)",
+    "+ 1]",
+    "+ 1 - items.shape[1]]",
+)
+edit("one bit that agrees is enough", ".all(-1)", ".any(-1)")
+edit("always the last item", "torch.arange(len(items)), same.int().argmax(1) + 1", ":, -1")
+edit("always the second item", "torch.arange(len(items)), same.int().argmax(1) + 1", ":, 1")
+edit(
+    "each has a query of its own",
+    "torch.arange(len(items)), same.int().argmax(1) + 1",
+    ":, same[0].int().argmax() + 1",
+)
+edit(
+    "places came back",
+    "return items[torch.arange(len(items)), same.int().argmax(1) + 1]",
+    "return same.int().argmax(1) + 1",
+)
+edit(
+    "one vector that agrees is enough",
+    ".flatten(2).all(-1)",
+    ".all(-1).any(-1)",
+    "+ 1]",
+    "+ 1 - items.shape[1]]",
+)
+edit(
+    "the last vector alone",
+    "(items == query.unsqueeze(1)).flatten(2)",
+    "(items[:, :, -1] == query[:, None, -1])",
+    "+ 1]",
+    "+ 1 - items.shape[1]]",
+)
+edit(
+    "the number of ones is compared",
+    "(items == query.unsqueeze(1)).flatten(2).all(-1)",
+    "items.sum((2, 3)) == query.sum((1, 2))[:, None]",
+    "+ 1]",
+    "+ 1 - items.shape[1]]",
+)
+edit(
+    "the ones of each vector are counted",
+    "(items == query.unsqueeze(1)).flatten(2)",
+    "(items.sum(3) == query.sum(2)[:, None])",
+    "+ 1]",
+    "+ 1 - items.shape[1]]",
+)
+edit(
+    "the vectors of an item are added up",
+    "(items == query.unsqueeze(1)).flatten(2)",
+    "(items.sum(2) == query.sum(1)[:, None])",
+    "+ 1]",
+    "+ 1 - items.shape[1]]",
+)
+edit(
+    "the zeros are compared alone",
+    "items == query",
+    "items <= query",
+    "+ 1]",
+    "+ 1 - items.shape[1]]",
+)
+edit("the shape is", "torch.arange(len(items))", ":")
 
 
 @wrong("04.item_after", "the cosine with the query")
@@ -222,66 +208,62 @@ def _table(told, came, bins, place=None):
     return told @ inside / safe, came @ inside / safe, count.long()
 
 
-edits(
-    "04.reliability",
-    ("exactly 1 is lost", ".float()\n", ".float() * (told < 1).unsqueeze(1)\n"),
-    ("an empty bin has nothing to divide by", "count.clamp(min=1)", "count"),
-    (
-        "the middle of the bin",
-        "return told @ inside / least_one",
-        "return (torch.arange(bins) + 0.5) / bins",
-    ),
-    (
-        "the share of right guesses",
-        "came @ inside",
-        "((told > 0.5) == (came == 1)).float() @ inside",
-    ),
-    (
-        "said and share are swapped",
-        "told @ inside / least_one, came @ inside / least_one",
-        "came @ inside / least_one, told @ inside / least_one",
-    ),
-    ("the place is rounded to the nearest", "(told * bins).long()", "(told * bins).round().long()"),
-    ("the ones are counted", "count.long()", "(came @ inside).long()"),
-    ("the number of ones: divide by the count", "came @ inside / least_one", "came @ inside"),
-    ("the dtype is float32", "count.long()", "count"),
-    (
-        "from the smallest to the largest",
-        "(told * bins)",
-        "((told - told.min()) / (told.max() - told.min()) * bins)",
-    ),
-    (
-        "belongs to the upper one",
-        "(told * bins).long()",
-        "torch.bucketize(told, torch.linspace(0, 1, bins + 1)[1:-1])",
-    ),
-    ("a probability of exactly 0 is lost", ".float()\n", ".float() * (told > 0).unsqueeze(1)\n"),
-    (
-        "turned over",
-        "part =",
-        "told, came = torch.maximum(told, 1 - told), (told > 0.5) == (came == 1)\n    part =",
-        "came @",
-        "came.float() @",
-    ),
-    ("one bin less", "told * bins", "told * (bins - 1)"),
-    ("counts added up", "count.long()", "count.cumsum(0).long()"),
-    (
-        "the middle of the bin where it is empty",
-        "told @ inside / least_one",
-        "torch.where(count > 0, told @ inside / least_one, (torch.arange(bins) + 0.5) / bins)",
-    ),
-    (
-        "½ where the bin is empty",
-        "came @ inside / least_one",
-        "torch.where(count > 0, came @ inside / least_one, 0.5)",
-    ),
-    (
-        "count: the shape is",
-        "count = inside.sum(0)",
-        "inside = inside[:, inside.any(0)]\n    count = inside.sum(0)",
-    ),
-    ("share[", "part =", "told = told.sort().values\n    part ="),
+edit = edits("04.reliability")
+edit("exactly 1 is lost", ".float()\n", ".float() * (told < 1).unsqueeze(1)\n")
+edit("an empty bin has nothing to divide by", "count.clamp(min=1)", "count")
+edit(
+    "the middle of the bin",
+    "return told @ inside / least_one",
+    "return (torch.arange(bins) + 0.5) / bins",
 )
+edit(
+    "the share of right guesses", "came @ inside", "((told > 0.5) == (came == 1)).float() @ inside"
+)
+edit(
+    "said and share are swapped",
+    "told @ inside / least_one, came @ inside / least_one",
+    "came @ inside / least_one, told @ inside / least_one",
+)
+edit("the place is rounded to the nearest", "(told * bins).long()", "(told * bins).round().long()")
+edit("the ones are counted", "count.long()", "(came @ inside).long()")
+edit("the number of ones: divide by the count", "came @ inside / least_one", "came @ inside")
+edit("the dtype is float32", "count.long()", "count")
+edit(
+    "from the smallest to the largest",
+    "(told * bins)",
+    "((told - told.min()) / (told.max() - told.min()) * bins)",
+)
+edit(
+    "belongs to the upper one",
+    "(told * bins).long()",
+    "torch.bucketize(told, torch.linspace(0, 1, bins + 1)[1:-1])",
+)
+edit("a probability of exactly 0 is lost", ".float()\n", ".float() * (told > 0).unsqueeze(1)\n")
+edit(
+    "turned over",
+    "part =",
+    "told, came = torch.maximum(told, 1 - told), (told > 0.5) == (came == 1)\n    part =",
+    "came @",
+    "came.float() @",
+)
+edit("one bin less", "told * bins", "told * (bins - 1)")
+edit("counts added up", "count.long()", "count.cumsum(0).long()")
+edit(
+    "the middle of the bin where it is empty",
+    "told @ inside / least_one",
+    "torch.where(count > 0, told @ inside / least_one, (torch.arange(bins) + 0.5) / bins)",
+)
+edit(
+    "½ where the bin is empty",
+    "came @ inside / least_one",
+    "torch.where(count > 0, came @ inside / least_one, 0.5)",
+)
+edit(
+    "count: the shape is",
+    "count = inside.sum(0)",
+    "inside = inside[:, inside.any(0)]\n    count = inside.sum(0)",
+)
+edit("share[", "part =", "told = told.sort().values\n    part =")
 
 
 @wrong("04.reliability", "equally many")
@@ -315,51 +297,49 @@ def _before(told, bits):
     return seen.cumsum(1) - seen, seen
 
 
-edits(
-    "04.unknown_order",
-    ("has a say in the weights", "seen.cumsum(1) - seen", "seen.cumsum(1)"),
-    ("the plain mean", "(before.softmax(0) * told).sum(0)", "told.mean(0)"),
-    (
-        "only the best order so far speaks",
-        "(before.softmax(0) * told).sum(0)",
-        "told[before.argmax(0), torch.arange(told.shape[1])]",
-    ),
-    ("those of the end, for all steps", "seen.cumsum(1) - seen", "seen.sum(1, keepdim=True)"),
-    (
-        "only the last bit decides",
-        "seen.cumsum(1) - seen",
-        "torch.cat([torch.zeros(len(told), 1), seen[:, :-1]], 1)",
-    ),
-    ("wrong sign", "before.softmax", "(-before).softmax"),
-    ("the bits are not looked at", "torch.where(bits == 1, told, 1 - told)", "told"),
-    ("logarithms to base 2", "before.softmax(0)", "(before / 0.6931471805599453).softmax(0)"),
-    ("expected of a 1", "return (before", "return 1 - (before"),
-    ("the softmax runs along the steps", "softmax(0)", "softmax(1)"),
-    (
-        "the last bit has no say yet",
-        "before.softmax(0)",
-        "torch.nn.functional.pad(before, (1, 0))[:, :-1].softmax(0)",
-    ),
-    (
-        "the logarithms of the probabilities are averaged",
-        "* told).sum(0)",
-        "* told.log()).sum(0).exp()",
-    ),
-    (
-        "the mean logarithm",
-        "before.softmax(0)",
-        "(before / torch.arange(told.shape[1]).clamp(min=1)).softmax(0)",
-    ),
-    (
-        "looked at in its own prediction",
-        "before.softmax(0) * told",
-        "before.softmax(0) * torch.where(bits == 1, told, 1 - told)",
-    ),
-    ("squared errors", "torch.where(bits == 1, told, 1 - told).log()", "-(told - bits).square()"),
-    ("0 and 1 are exchanged", "told, 1 - told", "1 - told, told"),
-    ("the weights do not sum to 1", "before.softmax(0)", "before.exp()"),
-    ("probabilities[", "before.softmax(0)", "(before / 2).softmax(0)"),
+edit = edits("04.unknown_order")
+edit("has a say in the weights", "seen.cumsum(1) - seen", "seen.cumsum(1)")
+edit("the plain mean", "(before.softmax(0) * told).sum(0)", "told.mean(0)")
+edit(
+    "only the best order so far speaks",
+    "(before.softmax(0) * told).sum(0)",
+    "told[before.argmax(0), torch.arange(told.shape[1])]",
 )
+edit("those of the end, for all steps", "seen.cumsum(1) - seen", "seen.sum(1, keepdim=True)")
+edit(
+    "only the last bit decides",
+    "seen.cumsum(1) - seen",
+    "torch.cat([torch.zeros(len(told), 1), seen[:, :-1]], 1)",
+)
+edit("wrong sign", "before.softmax", "(-before).softmax")
+edit("the bits are not looked at", "torch.where(bits == 1, told, 1 - told)", "told")
+edit("logarithms to base 2", "before.softmax(0)", "(before / 0.6931471805599453).softmax(0)")
+edit("expected of a 1", "return (before", "return 1 - (before")
+edit("the softmax runs along the steps", "softmax(0)", "softmax(1)")
+edit(
+    "the last bit has no say yet",
+    "before.softmax(0)",
+    "torch.nn.functional.pad(before, (1, 0))[:, :-1].softmax(0)",
+)
+edit(
+    "the logarithms of the probabilities are averaged",
+    "* told).sum(0)",
+    "* told.log()).sum(0).exp()",
+)
+edit(
+    "the mean logarithm",
+    "before.softmax(0)",
+    "(before / torch.arange(told.shape[1]).clamp(min=1)).softmax(0)",
+)
+edit(
+    "looked at in its own prediction",
+    "before.softmax(0) * told",
+    "before.softmax(0) * torch.where(bits == 1, told, 1 - told)",
+)
+edit("squared errors", "torch.where(bits == 1, told, 1 - told).log()", "-(told - bits).square()")
+edit("0 and 1 are exchanged", "told, 1 - told", "1 - told, told")
+edit("the weights do not sum to 1", "before.softmax(0)", "before.exp()")
+edit("probabilities[", "before.softmax(0)", "(before / 2).softmax(0)")
 
 
 @wrong("04.unknown_order", "underflows to 0")
@@ -425,32 +405,30 @@ def heads_as_printed(*given):
     )
 
 
-edits(
-    "04.several_heads",
-    (
-        "every head starts from the previous weights of the first head",
-        "previous[:, h]",
-        "previous[:, 0]",
-    ),
-    ("from one another's previous weights", "previous[:, h]", "previous[:, -1 - h]"),
-    ("the mean of the heads' previous weights", "previous[:, h]", "previous.mean(1)"),
-    ("the gate is swapped", "g * content + (1 - g)", "(1 - g) * content + g"),
-    ("the shift goes the wrong way", "k - 1", "1 - k"),
-    ("the shift is missing", "k - 1", "0"),
-    ("the strength is not used", "strength[:, h, None] *", ""),
-    (
-        "expected the cosine",
-        "F.cosine_similarity(key[:, h, None], memory, dim=-1)",
-        "(key[:, h, None] * memory).sum(-1)",
-    ),
-    ("the gate mixes content with the weights of the step before", "* previous[:, h]", "* 0"),
-    (
-        "the gate is not used",
-        "mixed = g * content + (1 - g) * previous[:, h]",
-        "mixed = content + 0 * g",
-    ),
-    ("no gradient reaches previous", "* previous[:, h]", "* previous[:, h].detach()"),
+edit = edits("04.several_heads")
+edit(
+    "every head starts from the previous weights of the first head",
+    "previous[:, h]",
+    "previous[:, 0]",
 )
+edit("from one another's previous weights", "previous[:, h]", "previous[:, -1 - h]")
+edit("the mean of the heads' previous weights", "previous[:, h]", "previous.mean(1)")
+edit("the gate is swapped", "g * content + (1 - g)", "(1 - g) * content + g")
+edit("the shift goes the wrong way", "k - 1", "1 - k")
+edit("the shift is missing", "k - 1", "0")
+edit("the strength is not used", "strength[:, h, None] *", "")
+edit(
+    "expected the cosine",
+    "F.cosine_similarity(key[:, h, None], memory, dim=-1)",
+    "(key[:, h, None] * memory).sum(-1)",
+)
+edit("the gate mixes content with the weights of the step before", "* previous[:, h]", "* 0")
+edit(
+    "the gate is not used",
+    "mixed = g * content + (1 - g) * previous[:, h]",
+    "mixed = content + 0 * g",
+)
+edit("no gradient reaches previous", "* previous[:, h]", "* previous[:, h].detach()")
 
 
 @wrong("04.several_heads", "the slots lie on a ring")

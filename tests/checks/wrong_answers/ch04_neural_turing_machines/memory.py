@@ -2,37 +2,35 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "04.erase_and_add",
-    (
-        "add comes before erase",
-        "memory * torch.prod(1 - outer, dim=1) + weights.transpose(1, 2) @ add",
-        "(memory + weights.transpose(1, 2) @ add) * torch.prod(1 - outer, dim=1)",
-    ),
-    (
-        "the erasures of the heads are added up",
-        "torch.prod(1 - outer, dim=1)",
-        "(1 - outer.sum(dim=1))",
-    ),
-    ("nothing is erased", "memory * torch.prod(1 - outer, dim=1)", "memory"),
-    ("keeps where it should wipe", "1 - outer", "outer"),
-    (
-        "every slot is wiped alike",
-        "torch.prod(1 - outer, dim=1)",
-        "torch.prod(1 - erase, dim=1).unsqueeze(1)",
-    ),
-    (
-        "in place",
-        "return memory * torch.prod(1 - outer, dim=1)",
-        "memory *= torch.prod(1 - outer, dim=1)\n    return memory",
-    ),
-    (
-        "as the memory that came in",
-        "memory * torch.prod(1 - outer, dim=1) + weights.transpose(1, 2) @ add",
-        "memory.unsqueeze(1) * (1 - outer) + weights.unsqueeze(-1) * add.unsqueeze(2)",
-    ),
-    ("no gradient reaches memory", "memory *", "memory.detach() *"),
+edit = edits("04.erase_and_add")
+edit(
+    "add comes before erase",
+    "memory * torch.prod(1 - outer, dim=1) + weights.transpose(1, 2) @ add",
+    "(memory + weights.transpose(1, 2) @ add) * torch.prod(1 - outer, dim=1)",
 )
+edit(
+    "the erasures of the heads are added up",
+    "torch.prod(1 - outer, dim=1)",
+    "(1 - outer.sum(dim=1))",
+)
+edit("nothing is erased", "memory * torch.prod(1 - outer, dim=1)", "memory")
+edit("keeps where it should wipe", "1 - outer", "outer")
+edit(
+    "every slot is wiped alike",
+    "torch.prod(1 - outer, dim=1)",
+    "torch.prod(1 - erase, dim=1).unsqueeze(1)",
+)
+edit(
+    "in place",
+    "return memory * torch.prod(1 - outer, dim=1)",
+    "memory *= torch.prod(1 - outer, dim=1)\n    return memory",
+)
+edit(
+    "as the memory that came in",
+    "memory * torch.prod(1 - outer, dim=1) + weights.transpose(1, 2) @ add",
+    "memory.unsqueeze(1) * (1 - outer) + weights.unsqueeze(-1) * add.unsqueeze(2)",
+)
+edit("no gradient reaches memory", "memory *", "memory.detach() *")
 
 
 @wrong("04.erase_and_add", "each head erases and adds before the next")
@@ -52,19 +50,17 @@ def _shift(weights, kernel, sign=1, first=None):
     )
 
 
-edits(
-    "04.shift",
-    ("the shift goes the wrong way", "j - reach", "reach - j"),
-    ("the shifts start at 0", "j - reach", "j"),
-    ("the kernel of the first head", "kernel[:, :, j:j + 1]", "kernel[:, :1, j:j + 1]"),
-    ("the kernel of the first row of the batch", "kernel[:, :, j:j + 1]", "kernel[:1, :, j:j + 1]"),
-    (
-        "only the likeliest shift",
-        "moved = torch",
-        "kernel = (kernel == kernel.amax(-1, keepdim=True)).float()\n    moved = torch",
-    ),
-    ("no gradient reaches kernel", "kernel[:, :, j:j + 1]", "kernel[:, :, j:j + 1].detach()"),
+edit = edits("04.shift")
+edit("the shift goes the wrong way", "j - reach", "reach - j")
+edit("the shifts start at 0", "j - reach", "j")
+edit("the kernel of the first head", "kernel[:, :, j:j + 1]", "kernel[:, :1, j:j + 1]")
+edit("the kernel of the first row of the batch", "kernel[:, :, j:j + 1]", "kernel[:1, :, j:j + 1]")
+edit(
+    "only the likeliest shift",
+    "moved = torch",
+    "kernel = (kernel == kernel.amax(-1, keepdim=True)).float()\n    moved = torch",
 )
+edit("no gradient reaches kernel", "kernel[:, :, j:j + 1]", "kernel[:, :, j:j + 1].detach()")
 
 
 @wrong("04.shift", "the slots go round")
@@ -95,20 +91,18 @@ def _spread(x, R, down, up, low=None):
     return (shifts == low[:, None]) * down[:, None] + (shifts == low[:, None] + 1) * up[:, None]
 
 
-edits(
-    "04.scalar_shift",
-    (
-        "the two masses are swapped",
-        "torch.relu(1 - (x.unsqueeze(-1) - shifts).abs())",
-        "torch.relu(1 - (2 * x.floor() + 1 - x - shifts.unsqueeze(-1)).abs()).T",
-    ),
-    ("rounded to one whole shift", "x.unsqueeze(-1)", "x.round().unsqueeze(-1)"),
-    ("all mass lies on the lower shift", "x.unsqueeze(-1)", "x.floor().unsqueeze(-1)"),
-    ("from R down", ".abs())", ".abs()).flip(-1)"),
-    ("taken for shift 0", "x.unsqueeze(-1)", "x.unsqueeze(-1) - R"),
-    ("one row a number, one column a shift", ".abs())", ".abs())[:, R:]"),
-    ("no gradient goes back", "x.unsqueeze", "x.detach().unsqueeze"),
+edit = edits("04.scalar_shift")
+edit(
+    "the two masses are swapped",
+    "torch.relu(1 - (x.unsqueeze(-1) - shifts).abs())",
+    "torch.relu(1 - (2 * x.floor() + 1 - x - shifts.unsqueeze(-1)).abs()).T",
 )
+edit("rounded to one whole shift", "x.unsqueeze(-1)", "x.round().unsqueeze(-1)")
+edit("all mass lies on the lower shift", "x.unsqueeze(-1)", "x.floor().unsqueeze(-1)")
+edit("from R down", ".abs())", ".abs()).flip(-1)")
+edit("taken for shift 0", "x.unsqueeze(-1)", "x.unsqueeze(-1) - R")
+edit("one row a number, one column a shift", ".abs())", ".abs())[:, R:]")
+edit("no gradient goes back", "x.unsqueeze", "x.detach().unsqueeze")
 
 
 @wrong("04.scalar_shift", "cut toward 0")
@@ -126,27 +120,25 @@ def overwritten_at_the_end(x, R):
     return kernel.scatter(1, (low.long() + R + 1).clamp(max=2 * R)[:, None], part[:, None])
 
 
-edits(
-    "04.sharpen",
-    (
-        "the powers are not divided by their sum",
-        "torch.softmax(gamma.unsqueeze(-1) * logs, dim=-1)",
-        "weights ** gamma.unsqueeze(-1)",
-    ),
-    ("expected γ log w", "* logs", "* weights"),
-    ("that blurs", "gamma.unsqueeze(-1) * logs", "logs / gamma.unsqueeze(-1)"),
-    (
-        "log 0 is −inf: the value is right, its slope is NaN",
-        "torch.clamp(weights, min=torch.finfo(weights.dtype).tiny)",
-        "weights",
-    ),
-    (
-        "1e-06 is added to the weights",
-        "torch.clamp(weights, min=torch.finfo(weights.dtype).tiny)",
-        "weights + 1e-6",
-    ),
-    ("the weights are raised to 1e-6 or more", "torch.finfo(weights.dtype).tiny", "1e-6"),
+edit = edits("04.sharpen")
+edit(
+    "the powers are not divided by their sum",
+    "torch.softmax(gamma.unsqueeze(-1) * logs, dim=-1)",
+    "weights ** gamma.unsqueeze(-1)",
 )
+edit("expected γ log w", "* logs", "* weights")
+edit("that blurs", "gamma.unsqueeze(-1) * logs", "logs / gamma.unsqueeze(-1)")
+edit(
+    "log 0 is −inf: the value is right, its slope is NaN",
+    "torch.clamp(weights, min=torch.finfo(weights.dtype).tiny)",
+    "weights",
+)
+edit(
+    "1e-06 is added to the weights",
+    "torch.clamp(weights, min=torch.finfo(weights.dtype).tiny)",
+    "weights + 1e-6",
+)
+edit("the weights are raised to 1e-6 or more", "torch.finfo(weights.dtype).tiny", "1e-6")
 
 
 @wrong("04.sharpen", "all powers have become 0")
@@ -238,67 +230,65 @@ def sharpened_first(*given):
     return _address(*given, order="gps")
 
 
-edits(
-    "04.address",
-    (
-        "the gate is the wrong way round",
-        "gate.unsqueeze(-1) * content + (1 - gate.unsqueeze(-1)) * previous",
-        "(1 - gate.unsqueeze(-1)) * content + gate.unsqueeze(-1) * previous",
-    ),
-    ("the shift goes the wrong way", "j - reach", "reach - j"),
-    (
-        "the shift comes before the interpolation",
-        "torch.roll(gated",
-        "torch.roll(content",
-        "moved = sum(",
-        "moved = gate.unsqueeze(-1) * sum(",
-        "kernel.shape[-1]))",
-        "kernel.shape[-1])) + (1 - gate.unsqueeze(-1)) * previous",
-    ),
-    ("expected the cosine", "dots / torch.sqrt(squares)", "dots"),
-    ("the strength β is not used", "strength.unsqueeze(-1) * dots", "dots"),
-    ("runs over the heads", "torch.sqrt(squares), dim=-1", "torch.sqrt(squares), dim=1"),
-    (
-        "there is no sharpening",
-        "return torch.softmax(gamma.unsqueeze(-1) * torch.log(moved.clamp(min=1e-38)), dim=-1)",
-        "return moved",
-    ),
-    ("there is no shift", "torch.log(moved", "torch.log(gated"),
-    (
-        "the previous weights are not used",
-        "gate.unsqueeze(-1) * content + (1 - gate.unsqueeze(-1)) * previous",
-        "content",
-    ),
-    (
-        "not divided by their sum",
-        "torch.softmax(gamma.unsqueeze(-1) * torch.log(moved.clamp(min=1e-38)), dim=-1)",
-        "moved ** gamma.unsqueeze(-1)",
-    ),
-    ("add 1e-8 under the root", "+ 1e-8", ""),
-    ("not to the lengths", "+ 1e-8", "", "torch.sqrt(squares)", "(torch.sqrt(squares) + 1e-8)"),
-    (
-        "a lower bound of the lengths does not do it",
-        "+ 1e-8",
-        "",
-        "torch.sqrt(squares)",
-        "torch.sqrt(squares).clamp_min(1e-8)",
-    ),
-    (
-        "1e-8 is added to the product of the squares",
-        "+ 1e-8",
-        "",
-        "torch.sqrt(squares)",
-        "torch.sqrt(squares + 1e-8)",
-    ),
-    (
-        "the cosine cancels a factor in the key",
-        "dots = key",
-        "key = key * strength.unsqueeze(-1)\n    dots = key",
-        "torch.softmax(strength.unsqueeze(-1) *",
-        "torch.softmax(",
-    ),
-    ("no gradient reaches previous", "* previous", "* previous.detach()"),
+edit = edits("04.address")
+edit(
+    "the gate is the wrong way round",
+    "gate.unsqueeze(-1) * content + (1 - gate.unsqueeze(-1)) * previous",
+    "(1 - gate.unsqueeze(-1)) * content + gate.unsqueeze(-1) * previous",
 )
+edit("the shift goes the wrong way", "j - reach", "reach - j")
+edit(
+    "the shift comes before the interpolation",
+    "torch.roll(gated",
+    "torch.roll(content",
+    "moved = sum(",
+    "moved = gate.unsqueeze(-1) * sum(",
+    "kernel.shape[-1]))",
+    "kernel.shape[-1])) + (1 - gate.unsqueeze(-1)) * previous",
+)
+edit("expected the cosine", "dots / torch.sqrt(squares)", "dots")
+edit("the strength β is not used", "strength.unsqueeze(-1) * dots", "dots")
+edit("runs over the heads", "torch.sqrt(squares), dim=-1", "torch.sqrt(squares), dim=1")
+edit(
+    "there is no sharpening",
+    "return torch.softmax(gamma.unsqueeze(-1) * torch.log(moved.clamp(min=1e-38)), dim=-1)",
+    "return moved",
+)
+edit("there is no shift", "torch.log(moved", "torch.log(gated")
+edit(
+    "the previous weights are not used",
+    "gate.unsqueeze(-1) * content + (1 - gate.unsqueeze(-1)) * previous",
+    "content",
+)
+edit(
+    "not divided by their sum",
+    "torch.softmax(gamma.unsqueeze(-1) * torch.log(moved.clamp(min=1e-38)), dim=-1)",
+    "moved ** gamma.unsqueeze(-1)",
+)
+edit("add 1e-8 under the root", "+ 1e-8", "")
+edit("not to the lengths", "+ 1e-8", "", "torch.sqrt(squares)", "(torch.sqrt(squares) + 1e-8)")
+edit(
+    "a lower bound of the lengths does not do it",
+    "+ 1e-8",
+    "",
+    "torch.sqrt(squares)",
+    "torch.sqrt(squares).clamp_min(1e-8)",
+)
+edit(
+    "1e-8 is added to the product of the squares",
+    "+ 1e-8",
+    "",
+    "torch.sqrt(squares)",
+    "torch.sqrt(squares + 1e-8)",
+)
+edit(
+    "the cosine cancels a factor in the key",
+    "dots = key",
+    "key = key * strength.unsqueeze(-1)\n    dots = key",
+    "torch.softmax(strength.unsqueeze(-1) *",
+    "torch.softmax(",
+)
+edit("no gradient reaches previous", "* previous", "* previous.detach()")
 
 
 def _with_root(root):

@@ -2,137 +2,121 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "05.sorting_targets",
-    ("these are the ranks", ".argsort(dim=1)", ".argsort(dim=1).argsort(dim=1)"),
-    ("descending order", "= numbers.masked_fill", "= (-numbers).masked_fill"),
-    ("the padding is 0", "~real, -1", "~real, 0"),
-    (
-        "the padding is sorted too",
-        '.masked_fill(~real, float("inf"))',
-        "",
-        "order.masked_fill(~real, -1)",
-        "order",
-    ),
-    ("the padding is sorted too", '.masked_fill(~real, float("inf"))', ""),
-    (
-        "the dtype is float32",
-        "return order.masked_fill(~real, -1)",
-        "return numbers.sort(1).values",
-    ),
-    ("as wide as numbers", "~real, -1)", "~real, -1)[:, : lengths.max()]"),
-    ("the padding is filled with 1", 'float("inf")', "1.0"),
-    (
-        "a number that is 0 counts as padding",
-        "torch.arange(numbers.shape[1]) < lengths[:, None]",
-        "numbers != 0",
-    ),
-    (
-        "one target short",
-        "order.masked_fill(~real, -1)",
-        "order.masked_fill(torch.arange(numbers.shape[1]) >= real.sum(1)[:, None], -1)",
-        "torch.arange(numbers.shape[1]) < lengths[:, None]\n",
-        "numbers != 0\n",
-    ),
+edit = edits("05.sorting_targets")
+edit("these are the ranks", ".argsort(dim=1)", ".argsort(dim=1).argsort(dim=1)")
+edit("descending order", "= numbers.masked_fill", "= (-numbers).masked_fill")
+edit("the padding is 0", "~real, -1", "~real, 0")
+edit(
+    "the padding is sorted too",
+    '.masked_fill(~real, float("inf"))',
+    "",
+    "order.masked_fill(~real, -1)",
+    "order",
+)
+edit("the padding is sorted too", '.masked_fill(~real, float("inf"))', "")
+edit("the dtype is float32", "return order.masked_fill(~real, -1)", "return numbers.sort(1).values")
+edit("as wide as numbers", "~real, -1)", "~real, -1)[:, : lengths.max()]")
+edit("the padding is filled with 1", 'float("inf")', "1.0")
+edit(
+    "a number that is 0 counts as padding",
+    "torch.arange(numbers.shape[1]) < lengths[:, None]",
+    "numbers != 0",
+)
+edit(
+    "one target short",
+    "order.masked_fill(~real, -1)",
+    "order.masked_fill(torch.arange(numbers.shape[1]) >= real.sum(1)[:, None], -1)",
+    "torch.arange(numbers.shape[1]) < lengths[:, None]\n",
+    "numbers != 0\n",
 )
 
 
-edits(
-    "05.point_at",
-    ("there is no mask", '.masked_fill(padding, float("-inf"))', ""),
-    (
-        "the mask comes after the softmax",
-        'scores.masked_fill(padding, float("-inf")), dim=-1)',
-        "scores, dim=-1).masked_fill(padding, 0.0)",
-    ),
-    ("exp(0) is 1", 'float("-inf")', "0.0"),
-    ("is the mask upside down?", ">= lengths", "< lengths"),
-    (
-        "upside down: the padding is pointed at",
-        ">= lengths",
-        "< lengths",
-        "dim=-1)",
-        "dim=-1).nan_to_num(0.0)",
-    ),
-    ("the softmax runs over the batch", "dim=-1", "dim=0"),
-    (
-        "the score has no tanh",
-        "torch.tanh(e @ W_1.T + (d @ W_2.T).unsqueeze(1))",
-        "(e @ W_1.T + (d @ W_2.T).unsqueeze(1))",
-    ),
-    ("W_1 and W_2 are swapped", "e @ W_1.T + (d @ W_2.T)", "e @ W_2.T + (d @ W_1.T)"),
-    ("the state d is not used", "(d @", "(0 * d @"),
-    ("no gradient reaches d", "(d @", "(d.detach() @"),
-    ("these are the logarithms", "torch.softmax", "torch.log_softmax"),
-    (
-        "the softmax is missing",
-        'torch.softmax(scores.masked_fill(padding, float("-inf")), dim=-1)',
-        'scores.masked_fill(padding, float("-inf"))',
-    ),
-    ("masked scores have to be −∞", 'float("-inf")', "-20.0"),
+edit = edits("05.point_at")
+edit("there is no mask", '.masked_fill(padding, float("-inf"))', "")
+edit(
+    "the mask comes after the softmax",
+    'scores.masked_fill(padding, float("-inf")), dim=-1)',
+    "scores, dim=-1).masked_fill(padding, 0.0)",
+)
+edit("exp(0) is 1", 'float("-inf")', "0.0")
+edit("is the mask upside down?", ">= lengths", "< lengths")
+edit(
+    "upside down: the padding is pointed at",
+    ">= lengths",
+    "< lengths",
+    "dim=-1)",
+    "dim=-1).nan_to_num(0.0)",
+)
+edit("the softmax runs over the batch", "dim=-1", "dim=0")
+edit(
+    "the score has no tanh",
+    "torch.tanh(e @ W_1.T + (d @ W_2.T).unsqueeze(1))",
+    "(e @ W_1.T + (d @ W_2.T).unsqueeze(1))",
+)
+edit("W_1 and W_2 are swapped", "e @ W_1.T + (d @ W_2.T)", "e @ W_2.T + (d @ W_1.T)")
+edit("the state d is not used", "(d @", "(0 * d @")
+edit("no gradient reaches d", "(d @", "(d.detach() @")
+edit("these are the logarithms", "torch.softmax", "torch.log_softmax")
+edit(
+    "the softmax is missing",
+    'torch.softmax(scores.masked_fill(padding, float("-inf")), dim=-1)',
+    'scores.masked_fill(padding, float("-inf"))',
+)
+edit("masked scores have to be −∞", 'float("-inf")', "-20.0")
+
+
+edit = edits("05.still_free")
+edit(
+    "free is upside down",
+    "return (before == 0) & exists[:, None]",
+    "return ~((before == 0) & exists[:, None])",
+)
+edit("step t masks its own target", "pointed.cumsum(dim=1) - pointed", "pointed.cumsum(dim=1)")
+edit(
+    "only the position of the step before is masked",
+    "pointed.cumsum(dim=1) - pointed",
+    "torch.cat([0 * pointed[:, :1], pointed[:, :-1]], 1)",
+)
+edit("padding of the inputs is free", "(before == 0) & exists[:, None]", "before == 0")
+edit("masks the last position", "n, targets)", "n - 1, targets)")
+edit("nothing that was pointed at is masked", "before == 0", "before > -1")
+edit(
+    "the dtype is int64",
+    "return (before == 0) & exists[:, None]",
+    "return ((before == 0) & exists[:, None]).long()",
 )
 
 
-edits(
-    "05.still_free",
-    (
-        "free is upside down",
-        "return (before == 0) & exists[:, None]",
-        "return ~((before == 0) & exists[:, None])",
-    ),
-    ("step t masks its own target", "pointed.cumsum(dim=1) - pointed", "pointed.cumsum(dim=1)"),
-    (
-        "only the position of the step before is masked",
-        "pointed.cumsum(dim=1) - pointed",
-        "torch.cat([0 * pointed[:, :1], pointed[:, :-1]], 1)",
-    ),
-    ("padding of the inputs is free", "(before == 0) & exists[:, None]", "before == 0"),
-    ("masks the last position", "n, targets)", "n - 1, targets)"),
-    ("nothing that was pointed at is masked", "before == 0", "before > -1"),
-    (
-        "the dtype is int64",
-        "return (before == 0) & exists[:, None]",
-        "return ((before == 0) & exists[:, None]).long()",
-    ),
+edit = edits("05.pointer_loss")
+edit(
+    "a softmax comes before the cross-entropy",
+    "masked = scores",
+    "used = ~free & (targets >= 0).unsqueeze(-1)\n    masked = scores",
+    'float("-inf"))',
+    'float("-inf")).softmax(-1).masked_fill(used, float("-inf"))',
 )
-
-
-edits(
-    "05.pointer_loss",
-    (
-        "a softmax comes before the cross-entropy",
-        "masked = scores",
-        "used = ~free & (targets >= 0).unsqueeze(-1)\n    masked = scores",
-        'float("-inf"))',
-        'float("-inf")).softmax(-1).masked_fill(used, float("-inf"))',
-    ),
-    ("a softmax comes before the cross-entropy", 'float("-inf"))', 'float("-inf")).softmax(-1)'),
-    (
-        "the scores are not masked",
-        'scores.masked_fill(~free & (targets >= 0).unsqueeze(-1), float("-inf"))',
-        "scores",
-    ),
-    ("exp(0) is 1", '~free & (targets >= 0).unsqueeze(-1), float("-inf")', "~free, 0.0"),
-    ("the loss is a sum", "ignore_index=-1", 'ignore_index=-1, reduction="sum"'),
-    (
-        "divided by all steps, padding included",
-        "ignore_index=-1)",
-        'ignore_index=-1, reduction="sum") / targets.numel()',
-    ),
-    (
-        "divided by the number of rows",
-        "ignore_index=-1)",
-        'ignore_index=-1, reduction="sum") / len(targets)',
-    ),
-    ("the sign is turned", "return", "return -"),
-    ("no gradient goes back", "ignore_index=-1)", "ignore_index=-1).item()"),
-    ("the mask is upside down", "~free", "free"),
-    (
-        "the mask is upside down",
-        '~free & (targets >= 0).unsqueeze(-1), float("-inf")',
-        "free, -1e9",
-    ),
+edit("a softmax comes before the cross-entropy", 'float("-inf"))', 'float("-inf")).softmax(-1)')
+edit(
+    "the scores are not masked",
+    'scores.masked_fill(~free & (targets >= 0).unsqueeze(-1), float("-inf"))',
+    "scores",
 )
+edit("exp(0) is 1", '~free & (targets >= 0).unsqueeze(-1), float("-inf")', "~free, 0.0")
+edit("the loss is a sum", "ignore_index=-1", 'ignore_index=-1, reduction="sum"')
+edit(
+    "divided by all steps, padding included",
+    "ignore_index=-1)",
+    'ignore_index=-1, reduction="sum") / targets.numel()',
+)
+edit(
+    "divided by the number of rows",
+    "ignore_index=-1)",
+    'ignore_index=-1, reduction="sum") / len(targets)',
+)
+edit("the sign is turned", "return", "return -")
+edit("no gradient goes back", "ignore_index=-1)", "ignore_index=-1).item()")
+edit("the mask is upside down", "~free", "free")
+edit("the mask is upside down", '~free & (targets >= 0).unsqueeze(-1), float("-inf")', "free, -1e9")
 
 
 @wrong("05.pointer_loss", "the loss is not finite")
@@ -155,16 +139,14 @@ def nan_in_the_gradient(scores, free, targets):
     return -torch.where(targets >= 0, terms, 0.0).sum() / (targets >= 0).sum()
 
 
-edits(
-    "05.point_greedily",
-    ("mask what was pointed at before the argmax", '.masked_fill(used, float("-inf"))', ""),
-    ("step reads the start every time", "item = x[j]", "item = start"),
-    ("step reads x[i] at step i", "item = x[j]", "item = x[len(path) - 1]"),
-    ("the state is not handed on", "scores, state =", "scores, _ ="),
-    ("the lowest scores are taken", 'float("-inf")).argmax', 'float("inf")).argmin'),
-    ("expected what was pointed at", "item = x[j]", "item = j"),
-    ("expected 6: every position once", "return path", "return path[:-1]"),
-    ("with −∞ (the scores may be lower than any other number)", 'float("-inf")', "-10.0"),
-    ("the scores that step returned are overwritten", "scores.masked_fill", "scores.masked_fill_"),
-    ("called more than", "return path", "step(item, state)\n    return path"),
-)
+edit = edits("05.point_greedily")
+edit("mask what was pointed at before the argmax", '.masked_fill(used, float("-inf"))', "")
+edit("step reads the start every time", "item = x[j]", "item = start")
+edit("step reads x[i] at step i", "item = x[j]", "item = x[len(path) - 1]")
+edit("the state is not handed on", "scores, state =", "scores, _ =")
+edit("the lowest scores are taken", 'float("-inf")).argmax', 'float("inf")).argmin')
+edit("expected what was pointed at", "item = x[j]", "item = j")
+edit("expected 6: every position once", "return path", "return path[:-1]")
+edit("with −∞ (the scores may be lower than any other number)", 'float("-inf")', "-10.0")
+edit("the scores that step returned are overwritten", "scores.masked_fill", "scores.masked_fill_")
+edit("called more than", "return path", "step(item, state)\n    return path")

@@ -2,37 +2,35 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "05.tour_lengths",
-    ("the way back from the last city to the first is missing", "at).norm", "at)[:, :-1].norm"),
-    ("the distances are squared", ".norm(dim=-1).sum(1)", ".square().sum((1, 2))"),
-    ("a root for each step", ".norm(dim=-1).sum(1)", ".square().sum((1, 2)).sqrt()"),
-    ("along the axes", ".norm(dim=-1).sum(1)", ".abs().sum((1, 2))"),
-    ("the mean of the steps", ".sum(1)", ".mean(1)"),
-    (
-        "in the order of the input",
-        "at = points.gather(1, tours[..., None].expand(-1, -1, 2))",
-        "at = points",
-    ),
-    (
-        "the first row's tour",
-        "points.gather(1, tours[..., None].expand(-1, -1, 2))",
-        "points[:, tours[0]]",
-    ),
-    ("the wrong way round", "tours[..., None]", "tours.argsort(1)[..., None]"),
-    ("one number came back", ".sum(1)", ".sum()"),
-    ("the shape is", ".sum(1)", ""),
-    ("the way back leads to city 0", "at.roll(-1, 1)", "torch.cat([at[:, 1:], points[:, :1]], 1)"),
-    (
-        "all rows take their cities from the first set",
-        "points.gather(1, tours[..., None].expand(-1, -1, 2))",
-        "points[0][tours]",
-    ),
-    ("the roll goes over the rows", "roll(-1, 1)", "roll(-1, 0)"),
-    ("the roll runs on over the end of a row", "roll(-1, 1)", "roll(-1)"),
-    ("lengths[", "expand(-1, -1, 2))", "expand(-1, -1, 2))[:, :6]"),
-    ("the shape is ()", ".sum(1)", ".sum(1).squeeze()"),
+edit = edits("05.tour_lengths")
+edit("the way back from the last city to the first is missing", "at).norm", "at)[:, :-1].norm")
+edit("the distances are squared", ".norm(dim=-1).sum(1)", ".square().sum((1, 2))")
+edit("a root for each step", ".norm(dim=-1).sum(1)", ".square().sum((1, 2)).sqrt()")
+edit("along the axes", ".norm(dim=-1).sum(1)", ".abs().sum((1, 2))")
+edit("the mean of the steps", ".sum(1)", ".mean(1)")
+edit(
+    "in the order of the input",
+    "at = points.gather(1, tours[..., None].expand(-1, -1, 2))",
+    "at = points",
 )
+edit(
+    "the first row's tour",
+    "points.gather(1, tours[..., None].expand(-1, -1, 2))",
+    "points[:, tours[0]]",
+)
+edit("the wrong way round", "tours[..., None]", "tours.argsort(1)[..., None]")
+edit("one number came back", ".sum(1)", ".sum()")
+edit("the shape is", ".sum(1)", "")
+edit("the way back leads to city 0", "at.roll(-1, 1)", "torch.cat([at[:, 1:], points[:, :1]], 1)")
+edit(
+    "all rows take their cities from the first set",
+    "points.gather(1, tours[..., None].expand(-1, -1, 2))",
+    "points[0][tours]",
+)
+edit("the roll goes over the rows", "roll(-1, 1)", "roll(-1, 0)")
+edit("the roll runs on over the end of a row", "roll(-1, 1)", "roll(-1)")
+edit("lengths[", "expand(-1, -1, 2))", "expand(-1, -1, 2))[:, :6]")
+edit("the shape is ()", ".sum(1)", ".sum(1).squeeze()")
 
 
 def _from_zero(tour):
@@ -40,51 +38,47 @@ def _from_zero(tour):
     return tour[k:] + tour[:k]
 
 
-edits(
-    "05.canonical_tour",
-    (
-        "then go round the other way",
-        "tour if tour[1] < tour[-1] else tour[:1] + tour[:0:-1]",
-        "tour",
-    ),
-    ("then go round the other way", "tour[1] < tour[-1]", "tour[1] > tour[-1]"),
-    ("now city 0 comes last", "tour[:1] + tour[:0:-1]", "tour[::-1]"),
-    ("the tour came back as it was", "k = tour.index(0)", "return list(tour)"),
-    ("the cities are sorted", "k = tour.index(0)", "return sorted(tour)"),
-    ("turned round although", "tour if tour[1]", "tour if len(tour) in (3, 7) and tour[1]"),
-    ("city 0 is moved to the front", "k = tour.index(0)", "return [0] + [c for c in tour if c]"),
-    (
-        "city 0 changed places",
-        "tour = tour[k:] + tour[:k]",
-        "tour = list(tour)\n    tour[0], tour[k] = 0, tour[0]",
-        "tour if tour[1] < tour[-1] else tour[:1] + tour[:0:-1]",
-        "tour",
-    ),
-    (
-        "changes its argument tour in place",
-        "tour = tour[k:] + tour[:k]",
-        "tour[:] = tour[k:] + tour[:k]",
-    ),
-    (
-        "behind the last city comes the first",
-        "k = tour.index(0)",
-        "k = tour.index(0)\n    other = tour[k + 1] < tour[k - 1]",
-        "tour[1] < tour[-1]",
-        "other",
-    ),
-    (
-        "then go round the other way",
-        "k = tour.index(0)",
-        "if tour[0] == 0:\n        return list(tour)\n    k = tour.index(0)",
-    ),
-    (
-        "the tour came back as it was",
-        "k = tour.index(0)",
-        "if tour[-1] == 0:\n        return list(tour)\n    k = tour.index(0)",
-    ),
-    ("the tour", "tour[1] < tour[-1]", "tour[1] < tour[2]"),
-    ("None came back", "tour[:1] + tour[:0:-1]", "tour.reverse()"),
+edit = edits("05.canonical_tour")
+edit(
+    "then go round the other way", "tour if tour[1] < tour[-1] else tour[:1] + tour[:0:-1]", "tour"
 )
+edit("then go round the other way", "tour[1] < tour[-1]", "tour[1] > tour[-1]")
+edit("now city 0 comes last", "tour[:1] + tour[:0:-1]", "tour[::-1]")
+edit("the tour came back as it was", "k = tour.index(0)", "return list(tour)")
+edit("the cities are sorted", "k = tour.index(0)", "return sorted(tour)")
+edit("turned round although", "tour if tour[1]", "tour if len(tour) in (3, 7) and tour[1]")
+edit("city 0 is moved to the front", "k = tour.index(0)", "return [0] + [c for c in tour if c]")
+edit(
+    "city 0 changed places",
+    "tour = tour[k:] + tour[:k]",
+    "tour = list(tour)\n    tour[0], tour[k] = 0, tour[0]",
+    "tour if tour[1] < tour[-1] else tour[:1] + tour[:0:-1]",
+    "tour",
+)
+edit(
+    "changes its argument tour in place",
+    "tour = tour[k:] + tour[:k]",
+    "tour[:] = tour[k:] + tour[:k]",
+)
+edit(
+    "behind the last city comes the first",
+    "k = tour.index(0)",
+    "k = tour.index(0)\n    other = tour[k + 1] < tour[k - 1]",
+    "tour[1] < tour[-1]",
+    "other",
+)
+edit(
+    "then go round the other way",
+    "k = tour.index(0)",
+    "if tour[0] == 0:\n        return list(tour)\n    k = tour.index(0)",
+)
+edit(
+    "the tour came back as it was",
+    "k = tour.index(0)",
+    "if tour[-1] == 0:\n        return list(tour)\n    k = tour.index(0)",
+)
+edit("the tour", "tour[1] < tour[-1]", "tour[1] < tour[2]")
+edit("None came back", "tour[:1] + tour[:0:-1]", "tour.reverse()")
 
 
 @wrong("05.canonical_tour", "expected a new one")
@@ -98,42 +92,40 @@ def _length(d, walk):
     return sum(d[x][y] for x, y in zip(walk, walk[1:] + walk[:1]))
 
 
-edits(
-    "05.two_opt_gain",
-    (
-        "the sign is turned round",
-        "float(matrix[a, b] + matrix[c, e] - matrix[a, c] - matrix[b, e])",
-        "float(matrix[a, c] + matrix[b, e] - matrix[a, b] - matrix[c, e])",
-    ),
-    (
-        "the positions are used as cities",
-        "tour[i], tour[i + 1], tour[j], tour[(j + 1) % len(tour)]",
-        "i, i + 1, j, (j + 1) % len(tour)",
-    ),
-    ("cuts the tour into two", "matrix[a, c] - matrix[b, e]", "matrix[a, e] - matrix[b, c]"),
-    ("only the old edges are counted", "- matrix[a, c] - matrix[b, e]", ""),
-    ("no city stands at place j + 1", "(j + 1) % len(tour)", "j + 1"),
-    (
-        "the way back is missing",
-        "return",
-        "if j == len(tour) - 1:\n        return float(matrix[a, b] - matrix[a, c])\n    return",
-    ),
-    ("do not take the absolute value", "float(matrix", "abs(float(matrix", "[b, e])", "[b, e]))"),
-    (
-        "where the tour becomes longer",
-        "float(matrix[a, b] + matrix[c, e] - matrix[a, c] - matrix[b, e])",
-        "max(0.0, float(matrix[a, b] + matrix[c, e] - matrix[a, c] - matrix[b, e]))",
-    ),
-    ("not city 0", "tour[(j + 1) % len(tour)]", "[*tour, 0][j + 1]"),
-    ("the one before place j", "tour[j], tour[(j + 1) % len(tour)]", "tour[j - 1], tour[j]"),
-    ("the four distances are added", "- matrix", "+ matrix"),
-    ("the gain at", "matrix[b, e])", "matrix[b, e]) if j > i + 2 else 1.0"),
-    ("i = 0", "matrix[b, e])", "matrix[b, e]) if (i, j) != (0, len(tour) - 1) else 0.5"),
-    (
-        "changes its argument tour in place",
-        "return",
-        "tour[i + 1 : j + 1] = tour[i + 1 : j + 1][::-1]\n    return",
-    ),
+edit = edits("05.two_opt_gain")
+edit(
+    "the sign is turned round",
+    "float(matrix[a, b] + matrix[c, e] - matrix[a, c] - matrix[b, e])",
+    "float(matrix[a, c] + matrix[b, e] - matrix[a, b] - matrix[c, e])",
+)
+edit(
+    "the positions are used as cities",
+    "tour[i], tour[i + 1], tour[j], tour[(j + 1) % len(tour)]",
+    "i, i + 1, j, (j + 1) % len(tour)",
+)
+edit("cuts the tour into two", "matrix[a, c] - matrix[b, e]", "matrix[a, e] - matrix[b, c]")
+edit("only the old edges are counted", "- matrix[a, c] - matrix[b, e]", "")
+edit("no city stands at place j + 1", "(j + 1) % len(tour)", "j + 1")
+edit(
+    "the way back is missing",
+    "return",
+    "if j == len(tour) - 1:\n        return float(matrix[a, b] - matrix[a, c])\n    return",
+)
+edit("do not take the absolute value", "float(matrix", "abs(float(matrix", "[b, e])", "[b, e]))")
+edit(
+    "where the tour becomes longer",
+    "float(matrix[a, b] + matrix[c, e] - matrix[a, c] - matrix[b, e])",
+    "max(0.0, float(matrix[a, b] + matrix[c, e] - matrix[a, c] - matrix[b, e]))",
+)
+edit("not city 0", "tour[(j + 1) % len(tour)]", "[*tour, 0][j + 1]")
+edit("the one before place j", "tour[j], tour[(j + 1) % len(tour)]", "tour[j - 1], tour[j]")
+edit("the four distances are added", "- matrix", "+ matrix")
+edit("the gain at", "matrix[b, e])", "matrix[b, e]) if j > i + 2 else 1.0")
+edit("i = 0", "matrix[b, e])", "matrix[b, e]) if (i, j) != (0, len(tour) - 1) else 0.5")
+edit(
+    "changes its argument tour in place",
+    "return",
+    "tour[i + 1 : j + 1] = tour[i + 1 : j + 1][::-1]\n    return",
 )
 
 
@@ -156,116 +148,110 @@ def new_length(matrix, tour, i, j):
     return _length(matrix.tolist(), tour[: i + 1] + tour[i + 1 : j + 1][::-1] + tour[j + 1 :])
 
 
-edits(
-    "05.table_entry",
-    ("that is the longest", "min(", "max("),
-    ("the step from i to j is missing", "+ float(matrix[i, j])", ""),
-    (
-        "the shortest way to the set is taken",
-        "for i in rest)",
-        "for i in [min(rest, key=lambda i: table[rest, i])])",
-    ),
-    (
-        "the city nearest to j",
-        "for i in rest)",
-        "for i in [min(rest, key=lambda i: float(matrix[i, j]))])",
-    ),
-    (
-        "the way home from j to city 0 is added",
-        "float(matrix[i, j])",
-        "float(matrix[i, j] + matrix[j, 0])",
-    ),
-    ("the step starts at city 0", "matrix[i, j]", "matrix[0, j]"),
-    ("only the step is left", "table[rest, i] +", ""),
-    ("i and j have changed places in the table", "table[rest, i]", "table[cities - {i}, j]"),
-    ("an entry that is not in it", "table[rest, i]", "table[cities, i]"),
-    ("an entry that is not in it", "for i in rest", "for i in cities"),
-    (
-        "need not belong to one city i",
-        "float(matrix[i, j]) for i in rest)",
-        "0.0 for i in rest) + min(float(matrix[i, j]) for i in rest)",
-    ),
-    (
-        "the one straight from city 0",
-        "table[rest, i] + float(matrix[i, j])",
-        "float(matrix[0, i] + matrix[i, j])",
-    ),
-    ("that is the mean", "min(", "sum(", "for i in rest)", "for i in rest) / len(rest)"),
-    (
-        "that is the city before j",
-        "min(table[rest, i] + float(matrix[i, j]) for i in rest)",
-        "min(sorted(rest), key=lambda i: table[rest, i] + float(matrix[i, j]))",
-    ),
-    (
-        "a tuple came back",
-        "float(matrix[i, j]) for",
-        "float(matrix[i, j]), i) for",
-        "min(table",
-        "min((table",
-    ),
-    (
-        "sets other than S∖j",
-        "min(table[rest, i] + float(matrix[i, j]) for i in rest)",
-        "min(length + float(matrix[i, j]) for (_, i), length in table.items() if i != j)",
-    ),
-    ("T(S, ", "min(table", "min(10.0, *(table", "for i in rest)", "for i in rest))"),
-    ("compare the sums", "for i in rest)", "for i in sorted(rest)[:4])"),
-    (
-        "changes its argument table in place",
-        "return min",
-        "table[cities, j] = min",
-        "for i in rest)",
-        "for i in rest)\n    return table[cities, j]",
-    ),
+edit = edits("05.table_entry")
+edit("that is the longest", "min(", "max(")
+edit("the step from i to j is missing", "+ float(matrix[i, j])", "")
+edit(
+    "the shortest way to the set is taken",
+    "for i in rest)",
+    "for i in [min(rest, key=lambda i: table[rest, i])])",
+)
+edit(
+    "the city nearest to j",
+    "for i in rest)",
+    "for i in [min(rest, key=lambda i: float(matrix[i, j]))])",
+)
+edit(
+    "the way home from j to city 0 is added",
+    "float(matrix[i, j])",
+    "float(matrix[i, j] + matrix[j, 0])",
+)
+edit("the step starts at city 0", "matrix[i, j]", "matrix[0, j]")
+edit("only the step is left", "table[rest, i] +", "")
+edit("i and j have changed places in the table", "table[rest, i]", "table[cities - {i}, j]")
+edit("an entry that is not in it", "table[rest, i]", "table[cities, i]")
+edit("an entry that is not in it", "for i in rest", "for i in cities")
+edit(
+    "need not belong to one city i",
+    "float(matrix[i, j]) for i in rest)",
+    "0.0 for i in rest) + min(float(matrix[i, j]) for i in rest)",
+)
+edit(
+    "the one straight from city 0",
+    "table[rest, i] + float(matrix[i, j])",
+    "float(matrix[0, i] + matrix[i, j])",
+)
+edit("that is the mean", "min(", "sum(", "for i in rest)", "for i in rest) / len(rest)")
+edit(
+    "that is the city before j",
+    "min(table[rest, i] + float(matrix[i, j]) for i in rest)",
+    "min(sorted(rest), key=lambda i: table[rest, i] + float(matrix[i, j]))",
+)
+edit(
+    "a tuple came back",
+    "float(matrix[i, j]) for",
+    "float(matrix[i, j]), i) for",
+    "min(table",
+    "min((table",
+)
+edit(
+    "sets other than S∖j",
+    "min(table[rest, i] + float(matrix[i, j]) for i in rest)",
+    "min(length + float(matrix[i, j]) for (_, i), length in table.items() if i != j)",
+)
+edit("T(S, ", "min(table", "min(10.0, *(table", "for i in rest)", "for i in rest))")
+edit("compare the sums", "for i in rest)", "for i in sorted(rest)[:4])")
+edit(
+    "changes its argument table in place",
+    "return min",
+    "table[cities, j] = min",
+    "for i in rest)",
+    "for i in rest)\n    return table[cities, j]",
 )
 
 
-edits(
-    "05.beam_of_tours",
-    ("a city is visited twice", ".masked_fill(visited, -torch.inf)", ""),
-    ("log p = 0 is certainty", "-torch.inf", "0.0"),
-    ("add total", "total[:, None] +", ""),
-    ("a rule forbids, it does not give", "-torch.inf)", "-torch.inf).log_softmax(1)"),
-    (
-        "tour and city have changed places",
-        "place // log_p.shape[1], place % log_p.shape[1]",
-        "place % log_p.shape[1], place // log_p.shape[1]",
-    ),
-    ("divide by n", "log_p.shape[1]", "len(total)"),
-    ("probabilities are added", "total[:, None] + log_p", "total.exp()[:, None] + log_p.exp()"),
-    ("a large negative number is no −∞", "-torch.inf", "-1e9"),
-    (
-        "the totals are those before the step",
-        "total, place =",
-        "_, place =",
-        "return total",
-        "return total[place // log_p.shape[1]]",
-    ),
-    (
-        "before the best are picked",
-        ".masked_fill(visited, -torch.inf)",
-        "",
-        "return total",
-        "return total.masked_fill(visited.flatten()[place], -torch.inf)",
-    ),
-    ("visited cities get −∞", "visited,", "~visited,"),
-    ("totals[", "visited,", "visited.any(0),"),
-    ("the totals are probabilities", "-torch.inf)", "-torch.inf)\n    scores = scores.exp()"),
-    ("expected int64", "place //", "place /"),
-    ("a beam of two tours", "topk(len(total))", "topk(3)"),
-    ("a beam of two tours", "topk(len(total))", "topk(min(len(total), int((~visited).sum())))"),
-    (
-        "tour 0 goes on to city 3",
-        "return",
-        "place = place * int(total.isfinite().all())\n    return",
-    ),
-    (
-        "the beam holds one tour",
-        "return total,",
-        "total, place = total.squeeze(), place.squeeze()\n    return total,",
-    ),
-    ("log_p in place", ".masked_fill(", ".masked_fill_("),
+edit = edits("05.beam_of_tours")
+edit("a city is visited twice", ".masked_fill(visited, -torch.inf)", "")
+edit("log p = 0 is certainty", "-torch.inf", "0.0")
+edit("add total", "total[:, None] +", "")
+edit("a rule forbids, it does not give", "-torch.inf)", "-torch.inf).log_softmax(1)")
+edit(
+    "tour and city have changed places",
+    "place // log_p.shape[1], place % log_p.shape[1]",
+    "place % log_p.shape[1], place // log_p.shape[1]",
 )
+edit("divide by n", "log_p.shape[1]", "len(total)")
+edit("probabilities are added", "total[:, None] + log_p", "total.exp()[:, None] + log_p.exp()")
+edit("a large negative number is no −∞", "-torch.inf", "-1e9")
+edit(
+    "the totals are those before the step",
+    "total, place =",
+    "_, place =",
+    "return total",
+    "return total[place // log_p.shape[1]]",
+)
+edit(
+    "before the best are picked",
+    ".masked_fill(visited, -torch.inf)",
+    "",
+    "return total",
+    "return total.masked_fill(visited.flatten()[place], -torch.inf)",
+)
+edit("visited cities get −∞", "visited,", "~visited,")
+edit("totals[", "visited,", "visited.any(0),")
+edit("the totals are probabilities", "-torch.inf)", "-torch.inf)\n    scores = scores.exp()")
+edit("expected int64", "place //", "place /")
+edit("a beam of two tours", "topk(len(total))", "topk(3)")
+edit("a beam of two tours", "topk(len(total))", "topk(min(len(total), int((~visited).sum())))")
+edit(
+    "tour 0 goes on to city 3", "return", "place = place * int(total.isfinite().all())\n    return"
+)
+edit(
+    "the beam holds one tour",
+    "return total,",
+    "total, place = total.squeeze(), place.squeeze()\n    return total,",
+)
+edit("log_p in place", ".masked_fill(", ".masked_fill_(")
 
 
 @wrong("05.beam_of_tours", "all continuations of all tours compete")
@@ -327,41 +313,39 @@ def walk_as_printed(cities, W):
     return torch.stack(tours, dim=1), log_p
 
 
-edits(
-    "05.tours_by_the_batch",
-    ("no city left before the tour is at its end", "left[rows, city]", "left[:, city]"),
-    ("visited cities are not taken away", '.masked_fill(~left, float("-inf"))', ""),
-    (
-        "only the city of the last step is taken away",
-        "left[rows, city] = False",
-        "left = torch.ones(batch, n, dtype=torch.bool)\n        left[rows, city] = False",
-    ),
-    (
-        "takes away city[b] from row b",
-        "left[rows, city] = False",
-        "left[:, city[0]] = False",
-        'float("-inf")',
-        "-1e9",
-    ),
-    (
-        "the least likely city",
-        "steps.max(dim=-1)",
-        'steps.masked_fill(~left, float("inf")).min(dim=-1)',
-    ),
-    ("always those from city 0", "cities[rows, city]", "cities[:, 0]"),
-    ("W is transposed", "@ W", "@ W.T"),
-    ("over visited cities, too", "+ best", "+ torch.log_softmax(scores, -1)[rows, city]"),
-    (
-        "expected the sum",
-        "torch.stack(tours, dim=1), log_p",
-        "torch.stack(tours, dim=1), log_p / (n - 1)",
-    ),
-    ("the probabilities are added up", "+ best", "+ best.exp()"),
-    (
-        "expected (tours, log_p)",
-        "return torch.stack(tours, dim=1), log_p",
-        "return log_p, torch.stack(tours, dim=1)",
-    ),
+edit = edits("05.tours_by_the_batch")
+edit("no city left before the tour is at its end", "left[rows, city]", "left[:, city]")
+edit("visited cities are not taken away", '.masked_fill(~left, float("-inf"))', "")
+edit(
+    "only the city of the last step is taken away",
+    "left[rows, city] = False",
+    "left = torch.ones(batch, n, dtype=torch.bool)\n        left[rows, city] = False",
+)
+edit(
+    "takes away city[b] from row b",
+    "left[rows, city] = False",
+    "left[:, city[0]] = False",
+    'float("-inf")',
+    "-1e9",
+)
+edit(
+    "the least likely city",
+    "steps.max(dim=-1)",
+    'steps.masked_fill(~left, float("inf")).min(dim=-1)',
+)
+edit("always those from city 0", "cities[rows, city]", "cities[:, 0]")
+edit("W is transposed", "@ W", "@ W.T")
+edit("over visited cities, too", "+ best", "+ torch.log_softmax(scores, -1)[rows, city]")
+edit(
+    "expected the sum",
+    "torch.stack(tours, dim=1), log_p",
+    "torch.stack(tours, dim=1), log_p / (n - 1)",
+)
+edit("the probabilities are added up", "+ best", "+ best.exp()")
+edit(
+    "expected (tours, log_p)",
+    "return torch.stack(tours, dim=1), log_p",
+    "return log_p, torch.stack(tours, dim=1)",
 )
 
 

@@ -2,36 +2,34 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "06.attention_operations",
-    (
-        "every operation counts once",
-        "return projections + 2 * m * d * n + 2 * m * n * d",
-        "return (projections + 2 * m * d * n + 2 * m * n * d) // 2",
-    ),
-    ("four projections are missing", "projections +", ""),
-    (
-        "products with keys and values are missing",
-        "return projections + 2 * m * d * n + 2 * m * n * d",
-        "return projections",
-    ),
-    ("output projection is missing", "2 * m * d * d * 2", "2 * m * d * d"),
-    ("counted with m rows", "2 * n * d * d * 2", "2 * m * d * d * 2"),
-    ("counted with n rows", "2 * m * d * d * 2", "2 * n * d * d * 2"),
-    ("weighted sum of the values is missing", "+ 2 * m * n * d", ""),
-    ("queries are compared with queries", "2 * m * d * n + 2 * m * n * d", "4 * m * m * d"),
-    (
-        "came back, expected an int",
-        "return projections + 2 * m * d * n + 2 * m * n * d",
-        'return f"{projections + 2 * m * d * n + 2 * m * n * d}"',
-    ),
-    ("self-attention of the source", "projections =", "m = n\n    projections ="),
-    ("for both texts", "d * 2", "d * 4"),
-    (
-        "operations came back, expected",
-        "return projections + 2 * m * d * n + 2 * m * n * d",
-        "return m * n * d**3",
-    ),
+edit = edits("06.attention_operations")
+edit(
+    "every operation counts once",
+    "return projections + 2 * m * d * n + 2 * m * n * d",
+    "return (projections + 2 * m * d * n + 2 * m * n * d) // 2",
+)
+edit("four projections are missing", "projections +", "")
+edit(
+    "products with keys and values are missing",
+    "return projections + 2 * m * d * n + 2 * m * n * d",
+    "return projections",
+)
+edit("output projection is missing", "2 * m * d * d * 2", "2 * m * d * d")
+edit("counted with m rows", "2 * n * d * d * 2", "2 * m * d * d * 2")
+edit("counted with n rows", "2 * m * d * d * 2", "2 * n * d * d * 2")
+edit("weighted sum of the values is missing", "+ 2 * m * n * d", "")
+edit("queries are compared with queries", "2 * m * d * n + 2 * m * n * d", "4 * m * m * d")
+edit(
+    "came back, expected an int",
+    "return projections + 2 * m * d * n + 2 * m * n * d",
+    'return f"{projections + 2 * m * d * n + 2 * m * n * d}"',
+)
+edit("self-attention of the source", "projections =", "m = n\n    projections =")
+edit("for both texts", "d * 2", "d * 4")
+edit(
+    "operations came back, expected",
+    "return projections + 2 * m * d * n + 2 * m * n * d",
+    "return m * n * d**3",
 )
 
 
@@ -47,36 +45,34 @@ def _linformer(
     )
 
 
-edits(
-    "06.linformer_attention",
-    ("padding enters the mixtures", ".masked_fill(~there, 0.0)", ""),
-    ("padding enters the mixtures of the values", "value.masked_fill(~there, 0.0)", "value"),
-    (
-        "the mask hides mixtures",
-        ".masked_fill(~there, 0.0)",
-        "",
-        "query.shape[-1] ** 0.5",
-        'query.shape[-1] ** 0.5 + torch.where(words[:, None, :len(E)], 0.0, float("-inf"))',
-    ),
-    ("not scaled", "/ query.shape[-1] ** 0.5", ""),
-    ("root of k", "query.shape[-1] ** 0.5", "E.shape[0] ** 0.5"),
-    ("last n columns", "[:, :n]", "[:, -n:]"),
-    ("E and F are exchanged", "n, there =", "E, F = F, E\n    n, there ="),
-    ("mixed by E", "F[:, :n]", "E[:, :n]"),
-    ("upside down", "~there", "there"),
-    ("over the queries", "dim=-1", "dim=-2"),
-    (
-        "this is full attention",
-        "E[:, :n] @ key.masked_fill(~there, 0.0)",
-        "key",
-        "F[:, :n] @ value.masked_fill(~there, 0.0)",
-        "value",
-        "query.shape[-1] ** 0.5",
-        'query.shape[-1] ** 0.5 + torch.where(words[:, None], 0.0, float("-inf"))',
-    ),
-    ("no gradient reaches E", "E[:, :n]", "E[:, :n].detach()"),
-    ("the shape is", "weights @ V", "(weights @ V).transpose(1, 2)"),
+edit = edits("06.linformer_attention")
+edit("padding enters the mixtures", ".masked_fill(~there, 0.0)", "")
+edit("padding enters the mixtures of the values", "value.masked_fill(~there, 0.0)", "value")
+edit(
+    "the mask hides mixtures",
+    ".masked_fill(~there, 0.0)",
+    "",
+    "query.shape[-1] ** 0.5",
+    'query.shape[-1] ** 0.5 + torch.where(words[:, None, :len(E)], 0.0, float("-inf"))',
 )
+edit("not scaled", "/ query.shape[-1] ** 0.5", "")
+edit("root of k", "query.shape[-1] ** 0.5", "E.shape[0] ** 0.5")
+edit("last n columns", "[:, :n]", "[:, -n:]")
+edit("E and F are exchanged", "n, there =", "E, F = F, E\n    n, there =")
+edit("mixed by E", "F[:, :n]", "E[:, :n]")
+edit("upside down", "~there", "there")
+edit("over the queries", "dim=-1", "dim=-2")
+edit(
+    "this is full attention",
+    "E[:, :n] @ key.masked_fill(~there, 0.0)",
+    "key",
+    "F[:, :n] @ value.masked_fill(~there, 0.0)",
+    "value",
+    "query.shape[-1] ** 0.5",
+    'query.shape[-1] ** 0.5 + torch.where(words[:, None], 0.0, float("-inf"))',
+)
+edit("no gradient reaches E", "E[:, :n]", "E[:, :n].detach()")
+edit("the shape is", "weights @ V", "(weights @ V).transpose(1, 2)")
 
 
 @wrong("06.linformer_attention", "does not remove them")

@@ -4,23 +4,21 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "06.swiglu",
-    ("gate and value are exchanged", "(x @ gate) * (x @ value)", "(x @ value) * (x @ gate)"),
-    ("this is GLU", "torch.nn.functional.silu", "torch.sigmoid"),
-    ("this is ReGLU", "silu", "relu"),
-    ("this is GeGLU", "silu", "gelu"),
-    ("this is LiGLU", "torch.nn.functional.silu", ""),
-    ("a gate multiplies", "* (x @ value)", "+ (x @ value)"),
-    ("value is missing", "* (x @ value)", ""),
-    (
-        "swish is taken of the product",
-        "silu(x @ gate) * (x @ value)",
-        "silu((x @ gate) * (x @ value))",
-    ),
-    ("both go through swish", "* (x @ value)", "* torch.nn.functional.silu(x @ value)"),
-    ("gradient", "silu(x @ gate)", "silu(x @ gate).detach()"),
+edit = edits("06.swiglu")
+edit("gate and value are exchanged", "(x @ gate) * (x @ value)", "(x @ value) * (x @ gate)")
+edit("this is GLU", "torch.nn.functional.silu", "torch.sigmoid")
+edit("this is ReGLU", "silu", "relu")
+edit("this is GeGLU", "silu", "gelu")
+edit("this is LiGLU", "torch.nn.functional.silu", "")
+edit("a gate multiplies", "* (x @ value)", "+ (x @ value)")
+edit("value is missing", "* (x @ value)", "")
+edit(
+    "swish is taken of the product",
+    "silu(x @ gate) * (x @ value)",
+    "silu((x @ gate) * (x @ value))",
 )
+edit("both go through swish", "* (x @ value)", "* torch.nn.functional.silu(x @ value)")
+edit("gradient", "silu(x @ gate)", "silu(x @ gate).detach()")
 
 
 def _splits(changed, plain):
@@ -34,34 +32,32 @@ def _found(changed, plain):
     return sum(changed) / len(changed) - sum(plain) / len(plain)
 
 
-edits(
-    "06.chance_of_better",
-    ("is not counted: it is one of all", "for d in choices) /", "for d in choices[1:]) /"),
-    ("not counted", "<= difference(changed) + 1e-9", "< difference(changed) - 1e-9"),
-    ("chance of being worse", "<= difference(changed) + 1e-9", ">= difference(changed) - 1e-9"),
-    (
-        "in either direction",
-        "d <= difference(changed) + 1e-9",
-        "abs(d) >= abs(difference(changed)) - 1e-9",
-    ),
-    (
-        "difference of the means",
-        "return sum(d <= difference(changed) + 1e-9 for d in choices) / len(choices)",
-        "return difference(changed)",
-    ),
-    ("1 minus the chance", "return sum(d <=", "return 1 - sum(d <="),
-    (
-        "mean of the rest",
-        "difference(changed)",
-        "sum(changed) / count - sum(plain) / len(plain)",
-        "(total - sum(chosen)) / len(plain)",
-        "total / len(values)",
-    ),
-    (
-        "share of pairs",
-        "return sum(d <= difference(changed) + 1e-9 for d in choices) / len(choices)",
-        "return sum(a < b for a in changed for b in plain) / (len(changed) * len(plain))",
-    ),
+edit = edits("06.chance_of_better")
+edit("is not counted: it is one of all", "for d in choices) /", "for d in choices[1:]) /")
+edit("not counted", "<= difference(changed) + 1e-9", "< difference(changed) - 1e-9")
+edit("chance of being worse", "<= difference(changed) + 1e-9", ">= difference(changed) - 1e-9")
+edit(
+    "in either direction",
+    "d <= difference(changed) + 1e-9",
+    "abs(d) >= abs(difference(changed)) - 1e-9",
+)
+edit(
+    "difference of the means",
+    "return sum(d <= difference(changed) + 1e-9 for d in choices) / len(choices)",
+    "return difference(changed)",
+)
+edit("1 minus the chance", "return sum(d <=", "return 1 - sum(d <=")
+edit(
+    "mean of the rest",
+    "difference(changed)",
+    "sum(changed) / count - sum(plain) / len(plain)",
+    "(total - sum(chosen)) / len(plain)",
+    "total / len(values)",
+)
+edit(
+    "share of pairs",
+    "return sum(d <= difference(changed) + 1e-9 for d in choices) / len(choices)",
+    "return sum(a < b for a in changed for b in plain) / (len(changed) * len(plain))",
 )
 
 
@@ -143,40 +139,38 @@ def heads_as_printed(*given):
     return _heads(*given, join="flat")
 
 
-edits(
-    "06.heads_side_by_side",
-    (
-        "are cut by a view alone",
-        "part.unflatten(-1, (num_heads, width)).transpose(1, 2)",
-        "part.reshape(batch, num_heads, n, width)",
-    ),
-    (
-        "contexts joined, by views alone",
-        "part.unflatten(-1, (num_heads, width)).transpose(1, 2)",
-        "part.reshape(batch, num_heads, n, width)",
-        "context.transpose(1, 2)",
-        "context",
-    ),
-    ("interleaved", "context.transpose(1, 2)", "context.permute(0, 2, 3, 1)"),
-    (
-        "a head has every h-th column",
-        "(num_heads, width)).transpose(1, 2)",
-        "(width, num_heads)).permute(0, 3, 1, 2)",
-    ),
-    ("there is no causal mask", '.masked_fill(later, float("-inf"))', ""),
-    ("off by one", ".triu(1)", ".triu(2)"),
-    (
-        "the mask comes after the softmax",
-        '.masked_fill(later, float("-inf")), dim=-1)',
-        ", dim=-1) * ~later",
-    ),
-    ("over the queries", "dim=-1)\n    context", "dim=-2)\n    context"),
-    ("the width of a head: expected its root", "/ width**0.5", "/ width"),
-    ("expected the root of the width of a head", "width**0.5", "d**0.5"),
-    ("keys and queries are exchanged", "q, k, v =", "k, q, v ="),
-    ("W_o is not used", "@ W_o", ""),
-    ("no gradient reaches W_in", "x @ W_in", "x @ W_in.detach()"),
+edit = edits("06.heads_side_by_side")
+edit(
+    "are cut by a view alone",
+    "part.unflatten(-1, (num_heads, width)).transpose(1, 2)",
+    "part.reshape(batch, num_heads, n, width)",
 )
+edit(
+    "contexts joined, by views alone",
+    "part.unflatten(-1, (num_heads, width)).transpose(1, 2)",
+    "part.reshape(batch, num_heads, n, width)",
+    "context.transpose(1, 2)",
+    "context",
+)
+edit("interleaved", "context.transpose(1, 2)", "context.permute(0, 2, 3, 1)")
+edit(
+    "a head has every h-th column",
+    "(num_heads, width)).transpose(1, 2)",
+    "(width, num_heads)).permute(0, 3, 1, 2)",
+)
+edit("there is no causal mask", '.masked_fill(later, float("-inf"))', "")
+edit("off by one", ".triu(1)", ".triu(2)")
+edit(
+    "the mask comes after the softmax",
+    '.masked_fill(later, float("-inf")), dim=-1)',
+    ", dim=-1) * ~later",
+)
+edit("over the queries", "dim=-1)\n    context", "dim=-2)\n    context")
+edit("the width of a head: expected its root", "/ width**0.5", "/ width")
+edit("expected the root of the width of a head", "width**0.5", "d**0.5")
+edit("keys and queries are exchanged", "q, k, v =", "k, q, v =")
+edit("W_o is not used", "@ W_o", "")
+edit("no gradient reaches W_in", "x @ W_in", "x @ W_in.detach()")
 
 
 def _smoothed(
@@ -205,51 +199,45 @@ def smooth_as_printed(*given):
     return _smoothed(*given, spread=False)
 
 
-edits(
-    "06.smooth_and_padded",
-    (
-        "the padding counts in the spread part and in what you divide by",
-        "return loss.masked_fill(~real, 0.0).sum() / real.sum()",
-        "return ((1 - epsilon) * hit * real + epsilon * spread).mean()",
-    ),
-    ("the padding counts in what you divide by", "/ real.sum()", "/ real.numel()"),
-    (
-        "the padding counts in the part of the target",
-        "return loss.masked_fill(~real, 0.0).sum() / real.sum()",
-        "return ((1 - epsilon) * hit + epsilon * spread * real).sum() / real.sum()",
-    ),
-    (
-        "words that have to be said",
-        "loss.masked_fill(~real, 0.0).sum() / real.sum()",
-        "loss.mean()",
-    ),
-    ("there is no smoothing", "(1 - epsilon) * hit + epsilon * spread", "hit"),
-    ("the spread part is left out", "+ epsilon * spread", ""),
-    (
-        "over the other V − 1 words",
-        "epsilon * spread",
-        "epsilon * (spread * logits.shape[-1] - hit) / (logits.shape[-1] - 1)",
-    ),
-    (
-        "over all words but the padding",
-        "-log_p.mean(dim=-1)",
-        "-log_p[..., torch.arange(log_p.shape[-1]) != pad].mean(dim=-1)",
-    ),
-    (
-        "over V − 2 words",
-        "-log_p.mean(dim=-1)",
-        "(-log_p[..., torch.arange(log_p.shape[-1]) != pad].sum(-1) - hit) / (log_p.shape[-1] - 2)",
-    ),
-    ("go through a softmax before", "log_softmax(logits", "log_softmax(logits.softmax(-1)"),
-    ("a sum over the vocabulary", "-log_p.mean(dim=-1)", "-log_p.sum(dim=-1)"),
-    (
-        "are exchanged",
-        "(1 - epsilon) * hit + epsilon * spread",
-        "epsilon * hit + (1 - epsilon) * spread",
-    ),
-    ("expected their mean", "/ real.sum()", ""),
-    ("the gradient at logits is not", "epsilon * spread", "epsilon * spread.detach()"),
+edit = edits("06.smooth_and_padded")
+edit(
+    "the padding counts in the spread part and in what you divide by",
+    "return loss.masked_fill(~real, 0.0).sum() / real.sum()",
+    "return ((1 - epsilon) * hit * real + epsilon * spread).mean()",
 )
+edit("the padding counts in what you divide by", "/ real.sum()", "/ real.numel()")
+edit(
+    "the padding counts in the part of the target",
+    "return loss.masked_fill(~real, 0.0).sum() / real.sum()",
+    "return ((1 - epsilon) * hit + epsilon * spread * real).sum() / real.sum()",
+)
+edit("words that have to be said", "loss.masked_fill(~real, 0.0).sum() / real.sum()", "loss.mean()")
+edit("there is no smoothing", "(1 - epsilon) * hit + epsilon * spread", "hit")
+edit("the spread part is left out", "+ epsilon * spread", "")
+edit(
+    "over the other V − 1 words",
+    "epsilon * spread",
+    "epsilon * (spread * logits.shape[-1] - hit) / (logits.shape[-1] - 1)",
+)
+edit(
+    "over all words but the padding",
+    "-log_p.mean(dim=-1)",
+    "-log_p[..., torch.arange(log_p.shape[-1]) != pad].mean(dim=-1)",
+)
+edit(
+    "over V − 2 words",
+    "-log_p.mean(dim=-1)",
+    "(-log_p[..., torch.arange(log_p.shape[-1]) != pad].sum(-1) - hit) / (log_p.shape[-1] - 2)",
+)
+edit("go through a softmax before", "log_softmax(logits", "log_softmax(logits.softmax(-1)")
+edit("a sum over the vocabulary", "-log_p.mean(dim=-1)", "-log_p.sum(dim=-1)")
+edit(
+    "are exchanged",
+    "(1 - epsilon) * hit + epsilon * spread",
+    "epsilon * hit + (1 - epsilon) * spread",
+)
+edit("expected their mean", "/ real.sum()", "")
+edit("the gradient at logits is not", "epsilon * spread", "epsilon * spread.detach()")
 
 
 def _more(
@@ -287,25 +275,23 @@ def places_as_printed(*given):
     return _more(*given, at=lambda t, m: slice(m))
 
 
-edits(
-    "06.places_behind_a_cache",
-    ("one place too far", "places[t : t + m]", "places[t + 1 : t + m + 1]"),
-    ("one place too near", "places[t : t + m]", "places[max(t - 1, 0) : max(t - 1, 0) + m]"),
-    ("all new words stand at place t", "places[t : t + m]", "places[t]"),
-    ("the last of all places", "places[t : t + m]", "places[-m:]"),
-    ("no places at all", "+ places[t : t + m]", ""),
-    ("added to queries and keys alone", "x @ W_v", "words @ W_v"),
-    ("added to the queries alone", "x @ W_v", "words @ W_v", "x @ W_k", "words @ W_k"),
-    (
-        "they have had theirs",
-        "[keys, x",
-        "[keys + places[:t] @ W_k, x",
-        "[values, x",
-        "[values + places[:t] @ W_v, x",
-    ),
-    ("there is no mask within the block", ".tril(t)", ""),
-    ("the mask counts from the first column", ".tril(t)", ".tril()"),
-    ("the new words do not see the cache", ".tril(t)", ".tril(t) & (torch.arange(t + m) >= t)"),
-    ("not divided by the root of d", "/ d**0.5", ""),
-    ("no gradient reaches places", "places[t : t + m]", "places[t : t + m].detach()"),
+edit = edits("06.places_behind_a_cache")
+edit("one place too far", "places[t : t + m]", "places[t + 1 : t + m + 1]")
+edit("one place too near", "places[t : t + m]", "places[max(t - 1, 0) : max(t - 1, 0) + m]")
+edit("all new words stand at place t", "places[t : t + m]", "places[t]")
+edit("the last of all places", "places[t : t + m]", "places[-m:]")
+edit("no places at all", "+ places[t : t + m]", "")
+edit("added to queries and keys alone", "x @ W_v", "words @ W_v")
+edit("added to the queries alone", "x @ W_v", "words @ W_v", "x @ W_k", "words @ W_k")
+edit(
+    "they have had theirs",
+    "[keys, x",
+    "[keys + places[:t] @ W_k, x",
+    "[values, x",
+    "[values + places[:t] @ W_v, x",
 )
+edit("there is no mask within the block", ".tril(t)", "")
+edit("the mask counts from the first column", ".tril(t)", ".tril()")
+edit("the new words do not see the cache", ".tril(t)", ".tril(t) & (torch.arange(t + m) >= t)")
+edit("not divided by the root of d", "/ d**0.5", "")
+edit("no gradient reaches places", "places[t : t + m]", "places[t : t + m].detach()")

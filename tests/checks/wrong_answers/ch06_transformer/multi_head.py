@@ -1,37 +1,35 @@
 from ..collection import edits, wrong
 
-edits(
-    "06.head_parameters",
-    ("W_o is missing", "+ values * d_model", "", "+ values + d_model", "+ values"),
-    ("W_o is missing", "+ values * d_model", ""),
-    (
-        "every head has the full width",
-        "total = 2 * d_model * keys + d_model * values + values * d_model",
-        "total = num_heads * 4 * d_model * d_model",
-        "2 * keys + values + d_model",
-        "num_heads * 4 * d_model",
-    ),
-    (
-        "the widths of the heads are not used",
-        "total = 2 * d_model * keys + d_model * values + values * d_model",
-        "total, keys, values = 4 * d_model * d_model, d_model, d_model",
-    ),
-    ("the values are as wide as the keys", "num_heads * d_head_value", "num_heads * d_head"),
-    ("W_o is square", "values * d_model", "d_model * d_model"),
-    ("as wide as the values", "values * d_model", "keys * d_model"),
-    ("only one head is counted", "num_heads *", ""),
-    ("one matrix for queries and keys", "2 * d_model * keys", "d_model * keys"),
-    ("where none were asked for", "if bias:", "if True:"),
-    ("the biases are missing", "if bias:", "if False:"),
-    ("the bias of W_o is missing", "+ values + d_model", "+ values"),
-    ("added to the output: d_model numbers", "values + d_model\n", "values + values\n"),
-    ("each bias has d_model numbers", "2 * keys + values + d_model", "4 * d_model"),
-    ("each bias is counted as one number", "2 * keys + values + d_model", "4"),
-    (
-        "expected one number",
-        "return total",
-        "return [d_model * keys, d_model * keys, d_model * values, values * d_model]",
-    ),
+edit = edits("06.head_parameters")
+edit("W_o is missing", "+ values * d_model", "", "+ values + d_model", "+ values")
+edit("W_o is missing", "+ values * d_model", "")
+edit(
+    "every head has the full width",
+    "total = 2 * d_model * keys + d_model * values + values * d_model",
+    "total = num_heads * 4 * d_model * d_model",
+    "2 * keys + values + d_model",
+    "num_heads * 4 * d_model",
+)
+edit(
+    "the widths of the heads are not used",
+    "total = 2 * d_model * keys + d_model * values + values * d_model",
+    "total, keys, values = 4 * d_model * d_model, d_model, d_model",
+)
+edit("the values are as wide as the keys", "num_heads * d_head_value", "num_heads * d_head")
+edit("W_o is square", "values * d_model", "d_model * d_model")
+edit("as wide as the values", "values * d_model", "keys * d_model")
+edit("only one head is counted", "num_heads *", "")
+edit("one matrix for queries and keys", "2 * d_model * keys", "d_model * keys")
+edit("where none were asked for", "if bias:", "if True:")
+edit("the biases are missing", "if bias:", "if False:")
+edit("the bias of W_o is missing", "+ values + d_model", "+ values")
+edit("added to the output: d_model numbers", "values + d_model\n", "values + values\n")
+edit("each bias has d_model numbers", "2 * keys + values + d_model", "4 * d_model")
+edit("each bias is counted as one number", "2 * keys + values + d_model", "4")
+edit(
+    "expected one number",
+    "return total",
+    "return [d_model * keys, d_model * keys, d_model * values, values * d_model]",
 )
 
 
@@ -45,53 +43,47 @@ def _taken(W_q, W_k, W_v, W_o, num_heads, keep):
     ).T
 
 
-edits(
-    "06.take_heads_out",
-    (
-        "with zeros in it",
-        "[:, columns]",
-        "* stays",
-        "W_o[columns]",
-        "W_o * stays[:, None]",
-        "return",
-        "stays = torch.zeros(len(W_q)).index_fill(0, columns, 1.0)\n    return",
-    ),
-    (
-        "rows of W_q were taken out",
-        "W_q[:, columns], W_k[:, columns], W_v[:, columns], W_o[columns]",
-        "W_q[columns], W_k[columns], W_v[columns], W_o[:, columns]",
-    ),
-    (
-        "one column a head",
-        "torch.cat([torch.arange(i * width, (i + 1) * width) for i in keep])",
-        "keep",
-    ),
-    ("a head is a group of its rows", "W_o[columns]", "W_o[:, columns]"),
-    ("a head is a group of its rows", "W_o[columns]", "W_o"),
-    (
-        "counted from 0",
-        "i * width, (i + 1) * width) for i in keep",
-        "i * width, (i + 1) * width) for i in [(i - 1) % num_heads for i in keep]",
-    ),
-    ("holds the heads [0, 1], expected [0, 2]", "for i in keep", "for i in range(len(keep))"),
-    (
-        "every num_heads-th column",
-        "torch.arange(i * width, (i + 1) * width)",
-        "torch.arange(i, W_q.shape[1], num_heads)",
-    ),
-    ("one order for all four", "W_o[columns]", "W_o[columns.view(-1, width).flip(0).flatten()]"),
-    (
-        "the heads that stay keep their share",
-        "W_o[columns]",
-        "W_o[columns] * num_heads / len(keep)",
-    ),
-    (
-        "with it the scale of its scores",
-        "return W_q[:, columns]",
-        "return W_q[:, columns] * (len(keep) / num_heads) ** 0.5",
-    ),
-    ("is no head of the layer", "W_v[:, columns]", "W_v.roll(1, 1)[:, columns].roll(1, 1)"),
+edit = edits("06.take_heads_out")
+edit(
+    "with zeros in it",
+    "[:, columns]",
+    "* stays",
+    "W_o[columns]",
+    "W_o * stays[:, None]",
+    "return",
+    "stays = torch.zeros(len(W_q)).index_fill(0, columns, 1.0)\n    return",
 )
+edit(
+    "rows of W_q were taken out",
+    "W_q[:, columns], W_k[:, columns], W_v[:, columns], W_o[columns]",
+    "W_q[columns], W_k[columns], W_v[columns], W_o[:, columns]",
+)
+edit(
+    "one column a head",
+    "torch.cat([torch.arange(i * width, (i + 1) * width) for i in keep])",
+    "keep",
+)
+edit("a head is a group of its rows", "W_o[columns]", "W_o[:, columns]")
+edit("a head is a group of its rows", "W_o[columns]", "W_o")
+edit(
+    "counted from 0",
+    "i * width, (i + 1) * width) for i in keep",
+    "i * width, (i + 1) * width) for i in [(i - 1) % num_heads for i in keep]",
+)
+edit("holds the heads [0, 1], expected [0, 2]", "for i in keep", "for i in range(len(keep))")
+edit(
+    "every num_heads-th column",
+    "torch.arange(i * width, (i + 1) * width)",
+    "torch.arange(i, W_q.shape[1], num_heads)",
+)
+edit("one order for all four", "W_o[columns]", "W_o[columns.view(-1, width).flip(0).flatten()]")
+edit("the heads that stay keep their share", "W_o[columns]", "W_o[columns] * num_heads / len(keep)")
+edit(
+    "with it the scale of its scores",
+    "return W_q[:, columns]",
+    "return W_q[:, columns] * (len(keep) / num_heads) ** 0.5",
+)
+edit("is no head of the layer", "W_v[:, columns]", "W_v.roll(1, 1)[:, columns].roll(1, 1)")
 
 
 @wrong("06.take_heads_out", "these were to go")

@@ -2,23 +2,21 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "06.sinusoid_rows",
-    (
-        "in the first half of the columns",
-        "torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)",
-        "torch.cat([angle.sin(), angle.cos()], dim=1)",
-    ),
-    ("have changed places", "angle.sin(), angle.cos()", "angle.cos(), angle.sin()"),
-    ("counted from k = 1", "torch.arange(d // 2)", "torch.arange(1, d // 2 + 1)"),
-    ("the exponent is k/d", "-2 * torch", "-1 * torch"),
-    ("the columns are counted twice", "-2 * torch", "-4 * torch"),
-    ("divided by ω", "* omega", "/ omega"),
-    ("all columns are sines", "angle.cos()", "angle.sin()"),
-    ("they need not be whole", "places[:, None]", "places.trunc()[:, None]"),
-    ("those of places 0, 1, 2", "places[:, None]", "torch.arange(len(places))[:, None]"),
-    ("one row a place", ".flatten(1)", ".flatten(1).T"),
+edit = edits("06.sinusoid_rows")
+edit(
+    "in the first half of the columns",
+    "torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)",
+    "torch.cat([angle.sin(), angle.cos()], dim=1)",
 )
+edit("have changed places", "angle.sin(), angle.cos()", "angle.cos(), angle.sin()")
+edit("counted from k = 1", "torch.arange(d // 2)", "torch.arange(1, d // 2 + 1)")
+edit("the exponent is k/d", "-2 * torch", "-1 * torch")
+edit("the columns are counted twice", "-2 * torch", "-4 * torch")
+edit("divided by ω", "* omega", "/ omega")
+edit("all columns are sines", "angle.cos()", "angle.sin()")
+edit("they need not be whole", "places[:, None]", "places.trunc()[:, None]")
+edit("those of places 0, 1, 2", "places[:, None]", "torch.arange(len(places))[:, None]")
+edit("one row a place", ".flatten(1)", ".flatten(1).T")
 
 
 @wrong("06.sinusoid_rows", "a pair shares its frequency")
@@ -28,103 +26,99 @@ def each_column_its_own(places, d):
     return torch.where(c % 2 == 0, angle.sin(), angle.cos())
 
 
-edits(
-    "06.relative_scores",
-    ("the distance is i − j", "place - place[:, None]", "place[:, None] - place"),
-    (
-        "has lost its sign",
-        "(place - place[:, None]).clamp(-K, K)",
-        "(place - place[:, None]).abs().clamp(max=K)",
-    ),
-    (
-        "the vectors meet the keys",
-        "(q @ table.T).gather(-1, index.expand(batch, n, n))",
-        "(k @ table.T).gather(-1, index.T.expand(batch, n, n)).transpose(1, 2)",
-    ),
-    ("not divided by the root of d", "/ d**0.5", ""),
-    ("divided by d: expected its root", "d**0.5", "d"),
-    (
-        "only the products with the keys are divided",
-        "(q @ k.transpose(1, 2) + picked) / d**0.5",
-        "q @ k.transpose(1, 2) / d**0.5 + picked",
-    ),
-    (
-        "only the products with the vectors are divided",
-        "(q @ k.transpose(1, 2) + picked) / d**0.5",
-        "q @ k.transpose(1, 2) + picked / d**0.5",
-    ),
-    ("the table is not used", "+ picked", ""),
-    ("the products with the keys are missing", "q @ k.transpose(1, 2) + picked", "picked"),
-    (
-        "wrap round",
-        "(place - place[:, None]).clamp(-K, K) + K",
-        "(place - place[:, None] + K) % len(table)",
-    ),
-    ("one row off", ".clamp(-K, K) + K", ".clamp(-K, K - 1) + K + 1"),
-    ("a row too low", ".clamp(-K, K) + K", ".clamp(1 - K, K) + K - 1"),
-    ("K is not added", ".clamp(-K, K) + K", ".clamp(-K, K) % len(table)"),
-    ("and those at i", "(q @ table.T)", "(k @ table.T)"),
-    ("your code stopped with", ".clamp(-K, K)", ""),
-    (
-        "a tensor of n·n·d numbers is made",
-        "(q @ table.T).gather(-1, index.expand(batch, n, n))",
-        "(q[:, :, None] * table[index]).sum(-1)",
-    ),
-    ("no gradient reaches table", "table.T", "table.T.detach()"),
-    ("the gradient at q is not", "(q @ table.T)", "(q.detach() @ table.T)"),
+edit = edits("06.relative_scores")
+edit("the distance is i − j", "place - place[:, None]", "place[:, None] - place")
+edit(
+    "has lost its sign",
+    "(place - place[:, None]).clamp(-K, K)",
+    "(place - place[:, None]).abs().clamp(max=K)",
 )
+edit(
+    "the vectors meet the keys",
+    "(q @ table.T).gather(-1, index.expand(batch, n, n))",
+    "(k @ table.T).gather(-1, index.T.expand(batch, n, n)).transpose(1, 2)",
+)
+edit("not divided by the root of d", "/ d**0.5", "")
+edit("divided by d: expected its root", "d**0.5", "d")
+edit(
+    "only the products with the keys are divided",
+    "(q @ k.transpose(1, 2) + picked) / d**0.5",
+    "q @ k.transpose(1, 2) / d**0.5 + picked",
+)
+edit(
+    "only the products with the vectors are divided",
+    "(q @ k.transpose(1, 2) + picked) / d**0.5",
+    "q @ k.transpose(1, 2) + picked / d**0.5",
+)
+edit("the table is not used", "+ picked", "")
+edit("the products with the keys are missing", "q @ k.transpose(1, 2) + picked", "picked")
+edit(
+    "wrap round",
+    "(place - place[:, None]).clamp(-K, K) + K",
+    "(place - place[:, None] + K) % len(table)",
+)
+edit("one row off", ".clamp(-K, K) + K", ".clamp(-K, K - 1) + K + 1")
+edit("a row too low", ".clamp(-K, K) + K", ".clamp(1 - K, K) + K - 1")
+edit("K is not added", ".clamp(-K, K) + K", ".clamp(-K, K) % len(table)")
+edit("and those at i", "(q @ table.T)", "(k @ table.T)")
+edit("your code stopped with", ".clamp(-K, K)", "")
+edit(
+    "a tensor of n·n·d numbers is made",
+    "(q @ table.T).gather(-1, index.expand(batch, n, n))",
+    "(q[:, :, None] * table[index]).sum(-1)",
+)
+edit("no gradient reaches table", "table.T", "table.T.detach()")
+edit("the gradient at q is not", "(q @ table.T)", "(q.detach() @ table.T)")
 
 
-edits(
-    "06.tree_distance",
-    (
-        "differences of depths",
-        "size[:, None] + size - 2 * above @ above.T",
-        "(size[:, None] - size).abs()",
-    ),
-    ("sums of depths", "size[:, None] + size - 2 * above @ above.T", "size[:, None] + size - 2"),
-    (
-        "for all words that differ",
-        "return size[:, None] + size - 2 * above @ above.T",
-        "return (size[:, None] + size - 2).fill_diagonal_(0)",
-    ),
-    (
-        "distances in the sentence",
-        "size[:, None] + size - 2 * above @ above.T",
-        "(torch.arange(n)[:, None] - torch.arange(n)).abs()",
-    ),
-    ("taken off once", "- 2 * above @ above.T", "- above @ above.T - 1"),
-    ("each distance is one too large", "above.T", "above.T + 1"),
-    (
-        "each distance but 0 is one too large",
-        "return size[:, None] + size - 2 * above @ above.T",
-        "return (size[:, None] + size - 2 * above @ above.T + 1).fill_diagonal_(0)",
-    ),
-    (
-        "only ways straight up are counted",
-        "return size[:, None] + size - 2 * above @ above.T",
-        "return above * (size[:, None] - size)",
-    ),
-    (
-        "straight up and down",
-        "return size[:, None] + size - 2 * above @ above.T",
-        "return (above + above.T).clamp(max=1) * (size[:, None] - size).abs()",
-    ),
-    (
-        "does not count as above itself",
-        "size = above.sum(1)",
-        "above.fill_diagonal_(0)\n    size = above.sum(1)",
-    ),
-    (
-        "only neighbours are joined",
-        "return size[:, None] + size - 2 * above @ above.T",
-        "return (size[:, None] + size - 2 * above @ above.T == 1).long()",
-    ),
-    (
-        "the dtype is float32",
-        "return size[:, None] + size - 2 * above @ above.T",
-        "return (size[:, None] + size - 2 * above @ above.T).float()",
-    ),
+edit = edits("06.tree_distance")
+edit(
+    "differences of depths",
+    "size[:, None] + size - 2 * above @ above.T",
+    "(size[:, None] - size).abs()",
+)
+edit("sums of depths", "size[:, None] + size - 2 * above @ above.T", "size[:, None] + size - 2")
+edit(
+    "for all words that differ",
+    "return size[:, None] + size - 2 * above @ above.T",
+    "return (size[:, None] + size - 2).fill_diagonal_(0)",
+)
+edit(
+    "distances in the sentence",
+    "size[:, None] + size - 2 * above @ above.T",
+    "(torch.arange(n)[:, None] - torch.arange(n)).abs()",
+)
+edit("taken off once", "- 2 * above @ above.T", "- above @ above.T - 1")
+edit("each distance is one too large", "above.T", "above.T + 1")
+edit(
+    "each distance but 0 is one too large",
+    "return size[:, None] + size - 2 * above @ above.T",
+    "return (size[:, None] + size - 2 * above @ above.T + 1).fill_diagonal_(0)",
+)
+edit(
+    "only ways straight up are counted",
+    "return size[:, None] + size - 2 * above @ above.T",
+    "return above * (size[:, None] - size)",
+)
+edit(
+    "straight up and down",
+    "return size[:, None] + size - 2 * above @ above.T",
+    "return (above + above.T).clamp(max=1) * (size[:, None] - size).abs()",
+)
+edit(
+    "does not count as above itself",
+    "size = above.sum(1)",
+    "above.fill_diagonal_(0)\n    size = above.sum(1)",
+)
+edit(
+    "only neighbours are joined",
+    "return size[:, None] + size - 2 * above @ above.T",
+    "return (size[:, None] + size - 2 * above @ above.T == 1).long()",
+)
+edit(
+    "the dtype is float32",
+    "return size[:, None] + size - 2 * above @ above.T",
+    "return (size[:, None] + size - 2 * above @ above.T).float()",
 )
 
 

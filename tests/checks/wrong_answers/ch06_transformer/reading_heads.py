@@ -2,62 +2,56 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "06.telling_pairs",
-    ("this counts sentences", ".view(-1, 2, weights.shape[1]).all(dim=1)", ""),
-    ("one right sentence is enough", ".all(dim=1)", ".any(dim=1)"),
-    ("a tie counts as more", "> weights", ">= weights"),
-    (
-        "the largest weight of the row",
-        "weights[rows, :, looks, antecedent] > weights[rows, :, looks, other]",
-        "weights[rows, :, looks].argmax(-1) == antecedent[:, None]",
-    ),
-    (
-        "not in two halves",
-        ".view(-1, 2, weights.shape[1]).all(dim=1)",
-        ".view(2, -1, weights.shape[1]).all(dim=0)",
-    ),
-    (
-        "added up before they are compared",
-        "antecedent] > weights",
-        "antecedent] - weights",
-        ".all(dim=1)",
-        ".sum(dim=1).gt(0)",
-    ),
-    ("divided by the number of sentences", ".mean(dim=0)", ".mean(dim=0) / 2"),
-    ("a number of pairs", ".mean(dim=0)", ".mean(dim=0) * len(looks) / 2"),
-    ("the words that look are not used", ":, looks,", ":, 0 * looks,"),
-    ("expected (5,)", "rows =", "weights = weights.mean(1, keepdim=True)\n    rows ="),
-    ("turned around", "> weights", "< weights"),
+edit = edits("06.telling_pairs")
+edit("this counts sentences", ".view(-1, 2, weights.shape[1]).all(dim=1)", "")
+edit("one right sentence is enough", ".all(dim=1)", ".any(dim=1)")
+edit("a tie counts as more", "> weights", ">= weights")
+edit(
+    "the largest weight of the row",
+    "weights[rows, :, looks, antecedent] > weights[rows, :, looks, other]",
+    "weights[rows, :, looks].argmax(-1) == antecedent[:, None]",
 )
+edit(
+    "not in two halves",
+    ".view(-1, 2, weights.shape[1]).all(dim=1)",
+    ".view(2, -1, weights.shape[1]).all(dim=0)",
+)
+edit(
+    "added up before they are compared",
+    "antecedent] > weights",
+    "antecedent] - weights",
+    ".all(dim=1)",
+    ".sum(dim=1).gt(0)",
+)
+edit("divided by the number of sentences", ".mean(dim=0)", ".mean(dim=0) / 2")
+edit("a number of pairs", ".mean(dim=0)", ".mean(dim=0) * len(looks) / 2")
+edit("the words that look are not used", ":, looks,", ":, 0 * looks,")
+edit("expected (5,)", "rows =", "weights = weights.mean(1, keepdim=True)\n    rows =")
+edit("turned around", "> weights", "< weights")
 
 
 def _join(heads):
     return heads.transpose(1, 2).flatten(2)
 
 
-edits(
-    "06.without_each_head",
-    ("only head k is kept", "full - parts", "parts + b_o"),
-    ("what head k adds", "full - parts", "parts"),
-    ("the bias is missing", "+ b_o", ""),
-    (
-        "the bias is taken away with the head",
-        "+ b_o",
-        "+ b_o * (heads.shape[1] - 1) / heads.shape[1]",
-    ),
-    ("the bias is there more than once", "+ b_o", "+ (heads.shape[1] - 1) * b_o"),
-    ("the bias is added with each head", "+ b_o", "+ heads.shape[1] * b_o"),
-    (
-        "made larger to make up",
-        "(full - parts)",
-        "((full - b_o - parts) * heads.shape[1] / (heads.shape[1] - 1) + b_o)",
-    ),
-    ("stay out", "full - parts", "full - parts.cumsum(dim=1)"),
-    ("the head that is left out comes first", ".transpose(0, 1)", ""),
-    ("nothing is left out", "full - parts", "full.expand_as(parts)"),
-    ("no gradient", ".transpose(0, 1)", ".transpose(0, 1).detach()"),
+edit = edits("06.without_each_head")
+edit("only head k is kept", "full - parts", "parts + b_o")
+edit("what head k adds", "full - parts", "parts")
+edit("the bias is missing", "+ b_o", "")
+edit(
+    "the bias is taken away with the head", "+ b_o", "+ b_o * (heads.shape[1] - 1) / heads.shape[1]"
 )
+edit("the bias is there more than once", "+ b_o", "+ (heads.shape[1] - 1) * b_o")
+edit("the bias is added with each head", "+ b_o", "+ heads.shape[1] * b_o")
+edit(
+    "made larger to make up",
+    "(full - parts)",
+    "((full - b_o - parts) * heads.shape[1] / (heads.shape[1] - 1) + b_o)",
+)
+edit("stay out", "full - parts", "full - parts.cumsum(dim=1)")
+edit("the head that is left out comes first", ".transpose(0, 1)", "")
+edit("nothing is left out", "full - parts", "full.expand_as(parts)")
+edit("no gradient", ".transpose(0, 1)", ".transpose(0, 1).detach()")
 
 
 @wrong("06.without_each_head", "changes its argument heads in place")

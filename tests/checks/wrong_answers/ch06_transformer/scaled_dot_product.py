@@ -2,28 +2,26 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "06.left_padded_mask",
-    ("taken to stand on the right", "place >= n - lengths", "place < lengths"),
-    ("the mask is upside down", "causal & real", "~(causal & real)"),
-    ("there is no causal mask", "causal & real", "real.expand(-1, n, -1)"),
-    ("the padding is not masked", "causal & real", "causal.expand(len(lengths), -1, -1)"),
-    ("joined with or", "causal & real", "causal | real"),
-    ("does not see itself", "place <= place", "place < place"),
-    ("sees the one after it", "place[:, None]", "place[:, None] + 1"),
-    ("turned round", "place <= place", "place >= place"),
-    ("the padding masks queries", "place >= n", "place[:, None] >= n"),
-    ("rows and columns are swapped", "causal & real", "(causal & real).transpose(1, 2)"),
-    ("one position too many", "n - lengths", "n - 1 - lengths"),
-    ("one position too few", "place >= n", "place > n"),
-    (
-        "a padded position sees itself",
-        "causal & real",
-        "causal & real | torch.eye(n).bool() & ~real.transpose(1, 2)",
-    ),
-    ("the dtype is float32", "causal & real", "(causal & real).float()"),
-    ("the mask: the shape is", "causal & real", "real[:, 0]"),
+edit = edits("06.left_padded_mask")
+edit("taken to stand on the right", "place >= n - lengths", "place < lengths")
+edit("the mask is upside down", "causal & real", "~(causal & real)")
+edit("there is no causal mask", "causal & real", "real.expand(-1, n, -1)")
+edit("the padding is not masked", "causal & real", "causal.expand(len(lengths), -1, -1)")
+edit("joined with or", "causal & real", "causal | real")
+edit("does not see itself", "place <= place", "place < place")
+edit("sees the one after it", "place[:, None]", "place[:, None] + 1")
+edit("turned round", "place <= place", "place >= place")
+edit("the padding masks queries", "place >= n", "place[:, None] >= n")
+edit("rows and columns are swapped", "causal & real", "(causal & real).transpose(1, 2)")
+edit("one position too many", "n - lengths", "n - 1 - lengths")
+edit("one position too few", "place >= n", "place > n")
+edit(
+    "a padded position sees itself",
+    "causal & real",
+    "causal & real | torch.eye(n).bool() & ~real.transpose(1, 2)",
 )
+edit("the dtype is float32", "causal & real", "(causal & real).float()")
+edit("the mask: the shape is", "causal & real", "real[:, 0]")
 
 
 def _attend(
@@ -45,79 +43,67 @@ def _zeros(weights, mask):
     return weights.masked_fill(~mask, 0.0)
 
 
-edits(
-    "06.empty_rows",
-    (
-        "may attend to nothing, and a softmax over nothing but -inf is 0/0",
-        "~mask & some",
-        "~mask",
-        "* some",
-        "",
-    ),
-    (
-        "spreads its weight over all keys",
-        '~mask & some, float("-inf")',
-        "~mask, -1e9",
-        "* some",
-        "",
-    ),
-    ("ignores its mask", "* some", ""),
-    ("the mask is not used", '.masked_fill(~mask & some, float("-inf"))', "", "* some", ""),
-    (
-        "the mask comes after the softmax",
-        '.masked_fill(~mask & some, float("-inf"))',
-        "",
-        "* some",
-        "* mask",
-    ),
-    ("the mask is upside down", '~mask & some, float("-inf")', "mask, -1e9", "* some", "* ~mask"),
-    (
-        "over the queries",
-        '~mask & some, float("-inf")',
-        "~mask, -1e9",
-        "dim=-1) * some",
-        "dim=-2) * mask",
-    ),
-    (
-        "still gets weight, since exp(0) is 1",
-        'scores.masked_fill(~mask & some, float("-inf"))',
-        "scores * mask",
-        "* some",
-        "",
-    ),
-    (
-        "added to the scores as 0 and 1",
-        'scores.masked_fill(~mask & some, float("-inf"))',
-        "scores + mask",
-        "* some",
-        "",
-    ),
-    ("not divided by the root", "/ key.shape[-1] ** 0.5", ""),
-    (
-        "divided by the width of the keys: expected its root",
-        "key.shape[-1] ** 0.5",
-        "key.shape[-1]",
-    ),
-    ("the root of the width of the values", "key.shape[-1]", "value.shape[-1]"),
-    ("the root of the number of keys", "key.shape[-1]", "key.shape[1]"),
-    ("expected (context, weights)", "weights @ value, weights", "weights, weights @ value"),
-    (
-        "exp overflows",
-        'scores.masked_fill(~mask & some, float("-inf"))',
-        "torch.exp(scores) * mask",
-        "torch.softmax(scores, dim=-1) * some",
-        "scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)",
-    ),
-    (
-        "a forbidden score is the largest by far",
-        'scores.masked_fill(~mask & some, float("-inf"))',
-        "torch.exp(scores - scores.amax(-1, keepdim=True).detach()) * mask",
-        "torch.softmax(scores, dim=-1) * some",
-        "scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)",
-    ),
-    ("no gradient reaches query", "weights @ value", "weights.detach() @ value"),
-    ("in place", "some =", "mask[:, :, 0] |= ~mask.any(-1)\n    some ="),
+edit = edits("06.empty_rows")
+edit(
+    "may attend to nothing, and a softmax over nothing but -inf is 0/0",
+    "~mask & some",
+    "~mask",
+    "* some",
+    "",
 )
+edit("spreads its weight over all keys", '~mask & some, float("-inf")', "~mask, -1e9", "* some", "")
+edit("ignores its mask", "* some", "")
+edit("the mask is not used", '.masked_fill(~mask & some, float("-inf"))', "", "* some", "")
+edit(
+    "the mask comes after the softmax",
+    '.masked_fill(~mask & some, float("-inf"))',
+    "",
+    "* some",
+    "* mask",
+)
+edit("the mask is upside down", '~mask & some, float("-inf")', "mask, -1e9", "* some", "* ~mask")
+edit(
+    "over the queries",
+    '~mask & some, float("-inf")',
+    "~mask, -1e9",
+    "dim=-1) * some",
+    "dim=-2) * mask",
+)
+edit(
+    "still gets weight, since exp(0) is 1",
+    'scores.masked_fill(~mask & some, float("-inf"))',
+    "scores * mask",
+    "* some",
+    "",
+)
+edit(
+    "added to the scores as 0 and 1",
+    'scores.masked_fill(~mask & some, float("-inf"))',
+    "scores + mask",
+    "* some",
+    "",
+)
+edit("not divided by the root", "/ key.shape[-1] ** 0.5", "")
+edit("divided by the width of the keys: expected its root", "key.shape[-1] ** 0.5", "key.shape[-1]")
+edit("the root of the width of the values", "key.shape[-1]", "value.shape[-1]")
+edit("the root of the number of keys", "key.shape[-1]", "key.shape[1]")
+edit("expected (context, weights)", "weights @ value, weights", "weights, weights @ value")
+edit(
+    "exp overflows",
+    'scores.masked_fill(~mask & some, float("-inf"))',
+    "torch.exp(scores) * mask",
+    "torch.softmax(scores, dim=-1) * some",
+    "scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)",
+)
+edit(
+    "a forbidden score is the largest by far",
+    'scores.masked_fill(~mask & some, float("-inf"))',
+    "torch.exp(scores - scores.amax(-1, keepdim=True).detach()) * mask",
+    "torch.softmax(scores, dim=-1) * some",
+    "scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)",
+)
+edit("no gradient reaches query", "weights @ value", "weights.detach() @ value")
+edit("in place", "some =", "mask[:, :, 0] |= ~mask.any(-1)\n    some =")
 
 
 @wrong("06.empty_rows", "the context of a row without any key is not 0")
@@ -148,19 +134,17 @@ def _detect(layer, x, change=lambda row: torch.randn_like(row), bound=1e-6, diff
     return found.triu(1)
 
 
-edits(
-    "06.leaks",
-    ("is no leak", ".triu(1)", ""),
-    ("is no leak", ".triu(1)", ".triu()"),
-    ("the matrix is transposed", ".triu(1)", ".triu(1).T"),
-    ("not only at the next one", ".triu(1)", ".triu(1).tril(1)"),
-    ("the bound too high", "1e-6", "1e3"),
-    ("you say it does", "> 1e-6", "> -1"),
-    ("are rows and columns swapped", ".triu(1)", ".T.triu(1)"),
-    ("you say it does not", "slopes.abs().amax((1, 3)) > 1e-6", "slopes.sum((1, 3)).abs() > 1e-5"),
-    ("you say it does not", "> 1e-6", "> torch.inf"),
-    ("the dtype is float32", ".triu(1)", ".triu(1).float()"),
-)
+edit = edits("06.leaks")
+edit("is no leak", ".triu(1)", "")
+edit("is no leak", ".triu(1)", ".triu()")
+edit("the matrix is transposed", ".triu(1)", ".triu(1).T")
+edit("not only at the next one", ".triu(1)", ".triu(1).tril(1)")
+edit("the bound too high", "1e-6", "1e3")
+edit("you say it does", "> 1e-6", "> -1")
+edit("are rows and columns swapped", ".triu(1)", ".T.triu(1)")
+edit("you say it does not", "slopes.abs().amax((1, 3)) > 1e-6", "slopes.sum((1, 3)).abs() > 1e-5")
+edit("you say it does not", "> 1e-6", "> torch.inf")
+edit("the dtype is float32", ".triu(1)", ".triu(1).float()")
 
 
 @wrong("06.leaks", "look at the entries and not at their sum")

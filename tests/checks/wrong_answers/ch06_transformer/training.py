@@ -9,41 +9,39 @@ def _mean(states, floats, others=lambda tensors: tensors[-1].clone()):
     return found
 
 
-edits(
-    "06.average_weights",
-    ("that is the sum of the checkpoints", ".mean(0)", ".sum(0)"),
-    (
-        "that is the last checkpoint alone",
-        "torch.stack([state[name].double() for state in states]).mean(0).to(newest.dtype)",
-        "newest.clone()",
-    ),
-    (
-        "that is the first checkpoint alone",
-        "torch.stack([state[name].double() for state in states]).mean(0).to(newest.dtype)",
-        "states[0][name].clone()",
-        "= newest.clone()",
-        "= states[-1][name].clone()",
-    ),
-    (
-        "in half precision, which ends at 65,504",
-        "torch.stack([state[name].double() for state in states]).mean(0).to(newest.dtype)",
-        "sum(state[name] for state in states) / len(states)",
-    ),
-    (
-        "expected that of the last checkpoint, not a mean",
-        "result[name] = newest.clone()",
-        "result[name] = torch.stack([state[name].double() for state in states]).mean(0)",
-    ),
-    (
-        "expected that of the last checkpoint, got that of the first",
-        "= newest.clone()",
-        "= states[0][name].clone()",
-    ),
-    ("the dtype is float64, expected float32", ".to(newest.dtype)", ""),
-    ("the dict lacks 'steps'", "result[name] = newest.clone()", "pass"),
-    ("one less than the number of checkpoints", ".mean(0)", ".sum(0).div(max(1, len(states) - 1))"),
-    ("a list came back", "return result", "return [states[-1]]"),
+edit = edits("06.average_weights")
+edit("that is the sum of the checkpoints", ".mean(0)", ".sum(0)")
+edit(
+    "that is the last checkpoint alone",
+    "torch.stack([state[name].double() for state in states]).mean(0).to(newest.dtype)",
+    "newest.clone()",
 )
+edit(
+    "that is the first checkpoint alone",
+    "torch.stack([state[name].double() for state in states]).mean(0).to(newest.dtype)",
+    "states[0][name].clone()",
+    "= newest.clone()",
+    "= states[-1][name].clone()",
+)
+edit(
+    "in half precision, which ends at 65,504",
+    "torch.stack([state[name].double() for state in states]).mean(0).to(newest.dtype)",
+    "sum(state[name] for state in states) / len(states)",
+)
+edit(
+    "expected that of the last checkpoint, not a mean",
+    "result[name] = newest.clone()",
+    "result[name] = torch.stack([state[name].double() for state in states]).mean(0)",
+)
+edit(
+    "expected that of the last checkpoint, got that of the first",
+    "= newest.clone()",
+    "= states[0][name].clone()",
+)
+edit("the dtype is float64, expected float32", ".to(newest.dtype)", "")
+edit("the dict lacks 'steps'", "result[name] = newest.clone()", "pass")
+edit("one less than the number of checkpoints", ".mean(0)", ".sum(0).div(max(1, len(states) - 1))")
+edit("a list came back", "return result", "return [states[-1]]")
 
 
 @wrong("06.average_weights", "each new checkpoint counts half")
@@ -69,67 +67,61 @@ def into_the_first(states):
     }
 
 
-edits(
-    "06.token_batches",
-    (
-        "in the order in which they are given: expected short ones first",
-        "sorted(range(len(lengths)), key=lambda i: lengths[i])",
-        "range(len(lengths))",
-        "* lengths[i]",
-        "* max(lengths[j] for j in [*batch, i])",
-    ),
-    (
-        "the longest sentences come first",
-        "lambda i: lengths[i]",
-        "lambda i: -lengths[i]",
-        "* lengths[i]",
-        "* lengths[batch[0]]",
-    ),
-    (
-        "without its padding",
-        "(len(batch) + 1) * lengths[i]",
-        "sum(lengths[j] for j in [*batch, i])",
-    ),
-    ("the last batch is missing", "batches + [batch] if batch else batches", "batches"),
-    ("exactly the budget is allowed", "> budget", ">= budget"),
-    (
-        "after it has become too large",
-        "if batch and (len(batch) + 1) * lengths[i] > budget:",
-        "batch.append(i)\n        if len(batch) * lengths[i] > budget:",
-        "batch = []\n        batch.append(i)",
-        "batch = []",
-    ),
-    (
-        "the sentence that does not fit is lost",
-        "batches.append(batch)\n            batch = []",
-        "batches.append(batch)\n            batch = []\n            continue",
-    ),
-    ("the length of its first sentence", "1) * lengths[i]", "1) * lengths[batch[0]]"),
-    (
-        "a sentence longer than the budget is left out",
-        "key=lambda i: lengths[i]):",
-        "key=lambda i: lengths[i]):\n        if lengths[i] > budget:\n            continue",
-    ),
-    (
-        "an empty batch stands before",
-        "batch and (len(batch)",
-        "(len(batch)",
-        "batches + [batch] if batch else batches",
-        "batches + [batch]",
-    ),
-    (
-        "one list of positions came back",
-        "return batches + [batch] if batch else batches",
-        "return sorted(range(len(lengths)), key=lambda i: lengths[i])",
-    ),
-    (
-        "the batches hold the lengths",
-        "return batches + [batch] if batch else batches",
-        "return [[lengths[i] for i in part] for part in batches + [batch]]",
-    ),
-    (
-        "equal lengths come in the wrong order",
-        "key=lambda i: lengths[i]",
-        "key=lambda i: (lengths[i], -i)",
-    ),
+edit = edits("06.token_batches")
+edit(
+    "in the order in which they are given: expected short ones first",
+    "sorted(range(len(lengths)), key=lambda i: lengths[i])",
+    "range(len(lengths))",
+    "* lengths[i]",
+    "* max(lengths[j] for j in [*batch, i])",
+)
+edit(
+    "the longest sentences come first",
+    "lambda i: lengths[i]",
+    "lambda i: -lengths[i]",
+    "* lengths[i]",
+    "* lengths[batch[0]]",
+)
+edit("without its padding", "(len(batch) + 1) * lengths[i]", "sum(lengths[j] for j in [*batch, i])")
+edit("the last batch is missing", "batches + [batch] if batch else batches", "batches")
+edit("exactly the budget is allowed", "> budget", ">= budget")
+edit(
+    "after it has become too large",
+    "if batch and (len(batch) + 1) * lengths[i] > budget:",
+    "batch.append(i)\n        if len(batch) * lengths[i] > budget:",
+    "batch = []\n        batch.append(i)",
+    "batch = []",
+)
+edit(
+    "the sentence that does not fit is lost",
+    "batches.append(batch)\n            batch = []",
+    "batches.append(batch)\n            batch = []\n            continue",
+)
+edit("the length of its first sentence", "1) * lengths[i]", "1) * lengths[batch[0]]")
+edit(
+    "a sentence longer than the budget is left out",
+    "key=lambda i: lengths[i]):",
+    "key=lambda i: lengths[i]):\n        if lengths[i] > budget:\n            continue",
+)
+edit(
+    "an empty batch stands before",
+    "batch and (len(batch)",
+    "(len(batch)",
+    "batches + [batch] if batch else batches",
+    "batches + [batch]",
+)
+edit(
+    "one list of positions came back",
+    "return batches + [batch] if batch else batches",
+    "return sorted(range(len(lengths)), key=lambda i: lengths[i])",
+)
+edit(
+    "the batches hold the lengths",
+    "return batches + [batch] if batch else batches",
+    "return [[lengths[i] for i in part] for part in batches + [batch]]",
+)
+edit(
+    "equal lengths come in the wrong order",
+    "key=lambda i: lengths[i]",
+    "key=lambda i: (lengths[i], -i)",
 )

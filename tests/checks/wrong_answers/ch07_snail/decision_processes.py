@@ -11,20 +11,18 @@ def _returns(rewards, cut):
     return found
 
 
-edits(
-    "07.returns",
-    ("the sum is cut where an episode ends", "first[:, t + 1]", "done[:, t]"),
-    ("the sum runs on into the next world", "if t + 1 < rewards.shape[1]:", "if False:"),
-    (
-        "cut one step late",
-        "if t + 1 < rewards.shape[1]:",
-        "if True:",
-        "first[:, t + 1]",
-        "first[:, t]",
-    ),
-    ("the reward of the step itself is left out", "return result", "return result - rewards"),
-    ("the reward alone came back", "rewards[:, t] + after", "rewards[:, t]"),
+edit = edits("07.returns")
+edit("the sum is cut where an episode ends", "first[:, t + 1]", "done[:, t]")
+edit("the sum runs on into the next world", "if t + 1 < rewards.shape[1]:", "if False:")
+edit(
+    "cut one step late",
+    "if t + 1 < rewards.shape[1]:",
+    "if True:",
+    "first[:, t + 1]",
+    "first[:, t]",
 )
+edit("the reward of the step itself is left out", "return result", "return result - rewards")
+edit("the reward alone came back", "rewards[:, t] + after", "rewards[:, t]")
 
 
 @wrong("07.returns", "from the start of the world to the step")
@@ -32,32 +30,30 @@ def forwards(rewards, done, first):
     return _returns(rewards.flip(1), first.flip(1)).flip(1)
 
 
-edits(
-    "07.value_iteration",
-    ("with no steps left the value is 0", "torch.zeros(len(means))", "means.max(1).values"),
-    (
-        "the rows are in the order of time",
-        "torch.stack(values), torch.stack(actions)",
-        "torch.stack(values[::-1]), torch.stack(actions[::-1])",
-    ),
-    ("the wrong way round", "transitions @", "transitions.transpose(0, 2) @"),
-    (
-        "the actions are averaged",
-        "worth, best = (means + transitions @ worth).max(1)",
-        "worth = means + transitions @ worth\n        worth, best = worth.mean(1), worth.argmax(1)",
-    ),
-    ("discounted by 0.9", "+ transitions", "+ 0.9 * transitions"),
-    ("what comes after counts too", "append(best)", "append(means.argmax(1))"),
-    (
-        "the most probable next state",
-        "transitions @",
-        "(transitions == transitions.amax(-1, keepdim=True)).float() @",
-    ),
-    (
-        "expected the tuple (values, actions)",
-        "return torch.stack(values), torch.stack(actions)",
-        "return torch.stack(values)",
-    ),
+edit = edits("07.value_iteration")
+edit("with no steps left the value is 0", "torch.zeros(len(means))", "means.max(1).values")
+edit(
+    "the rows are in the order of time",
+    "torch.stack(values), torch.stack(actions)",
+    "torch.stack(values[::-1]), torch.stack(actions[::-1])",
+)
+edit("the wrong way round", "transitions @", "transitions.transpose(0, 2) @")
+edit(
+    "the actions are averaged",
+    "worth, best = (means + transitions @ worth).max(1)",
+    "worth = means + transitions @ worth\n        worth, best = worth.mean(1), worth.argmax(1)",
+)
+edit("discounted by 0.9", "+ transitions", "+ 0.9 * transitions")
+edit("what comes after counts too", "append(best)", "append(means.argmax(1))")
+edit(
+    "the most probable next state",
+    "transitions @",
+    "(transitions == transitions.amax(-1, keepdim=True)).float() @",
+)
+edit(
+    "expected the tuple (values, actions)",
+    "return torch.stack(values), torch.stack(actions)",
+    "return torch.stack(values)",
 )
 
 
@@ -93,20 +89,18 @@ def back_as_printed(*given):
     return _blocks(*given, back=lambda level: 2 ** (level + 1))
 
 
-edits(
-    "07.near_and_far",
-    ("all blocks look one step back", "2**level", "1"),
-    ("grow by one from block to block", "2**level", "level + 1"),
-    ("the largest distance comes first", "2**level", "2 ** (len(filters) - 1 - level)"),
-    ("come round from the end", "F.pad(h, (0, 0, back, 0))[:, : h.shape[1]]", "h.roll(back, 1)"),
-    (
-        "paired with a later one",
-        "F.pad(h, (0, 0, back, 0))[:, : h.shape[1]]",
-        "F.pad(h, (0, 0, 0, back))[:, back:]",
-    ),
-    ("the earlier row stands first", "[earlier, h]", "[h, earlier]"),
-    ("tanh belongs to the filter", "(W_f, W_g)", "(W_g, W_f)"),
-    ("the gate is not used", "* torch.sigmoid(pair @ W_g)", ""),
-    ("the new columns stand in front", "[h, new]", "[new, h]"),
-    ("no gradient reaches gate 0", "pair @ W_g", "pair @ W_g.detach()"),
+edit = edits("07.near_and_far")
+edit("all blocks look one step back", "2**level", "1")
+edit("grow by one from block to block", "2**level", "level + 1")
+edit("the largest distance comes first", "2**level", "2 ** (len(filters) - 1 - level)")
+edit("come round from the end", "F.pad(h, (0, 0, back, 0))[:, : h.shape[1]]", "h.roll(back, 1)")
+edit(
+    "paired with a later one",
+    "F.pad(h, (0, 0, back, 0))[:, : h.shape[1]]",
+    "F.pad(h, (0, 0, 0, back))[:, back:]",
 )
+edit("the earlier row stands first", "[earlier, h]", "[h, earlier]")
+edit("tanh belongs to the filter", "(W_f, W_g)", "(W_g, W_f)")
+edit("the gate is not used", "* torch.sigmoid(pair @ W_g)", "")
+edit("the new columns stand in front", "[h, new]", "[new, h]")
+edit("no gradient reaches gate 0", "pair @ W_g", "pair @ W_g.detach()")

@@ -3,86 +3,76 @@ from torch.nn import functional as F
 
 from ..collection import edits, wrong
 
-edits(
-    "08.reach",
-    (
-        "kernels are added up",
-        "wide, apart = 1, 1",
-        "wide, apart = 0, 1",
-        "(kernel_size - 1)",
-        "kernel_size",
-    ),
-    ("the reach starts at 0", "wide, apart = 1, 1", "wide, apart = 0, 1"),
-    ("the dilation is ignored", "* dilation", ""),
-    ("the stride is ignored", "* apart", ""),
-    (
-        "the stride of a layer widens its own kernel",
-        "dilation * apart",
-        "dilation * apart * stride",
-    ),
-    (
-        "the whole span of a kernel is added",
-        "(kernel_size - 1) * dilation * apart",
-        "((kernel_size - 1) * dilation + 1) * apart",
-    ),
-    (
-        "a dilation moves the neighbours of later layers apart",
-        "apart *= stride",
-        "apart *= stride * dilation",
-    ),
-    (
-        "not w · s",
-        "in layers",
-        "in reversed(layers)",
-        "wide += (kernel_size - 1) * dilation * apart",
-        "wide = wide * stride + (kernel_size - 1) * dilation",
-    ),
-    ("strides are added", "apart *= stride", "apart += stride - 1"),
-    ("counts its own stride alone", "apart *= stride", "apart = stride"),
-    ("from the output to the input", "in layers", "in layers[::-1]"),
-    ("to one side", "return wide", "return (wide - 1) // 2"),
-    ("that is a square", "return wide", "return wide**2"),
-    ("expected one number", "return wide", "return [layer[0] for layer in layers]"),
+edit = edits("08.reach")
+edit(
+    "kernels are added up",
+    "wide, apart = 1, 1",
+    "wide, apart = 0, 1",
+    "(kernel_size - 1)",
+    "kernel_size",
 )
+edit("the reach starts at 0", "wide, apart = 1, 1", "wide, apart = 0, 1")
+edit("the dilation is ignored", "* dilation", "")
+edit("the stride is ignored", "* apart", "")
+edit("the stride of a layer widens its own kernel", "dilation * apart", "dilation * apart * stride")
+edit(
+    "the whole span of a kernel is added",
+    "(kernel_size - 1) * dilation * apart",
+    "((kernel_size - 1) * dilation + 1) * apart",
+)
+edit(
+    "a dilation moves the neighbours of later layers apart",
+    "apart *= stride",
+    "apart *= stride * dilation",
+)
+edit(
+    "not w · s",
+    "in layers",
+    "in reversed(layers)",
+    "wide += (kernel_size - 1) * dilation * apart",
+    "wide = wide * stride + (kernel_size - 1) * dilation",
+)
+edit("strides are added", "apart *= stride", "apart += stride - 1")
+edit("counts its own stride alone", "apart *= stride", "apart = stride")
+edit("from the output to the input", "in layers", "in layers[::-1]")
+edit("to one side", "return wide", "return (wide - 1) // 2")
+edit("that is a square", "return wide", "return wide**2")
+edit("expected one number", "return wide", "return [layer[0] for layer in layers]")
 
 
-edits(
-    "08.multiplications",
-    ("the 1×1 convolutions are missing", "return convolutions +", "return"),
-    ("the products over pairs are missing", "+ asking * asked * (d_key + d_value)", ""),
-    ("v is missing", "2 * channels * d_value * asking", "channels * d_value * asking"),
-    (
-        "not from C to C",
-        "2 * channels * d_value * asking",
-        "channels * (d_value + channels) * asking",
-    ),
-    ("they add up", "(d_key + d_value)", "d_key * d_value"),
-    (
-        "v is counted for the pooled places alone",
-        "2 * channels * d_value * asking",
-        "channels * d_value * (asking + asked)",
-    ),
-    ("only the scores are counted", "(d_key + d_value)", "d_key"),
-    ("not N", "asking * asked *", "asking *"),
-    ("pooling is ignored", "if pooled", "if False"),
-    ("it was not asked to pool", "if pooled", "if True"),
-    ("queries are pooled as well", "asking * asked * (", "asked * asked * ("),
-    ("not half of them", "asking // 4", "asking // 2"),
-    (
-        "they are pooled after",
-        "2 * channels * d_key * asking + 2 * channels * d_value * asking",
-        "channels * (d_key + d_value) * (asking + asked)",
-    ),
-    (
-        "sums are counted too",
-        "return convolutions + asking * asked * (d_key + d_value)",
-        "return 2 * (convolutions + asking * asked * (d_key + d_value))",
-    ),
-    (
-        "expected one number",
-        "return convolutions + asking * asked * (d_key + d_value)",
-        "return channels * d_key, channels * d_value",
-    ),
+edit = edits("08.multiplications")
+edit("the 1×1 convolutions are missing", "return convolutions +", "return")
+edit("the products over pairs are missing", "+ asking * asked * (d_key + d_value)", "")
+edit("v is missing", "2 * channels * d_value * asking", "channels * d_value * asking")
+edit(
+    "not from C to C", "2 * channels * d_value * asking", "channels * (d_value + channels) * asking"
+)
+edit("they add up", "(d_key + d_value)", "d_key * d_value")
+edit(
+    "v is counted for the pooled places alone",
+    "2 * channels * d_value * asking",
+    "channels * d_value * (asking + asked)",
+)
+edit("only the scores are counted", "(d_key + d_value)", "d_key")
+edit("not N", "asking * asked *", "asking *")
+edit("pooling is ignored", "if pooled", "if False")
+edit("it was not asked to pool", "if pooled", "if True")
+edit("queries are pooled as well", "asking * asked * (", "asked * asked * (")
+edit("not half of them", "asking // 4", "asking // 2")
+edit(
+    "they are pooled after",
+    "2 * channels * d_key * asking + 2 * channels * d_value * asking",
+    "channels * (d_key + d_value) * (asking + asked)",
+)
+edit(
+    "sums are counted too",
+    "return convolutions + asking * asked * (d_key + d_value)",
+    "return 2 * (convolutions + asking * asked * (d_key + d_value))",
+)
+edit(
+    "expected one number",
+    "return convolutions + asking * asked * (d_key + d_value)",
+    "return channels * d_key, channels * d_value",
 )
 
 
@@ -95,34 +85,32 @@ def _whole(scores):
     return scores.flatten().softmax(0).view_as(scores)
 
 
-edits(
-    "08.map_of_a_query",
-    ("the softmax is missing", ".flatten().softmax(0).view_as(scores)", ""),
-    ("over each row of the map", ".flatten().softmax(0).view_as(scores)", ".softmax(-1)"),
-    ("over each column of the map", ".flatten().softmax(0).view_as(scores)", ".softmax(0)"),
-    ("there are two softmaxes", ".flatten().softmax(0).view_as(scores)", ".softmax(0).softmax(1)"),
-    ("f and g have changed places", "query =", "W_f, W_g = W_g, W_f\n    query ="),
-    ("W_f makes the query and the keys", "W_g", "W_f"),
-    ("there is no 1/√d", "scores.flatten()", "(scores / len(W_f) ** 0.5).flatten()"),
-    (
-        "one weight for each place",
-        "query =",
-        "x, row, column = x.transpose(1, 2), column, row\n    query =",
-    ),
-    ("one weight for each", "if pooled", "if False"),
-    ("the mean of each square", "max_pool2d", "avg_pool2d"),
-    (
-        "x was pooled before its matrix",
-        'torch.einsum("dc,chw->dhw", W_f, x)',
-        'torch.einsum("dc,chw->dhw", W_f, F.max_pool2d(x, 2) if pooled else x)',
-        "keys = F.max_pool2d(keys, 2)",
-        "pass",
-    ),
-    ("every second place", "F.max_pool2d(keys, 2)", "keys[:, ::2, ::2]"),
-    ("a vector came back", ".view_as(scores)", ""),
-    ("no gradient", "W_g @", "W_g.detach() @"),
-    ("no gradient goes back", ".view_as(scores)", ".view_as(scores).detach()"),
+edit = edits("08.map_of_a_query")
+edit("the softmax is missing", ".flatten().softmax(0).view_as(scores)", "")
+edit("over each row of the map", ".flatten().softmax(0).view_as(scores)", ".softmax(-1)")
+edit("over each column of the map", ".flatten().softmax(0).view_as(scores)", ".softmax(0)")
+edit("there are two softmaxes", ".flatten().softmax(0).view_as(scores)", ".softmax(0).softmax(1)")
+edit("f and g have changed places", "query =", "W_f, W_g = W_g, W_f\n    query =")
+edit("W_f makes the query and the keys", "W_g", "W_f")
+edit("there is no 1/√d", "scores.flatten()", "(scores / len(W_f) ** 0.5).flatten()")
+edit(
+    "one weight for each place",
+    "query =",
+    "x, row, column = x.transpose(1, 2), column, row\n    query =",
 )
+edit("one weight for each", "if pooled", "if False")
+edit("the mean of each square", "max_pool2d", "avg_pool2d")
+edit(
+    "x was pooled before its matrix",
+    'torch.einsum("dc,chw->dhw", W_f, x)',
+    'torch.einsum("dc,chw->dhw", W_f, F.max_pool2d(x, 2) if pooled else x)',
+    "keys = F.max_pool2d(keys, 2)",
+    "pass",
+)
+edit("every second place", "F.max_pool2d(keys, 2)", "keys[:, ::2, ::2]")
+edit("a vector came back", ".view_as(scores)", "")
+edit("no gradient", "W_g @", "W_g.detach() @")
+edit("no gradient goes back", ".view_as(scores)", ".view_as(scores).detach()")
 
 
 @wrong("08.map_of_a_query", "queries are pooled as well")

@@ -12,52 +12,50 @@ def _halves(a, b, dim=-1):
     return first, second
 
 
-edits(
-    "08.exchange_gap",
-    (
-        "the sign is wrong",
-        "return score(a) + score(b) - score(first) - score(second)",
-        "return score(first) + score(second) - score(a) - score(b)",
-    ),
-    ("an exchange makes two", "- score(second)", ""),
-    ("the second one has the left half of b", "score(second)", "score(first)"),
-    (
-        "nothing is exchanged",
-        "a[..., :middle], b[..., middle:]",
-        "a[..., :middle], a[..., middle:]",
-        "b[..., :middle], a[..., middle:]",
-        "b[..., :middle], b[..., middle:]",
-    ),
-    ("the change of the second picture is all that counts", "score(a) +", "", "- score(first)", ""),
-    (
-        "the halves of one picture are exchanged",
-        "a[..., :middle], b[..., middle:]",
-        "a[..., middle:], a[..., :middle]",
-        "b[..., :middle], a[..., middle:]",
-        "b[..., middle:], b[..., :middle]",
-    ),
-    (
-        "the absolute value is taken",
-        "return score(a) + score(b) - score(first) - score(second)",
-        "return (score(a) + score(b) - score(first) - score(second)).abs()",
-    ),
-    (
-        "one number a pair",
-        "return score(a) + score(b) - score(first) - score(second)",
-        "return (score(a) + score(b) - score(first) - score(second)).mean()",
-    ),
-    (
-        "a mean of the scores",
-        "return score(a) + score(b) - score(first) - score(second)",
-        "return (score(a) + score(b)) / 2 - (score(first) + score(second)) / 2",
-    ),
-    (
-        "left halves stay left",
-        "a[..., :middle], b[..., middle:]",
-        "b[..., middle:], a[..., :middle]",
-        "b[..., :middle], a[..., middle:]], dim",
-        "a[..., middle:], b[..., :middle]], dim",
-    ),
+edit = edits("08.exchange_gap")
+edit(
+    "the sign is wrong",
+    "return score(a) + score(b) - score(first) - score(second)",
+    "return score(first) + score(second) - score(a) - score(b)",
+)
+edit("an exchange makes two", "- score(second)", "")
+edit("the second one has the left half of b", "score(second)", "score(first)")
+edit(
+    "nothing is exchanged",
+    "a[..., :middle], b[..., middle:]",
+    "a[..., :middle], a[..., middle:]",
+    "b[..., :middle], a[..., middle:]",
+    "b[..., :middle], b[..., middle:]",
+)
+edit("the change of the second picture is all that counts", "score(a) +", "", "- score(first)", "")
+edit(
+    "the halves of one picture are exchanged",
+    "a[..., :middle], b[..., middle:]",
+    "a[..., middle:], a[..., :middle]",
+    "b[..., :middle], a[..., middle:]",
+    "b[..., middle:], b[..., :middle]",
+)
+edit(
+    "the absolute value is taken",
+    "return score(a) + score(b) - score(first) - score(second)",
+    "return (score(a) + score(b) - score(first) - score(second)).abs()",
+)
+edit(
+    "one number a pair",
+    "return score(a) + score(b) - score(first) - score(second)",
+    "return (score(a) + score(b) - score(first) - score(second)).mean()",
+)
+edit(
+    "a mean of the scores",
+    "return score(a) + score(b) - score(first) - score(second)",
+    "return (score(a) + score(b)) / 2 - (score(first) + score(second)) / 2",
+)
+edit(
+    "left halves stay left",
+    "a[..., :middle], b[..., middle:]",
+    "b[..., middle:], a[..., :middle]",
+    "b[..., :middle], a[..., middle:]], dim",
+    "a[..., middle:], b[..., :middle]], dim",
 )
 
 
@@ -102,28 +100,26 @@ def _shares(left, right):
     )
 
 
-edits(
-    "08.above_chance",
-    (
-        "two missing figures",
-        "float((l == r).sum()) / len(left)",
-        "float((left == right).double().mean())",
-    ),
-    ("a share of all pictures", "/ len(left)", "/ len(l)"),
-    (
-        "chance has to be taken off",
-        "return 0.0 if e > 1 - 1e-12 else (a - e) / (1 - e)",
-        "return (l == r).sum() / len(left)",
-    ),
-    ("not divided by 1 − e", "(a - e) / (1 - e)", "a - e"),
-    ("frequent colours meet more often", "e = float(p @ q)", "e = 1 / size"),
-    ("multiply left by right", "p @ q", "p @ p"),
-    ("both sides thrown together", "float(p @ q)", "float(((p + q) / 2).square().sum())"),
-    ("largest share", "p @ q", "(p * q).max()"),
-    ("divide by their number", "/ len(side)", "/ len(left)"),
-    ("it depends on how often each colour comes", "e = float(p @ q)", "e = 1 / 8"),
-    ("cut off", "else (a - e) / (1 - e)", "else max(0.0, (a - e) / (1 - e))"),
+edit = edits("08.above_chance")
+edit(
+    "two missing figures",
+    "float((l == r).sum()) / len(left)",
+    "float((left == right).double().mean())",
 )
+edit("a share of all pictures", "/ len(left)", "/ len(l)")
+edit(
+    "chance has to be taken off",
+    "return 0.0 if e > 1 - 1e-12 else (a - e) / (1 - e)",
+    "return (l == r).sum() / len(left)",
+)
+edit("not divided by 1 − e", "(a - e) / (1 - e)", "a - e")
+edit("frequent colours meet more often", "e = float(p @ q)", "e = 1 / size")
+edit("multiply left by right", "p @ q", "p @ p")
+edit("both sides thrown together", "float(p @ q)", "float(((p + q) / 2).square().sum())")
+edit("largest share", "p @ q", "(p * q).max()")
+edit("divide by their number", "/ len(side)", "/ len(left)")
+edit("it depends on how often each colour comes", "e = float(p @ q)", "e = 1 / 8")
+edit("cut off", "else (a - e) / (1 - e)", "else max(0.0, (a - e) / (1 - e))")
 
 
 @wrong("08.above_chance", "the division is by 0")
@@ -154,31 +150,29 @@ def places_as_printed(*given):
     return _attended(*given, weigh=lambda scores: scores.softmax(-1))
 
 
-edits(
-    "08.who_looks_at_whom",
-    ("f and g are exchanged", "keys, queries, values =", "queries, keys, values ="),
-    (
-        "f and g are exchanged",
-        "dim=-1",
-        "dim=1",
-        "values @ weights.transpose(1, 2)",
-        "values @ weights",
-    ),
-    ("over the places that look", "dim=-1", "dim=1"),
-    ("gamma multiplies x", "return x + gamma *", "return gamma * x +"),
-    (
-        "gamma multiplies both",
-        "return x + gamma * (W_v @ read).view_as(x)",
-        "return gamma * (x + (W_v @ read).view_as(x))",
-    ),
-    ("gamma is not used", "gamma *", ""),
-    ("x is not added", "x + gamma", "gamma"),
-    ("expected x + gamma · o", "return x +", "return (1 - gamma) * x +"),
-    ("this layer does not scale", "softmax(scores", "softmax(scores / 3**0.5"),
-    (
-        "height and width are exchanged",
-        ".view_as(x)",
-        ".unflatten(-1, (x.shape[3], x.shape[2])).transpose(2, 3)",
-    ),
-    ("no gradient reaches W_f", "W_f @", "W_f.detach() @"),
+edit = edits("08.who_looks_at_whom")
+edit("f and g are exchanged", "keys, queries, values =", "queries, keys, values =")
+edit(
+    "f and g are exchanged",
+    "dim=-1",
+    "dim=1",
+    "values @ weights.transpose(1, 2)",
+    "values @ weights",
 )
+edit("over the places that look", "dim=-1", "dim=1")
+edit("gamma multiplies x", "return x + gamma *", "return gamma * x +")
+edit(
+    "gamma multiplies both",
+    "return x + gamma * (W_v @ read).view_as(x)",
+    "return gamma * (x + (W_v @ read).view_as(x))",
+)
+edit("gamma is not used", "gamma *", "")
+edit("x is not added", "x + gamma", "gamma")
+edit("expected x + gamma · o", "return x +", "return (1 - gamma) * x +")
+edit("this layer does not scale", "softmax(scores", "softmax(scores / 3**0.5")
+edit(
+    "height and width are exchanged",
+    ".view_as(x)",
+    ".unflatten(-1, (x.shape[3], x.shape[2])).transpose(2, 3)",
+)
+edit("no gradient reaches W_f", "W_f @", "W_f.detach() @")

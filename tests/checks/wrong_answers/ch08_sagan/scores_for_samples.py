@@ -2,42 +2,38 @@ import torch
 
 from ..collection import edits, wrong
 
-edits(
-    "08.sure_and_varied",
-    ("the exponential is missing", ".mean().exp()", ".mean()"),
-    ("the other way round", "p * (log_p - log_mean)", "p.mean(0) * (log_mean - log_p)"),
-    (
-        "average the probabilities",
-        "p.mean(0).clamp_min(1e-30).log()",
-        "logits.mean(0).log_softmax(0)",
-    ),
-    ("first the mean, then exp", ".mean().exp()", ".exp().mean()"),
-    ("softmax runs over the pictures", "log_softmax(1)", "log_softmax(0)"),
-    (
-        "a sum over the pictures",
-        "logits.log_softmax",
-        "logits.double().log_softmax",
-        ".mean().exp()",
-        ".sum().exp()",
-    ),
-    ("the sum over the classes is a mean", ".sum(1).mean()", ".mean()"),
-    ("p(y) is missing", "log_p - log_mean", "log_p"),
-    (
-        "how varied the pictures are, and not how sure",
-        "(p * (log_p - log_mean)).sum(1).mean()",
-        "(-p.mean(0) * log_mean).sum()",
-    ),
-    ("how unsure the classifier is", "p * (log_p - log_mean)", "-p * log_p"),
-    ("the mean is taken of log p", "p.mean(0).clamp_min(1e-30).log()", "log_p.mean(0)"),
-    (
-        "the same for all classes",
-        "(log_p - log_mean)",
-        "(log_p + torch.tensor(float(p.shape[1])).log())",
-    ),
-    ("base 2", "log_p - log_mean", "log_p - log_mean) / torch.tensor(2.0).log("),
-    ("rounds to 0 gives NaN", "log_p = logits.log_softmax(1)", "log_p = logits.softmax(1).log()"),
-    ("came back, expected one number", ".mean().exp()", ".exp()"),
+edit = edits("08.sure_and_varied")
+edit("the exponential is missing", ".mean().exp()", ".mean()")
+edit("the other way round", "p * (log_p - log_mean)", "p.mean(0) * (log_mean - log_p)")
+edit(
+    "average the probabilities", "p.mean(0).clamp_min(1e-30).log()", "logits.mean(0).log_softmax(0)"
 )
+edit("first the mean, then exp", ".mean().exp()", ".exp().mean()")
+edit("softmax runs over the pictures", "log_softmax(1)", "log_softmax(0)")
+edit(
+    "a sum over the pictures",
+    "logits.log_softmax",
+    "logits.double().log_softmax",
+    ".mean().exp()",
+    ".sum().exp()",
+)
+edit("the sum over the classes is a mean", ".sum(1).mean()", ".mean()")
+edit("p(y) is missing", "log_p - log_mean", "log_p")
+edit(
+    "how varied the pictures are, and not how sure",
+    "(p * (log_p - log_mean)).sum(1).mean()",
+    "(-p.mean(0) * log_mean).sum()",
+)
+edit("how unsure the classifier is", "p * (log_p - log_mean)", "-p * log_p")
+edit("the mean is taken of log p", "p.mean(0).clamp_min(1e-30).log()", "log_p.mean(0)")
+edit(
+    "the same for all classes",
+    "(log_p - log_mean)",
+    "(log_p + torch.tensor(float(p.shape[1])).log())",
+)
+edit("base 2", "log_p - log_mean", "log_p - log_mean) / torch.tensor(2.0).log(")
+edit("rounds to 0 gives NaN", "log_p = logits.log_softmax(1)", "log_p = logits.softmax(1).log()")
+edit("came back, expected one number", ".mean().exp()", ".exp()")
 
 
 @wrong("08.sure_and_varied", "only the likeliest class")
@@ -61,51 +57,49 @@ def _fid(x, y, cov=_cov, roots=_roots, factor=2, gap=lambda g: g.square().sum())
     return gap(x.mean(0) - y.mean(0)) + a.trace() + b.trace() - factor * roots(a, b)
 
 
-edits(
-    "08.two_clouds",
-    ("the root is missing", "roots.sum()", "(first @ second).trace()"),
-    (
-        "root is taken of every entry",
-        "2 * roots.sum()",
-        "2 * (first @ second).clamp_min(0).sqrt().trace()",
-    ),
-    ("entry by entry", "2 * roots.sum()", "2 * (first * second).clamp_min(0).sqrt().trace()"),
-    ("means are left out", "(x.mean(0) - y.mean(0)).square().sum() +", ""),
-    ("not squared", ".square().sum()", ".norm()"),
-    ("averaged: expected their sum", ".square().sum()", ".square().mean()"),
-    ("the root stands once", "2 * roots", "roots"),
-    ("the root is added", "- 2 * roots", "+ 2 * roots"),
-    ("expected n − 1", "(len(a) - 1)", "len(a)", "(len(b) - 1)", "len(b)"),
-    ("not centred", "x - x.mean(0), y - y.mean(0)", "x, y"),
-    (
-        "only the variances",
-        "a.T @ a / (len(a) - 1), b.T @ b / (len(b) - 1)",
-        "x.var(0).diag(), y.var(0).diag()",
-    ),
-    (
-        "root of the whole",
-        "return (x.mean",
-        "return ((x.mean",
-        "2 * roots.sum()",
-        "2 * roots.sum()).clamp_min(0).sqrt()",
-    ),
-    ("a complex number came back", ".real.clamp_min(0)", ""),
-    ("the distance is NaN", ".real.clamp_min(0)", ".real.sub(1e-12)"),
-    (
-        "means are left out",
-        "x, y = x.double(), y.double()",
-        "x, y = x.double() - x.double().mean(0), y.double() - y.double().mean(0)",
-    ),
-    (
-        "take eigvals",
-        "torch.linalg.eigvals(first @ second).real",
-        "torch.linalg.eigvalsh(first @ second)",
-    ),
-    (
-        "singular values",
-        "torch.linalg.eigvals(first @ second).real",
-        "torch.linalg.svdvals(first @ second)",
-    ),
+edit = edits("08.two_clouds")
+edit("the root is missing", "roots.sum()", "(first @ second).trace()")
+edit(
+    "root is taken of every entry",
+    "2 * roots.sum()",
+    "2 * (first @ second).clamp_min(0).sqrt().trace()",
+)
+edit("entry by entry", "2 * roots.sum()", "2 * (first * second).clamp_min(0).sqrt().trace()")
+edit("means are left out", "(x.mean(0) - y.mean(0)).square().sum() +", "")
+edit("not squared", ".square().sum()", ".norm()")
+edit("averaged: expected their sum", ".square().sum()", ".square().mean()")
+edit("the root stands once", "2 * roots", "roots")
+edit("the root is added", "- 2 * roots", "+ 2 * roots")
+edit("expected n − 1", "(len(a) - 1)", "len(a)", "(len(b) - 1)", "len(b)")
+edit("not centred", "x - x.mean(0), y - y.mean(0)", "x, y")
+edit(
+    "only the variances",
+    "a.T @ a / (len(a) - 1), b.T @ b / (len(b) - 1)",
+    "x.var(0).diag(), y.var(0).diag()",
+)
+edit(
+    "root of the whole",
+    "return (x.mean",
+    "return ((x.mean",
+    "2 * roots.sum()",
+    "2 * roots.sum()).clamp_min(0).sqrt()",
+)
+edit("a complex number came back", ".real.clamp_min(0)", "")
+edit("the distance is NaN", ".real.clamp_min(0)", ".real.sub(1e-12)")
+edit(
+    "means are left out",
+    "x, y = x.double(), y.double()",
+    "x, y = x.double() - x.double().mean(0), y.double() - y.double().mean(0)",
+)
+edit(
+    "take eigvals",
+    "torch.linalg.eigvals(first @ second).real",
+    "torch.linalg.eigvalsh(first @ second)",
+)
+edit(
+    "singular values",
+    "torch.linalg.eigvals(first @ second).real",
+    "torch.linalg.svdvals(first @ second)",
 )
 
 

@@ -9,39 +9,35 @@ def _hinge(real, fake, d=None, g=None):
     return right[0] if d is None else d, right[1] if g is None else g
 
 
-edits(
-    "08.hinge_losses",
-    ("have changed places", "1 - real", "1 + real", "1 + fake", "1 - fake"),
-    ("fakes should be below −1", "1 + fake", "1 - fake"),
-    ("the real ones pay above 1", "1 - real", "real - 1"),
-    ("the margin lies on the wrong side", "1 - real", "-1 - real", "1 + fake", "fake - 1"),
-    (
-        "these are sums",
-        "real).mean() + torch.relu(1 + fake).mean()",
-        "real).sum() + torch.relu(1 + fake).sum()",
-    ),
-    (
-        "one mean over both",
-        "torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()",
-        "torch.relu(torch.cat([1 - real, 1 + fake])).mean()",
-    ),
-    (
-        "divided by 2",
-        "torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()",
-        "(torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()) / 2",
-    ),
-    ("the margin is 0", "1 - real", "-real", "1 + fake", "fake"),
-    ("the maximum with 0 is missing", "torch.relu", ""),
-    ("the generator has a margin", "-fake.mean()", "torch.relu(1 - fake).mean()"),
-    ("the generator wants its scores up", "-fake", "fake"),
-    (
-        "the real scores are in the loss of the generator",
-        "-fake.mean()",
-        "real.mean() - fake.mean()",
-    ),
-    ("expected the tuple", "return discriminator, -fake.mean()", "return discriminator"),
-    ("no gradient reaches fake", "fake", "fake.detach()"),
+edit = edits("08.hinge_losses")
+edit("have changed places", "1 - real", "1 + real", "1 + fake", "1 - fake")
+edit("fakes should be below −1", "1 + fake", "1 - fake")
+edit("the real ones pay above 1", "1 - real", "real - 1")
+edit("the margin lies on the wrong side", "1 - real", "-1 - real", "1 + fake", "fake - 1")
+edit(
+    "these are sums",
+    "real).mean() + torch.relu(1 + fake).mean()",
+    "real).sum() + torch.relu(1 + fake).sum()",
 )
+edit(
+    "one mean over both",
+    "torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()",
+    "torch.relu(torch.cat([1 - real, 1 + fake])).mean()",
+)
+edit(
+    "divided by 2",
+    "torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()",
+    "(torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()) / 2",
+)
+edit("the margin is 0", "1 - real", "-real", "1 + fake", "fake")
+edit("the maximum with 0 is missing", "torch.relu", "")
+edit("the generator has a margin", "-fake.mean()", "torch.relu(1 - fake).mean()")
+edit("the generator wants its scores up", "-fake", "fake")
+edit(
+    "the real scores are in the loss of the generator", "-fake.mean()", "real.mean() - fake.mean()"
+)
+edit("expected the tuple", "return discriminator, -fake.mean()", "return discriminator")
+edit("no gradient reaches fake", "fake", "fake.detach()")
 
 
 @wrong("08.hinge_losses", "the maximum is taken of the mean")
@@ -54,36 +50,34 @@ def logistic(real, fake):
     return F.softplus(-real).mean() + F.softplus(fake).mean(), F.softplus(-fake).mean()
 
 
-edits(
-    "08.class_scores",
-    ("the projection is missing", "+ (E[labels] * h).sum(-1)", ""),
-    ("w·h + b is missing", "h @ w + b +", ""),
-    ("b is missing", "+ b +", "+"),
-    ("all classes are added up", "(E[labels] * h).sum(-1)", "(h @ E.T).sum(-1)"),
-    (
-        "only the class of the picture counts",
-        "h @ w + b + (E[labels] * h).sum(-1)",
-        "(h @ w + b)[:, None] + h @ E.T",
-    ),
-    ("not on those of all pictures", "(E[labels] * h).sum(-1)", "h @ E[labels].T"),
-    ("the largest projection", "(E[labels] * h).sum(-1)", "(h @ E.T).amax(1)"),
-    ("summed, not multiplied", "E[labels] * h", "E[labels]"),
-    ("before w", "h @ w + b + (E[labels] * h).sum(-1)", "(h + E[labels]) @ w + b"),
-    ("is a mean", ".sum(-1)", ".mean(-1)"),
-    ("row label + 1", "E[labels]", "E[(labels + 1) % len(E)]"),
-    ("labels are counted from 0", "E[labels]", "E[labels - 1]"),
-    (
-        "no softmax",
-        "(E[labels] * h).sum(-1)",
-        "(h @ E.T).softmax(-1).gather(1, labels[:, None])[:, 0]",
-    ),
-    (
-        "the shape is (5, 1)",
-        "h @ w + b + (E[labels] * h).sum(-1)",
-        "(h @ w + b + (E[labels] * h).sum(-1))[:, None]",
-    ),
-    ("no gradient reaches E", "E[labels]", "E[labels].detach()"),
+edit = edits("08.class_scores")
+edit("the projection is missing", "+ (E[labels] * h).sum(-1)", "")
+edit("w·h + b is missing", "h @ w + b +", "")
+edit("b is missing", "+ b +", "+")
+edit("all classes are added up", "(E[labels] * h).sum(-1)", "(h @ E.T).sum(-1)")
+edit(
+    "only the class of the picture counts",
+    "h @ w + b + (E[labels] * h).sum(-1)",
+    "(h @ w + b)[:, None] + h @ E.T",
 )
+edit("not on those of all pictures", "(E[labels] * h).sum(-1)", "h @ E[labels].T")
+edit("the largest projection", "(E[labels] * h).sum(-1)", "(h @ E.T).amax(1)")
+edit("summed, not multiplied", "E[labels] * h", "E[labels]")
+edit("before w", "h @ w + b + (E[labels] * h).sum(-1)", "(h + E[labels]) @ w + b")
+edit("is a mean", ".sum(-1)", ".mean(-1)")
+edit("row label + 1", "E[labels]", "E[(labels + 1) % len(E)]")
+edit("labels are counted from 0", "E[labels]", "E[labels - 1]")
+edit(
+    "no softmax",
+    "(E[labels] * h).sum(-1)",
+    "(h @ E.T).softmax(-1).gather(1, labels[:, None])[:, 0]",
+)
+edit(
+    "the shape is (5, 1)",
+    "h @ w + b + (E[labels] * h).sum(-1)",
+    "(h @ w + b + (E[labels] * h).sum(-1))[:, None]",
+)
+edit("no gradient reaches E", "E[labels]", "E[labels].detach()")
 
 
 def _normalised(
@@ -126,23 +120,21 @@ def exact(weight, u, iterations, transposed):
     ), u
 
 
-edits(
-    "08.normalised",
-    ("divided by σ²", "(u @ W @ v)", "(u @ W @ v) ** 2"),
-    ("multiplied by σ", "weight / (u", "weight * (u"),
-    ("whatever `iterations` says", "range(iterations)", "range(1)"),
-    ("one step of the power method too many", "range(iterations)", "range(iterations + 1)"),
-    ("σ needs the new one", "W =", "old = u\n    W =", "(u @ W @ v)", "(old @ W @ v)"),
-    ("u came back as it was", "W =", "old = u\n    W =", "v), u", "v), old"),
-    ("v came back", "(u @ W @ v), u", "(u @ W @ v), F.normalize(W.T @ u, dim=0).detach()"),
-    ("the weight keeps its shape", "weight / (u @ W @ v)", "W / (u @ W @ v)"),
-    (
-        "renamed by reshape",
-        "(weight.transpose(0, 1) if transposed else weight).flatten(1)",
-        "weight.reshape(len(u), -1)",
-    ),
-    ("v is made of the new u", "(u @ W @ v), u", "(W.T @ u).norm(), u"),
-    ("the gradient runs through u and v", "torch.no_grad()", "torch.enable_grad()"),
-    ("σ is a constant in the gradient", "(u @ W @ v)", "(u @ W @ v).detach()"),
-    ("expected the tuple", "(u @ W @ v), u", "(u @ W @ v)"),
+edit = edits("08.normalised")
+edit("divided by σ²", "(u @ W @ v)", "(u @ W @ v) ** 2")
+edit("multiplied by σ", "weight / (u", "weight * (u")
+edit("whatever `iterations` says", "range(iterations)", "range(1)")
+edit("one step of the power method too many", "range(iterations)", "range(iterations + 1)")
+edit("σ needs the new one", "W =", "old = u\n    W =", "(u @ W @ v)", "(old @ W @ v)")
+edit("u came back as it was", "W =", "old = u\n    W =", "v), u", "v), old")
+edit("v came back", "(u @ W @ v), u", "(u @ W @ v), F.normalize(W.T @ u, dim=0).detach()")
+edit("the weight keeps its shape", "weight / (u @ W @ v)", "W / (u @ W @ v)")
+edit(
+    "renamed by reshape",
+    "(weight.transpose(0, 1) if transposed else weight).flatten(1)",
+    "weight.reshape(len(u), -1)",
 )
+edit("v is made of the new u", "(u @ W @ v), u", "(W.T @ u).norm(), u")
+edit("the gradient runs through u and v", "torch.no_grad()", "torch.enable_grad()")
+edit("σ is a constant in the gradient", "(u @ W @ v)", "(u @ W @ v).detach()")
+edit("expected the tuple", "(u @ W @ v), u", "(u @ W @ v)")
