@@ -1,6 +1,6 @@
 """Figures from plain arrays: nothing here knows a model."""
 
-from .curves import bars, curves, training
+from .curves import curves, training
 from .diagrams.addressing import addressing_flow, memory_machine, shift_kernels
 from .diagrams.encoder_decoder import encoder_decoder
 from .diagrams.receptive_field import layers_back
@@ -24,7 +24,6 @@ __all__ = [
     "LINES",
     "addressing_flow",
     "alignment",
-    "bars",
     "bit_panels",
     "curves",
     "dependency_tree",

@@ -1,119 +1,93 @@
-"""Episodes of few-shot classification: examples with their labels, the picture to name, and
-where it looks.
-"""
+"""Episodes of few-shot classification: examples with their labels, the query, and its weights."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from .style import CMAP, COLORS
-from .weights.alignment import as_array
+from ..validate import require
+from .canvas import as_array, centred, frame, rectangle, shade
+from .style import COLORS
 
 __all__ = ["episode_rows"]
 
 
-def episode_rows(support, labels, query, *, answers=None, weights=None, said=None) -> Figure:
-    """Draw episodes, one a row: the examples with their labels, then the picture to name.
+def episode_rows(
+    support: Any,
+    labels: Any,
+    query: Any,
+    *,
+    answers: Any = None,
+    weights: Any = None,
+    said: Any = None,
+) -> Figure:
+    """Draw episodes, one per row: the examples with their labels, then the query.
 
     Args:
         support: ``(R, S, size, size)``, grey, ink is large.
-        labels: ``(R, S)``, whole numbers.
+        labels: ``(R, S)``, integers.
         query: ``(R, size, size)``.
         answers: ``(R,)``, the true classes; examples of that class get a frame.
-        weights: ``(R, S + 1)``, where the query looks, itself last; a bar under each picture, as
-            long as its weight.
-        said: ``(R,)``, what a network answers; written under the query, which is marked where it is
-            wrong.
-
-    Raises:
-        ValueError: for shapes that do not fit.
+        weights: ``(R, S + 1)``, those of the query over the examples and itself; a bar under each
+            picture, as long as its weight.
+        said: ``(R,)``, the answers of a network, written over the query; wrong ones are marked.
     """
-    pictures, asked, classes = (
-        as_array("support", support, 4),
-        as_array("query", query, 3),
-        as_array("labels", labels, 2).astype(int),
+    pictures, queries = as_array("support", support, 4), as_array("query", query, 3)
+    classes = as_array("labels", labels, 2).astype(int)
+    rows, examples, size = pictures.shape[:3]
+    shapes = (rows, *pictures.shape[2:]), (rows, examples)
+    require(
+        (queries.shape, classes.shape) == shapes,
+        f"query and labels must be {shapes[0]} and {shapes[1]} for this support, got "
+        f"{queries.shape} and {classes.shape}",
     )
-    rows, examples = pictures.shape[:2]
-    if asked.shape != (rows, *pictures.shape[2:]) or classes.shape != (rows, examples):
-        raise ValueError(
-            f"query and labels must be {(rows, *pictures.shape[2:])} and {(rows, examples)} for "
-            f"this support, got "
-            f"{asked.shape} and {classes.shape}"
-        )
-    true = None if answers is None else _one_a_row("answers", answers, rows)
-    named = None if said is None else _one_a_row("said", said, rows)
+    true = None if answers is None else _one_per_row("answers", answers, rows)
+    predicted = None if said is None else _one_per_row("said", said, rows)
     shares = None if weights is None else as_array("weights", weights, 2)
-    if shares is not None and shares.shape != (rows, examples + 1):
-        raise ValueError(
-            f"weights must be {(rows, examples + 1)}, one for each example and one for the query "
-            f"itself, got {shares.shape}"
-        )
-    fig, axes = plt.subplots(
-        rows,
-        examples + 1,
-        figsize=(min(8.2, 0.98 * (examples + 1) + 0.4), (1.22 if shares is None else 1.4) * rows),
-        squeeze=False,
-        layout="constrained",
+    require(
+        shares is None or shares.shape == (rows, examples + 1),
+        f"weights must be {(rows, examples + 1)}, one for each example and one for the query "
+        f"itself, got {None if shares is None else shares.shape}",
     )
-    size = pictures.shape[-1]
+    columns, height = examples + 1, 1.22 if shares is None else 1.4
+    figsize = (min(8.2, 0.98 * columns + 0.4), height * rows)
+    fig, axes = plt.subplots(rows, columns, figsize=figsize, squeeze=False, layout="constrained")
     for r in range(rows):
-        for s in range(examples + 1):
-            ax, own = axes[r][s], s == examples
-            ax.imshow(
-                asked[r] if own else pictures[r, s],
-                cmap="Greys",
-                vmin=0,
-                vmax=max(1.0, pictures.max()),
-                interpolation="nearest",
-            )
+        for s, ax in enumerate(axes[r]):
+            image = pictures[r, s] if s < examples else queries[r]
+            top = max(1.0, pictures.max())
+            ax.imshow(image, cmap="Greys", vmin=0, vmax=top, interpolation="nearest")
             ax.set(xticks=[], yticks=[])
             ax.grid(False)
-            for side in ax.spines.values():
-                side.set_visible(True)
-                side.set_color("#bbbbbb")
-            if true is not None and not own and classes[r, s] == true[r]:
-                ax.add_patch(
-                    Rectangle(
-                        (-0.5, -0.5), size, size, fill=False, edgecolor=COLORS[1], linewidth=3
-                    )
-                )
-            text, color = (
-                str(classes[r, s]) if not own else "?" if named is None else f"says {named[r]}",
-                "#222222",
-            )
-            if own and named is not None and true is not None and named[r] != true[r]:
-                text, color = f"{text}, is {true[r]}", COLORS[1]
+            ax.spines[:].set_visible(True)
+            ax.spines[:].set_color("#bbbbbb")
+            color = "#222222"
+            if s < examples:
+                text = str(classes[r, s])
+                if true is not None and classes[r, s] == true[r]:
+                    frame(ax, -0.5, -0.5, size, size, linewidth=3)
+            else:
+                text = "?" if predicted is None else f"says {predicted[r]}"
+                if predicted is not None and true is not None and predicted[r] != true[r]:
+                    text, color = f"{text}, is {true[r]}", COLORS[1]
             ax.set_title(text, fontsize=10, color=color, pad=3)
             if shares is not None:
-                share = shares[r, s]
-                ax.add_patch(
-                    Rectangle(
-                        (-0.5, size + 1),
-                        size * share,
-                        0.14 * size,
-                        clip_on=False,
-                        color=plt.get_cmap(CMAP)(0.8),
-                    )
-                )
-                inside = share > 0.45  # the number stands in a long bar, behind a short one
-                ax.text(
-                    0.3 if inside else size - 0.5,
-                    size + 1 + 0.07 * size,
-                    f"{share:.2f}",
-                    ha="left" if inside else "right",
-                    va="center",
-                    fontsize=8,
-                    clip_on=False,
-                    color="#ffffff" if inside else "#222222",
-                )
+                share, y = shares[r, s], size + 1
+                style = dict(clip_on=False, color=shade(0.8))
+                rectangle(ax, -0.5, y, size * share, 0.14 * size, **style)
+                # the number stands in a long bar, beside a short one
+                x, ha, ink = size - 0.5, "right", "#222222"
+                if share > 0.45:
+                    x, ha, ink = 0.3, "left", "#ffffff"
+                text = f"{share:.2f}"
+                centred(ax, x, y + 0.07 * size, text, 8, ha=ha, clip_on=False, color=ink)
     return fig
 
 
-def _one_a_row(name: str, values, rows: int) -> np.ndarray:
+def _one_per_row(name: str, values: Any, rows: int) -> np.ndarray:
     array = as_array(name, values, 1).astype(int)
-    if len(array) != rows:
-        raise ValueError(f"{name} must hold {rows} numbers, one a row, got {len(array)}")
+    require(len(array) == rows, f"{name} must hold {rows} numbers, one per row, got {len(array)}")
     return array

@@ -4,55 +4,69 @@ pointer step by step.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch
 
-from .style import CMAP, COLORS
-from .weights.alignment import as_array
-from .weights.heads import _picture
+from ..validate import require
+from .canvas import animated_png, arrow, as_array, axes_of, figure_of, line, rendered, shade
+from .style import COLORS
 
 __all__ = ["plane_walk", "pointer_animation", "pointer_steps", "triangulation", "tour_ring"]
 
 _DOT, _GREY = "#222222", "#999999"
 
 
-def _points(points) -> np.ndarray:
+def _points(points: Any) -> np.ndarray:
     array = as_array("points", points, 2)
-    if array.shape[1] != 2 or not len(array):
-        raise ValueError(f"points must be (n, 2) with n >= 1, got shape {array.shape}")
+    require(
+        array.shape[1] == 2 and len(array) > 0,
+        f"points must be (n, 2) with n >= 1, got shape {array.shape}",
+    )
     return array
 
 
-def _inside(name: str, walk, n: int) -> list[int]:
+def _positions(name: str, walk: Sequence[int], n: int) -> list[int]:
     walk = [int(i) for i in walk]
-    if any(not 0 <= i < n for i in walk):
-        raise ValueError(f"{name} must hold positions from 0 to {n - 1}, got {walk}")
+    inside = all(0 <= i < n for i in walk)
+    require(inside, f"{name} must hold positions from 0 to {n - 1}, got {walk}")
     return walk
 
 
-def _axes(points: np.ndarray, ax, size: float = 3.0):
-    ax = ax if ax is not None else plt.subplots(figsize=(size, size), layout="constrained")[1]
+def _axes(points: np.ndarray, ax: Axes | None) -> Axes:
+    ax = axes_of(ax, 3.0, 3.0)
     low, high = points.min(0), points.max(0)
-    # points of the unit square show it whole: planes side by side are alike
+    # points of the unit square get all of it: planes side by side have one scale
     if low.min() >= 0 and 0.5 < high.max() <= 1:
         low, high = np.zeros(2), np.ones(2)
     margin = 0.09 * max(*(high - low), 1e-9)
-    ax.set(
-        xlim=(low[0] - margin, high[0] + margin),
-        ylim=(low[1] - margin, high[1] + margin),
-        aspect="equal",
-        xticks=[],
-        yticks=[],
-    )
+    (left, bottom), (right, top) = low - margin, high + margin
+    ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xticks=[], yticks=[])
     ax.spines[:].set_visible(True)
     ax.spines[:].set_color("#cccccc")
     ax.grid(False)
     return ax
+
+
+def _closed(xy: np.ndarray, walk: list[int]) -> np.ndarray:
+    """The coordinates ``(2, m + 1)`` of a walk that returns to its first point."""
+    return xy[walk + walk[:1]].T
+
+
+def _circle(ax: Axes, point: np.ndarray, size: float, linewidth: float = 1.6) -> None:
+    style = dict(facecolors="none", edgecolors=COLORS[1], linewidths=linewidth, zorder=4)
+    ax.scatter(*point, s=size, **style)
+
+
+def _weighted_dots(ax: Axes, xy: np.ndarray, share: np.ndarray, least: float, grow: float) -> None:
+    """Points as large and as dark as their weights."""
+    colors = [shade(0.15 + 0.85 * s) for s in share]
+    style = dict(c=colors, edgecolors=_DOT, linewidths=0.6, zorder=3)
+    ax.scatter(*xy.T, s=least + grow * share, **style)
 
 
 def _number(ax, points: np.ndarray) -> None:
@@ -73,359 +87,217 @@ def _number(ax, points: np.ndarray) -> None:
 
 
 def plane_walk(
-    points,
+    points: Any,
     walk: Sequence[int] = (),
     *,
     truth: Sequence[int] = (),
-    closed: bool = True,
     numbers: bool = True,
     title: str = "",
-    ax=None,
+    ax: Axes | None = None,
 ) -> Figure:
-    """Draw points and a walk over them, orange from its first point on; the true walk lies beneath
-    it as a wide grey band.
+    """Draw points and a closed walk over them, orange from its first point on; the true walk is a
+    wide grey band beneath it.
 
     Args:
         points: ``(n, 2)``.
-        walk: positions in the order of the walk: a hull, a tour.
-        truth: the true walk.
-        closed: whether the walks go back to their first point.
-        numbers: write each point's position beside it.
-
-    Raises:
-        ValueError: for points of another shape, and positions that there are not.
+        walk: Positions in the order of the walk: a hull, a tour.
+        truth: The true walk.
+        numbers: Write the position of each point beside it.
     """
     xy = _points(points)
-    walk, truth = _inside("walk", walk, len(xy)), _inside("truth", truth, len(xy))
+    walk, truth = _positions("walk", walk, len(xy)), _positions("truth", truth, len(xy))
     ax = _axes(xy, ax)
-    for line, style in (
-        (
-            truth,
-            dict(
-                color="#c9c9c9",
-                linewidth=6,
-                solid_joinstyle="round",
-                solid_capstyle="round",
-                zorder=1,
-            ),
-        ),
-        (walk, dict(color=COLORS[1], linewidth=1.6, zorder=2)),
-    ):
-        if line:
-            way = xy[line + line[:1]] if closed else xy[line]
-            ax.plot(*way.T, linestyle="-", **style)
+    if truth:
+        style = dict(solid_joinstyle="round", solid_capstyle="round", zorder=1)
+        line(ax, _closed(xy, truth), "#c9c9c9", 6, **style)
+    if walk:
+        line(ax, _closed(xy, walk), COLORS[1], 1.6, zorder=2)
     ax.scatter(*xy.T, s=18 if len(xy) <= 60 else 8, color=_DOT, zorder=3)
     if walk:
-        ax.scatter(
-            *xy[walk[0]], s=70, facecolors="none", edgecolors=COLORS[1], linewidths=1.6, zorder=4
-        )
+        _circle(ax, xy[walk[0]], 70)
     if len(walk) > 1:  # the direction, in the middle of the first step
         a, b = xy[walk[0]], xy[walk[1]]
-        ax.add_patch(
-            FancyArrowPatch(
-                a + 0.35 * (b - a),
-                a + 0.65 * (b - a),
-                arrowstyle="-|>",
-                mutation_scale=11,
-                linewidth=0,
-                color=COLORS[1],
-                zorder=4,
-            )
-        )
+        ends = a + 0.35 * (b - a), a + 0.65 * (b - a)
+        style = dict(mutation_scale=11, linewidth=0, zorder=4, shrinkA=2, shrinkB=2)
+        arrow(ax, *ends, COLORS[1], **style)
     if numbers:
         _number(ax, xy)
     ax.set_title(title, fontsize=9.5)
-    return ax.figure
+    return figure_of(ax)
 
 
 def triangulation(
-    points,
+    points: Any,
     triangles: Sequence[Sequence[int]],
     *,
     truth: Sequence[Sequence[int]] | None = None,
-    numbers: bool = True,
     title: str = "",
-    ax=None,
+    ax: Axes | None = None,
 ) -> Figure:
-    """Draw triangles over points: those that are true light blue, the others hatched orange, edges
-    that miss dashed grey.
+    """Draw triangles over points: right ones light blue, wrong ones hatched orange, and the edges
+    of missing ones dashed grey.
 
     Args:
         points: ``(n, 2)``.
-        triangles: triples of positions.
-        truth: the true triples; without them every triangle counts as true.
+        triangles: Triples of positions.
+        truth: The true triples; without them every triangle is drawn as right.
     """
     xy = _points(points)
-    said = [tuple(sorted(_inside("triangles", t, len(xy)))) for t in triangles]
-    right = said if truth is None else [tuple(sorted(_inside("truth", t, len(xy)))) for t in truth]
-    if any(len(t) != 3 for t in said + right):
-        raise ValueError(
-            f"triangles must be triples of positions, got "
-            f"{[t for t in said + right if len(t) != 3][0]}"
-        )
+    drawn = [tuple(sorted(_positions("triangles", t, len(xy)))) for t in triangles]
+    true = drawn
+    if truth is not None:
+        true = [tuple(sorted(_positions("truth", t, len(xy)))) for t in truth]
+    others = [t for t in drawn + true if len(t) != 3]
+    require(not others, f"triangles must be triples of positions, got {others[:1]}")
     ax = _axes(xy, ax)
-    for t in dict.fromkeys(said):
-        if t in right:
-            ax.fill(
-                *xy[list(t)].T,
-                facecolor="#cfe0f3",
-                edgecolor=COLORS[0],
-                linewidth=1.3,
-                linestyle="-",
-                zorder=1,
-            )
-        else:
-            ax.fill(
-                *xy[list(t)].T,
-                facecolor="none",
-                edgecolor=COLORS[1],
-                linewidth=1.3,
-                linestyle="-",
-                hatch="///",
-                zorder=2,
-            )
-    for t in right:
-        if t not in said:
-            ax.plot(*xy[[*t, t[0]]].T, linestyle="--", color=_GREY, linewidth=1.2, zorder=1)
+    right: dict[str, Any] = dict(facecolor="#cfe0f3", edgecolor=COLORS[0], zorder=1)
+    wrong: dict[str, Any] = dict(facecolor="none", edgecolor=COLORS[1], hatch="///", zorder=2)
+    for t in dict.fromkeys(drawn):
+        style = right if t in true else wrong
+        ax.fill(*xy[list(t)].T, linewidth=1.3, linestyle="-", **style)
+    for t in true:
+        if t not in drawn:
+            line(ax, _closed(xy, list(t)), _GREY, 1.2, linestyle="--", zorder=1)
     ax.scatter(*xy.T, s=18, color=_DOT, zorder=3)
-    if numbers:
-        _number(ax, xy)
+    _number(ax, xy)
     ax.set_title(title, fontsize=9.5)
-    return ax.figure
+    return figure_of(ax)
 
 
-def pointer_steps(points, walk: Sequence[int], weights, *, columns: int = 4) -> Figure:
-    """Draw one small plane a step: every point as large and as dark as its weight, the walk so far,
-    and where it points next.
+def pointer_steps(points: Any, walk: Sequence[int], weights: Any, *, columns: int = 4) -> Figure:
+    """Draw one small plane per step: every point as large and as dark as its weight, the walk so
+    far, and where it points next.
 
     Args:
         points: ``(n, 2)``.
-        walk: the positions pointed at, m of them, in order.
-        weights: ``(m, n)``, ``(m, n + 1)`` or ``(m + 1, n + 1)``: a row a step; column n is END,
+        walk: The positions pointed at, m of them, in order.
+        weights: ``(m, n)``, ``(m, n + 1)`` or ``(m + 1, n + 1)``: a row per step; column n is END,
             and so is step m.
-        columns: planes a line.
-
-    Raises:
-        ValueError: if the shapes do not fit.
+        columns: Planes per line.
 
     Source: the idea of figure 13 of Weng 2018.
     """
     xy, matrix = _points(points), as_array("weights", weights, 2)
-    n, walk = len(xy), _inside("walk", walk, len(points))
-    if matrix.shape[1] not in (n, n + 1) or not len(walk) <= matrix.shape[0] <= len(walk) + (
-        matrix.shape[1] == n + 1
-    ):
-        raise ValueError(
-            f"weights must be ({len(walk)}, {n}), or with END ({len(walk)} or {len(walk) + 1}, "
-            f"{n + 1}), "
-            f"got shape {matrix.shape}"
-        )
-    steps = matrix.shape[0]
+    n, walk = len(xy), _positions("walk", walk, len(points))
+    steps, width = matrix.shape
+    require(
+        width in (n, n + 1) and len(walk) <= steps <= len(walk) + (width == n + 1),
+        f"weights must be ({len(walk)}, {n}), or with END ({len(walk)} or {len(walk) + 1}, "
+        f"{n + 1}), got shape {matrix.shape}",
+    )
     columns = min(columns, steps)
     rows = -(-steps // columns)
-    fig, axes = plt.subplots(
-        rows, columns, figsize=(1.9 * columns, 2.15 * rows), squeeze=False, layout="constrained"
-    )
-    colors = plt.get_cmap(CMAP)
+    size = (1.9 * columns, 2.15 * rows)
+    fig, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for ax in axes.flat[steps:]:
         ax.axis("off")
-    for k in range(steps):
-        ax, share = _axes(xy, axes.flat[k]), matrix[k, :n]
-        done = walk[:k]
-        if len(done) > 1:
-            ax.plot(*xy[done].T, linestyle="-", color=_GREY, linewidth=1.4, zorder=1)
-        ax.scatter(
-            *xy.T,
-            s=14 + 150 * share,
-            c=[colors(0.15 + 0.85 * s) for s in share],
-            edgecolors=_DOT,
-            linewidths=0.6,
-            zorder=3,
-        )
-        if k < len(walk):
-            a, b = xy[walk[k - 1]] if k else None, xy[walk[k]]
-            if k:
-                ax.add_patch(
-                    FancyArrowPatch(
-                        a,
-                        b,
-                        arrowstyle="-|>",
-                        mutation_scale=10,
-                        linewidth=1.5,
-                        color=COLORS[1],
-                        zorder=2,
-                        shrinkA=3,
-                        shrinkB=6,
-                    )
-                )
-            else:
-                ax.scatter(
-                    *b, s=230, facecolors="none", edgecolors=COLORS[1], linewidths=1.5, zorder=4
-                )
-            ax.set_title(f"{k + 1}: to {walk[k]}, {matrix[k, walk[k]]:.2f}", fontsize=9)
-        else:
-            way = xy[walk + walk[:1]]
-            ax.plot(*way.T, linestyle="-", color=_GREY, linewidth=1.4, zorder=1)
+    for k, ax in enumerate(axes.flat[:steps]):
+        _axes(xy, ax)
+        past = walk[:k]
+        if len(past) > 1:
+            line(ax, xy[past].T, _GREY, 1.4, zorder=1)
+        _weighted_dots(ax, xy, matrix[k, :n], 14, 150)
+        if k == len(walk):
+            line(ax, _closed(xy, walk), _GREY, 1.4, zorder=1)
             ax.set_title(f"{k + 1}: END, {matrix[k, n]:.2f}", fontsize=9)
-        if k == 0:
+            continue
+        if past:
+            style = dict(mutation_scale=10, linewidth=1.5, shrinkA=3, shrinkB=6)
+            arrow(ax, xy[past[-1]], xy[walk[k]], COLORS[1], **style)
+        else:
+            _circle(ax, xy[walk[k]], 230, 1.5)
             _number(ax, xy)
+        ax.set_title(f"{k + 1}: to {walk[k]}, {matrix[k, walk[k]]:.2f}", fontsize=9)
     return fig
 
 
 def pointer_animation(
-    points,
-    walk: Sequence[int],
-    weights,
-    *,
-    truth: Sequence[int] = (),
-    milliseconds: int = 700,
-    plays: int = 3,
-    dpi: int = 90,
+    points: Any, walk: Sequence[int], weights: Any, *, truth: Sequence[int] = ()
 ) -> bytes:
-    """Draw the pointer walking round the plane, one frame a step, as an animated PNG: a city is as
-    large and dark as its weight.
+    """Draw the pointer on its walk, one frame per step, as an animated PNG: a city is as large and
+    dark as its weight.
 
-    A browser plays it without a script. Where nothing moves, as in print, one still picture stands
-    for it: the whole walk, each city as large and as dark as the weight with which it was chosen.
+    A browser plays it without a script. Where nothing moves, as in print, a still picture stands
+    for it: the complete walk, each city as large and as dark as the weight that chose it.
     ``IPython.display.Image(data, format="png")`` shows it.
 
     Args:
         points: ``(n, 2)``.
-        walk: the positions pointed at, m of them, in order; the last frame goes back to the first.
-        weights: ``(m, n)`` or ``(m, n + 1)``: a row a step.
-        truth: the true walk, as a wide grey band.
-        milliseconds: of each frame; the last one stays three times as long.
-        plays: how often it plays; 0 for without end.
+        walk: The positions pointed at, m of them, in order; the last frame goes back to the first.
+        weights: ``(m, n)`` or ``(m, n + 1)``: a row per step.
+        truth: The true walk, as a wide grey band.
 
     Returns:
         The bytes of the file.
-
-    Raises:
-        ValueError: if the shapes do not fit, or the walk is empty.
     """
-    from PIL import Image
-
     xy, matrix = _points(points), as_array("weights", weights, 2)
-    n, walk, truth = (
-        len(xy),
-        _inside("walk", walk, len(points)),
-        _inside("truth", truth, len(points)),
+    n, walk = len(xy), _positions("walk", walk, len(points))
+    truth = _positions("truth", truth, len(points))
+    require(
+        matrix.shape[0] == len(walk) > 0 and matrix.shape[1] in (n, n + 1),
+        f"weights must be ({len(walk)}, {n}) or ({len(walk)}, {n + 1}), with at least one step, "
+        f"got shape {matrix.shape}",
     )
-    if not walk or matrix.shape[0] != len(walk) or matrix.shape[1] not in (n, n + 1):
-        raise ValueError(
-            f"weights must be ({len(walk)}, {n}) or ({len(walk)}, {n + 1}), with at least one "
-            f"step, got shape {matrix.shape}"
-        )
-    frames, certain = [], np.zeros(n)
-    np.maximum.at(certain, walk, matrix[np.arange(len(walk)), walk])
-    for k in range(-1, len(walk) + 1):  # the still, a frame a step, the way back
+    chosen = np.zeros(n)
+    np.maximum.at(chosen, walk, matrix[np.arange(len(walk)), walk])
+
+    def plane(past: list[int], share: np.ndarray, title: str, step: int = 0) -> Any:
         fig, ax = plt.subplots(figsize=(3.6, 3.9), layout="constrained")
         _axes(xy, ax)
         if truth:
-            ax.plot(
-                *xy[truth + truth[:1]].T,
-                linestyle="-",
-                color="#d9d9d9",
-                linewidth=7,
-                solid_joinstyle="round",
-                zorder=0,
-            )
-        share = matrix[k, :n] if 0 <= k < len(walk) else certain
-        done = walk + walk[:1] if k in (-1, len(walk)) else walk[:k]
-        if len(done) > 1:
-            ax.plot(*xy[done].T, linestyle="-", color=COLORS[1], linewidth=1.6, zorder=1)
-        ax.scatter(
-            *xy.T,
-            s=16 + 190 * share,
-            c=[plt.get_cmap(CMAP)(0.15 + 0.85 * s) for s in share],
-            edgecolors=_DOT,
-            linewidths=0.6,
-            zorder=3,
-        )
-        if 0 < k < len(walk):
-            ax.add_patch(
-                FancyArrowPatch(
-                    xy[walk[k - 1]],
-                    xy[walk[k]],
-                    arrowstyle="-|>",
-                    mutation_scale=14,
-                    linewidth=2.2,
-                    color=COLORS[1],
-                    zorder=2,
-                    shrinkA=3,
-                    shrinkB=6,
-                )
-            )
-        ax.scatter(
-            *xy[walk[0]], s=330, facecolors="none", edgecolors=COLORS[1], linewidths=1.6, zorder=4
-        )
-        said = (
-            "the whole walk"
-            if k == -1
-            else "and back"
-            if k == len(walk)
-            else f"step {k + 1}: weight {share[walk[k]]:.2f}"
-        )
-        ax.set_title(said, fontsize=10.5)
-        frames.append(_picture(fig, dpi, Image))
+            line(ax, _closed(xy, truth), "#d9d9d9", 7, solid_joinstyle="round", zorder=0)
+        if len(past) > 1:
+            line(ax, xy[past].T, COLORS[1], 1.6, zorder=1)
+        _weighted_dots(ax, xy, share, 16, 190)
+        if step:
+            style = dict(mutation_scale=14, linewidth=2.2, shrinkA=3, shrinkB=6)
+            arrow(ax, xy[walk[step - 1]], xy[walk[step]], COLORS[1], **style)
+        _circle(ax, xy[walk[0]], 330)
+        ax.set_title(title, fontsize=10.5)
+        image = rendered(fig)
         plt.close(fig)
-    out = io.BytesIO()
-    durations = [milliseconds] * len(walk) + [3 * milliseconds]
-    frames[0].save(
-        out,
-        format="PNG",
-        save_all=True,
-        append_images=frames[1:],
-        default_image=True,
-        duration=durations,
-        loop=plays,
-    )
-    return out.getvalue()
+        return image
+
+    tour = walk + walk[:1]
+    frames = [
+        plane(walk[:k], matrix[k, :n], f"step {k + 1}: weight {matrix[k, city]:.2f}", step=k)
+        for k, city in enumerate(walk)
+    ]
+    frames.append(plane(tour, chosen, "and back"))
+    return animated_png(plane(tour, chosen, "the whole walk"), frames, 700)
 
 
-def tour_ring(places: Sequence[int], *, title: str = "", ax=None) -> Figure:
-    """Draw a tour over the shortest one without a map: the cities stand round a ring in the order
-    of the shortest tour.
+def tour_ring(places: Sequence[int], *, title: str = "", ax: Axes | None = None) -> Figure:
+    """Draw a tour over the shortest one without a map: the cities stand on a ring in the order of
+    the shortest tour.
 
     The ring, a wide grey line, is the shortest tour. The other tour is orange: where both go the
-    same way it lies on the ring, elsewhere it cuts across. The length of a chord says how far apart
+    same way it follows the ring, elsewhere it cuts across. The length of a chord says how far apart
     two cities are *along* the shortest tour, not on a map.
 
     Args:
-        places: for each city of the tour, in its order, the place of that city in the shortest
-            tour: 0 … n − 1, each once.
-
-    Raises:
-        ValueError: if it is not a permutation of 0 … n − 1 with n ≥ 3.
+        places: For each city of the tour, in its order, the place of that city in the shortest
+            tour: a permutation of 0 … n − 1, n ≥ 3.
     """
     places = [int(k) for k in places]
     n = len(places)
-    if n < 3 or sorted(places) != list(range(n)):
-        raise ValueError(
-            f"places must hold each of 0 … {max(0, n - 1)} once, at least three, got {places}"
-        )
+    require(
+        n >= 3 and sorted(places) == list(range(n)),
+        f"places must hold each of 0 … {max(0, n - 1)} once, at least three, got {places}",
+    )
     angle = np.pi / 2 - 2 * np.pi * np.arange(n) / n
     xy = np.stack([np.cos(angle), np.sin(angle)], 1)
     ax = _axes(xy, ax)
     ax.spines[:].set_visible(False)
-    round_angle = np.linspace(0, 2 * np.pi, 361)
-    ax.plot(
-        np.cos(round_angle),
-        np.sin(round_angle),
-        color="#c9c9c9",
-        linewidth=6,
-        linestyle="-",
-        zorder=1,
-    )
+    circle = np.linspace(0, 2 * np.pi, 361)
+    line(ax, (np.cos(circle), np.sin(circle)), "#c9c9c9", 6, zorder=1)
     for a, b in zip(places, places[1:] + places[:1]):
         if (a - b) % n in (1, n - 1):  # the same step as in the shortest tour, along the ring
             low = a if (b - a) % n == 1 else b
             part = np.linspace(angle[low], angle[low] - 2 * np.pi / n, 9)
-            ax.plot(
-                np.cos(part), np.sin(part), color=COLORS[1], linewidth=1.6, linestyle="-", zorder=2
-            )
+            line(ax, (np.cos(part), np.sin(part)), COLORS[1], 1.6, zorder=2)
         else:
-            ax.plot(*xy[[a, b]].T, color=COLORS[1], linewidth=1.6, linestyle="-", zorder=3)
+            line(ax, xy[[a, b]].T, COLORS[1], 1.6, zorder=3)
     ax.scatter(*xy.T, s=12, color=_DOT, zorder=4)
     ax.set_title(title, fontsize=9.5)
-    return ax.figure
+    return figure_of(ax)

@@ -1,16 +1,15 @@
-"""How every figure of the book looks: opaque and light, so that it reads on a light and on a
-dark page.
-"""
+"""The style of all figures: opaque and light, so that they read on a light and on a dark page."""
 
 from __future__ import annotations
 
 import matplotlib as mpl
+from cycler import cycler
 
 __all__ = ["CMAP", "COLORS", "LINES", "style"]
 
 COLORS = ("#0b5fa5", "#c2410c", "#3f7d20", "#7a3e9d", "#8a6d00", "#00796b")
-"""Blue, orange, green, violet, ochre, teal: dark enough for lines on the face below, apart for
-colour-blind readers.
+"""Blue, orange, green, violet, ochre, teal: dark enough for lines on the background below, and
+distinct for colour-blind readers.
 """
 
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
@@ -35,7 +34,7 @@ def style() -> None:
             "axes.labelsize": 10.5,
             "axes.spines.top": False,
             "axes.spines.right": False,
-            "axes.prop_cycle": mpl.cycler(color=COLORS) + mpl.cycler(linestyle=LINES),
+            "axes.prop_cycle": cycler(color=COLORS) + cycler(linestyle=LINES),
             "axes.grid": True,
             "grid.color": "#dddddd",
             "grid.linewidth": 0.6,

@@ -47,7 +47,7 @@ def test_frames_bars_and_what_is_said():
     "options, words",
     [
         (dict(weights=torch.ones(2, 3)), r"weights must be \(2, 4\)"),
-        (dict(answers=[1]), "answers must hold 2 numbers, one a row, got 1"),
+        (dict(answers=[1]), "answers must hold 2 numbers, one per row, got 1"),
     ],
 )
 def test_bad_input_is_named(options, words):

@@ -71,15 +71,6 @@ def test_training_draws_a_running_mean():
     assert ax.lines[2].get_ydata()[0] == 3.0
 
 
-def test_bars_show_the_mean_of_the_seeds():
-    ax = figures.bars(["a", "b"], [[1.0, 3.0], [3.0, 3.0]], reference=2.0).axes[0]
-    assert [bar.get_width() for bar in ax.patches] == [2, 3]
-    assert [
-        bar.get_width()
-        for bar in figures.bars(["a"], torch.ones(1, requires_grad=True)).axes[0].patches
-    ] == [1]
-
-
 def test_encoder_decoder_has_a_box_a_state_and_a_context_only_with_attention():
     def boxes(fig):
         return sum(isinstance(p, FancyBboxPatch) for p in fig.axes[0].patches)
@@ -110,13 +101,10 @@ def test_every_figure_is_opaque_and_drawn_the_same_twice(tmp_path):
             r"weights must have 2 dimension\(s\), got shape \(2,\)",
         ),
         (lambda: figures.alignment([[float("nan")]], ["a"], ["x"]), "weights must be finite"),
-        (lambda: figures.word_arcs(["a"], [1.0, 0.0], 0), "one number a word"),
-        (lambda: figures.word_arcs(["a", "b"], [1.0, 0.0], 2), "query name one"),
-        (lambda: figures.text_heat(["a"], [0.1, 0.2]), "one number a word"),
-        (
-            lambda: figures.text_heat([], []),
-            r"weights must hold one number a word \(0, at least one\), got 0",
-        ),
+        (lambda: figures.word_arcs(["a"], [1.0, 0.0], 0), "weights must hold"),
+        (lambda: figures.word_arcs(["a", "b"], [1.0, 0.0], 2), "query be one"),
+        (lambda: figures.text_heat(["a"], [0.1, 0.2]), "weights must hold"),
+        (lambda: figures.text_heat([], []), "weights must hold"),
         (
             lambda: figures.text_heat(["a", "b"], [-3.0, 5.0]),
             "weights must lie between 0 and 1, got -3 to 5",
@@ -126,11 +114,6 @@ def test_every_figure_is_opaque_and_drawn_the_same_twice(tmp_path):
             "line 'a' must hold 2 values",
         ),
         (lambda: figures.training([]), "must not be empty"),
-        (lambda: figures.bars(["a"], [1, 2]), "one number a name"),
-        (
-            lambda: figures.bars(["a"], np.zeros((2, 1, 1))),
-            r"one number a name \(1\), or that many a seed, got shape \(2, 1, 1\)",
-        ),
         (lambda: figures.encoder_decoder([], ["a"]), "at least one word each"),
         (
             lambda: figures.encoder_decoder(["a"], ["b"], attention=[0.5, 0.5]),

@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from torch.fx import Node, Tracer
 
+from ...validate import require
+
 __all__ = ["Part", "Sublayer", "count_parameters", "describe", "read_block", "sublayers"]
 
 
@@ -89,21 +91,21 @@ def describe(module: nn.Module, name: str = "") -> Part:
     role, kind = _ROLES.get(name, (name.replace("_", " "), "other"))
     called, detail = type(module).__name__, ""
     linears = [m for m in module.modules() if isinstance(m, nn.Linear)]
-    if isinstance(getattr(module, "p", None), float) and "Dropout" in called:
-        return Part("", "dropout", "dropout", f"{module.p:g}", 0)
+    rate, heads = getattr(module, "p", None), getattr(module, "num_heads", None)
+    if isinstance(rate, float) and "Dropout" in called:
+        return Part("", "dropout", "dropout", f"{rate:g}", 0)
     if isinstance(module, nn.Embedding):
         kind, detail = "embedding", f"{module.num_embeddings:,} × {module.embedding_dim}"
-    elif hasattr(module, "num_heads") and hasattr(module, "d_head"):
-        detail = f"{module.num_heads} head{'s' * (module.num_heads > 1)} × {module.d_head}"
+    elif isinstance(heads, int) and hasattr(module, "d_head"):
+        detail = f"{heads} head{'s' * (heads > 1)} × {module.d_head}"
     elif "Norm" in called:
         kind = "norm"
     elif linears:
         # two maps of one shape side by side: once
         steps = list(dict.fromkeys((m.in_features, m.out_features) for m in linears))
         if all(a[1] == b[0] for a, b in zip(steps, steps[1:])):
-            detail = " → ".join(
-                f"{width:,}" for width in (steps[0][0], *(step[1] for step in steps))
-            )
+            widths = (steps[0][0], *(step[1] for step in steps))
+            detail = " → ".join(f"{width:,}" for width in widths)
     return Part(role, kind, called, detail, count_parameters(module))
 
 
@@ -125,11 +127,11 @@ def read_block(layer: nn.Module) -> tuple[Sublayer, ...]:
         ValueError: if the module has no sublayer with a residual connection.
     """
     names = sublayers(layer) if isinstance(layer, nn.Module) else []
-    if not names:
-        raise ValueError(
-            "layer must be a block with sublayers and their residual connections (children NAME "
-            f"and around_NAME), got {type(layer).__name__}"
-        )
+    require(
+        bool(names),
+        "layer must be a block with sublayers and their residual connections (children NAME and "
+        f"around_NAME), got {type(layer).__name__}",
+    )
     return tuple(
         _read(name, layer.get_submodule(name), layer.get_submodule(f"around_{name}"))
         for name in names
@@ -202,7 +204,8 @@ def _is(node: Node, name: str) -> bool:
 
 def _scale(root: nn.Module, factor: object) -> Part:
     if isinstance(factor, Node):
-        name, count = factor.target.rpartition(".")[2], root.get_parameter(factor.target).numel()
+        target = str(factor.target)
+        name, count = target.rpartition(".")[2], root.get_parameter(target).numel()
         return Part("", "scale", f"× {name}", "", count)
     return Part("", "scale", f"× {factor:g}", "", 0)
 

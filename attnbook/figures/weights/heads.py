@@ -1,200 +1,169 @@
-"""Figures of a machine with a memory: sequences of bits, where its heads look over time, and the
-memory step by step.
+"""Figures of a machine with a memory: sequences of bits, the weights of its heads over time, and
+the memory step by step.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..style import CMAP, COLORS
-from .alignment import as_array
+from ...validate import check_integer, require
+from ..canvas import animated_png, as_array, figure_of, heat, rendered
+from ..style import COLORS
 
 __all__ = ["bit_panels", "head_weights", "memory_animation"]
 
 
-def _frame(ax) -> None:
+def _outline(ax: Axes) -> None:
     ax.grid(False)
     ax.tick_params(length=0)
-    for spine in ax.spines.values():
-        spine.set_visible(True)
-        spine.set_color("#bbbbbb")
+    ax.spines[:].set_visible(True)
+    ax.spines[:].set_color("#bbbbbb")
 
 
-def _starts(marks, T) -> list[int]:
-    marks = [int(m) for m in marks]
-    if any(not 0 <= m < T for m in marks):
-        raise ValueError(f"marks must lie between 0 and {T - 1}, got {marks}")
-    return marks
+def _panel(ax: Axes, weights: np.ndarray, marks: Sequence[int]) -> None:
+    """One column per step, with lines before the marked ones."""
+    heat(ax, weights.T, interpolation="nearest")
+    for mark in marks:
+        ax.axvline(mark - 0.5, color=COLORS[1], linewidth=1.8, linestyle=":")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _outline(ax)
 
 
-def bit_panels(panels: Mapping[str, object], *, marks: Sequence[int] = (), axes=None) -> Figure:
-    """Draw sequences of vectors under each other, one column a step, one row a channel, darker =
-    nearer to 1.
+def _check_marks(marks: Sequence[int], steps: int) -> None:
+    inside = all(0 <= mark < steps for mark in marks)
+    require(inside, f"marks must lie between 0 and {steps - 1}, got {list(marks)}")
+
+
+def bit_panels(
+    panels: Mapping[str, Any], *, marks: Sequence[int] = (), axes: Sequence[Axes] | None = None
+) -> Figure:
+    """Draw sequences of vectors under each other, one column per step, one row per channel; darker
+    is nearer to 1.
 
     Args:
-        panels: name → ``(T, channels)``, values from 0 to 1; all with the same T.
-        marks: steps before which a line is drawn through all panels.
-        axes: one axes a panel; a new figure when not given.
-
-    Raises:
-        ValueError: for panels of different lengths, or values outside 0 … 1.
+        panels: Name → ``(T, channels)``, values from 0 to 1; all with the same T.
+        marks: Steps before which a line is drawn through all panels.
+        axes: One for each panel; by default those of a new figure.
     """
     arrays = {name: as_array(name, values, 2) for name, values in panels.items()}
-    lengths = {len(array) for array in arrays.values()}
-    if len(lengths) != 1:
-        raise ValueError(
-            f"panels must have one number of steps, got {[len(array) for array in arrays.values()]}"
-        )
-    (T,) = lengths
+    lengths = [len(array) for array in arrays.values()]
+    require(len(set(lengths)) == 1, f"panels must have one number of steps, got {lengths}")
     for name, array in arrays.items():
-        if array.min() < 0 or array.max() > 1:
-            raise ValueError(
-                f"{name} must lie between 0 and 1, got {array.min():g} to {array.max():g}"
-            )
-    marks = _starts(marks, T)
+        low, high = array.min(), array.max()
+        require(0 <= low <= high <= 1, f"{name} must lie between 0 and 1, got {low:g} to {high:g}")
+    _check_marks(marks, lengths[0])
     if axes is None:
         heights = [array.shape[1] for array in arrays.values()]
-        size = (min(7.4, 1.5 + 0.2 * T), 0.5 + sum(0.35 + 0.13 * h for h in heights))
-        axes = np.atleast_1d(
-            plt.subplots(
-                len(arrays),
-                1,
-                figsize=size,
-                sharex=True,
-                height_ratios=heights,
-                layout="constrained",
-            )[1]
-        )
+        size = (min(7.4, 1.5 + 0.2 * lengths[0]), 0.5 + sum(0.35 + 0.13 * h for h in heights))
+        axes = _column(len(arrays), size, height_ratios=heights)
     for ax, (name, array) in zip(axes, arrays.items(), strict=True):
-        ax.imshow(array.T, cmap=CMAP, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-        for mark in marks:
-            ax.axvline(mark - 0.5, color=COLORS[1], linewidth=1.8, linestyle=":")
+        _panel(ax, array, marks)
         ax.set_yticks([])
         ax.set_ylabel(name, rotation=0, ha="right", va="center")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _frame(ax)
     axes[-1].set_xlabel("step")
-    return axes[0].figure
+    return figure_of(axes[0])
+
+
+def _column(count: int, size: tuple[float, float], **options: Any) -> Sequence[Axes]:
+    """Axes under each other in a new figure."""
+    fig = plt.figure(figsize=size, layout="constrained")
+    return fig.subplots(count, 1, sharex=True, squeeze=False, **options)[:, 0].tolist()
 
 
 def head_weights(
-    weights,
+    weights: Any,
     names: Sequence[str],
     *,
     first: int = 0,
     count: int | None = None,
     marks: Sequence[int] = (),
-    axes=None,
+    axes: Sequence[Axes] | None = None,
 ) -> Figure:
-    """Draw where heads look over time: a panel a head, one column a step, one row a slot, darker =
-    more weight.
+    """Draw the weights of heads over time: a panel per head, one column per step, one row per slot,
+    darker = more weight.
 
     Args:
         weights: ``(T, heads, N)``.
-        names: one a head.
-        first, count: the slots that are shown, from ``first`` on and round the end of the memory;
-            all when not given.
-        marks: steps before which a line is drawn.
-        axes: one axes a head; a new figure when not given.
-
-    Raises:
-        ValueError: if there is another number of names than heads, or fewer slots than are to be
-            shown.
+        names: One for each head.
+        first: The first slot that is shown; after the last one of the memory follows slot 0.
+        count: Number of slots that are shown; by default all.
+        marks: Steps before which a line is drawn.
+        axes: One for each head; by default those of a new figure.
 
     Source: the idea of figure 6 of Graves, Wayne and Danihelka 2014.
     """
     array = as_array("weights", weights, 3)
     T, heads, N = array.shape
     slots = _window(first, count, N)
-    if len(names) != heads:
-        raise ValueError(f"names must hold one name a head ({heads}), got {len(names)}")
-    marks = _starts(marks, T)
+    require(len(names) == heads, f"names must hold one per head ({heads}), got {len(names)}")
+    _check_marks(marks, T)
     if axes is None:
         size = (min(7.4, 1.2 + 0.2 * T), 0.6 + heads * min(3.2, 0.4 + 0.13 * len(slots)))
-        axes = np.atleast_1d(
-            plt.subplots(heads, 1, figsize=size, sharex=True, layout="constrained")[1]
-        )
+        axes = _column(heads, size)
+    ticks = range(0, len(slots), max(1, len(slots) // 8))
     for k, (ax, name) in enumerate(zip(axes, names, strict=True)):
-        ax.imshow(
-            array[:, k, slots].T, cmap=CMAP, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
-        )
-        for mark in marks:
-            ax.axvline(mark - 0.5, color=COLORS[1], linewidth=1.8, linestyle=":")
-        shown = range(0, len(slots), max(1, len(slots) // 8))
-        ax.set_yticks(list(shown), [str(slots[i]) for i in shown])
+        _panel(ax, array[:, k, slots], marks)
+        ax.set_yticks(list(ticks), [str(slots[i]) for i in ticks])
         ax.set(ylabel="slot", title=name)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _frame(ax)
     axes[-1].set_xlabel("step")
-    return axes[0].figure
+    return figure_of(axes[0])
 
 
 def memory_animation(
-    memory,
-    weights,
-    inputs,
-    outputs,
+    memory: Any,
+    weights: Any,
+    inputs: Any,
+    outputs: Any,
     *,
     names: Sequence[str],
     titles: Sequence[str] | None = None,
     first: int = 0,
     count: int | None = None,
-    milliseconds: int = 600,
-    plays: int = 3,
-    dpi: int = 90,
 ) -> bytes:
-    """Draw a machine at work, one frame a step, as an animated PNG: input, heads, memory, output.
+    """Draw a machine at work, one frame per step, as an animated PNG: input, heads, memory, output.
 
     An animated PNG is an ordinary picture: a browser plays it, on a page or in a notebook, without
-    a script; where nothing
-    moves, as in print, all steps stand in one still picture of the heads.
-    ``IPython.display.Image(data, format="png")`` shows it.
+    a script. Where nothing moves, as in print, a still picture of the heads at all steps stands for
+    it. ``IPython.display.Image(data, format="png")`` shows it.
 
     Args:
         memory: ``(T, N, M)``, the memory after each step.
         weights: ``(T, heads, N)``.
-        inputs, outputs: ``(T, channels)``, between 0 and 1.
-        names: one a head.
-        titles: one a step.
-        first, count: the slots that are shown, as in :func:`head_weights`.
-        milliseconds: of each frame; the last one stays three times as long.
-        plays: how often it plays; 0 for without end.
+        inputs: ``(T, channels)``, between 0 and 1.
+        outputs: ``(T, channels)``, between 0 and 1.
+        names: One for each head.
+        titles: One for each step.
+        first: As in :func:`head_weights`.
+        count: As in :func:`head_weights`.
 
     Returns:
         The bytes of the file.
-
-    Raises:
-        ValueError: for parts that do not fit together.
     """
-    from PIL import Image
-
     memory, array = as_array("memory", memory, 3), as_array("weights", weights, 3)
-    given, said = as_array("inputs", inputs, 2), as_array("outputs", outputs, 2)
+    inputs, outputs = as_array("inputs", inputs, 2), as_array("outputs", outputs, 2)
     T, N, width = memory.shape
-    if (
-        array.shape[0] != T
-        or array.shape[2] != N
-        or len(given) != T
-        or len(said) != T
-        or len(names) != array.shape[1]
-    ):
-        raise ValueError(
-            f"memory of shape {memory.shape} needs weights ({T}, {len(names)}, {N}), inputs and "
-            f"outputs of {T} steps, got "
-            f"{array.shape}, {len(given)} and {len(said)}"
-        )
+    heads = len(names)
+    require(
+        array.shape == (T, heads, N) and len(inputs) == len(outputs) == T,
+        f"memory of shape {memory.shape} needs weights ({T}, {heads}, {N}), inputs and outputs of "
+        f"{T} steps, got {array.shape}, {len(inputs)} and {len(outputs)}",
+    )
     titles = [f"step {t}" for t in range(T)] if titles is None else list(titles)
-    if len(titles) != T:
-        raise ValueError(f"titles must hold one a step ({T}), got {len(titles)}")
+    require(len(titles) == T, f"titles must hold one per step ({T}), got {len(titles)}")
     slots = _window(first, count, N)
     top = max(float(np.abs(memory[:, slots]).max()), 1e-9)
-    heads = len(names)
+
+    def columns(t: int) -> list[np.ndarray]:
+        each = (array[t, k, slots][:, None] for k in range(heads))
+        return [inputs[t][:, None], *each, memory[t, slots], outputs[t][:, None]]
+
     fig, axes = plt.subplots(
         1,
         3 + heads,
@@ -202,70 +171,35 @@ def memory_animation(
         layout="constrained",
         width_ratios=[0.8, *[0.6] * heads, 0.34 * width, 0.8],
     )
-    columns = [(given[0][:, None], "input", CMAP, 0, 1)]
-    columns += [(array[0, k, slots][:, None], name, CMAP, 0, 1) for k, name in enumerate(names)]
-    columns += [
-        (memory[0, slots], "memory: blue below 0, red above", "RdBu_r", -top, top),
-        (said[0][:, None], "output", CMAP, 0, 1),
-    ]
+    labels = ["input", *names, "memory: blue below 0, red above", "output"]
+    signed = dict(cmap="RdBu_r", vmin=-top, vmax=top)
     images = []
-    for k, (ax, (values, label, cmap, low, high)) in enumerate(zip(axes, columns)):
-        images.append(
-            ax.imshow(
-                values, cmap=cmap, vmin=low, vmax=high, aspect="auto", interpolation="nearest"
-            )
-        )
-        ax.set_xticks([])
-        ax.set_yticks(
-            range(0, len(slots), 2) if k == 1 else [],
-            [str(slots[i]) for i in range(0, len(slots), 2)] if k == 1 else [],
-        )
+    for k, (ax, values, label) in enumerate(zip(axes, columns(0), labels)):
+        style = signed if k == heads + 1 else {}
+        images.append(heat(ax, values, interpolation="nearest", **style))
+        ax.set(xticks=[], yticks=[])
         ax.set_xlabel(label, fontsize=9)
-        _frame(ax)
+        _outline(ax)
+    ticks = range(0, len(slots), 2)
+    axes[1].set_yticks(ticks, [str(slots[i]) for i in ticks])
     axes[1].tick_params(labelsize=8)
-    head = fig.suptitle(titles[0], fontsize=10.5)
+    title = fig.suptitle("", fontsize=10.5)
     frames = []
     for t in range(T):
-        rows = [
-            given[t][:, None],
-            *(array[t, k, slots][:, None] for k in range(heads)),
-            memory[t, slots],
-            said[t][:, None],
-        ]
-        for image, values in zip(images, rows):
+        for image, values in zip(images, columns(t)):
             image.set_data(values)
-        head.set_text(titles[t])
-        frames.append(_picture(fig, dpi, Image))
+        title.set_text(titles[t])
+        frames.append(rendered(fig))
     plt.close(fig)
-    still, axes = plt.subplots(
-        1, heads, figsize=fig.get_size_inches(), layout="constrained", squeeze=False
-    )
+    size = fig.get_size_inches()
+    still, axes = plt.subplots(1, heads, figsize=size, layout="constrained", squeeze=False)
     head_weights(weights, names, first=first, count=count, axes=axes[0])
     axes[0, 0].set_xlabel("step")
-    frames.insert(0, _picture(still, dpi, Image))
+    image = rendered(still)
     plt.close(still)
-    out = io.BytesIO()
-    durations = [milliseconds] * (T - 1) + [3 * milliseconds]
-    frames[0].save(
-        out,
-        format="PNG",
-        save_all=True,
-        append_images=frames[1:],
-        default_image=True,
-        duration=durations,
-        loop=plays,
-    )
-    return out.getvalue()
+    return animated_png(image, frames, 600)
 
 
-def _picture(fig, dpi, Image):
-    data = io.BytesIO()
-    fig.savefig(data, format="png", dpi=dpi)
-    return Image.open(data).convert("RGB")
-
-
-def _window(first, count, N) -> list[int]:
-    count = N if count is None else count
-    if not 1 <= count <= N:
-        raise ValueError(f"count must lie between 1 and the number of slots, {N}, got {count}")
-    return [(first + k) % N for k in range(count)]
+def _window(first: int, count: int | None, slots: int) -> list[int]:
+    count = check_integer("count", slots if count is None else count, 1, slots)
+    return [(first + k) % slots for k in range(count)]

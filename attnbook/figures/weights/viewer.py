@@ -18,8 +18,8 @@ from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from ..canvas import as_array, plain
 from ..style import CMAP
-from .alignment import as_array, plain
 from .viewer_page import CARD, SCRIPT, STYLE
 
 __all__ = ["HeadViewer", "head_viewer", "view_heads"]

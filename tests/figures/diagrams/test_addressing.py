@@ -19,15 +19,13 @@ def test_the_machine_has_a_field_an_entry_and_a_line_from_each_head_to_each_slot
 
 
 def test_the_flow_has_a_row_of_bars_a_stage_with_the_weights_as_heights():
-    fig = figures.addressing_flow(
-        {"before": WEIGHTS, "after": WEIGHTS[::-1]}, notes=["turned"], slots="abc"
-    )
+    fig = figures.addressing_flow({"before": WEIGHTS, "after": WEIGHTS[::-1]}, notes=["turned"])
     for ax, row in zip(fig.axes, (WEIGHTS, WEIGHTS[::-1])):
         np.testing.assert_allclose([bar.get_height() for bar in ax.patches], row)
     assert [ax.get_ylabel() for ax in fig.axes] == ["before", "after"] and "turned" in fig.axes[
         1
     ].get_title(loc="left")
-    assert [t.get_text() for t in fig.axes[1].get_xticklabels()] == ["a", "b", "c"]
+    assert [t.get_text() for t in fig.axes[1].get_xticklabels()] == ["0", "1", "2"]
     with pytest.raises(ValueError, match="stages must hold as many weights each"):
         figures.addressing_flow({"before": WEIGHTS, "after": WEIGHTS[1:]})
     with pytest.raises(ValueError, match="notes must be one fewer"):

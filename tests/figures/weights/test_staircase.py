@@ -24,19 +24,15 @@ def test_a_line_a_word_each_one_longer_and_darker_where_the_weight_is():
 
 
 def test_the_looking_word_stands_last_in_a_colour_of_its_own():
-    ax = figures.word_staircase(WORDS, WEIGHTS, first=2).axes[0]
+    ax = figures.word_staircase(WORDS, WEIGHTS).axes[0]
     colored = [t.get_text() for t in ax.texts if t.get_color() == figures.COLORS[1]]
-    assert colored == WORDS[2:]
+    assert colored == WORDS[1:]
 
 
 @pytest.mark.parametrize(
-    ("weights", "options", "words"),
-    [
-        (WEIGHTS[:3], {}, r"weights must be \(4, 4\)"),
-        (np.eye(4), {}, "weights must be 0 on the diagonal"),
-        (WEIGHTS, {"first": 4}, "first must be a line from 0 to 3, got 4"),
-    ],
+    ("weights", "words"),
+    [(WEIGHTS[:3], r"weights must be \(4, 4\)"), (np.eye(4), "weights must be 0 on the diagonal")],
 )
-def test_mistakes_are_named(weights, options, words):
+def test_mistakes_are_named(weights, words):
     with pytest.raises(ValueError, match=words):
-        figures.word_staircase(WORDS, weights, **options)
+        figures.word_staircase(WORDS, weights)

@@ -1,0 +1,140 @@
+"""Axes, and the marks that several figures draw."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from ..validate import require
+from .style import CMAP, COLORS
+
+__all__ = [
+    "animated_png",
+    "arrow",
+    "as_array",
+    "axes_of",
+    "centred",
+    "figure_of",
+    "frame",
+    "heat",
+    "line",
+    "plain",
+    "rectangle",
+    "rendered",
+    "shade",
+]
+
+
+def as_array(name: str, values: Any, dimensions: int) -> np.ndarray:
+    """``values`` (a tensor, an array or a nested list) as float64 of so many dimensions, or a
+    ``ValueError``.
+    """
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().double().numpy()
+    array = np.asarray(values, dtype=float)
+    require(
+        array.ndim == dimensions,
+        f"{name} must have {dimensions} dimension(s), got shape {array.shape}",
+    )
+    require(bool(np.isfinite(array).all()), f"{name} must be finite, got NaN or infinity")
+    return array
+
+
+def plain(text: object) -> str:
+    """A token for Matplotlib, in which a dollar does not begin a formula."""
+    return str(text).replace("$", r"\$")
+
+
+def axes_of(ax: Axes | None, width: float | None = None, height: float | None = None) -> Axes:
+    """``ax``, or axes in a new figure of this size in inches."""
+    if ax is not None:
+        return ax
+    size = None if width is None or height is None else (width, height)
+    return plt.subplots(figsize=size, layout="constrained")[1]
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The figure of some axes."""
+    return cast(Figure, ax.figure)
+
+
+def rectangle(ax: Axes, x: float, y: float, width: float, height: float, **style: Any) -> None:
+    """A rectangle with its corner of the smallest coordinates at (x, y)."""
+    ax.add_patch(Rectangle((x, y), width, height, **style))
+
+
+def frame(ax: Axes, x: float, y: float, width: float, height: float, **style: Any) -> None:
+    """An empty rectangle with an orange edge."""
+    style = {"fill": False, "edgecolor": COLORS[1], "linewidth": 1.6, **style}
+    rectangle(ax, x, y, width, height, **style)
+
+
+def centred(ax: Axes, x: float, y: float, text: object, fontsize: float, **style: Any) -> None:
+    """A text with its centre at (x, y)."""
+    style = {"ha": "center", "va": "center", **style}
+    ax.text(x, y, str(text), fontsize=fontsize, **style)
+
+
+def line(ax: Axes, points: Any, color: Any, linewidth: float, **style: Any) -> None:
+    """A solid line through points given as their x and their y, in any style of curves."""
+    x, y = points
+    ax.plot(x, y, color=color, linewidth=linewidth, **{"linestyle": "-", **style})
+
+
+def arrow(ax: Axes, start: Any, end: Any, color: str = "#555555", **style: Any) -> None:
+    """A straight arrow from start to end."""
+    style = {
+        "arrowstyle": "-|>",
+        "mutation_scale": 9,
+        "shrinkA": 0,
+        "shrinkB": 0,
+        "linewidth": 1.1,
+        "zorder": 2,
+        **style,
+    }
+    ax.add_patch(FancyArrowPatch(start, end, color=color, **style))
+
+
+def shade(weight: Any) -> Any:
+    """The colour of a weight between 0 and 1."""
+    return plt.get_cmap(CMAP)(weight)
+
+
+def heat(ax: Axes, weights: np.ndarray, **style: Any) -> AxesImage:
+    """An image of weights between 0 and 1, darker = more."""
+    style = {"cmap": CMAP, "vmin": 0, "vmax": 1, "aspect": "auto", **style}
+    return ax.imshow(weights, **style)
+
+
+def rendered(figure: Figure, dpi: int = 90) -> Any:
+    """A figure as an image of PIL."""
+    from PIL import Image
+
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=dpi)
+    return Image.open(data).convert("RGB")
+
+
+def animated_png(still: Any, frames: Sequence[Any], milliseconds: int) -> bytes:
+    """The bytes of an animated PNG that plays three times; its last frame stays three times as
+    long. The still stands for it where nothing moves.
+    """
+    data = io.BytesIO()
+    still.save(
+        data,
+        format="PNG",
+        save_all=True,
+        append_images=frames,
+        default_image=True,
+        duration=[milliseconds] * (len(frames) - 1) + [3 * milliseconds],
+        loop=3,
+    )
+    return data.getvalue()
