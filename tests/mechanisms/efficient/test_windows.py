@@ -488,7 +488,7 @@ BAD = [
     ),
     (
         dict(position=torch.zeros(2, 4)),
-        r"position must hold one number a query, \(…, 3\), got shape \(2, 4\)",
+        r"position must hold one number per query, \(…, 3\), got shape \(2, 4\)",
     ),
     (dict(position=torch.zeros(5, 3)), "leading dimensions that broadcast"),
     (dict(position=3.0), "^position must"),
