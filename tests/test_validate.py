@@ -56,7 +56,7 @@ from attnbook.validate import (
         ),
         (
             lambda: check_lengths(torch.tensor([1, 2]), 3, "source"),
-            "lengths must be a vector of 3 whole numbers, one a row of source, got shape (2,) of",
+            "lengths must be a vector of 3 whole numbers, one per row of source, got shape (2,) of",
         ),
         (lambda: check_lengths([1, 2], 2, "source"), "lengths must be a vector of 2 whole numbers"),
         (lambda: check_lengths(torch.ones(2), 2, "source"), "lengths must be a vector of 2 whole"),

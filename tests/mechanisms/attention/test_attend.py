@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from watching import saved_bytes
 
 from attnbook import (
     AdditiveScore,
@@ -180,16 +181,8 @@ def test_without_weights_float32_is_as_close_to_the_oracle_as_it_should_be(
 def saved_elements(score, n, mask=None):
     """What the path without weights keeps between the passes."""
     query, key = (torch.randn(1, n, D, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    found = {}
-    with torch.autograd.graph.saved_tensors_hooks(
-        lambda t: (
-            found.__setitem__((t.data_ptr(), t.numel()), t.untyped_storage().nbytes() // 8) or t
-        ),
-        lambda t: t,
-    ):
-        attend(score, query, key, mask=mask, need_weights=False)
-    assert found
-    return max(found.values()), sum(found.values())
+    sizes = saved_bytes(lambda: attend(score, query, key, mask=mask, need_weights=False)).values()
+    return max(sizes) // 8, sum(sizes) // 8
 
 
 def test_without_weights_what_is_stored_grows_with_the_length_not_with_its_square(score):

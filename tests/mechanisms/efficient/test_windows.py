@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from watching import LargestTensor
 
 import attnbook
 from attnbook.mechanisms import (
@@ -419,25 +420,6 @@ def test_far_positions_are_exact_under_autocast():
     ).all()
 
 
-class _Largest(torch.utils._python_dispatch.TorchDispatchMode):
-    """The largest tensor that any operation under it makes, in elements, and their sum: memory
-    without a clock.
-    """
-
-    def __init__(self):
-        super().__init__()
-        self.largest = self.total = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        out = function(*args, **(kwargs or {}))
-        shares = {a.untyped_storage().data_ptr() for a in args if isinstance(a, torch.Tensor)}
-        for t in out if isinstance(out, (tuple, list)) else (out,):
-            # a view makes nothing
-            if isinstance(t, torch.Tensor) and t.untyped_storage().data_ptr() not in shares:
-                self.largest, self.total = max(self.largest, t.numel()), self.total + t.numel()
-        return out
-
-
 @pytest.mark.parametrize(
     "name", [name for name, kind in sorted(attnbook.SCORES.items()) if not kind.counts_positions]
 )
@@ -450,13 +432,13 @@ def test_a_step_makes_as_much_for_a_long_source_as_for_a_short_one(name):
         mask = padding_mask(torch.tensor([n, n - 1]))[:, None]
         projected = score.project_keys(key)
         position = torch.tensor([[10.2], [31.7]]).double()
-        with _Largest() as local, torch.no_grad():
+        with LargestTensor() as local, torch.no_grad():
             WindowedSource(score, key, mask=mask, projected_keys=projected).attend(
                 query, position, 10, sigma=5.0, need_weights=False
             )
-        with _Largest() as everything, torch.no_grad():
+        with LargestTensor() as everything, torch.no_grad():
             attnbook.attend(score, query, key, mask=mask, projected_keys=projected)
-        made.append((local.largest, local.total, everything.largest))
+        made.append((local.numel, local.total, everything.numel))
     assert made[0][:2] == made[1][:2] and made[1][2] > 30 * made[0][2]
 
 
@@ -474,7 +456,7 @@ def test_the_backward_pass_of_a_loop_makes_one_buffer_a_source_and_not_one_a_ste
         ).context.sum()
         for t in range(steps)
     )
-    with _Largest() as made:
+    with LargestTensor() as made:
         total.backward()
     assert key.grad.abs().sum() > 0 and made.total < 1.5 * key.numel()
 
@@ -488,7 +470,7 @@ BAD = [
     ),
     (
         dict(position=torch.zeros(2, 4)),
-        r"position must hold one number a query, \(…, 3\), got shape \(2, 4\)",
+        r"position must hold one number per query, \(…, 3\), got shape \(2, 4\)",
     ),
     (dict(position=torch.zeros(5, 3)), "leading dimensions that broadcast"),
     (dict(position=3.0), "^position must"),

@@ -371,12 +371,12 @@ P = problem()
         (lambda: A.content_weights(P["key"][..., 1:], P["strength"], P["memory"]), "^key must"),
         (
             lambda: A.content_weights(P["key"], P["strength"][:, 1:], P["memory"]),
-            "strength must hold one number a head",
+            "strength must hold one number per head",
         ),
         (lambda: A.content_weights(P["key"], -P["strength"], P["memory"]), "^strength must"),
         (
             lambda: A.content_weights(P["key"], 3.0, P["memory"]),
-            "strength must hold one number a head.*got float",
+            "strength must hold one number per head.*got float",
         ),
         (
             lambda: A.interpolate(P["previous"], P["previous"][..., 1:], P["gate"]),
@@ -391,11 +391,17 @@ P = problem()
             lambda: A.shift(P["previous"][..., :3], P["kernel"]),
             "kernel must have an odd number of shifts .*at most 3",
         ),
-        (lambda: A.shift(P["previous"], P["kernel"][:, 1:]), "kernel must have one row a head, 3"),
+        (
+            lambda: A.shift(P["previous"], P["kernel"][:, 1:]),
+            "kernel must have one row per head",
+        ),
         (lambda: A.uniform_shift(0.5, 1), "^lowest must"),
         (lambda: A.uniform_shift(torch.tensor(0.5), 0), "^shift_range must"),
         (lambda: A.sharpen(P["previous"], P["gamma"] - 1.2), "^gamma must"),
-        (lambda: A.sharpen(P["previous"], P["gamma"][:, 1:]), "gamma must hold one number a head"),
+        (
+            lambda: A.sharpen(P["previous"], P["gamma"][:, 1:]),
+            "gamma must hold one number per",
+        ),
         (
             lambda: A.read(P["memory"], P["previous"].repeat(3, 1, 1)),
             r"memory and weights must have leading .* broadcast, got \(2,\) and \(6,\)",

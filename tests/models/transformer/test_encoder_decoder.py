@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from watching import saved_bytes
 
 from attnbook import PreNorm, Transformer, causal_mask, padding_mask
 from attnbook.mechanisms import PostNorm, ReZero, RMSNorm
@@ -455,17 +456,10 @@ def test_without_weights_memory_grows_with_the_length_and_not_with_its_square():
     layer = parts().make_encoder(1).layers[0].double()
 
     def kept(n):
-        sizes = {}
-
-        def keep(tensor):
-            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            return tensor
-
         x, mask = torch.randn(1, n, D, dtype=torch.float64), torch.ones(1, 1, n, dtype=torch.bool)
         mask[..., -1] = False
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            layer(x, mask)
-        return sum(sizes.values()), max(sizes.values())
+        sizes = saved_bytes(lambda: layer(x, mask)).values()
+        return sum(sizes), max(sizes)
 
     (short, _), (long, largest) = kept(300), kept(600)
     assert long < 2.1 * short and largest < 8 * 600 * 600 / 4
