@@ -4,6 +4,8 @@ import time
 
 HANGS = 3600
 """Seconds after which something hangs, and is not slow."""
+PATIENT = {"seconds": HANGS, "startup": HANGS, "notebook": HANGS}
+"""The sandbox's limits of time for code that comes to an end."""
 
 
 def eventually(true) -> bool:

@@ -7,6 +7,7 @@ import functools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -22,6 +23,7 @@ __all__ = ["judge_all"]
 _LOCK = threading.Lock()
 _LOST = "the notebook ended the process that graded it"
 _GRACE = 60
+_CONNECT = 30
 
 
 def judge_all(
@@ -106,10 +108,11 @@ def _window(submit, waiting, width, running, died=BrokenProcessPool, goes_on=Fal
 
 
 def _pool(count):
-    # spawn: a process that has PyTorch's threads must not be forked
-    return ProcessPoolExecutor(
-        count, mp_context=multiprocessing.get_context("spawn"), initializer=_begin
-    )
+    # A process that has PyTorch's threads must not be forked. The fork server has none: it imports
+    # PyTorch once for all workers, and computes nothing.
+    context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+    context.set_forkserver_preload([judge_notebook.__module__])
+    return ProcessPoolExecutor(count, mp_context=context, initializer=_begin)
 
 
 def _begin():
@@ -148,7 +151,7 @@ def _on_cluster(jobs, address):
     except ImportError as error:
         raise ImportError("--scheduler needs Dask: pip install distributed") from error
     try:
-        client = Client(address, timeout=30)
+        client = Client(address, timeout=_CONNECT)
     except (OSError, ValueError) as error:
         raise ValueError(f"scheduler: no Dask scheduler answers at {address!r} ({error})") from None
     with client:

@@ -27,23 +27,24 @@ def time_limit(seconds: float, error: type[BaseException]):
 
     It comes between two steps of Python: one call of PyTorch is waited for.
     """
-    me, left, lock = threading.get_ident(), threading.Event(), threading.Lock()
-
-    def send(what):
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(me), what)
+    thread, done, lock = threading.get_ident(), threading.Event(), threading.Lock()
 
     def watch():
         wait = max(seconds, 0)
-        while not left.wait(wait):
+        while not done.wait(wait):
             with lock:
-                if not left.is_set():
-                    send(ctypes.py_object(error))
+                if not done.is_set():
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                        ctypes.c_ulong(thread), ctypes.py_object(error)
+                    )
             wait = 1
 
     def leave():
-        left.set()
-        with lock:
-            send(None)
+        done.set()
+        with lock:  # what the watch sends, it has sent
+            pass
+        for _ in range(2):  # and it comes here: to take it back would slow this interpreter down
+            pass
 
     threading.Thread(target=watch, daemon=True).start()
     try:

@@ -13,9 +13,11 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 from click.testing import CliRunner
+from patience import PATIENT
 
 from attnbook.checks import exercises
 from attnbook.cli import main
+from attnbook_grader import self_check
 from attnbook_grader.commands import check, course, grade
 from attnbook_grader.course import nbgrader_bridge
 from attnbook_grader.course.assignments import FILE, Course, notebook_with, read_course
@@ -27,6 +29,13 @@ from attnbook_grader.grading.judging import Outcome
 from attnbook_grader.grading.marks import Mark
 from attnbook_grader.notebooks.hand_ins import HandIn
 from attnbook_grader.sandbox import launch
+from attnbook_grader.sandbox.launch import Limits
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """A notebook that a student checks is waited for."""
+    monkeypatch.setattr(self_check, "_LIMITS", replace(self_check._LIMITS, **PATIENT))
 
 
 def run(command, *arguments):
@@ -698,8 +707,19 @@ due = 2027-01-31T23:59:00+01:00
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("bubblewrap")
-def test_a_course_is_proved_to_mark_rightly(autumn, monkeypatch):
-    result = run(course, "check", autumn, "--assignment", "soft_lookup")
+def test_a_course_is_proved_to_mark_rightly(autumn, tmp_path, monkeypatch):
+    """With the first wrong answers to each exercise: tests/checks has all of them."""
+    from attnbook_grader.grading import course_check
+
+    patient = "\n".join(f"{name} = {seconds}" for name, seconds in PATIENT.items())
+    limits = re.sub(rf"^({'|'.join(PATIENT)}) = .*\n", "", (autumn / FILE).read_text(), flags=re.M)
+    (tmp_path / FILE).write_text(limits.replace("[limits]", f"[limits]\n{patient}\n"))
+    monkeypatch.setattr(
+        course_check,
+        "wrong_answers",
+        lambda *given: {id: answers[:3] for id, answers in wrong_answers(*given).items()},
+    )
+    result = run(course, "check", tmp_path, "--assignment", "soft_lookup")
     assert result.exit_code == 0, result.output
     assert re.search(r"soft_lookup: \d\d answers to 3 exercises, 0 faults", result.output)
     assert "there is no" in run(course, "check", autumn / "x").output
@@ -709,33 +729,34 @@ def test_a_course_is_proved_to_mark_rightly(autumn, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.usefixtures("bubblewrap")
 def test_a_course_that_marks_wrongly_is_found_out(assignment, monkeypatch):
-    """A wrong answer that is right, one whose message is another, and a solution that is none."""
+    """A solution that is none, a wrong answer that is right, and one whose message is another."""
     from attnbook_grader.grading import course_check
 
-    first = assignment.tasks[0]
-    wrong = wrong_answers(find_book(), list(assignment.tasks))
-    wrong = {id: answers[:2] for id, answers in wrong.items()}
+    first, other = assignment.tasks
+    wrong = wrong_answers(find_book(), [first, other])
+    one, two = wrong[first.id][:2]
     wrong[first.id] = [
-        replace(wrong[first.id][0], code=solution_of(first)),
-        replace(wrong[first.id][1], words="nobody says this"),
+        replace(one, code=solution_of(first)),
+        replace(two, words="nobody says this"),
     ]
+    wrong[other.id] = wrong[other.id][:1]
+    broken = solution_of(other).replace("return ", "return 2 * ")
     monkeypatch.setattr(course_check, "wrong_answers", lambda book, tasks: wrong)
-    findings = check_course(Course("x", 5, (assignment,)), find_book(), "bubblewrap", jobs=1)
-    faults = [(one.answer, one.fault) for one in findings if one.fault]
-    assert (
-        len(faults) == 2
-        and faults[0][1] == "gets all points"
-        and faults[1][1].startswith("the message does not name the mistake")
-    )
-    broken = solution_of(first).replace("return ", "return 2 * ")
     monkeypatch.setattr(
-        course_check, "solution_of", lambda task: broken if task is first else solution_of(task)
+        course_check, "solution_of", lambda task: broken if task is other else solution_of(task)
     )
-    findings = check_course(Course("x", 5, (assignment,)), find_book(), "bubblewrap", jobs=1)
-    assert any(
-        one.answer == "the solution" and one.fault.startswith("does not get all points")
-        for one in findings
-    )
+    made = Course("x", 5, (assignment,), limits=Limits(**PATIENT))
+    findings = check_course(made, find_book(), "bubblewrap", jobs=1)
+    faults = {
+        (found.exercise, found.answer): found.fault.partition(":")[0].partition(" (")[0]
+        for found in findings
+        if found.fault
+    }
+    assert faults == {
+        (other.id, "the solution"): "does not get all points",
+        (first.id, one.name): "gets all points",
+        (first.id, two.name): "the message does not name the mistake",
+    }
 
 
 def test_the_book_s_wrong_answers_become_cells():
@@ -750,7 +771,7 @@ def test_the_book_s_wrong_answers_become_cells():
 
 
 @pytest.mark.slow
-def test_a_student_sees_the_verdicts_of_the_notebook(tmp_path, assignment):
+def test_a_student_sees_the_verdicts_of_the_notebook(tmp_path, assignment, patient):
     from attnbook.checks import judge
 
     wrong = wrong_answers(find_book(), list(assignment.tasks))["00.weighted_sum"][0]
@@ -774,9 +795,7 @@ def test_a_student_sees_the_verdicts_of_the_notebook(tmp_path, assignment):
 
 
 @pytest.mark.slow
-def test_a_student_needs_no_checkout_of_the_book(tmp_path, assignment, monkeypatch):
-    from attnbook_grader import self_check
-
+def test_a_student_needs_no_checkout_of_the_book(tmp_path, assignment, patient, monkeypatch):
     def installed(*_):
         raise ValueError("no book")
 

@@ -1,19 +1,25 @@
 """Judging one notebook: what its cells beside the answers may cost."""
 
+import contextlib
 import json
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from patience import PATIENT
 
 from attnbook.checks.verdict import RIGHT, Verdict
 from attnbook_grader.course.assignments import notebook_with
+from attnbook_grader.course.synthetic_class import synthetic_class
 from attnbook_grader.grading import judging
 from attnbook_grader.grading.judging import Job, Outcome, judge_notebook
 from attnbook_grader.notebooks.submissions import parse_submission
 from attnbook_grader.sandbox import session
 from attnbook_grader.sandbox.launch import Limits
 from attnbook_grader.sandbox.session import SandboxEnded, Session
+
+from .conftest import IDS
 
 TRAINS = (
     "import time\nSTEPS = 3\ndef helper(weights, values):\n    return weights @ "
@@ -123,3 +129,42 @@ def test_a_pardoned_restart_does_not_count(monkeypatch):
             made.run("x = 1")
         made.pardon()
         assert made.run("x = 1") is None
+
+
+LOOPS = ("loop in a cell", "endless loop", "catches everything")
+
+
+class ShortForLoops(Session):
+    """A session that ends a loop after a second, and waits for anything else until it is done."""
+
+    def run(self, code):
+        with self._within(1 if code == "while True: pass" else self._limits.seconds):
+            return super().run(code)
+
+    def judge(self, id, name, seed):
+        loops = any("while True" in code and f"def {name}" in code for code in self._cells)
+        with self._within(1 if loops else self._limits.seconds):
+            return super().judge(id, name, seed)
+
+    @contextlib.contextmanager
+    def _within(self, seconds):
+        patient, self._limits = self._limits, replace(self._limits, seconds=seconds)
+        try:
+            yield
+        finally:
+            self._limits = patient
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("bubblewrap")
+@pytest.mark.parametrize("student", LOOPS)
+def test_an_endless_loop_costs_only_its_own_exercise(assignment, section, monkeypatch, student):
+    monkeypatch.setattr(judging, "Session", ShortForLoops)
+    hand_in = synthetic_class(assignment, section)[student]
+    limits = Limits(**PATIENT, memory=1024)
+    outcomes = judge_notebook(
+        Job(hand_in.content, assignment, IDS, dict.fromkeys(IDS, 7), limits, "bubblewrap")
+    )
+    right = [hand_in.marks[id] > 0 for id in IDS]
+    assert [(one.visible, one.hidden) for one in outcomes] == [(one, one) for one in right]
+    assert hand_in.words in outcomes[0].note and bool(outcomes[0].note) != right[0]

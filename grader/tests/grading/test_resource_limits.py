@@ -4,19 +4,18 @@ function makes it spend.
 
 import threading
 import time
-from concurrent.futures.process import BrokenProcessPool
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from patience import HANGS, PATIENT
 
-from attnbook_grader.grading import workers
 from attnbook_grader.sandbox import resource_limits, session
 from attnbook_grader.sandbox.launch import Limits
 from attnbook_grader.sandbox.session import SandboxEnded, Session
 
-LIMITS, LITTLE = Limits(seconds=20, notebook=120), Limits(seconds=20, notebook=120, memory=100)
+LIMITS, LITTLE = Limits(**PATIENT), Limits(**PATIENT, memory=100)
 
 
 class Late(BaseException):
@@ -37,7 +36,7 @@ def test_time_ends_work_that_swallows_errors(thread):
                         continue
         except Late:
             seen.append("late")
-        with resource_limits.time_limit(5, Late):
+        with resource_limits.time_limit(HANGS, Late):
             seen.append("in time")
 
     if thread == "the first":
@@ -45,7 +44,7 @@ def test_time_ends_work_that_swallows_errors(thread):
     else:
         other = threading.Thread(target=work)
         other.start()
-        other.join(20)
+        other.join(HANGS)
     assert seen == ["late", "in time"]
 
 
@@ -137,22 +136,17 @@ def test_a_check_that_takes_too_long_is_ended(inside, monkeypatch):
         while True:
             time.sleep(0.01)
 
+    def ask(head, what):
+        answer = Session._ask(inside, head, what)
+        patched.setattr(inside, "_limits", replace(LIMITS, seconds=1))  # for the check alone
+        return answer
+
     inside.run(HEAD + "return True")
     with monkeypatch.context() as patched:
         patched.setattr(session, "judge", slow)
-        patched.setattr(inside, "_limits", Limits(seconds=1))
+        patched.setattr(inside, "_ask", ask)
         with pytest.raises(
             SandboxEnded, match="your function ran longer than 1 s and was stopped"
         ) as lost:
             inside.judge("02.reads_a_set", "reads_a_set", 1)
     assert lost.value.late
-
-
-def hold(job):
-    sum(range(10**12))
-
-
-def test_a_worker_that_stops_for_nothing_is_ended(monkeypatch):
-    limits = SimpleNamespace(notebook=0.5, startup=0.1 - workers._GRACE / workers.ATTEMPTS)
-    with workers._pool(1) as pool, pytest.raises(BrokenProcessPool):
-        pool.submit(workers._in_time, hold, SimpleNamespace(limits=limits)).result(60)

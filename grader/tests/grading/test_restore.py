@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import nbformat
 import pytest
+from patience import PATIENT
 
 from attnbook_grader.course.assignments import notebook_with
 from attnbook_grader.course.synthetic_class import synthetic_class
@@ -258,7 +259,7 @@ def test_a_student_who_lost_marks_hears_of_two_answers(assignment, hand_ins):
             assignment,
             ("00.weighted_sum",),
             {"00.weighted_sum": 7},
-            Limits(),
+            Limits(**PATIENT),
             "none",
         )
     )
@@ -272,7 +273,7 @@ def test_a_student_who_lost_marks_hears_of_two_answers(assignment, hand_ins):
             assignment,
             ("00.weighted_sum",),
             {"00.weighted_sum": 7},
-            Limits(),
+            Limits(**PATIENT),
             "none",
         )
     )
@@ -513,7 +514,7 @@ def test_the_set_up_cell_leaves_the_names_that_it_leaves_in_a_notebook(
             made_for,
             ("00.weighted_sum",),
             {"00.weighted_sum": 5},
-            Limits(),
+            Limits(**PATIENT),
             "none",
         )
     )

@@ -2,6 +2,7 @@ import os
 import threading
 
 import pytest
+from patience import HANGS
 
 from attnbook.answers.guarded import guarded
 from attnbook.checks.verdict import Mistake
@@ -47,7 +48,7 @@ class Pair:
 
     def close(self):
         self.host.channel.close()
-        self.thread.join(5)
+        self.thread.join(HANGS)
         self.inside.channel.close()
 
 

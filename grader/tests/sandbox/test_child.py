@@ -1,6 +1,7 @@
 """The process that runs a notebook's cells, without a sandbox around it."""
 
 import pytest
+from patience import PATIENT
 
 from attnbook_grader.sandbox.launch import Limits
 from attnbook_grader.sandbox.session import Session
@@ -8,7 +9,7 @@ from attnbook_grader.sandbox.session import Session
 
 @pytest.fixture(scope="module")
 def inside():
-    with Session("none", Limits()) as made:
+    with Session("none", Limits(**PATIENT)) as made:
         yield made
 
 
@@ -32,10 +33,17 @@ def test_what_only_colab_has_does_nothing(inside, line):
 
 
 def test_a_notebook_does_not_take_the_sandbox_for_colab():
-    with Session("none", Limits()) as made:
+    with Session("none", Limits(**PATIENT)) as made:
         assert made.run("import sys; assert 'google.colab' not in sys.modules") is None
 
 
 def test_nothing_else_of_google_is_there(inside):
     for name in ("google.nothing", "google.colab.nothing", "googles"):
         assert "ModuleNotFoundError" in inside.run(f"import {name}")
+
+
+def test_a_gradient_imports_nothing(inside):
+    """PyTorch's own way to pass gradients on imports SymPy, which takes half a second."""
+    assert inside.run("import sys\ndef weighted_sum(w, values): return w @ values") is None
+    assert inside.judge("00.weighted_sum", "weighted_sum", 0)
+    assert inside.run("assert 'sympy' not in sys.modules") is None

@@ -244,8 +244,8 @@ def test_its_folder_has_a_quota(inside):
 ENDS = {
     "fork bomb": ("import os\nwhile True: os.fork()", ("processes", "memory")),
     "processes": (
-        "import subprocess, time\nkept = [subprocess.Popen(['sleep', '600']) for _ in range(20)]\n"
-        "time.sleep(600)",
+        "import subprocess, time\n"
+        f"kept = [subprocess.Popen(['sleep', '{HANGS}']) for _ in range(20)]\ntime.sleep({HANGS})",
         ("processes",),
     ),
     "output": ("while True: print('x' * 10_000)", ("printed",)),
@@ -283,7 +283,7 @@ kept[::4096] = b"x" * len(kept[::4096])
 for _ in range({forks}):
     if not os.fork():
         {child}
-        time.sleep(600)
+        time.sleep(3600)
 """
 
 
@@ -340,7 +340,7 @@ def test_memory_of_all_processes_together_has_a_bound(name, monkeypatch):
     monkeypatch.setattr(launch, "_PROCESSORS", 100)  # on a slow machine that limit would come first
     with Inside(limits=Limits(**WIDE, processes=12)) as made:
         with pytest.raises(ConnectionLost) as error:
-            made.run(TOO_LARGE[name] + "time.sleep(600)")
+            made.run(TOO_LARGE[name] + f"time.sleep({HANGS})")
         assert error.value.kind == "ended"
         assert made.why() == "the notebook used more than 2048 MB of memory and was stopped"
 
@@ -472,7 +472,7 @@ def test_one_notebook_does_not_take_all_processors(monkeypatch):
     with Inside(limits=Limits(processes=20)) as made:
         monkeypatch.setattr(launch, "_PROCESSORS", 0.2)  # others are at work on this machine
         with pytest.raises(ConnectionLost) as error:
-            made.run(busy + "time.sleep(600)")
+            made.run(busy + f"time.sleep({HANGS})")
         assert error.value.kind == "ended"
         assert made.why() == "the notebook kept more than one processor busy and was stopped"
 

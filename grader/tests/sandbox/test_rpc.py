@@ -8,6 +8,7 @@ import time
 
 import pytest
 import torch
+from patience import HANGS, PATIENT
 
 from attnbook.answers.flop_counter import Products, largest
 from attnbook.answers.guarded import StudentError
@@ -258,7 +259,7 @@ def test_effort_is_seen_from_outside_too():
         for task in section.tasks
         if task.id == id
     )
-    with Session("none", Limits(seconds=60)) as box:
+    with Session("none", Limits(**PATIENT)) as box:
         assert box.run(solution_of(task)) is None and box.judge(id, task.function, 1)
         assert box.run(ROUND_THE_COUNT) is None
         assert "allocate" in box.judge(id, "large", 1).message
@@ -350,7 +351,7 @@ def test_a_channel_does_not_wait_for_ever():
         here.receive()
     with pytest.raises(OutOfTime):
         here.send(bytes(10_000_000))  # nobody reads
-    here.deadline = time.monotonic() + 10
+    here.deadline = time.monotonic() + HANGS
     there.close()
     with pytest.raises(Ended):
         here.receive()
@@ -419,7 +420,7 @@ def test_earlier_cells_that_fail_when_run_again_lose_the_sandbox(monkeypatch, er
             raise error
         return true(self, head, *rest)
 
-    with Session("none", Limits()) as box:
+    with Session("none", Limits(**PATIENT)) as box:
         assert box.run("a = 1") is None
         box._close()
         monkeypatch.setattr(Peer, "request", request)

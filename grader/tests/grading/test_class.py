@@ -1,0 +1,178 @@
+"""A round in the sandbox: a made-up class, honest and hostile, and what the round writes."""
+
+import hashlib
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from patience import HANGS
+
+import attnbook
+import attnbook_grader
+from attnbook_grader.commands import grade
+from attnbook_grader.course.synthetic_class import write_class
+from attnbook_grader.grading import rounds
+from attnbook_grader.notebooks.hand_ins import safe_names
+
+from .conftest import IDS, marks_table, quiet
+from .test_judging import LOOPS
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+
+
+@pytest.fixture(scope="module")
+def graded(course, assignment, section, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("round")
+    written = write_class(folder / "hand-ins", assignment, section)
+    for student in LOOPS:  # a limit that ends them soon could end honest answers on a slow machine
+        del written[student]
+        shutil.rmtree(folder / "hand-ins" / student)
+    (folder / "hand-ins" / "absent").mkdir()
+    (folder / "hand-ins" / "right" / "holiday.ipynb").write_text(
+        '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+    )
+    huge = folder / "hand-ins" / "200 MB"
+    huge.mkdir()
+    with open(huge / "soft_lookup.ipynb", "wb") as file:
+        file.truncate(200 * 2**20)
+    modules = [
+        path
+        for package in (attnbook, attnbook_grader)
+        for path in Path(package.__file__).parent.rglob("*.py")
+    ]
+    before = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in modules}
+    done = rounds.grade(course, folder / "hand-ins", folder / "out", say=quiet)
+    assert {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in modules} == before
+    assert not os.path.exists("/tmp/attnbook-bomb")
+    return written, folder, done
+
+
+def test_every_hand_in_gets_the_marks_that_it_must_get(graded):
+    written, folder, _ = graded
+    marks = {student: {} for student in written}
+    for row in marks_table(folder / "out"):
+        if row["student"] in written:
+            marks[row["student"]][row["exercise"]] = float(row["points"])
+    assert marks == {student: one.marks for student, one in written.items()}
+
+
+def test_the_feedback_says_why(graded):
+    written, folder, _ = graded
+    notes = {
+        row["student"]: row["note"]
+        for row in marks_table(folder / "out")
+        if row["exercise"] == IDS[0]
+    }
+    for student, one in written.items():
+        assert one.words in notes[student], f"{student}: {notes[student]}"
+        if student != "uses the library":
+            assert bool(notes[student]) == (one.marks[IDS[0]] < 2), f"{student}: {notes[student]}"
+    assert notes["absent"] == "nothing was handed in"
+    assert "larger than 20 MB" in notes["200 MB"]
+
+
+def test_the_table_adds_up(graded, assignment):
+    written, folder, _ = graded
+    rows = marks_table(folder / "out")
+    assert list(rows[0]) == ["student", "assignment", "exercise", "points", "max", "total", "note"]
+    for row in rows:
+        if row["student"] in written:
+            assert float(row["total"]) == sum(written[row["student"]].marks.values())
+    assert sum(float(row["max"]) for row in rows if row["student"] == "right") == assignment.most
+    assert len(rows) == 2 * (len(written) + 2)
+
+
+def test_every_student_has_a_page(graded):
+    written, folder, _ = graded
+    names = safe_names([*written, "absent", "200 MB"])
+    for student, one in written.items():
+        page = (folder / "out" / "feedback" / names[student] / "index.html").read_text(
+            encoding="utf-8"
+        )
+        assert f"{sum(one.marks.values()):g} of 6 points" in page
+        assert "<script" not in page
+    page = (folder / "out" / "feedback" / names["crashing"] / "index.html").read_text()
+    assert (
+        "your code stopped with IndexError: list index out of range; line 2: return [][1]" in page
+    )
+
+
+def test_the_class_has_a_page(graded):
+    _, folder, done = graded
+    page = (folder / "out" / "class.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 2 and page.count('role="img" aria-label=') == 2
+    assert (
+        "equal to right" in page
+        and "00.weighted_sum" in page
+        and "What went wrong most often" in page
+    )
+    (group,) = done.equal["soft_lookup"]
+    assert {"right", "equal to right", "right from Colab"} <= set(group) and "wrong" not in group
+
+
+def test_nbgrader_s_gradebook_holds_the_same_marks(graded):
+    from nbgrader.api import Gradebook
+
+    written, folder, _ = graded
+    names = safe_names([*written, "absent", "200 MB"])
+    with Gradebook(f"sqlite:///{folder / 'out' / 'gradebook.db'}", "attnbook") as book:
+        for student, one in written.items():
+            submission = book.find_submission("soft_lookup", names[student])
+            assert submission.score == sum(one.marks.values()), student
+            assert not submission.needs_manual_grade
+
+
+def test_the_journal_is_whole(graded):
+    written, folder, _ = graded
+    with sqlite3.connect(folder / "out" / "journal.db") as base:
+        assert base.execute("pragma integrity_check").fetchone() == ("ok",)
+        assert base.execute("select max(count) from outcome").fetchone() == (1,)
+        assert base.execute("select count(*) from mark").fetchone() == (2 * (len(written) + 2),)
+
+
+def test_nothing_but_the_round_is_left(graded):
+    _, folder, _ = graded
+    assert {path.name for path in (folder / "out").iterdir()} - {
+        ".lock",
+        "journal.db-wal",
+        "journal.db-shm",
+    } == {"attnbook-grades", "class.html", "feedback", "gradebook.db", "journal.db", "marks.csv"}
+
+
+def test_what_is_known_is_not_judged_again(graded, course, tmp_path):
+    _, folder, _ = graded
+    before = marks_table(folder / "out")
+    again = rounds.grade(course, folder / "hand-ins", folder / "out", say=quiet)
+    assert again.judged == 0 and marks_table(folder / "out") == before
+
+
+def test_the_command(small):
+    arguments = [
+        small / "hand-ins",
+        "--out",
+        small / "out",
+        "--jobs",
+        1,
+        "--timeout",
+        HANGS,
+        "--limit",
+        HANGS,
+        "--exercise",
+        IDS[0],
+        "--exercise",
+        IDS[1],
+    ]
+    result = CliRunner().invoke(grade, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    assert "partly right · soft_lookup: 1 of 2 right" in result.stdout
+    assert "marks: " in result.stdout and "unprotected" not in result.stderr
+    trusted = CliRunner().invoke(
+        grade,
+        [*map(str, arguments[:2]), str(small / "trusted"), *map(str, arguments[3:]), "--trust"],
+    )
+    assert trusted.exit_code == 0, trusted.output
+    assert "without a sandbox" in trusted.stderr
+    assert marks_table(small / "trusted") == marks_table(small / "out")
