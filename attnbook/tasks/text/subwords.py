@@ -128,11 +128,21 @@ class Subwords:
 
 
 def to_pairs(
-    sentences: Iterable[tuple[str, str]], source: Subwords, target: Subwords
+    sentences: Iterable[tuple[str, str]],
+    source: Subwords,
+    target: Subwords,
+    max_pieces: int | None = None,
 ) -> list[Pair]:
-    """Sentence pairs as pairs of pieces, without those that have an empty side."""
-    pairs = (Pair(source.split(one), target.split(other)) for one, other in sentences)
-    return [pair for pair in pairs if pair.source and pair.target]
+    """Sentence pairs as pairs of pieces; those with a side that is empty or longer than
+    max_pieces are left out.
+    """
+    pairs = []
+    for source_text, target_text in sentences:
+        pair = Pair(source.split(source_text), target.split(target_text))
+        longest, shortest = max(map(len, pair[:2])), min(map(len, pair[:2]))
+        if shortest and (max_pieces is None or longest <= max_pieces):
+            pairs.append(pair)
+    return pairs
 
 
 _NO_SPACE_BEFORE = frozenset([".", ",", ";", ":", "!", "?", ")", "]", "}", "…", "%", "n't"])

@@ -391,17 +391,11 @@ P = problem()
             lambda: A.shift(P["previous"][..., :3], P["kernel"]),
             "kernel must have an odd number of shifts .*at most 3",
         ),
-        (
-            lambda: A.shift(P["previous"], P["kernel"][:, 1:]),
-            "kernel must have one row per head",
-        ),
+        (lambda: A.shift(P["previous"], P["kernel"][:, 1:]), "kernel must have one row per head"),
         (lambda: A.uniform_shift(0.5, 1), "^lowest must"),
         (lambda: A.uniform_shift(torch.tensor(0.5), 0), "^shift_range must"),
         (lambda: A.sharpen(P["previous"], P["gamma"] - 1.2), "^gamma must"),
-        (
-            lambda: A.sharpen(P["previous"], P["gamma"][:, 1:]),
-            "gamma must hold one number per",
-        ),
+        (lambda: A.sharpen(P["previous"], P["gamma"][:, 1:]), "gamma must hold one number per"),
         (
             lambda: A.read(P["memory"], P["previous"].repeat(3, 1, 1)),
             r"memory and weights must have leading .* broadcast, got \(2,\) and \(6,\)",

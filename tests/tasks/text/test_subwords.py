@@ -169,6 +169,8 @@ def test_pairs_of_pieces_go_into_batches(subwords):
     sentences = [("the tower", "l'homme"), ("", "x"), ("the widest tower is wider", "l'eau")]
     pairs = to_pairs(sentences, subwords, subwords)
     assert len(pairs) == 2 and subwords.join(pairs[0].source) == "the tower"
+    longest = max(len(pairs[1].source), len(pairs[1].target))
+    assert len(to_pairs(sentences, subwords, subwords, max_pieces=longest - 1)) == 1
     batch = SequenceBatches(pairs, subwords.vocab, subwords.vocab, 2).batch(0)
     assert {subwords.decode(row) for row in batch.target_out} == {"l'homme", "l'eau"}
     assert batch.source.dtype == torch.int64
