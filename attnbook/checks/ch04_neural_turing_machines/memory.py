@@ -172,7 +172,7 @@ def sharpen(answer, ctx):
                 np.exp(g * np.log(np.where(w > 0, w, 1)) - (g * np.log(w.max(-1, keepdims=True)))),
                 0,
             )
-            whole = np.where(w > 0, w, 0) ** g
+            powers_alone = np.where(w > 0, w, 0) ** g
             # float32, where they underflow
             single = (weights ** gamma[..., None]).numpy().astype(float)
             total = single.sum(-1, keepdims=True)
@@ -192,13 +192,13 @@ def sharpen(answer, ctx):
                 ),
                 "all powers have become 0, and a small number under them leaves 0: stay with γ "
                 "log w until the softmax": 0 * w,
-                "the powers are not divided by their sum": whole,
+                "the powers are not divided by their sum": powers_alone,
                 "the softmax takes the weights themselves: expected γ log w": softmax(g * w),
-                "the powers are divided by their largest: expected by their sum": whole
-                / whole.max(-1, keepdims=True),
+                "the powers are divided by their largest: expected by their sum": powers_alone
+                / powers_alone.max(-1, keepdims=True),
                 "γ is not used, or the division takes it out again": w / w.sum(-1, keepdims=True),
-                "the powers are added up over the heads: expected over the slots": whole
-                / whole.sum(1, keepdims=True),
+                "the powers are added up over the heads: expected over the slots": powers_alone
+                / powers_alone.sum(1, keepdims=True),
                 "the weights are taken to the power 1/γ: that blurs": softmax(
                     np.log(np.maximum(w, 1e-38)) / g
                 ),

@@ -93,13 +93,13 @@ def canonical_tour(answer, ctx):
         k = walk.index(0)
         return walk[k:] + walk[:k]
 
-    def unchanged(came, copies):
+    def unchanged(returned, copies):
         if copies[0] != given:
             ctx.fail(
                 "your function changes its argument tour in place: the caller's list is "
                 "different now"
             )
-        if came is copies[0]:
+        if returned is copies[0]:
             ctx.fail(
                 "the list that went in came back: expected a new one, even where nothing is to "
                 "be turned"

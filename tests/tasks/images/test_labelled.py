@@ -104,22 +104,27 @@ def test_sets_that_do_not_fit_are_refused(pictures, labels, words):
 def test_the_digits_of_scikit_learn():
     from sklearn.datasets import load_digits
 
-    train, test, whole = (digits.small_digits(part) for part in ("train", "test", "all"))
-    assert (len(train), len(test), len(whole)) == (1347, 450, 1797)
+    train, test, everything = (digits.small_digits(part) for part in ("train", "test", "all"))
+    assert (len(train), len(test), len(everything)) == (1347, 450, 1797)
     stored = load_digits()
-    assert whole.labels.tolist() == stored.target.tolist() and whole.classes == tuple("0123456789")
+    assert everything.labels.tolist() == stored.target.tolist() and everything.classes == tuple(
+        "0123456789"
+    )
     keys = [{p.numpy().tobytes() for p in part.pictures} for part in (train, test)]
     assert (
-        keys[0] | keys[1] == {p.numpy().tobytes() for p in whole.pictures} and not keys[0] & keys[1]
+        keys[0] | keys[1] == {p.numpy().tobytes() for p in everything.pictures}
+        and not keys[0] & keys[1]
     )
     # the middle two pixels of a block of four lie within an eighth of a pixel of the old one: their
     # mean is near the old value
-    small = whole.pictures.double().view(-1, 8, 4, 8, 4)[:, :, 1:3, :, 1:3].mean((2, 4)) * 16 / 255
+    small = (
+        everything.pictures.double().view(-1, 8, 4, 8, 4)[:, :, 1:3, :, 1:3].mean((2, 4)) * 16 / 255
+    )
     assert (small - torch.from_numpy(stored.images)).abs().mean() < 0.6
     assert (
-        whole.pictures.shape[1:] == (1, 32, 32)
-        and whole.pictures.max() == 255
-        and whole.pictures.min() == 0
+        everything.pictures.shape[1:] == (1, 32, 32)
+        and everything.pictures.max() == 255
+        and everything.pictures.min() == 0
     )
     exact = digits.enlarge(torch.from_numpy(stored.images), 8)
     assert torch.equal(
@@ -196,11 +201,11 @@ def png(colour, alpha=255, side=32):
 
 def archive(files, top="repo-1"):
     stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as made:
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive_file:
         for name, content in files.items():
             info = tarfile.TarInfo(f"{top}/{name}")
             info.size = len(content)
-            made.addfile(info, io.BytesIO(content))
+            archive_file.addfile(info, io.BytesIO(content))
     return stream.getvalue()
 
 
