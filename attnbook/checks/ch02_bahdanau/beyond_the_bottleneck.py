@@ -92,7 +92,7 @@ def _translations(ctx):
 
 
 def _accuracies(predictions, references, lengths, edges):
-    """The right accuracies, and those of known slips by what to say about them."""
+    """The right accuracies, and those of known mistakes, by message."""
     right, upper, lower, tokens, prefix = [], [], [], [], []
     triples = list(zip(predictions, references, lengths))
     for low, high in zip(edges, edges[1:]):

@@ -75,7 +75,7 @@ def content_weights(answer, ctx):
         norms = np.sqrt((query**2).sum(-1))[:, None] * np.sqrt((key**2).sum(-1))
         return softmax(beta[:, None] * np.einsum("bd,bnd->bn", query, key) / norms)
 
-    # at a vector of zeros the cosine has no slope
+    # at a vector of zeros the cosine has no gradient
     key = key + 0.5 * (key == 0).all(-1, keepdim=True)
     check_gradients(ctx, answer, (query, key, beta), {0: "query", 1: "key", 2: "beta"}, oracle)
 

@@ -463,7 +463,7 @@ def _script(
     write_late=_STAY,
     lag=False,
 ):
-    """A program that copies, with one thing wrong if asked for."""
+    """A program that copies, with options for known mistakes."""
     output = []
 
     def program(phase, vector):

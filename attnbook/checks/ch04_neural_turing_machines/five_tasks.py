@@ -209,10 +209,10 @@ def item_after(answer, ctx):
 
 
 def _items(ctx, batch, k, item, bits):
-    """Items ``(batch, k, item, bits)``, no two of a row equal, and which one is asked for, never
+    """Items ``(batch, k, item, bits)``, no two of a row equal, and which one is the query, never
     the last of a row.
 
-    In the rows of the large case item 0 is nearly the one asked for, each time in another way.
+    In the rows of the large case item 0 is nearly the query, each time in another way.
     """
     position = torch.tensor([2, 3, 0, 1, 2, 3, 1, 2][:batch]) % (k - 1)
     while True:
@@ -518,7 +518,7 @@ def _addressed(
     cosine=True,
     early=False,
 ):
-    """Content, gate, shift for all heads; with one thing wrong if asked for."""
+    """Content, gate, shift for all heads; with options for known mistakes."""
     dots = key @ memory.swapaxes(1, 2)
     if cosine:
         dots = dots / np.sqrt((key**2).sum(-1)[..., None] * (memory**2).sum(-1)[:, None])

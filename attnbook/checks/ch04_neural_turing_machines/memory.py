@@ -143,7 +143,7 @@ def scalar_shift(answer, ctx):
         "overwrite that of shift R": spread(low, 1 - part, part) * (numbers < reach),
     }
     ctx.close(got, spread(low, 1 - part, part), "kernel", wrong)
-    # no whole numbers: there it has a corner
+    # no integers: there it has a corner
     between = ctx.integers(-reach, reach, count) + 0.1 + 0.8 * ctx.weights(count, 2)[:, 0]
     check_gradients(
         ctx,
@@ -219,7 +219,7 @@ def sharpen(answer, ctx):
     ties = ctx.weights(batch, heads, n) / 4
     ties[..., ctx.order(n)[:2]] = 0.4
     compare(ties, 0 * gamma + 2000, "weights for γ = 2000 and two equal ones", nan=underflow)
-    gamma = 2 + 2 * ctx.weights(batch, heads)  # the slope at a weight of 0 is 0 then
+    gamma = 2 + 2 * ctx.weights(batch, heads)  # the gradient at a weight of 0 is 0 then
     there = array(weights) > 0
 
     def sharpened(w, g):

@@ -202,7 +202,7 @@ def canonical_walk(answer, ctx):
             x, y = xy[walk].T
             if (_area(xy[walk]) * (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() > 0) == bool(away):
                 continue
-            # A draw in which every slip gives another walk; with the first two, a walk chosen by
+            # A draw in which every mistake gives another walk; with the first two, a walk chosen by
             # its indices is right.
             if (right[1] < right[-1]) == upwards and len(
                 {tuple(w) for w in (right, *known.values())}

@@ -320,7 +320,7 @@ def point_greedily(answer, ctx):
             item = array(x)[path[-1]] if feed is None else feed(path)
         return path
 
-    while True:  # numbers with which each slip leads to another answer
+    while True:  # numbers with which each mistake leads to another answer
         x, start = ctx.normal(n, d), ctx.normal(d)
         read, keep, w = (
             2 * ctx.normal(width, d),

@@ -27,7 +27,7 @@ def _norm(
     add=True,
     root=True,
 ):
-    """Layer norm, with one thing wrong if asked for."""
+    """Layer norm, with options for known mistakes."""
     middle = x.mean(axis, keepdims=True) if mean else 0.0
     variance = ((x - middle) ** 2).sum(axis, keepdims=True) / (
         np.prod([x.shape[k] for k in np.atleast_1d(axis)]) - ddof

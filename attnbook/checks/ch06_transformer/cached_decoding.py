@@ -73,7 +73,7 @@ def reorder_caches(answer, ctx: CheckContext):
 
 
 def _rows(parents, sentences, k):
-    """Which row each row continues, and what it is after known slips."""
+    """The row that each row continues, rightly and after known mistakes."""
     first = np.arange(sentences)[:, None] * k
     right = (parents + first).reshape(-1)
     back = np.arange(sentences * k)
@@ -218,7 +218,7 @@ def _attend_cached(
     only_new=False,
     late=False,
 ):
-    """(context, keys, values), with one thing wrong if asked for."""
+    """(context, keys, values), with options for known mistakes."""
     q = _cut(x @ w_q, h)
     keys, values = _cut_behind(keys, x @ w_k, h), _cut_behind(values, x @ w_v, h)
     m, t = q.shape[2], keys.shape[2] - q.shape[2]

@@ -75,7 +75,7 @@ def _size(
     output_bias=0,
     last=0,
 ):
-    """The number of parameters, with one thing wrong if asked for."""
+    """The number of parameters, with options for known mistakes."""
     attention = matrices_of_attention * d * d + attention_bias * d
     network = 2 * d * d_ff + network_bias * (d_ff + d)
     encoder_block = attention + network + 2 * vectors * d
@@ -198,7 +198,7 @@ def _stream(ctx, value, name, shape):
 
 
 def _mask(ctx, mask, name, right):
-    """Whether a mask says what it has to, whatever shape it is broadcast from."""
+    """Whether a mask is right, whatever shape it is broadcast from."""
     if type(mask) is not torch.Tensor or mask.dtype != torch.bool:
         what = (
             f"of dtype {str(mask.dtype).removeprefix('torch.')}"
@@ -278,7 +278,7 @@ def _transformer(
     axis=-1,
     skip=False,
 ):
-    """Log-probabilities (B, m, V), with one thing wrong if asked for."""
+    """Log-probabilities (B, m, V), with options for known mistakes."""
     (batch, n), m, d = source.shape, target.shape[1], E.shape[1]
     factor = d**0.5 if factor is None else factor
 

@@ -428,9 +428,9 @@ def _extended(
     scale=None,
     again=False,
 ):
-    """(context, keys, values) behind a cache, with one thing wrong if asked for.
+    """(context, keys, values) behind a cache, with options for known mistakes.
 
-    bare: what is made of the words without their places.
+    bare: the projections that omit the positions.
     """
     _, m, d = words.shape
     t = keys.shape[1]

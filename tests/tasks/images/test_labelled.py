@@ -149,25 +149,18 @@ def test_idx_files(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(idx(array))
     assert torch.equal(digits.read_idx(path), torch.from_numpy(array))
-    for content in (
-        idx(array)[:0] + gzip.compress(gzip.decompress(idx(array))[:-1]),
-        gzip.compress(b"\0\0\x0d\x01\0\0\0\1\0"),
-        gzip.compress(b""),
-    ):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="IDX file|in its header"):
-            digits.read_idx(path)
+    plain = gzip.decompress(idx(array))
     for content, words in (
-        (
-            gzip.compress(gzip.decompress(idx(array))[:9]),
-            "a.gz says 3 dimensions, and ends within its header",
-        ),
-        (idx(array)[:-9], "a.gz is no whole gzip file: Compressed file ended"),
-        (b"IDX", "a.gz is no whole gzip file: Not a gzipped"),
-        (idx(array)[:60] + b"?" + idx(array)[61:], "a.gz is no whole gzip file: "),
+        (gzip.compress(plain[:-1]), r"\(5, 28, 28\) bytes by its header, got 3919"),
+        (gzip.compress(b"\0\0\x0d\x01\0\0\0\1\0"), "an IDX file of unsigned bytes"),
+        (gzip.compress(b""), "an IDX file of unsigned bytes"),
+        (gzip.compress(plain[:9]), "a header of 3 dimensions, got .*a.gz, which ends in it"),
+        (idx(array)[:-9], "a complete gzip file, got .*a.gz: Compressed file ended"),
+        (b"IDX", "a complete gzip file, got .*a.gz: Not a gzipped"),
+        (idx(array)[:60] + b"?" + idx(array)[61:], "a complete gzip file, got .*a.gz"),
     ):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=f"^path must .*{words}"):
             digits.read_idx(path)
 
 
@@ -247,7 +240,7 @@ def test_emoji_on_white(mirror):
         and abs(int(data.pictures[0, 0, 0, 0]) - 127) <= 1
     )
     mirror("noto-emoji", file, archive({"png/32/emoji_u1f600.png": png((9, 9, 9), side=16)}))
-    with pytest.raises(ValueError, match="16 by 16 pixels, expected 32"):
+    with pytest.raises(ValueError, match="must be 32 by 32 pixels, got 16 by 16"):
         color_pictures.emoji()
     for name in ("face.png", "emoji_uxyz.png", "emoji_u110000.png"):
         with pytest.raises(ValueError, match="name must be emoji_u"):
