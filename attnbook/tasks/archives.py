@@ -35,9 +35,9 @@ def members_digest(path: str | os.PathLike, chosen: Callable[[str], bool]) -> st
                     name = member.name.partition("/")[2]
                     lines.append((name, hashlib.sha256(content.read()).hexdigest()))
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"path: {path} is not a complete archive ({error})") from error
+        raise ValueError(f"path must be a complete archive, got {path} ({error})") from error
     if not lines:
-        raise ValueError(f"path: {path} holds none of the files that are asked for")
+        raise ValueError(f"path must hold the chosen files, got none in {path}")
     return hashlib.sha256(
         "".join(f"{digest}  {name}\n" for name, digest in sorted(lines)).encode()
     ).hexdigest()

@@ -77,9 +77,9 @@ def ordered(*given):
 
 
 def by_default(*given):
-    found = defaultdict(lambda: None)
-    found.update(solution("06.filter_direction")(*given))
-    return found
+    result = defaultdict(lambda: None)
+    result.update(solution("06.filter_direction")(*given))
+    return result
 
 
 def numpy_truth(attention, states, mask):

@@ -135,7 +135,7 @@ def masked_softmax(answer, ctx):
         ctx, answer, (scores, mask), {0: "scores"}, lambda s: softmax(np.where(allowed, s, -np.inf))
     )
 
-    # Each of the three shows one slip of exp; the later slips survive it.
+    # Each of the three shows one mistake with exp that the later ones survive.
     row, masked = np.zeros((2, m, 1)), np.where(allowed, 0.0, 300.0)
     row[0, 0] = 300.0
     for lift, message in (

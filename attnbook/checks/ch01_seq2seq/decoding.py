@@ -64,7 +64,7 @@ def _best(scores):
 
 
 def _telling_hypotheses(ctx):
-    """Hypotheses of which each slip picks another one, and so do the right choices at the first
+    """Hypotheses of which each mistake picks another one, and so do the right choices at the first
     three alphas.
     """
     for _ in range(5000):

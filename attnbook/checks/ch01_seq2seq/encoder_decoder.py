@@ -35,7 +35,7 @@ def _gru(
     reset="product",
     bias=True,
 ):
-    """One GRU step with the slips that books and programs make as switches."""
+    """One GRU step, with switches for the variants of books and programs and for known mistakes."""
     size = h.shape[-1]
     from_x, from_h = x @ w_x.T + b_x, h @ w_h.T + (b_h if bias else 0.0)
     part = {name: slice(i * size, (i + 1) * size) for i, name in enumerate(order)}

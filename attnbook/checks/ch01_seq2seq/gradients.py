@@ -70,7 +70,7 @@ def jacobian_norms(answer, ctx):
         w, h = array(weight), array(states)
 
         def norms(
-            slope=lambda a: 1 - a**2,
+            derivative=lambda a: 1 - a**2,
             order: int | str = 2,
             flip=False,
             transpose=False,
@@ -80,9 +80,9 @@ def jacobian_norms(answer, ctx):
             product, results = np.eye(size), []
             for state in h:
                 one = (
-                    w @ np.diag(slope(state))
+                    w @ np.diag(derivative(state))
                     if right
-                    else np.diag(slope(state)) @ (w.T if transpose else w)
+                    else np.diag(derivative(state)) @ (w.T if transpose else w)
                 )
                 product = product @ one if flip else one @ product
                 results.append(norm(product, order))
@@ -94,11 +94,11 @@ def jacobian_norms(answer, ctx):
         )
         wrong = {
             "the slope of tanh is missing: each Jacobian is diag(1 - h²) W": norms(
-                slope=np.ones_like
+                derivative=np.ones_like
             ),
-            "the slope of tanh is 1 - h², not 1 - h": norms(slope=lambda a: 1 - a),
+            "the slope of tanh is 1 - h², not 1 - h": norms(derivative=lambda a: 1 - a),
             "the slope is not squared right: 1 - tanh(h)² is taken, but h is the tanh "
-            "already": norms(slope=lambda a: 1 - np.tanh(a) ** 2),
+            "already": norms(derivative=lambda a: 1 - np.tanh(a) ** 2),
             "these are norms of single steps: multiply the Jacobians of all steps up to t": each,
             "norms are multiplied: that is an upper bound. Take the norm of the "
             "product": np.cumprod(each),
@@ -152,7 +152,7 @@ def loss_of_a_step(answer, ctx):
         np.array([there.sum() for there in real]),
         np.array([there.size for there in real]),
     )
-    rows, whole = np.array([len(there) for there in real]), np.array([c.sum() for c in cost])
+    rows, totals = np.array([len(there) for there in real]), np.array([c.sum() for c in cost])
     sentences = np.concatenate([(c * there).sum(1) / there.sum(1) for c, there in zip(cost, real)])
     got = ctx.call(answer, batches, pad)
     got = ctx.tensor(got, "the loss", (), mention="one number, the mean over all words")
@@ -176,8 +176,8 @@ def loss_of_a_step(answer, ctx):
             "each batch is divided by its number of places, padding included": (
                 sums / places
             ).mean(),
-            "the padding counts as a word that has to be said": whole.sum() / places.sum(),
-            "the loss of the padding is added up: what you divide by is right": whole.sum()
+            "the padding counts as a word that has to be said": totals.sum() / places.sum(),
+            "the loss of the padding is added up: what you divide by is right": totals.sum()
             / counts.sum(),
             "the loss is the sum over the words: expected their mean": sums.sum(),
             "the sum is divided by the number of batches: expected the number of words": sums.sum()

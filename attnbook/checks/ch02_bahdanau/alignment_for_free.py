@@ -79,7 +79,7 @@ def alignment_error_rate(answer, ctx):
 
 
 def _rates(a, s, p):
-    """The right rate, and those of known slips by what to say about them."""
+    """The right rate, and those of known mistakes, by message."""
     union = p | s
     hits_s, hits_p = len(a & s), len(a & union)
     right = 1 - (hits_s + hits_p) / (len(a) + len(s))

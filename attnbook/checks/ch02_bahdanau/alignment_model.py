@@ -166,10 +166,10 @@ def project_once(answer, ctx):
     at = dict(enumerate(("states", "annotations", "W", "U", "v")))
     check_gradients(ctx, answer, (states, annotations, *parameters), at, oracle)
 
-    def look(result, copies):
+    def check_gradient(result, copies):
         upstream = 1e31 * ctx.normal(1, batch, n)
-        (slope,) = torch.autograd.grad(result, copies[1], torch.cat((upstream, -upstream)))
-        if not torch.isfinite(slope).all():
+        (gradient,) = torch.autograd.grad(result, copies[1], torch.cat((upstream, -upstream)))
+        if not torch.isfinite(gradient).all():
             ctx.fail(
                 "the weights are right, but the annotations are projected anew in every step: U "
                 "h does not depend on the step, compute it once"
@@ -185,7 +185,7 @@ def project_once(answer, ctx):
         w,
         1e10 * u,
         v,
-        then=look,
+        then=check_gradient,
     )
 
 
@@ -212,12 +212,12 @@ def bidirectional(answer, ctx):
 
     read = array(inputs)
 
-    def both(left=0, right=1, from_padding=False, unturned=False, whole=False, x=read):
+    def both(left=0, right=1, from_padding=False, unturned=False, through_padding=False, x=read):
         rows = []
         for row, end in enumerate(ends):
             forward = run(x, left, row, range(end))
             backward = run(x, right, row, reversed(range(n if from_padding else end)))
-            if whole:
+            if through_padding:
                 backward = backward[::-1].copy()
             backward[end:] = 0
             if unturned:
@@ -253,7 +253,7 @@ def bidirectional(answer, ctx):
             expected,
             {
                 order + (", and start at the last word" if late else ""): both(
-                    from_padding=late, whole=True
+                    from_padding=late, through_padding=True
                 )
             },
         )

@@ -92,7 +92,7 @@ def _translations(ctx):
 
 
 def _accuracies(predictions, references, lengths, edges):
-    """The right accuracies, and those of known slips by what to say about them."""
+    """The right accuracies, and those of known mistakes, by message."""
     right, upper, lower, tokens, prefix = [], [], [], [], []
     triples = list(zip(predictions, references, lengths))
     for low, high in zip(edges, edges[1:]):
@@ -209,16 +209,16 @@ def reads_a_set(answer, ctx):
         if len(seen) < 2:
             ctx.fail("attention is called once: there is nothing to compare its context with")
         if expected and not got:
-            said = f"your test says that {name} does not read a set, but it does"
+            verdict = f"your test says that {name} does not read a set, but it does"
             if all(torch.equal(m, mask) for _, m in seen):
-                ctx.fail(f"{said}: the mask must be shuffled with the states")
+                ctx.fail(f"{verdict}: the mask must be shuffled with the states")
             if any(_rows(h, m) != _rows(states, mask) for h, m in seen):
                 ctx.fail(
-                    f"{said}: states and mask have to be shuffled together, in one order, along "
+                    f"{verdict}: states and mask have to be shuffled together, in one order, along "
                     f"the words (dim 1)"
                 )
             ctx.fail(
-                f"{said}: compare up to rounding, with torch.allclose(…, atol=1e-4); its own "
+                f"{verdict}: compare up to rounding, with torch.allclose(…, atol=1e-4); its own "
                 f"tolerance is too small near 0"
             )
         if got and not expected:

@@ -75,7 +75,7 @@ def content_weights(answer, ctx):
         norms = np.sqrt((query**2).sum(-1))[:, None] * np.sqrt((key**2).sum(-1))
         return softmax(beta[:, None] * np.einsum("bd,bnd->bn", query, key) / norms)
 
-    # at a vector of zeros the cosine has no slope
+    # at a vector of zeros the cosine has no gradient
     key = key + 0.5 * (key == 0).all(-1, keepdim=True)
     check_gradients(ctx, answer, (query, key, beta), {0: "query", 1: "key", 2: "beta"}, oracle)
 
@@ -104,19 +104,19 @@ def reduced_rank(answer, ctx):
         a, s, b = array(left), array(sizes), array(right)
         got = array(got_u).T @ array(got_v)
 
-        def made(which, power=1.0):
+        def product(which, power=1.0):
             return (a[:, which] * s[which] ** power) @ b[:, which].T
 
         first, last = slice(0, rank), slice(top - rank, top)
-        expected = made(first)
+        expected = product(first)
         wrong = {
             "the singular values are not used: UᵀV has the right directions, but not their "
-            "sizes": made(first, 0.0),
+            "sizes": product(first, 0.0),
             "the singular values are used twice: give them to U or to V, or their roots to "
-            "both": made(first, 2.0),
+            "both": product(first, 2.0),
             "only the root of the singular values is in UᵀV: multiply both U and V by it, or one "
-            "by the values": made(first, 0.5),
-            "the smallest singular values are kept: keep the largest": made(last),
+            "by the values": product(first, 0.5),
+            "the smallest singular values are kept: keep the largest": product(last),
             "UᵀV takes the first rows of W and no more: that is of low rank, but not the "
             "nearest": np.concatenate([array(w)[:rank], np.zeros((d_q - rank, d_k))]),
         }

@@ -170,7 +170,7 @@ def _step(
     early=False,
     third="summary",
 ):
-    """(h_t, c_t, h̃_t), with one thing wrong if asked for."""
+    """(h_t, c_t, h̃_t), with options for known mistakes."""
     batch, t, d = h_tape.shape
     before = h_tape[:, -1] if query_h and t else summary
     inside = (

@@ -146,9 +146,9 @@ def reinforce(answer, ctx):
         plain = type(loss) is torch.Tensor and loss.requires_grad and loss.numel() == 1
         if plain:
             for name, to in (("scores", scores), ("log_p", log_p)):
-                (found,) = torch.autograd.grad(loss, to, retain_graph=True, allow_unused=True)
-                reached[name] = found is not None
-                gradients[name] = torch.zeros_like(to) if found is None else found
+                (gradient_at,) = torch.autograd.grad(loss, to, retain_graph=True, allow_unused=True)
+                reached[name] = gradient_at is not None
+                gradients[name] = torch.zeros_like(to) if gradient_at is None else gradient_at
         return loss
 
     value = ctx.call(graded, scores, chosen, log_p, baseline, rate)

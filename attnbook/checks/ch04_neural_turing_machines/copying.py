@@ -198,7 +198,9 @@ def follow(answer, ctx):
             torch.tensor([[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.49, 0.51, 0.0], [1.0, 0.0, 0.0]]),
         ]
     ]
-    pairs += [[_looks(ctx, row, slots) for row in (slot, places)] for slot, places, slots in cases]
+    pairs += [
+        [_reading(ctx, row, slots) for row in (slot, places)] for slot, places, slots in cases
+    ]
     for write, read in pairs:
         slot, places = write, read
         delay, share = ctx.parts(ctx.call(answer, write, read), ("delay", "share"))
@@ -258,7 +260,7 @@ def follow(answer, ctx):
         ctx.close(np.array(share), np.array(hits[best]), "share")
 
 
-def _looks(ctx, places, slots):
+def _reading(ctx, places, slots):
     """Weights ``(len(places), slots)`` that peak at these places, not always by much."""
     weights = ctx.weights(len(places), slots) / 2
     weights[torch.arange(len(places)), torch.tensor(places)] += 0.5
@@ -321,16 +323,16 @@ def _predict(bits, n, prior=0.5, *, peek=False, short=False, below=None):
     counts, predicted = {}, []
     for t, bit in enumerate(bits):
         context = tuple(bits[max(0, t - n + 1) : t])
-        whole = t >= n - 1
+        full_context = t >= n - 1
         seen = counts.setdefault(context, [0, 0])
-        if peek and whole:
+        if peek and full_context:
             seen[bit] += 1
         predicted.append(
             (seen[1] + prior) / (sum(seen) + (2 * prior if below is None else below))
-            if whole or short
+            if full_context or short
             else 0.5
         )
-        if not peek and (whole or short):
+        if not peek and (full_context or short):
             seen[bit] += 1
     return np.array(predicted)
 
@@ -393,8 +395,8 @@ def program(answer, ctx):
             ]
 
         given, garbage = array(vectors), array(memory)
-        said = _machine(reader, given, garbage)
-        if ctx.same(said, given):
+        output = _machine(reader, given, garbage)
+        if ctx.same(output, given):
             # the machine of another time: nothing may be left from the calls before
             for phase, vector, heads in calls[::-1] + calls[-1:]:
                 again = ask(phase, vector)
@@ -408,9 +410,9 @@ def program(answer, ctx):
                     )
             continue
         for message, options in _PROGRAMS.items():
-            if ctx.same(said, _machine(_script(bits, **options), given, garbage)):
+            if ctx.same(output, _machine(_script(bits, **options), given, garbage)):
                 ctx.fail(message)
-        ctx.close(said, given, "the vectors that your machine says")
+        ctx.close(output, given, "the vectors that your machine says")
 
 
 _STAY, _ON, _BACK = np.eye(3)[1], np.eye(3)[2], np.eye(3)[0]
@@ -461,15 +463,15 @@ def _script(
     write_late=_STAY,
     lag=False,
 ):
-    """A program that copies, with one thing wrong if asked for."""
-    said = []
+    """A program that copies, with options for known mistakes."""
+    output = []
 
     def program(phase, vector):
         if phase == "store":
             return [gate, read_store], [gate, write_store, np.full(bits, erase), np.asarray(vector)]
         if phase == "recall":
-            said.append(1)
-        move = read_turn if phase == "turn" else _STAY if lag and len(said) == 1 else read_recall
+            output.append(1)
+        move = read_turn if phase == "turn" else _STAY if lag and len(output) == 1 else read_recall
         return [gate, move], [gate, write_late, np.full(bits, late_erase), np.full(bits, late_add)]
 
     return program
@@ -482,7 +484,7 @@ def _machine(program, vectors, memory):
     n, bits = vectors.shape
     slots = len(memory)
     places = [np.eye(slots)[0], np.eye(slots)[0]]
-    said = []
+    output = []
     for phase, vector in (
         [("store", v) for v in vectors]
         + [("turn", np.zeros(bits))]
@@ -494,5 +496,5 @@ def _machine(program, vectors, memory):
             places[k] = sum(kernel[j] * np.roll(mixed, j - 1) for j in range(3))
         _, _, erase, add = heads[1]
         memory = memory * (1 - np.outer(places[1], erase)) + np.outer(places[1], add)
-        said.append(places[0] @ memory)
-    return np.array(said[n + 1 :])
+        output.append(places[0] @ memory)
+    return np.array(output[n + 1 :])

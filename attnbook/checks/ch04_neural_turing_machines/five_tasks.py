@@ -209,10 +209,10 @@ def item_after(answer, ctx):
 
 
 def _items(ctx, batch, k, item, bits):
-    """Items ``(batch, k, item, bits)``, no two of a row equal, and which one is asked for, never
+    """Items ``(batch, k, item, bits)``, no two of a row equal, and which one is the query, never
     the last of a row.
 
-    In the rows of the large case item 0 is nearly the one asked for, each time in another way.
+    In the rows of the large case item 0 is nearly the query, each time in another way.
     """
     position = torch.tensor([2, 3, 0, 1, 2, 3, 1, 2][:batch]) % (k - 1)
     while True:
@@ -255,11 +255,11 @@ def reliability(answer, ctx):
         )
         if bins == 3:  # not all of 0 to 1 is there
             stated = 0.4 + 0.55 * stated
-        came = (stated * 0.6 + 0.3 * ctx.normal(len(stated)) > 0.35).float()
+        outcomes = (stated * 0.6 + 0.3 * ctx.normal(len(stated)) > 0.35).float()
         predicted, share, count = ctx.parts(
-            ctx.call(answer, stated, came, bins), ("said", "share", "count")
+            ctx.call(answer, stated, outcomes, bins), ("said", "share", "count")
         )
-        p, y = array(stated), array(came)
+        p, y = array(stated), array(outcomes)
         where = np.minimum((p * np.float32(bins)).astype(int), bins - 1)
         n = np.bincount(where, minlength=bins)
         safe = np.maximum(n, 1)
@@ -269,7 +269,7 @@ def reliability(answer, ctx):
         rounded = np.bincount(np.minimum(np.round(p * bins).astype(int), bins - 1), minlength=bins)
         ranked = np.array([len(part) for part in np.array_split(p, bins)])
         upper = np.maximum(np.ceil(p.astype(np.float32) * np.float32(bins)).astype(int) - 1, 0)
-        whole = (p - p.min()) / (p.max() - p.min())
+        rescaled = (p - p.min()) / (p.max() - p.min())
         turned = np.maximum(p.astype(np.float32), np.float32(1) - p.astype(np.float32))
         ctx.close(
             count,
@@ -295,7 +295,7 @@ def reliability(answer, ctx):
                 ),
                 "the bins go from the smallest to the largest of what was told: expected from 0 "
                 "to 1": np.bincount(
-                    np.minimum((whole * bins).astype(int), bins - 1), minlength=bins
+                    np.minimum((rescaled * bins).astype(int), bins - 1), minlength=bins
                 ),
                 "what was told below ½ is turned over: expected the probabilities of a 1 as they "
                 "are": np.bincount(
@@ -518,7 +518,7 @@ def _addressed(
     cosine=True,
     early=False,
 ):
-    """Content, gate, shift for all heads; with one thing wrong if asked for."""
+    """Content, gate, shift for all heads; with options for known mistakes."""
     dots = key @ memory.swapaxes(1, 2)
     if cosine:
         dots = dots / np.sqrt((key**2).sum(-1)[..., None] * (memory**2).sum(-1)[:, None])
@@ -543,9 +543,9 @@ def _addressed(
 
     chosen, last = [], previous[:, 0]
     for h in range(key.shape[1]):
-        came = last if chain else before[:, h]
-        last = shift(g[:, h] * content[:, h] + (1 - g[:, h]) * came, h)
+        start_weights = last if chain else before[:, h]
+        last = shift(g[:, h] * content[:, h] + (1 - g[:, h]) * start_weights, h)
         if early:
-            last = g[:, h] * content[:, h] + (1 - g[:, h]) * shift(came, h)
+            last = g[:, h] * content[:, h] + (1 - g[:, h]) * shift(start_weights, h)
         chosen.append(last)
     return np.stack(chosen, 1)

@@ -143,7 +143,7 @@ def scalar_shift(answer, ctx):
         "overwrite that of shift R": spread(low, 1 - part, part) * (numbers < reach),
     }
     ctx.close(got, spread(low, 1 - part, part), "kernel", wrong)
-    # no whole numbers: there it has a corner
+    # no integers: there it has a corner
     between = ctx.integers(-reach, reach, count) + 0.1 + 0.8 * ctx.weights(count, 2)[:, 0]
     check_gradients(
         ctx,
@@ -172,7 +172,7 @@ def sharpen(answer, ctx):
                 np.exp(g * np.log(np.where(w > 0, w, 1)) - (g * np.log(w.max(-1, keepdims=True)))),
                 0,
             )
-            whole = np.where(w > 0, w, 0) ** g
+            powers_alone = np.where(w > 0, w, 0) ** g
             # float32, where they underflow
             single = (weights ** gamma[..., None]).numpy().astype(float)
             total = single.sum(-1, keepdims=True)
@@ -192,13 +192,13 @@ def sharpen(answer, ctx):
                 ),
                 "all powers have become 0, and a small number under them leaves 0: stay with γ "
                 "log w until the softmax": 0 * w,
-                "the powers are not divided by their sum": whole,
+                "the powers are not divided by their sum": powers_alone,
                 "the softmax takes the weights themselves: expected γ log w": softmax(g * w),
-                "the powers are divided by their largest: expected by their sum": whole
-                / whole.max(-1, keepdims=True),
+                "the powers are divided by their largest: expected by their sum": powers_alone
+                / powers_alone.max(-1, keepdims=True),
                 "γ is not used, or the division takes it out again": w / w.sum(-1, keepdims=True),
-                "the powers are added up over the heads: expected over the slots": whole
-                / whole.sum(1, keepdims=True),
+                "the powers are added up over the heads: expected over the slots": powers_alone
+                / powers_alone.sum(1, keepdims=True),
                 "the weights are taken to the power 1/γ: that blurs": softmax(
                     np.log(np.maximum(w, 1e-38)) / g
                 ),
@@ -219,7 +219,7 @@ def sharpen(answer, ctx):
     ties = ctx.weights(batch, heads, n) / 4
     ties[..., ctx.order(n)[:2]] = 0.4
     compare(ties, 0 * gamma + 2000, "weights for γ = 2000 and two equal ones", nan=underflow)
-    gamma = 2 + 2 * ctx.weights(batch, heads)  # the slope at a weight of 0 is 0 then
+    gamma = 2 + 2 * ctx.weights(batch, heads)  # the gradient at a weight of 0 is 0 then
     there = array(weights) > 0
 
     def sharpened(w, g):

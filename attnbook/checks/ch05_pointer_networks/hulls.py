@@ -202,7 +202,7 @@ def canonical_walk(answer, ctx):
             x, y = xy[walk].T
             if (_area(xy[walk]) * (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() > 0) == bool(away):
                 continue
-            # A draw in which every slip gives another walk; with the first two, a walk chosen by
+            # A draw in which every mistake gives another walk; with the first two, a walk chosen by
             # its indices is right.
             if (right[1] < right[-1]) == upwards and len(
                 {tuple(w) for w in (right, *known.values())}
@@ -363,7 +363,7 @@ def coverage(answer, ctx):
         ),
         closing,
     )
-    whole = _area(xy[right])
+    hull_area = _area(xy[right])
     cases = [
         ("the hull itself", right),
         ("a hull without one corner", short),
@@ -378,28 +378,28 @@ def coverage(answer, ctx):
     ]
     for name, walk in cases:
         result = ctx.number(ctx.call(answer, points, walk, right), f"the coverage of {name}")
-        expected = 0.0 if len(walk) < 3 or _crosses(xy, walk) else abs(_area(xy[walk])) / whole
+        expected = 0.0 if len(walk) < 3 or _crosses(xy, walk) else abs(_area(xy[walk])) / hull_area
         if np.isclose(result, expected, rtol=1e-4, atol=2e-5):
             continue
         if len(walk) >= 3:
             signed, x, y = _area(xy[walk]), *xy[walk].T
             known = {
                 "the sign is still on it: take the absolute value, a clockwise walk has an area "
-                "too": signed / whole if expected and signed < 0 else np.nan,
+                "too": signed / hull_area if expected and signed < 0 else np.nan,
                 "that is the area, not its share of the true hull's": abs(signed) * (expected > 0),
                 "a walk that crosses itself covers nothing that counts: expected 0": abs(signed)
-                / whole
+                / hull_area
                 if not expected
                 else np.nan,
                 "the edge back to the first corner is missing in the sum": abs(
                     (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() / 2
                 )
-                / whole,
-                "the half of the shoelace formula is missing": 2 * abs(signed) / whole
+                / hull_area,
+                "the half of the shoelace formula is missing": 2 * abs(signed) / hull_area
                 if expected
                 else np.nan,
                 "the shares are turned round: expected the area of the walk divided by that of "
-                "the hull": whole / abs(signed),
+                "the hull": hull_area / abs(signed),
                 "this polygon does not cross itself, but 0 came back (neighbouring edges share a "
                 "corner, and that is no crossing)": 0.0 if expected else np.nan,
             }

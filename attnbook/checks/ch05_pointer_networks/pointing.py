@@ -39,7 +39,7 @@ def _sorts(answer, ctx, numbers, lengths):
         mention="as wide as numbers, padded with -1",
     )
 
-    def made(order=np.argsort, fill=-1, key=None):
+    def result(order=np.argsort, fill=-1, key=None):
         out = np.full((rows, n), fill)
         for b, length in enumerate(lengths.tolist()):
             row = array(numbers)[b, :length]
@@ -49,19 +49,19 @@ def _sorts(answer, ctx, numbers, lengths):
     def filled(real, fill):
         return np.argsort(np.where(real, array(numbers), fill), axis=1, kind="stable")
 
-    whole = filled(True, 0)
+    all_sorted = filled(True, 0)
     real = np.arange(n) < array(lengths)[:, None]
     some = array(numbers) != 0
     wrong = {
         "these are the ranks: entry i says which place number i takes, expected which number "
-        "takes place i": made(lambda row: np.argsort(np.argsort(row))),
-        "the numbers come in descending order: expected the smallest first": made(
+        "takes place i": result(lambda row: np.argsort(np.argsort(row))),
+        "the numbers come in descending order: expected the smallest first": result(
             key=lambda row: -row
         ),
-        "the padding is 0: that is a position, expected -1": made(fill=0),
-        "the padding is sorted too: its zeros are smaller than every number": whole,
+        "the padding is 0: that is a position, expected -1": result(fill=0),
+        "the padding is sorted too: its zeros are smaller than every number": all_sorted,
         "the padding is sorted too: its zeros come first, and their targets push the right ones "
-        "out": np.where(real, whole, -1),
+        "out": np.where(real, all_sorted, -1),
         "the padding is filled with 1, and numbers above 1 come behind it: expected +∞": np.where(
             real, filled(real, 1.0), -1
         ),
@@ -73,7 +73,7 @@ def _sorts(answer, ctx, numbers, lengths):
             np.arange(n) < some.sum(1, keepdims=True), filled(some, np.inf), -1
         ),
     }
-    ctx.close(got, made(), "targets", wrong)
+    ctx.close(got, result(), "targets", wrong)
 
 
 @exercise("05.point_at", title="The pointer", difficulty=2, minutes=15)
@@ -180,7 +180,7 @@ def still_free(answer, ctx):
         mention="a row, a step, a position",
     )
 
-    def made(real=True, upto=0, last=False, wrap=False):
+    def result(real=True, upto=0, last=False, wrap=False):
         free = np.ones((batch, m, n), dtype=bool)
         for b, length in enumerate(lengths):
             if real:
@@ -193,21 +193,21 @@ def still_free(answer, ctx):
         return free
 
     wrong = {
-        "free is upside down: expected True where the answer may still point": ~made(),
+        "free is upside down: expected True where the answer may still point": ~result(),
         "step t masks its own target: the right answer is forbidden at every step; only targets "
-        "before t are used": made(upto=1),
+        "before t are used": result(upto=1),
         "only the position of the step before is masked: expected all that were pointed at so "
-        "far": made(last=True),
-        "padding of the inputs is free: positions from the length of a row on do not exist": made(
+        "far": result(last=True),
+        "padding of the inputs is free: positions from the length of a row on do not exist": result(
             real=False
         ),
         "the padding -1 of the targets masks the last position: as an index it counts from the "
-        "end": made(wrap=True),
+        "end": result(wrap=True),
         "nothing that was pointed at is masked": np.broadcast_to(
             (np.arange(n) < np.array(lengths)[:, None])[:, None], (batch, m, n)
         ),
     }
-    ctx.close(got, made(), "free", wrong)
+    ctx.close(got, result(), "free", wrong)
 
 
 def _lost(loss):
@@ -320,7 +320,7 @@ def point_greedily(answer, ctx):
             item = array(x)[path[-1]] if feed is None else feed(path)
         return path
 
-    while True:  # numbers with which each slip leads to another answer
+    while True:  # numbers with which each mistake leads to another answer
         x, start = ctx.normal(n, d), ctx.normal(d)
         read, keep, w = (
             2 * ctx.normal(width, d),

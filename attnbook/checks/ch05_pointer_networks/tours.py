@@ -93,19 +93,19 @@ def canonical_tour(answer, ctx):
         k = walk.index(0)
         return walk[k:] + walk[:k]
 
-    def unchanged(came, copies):
+    def unchanged(returned, copies):
         if copies[0] != given:
             ctx.fail(
                 "your function changes its argument tour in place: the caller's list is "
                 "different now"
             )
-        if came is copies[0]:
+        if returned is copies[0]:
             ctx.fail(
                 "the list that went in came back: expected a new one, even where nothing is to "
                 "be turned"
             )
 
-    # City 0 stands somewhere inside, then last, then first. The third city never says the same
+    # City 0 is somewhere inside, then last, then first. The third city never gives the same
     # about the direction as the last.
     for n, backwards, place in (
         (7, True, None),
@@ -301,8 +301,8 @@ def table_entry(answer, ctx):
             picked = [1 + c for c in ctx.order(n - 1)[:size]]
             cities, j = frozenset(picked), picked[0]
             before = sorted(cities - {j})
-            # What the table holds of the sets that are smaller by one, with made-up lengths: every
-            # slip shows.
+            # The entries of the sets that are smaller by one, with random lengths: every mistake
+            # shows.
             rest = frozenset(before)
             lengths = (scale * (2 + ctx.normal(len(before)).abs())).tolist()
             table = {(rest, i): length for i, length in zip(before, lengths)}
@@ -547,7 +547,7 @@ def _walked(c, w, *, mine=None, among=True, ask="here", best=np.argmax, start=Tr
     """Greedy tours, the log-probability of each step, and from which step on a row had no city
     left.
 
-    mine: which entries of `left` a step of all rows switches off; default each row its own
+    mine: which entries of `left` a step of all rows switches off; by default one per row
     """
     batch, n, _ = c.shape
     rows, left = np.arange(batch), np.ones((batch, n), dtype=bool)

@@ -27,7 +27,7 @@ def _norm(
     add=True,
     root=True,
 ):
-    """Layer norm, with one thing wrong if asked for."""
+    """Layer norm, with options for known mistakes."""
     middle = x.mean(axis, keepdims=True) if mean else 0.0
     variance = ((x - middle) ** 2).sum(axis, keepdims=True) / (
         np.prod([x.shape[k] for k in np.atleast_1d(axis)]) - ddof
@@ -132,19 +132,19 @@ def filter_direction(answer, ctx: CheckContext):
     def lengths(t, axes):
         return np.sqrt((t**2).sum(axes, keepdims=True))
 
-    def scaled(kept=None, per="row", factor=None, root=True):
+    def scaled(vectors=None, per="row", factor=None, root=True):
         result = {}
         for name, w in numbers.items():
             d = drawn[name]
-            if w.ndim < 2 and kept is None:
+            if w.ndim < 2 and vectors is None:
                 result[name] = np.zeros_like(w)
                 continue
             if w.ndim < 2:
                 result[name] = (
                     d
-                    if kept == "noise"
+                    if vectors == "noise"
                     else d / lengths(d, None) * lengths(w, None)
-                    if kept == "whole"
+                    if vectors == "whole"
                     else (np.sign(d) * np.abs(w))
                 )
                 continue

@@ -73,7 +73,7 @@ def reorder_caches(answer, ctx: CheckContext):
 
 
 def _rows(parents, sentences, k):
-    """Which row each row continues, and what it is after known slips."""
+    """The row that each row continues, rightly and after known mistakes."""
     first = np.arange(sentences)[:, None] * k
     right = (parents + first).reshape(-1)
     back = np.arange(sentences * k)
@@ -140,7 +140,7 @@ def cached_attention(answer, ctx):
             ),
         ]
         arrays = [array(tensor) for tensor in given[:-1]]
-        context, keys, values = _behind(*arrays, h=h)
+        context, keys, values = _attend_cached(*arrays, h=h)
         for part, name, before, right, other in zip(
             got[1:], names[1:], arrays[1:3], (keys, values), (values, keys)
         ):
@@ -174,7 +174,7 @@ def cached_attention(answer, ctx):
                 answer,
                 given,
                 dict(enumerate(("x", "keys", "values", "W_q", "W_k", "W_v"))),
-                lambda *now: _behind(*now, h=h)[0],
+                lambda *now: _attend_cached(*now, h=h)[0],
                 part=0,
             )
             check_gradients(
@@ -202,7 +202,7 @@ def _cut_behind(old, rows, h):
     return np.concatenate((old, _cut(rows, h)), 2)
 
 
-def _behind(
+def _attend_cached(
     x,
     keys,
     values,
@@ -218,7 +218,7 @@ def _behind(
     only_new=False,
     late=False,
 ):
-    """(context, keys, values), with one thing wrong if asked for."""
+    """(context, keys, values), with options for known mistakes."""
     q = _cut(x @ w_q, h)
     keys, values = _cut_behind(keys, x @ w_k, h), _cut_behind(values, x @ w_v, h)
     m, t = q.shape[2], keys.shape[2] - q.shape[2]
@@ -276,4 +276,6 @@ def _slips(arrays, h, t, m):
             joined=False
         ),
     }
-    return {message: _behind(*arrays, h=h, **options)[0] for message, options in mistakes.items()}
+    return {
+        message: _attend_cached(*arrays, h=h, **options)[0] for message, options in mistakes.items()
+    }

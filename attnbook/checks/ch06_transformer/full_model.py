@@ -75,7 +75,7 @@ def _size(
     output_bias=0,
     last=0,
 ):
-    """The number of parameters, with one thing wrong if asked for."""
+    """The number of parameters, with options for known mistakes."""
     attention = matrices_of_attention * d * d + attention_bias * d
     network = 2 * d * d_ff + network_bias * (d_ff + d)
     encoder_block = attention + network + 2 * vectors * d
@@ -147,7 +147,7 @@ def whole_model(answer, ctx):
     )
     numbers = [array(part) for part in (E, P)]
     rest = [array(part) for part in (source, target, *mix)] + [words]
-    right = _whole(*numbers, *rest)
+    right = _transformer(*numbers, *rest)
     slips = {
         "the embeddings are not multiplied by √d": dict(factor=1.0),
         "the embeddings are multiplied by d: expected √d": dict(factor=float(d)),
@@ -163,7 +163,7 @@ def whole_model(answer, ctx):
         ),
         "the positions start at row 1 of P: position 0 is row 0": dict(first=(1, 1)),
         "the positions of the target go on behind those of the source: they start anew": dict(
-            behind=True
+            after_source=True
         ),
         "the decoder reads the target itself: row t sees the token that it has to predict; put "
         "BOS in front and leave out the last": dict(shift="none"),
@@ -185,9 +185,9 @@ def whole_model(answer, ctx):
         got,
         right,
         "the result",
-        {message: _whole(*numbers, *rest, **options) for message, options in slips.items()},
+        {message: _transformer(*numbers, *rest, **options) for message, options in slips.items()},
     )
-    check_gradients(ctx, answer, given, {0: "E"}, lambda now: _whole(now, numbers[1], *rest))
+    check_gradients(ctx, answer, given, {0: "E"}, lambda now: _transformer(now, numbers[1], *rest))
 
 
 def _stream(ctx, value, name, shape):
@@ -198,7 +198,7 @@ def _stream(ctx, value, name, shape):
 
 
 def _mask(ctx, mask, name, right):
-    """Whether a mask says what it has to, whatever shape it is broadcast from."""
+    """Whether a mask is right, whatever shape it is broadcast from."""
     if type(mask) is not torch.Tensor or mask.dtype != torch.bool:
         what = (
             f"of dtype {str(mask.dtype).removeprefix('torch.')}"
@@ -255,7 +255,7 @@ def _average(rows, allowed):
     return allowed @ rows / allowed.sum(-1, keepdims=True)
 
 
-def _whole(
+def _transformer(
     E,
     P,
     source,
@@ -270,7 +270,7 @@ def _whole(
     both=False,
     places=(1, 1),
     first=(0, 0),
-    behind=False,
+    after_source=False,
     shift="right",
     bos=1,
     output=1.0,
@@ -278,7 +278,7 @@ def _whole(
     axis=-1,
     skip=False,
 ):
-    """Log-probabilities (B, m, V), with one thing wrong if asked for."""
+    """Log-probabilities (B, m, V), with options for known mistakes."""
     (batch, n), m, d = source.shape, target.shape[1], E.shape[1]
     factor = d**0.5 if factor is None else factor
 
@@ -299,7 +299,7 @@ def _whole(
         "none": target,
         "ahead": np.concatenate((target[:, 1:], opening), 1),
     }[shift]
-    y = embed(read, places[1], min(n, len(P) - m) if behind else first[1])
+    y = embed(read, places[1], min(n, len(P) - m) if after_source else first[1])
     y = y + _average(np.tanh(y @ m1), np.broadcast_to(np.tri(m), (batch, m, m)))
     y = np.tanh(
         y @ m2 + _average(memory @ m3, np.broadcast_to(words[:, None], (batch, m, n)).astype(float))

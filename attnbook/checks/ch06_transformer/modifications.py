@@ -101,7 +101,7 @@ def chance_of_better(answer, ctx):
             f"the chance for {changed} and {plain}",
             {
                 "the split that was really found is not counted: it is one of all": _chance(
-                    changed, plain, own=False
+                    changed, plain, itself=False
                 ),
                 "splits with the same difference are not counted: at least as good, not "
                 "better": _chance(changed, plain, ties=False),
@@ -134,7 +134,7 @@ def _number(changed, plain):
     return len(list(combinations(range(len(changed) + len(plain)), len(changed))))
 
 
-def _chance(changed, plain, own=True, ties=True, either=False, rest="others"):
+def _chance(changed, plain, itself=True, ties=True, either=False, rest="others"):
     values = np.array([*changed, *plain], dtype=float)
     first = len(changed)
 
@@ -150,7 +150,7 @@ def _chance(changed, plain, own=True, ties=True, either=False, rest="others"):
     observed = np.mean(changed) - np.mean(plain)
     count, splits = 0, list(combinations(range(len(values)), first))
     for chosen in splits:
-        if not own and chosen == tuple(range(first)):
+        if not itself and chosen == tuple(range(first)):
             continue
         d = difference(chosen)
         equal = abs(d - observed) < 1e-9
@@ -428,9 +428,9 @@ def _extended(
     scale=None,
     again=False,
 ):
-    """(context, keys, values) behind a cache, with one thing wrong if asked for.
+    """(context, keys, values) behind a cache, with options for known mistakes.
 
-    bare: what is made of the words without their places.
+    bare: the projections that omit the positions.
     """
     _, m, d = words.shape
     t = keys.shape[1]

@@ -137,15 +137,15 @@ def _take(answer, ctx, heads, width, keep):
         return
 
     sources = []
-    for name, small, whole in zip(names, got, given):
-        small, whole = (small.T, whole.T) if name == "W_o" else (small, whole)
+    for name, small, full in zip(names, got, given):
+        small, full = (small.T, full.T) if name == "W_o" else (small, full)
         sources.append(
             [
-                _which(ctx, small[:, i * width : (i + 1) * width], whole, width, name)
+                _which(ctx, small[:, i * width : (i + 1) * width], full, width, name)
                 for i in range(remaining)
             ]
         )
-        if ctx.same(small, np.concatenate([whole[:, i::heads] for i in keep], 1)):
+        if ctx.same(small, np.concatenate([full[:, i::heads] for i in keep], 1)):
             ctx.fail(
                 f"{name}: every num_heads-th column was taken: head i has the columns i·d/h … "
                 f"(i+1)·d/h - 1, one after the other"
@@ -174,10 +174,10 @@ def _take(answer, ctx, heads, width, keep):
     )
 
 
-def _which(ctx, block, whole, width, name):
+def _which(ctx, block, full, width, name):
     """The head whose columns a block is; a multiple of them is named at once."""
-    for i in range(whole.shape[1] // width):
-        head = whole[:, i * width : (i + 1) * width]
+    for i in range(full.shape[1] // width):
+        head = full[:, i * width : (i + 1) * width]
         if ctx.same(block, head):
             return i
         factor = (block * head).sum() / (head * head).sum()

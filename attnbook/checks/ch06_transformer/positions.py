@@ -83,7 +83,7 @@ def _relative(
     sign=1,
     scale=None,
     key_side=False,
-    own_key=False,
+    query_key=False,
     only_keys=False,
     shift=0,
     parts=(1.0, 1.0),
@@ -104,7 +104,7 @@ def _relative(
     second = (
         np.einsum("bjd,ijd->bij", k, vectors)
         if key_side
-        else np.einsum("bid,ijd->bij", k if own_key else q, vectors)
+        else np.einsum("bid,ijd->bij", k if query_key else q, vectors)
     )
     scale = np.sqrt(d) if scale is None else scale
     return (parts[0] * first + (0 if only_keys else parts[1]) * second) / scale
@@ -159,7 +159,7 @@ def relative_scores(answer, ctx):
             "K is not added to the clipped distance: distance 0 is row K, and a negative index "
             "counts from the end": _relative(given[0], given[1], np.roll(given[2], clip, 0), clip),
             "the vectors meet the keys, and those at i: expected the queries, q_i·(k_j + "
-            "a)": relative(own_key=True),
+            "a)": relative(query_key=True),
         }
         if n > 1:
             ctx.close(got, expected, "the scores", wrong)

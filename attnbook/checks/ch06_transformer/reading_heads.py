@@ -47,13 +47,13 @@ def telling_pairs(answer, ctx):
         # another number of columns than of rows
         b, h, m, n = 2 * pairs, 5, ctx.integers(9, 11), 12
         weights = ctx.weights(b, h, m, n)
-        looks = ctx.integers(0, m, b)
+        pronouns = ctx.integers(0, m, b)
         two = torch.tensor([ctx.order(n)[:2] for _ in range(b)])
         antecedent, other = two[:, 0], two[:, 1]
         rows = torch.arange(b)
         # Head 0 ties always; head 1 follows in all sentences but one; head 2 in one sentence of
         # each pair.
-        weights[rows, 0, looks] = 1 / n
+        weights[rows, 0, pronouns] = 1 / n
         for k in range(b):
             right = (k != 1, k % 2 == 0)
             for head, first in zip((1, 2), right):
@@ -61,13 +61,13 @@ def telling_pairs(answer, ctx):
                 margin = 0.15 if k == 0 else 0.1  # so that a sum over the first pair is positive
                 row = torch.full((n,), (0.7 - margin) / (n - 2))
                 row[high[k]], row[low[k]] = 0.15 + margin, 0.15
-                weights[k, head, looks[k]] = row
+                weights[k, head, pronouns[k]] = row
             # head 3 follows, but its largest weight is elsewhere
             row = torch.full((n,), 0.1 / (n - 3))
             row[antecedent[k]], row[other[k]] = 0.2, 0.1
             row[next(j for j in range(n) if j not in (int(antecedent[k]), int(other[k])))] = 0.6
-            weights[k, 3, looks[k]] = row
-        w, q, a, o = array(weights), looks.numpy(), antecedent.numpy(), other.numpy()
+            weights[k, 3, pronouns[k]] = row
+        w, q, a, o = array(weights), pronouns.numpy(), antecedent.numpy(), other.numpy()
         at = np.arange(b)
 
         def share(more, both=np.logical_and, axis=0):
@@ -80,7 +80,7 @@ def telling_pairs(answer, ctx):
         expected = share(more)
         got = _floats(
             ctx,
-            ctx.call(answer, weights, looks, antecedent, other),
+            ctx.call(answer, weights, pronouns, antecedent, other),
             "the shares",
             (h,),
             "one number a head",

@@ -102,12 +102,12 @@ def _attends(answer, ctx, given, mask, empty):
     got_context, got = ctx.parts(
         ctx.call(answer, *given, mask), ("context", "weights"), ((batch, m, d_v), (batch, m, n))
     )
-    whole = (
+    complete = (
         type(got) is torch.Tensor
         and got.shape == (batch, m, n)
         and bool(torch.isfinite(got[mask.any(-1)]).all())
     )
-    if np.abs(scores).max() > 60 and not whole:
+    if np.abs(scores).max() > 60 and not complete:
         ctx.fail(
             "scores of a few hundred give weights that are not finite: exp overflows, or leaves "
             "0/0. Subtract the largest allowed score "
@@ -115,7 +115,7 @@ def _attends(answer, ctx, given, mask, empty):
         )
     nan = (
         f"row {list(empty[0])} may attend to nothing, and a softmax over nothing but -inf is 0/0"
-        if whole
+        if complete
         else "rows that may attend to something must not hold it"
     )
     got_context = ctx.tensor(
@@ -263,10 +263,10 @@ def _layers(n, d, matrices, ctx):
     def layer(weigh, norm_in=False, norm_out=False):
         def run(x):
             if type(x) is not torch.Tensor or x.shape[-2:] != (n, d):
-                came = (
+                message = (
                     f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
                 )
-                ctx.fail(f"layer was called with {came}: it takes a whole text, ({n}, {d})")
+                ctx.fail(f"layer was called with {message}: it takes a whole text, ({n}, {d})")
             if norm_in:
                 x = torch.nn.functional.layer_norm(x, (d,))
             out = weigh(scores(x)) @ (x @ w_v.to(x))

@@ -13,7 +13,7 @@ from ..registry import exercise
 @exercise("06.stretch_mask", title="Who may see which stretch", difficulty=2, minutes=12)
 def stretch_mask(answer, ctx):
     long, plain = ctx.integers(3, 6), ctx.integers(5, 9)
-    half = 2 * long - ctx.integers(1, 3)  # one whole stretch, and a part of a second
+    half = 2 * long - ctx.integers(1, 3)  # one complete stretch, and a part of a second
     for n, width, stride in (
         (ctx.integers(10, 14), 3, 3),
         (ctx.integers(9, 14), 4, 2),

@@ -42,10 +42,10 @@ def average_weights(answer, ctx: CheckContext):
                 else f"the dict has a name that no checkpoint has: {more[0]!r}"
             )
         for name in states[0]:
-            _look_at(ctx, name, got[name], [state[name] for state in states])
+            _compare_tensor(ctx, name, got[name], [state[name] for state in states])
 
 
-def _look_at(ctx, name, value, given):
+def _compare_tensor(ctx, name, value, given):
     """One tensor of the answer, beside those of the checkpoints."""
     what, newest = f"[{name!r}]", given[-1]
     if type(value) in PLAIN_TENSORS and value.is_floating_point() != newest.is_floating_point():

@@ -147,52 +147,52 @@ def policy_loss(answer, ctx):
     p = softmax(z)
     returns = np.cumsum(r[:, ::-1], 1)[:, ::-1]
 
-    def slope(gains, choice=picked, scale=1.0):
+    def grad(gains, choice=picked, scale=1.0):
         return -scale * gains[..., None] * (choice - p) / worlds
 
     gains = returns - v
     after = returns - r
     whole = np.repeat(returns[:, :1], steps, 1)
     flat = r.ravel()[::-1].cumsum()[::-1].reshape(r.shape)
-    right = slope(gains)
+    right = grad(gains)
     ctx.close(
         collected["logits"],
         right,
         "the gradient at the logits",
         {
             "the loss pushes the wrong way: an action that did better than expected must get "
-            "more probable, a minus belongs before A log π": slope(-gains),
-            "the baseline is not used: the advantage is the return minus the value": slope(returns),
-            "the value is added to the return: the advantage is the return minus the value": slope(
+            "more probable, a minus belongs before A log π": grad(-gains),
+            "the baseline is not used: the advantage is the return minus the value": grad(returns),
+            "the value is added to the return: the advantage is the return minus the value": grad(
                 returns + v
             ),
             "the reward of the step alone stands where the return should: add up all rewards "
-            "from the step on": slope(r - v),
-            "the return leaves out the reward of the step itself": slope(after - v),
+            "from the step on": grad(r - v),
+            "the return leaves out the reward of the step itself": grad(after - v),
             "the return is the total of the whole life at every step: rewards before an action "
-            "are no merit of it": slope(whole - v),
+            "are no merit of it": grad(whole - v),
             "rewards are added up from the start to the step: expected from the step to the "
-            "end": slope(np.cumsum(r, 1) - v),
-            "rewards are added up over the end of a world into the next one": slope(flat - v),
-            "rewards are added up over the worlds: expected over the steps of each world": slope(
+            "end": grad(np.cumsum(r, 1) - v),
+            "rewards are added up over the end of a world into the next one": grad(flat - v),
+            "rewards are added up over the worlds: expected over the steps of each world": grad(
                 np.cumsum(r[::-1], 0)[::-1] - v
             ),
             "the log-probability is that of the most probable action: expected that of the "
-            "action taken": slope(gains, np.eye(actions)[z.argmax(-1)]),
+            "action taken": grad(gains, np.eye(actions)[z.argmax(-1)]),
             "the logits of the actions taken stand where log π should: a log_softmax is "
             "missing": -gains[..., None] * picked / worlds,
-            "the advantages are normalised: expected R − V as it is": slope(
+            "the advantages are normalised: expected R − V as it is": grad(
                 (gains - gains.mean()) / gains.std(ddof=1)
             ),
-            "the mean advantage is taken off: expected R − V as it is": slope(gains - gains.mean()),
-            "π stands where log π should": slope(gains * (p * picked).sum(-1)),
+            "the mean advantage is taken off: expected R − V as it is": grad(gains - gains.mean()),
+            "π stands where log π should": grad(gains * (p * picked).sum(-1)),
             "the loss is summed over the worlds: expected the mean over the worlds": right * worlds,
             "the loss is the mean over the steps too: add up the steps of a world": right / steps,
             "the softmax runs over the steps (dim=1): expected over the actions": -gains[..., None]
             * picked
             / worlds
             + (gains[..., None] * picked).sum(1, keepdims=True) * softmax(z, 1) / worlds,
-            "every action is made more probable alike: the advantage is left out": slope(
+            "every action is made more probable alike: the advantage is left out": grad(
                 np.ones_like(gains)
             ),
         },

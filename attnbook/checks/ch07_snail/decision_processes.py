@@ -232,7 +232,7 @@ def _behind_one_another(
     gated=True,
     front=False,
 ):
-    """Dense blocks with the distances `back`, with one thing wrong if asked for."""
+    """Dense blocks with the distances `back`, with options for known mistakes."""
     n, levels, h = x.shape[1], len(both) // 2, x
     for level, (w_f, w_g) in enumerate(zip(both[:levels], both[levels:])):
         earlier = np.roll(h, back(level), 1)

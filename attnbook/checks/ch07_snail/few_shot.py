@@ -133,8 +133,12 @@ def sequences(answer, ctx):
                 np.concatenate((examples_in, query[:, :, None]), 2),
                 np.concatenate((known, question), 2),
             ]
-            made = np.concatenate(rows[::-1] if front else rows, -1)
-            return np.concatenate((made[:, :, -1:], made[:, :, :-1]), 2) if first else made
+            sequences_of = np.concatenate(rows[::-1] if front else rows, -1)
+            return (
+                np.concatenate((sequences_of[:, :, -1:], sequences_of[:, :, :-1]), 2)
+                if first
+                else sequences_of
+            )
 
         zero = np.eye(ways)[0]
         result = partial(build, *arrays)

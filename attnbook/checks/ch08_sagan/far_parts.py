@@ -263,7 +263,7 @@ def _places(
     scale=1.0,
     turned=False,
 ):
-    """x + γ o over the places of feature maps, with one thing wrong if asked for."""
+    """x + γ o over the places of feature maps, with options for known mistakes."""
     batch, c, height, width = x.shape
     flat = x.reshape(batch, c, -1)
     keys, queries, values = w_f @ flat, w_g @ flat, w_h @ flat

@@ -48,13 +48,13 @@ def _triangles(xy: np.ndarray, row: int) -> np.ndarray:
     from scipy.spatial import Delaunay, QhullError
 
     if len(xy) < 3:
-        raise ValueError(f"row {row}: a triangulation needs at least 3 points, got {len(xy)}")
+        raise ValueError(f"points of row {row} must be at least 3, got {len(xy)}")
     if not np.isfinite(xy).all():
-        raise ValueError(f"row {row}: points must be finite, got NaN or infinity")
+        raise ValueError(f"points of row {row} must be finite, got NaN or infinity")
     try:
         mesh = Delaunay(xy)
     except QhullError as error:
-        raise ValueError(f"row {row}: points on one line have no triangulation") from error
+        raise ValueError(f"points of row {row} must not be on one line") from error
     if len(mesh.coplanar):
         raise ValueError(
             f"row {row}: points {sorted({int(i) for i in mesh.coplanar[:, 0]})} coincide with "

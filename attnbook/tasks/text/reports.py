@@ -41,65 +41,13 @@ __all__ = [
 FIELDS: dict[str, tuple[str, ...]] = {
     "ships": tuple(str(n) for n in range(16)),
     "wind": ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest"),
-    "cargo": (
-        "tin",
-        "wool",
-        "wine",
-        "salt",
-        "corn",
-        "silk",
-        "iron",
-        "coal",
-        "tea",
-        "rope",
-        "glass",
-        "oil",
-    ),
-    "captain": (
-        "anna",
-        "bert",
-        "clara",
-        "david",
-        "emma",
-        "felix",
-        "greta",
-        "hugo",
-        "ida",
-        "jan",
-        "klara",
-        "leo",
-    ),
+    "cargo": tuple("tin wool wine salt corn silk iron coal tea rope glass oil".split()),
+    "captain": tuple("anna bert clara david emma felix greta hugo ida jan klara leo".split()),
 }
 """What a summary tells, in its order, and the values that each of them can have."""
 
-THINGS = (
-    "market",
-    "tower",
-    "bridge",
-    "church",
-    "inn",
-    "mill",
-    "gate",
-    "well",
-    "garden",
-    "school",
-    "wall",
-    "street",
-)
-QUALITIES = (
-    "quiet",
-    "busy",
-    "closed",
-    "open",
-    "old",
-    "new",
-    "empty",
-    "full",
-    "dark",
-    "bright",
-    "wet",
-    "cold",
-)
+THINGS = tuple("market tower bridge church inn mill gate well garden school wall street".split())
+QUALITIES = tuple("quiet busy closed open old new empty full dark bright wet cold".split())
 SENTENCE = 6
 """Words of a sentence."""
 

@@ -36,20 +36,7 @@ __all__ = [
 ]
 
 KINDS = ("agreement", "name")
-NOUNS = (
-    "boy",
-    "girl",
-    "dog",
-    "cat",
-    "horse",
-    "farmer",
-    "doctor",
-    "king",
-    "sailor",
-    "house",
-    "tree",
-    "boat",
-)
+NOUNS = tuple("boy girl dog cat horse farmer doctor king sailor house tree boat".split())
 ANIMATE = NOUNS[:9]
 INTRANSITIVE = (("sleeps", "sleep"), ("sings", "sing"), ("waits", "wait"), ("smiles", "smile"))
 TRANSITIVE = (("sees", "see"), ("likes", "like"), ("knows", "know"), ("hears", "hear"))

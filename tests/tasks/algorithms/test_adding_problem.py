@@ -14,9 +14,9 @@ def draw(kind="adding", length=50, count=400, seed=0):
 
 @given(st.sampled_from(adding_problem.KINDS), st.integers(10, 60), st.integers(0, 5))
 def test_markers_lengths_and_targets_hold_for_every_sequence(kind, length, seed):
-    made = draw(kind, length, 30, seed)
+    batch = draw(kind, length, 30, seed)
     for x, n, target, marked in zip(
-        made.inputs.tolist(), made.lengths.tolist(), made.target.tolist(), made.marked.tolist()
+        batch.inputs.tolist(), batch.lengths.tolist(), batch.target.tolist(), batch.marked.tolist()
     ):
         assert length <= n <= length + length // 10
         assert (
@@ -43,17 +43,17 @@ def test_markers_lengths_and_targets_hold_for_every_sequence(kind, length, seed)
 
 @pytest.mark.parametrize("kind", adding_problem.KINDS)
 def test_in_the_shortest_sequences_both_numbers_are_marked(kind):
-    made = draw(kind, 10, 400)
-    markers = made.inputs[..., 1].gather(1, made.marked)
-    assert (markers == torch.where(made.marked == 0, -1.0, 1.0)).all() and set(
-        made.marked.flatten().tolist()
+    batch = draw(kind, 10, 400)
+    markers = batch.inputs[..., 1].gather(1, batch.marked)
+    assert (markers == torch.where(batch.marked == 0, -1.0, 1.0)).all() and set(
+        batch.marked.flatten().tolist()
     ) == set(range(9))
 
 
 def test_where_the_marks_lie():
-    made = draw(length=100, count=5000)
-    first, second = made.marked[:, 0], made.marked[:, 1]
-    assert set(made.lengths.tolist()) == set(range(100, 111))
+    batch = draw(length=100, count=5000)
+    first, second = batch.marked[:, 0], batch.marked[:, 1]
+    assert set(batch.lengths.tolist()) == set(range(100, 111))
     # the first 49 of 100 // 2 − 1
     assert set(first.tolist()) == set(range(10)) and int(second.max()) == 48
     late = second[second >= 10]
@@ -62,10 +62,10 @@ def test_where_the_marks_lie():
 
 
 def test_neither_the_mean_nor_one_number_tells_the_sum():
-    made = draw(count=3000)
-    real = torch.arange(made.inputs.shape[1]) < made.lengths[:, None]
-    mean = (made.inputs[..., 0] * real).sum(1) / made.lengths
-    assert abs(float(torch.corrcoef(torch.stack([mean, made.target]))[0, 1])) < 0.35
+    batch = draw(count=3000)
+    real = torch.arange(batch.inputs.shape[1]) < batch.lengths[:, None]
+    mean = (batch.inputs[..., 0] * real).sum(1) / batch.lengths
+    assert abs(float(torch.corrcoef(torch.stack([mean, batch.target]))[0, 1])) < 0.35
     order = draw("order", count=3000)
     assert abs(float(order.target.mean()) - 0.5) < 0.02
 

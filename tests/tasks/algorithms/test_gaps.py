@@ -25,12 +25,12 @@ def test_a_look_up_has_every_name_twice_and_its_value_once():
     orders = set()
     for row, answer in zip(tokens.tolist(), target.tolist()):
         told = dict(divmod(token - FIRST, VALUES + 1) for token in row[:6])
-        asked = [divmod(token - FIRST, VALUES + 1) for token in row[6:]]
-        assert sorted(told) == sorted(name for name, _ in asked) == list(range(6)) and all(
-            told[name] > 0 == value for name, value in asked
+        queries = [divmod(token - FIRST, VALUES + 1) for token in row[6:]]
+        assert sorted(told) == sorted(name for name, _ in queries) == list(range(6)) and all(
+            told[name] > 0 == value for name, value in queries
         )
         assert answer[:6] == [PAD] * 6 and answer[6:] == [
-            FIRST + told[name] - 1 for name, _ in asked
+            FIRST + told[name] - 1 for name, _ in queries
         ]
         orders.add(tuple(told))
     assert len(orders) > 30 and set(target[:, 6:].flatten().tolist()) == set(
@@ -43,9 +43,9 @@ def test_a_topic_has_its_frequencies_and_hides_a_share():
     assert table.shape == (TOPICS, SYMBOLS) and torch.equal(table, frequencies())
     torch.testing.assert_close(table.sum(1), torch.ones(TOPICS).double())
     tokens, target = GapBatches("topic", 40, 2000, share=0.25).batch(0)
-    asked = target != PAD
-    assert (asked.sum(1) == 10).all() and ((tokens == UNK) == asked).all()
-    words = torch.where(asked, target, tokens) - FIRST
+    masked = target != PAD
+    assert (masked.sum(1) == 10).all() and ((tokens == UNK) == masked).all()
+    words = torch.where(masked, target, tokens) - FIRST
     assert words.min() >= 0 and words.max() < SYMBOLS == vocabulary_size("topic", 40) - FIRST
     shares = torch.bincount(words.flatten(), minlength=SYMBOLS) / words.numel()
     torch.testing.assert_close(shares.double(), table.mean(0), atol=0.01, rtol=0)

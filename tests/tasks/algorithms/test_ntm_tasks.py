@@ -194,30 +194,30 @@ def test_associative_recall_row_by_row(seed, item):
     batch = draw("associative-recall", 20, gen(seed), bits=6, item=item, items=(2, 4))
     for x, y, counts in rows(batch):
         starts = [t for t, step in enumerate(x) if step[6]]
-        asked, last = (t for t, step in enumerate(x) if step[7])
+        query_start, last = (t for t, step in enumerate(x) if step[7])
         k = len(starts)
         assert (
             2 <= k <= 4
             and starts == [i * (item + 1) for i in range(k)]
-            and asked == k * (item + 1)
-            and last == asked + item + 1
+            and query_start == k * (item + 1)
+            and last == query_start + item + 1
         )
         items = [[step[:6] for step in x[s + 1 : s + 1 + item]] for s in starts]
-        query = [step[:6] for step in x[asked + 1 : last]]
+        query = [step[:6] for step in x[query_start + 1 : last]]
         told = [y[t] for t in range(last + 1, last + 1 + item)]
         assert any(items[i] == query and items[i + 1] == told for i in range(k - 1))
         assert [t for t, counted in enumerate(counts) if counted] == list(
             range(last + 1, last + 1 + item)
         )
-        for t in (*starts, asked, last):
+        for t in (*starts, query_start, last):
             assert x[t][:6] == [0] * 6
 
 
 def test_every_item_but_the_last_is_asked_for():
     batch = draw("associative-recall", 3000, gen(), items=4)
     items = batch.inputs[:, :16].view(3000, 4, 4, 8)[:, :, 1:, :6]
-    asked = (items == batch.inputs[:, None, 17:20, :6]).all(-1).all(-1)
-    assert asked.sum(0)[:3].min() > 900 and asked.sum(0)[3] < 10
+    matches = (items == batch.inputs[:, None, 17:20, :6]).all(-1).all(-1)
+    assert matches.sum(0)[:3].min() > 900 and matches.sum(0)[3] < 10
 
 
 @given(st.integers(0, 8))

@@ -43,9 +43,9 @@ def test_moves_and_rewards_follow_the_world():
     generator = torch.Generator().manual_seed(1)
     for _ in range(2999):
         action = torch.randint(2, (1,), generator=generator)
-        found = world.step(action)
-        _, reward, new, done = world.read(found.input)
-        assert reward == found.reward and not done and not found.done
+        outcome = world.step(action)
+        _, reward, new, done = world.read(outcome.input)
+        assert reward == outcome.reward and not done and not outcome.done
         counts[state, int(action), int(new)] += 1
         sums[state, int(action)] += float(reward)
         squares[state, int(action)] += float(reward) ** 2
@@ -62,19 +62,19 @@ def test_moves_and_rewards_follow_the_world():
 def test_episodes_begin_in_state_0_and_the_world_stays():
     world = DecisionProcesses(3, states=4, actions=2, horizon=5)
     first = world.reset(2, 50)
-    kept = world.transitions.clone(), world.means.clone()
+    before = world.transitions.clone(), world.means.clone()
     last, reward, state, done = world.read(first)
     assert not last.any() and not reward.any() and not state.any() and not done.any()
     for t in range(1, 16):
-        found = world.step(torch.full((50,), t % 2))
-        last, reward, state, done = world.read(found.input)
-        assert (last.argmax(-1) == t % 2).all() and torch.equal(reward, found.reward)
-        assert torch.equal(done, found.done) and bool(done.all()) == bool(done.any()) == (
+        outcome = world.step(torch.full((50,), t % 2))
+        last, reward, state, done = world.read(outcome.input)
+        assert (last.argmax(-1) == t % 2).all() and torch.equal(reward, outcome.reward)
+        assert torch.equal(done, outcome.done) and bool(done.all()) == bool(done.any()) == (
             t % 5 == 0
         )
         if t % 5 == 0:
             assert not state.any()
-    assert torch.equal(kept[0], world.transitions) and torch.equal(kept[1], world.means)
+    assert torch.equal(before[0], world.transitions) and torch.equal(before[1], world.means)
     with pytest.raises(ValueError, match="reset"):
         world.step(torch.zeros(50, dtype=torch.int64))
 
@@ -97,8 +97,8 @@ def test_copies_of_one_world_have_their_own_luck():
     assert torch.equal(world.means, world.means[:1].expand(50, -1, -1)) and torch.equal(
         world.transitions[3], world.transitions[0]
     )
-    found = world.step(torch.zeros(50, dtype=torch.int64))
-    assert len(found.reward.unique()) == 50 and len(world.state.unique()) > 3
+    outcome = world.step(torch.zeros(50, dtype=torch.int64))
+    assert len(outcome.reward.unique()) == 50 and len(world.state.unique()) > 3
     other = DecisionProcesses(1)
     other.reset(4, 50)
     assert len(other.means[:, 0, 0].unique()) == 50

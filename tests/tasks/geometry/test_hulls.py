@@ -13,8 +13,8 @@ from scipy.spatial import ConvexHull
 from attnbook.tasks.geometry import hulls
 
 
-def rows_of(found):
-    return [[i for i in row if i >= 0] for row in found.tolist()]
+def rows_of(corners):
+    return [[i for i in row if i >= 0] for row in corners.tolist()]
 
 
 def qhull(points):
@@ -39,18 +39,18 @@ def test_rows_of_their_own_length_and_far_sizes():
         rand(120, 40, 2) * 1000 - 300,
         torch.randint(3, 41, (120,), generator=torch.Generator().manual_seed(1)),
     )
-    found = rows_of(hulls.convex_hulls(points, lengths))
-    assert found == [qhull(row[:n]) for row, n in zip(points, lengths)]
+    corners = rows_of(hulls.convex_hulls(points, lengths))
+    assert corners == [qhull(row[:n]) for row, n in zip(points, lengths)]
     # a row alone, without its padding
-    assert rows_of(hulls.convex_hulls(points[7:8, : int(lengths[7])])) == [found[7]]
+    assert rows_of(hulls.convex_hulls(points[7:8, : int(lengths[7])])) == [corners[7]]
 
 
 def test_all_points_of_a_circle_are_corners():
     angle = torch.arange(60, dtype=torch.float64) * (2 * torch.pi / 60)
     order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
     circle = torch.stack([angle.cos(), angle.sin()], 1)[order]
-    (found,) = rows_of(hulls.convex_hulls(circle[None]))
-    assert found == qhull(circle) and len(found) == 60 and found[0] == 0
+    (corners,) = rows_of(hulls.convex_hulls(circle[None]))
+    assert corners == qhull(circle) and len(corners) == 60 and corners[0] == 0
 
 
 def brute_force(points):
@@ -163,8 +163,8 @@ def test_simple_or_not_as_by_the_crossings_of_segments(seed, n):
 def test_a_report_counts_each_kind_of_answer():
     points = SQUARE[:4].expand(4, 4, 2)
     truth = [[0, 1, 2, 3]] * 4
-    found = hulls.report(points, [[0, 1, 2, 3], [2, 1, 0, 3], [0, 1, 2], [0, 2, 1, 3]], truth)
-    assert found == (0.25, 0.5, 0.75, pytest.approx((1 + 1 + 0.5) / 3))
+    result = hulls.report(points, [[0, 1, 2, 3], [2, 1, 0, 3], [0, 1, 2], [0, 2, 1, 3]], truth)
+    assert result == (0.25, 0.5, 0.75, pytest.approx((1 + 1 + 0.5) / 3))
     assert hulls.report(points[:1], [[]], truth[:1]) == (0, 0, 0, 0)
     assert hulls.same_polygon([], []) and not hulls.same_polygon([0, 1, 2, 3], [0, 2, 1, 3])
     assert not hulls.same_polygon([0, 1], [0, 1, 1])

@@ -27,14 +27,14 @@ def solved(kind, row):
 
 @given(st.sampled_from(points.KINDS), st.integers(3, 5), st.integers(0, 4), st.integers(0, 100))
 def test_positions_then_end_then_padding(kind, low, more, seed):
-    made = draw(kind, (low, low + more), 12, seed)
+    batch = draw(kind, (low, low + more), 12, seed)
     n = low + more
-    assert made.inputs.shape == (12, n, 1 if kind == "sorting" else 2) and made.end == n
-    assert made.inputs.dtype == torch.float32 and made.targets.dtype == torch.long
+    assert batch.inputs.shape == (12, n, 1 if kind == "sorting" else 2) and batch.end == n
+    assert batch.inputs.dtype == torch.float32 and batch.targets.dtype == torch.long
     ends = kind in ("hulls", "delaunay")
     longest = 0
     for row, length, target, answer in zip(
-        made.inputs, made.lengths.tolist(), made.targets.tolist(), points.answers(made)
+        batch.inputs, batch.lengths.tolist(), batch.targets.tolist(), points.answers(batch)
     ):
         assert (
             low <= length <= n
@@ -42,17 +42,17 @@ def test_positions_then_end_then_padding(kind, low, more, seed):
             and bool(((row >= 0) & (row < 1)).all())
         )
         assert answer == solved(kind, row[:length]) and max(answer) < length
-        said = answer + [n] * ends
-        assert target == said + [-1] * (len(target) - len(said))
-        longest = max(longest, len(said))
-    assert made.targets.shape[1] == (longest if ends else n)
+        walk = answer + [n] * ends
+        assert target == walk + [-1] * (len(target) - len(walk))
+        longest = max(longest, len(walk))
+    assert batch.targets.shape[1] == (longest if ends else n)
 
 
 def test_sizes_and_places_are_uniform():
-    made = draw("sorting", (2, 6), 4000)
+    batch = draw("sorting", (2, 6), 4000)
     assert (
-        set(made.lengths.tolist()) == {2, 3, 4, 5, 6}
-        and torch.bincount(made.lengths)[2:].min() > 700
+        set(batch.lengths.tolist()) == {2, 3, 4, 5, 6}
+        and torch.bincount(batch.lengths)[2:].min() > 700
     )
     square = draw("hulls", 10, 2000).inputs
     assert abs(float(square.mean()) - 0.5) < 0.01 and abs(float(square.var()) - 1 / 12) < 0.002
@@ -65,8 +65,8 @@ def test_equal_numbers_keep_their_order(monkeypatch):
 
 @pytest.mark.parametrize("kind", points.KINDS)
 def test_no_rows_at_all(kind):
-    made = draw(kind, 5, 0)
-    assert len(made.inputs) == len(made.targets) == 0 and points.answers(made) == []
+    batch = draw(kind, 5, 0)
+    assert len(batch.inputs) == len(batch.targets) == 0 and points.answers(batch) == []
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ def by_force(points):
 @pytest.mark.parametrize("n", [4, 5, 6, 7, 8])
 def test_the_shortest_tour_is_that_of_all_permutations(n):
     points = rand(12 if n < 8 else 4, n, 2, seed=n)
-    found = tours.taught_tours(points)
-    for row, walk in zip(points.double().tolist(), found.tolist()):
+    solved = tours.taught_tours(points)
+    for row, walk in zip(points.double().tolist(), solved.tolist()):
         assert walk == by_force(row)
 
 
@@ -63,11 +63,11 @@ def test_rows_of_their_own_length_and_many_parts(monkeypatch):
         rand(30, 8, 2),
         torch.randint(3, 9, (30,), generator=torch.Generator().manual_seed(0)),
     )
-    found = tours.taught_tours(points, lengths)
-    for row, n, walk in zip(points, lengths.tolist(), found.tolist()):
+    solved = tours.taught_tours(points, lengths)
+    for row, n, walk in zip(points, lengths.tolist(), solved.tolist()):
         assert walk == tours.taught_tours(row[None, :n])[0].tolist() + [-1] * (8 - n)
     monkeypatch.setattr(tours, "_TABLE", 1)  # one row at a time
-    assert torch.equal(tours.taught_tours(points, lengths), found)
+    assert torch.equal(tours.taught_tours(points, lengths), solved)
     assert tours.taught_tours(points[:0]).shape == (0, 8)
 
 
@@ -82,13 +82,13 @@ def test_only_the_teacher_that_is_called_exact_is_exact():
         )
         shortest = float(tours.tour_length(matrix, best))
         for name, walk in walks.items():
-            said = walk[k : k + 1, :n]
+            tour_of_row = walk[k : k + 1, :n]
             assert (
-                tours.is_tour(said[0].tolist(), n)
-                and torch.equal(said, tours.canonical(said))
+                tours.is_tour(tour_of_row[0].tolist(), n)
+                and torch.equal(tour_of_row, tours.canonical(tour_of_row))
                 and bool((walk[k, n:] == -1).all())
             )
-            above[name].append((n, float(tours.tour_length(matrix, said)) / shortest - 1))
+            above[name].append((n, float(tours.tour_length(matrix, tour_of_row)) / shortest - 1))
             assert above[name][-1][1] > -1e-9
     assert all(a < 1e-9 for _, a in above["exact"])
     assert all(a < 1e-9 for n, a in above["exact to 12, 2-opt beyond"] if n <= 12)
@@ -98,7 +98,7 @@ def test_only_the_teacher_that_is_called_exact_is_exact():
     )
     for name in ("exact to 12, 2-opt beyond", "2-opt", "farthest insertion"):
         assert 0 < max(a for n, a in above[name] if n > 12) < 0.25
-    mean = {name: sum(a for _, a in found) for name, found in above.items()}
+    mean = {name: sum(a for _, a in ratios) for name, ratios in above.items()}
     assert (
         mean["exact"]
         < mean["exact to 12, 2-opt beyond"]
@@ -158,9 +158,9 @@ def test_two_opt_never_lengthens_and_ends_where_no_exchange_helps():
     before = torch.stack(
         [torch.randperm(15, generator=torch.Generator().manual_seed(k)) for k in range(8)]
     )
-    kept = before.clone()
+    copy = before.clone()
     after = tours.two_opt(matrix, before)
-    assert torch.equal(before, kept)  # the argument stays
+    assert torch.equal(before, copy)  # the argument stays
     assert bool((tours.tour_length(matrix, after) < tours.tour_length(matrix, before) - 0.1).all())
     for row, walk in zip(points.double().tolist(), after.tolist()):
         assert tours.is_tour(walk, 15)

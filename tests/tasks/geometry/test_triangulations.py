@@ -16,7 +16,7 @@ from attnbook.tasks.geometry import triangulations
 
 def by_definition(points):
     """Every triangle whose circumscribed circle holds no other point."""
-    found = set()
+    result = set()
     for triangle in itertools.combinations(range(len(points)), 3):
         (ax, ay), (bx, by), (cx, cy) = (points[i] for i in triangle)
         d = 2 * (ax * (by - cy) + bx * (cy - ay) + cx * (ay - by))
@@ -34,8 +34,8 @@ def by_definition(points):
         if all(
             math.dist((ux, uy), points[i]) > radius for i in range(len(points)) if i not in triangle
         ):
-            found.add(triangle)
-    return found
+            result.add(triangle)
+    return result
 
 
 def incentre(a, b, c):
@@ -47,12 +47,12 @@ def incentre(a, b, c):
 @given(st.integers(0, 2000), st.integers(3, 9))
 def test_triangles_by_definition_in_the_order_of_their_incentres(seed, n):
     points = torch.rand(1, n, 2, generator=torch.Generator().manual_seed(seed))
-    said = triangulations.triangles_of(triangulations.delaunay(points)[0].tolist())
+    answer = triangulations.triangles_of(triangulations.delaunay(points)[0].tolist())
     plain = points[0].double().tolist()
-    assert len(said) == len(set(said)) and set(said) == by_definition(plain)
+    assert len(answer) == len(set(answer)) and set(answer) == by_definition(plain)
     # each ascends already
-    assert triangulations.delaunay(points)[0].tolist() == [i for t in said for i in t]
-    centres = [incentre(*(plain[i] for i in t)) for t in said]
+    assert triangulations.delaunay(points)[0].tolist() == [i for t in answer for i in t]
+    centres = [incentre(*(plain[i] for i in t)) for t in answer]
     assert centres == sorted(centres)
 
 
@@ -74,27 +74,24 @@ def test_the_incentre_is_as_far_from_every_side():
 
 def test_rows_of_their_own_length():
     points, lengths = torch.rand(6, 8, 2), torch.tensor([3, 8, 5, 4, 8, 3])
-    made = triangulations.delaunay(points, lengths)
-    for row, n, found in zip(points, lengths.tolist(), made.tolist()):
+    padded = triangulations.delaunay(points, lengths)
+    for row, n, result in zip(points, lengths.tolist(), padded.tolist()):
         alone = triangulations.delaunay(row[None, :n])[0].tolist()
-        assert found == alone + [-1] * (made.shape[1] - len(alone))
+        assert result == alone + [-1] * (padded.shape[1] - len(alone))
     assert triangulations.delaunay(points[:0]).shape == (0, 0)
 
 
 @pytest.mark.parametrize(
     ("points", "words"),
     [
-        (
-            [[0, 0], [0.5, 0.5], [1, 1], [0.2, 0.2]],
-            "row 0: points on one line have no triangulation",
-        ),
+        ([[0, 0], [0.5, 0.5], [1, 1], [0.2, 0.2]], "points of row 0 must not be on one line"),
         ([[0, 0], [1, 0], [0, 1], [0, 0]], r"row 0: points \[3\] coincide with others"),
         (
             [[0, 0], [1, 0], [0, 1], [1, 1]],
             "row 0: four points lie on one circle: the triangulation is not unique",
         ),
         ([[0, 0], [2, 0], [0, 2], [2, 2], [5, 1]], "four points lie on one circle"),
-        ([[0, 0], [1, 0], [0, torch.nan]], "points must"),
+        ([[0, 0], [1, 0], [0, torch.nan]], "points of row 0 must be finite"),
         ([[0, 0], [1, 0]], "points must"),
     ],
 )
@@ -104,7 +101,7 @@ def test_what_has_no_one_triangulation_is_refused(points, words):
 
 
 def test_a_short_row_is_refused():
-    with pytest.raises(ValueError, match="row 1: a triangulation needs at least 3 points, got 2"):
+    with pytest.raises(ValueError, match="points of row 1 must be at least 3, got 2"):
         triangulations.delaunay(torch.rand(2, 4, 2), torch.tensor([4, 2]))
 
 
@@ -115,7 +112,7 @@ def test_three_points_on_an_outer_edge_are_no_fault():
 
 def test_a_report_takes_the_set_of_triangles():
     right = [0, 1, 2, 1, 2, 3]
-    said = [
+    answer = [
         right,
         [1, 3, 2, 2, 1, 0],
         [0, 1, 2],
@@ -123,7 +120,7 @@ def test_a_report_takes_the_set_of_triangles():
         [],
         [0, 1, 2, 1, 2, 3, 0, 1, 3],
     ]
-    found = triangulations.report(said, [right] * 6)
-    assert found == (pytest.approx(2 / 6), pytest.approx((1 + 1 + 0.5 + 0.5 + 0 + 1) / 6))
+    result = triangulations.report(answer, [right] * 6)
+    assert result == (pytest.approx(2 / 6), pytest.approx((1 + 1 + 0.5 + 0.5 + 0 + 1) / 6))
     with pytest.raises(ValueError, match="must be as many, at least one, got 1 and 2"):
         triangulations.report([right], [right, right])

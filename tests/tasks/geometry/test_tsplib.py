@@ -42,14 +42,16 @@ def library(mirror):
 
 def test_an_instance_is_read_with_its_tour_and_best_length(library):
     library()
-    found = tsplib.load("four4")
+    instance = tsplib.load("four4")
     assert (
-        found.points.tolist() == [[0, 0], [3, 4], [3, 0], [0, 4]]
-        and found.points.dtype == torch.float64
+        instance.points.tolist() == [[0, 0], [3, 4], [3, 0], [0, 4]]
+        and instance.points.dtype == torch.float64
     )
-    assert found.tour.tolist() == [0, 2, 1, 3] and found.best == 14 and found.kind == "EUC_2D"
-    matrix = tsplib.lengths_of(found.points, "EUC_2D")
-    assert int(tours.tour_length(matrix[None], found.tour[None])) == 14
+    assert (
+        instance.tour.tolist() == [0, 2, 1, 3] and instance.best == 14 and instance.kind == "EUC_2D"
+    )
+    matrix = tsplib.lengths_of(instance.points, "EUC_2D")
+    assert int(tours.tour_length(matrix[None], instance.tour[None])) == 14
     assert tsplib.names() == ("four4",) and tsplib.best_lengths()["other"] == 3
 
 
@@ -92,8 +94,8 @@ def test_the_three_ways_to_round():
 
 def test_the_unit_square_keeps_the_shape():
     points = torch.tensor([[100.0, 20.0], [300.0, 120.0], [200.0, 70.0]])
-    made = tsplib.unit_square(points)
-    torch.testing.assert_close(made, torch.tensor([[0.0, 0.0], [1.0, 0.5], [0.5, 0.25]]))
+    moved = tsplib.unit_square(points)
+    torch.testing.assert_close(moved, torch.tensor([[0.0, 0.0], [1.0, 0.5], [0.5, 0.25]]))
     # 59.5° to 60.5°, 10° to 12.5°
     geo = tsplib.unit_square(torch.tensor([[59.30, 10.0], [60.30, 12.30]]), "GEO")
     torch.testing.assert_close(
@@ -108,15 +110,15 @@ def test_every_optimal_tour_has_the_best_known_length():
     seen, kinds = [], set()
     for name in tsplib.names():
         try:
-            found = tsplib.load(name)
+            instance = tsplib.load(name)
         except ValueError as error:
             assert "has EXPLICIT" in str(error)
             continue
-        if found.tour is not None:
-            matrix = tsplib.lengths_of(found.points, found.kind)
-            assert int(tours.tour_length(matrix[None], found.tour[None])) == found.best, name
+        if instance.tour is not None:
+            matrix = tsplib.lengths_of(instance.points, instance.kind)
+            assert int(tours.tour_length(matrix[None], instance.tour[None])) == instance.best, name
             seen.append(name)
-            kinds.add(found.kind)
+            kinds.add(instance.kind)
     assert {"berlin52", "eil51", "eil76", "att48", "ulysses22", "pr1002"} <= set(
         seen
     ) and kinds == set(tsplib.KINDS)
@@ -126,6 +128,6 @@ def test_every_optimal_tour_has_the_best_known_length():
 @real
 def test_the_exact_solver_finds_the_best_known_lengths():
     for name in ("burma14", "ulysses16"):
-        found = tsplib.load(name)
-        matrix = tsplib.lengths_of(found.points, found.kind)[None]
-        assert int(tours.tour_length(matrix, tours.held_karp(matrix.double()))) == found.best
+        instance = tsplib.load(name)
+        matrix = tsplib.lengths_of(instance.points, instance.kind)[None]
+        assert int(tours.tour_length(matrix, tours.held_karp(matrix.double()))) == instance.best

@@ -14,13 +14,13 @@ GENERATOR = torch.Generator
 
 @given(st.integers(0, 2**31), st.sampled_from([32, 64]), st.booleans())
 def test_the_reader_reads_what_was_drawn(seed, size, agree):
-    found = task.far_parts(20, seed=seed, size=size, agree=agree)
-    assert found.data.pictures.shape == (20, 3, size, size)
-    assert torch.equal(task.read_colours(found.data.pictures), found.colours)
+    parts = task.far_parts(20, seed=seed, size=size, agree=agree)
+    assert parts.data.pictures.shape == (20, 3, size, size)
+    assert torch.equal(task.read_colours(parts.data.pictures), parts.colours)
     if agree:
         assert (
-            torch.equal(found.colours[:, 0], found.colours[:, 1])
-            and task.agreement(found.data.pictures).agree == 1
+            torch.equal(parts.colours[:, 0], parts.colours[:, 1])
+            and task.agreement(parts.data.pictures).agree == 1
         )
 
 
@@ -47,16 +47,16 @@ def test_shapes_are_of_their_form_and_the_same_on_both_sides():
 
 
 def test_class_colour_and_heights_are_independent_and_even():
-    found = task.far_parts(8000, seed=0)
+    parts = task.far_parts(8000, seed=0)
     table = torch.zeros(4, 8).index_put_(
-        (found.data.labels, found.colours[:, 0]), torch.ones(8000), accumulate=True
+        (parts.data.labels, parts.colours[:, 0]), torch.ones(8000), accumulate=True
     )
     assert (table / 8000 - 1 / 32).abs().max() < 0.008
     apart = task.far_parts(8000, seed=0, agree=False)
     assert abs(task.agreement(apart.data.pictures).agree - 1 / 8) < 0.015
-    tops = found.data.pictures.float().amax(1)[..., 1:7].amax(-1).argmax(-1)
+    tops = parts.data.pictures.float().amax(1)[..., 1:7].amax(-1).argmax(-1)
     assert len(tops.unique()) > 20
-    assert not torch.equal(found.data.pictures[:10], task.far_parts(10, seed=1).data.pictures)
+    assert not torch.equal(parts.data.pictures[:10], task.far_parts(10, seed=1).data.pictures)
     again = task.far_parts(50, seed=3)
     assert torch.equal(again.data.pictures, task.far_parts(50, seed=3).data.pictures)
 
@@ -67,9 +67,9 @@ def test_agreement_counts_found_chance_and_colours():
     pictures = task.draw(shapes, colours, tops)
     pictures[0, :, :, 16:] = task.GROUND  # the right figure of the first picture is gone
     got = task.agreement(pictures)
-    kept = colours[1:]
+    rest = colours[1:]
     assert (got.agree, got.found) == (4 / 8, 7 / 8)
-    left, right = (torch.bincount(side, minlength=8) / 7 for side in kept.unbind(1))
+    left, right = (torch.bincount(side, minlength=8) / 7 for side in rest.unbind(1))
     assert got.chance == pytest.approx(float(left @ right)) and got.colours == pytest.approx(
         float(torch.special.entr(left).sum().exp())
     )
@@ -87,19 +87,19 @@ def test_the_reader_is_not_misled():
         0, 256, (4000, 3, 32, 32), generator=GENERATOR().manual_seed(0), dtype=torch.uint8
     )
     assert abs(task.agreement(noise).agree - 1 / 8) < 0.03
-    found = task.far_parts(300, seed=5)
+    parts = task.far_parts(300, seed=5)
     blurred = torch.nn.functional.avg_pool2d(
-        found.data.pictures.float(), 3, 1, 1, count_include_pad=False
+        parts.data.pictures.float(), 3, 1, 1, count_include_pad=False
     )
-    paler = 128 + (found.data.pictures.float() - 128) * 0.5
+    paler = 128 + (parts.data.pictures.float() - 128) * 0.5
     for changed in (blurred, paler):
         assert (
-            task.read_colours(changed.round().to(torch.uint8)) == found.colours
+            task.read_colours(changed.round().to(torch.uint8)) == parts.colours
         ).float().mean() > 0.99
     swapped = torch.cat(
-        [found.data.pictures[..., :16], found.data.pictures.roll(1, 0)[..., 16:]], -1
+        [parts.data.pictures[..., :16], parts.data.pictures.roll(1, 0)[..., 16:]], -1
     )
-    expected = (found.colours[:, 0] == found.colours[:, 1].roll(1)).double().mean()
+    expected = (parts.colours[:, 0] == parts.colours[:, 1].roll(1)).double().mean()
     assert task.agreement(swapped).agree == pytest.approx(float(expected))
 
 

@@ -42,11 +42,11 @@ def who(pictures):
 
 def faults(batch, ways, shots):
     """What is wrong with episodes of coded pictures."""
-    (shown_class, shown_example), (asked_class, asked_example) = (
+    (shown_class, shown_example), (query_class, query_example) = (
         who(batch.support),
         who(batch.query),
     )
-    said = set()
+    messages = set()
     for b in range(len(batch.labels)):
         of_label = {}
         for label, c in zip(batch.labels[b].tolist(), shown_class[b].tolist()):
@@ -54,24 +54,24 @@ def faults(batch, ways, shots):
         if sorted(of_label) != list(range(ways)) or any(
             len(cs) != shots for cs in of_label.values()
         ):
-            said.add("not every label K times")
+            messages.add("not every label K times")
         if (
             any(len(set(cs)) > 1 for cs in of_label.values())
             or len({cs[0] for cs in of_label.values()}) < ways
         ):
-            said.add("label and class do not go together")
+            messages.add("label and class do not go together")
         if any(
             answer not in of_label or of_label[answer][0] != c
-            for answer, c in zip(batch.answers[b].tolist(), asked_class[b].tolist())
+            for answer, c in zip(batch.answers[b].tolist(), query_class[b].tolist())
         ):
-            said.add("a wrong answer")
+            messages.add("a wrong answer")
         shown = list(zip(shown_class[b].tolist(), shown_example[b].tolist()))
         if len(set(shown)) < len(shown):
-            said.add("an example twice")
-        asked = list(zip(asked_class[b].tolist(), asked_example[b].tolist()))
-        if set(asked) & set(shown) or len(set(asked)) < len(asked):
-            said.add("a query that was shown, or asked twice")
-    return said
+            messages.add("an example twice")
+        queried = list(zip(query_class[b].tolist(), query_example[b].tolist()))
+        if set(queried) & set(shown) or len(set(queried)) < len(queried):
+            messages.add("a query that was shown, or asked twice")
+    return messages
 
 
 def by_hand(picture, J, t):
@@ -202,7 +202,7 @@ def test_known_wrong_versions_are_told_apart(mistake, fault, monkeypatch):
         batch = batch._replace(query=batch.support[:, :3], answers=batch.labels[:, :3])
     elif mistake.startswith("answers"):
         batch = batch._replace(answers=who(batch.query)[0] % 4)
-    assert any(fault in said for said in faults(batch, 4, 2))
+    assert any(fault in messages for messages in faults(batch, 4, 2))
 
 
 @pytest.mark.parametrize(
@@ -229,26 +229,26 @@ def test_wrong_batches_are_named():
 
 def test_turned_classes_are_classes_of_their_own():
     pictures = torch.arange(2 * 1 * 9, dtype=torch.uint8).view(2, 1, 3, 3)
-    found = with_rotations(Classes(pictures, (("a", "x"), ("b", "y"))))
+    result = with_rotations(Classes(pictures, (("a", "x"), ("b", "y"))))
     assert (
-        len(found) == 8
-        and found.alphabets == ("a", "b")
-        and found.names[2] == ("a", "x turned by 90")
+        len(result) == 8
+        and result.alphabets == ("a", "b")
+        and result.names[2] == ("a", "x turned by 90")
     )
     for k in range(4):
         for c in range(2):
             assert np.array_equal(
-                found.pictures[2 * k + c, 0].numpy(), np.rot90(pictures[c, 0].numpy(), k)
+                result.pictures[2 * k + c, 0].numpy(), np.rot90(pictures[c, 0].numpy(), k)
             )
 
 
 def test_mirrored_classes_are_classes_of_their_own():
     pictures = torch.arange(2 * 3 * 9, dtype=torch.uint8).view(2, 3, 3, 3)
-    found = with_mirrors(Classes(pictures, (("a", "x"), ("b", "y"))))
-    assert found.names == (("a", "x"), ("b", "y"), ("a", "x mirrored"), ("b", "y mirrored"))
-    assert torch.equal(found.pictures[:2], pictures)
+    result = with_mirrors(Classes(pictures, (("a", "x"), ("b", "y"))))
+    assert result.names == (("a", "x"), ("b", "y"), ("a", "x mirrored"), ("b", "y mirrored"))
+    assert torch.equal(result.pictures[:2], pictures)
     for c in range(2):
-        for one, mirrored in zip(pictures[c].numpy(), found.pictures[2 + c].numpy(), strict=True):
+        for one, mirrored in zip(pictures[c].numpy(), result.pictures[2 + c].numpy(), strict=True):
             assert np.array_equal(mirrored, np.fliplr(one))
 
 
@@ -287,9 +287,9 @@ def test_letters_are_hard_for_their_pixels_but_no_guess():
 
 
 def test_several_alphabets_are_those_of_their_seeds():
-    found = strokes.alphabets(2, 4, 3, seed=2)
-    assert torch.equal(found.pictures[4:], strokes.alphabet(4, 3, seed=2001).pictures)
-    assert found.alphabets == ("alphabet 2000", "alphabet 2001") and len(found) == 8
+    result = strokes.alphabets(2, 4, 3, seed=2)
+    assert torch.equal(result.pictures[4:], strokes.alphabet(4, 3, seed=2001).pictures)
+    assert result.alphabets == ("alphabet 2000", "alphabet 2001") and len(result) == 8
     for call in (lambda: strokes.alphabet(0, seed=1), lambda: strokes.alphabets(0)):
         with pytest.raises(ValueError, match="^(letters|examples|count) must"):
             call()
@@ -310,7 +310,7 @@ def test_ink_lies_where_the_points_are():
 def archive(folder, characters, examples=2, size=105, seed=0):
     from PIL import Image
 
-    random, stream, kept = np.random.default_rng(seed), io.BytesIO(), {}
+    random, stream, pictures_by_name = np.random.default_rng(seed), io.BytesIO(), {}
     with zipfile.ZipFile(stream, "w") as file:
         for alphabet, character in characters:
             for k in range(examples):
@@ -318,16 +318,16 @@ def archive(folder, characters, examples=2, size=105, seed=0):
                 png = io.BytesIO()
                 Image.fromarray(ground).convert("1").save(png, "PNG")
                 file.writestr(f"{folder}/{alphabet}/{character}/{k:04d}_01.png", png.getvalue())
-                kept[alphabet, character, k] = ground
+                pictures_by_name[alphabet, character, k] = ground
         file.writestr(f"__MACOSX/{folder}/x/._y.png", b"no picture")
         file.writestr(f"{folder}/.DS_Store.png", b"no picture")
-    return stream.getvalue(), kept
+    return stream.getvalue(), pictures_by_name
 
 
 @pytest.fixture
 def small(mirror):
     omniglot.read.cache_clear()
-    kept = {}
+    pictures_by_name = {}
     for name, characters in (
         ("small1", [("Latin", "character02"), ("Greek", "character01"), ("Latin", "character01")]),
         (
@@ -340,25 +340,27 @@ def small(mirror):
             ],
         ),
     ):
-        content, kept[name] = archive(omniglot.SETS[name][:-4], characters, seed=len(kept))
+        content, pictures_by_name[name] = archive(
+            omniglot.SETS[name][:-4], characters, seed=len(pictures_by_name)
+        )
         mirror("omniglot", omniglot.SETS[name], content)
-    yield kept
+    yield pictures_by_name
     omniglot.read.cache_clear()
 
 
 def test_characters_are_read_in_order_and_made_small(small):
-    found = omniglot.read("small1")
-    assert found.names == (
+    result = omniglot.read("small1")
+    assert result.names == (
         ("Greek", "character01"),
         ("Latin", "character01"),
         ("Latin", "character02"),
     )
-    assert found.pictures.shape == (3, 2, 28, 28) and found.pictures.dtype == torch.uint8
-    for c, names in enumerate(found.names):
+    assert result.pictures.shape == (3, 2, 28, 28) and result.pictures.dtype == torch.uint8
+    for c, names in enumerate(result.names):
         for k in range(2):
             ink = 1.0 - small["small1"][(*names, k)]
             # as much ink, and it is ink that is white
-            assert abs(ink.mean() - found.pictures[c, k].double().mean() / 255) < 0.01
+            assert abs(ink.mean() - result.pictures[c, k].double().mean() / 255) < 0.01
     with pytest.raises(ValueError, match="^name must"):
         omniglot.read("small3")
 

@@ -112,19 +112,23 @@ def test_all_orders_of_the_boxes():
 
 
 def test_the_split_shares_no_sentence_and_no_identifier():
-    made = [
+    sentences = [
         Statement(f"{'Sentence' if k % 2 else 'sentence'} {k // 3}.", str(k // 4), ((), (), ()))
         for k in range(240)
     ]
-    parts = nlvr.split(made, (0.2, 0.2), seed=1)
-    assert sorted(s for part in parts for s in part) == sorted(made)
+    parts = nlvr.split(sentences, (0.2, 0.2), seed=1)
+    assert sorted(s for part in parts for s in part) == sorted(sentences)
     for key in (lambda s: nlvr.words(s.sentence), lambda s: s.identifier):
         a, b, c = ({key(s) for s in part} for part in parts)
         assert not a & b and not a & c and not b & c
     assert all(24 < len(part) <= 48 for part in parts[1:])
-    assert nlvr.split(made, (0.2, 0.2), seed=1) == parts != nlvr.split(made, (0.2, 0.2), seed=2)
+    assert (
+        nlvr.split(sentences, (0.2, 0.2), seed=1)
+        == parts
+        != nlvr.split(sentences, (0.2, 0.2), seed=2)
+    )
     with pytest.raises(ValueError, match="shares must"):
-        nlvr.split(made, (0.5, 0.5))
+        nlvr.split(sentences, (0.5, 0.5))
 
 
 def test_rare_words_are_unknown_and_bad_input_is_named():

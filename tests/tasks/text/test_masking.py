@@ -22,25 +22,27 @@ def texts(number=40, seed=0):
 def test_targets_are_the_hidden_tokens_and_all_else_is_read_as_it_stands(share, seed):
     tokens, lengths = pad(texts(12, seed))
     found = hide(tokens, lengths, SIZE, torch.Generator().manual_seed(seed), share)
-    asked = found.target != 0
-    assert torch.equal(found.target[asked], tokens[asked]) and torch.equal(
-        found.tokens[~asked], tokens[~asked]
+    hidden = found.target != 0
+    assert torch.equal(found.target[hidden], tokens[hidden]) and torch.equal(
+        found.tokens[~hidden], tokens[~hidden]
     )
     assert (
-        asked.any(1).all() and not asked[tokens == 0].any() and torch.equal(found.lengths, lengths)
+        hidden.any(1).all()
+        and not hidden[tokens == 0].any()
+        and torch.equal(found.lengths, lengths)
     )
 
 
 def test_shares_of_all_kinds():
     tokens = torch.randint(4, SIZE, (400, 100), generator=torch.Generator().manual_seed(0))
     found = hide(tokens, torch.full((400,), 100), SIZE, torch.Generator().manual_seed(1))
-    asked = found.target != 0
-    assert abs(asked.float().mean() - 0.15) < 0.01
-    masked, same = (found.tokens == MASK)[asked], (found.tokens == tokens)[asked]
+    hidden = found.target != 0
+    assert abs(hidden.float().mean() - 0.15) < 0.01
+    masked, same = (found.tokens == MASK)[hidden], (found.tokens == tokens)[hidden]
     assert abs(masked.float().mean() - 0.8) < 0.02
     # a random token may be the right one
     assert abs(same.float().mean() - (0.1 + 0.1 / (SIZE - 4))) < 0.02
-    others = found.tokens[asked][~masked & ~same]
+    others = found.tokens[hidden][~masked & ~same]
     assert others.min() >= 4 and others.max() < SIZE and len(others.unique()) > 40
 
 

@@ -35,8 +35,12 @@ def solve(story):
         return questions.COUNTS[sum(who == question[5] for who in holder.values())]
     if question[0] == "who":
         return holder[question[3]]
-    asked = question[3]
-    return place[holder[asked]] if asked in holder and asked in questions.THINGS else place[asked]
+    subject = question[3]
+    return (
+        place[holder[subject]]
+        if subject in holder and subject in questions.THINGS
+        else place[subject]
+    )
 
 
 @pytest.mark.parametrize("kind", questions.KINDS)
@@ -109,8 +113,8 @@ def test_batches_show_each_story_once_an_epoch_and_depend_on_the_step_alone():
     batches, again = (questions.QuestionBatches(stories, vocab, 4, seed=1) for _ in range(2))
     assert len(batches) == 3
     rows = torch.cat([batches.batch(step).story for step in range(3)])
-    whole = questions.collate_stories(stories, vocab).story
-    assert sorted(map(str, rows.tolist())) == sorted(map(str, whole.tolist()))
+    all_rows = questions.collate_stories(stories, vocab).story
+    assert sorted(map(str, rows.tolist())) == sorted(map(str, all_rows.tolist()))
     assert torch.equal(batches.batch(4).story, again.batch(4).story)
     assert not torch.equal(batches.batch(0).story, batches.batch(3).story)
 

@@ -31,14 +31,14 @@ def sentences_of(row):
 def test_the_summary_is_what_a_reader_finds_in_the_report():
     reports = some()
     for source, target, places in zip(*reports):
-        said = sentences_of(source)
-        today = {s[2]: s[4] for s in said if s[0] == "today" and s[2] in FIELDS}
-        assert sum(s[0] == "today" and s[2] in FIELDS for s in said) == 4 == len(today)  # each once
+        rows = sentences_of(source)
+        today = {s[2]: s[4] for s in rows if s[0] == "today" and s[2] in FIELDS}
+        assert sum(s[0] == "today" and s[2] in FIELDS for s in rows) == 4 == len(today)  # each once
         assert WORDS.decode(target.tolist()) == [
             word for field in FIELDS for word in (field, today[field])
         ]
-        assert [said[k][2] for k in places] == list(FIELDS) and all(
-            said[k][0] == "today" for k in places
+        assert [rows[k][2] for k in places] == list(FIELDS) and all(
+            rows[k][0] == "today" for k in places
         )
 
 
@@ -100,8 +100,8 @@ def test_scores_and_baselines():
     names_wrong = [[5, *row[1:]] for row in right]
     assert facts_right(names_wrong, reports) == [0.75] * 300
     for extract, least, most in ((lead(reports), 0.0, 0.3), (oracle_extract(reports), 1.0, 1.0)):
-        share = sum(set(target) <= set(said) for said, target in zip(extract, right)) / 300
-        assert least <= share <= most and all(len(said) == 24 for said in extract)
+        share = sum(set(target) <= set(rows) for rows, target in zip(extract, right)) / 300
+        assert least <= share <= most and all(len(rows) == 24 for rows in extract)
 
 
 def test_wrong_arguments_are_named():

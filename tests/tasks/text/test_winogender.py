@@ -22,10 +22,12 @@ def small(tmp_path, monkeypatch):
     lines = ["sentid\tsentence"]
     for occupation, participant, answer, text in rows:
         for k, gender in enumerate(("female", "male", "neutral")):
-            said = text.replace("$OCCUPATION", occupation).replace("$PARTICIPANT", participant)
+            sentence_text = text.replace("$OCCUPATION", occupation).replace(
+                "$PARTICIPANT", participant
+            )
             for mark, forms in FORMS.items():
-                said = said.replace(mark, forms[k])
-            lines.append(f"{occupation}.{participant}.{answer}.{gender}.txt\t{said}")
+                sentence_text = sentence_text.replace(mark, forms[k])
+            lines.append(f"{occupation}.{participant}.{answer}.{gender}.txt\t{sentence_text}")
     (tmp_path / "templates.tsv").write_text(TEMPLATES, encoding="utf-8")
     (tmp_path / "all_sentences.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     monkeypatch.setattr(datasets, "fetch", lambda name, file: tmp_path / file)

@@ -122,17 +122,17 @@ def test_word_weights_against_loops(seed):
     source_words = np.sort(generator.integers(0, 4, 6)).tolist()
     target_words = np.sort(generator.integers(0, 3, 5)).tolist()
     weights = generator.dirichlet(np.ones(6), size=7)
-    found = word_weights(torch.tensor(weights), source_words, target_words)
-    assert found.shape == (max(target_words) + 1, max(source_words) + 1)
-    for t, s in itertools.product(range(found.shape[0]), range(found.shape[1])):
+    summed = word_weights(torch.tensor(weights), source_words, target_words)
+    assert summed.shape == (max(target_words) + 1, max(source_words) + 1)
+    for t, s in itertools.product(range(summed.shape[0]), range(summed.shape[1])):
         rows = [
             weights[k, [j for j in range(6) if source_words[j] == s]].sum()
             for k in range(5)
             if target_words[k] == t
         ]
-        assert math.isclose(found[t, s], sum(rows) / len(rows) if rows else 0, abs_tol=1e-10)
+        assert math.isclose(summed[t, s], sum(rows) / len(rows) if rows else 0, abs_tol=1e-10)
     for t in set(target_words):
-        assert math.isclose(found[t].sum(), 1, abs_tol=1e-10)
+        assert math.isclose(summed[t].sum(), 1, abs_tol=1e-10)
 
 
 def test_word_weights_refuse_words_that_do_not_fit():

@@ -73,18 +73,18 @@ LETTERS = [chr(ord("a") + i) + chr(ord("a") + j) for i in range(10) for j in ran
 def leaks(task):
     """Sentences, without case and punctuation, that stand on the same side of two splits."""
     splits = {name: getattr(task, name) for name in ("train", "valid", "test")}
-    found = []
+    sources = []
     for side in (0, 1):
         held = {
             name: {tuple(t for t in pair[side] if t[0].isalnum()) for pair in pairs}
             for name, pairs in splits.items()
         }
-        found += [
+        sources += [
             held["train"] & held["test"],
             held["train"] & held["valid"],
             held["valid"] & held["test"],
         ]
-    return set().union(*found)
+    return set().union(*sources)
 
 
 @pytest.mark.parametrize("direction", [("en", "fr"), ("fr", "en")])
@@ -155,14 +155,14 @@ def put_alibi(mirror, links="0-0 1p2 2-1 "):
 
 def test_alibi_links_are_turned_around_for_english_sources(mirror):
     put_alibi(mirror)
-    found = corpora.alibi()
-    assert len(found) == 5
-    assert found[0].source == ("the", "red", "house") and found[0].target == (
+    sources = corpora.alibi()
+    assert len(sources) == 5
+    assert sources[0].source == ("the", "red", "house") and sources[0].target == (
         "la",
         "maison",
         "rouge",
     )
-    assert found[0].sure == {(0, 0), (1, 2)} and found[0].possible == {(0, 0), (2, 1), (1, 2)}
+    assert sources[0].sure == {(0, 0), (1, 2)} and sources[0].possible == {(0, 0), (2, 1), (1, 2)}
     french = corpora.alibi("fr", "en")[0]
     assert french.source == ("la", "maison", "rouge")
     assert french.sure == {(0, 0), (2, 1)} and french.possible == {(0, 0), (1, 2), (2, 1)}

@@ -64,8 +64,8 @@ def read(text):
 @given(DAYS, FORMATS, CASES)
 def test_every_format_reads_back(date, format, case):
     pair = dates.pair(date, format, case)
-    found, weekday = read("".join(pair.source))
-    assert found == date
+    read_date, weekday = read("".join(pair.source))
+    assert read_date == date
     assert weekday in (None, date.weekday())
     assert "".join(pair.target) == date.isoformat()
     assert all(len(character) == 1 for character in pair.source)
@@ -99,28 +99,28 @@ def test_the_alignment_points_at_what_says_each_digit(date, format, case):
     text = "".join(pair.source).lower()
     assert len(pair.alignment) == len(pair.target) == 10
     assert pair.content == tuple(bool(sources) for sources in pair.alignment)
-    said = [text[min(s) : max(s) + 1] if s else "" for s in pair.alignment]
+    pieces = [text[min(s) : max(s) + 1] if s else "" for s in pair.alignment]
     assert all(not s or sorted(s) == list(range(min(s), max(s) + 1)) for s in pair.alignment)
-    assert said[4] == said[7] == ""
-    for t, (digit, piece) in enumerate(zip(pair.target, said)):
+    assert pieces[4] == pieces[7] == ""
+    for t, (digit, piece) in enumerate(zip(pair.target, pieces)):
         if len(piece) == 1:
             assert piece == digit
         elif t < 4 and piece:
             assert t < 2 and piece == date.isoformat()[2:4] and "{yy}" in dates.FORMATS[format]
         elif t in (5, 6) and piece:
             assert (NAMES.get(piece) or SHORT[piece]) == date.month
-            assert said[5] == said[6]
-    if re.search("[a-z]", said[9]):
-        words = said[9] if said[8] == said[9] else f"{said[8]}-{said[9]}"
+            assert pieces[5] == pieces[6]
+    if re.search("[a-z]", pieces[9]):
+        words = pieces[9] if pieces[8] == pieces[9] else f"{pieces[8]}-{pieces[9]}"
         assert ORDINALS[words] == date.day
     # Only a zero may come from nothing, and only where a single digit was written.
-    assert all(digit in "0-" for digit, piece in zip(pair.target, said) if not piece)
-    if not said[8]:
+    assert all(digit in "0-" for digit, piece in zip(pair.target, pieces) if not piece)
+    if not pieces[8]:
         at = min(pair.alignment[9])
         assert date.day < 10 and (at == 0 or text[at - 1] != "0")
     # Two digits of the same field never share one written digit.
     for low, high in ((2, 3), (8, 9)):
-        if len(said[high]) == 1:
+        if len(pieces[high]) == 1:
             assert pair.alignment[low] != pair.alignment[high]
 
 
@@ -159,11 +159,11 @@ def test_the_list_of_formats_above_is_whole():
 
 
 def test_known_alignments():
-    def said(date, format):
+    def pieces(date, format):
         pair = dates.pair(datetime.date.fromisoformat(date), format)
         return ["".join(pair.source[i] for i in sorted(s)) for s in pair.alignment]
 
-    assert said("1997-05-21", "day in words") == [
+    assert pieces("1997-05-21", "day in words") == [
         "1",
         "9",
         "9",
@@ -175,9 +175,20 @@ def test_known_alignments():
         "twenty",
         "first",
     ]
-    assert said("1997-05-12", "day in words")[8:] == ["twelfth", "twelfth"]
-    assert said("1997-05-03", "short year") == ["97", "97", "9", "7", "", "May", "May", "", "", "3"]
-    assert said("1997-11-03", "slashes, us") == ["1", "9", "9", "7", "", "1", "1", "", "", "3"]
+    assert pieces("1997-05-12", "day in words")[8:] == ["twelfth", "twelfth"]
+    assert pieces("1997-05-03", "short year") == [
+        "97",
+        "97",
+        "9",
+        "7",
+        "",
+        "May",
+        "May",
+        "",
+        "",
+        "3",
+    ]
+    assert pieces("1997-11-03", "slashes, us") == ["1", "9", "9", "7", "", "1", "1", "", "", "3"]
 
 
 def test_no_text_has_two_readings():
