@@ -2,13 +2,10 @@
 tiny runs from end to end.
 """
 
-import json
-
 import pytest
 import torch
 from modes import modes_are_kept
 
-from attnbook.experiments import reproduce
 from attnbook.experiments.images.captions import caption_weights, describe, make_captioner, pointing
 from attnbook.models.captioner import caption_loss
 from attnbook.tasks import BOS, EOS
@@ -72,9 +69,8 @@ def test_looking_follows_the_given_captions_and_points_where_the_weights_are():
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])
-def test_a_tiny_run_leaves_figures_and_a_checkpoint(attention, tmp_path):
-    path = reproduce(f"captions-{attention}", seed=0, out=tmp_path, device="cpu", **TINY)
-    figures = json.loads(path.read_text())["figures"]
+def test_a_tiny_run_leaves_figures_and_a_checkpoint(attention, tmp_path, figures_of):
+    figures = figures_of(f"captions-{attention}", seed=0, **TINY)
     assert {"exact", "bleu", "cider", "parameters"} <= set(figures) and ("pointing" in figures) == (
         attention != "none"
     )

@@ -1,29 +1,23 @@
 """Sums over long sequences, small: what is measured, on models that are known."""
 
-import json
 import math
 from types import SimpleNamespace
 
 import torch
 
-from attnbook.experiments import reproduce
 from attnbook.experiments.language import long_sums
 from attnbook.tasks.algorithms import adding_problem
 
 
-def test_long_sums_say_for_each_length_what_is_solved(tmp_path):
-    path = reproduce(
+def test_long_sums_say_for_each_length_what_is_solved(figures_of):
+    rows = figures_of(
         "feed-forward-attention-adding",
-        out=tmp_path,
-        device="cpu",
-        commit="abc",
         lengths=(12,),
         steps=10,
         test=50,
         hidden_size=8,
         batch_size=10,
-    )
-    rows = json.loads(path.read_text())["figures"]["rows"]
+    )["rows"]
     assert [(r["length"], r["pooling"]) for r in rows] == [(12, "attention"), (12, "mean")]
     assert all(0 <= r["solved"] <= 1 and len(r["course"]) == 10 for r in rows)
     assert rows[0]["weight_on_marked"] <= 2 * math.e**2 / (2 * math.e**2 + 10)

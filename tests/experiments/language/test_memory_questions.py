@@ -1,31 +1,25 @@
 """Questions by the memory network, small: what is measured, on models that are known."""
 
-import json
 import random
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from attnbook.experiments import reproduce
 from attnbook.experiments.language import memory_questions
 from attnbook.tasks.text import questions
 
 
-def test_question_tasks_fill_the_table(tmp_path):
-    path = reproduce(
+def test_question_tasks_fill_the_table(figures_of):
+    rows = figures_of(
         "memory-network-questions",
-        out=tmp_path,
-        device="cpu",
-        commit="abc",
         kinds=("one fact", "giving"),
         hops=(1, 2),
         train=100,
         test=50,
         d_embed=8,
         steps=3,
-    )
-    rows = json.loads(path.read_text())["figures"]["rows"]
+    )["rows"]
     plans = [(r["kind"], r["hops"], r["encoding"], r["init_std"]) for r in rows]
     for kind in ("one fact", "giving"):
         assert [p[1:] for p in plans if p[0] == kind] == [
