@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import matplotlib as mpl
-from cycler import cycler
+from matplotlib.rcsetup import cycler
 
 __all__ = ["CMAP", "COLORS", "LINES", "style"]
 

@@ -1,4 +1,4 @@
-"""Real maps of TSPLIB: the book's pointer networks walk them, beside heuristics and the optimal
+"""Real maps of TSPLIB: tours by the book's pointer networks, beside heuristics and the optimal
 tours.
 """
 
@@ -25,14 +25,14 @@ __all__ = ["maps", "views", "walks"]
 def views(
     points: torch.Tensor, orders: int, generator: torch.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same cities seen in other ways: 8 symmetries of the square times ``orders`` orders of the
-    input.
+    """Equivalent inputs: 8 symmetries of the square times ``orders`` orders of the cities.
 
     Args:
-        points: (n, 2) in the unit square
+        points: ``(n, 2)`` in the unit square.
 
-    Returns the views (8 · orders, n, 2), and for each (8 · orders, n) which city stands at each
-    place of its input. The first view is the one that was given.
+    Returns:
+        The views ``(8 · orders, n, 2)``, the first one as given, and for each of them the city at
+        each place of its input, ``(8 · orders, n)``.
     """
     turned = []
     for flip in (False, True):
@@ -55,13 +55,13 @@ def views(
 def walks(
     model, points: torch.Tensor, matrix: torch.Tensor, *, beam_size: int, orders: int, seed: int = 0
 ) -> dict[str, list[int]]:
-    """The tours that a network finds: by a beam from the input as it is; and the shortest of the
-    beams of many views.
+    """The tours of a network: the most probable one of a beam for the input as given, and the
+    shortest of the beams of many views.
     """
-    seen, order = views(points, orders, torch.Generator().manual_seed(seed))
+    inputs, order = views(points, orders, torch.Generator().manual_seed(seed))
     n = len(points)
     probable, short = beam_tours(
-        model, PointBatch(seen, torch.full((len(seen),), n), order), beam_size
+        model, PointBatch(inputs, torch.full((len(inputs),), n), order), beam_size
     )
     short = order.gather(1, short)  # places of the input back to cities
     lengths = routes.tour_length(matrix[None].expand(len(short), -1, -1), short)
@@ -85,23 +85,19 @@ class Settings:
 
 
 def maps(settings: Settings, *, seed: int = 0, folder: Path = Path("results")) -> dict:
-    """Tours of real maps by networks that saw random cities alone, in the rounded distances of
-    TSPLIB.
-
-    Returns:
-        networks: what each was trained on, and the name of its checkpoint in ``results/``
-        drawn: the maps whose tours are drawn, over the optimal ones, into
-            ``FOLDER/PICTURE.seedN.png``
+    """Tours of real maps by networks that were trained on random cities, in the rounded distances
+    of TSPLIB. Those of ``settings.drawn`` are drawn over the optimal ones into
+    ``FOLDER/PICTURE.seedN.png``.
 
     Where an optimal tour is known, "along" has each network's tour once more, as places on the
-    optimal one: city number k of the tour stands at place ``along[k]`` of it. So the two can be
-    laid over each other without the map.
+    optimal one: its city number k is at place ``along[k]``. So the two can be compared without the
+    map.
     """
     rows, figures = [], []
     for name in settings.names:
-        found = tsplib.load(name)
-        matrix = tsplib.lengths_of(found.points, found.kind)
-        points = tsplib.unit_square(found.points, found.kind)
+        instance = tsplib.load(name)
+        matrix = tsplib.lengths_of(instance.points, instance.kind)
+        points = tsplib.unit_square(instance.points, instance.kind)
         real = matrix[None].double()
         near = routes.nearest_neighbour(real)
         tours = {
@@ -132,34 +128,40 @@ def maps(settings: Settings, *, seed: int = 0, folder: Path = Path("results")) -
             {
                 "name": name,
                 "n": len(points),
-                "distance": found.kind,
-                "best": found.best,
+                "distance": instance.kind,
+                "best": instance.best,
                 "length": length,
-                "above": {way: round(value / found.best - 1, 4) for way, value in length.items()},
+                "above": {
+                    way: round(value / instance.best - 1, 4) for way, value in length.items()
+                },
                 "walks": {way: walk for way, walk in tours.items() if way.startswith("trained")},
             }
         )
-        if found.tour is not None:
-            place = found.tour.argsort()
+        if instance.tour is not None:
+            place = instance.tour.argsort()
             rows[-1]["along"] = {
                 way: place[walk].tolist() for way, walk in rows[-1]["walks"].items()
             }
-        if name in settings.drawn and found.tour is not None:
-            figures.append((name, points, found.tour.tolist(), rows[-1]))
+        if name in settings.drawn and instance.tour is not None:
+            figures.append((name, points, instance.tour.tolist(), rows[-1]))
     if figures and settings.picture:
         _draw(figures, Path(folder) / f"{settings.picture}.seed{seed}.png")
     return {"beam_size": settings.beam_size, "views": 8 * settings.orders, "rows": rows}
 
 
-def _draw(found, path: Path) -> None:
+def _draw(maps_drawn, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     from ...figures import COLORS, legend, plane_walk
 
     fig, axes = plt.subplots(
-        1, len(found), figsize=(3.1 * len(found), 3.5), layout="constrained", squeeze=False
+        1,
+        len(maps_drawn),
+        figsize=(3.1 * len(maps_drawn), 3.5),
+        layout="constrained",
+        squeeze=False,
     )
-    for ax, (name, points, optimal, row) in zip(axes[0], found):
+    for ax, (name, points, optimal, row) in zip(axes[0], maps_drawn):
         best = min(row["walks"], key=lambda way: row["length"][way])
         plane_walk(
             points,

@@ -59,28 +59,28 @@ def layers(
 def best_milliseconds(
     calls: Mapping[str, Callable[[], object]], rounds: int = 7
 ) -> dict[str, float]:
-    """The best processor time of each call. They take turns, so that all meet the same machine; the
-    first round warms up.
+    """The best processor time of each call. They take turns, so that the load of the machine is
+    the same for all; the first round warms up.
 
-    The clock is that of this process, so that it matters less what else the machine does; with one
-    thread it is the time of a machine that does nothing else."""
-    found: dict[str, list[float]] = {name: [] for name in calls}
+    The clock is that of this process, so that other processes matter less; with one thread it
+    gives the time of an idle machine."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(rounds + 1):
         for name, call in calls.items():
             started = time.process_time()
             call()
             if turn:
-                found[name].append(1e3 * (time.process_time() - started))
-    return {name: min(times) for name, times in found.items()}
+                times[name].append(1e3 * (time.process_time() - started))
+    return {name: min(values) for name, values in times.items()}
 
 
 def kept_numbers(call: Callable[[], object], parameters=()) -> int:
-    """How many numbers a forward pass keeps for the way back: each storage once, parameters left
-    out.
+    """How many numbers a forward pass saves for the backward pass: each storage once, without the
+    parameters.
     """
-    own = {p.untyped_storage().data_ptr() for p in parameters}
+    weights = {p.untyped_storage().data_ptr() for p in parameters}
     sizes: dict[int, int] = {}
-    alive = []  # or a storage might be given back, and its place used again
+    alive = []  # or a storage might be freed, and its address used again
 
     def keep(tensor):
         sizes[tensor.untyped_storage().data_ptr()] = (
@@ -92,7 +92,7 @@ def kept_numbers(call: Callable[[], object], parameters=()) -> int:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         result = call()
     del result
-    return sum(size for place, size in sizes.items() if place not in own)
+    return sum(size for place, size in sizes.items() if place not in weights)
 
 
 def operations(call: Callable[[], object]) -> int:
@@ -108,12 +108,15 @@ def _measure(lengths: list[int], width: int, rounds: int) -> dict:
     rows = {"milliseconds": {kind: [] for kind in KINDS}, "kept": {kind: [] for kind in KINDS}}
     for length in lengths:
         x = torch.randn(1, length, width, requires_grad=True)
-        made = layers(length, width)
+        compared = layers(length, width)
         times = best_milliseconds(
-            {kind: lambda layer=layer: layer(x).sum().backward() for kind, layer in made.items()},
+            {
+                kind: lambda layer=layer: layer(x).sum().backward()
+                for kind, layer in compared.items()
+            },
             rounds,
         )
-        for kind, layer in made.items():
+        for kind, layer in compared.items():
             rows["milliseconds"][kind].append(round(times[kind], 3))
             rows["kept"][kind].append(kept_numbers(lambda: layer(x)))
     return rows

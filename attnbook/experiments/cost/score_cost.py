@@ -45,16 +45,16 @@ def milliseconds(
         if inputs[0].is_cuda:
             torch.cuda.synchronize()
 
-    found: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    times_by_kind: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for turn in range(repeats + 1):
-        for kind, times in found.items():
+        for kind, times in times_by_kind.items():
             wait()
             start = time.perf_counter()
             plain_attention(kind, *inputs).sum().backward()
             wait()
             if turn:  # the first turn warms up
                 times.append(1e3 * (time.perf_counter() - start))
-    return {kind: min(times) for kind, times in found.items()}
+    return {kind: min(times) for kind, times in times_by_kind.items()}
 
 
 _CHILD = """
@@ -83,8 +83,8 @@ print(json.dumps([row - rows[0] for row in rows[1:]]))
 
 
 def peak_mb(sizes: list[tuple[int, int]]) -> dict[str, list[float]]:
-    """Peak memory on the CPU in MB above the start, for each (length, width) and score; a process
-    of its own for each score.
+    """Peak memory on the CPU in MB above the start, for each (length, width) and score; in a
+    separate process for each score.
 
     ``sizes`` go from small to large, since a peak can only rise.
     """
@@ -95,16 +95,16 @@ def peak_mb(sizes: list[tuple[int, int]]) -> dict[str, list[float]]:
         )
         for kind in KINDS
     }
-    found = {}
+    peaks = {}
     for kind, child in children.items():
-        said, _ = child.communicate()
+        output, _ = child.communicate()
         if child.returncode:
             raise RuntimeError(
                 f"the process that measures the memory of {kind!r} ended with status "
                 f"{child.returncode}"
             )
-        found[kind] = json.loads(said)
-    return found
+        peaks[kind] = json.loads(output)
+    return peaks
 
 
 @dataclass(frozen=True)
@@ -121,18 +121,18 @@ def cost(
     """Time on ``device`` (forward and backward) and peak memory on the CPU: over the length, at
     ``width``, and over the width, at ``length``."""
     torch.manual_seed(seed)
-    found = {}
+    figures = {}
     for name, sizes in (
         ("over_length", [(n, settings.width) for n in settings.lengths]),
         ("over_width", [(settings.length, w) for w in settings.widths]),
     ):
         times, peaks = [milliseconds(*size, device) for size in sizes], peak_mb(sizes)
-        found[name] = {
+        figures[name] = {
             "sizes": [list(size) for size in sizes],
             "milliseconds": {kind: [round(row[kind], 3) for row in times] for kind in KINDS},
             "peak_mb": {kind: [round(value, 1) for value in peaks[kind]] for kind in KINDS},
         }
-    return found
+    return figures
 
 
 register(

@@ -2,12 +2,10 @@
 batches.
 """
 
-import json
-
 import pytest
 import torch
 
-from attnbook.experiments import load_experiments, reproduce
+from attnbook.experiments import load_experiments
 from attnbook.experiments.algorithms import hulls_and_triangulations
 from attnbook.experiments.algorithms.pointer_networks import Repeated
 from attnbook.models.pointer.network import PointerNetwork
@@ -101,18 +99,8 @@ def test_a_model_that_knows_is_reported_as_such(beam_size):
     ("name", "kind"),
     [("pointer-hull-5-10-small", "hulls"), ("pointer-delaunay-5-small", "delaunay")],
 )
-def test_a_small_run_leaves_its_figures_and_its_checkpoint(tmp_path, name, kind):
-    path = reproduce(
-        name,
-        out=tmp_path,
-        device="cpu",
-        steps=12,
-        count=20,
-        test=(5, 6),
-        hidden_size=16,
-        commit="here",
-    )
-    figures = json.loads(path.read_text())["figures"]
+def test_a_small_run_leaves_its_figures_and_its_checkpoint(tmp_path, name, kind, figures_of):
+    figures = figures_of(name, steps=12, count=20, test=(5, 6), hidden_size=16)
     assert (
         len(figures["losses"]) >= 12
         and {row["n"] for row in figures["greedy"]} == {5, 6}

@@ -1,9 +1,6 @@
-import json
-
 import pytest
 import torch
 
-from attnbook.experiments import reproduce
 from attnbook.experiments.algorithms.pointer_networks import MODELS, initialise_as_the_paper
 from attnbook.experiments.algorithms.sorting import make_sorter, sorted_share
 from attnbook.models import PointerNetwork
@@ -48,19 +45,10 @@ def test_every_number_of_a_model_starts_within_the_range_of_the_paper():
     )
 
 
-def test_a_recorded_run_of_sorting_holds_what_the_book_shows(tmp_path):
-    path = reproduce(
-        "pointer-sorting",
-        out=tmp_path,
-        device="cpu",
-        commit="abc",
-        steps=8,
-        count=40,
-        hidden_size=8,
-        test=(5, 10, 12),
-        checkpoint="sorter",
+def test_a_recorded_run_of_sorting_holds_what_the_book_shows(tmp_path, figures_of):
+    figures = figures_of(
+        "pointer-sorting", steps=8, count=40, hidden_size=8, test=(5, 10, 12), checkpoint="sorter"
     )
-    figures = json.loads(path.read_text())["figures"]
     assert [row["model"] for row in figures["rows"]] == list(MODELS) and figures[
         "sequences"
     ] == 8 * 128

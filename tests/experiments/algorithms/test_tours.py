@@ -126,20 +126,10 @@ def test_any_form_has_the_same_tour_with_every_start_and_direction():
     )
 
 
-def test_a_recorded_run_of_tours_holds_what_the_book_shows(tmp_path):
-    path = reproduce(
-        "pointer-tours-10",
-        out=tmp_path,
-        device="cpu",
-        commit="abc",
-        n=6,
-        steps=4,
-        count=30,
-        test=(5, 6),
-        hidden_size=8,
-        beams=(1, 2),
+def test_a_recorded_run_of_tours_holds_what_the_book_shows(tmp_path, figures_of):
+    figures = figures_of(
+        "pointer-tours-10", n=6, steps=4, count=30, test=(5, 6), hidden_size=8, beams=(1, 2)
     )
-    figures = json.loads(path.read_text())["figures"]
     assert (
         [row["n"] for row in figures["rows"]] == [5, 6]
         and figures["sequences"] == 512
@@ -158,12 +148,9 @@ def test_a_recorded_run_of_tours_holds_what_the_book_shows(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["pointer-tours-5-20", "pointer-tours-50"])
-def test_every_recorded_run_of_tours_runs(tmp_path, name):
-    path = reproduce(
+def test_every_recorded_run_of_tours_runs(name, figures_of):
+    rows = figures_of(
         name,
-        out=tmp_path,
-        device="cpu",
-        commit="abc",
         steps=2,
         batch_size=4,
         count=8,
@@ -174,17 +161,13 @@ def test_every_recorded_run_of_tours_runs(tmp_path, name):
         optimizer="sgd",
         decay=False,
         test=(5, 12),
-    )
-    rows = json.loads(path.read_text())["figures"]["rows"]
+    )["rows"]
     assert [row["n"] for row in rows] == [5, 12]
 
 
-def test_all_models_are_compared_on_the_same_cities_in_both_forms(tmp_path):
-    path = reproduce(
+def test_all_models_are_compared_on_the_same_cities_in_both_forms(tmp_path, figures_of):
+    figures = figures_of(
         "tours-10-compared",
-        out=tmp_path,
-        device="cpu",
-        commit="abc",
         n=6,
         steps=3,
         batch_size=8,
@@ -194,7 +177,6 @@ def test_all_models_are_compared_on_the_same_cities_in_both_forms(tmp_path):
         beyond=(8,),
         beams=(1, 2),
     )
-    figures = json.loads(path.read_text())["figures"]
     assert [(m["model"], m["form"]) for m in figures["models"]] == [
         *((name, "any") for name in MODELS),
         ("pointer", "canonical"),

@@ -115,23 +115,14 @@ def test_a_tiny_run_leaves_figures_and_both_networks(variant, folder):
 @pytest.mark.parametrize(
     "name", ["gan-cifar-10-dcgan", "gan-cifar-10-attention-16", "gan-cifar-10-residual-block-4"]
 )
-def test_the_full_presets_train(name, tmp_path, monkeypatch):
+def test_the_full_presets_train(name, tmp_path, monkeypatch, figures_of):
     """A few steps at a small width on drawn pictures in the place of the photographs."""
     monkeypatch.setitem(judges.SETS, "cifar-10", judges.SETS["far-parts"])
     monkeypatch.setitem(judges.JUDGES, "cifar-10", judges.SETS["far-parts"])
     monkeypatch.setitem(judges.JUDGE_SIZES, "cifar-10", dict(channels=2, d_feature=4, steps=3))
-    path = reproduce(
-        name,
-        out=tmp_path,
-        device="cpu",
-        steps=2,
-        batch_size=4,
-        channels=4,
-        max_channels=8,
-        samples=16,
-        evaluations=1,
+    figures = figures_of(
+        name, steps=2, batch_size=4, channels=4, max_channels=8, samples=16, evaluations=1
     )
-    figures = json.loads(path.read_text())["figures"]
     assert (
         figures["scores"]["samples"] == 16
         and (tmp_path / "judge-cifar-10.seed0.safetensors").is_file()

@@ -1,11 +1,8 @@
 """The judges of generated pictures: what is stored, and the scale of their features."""
 
-import json
-
 import pytest
 import torch
 
-from attnbook.experiments import reproduce
 from attnbook.experiments.images import judges
 from attnbook.tasks.images.labelled import to_floats
 from attnbook.training.evaluation.sample_scores import statistics
@@ -17,11 +14,8 @@ def test_an_unknown_set_is_refused(load):
         load("cats")
 
 
-def test_a_judge_is_saved_with_features_of_variance_100(tmp_path):
-    path = reproduce(
-        "judge-far-parts", out=tmp_path, device="cpu", steps=20, channels=4, d_feature=8
-    )
-    figures = json.loads(path.read_text())["figures"]
+def test_a_judge_is_saved_with_features_of_variance_100(tmp_path, figures_of):
+    figures = figures_of("judge-far-parts", steps=20, channels=4, d_feature=8)
     assert figures["classes"] == 32 and set(figures["right"]) == {"train", "test"}
     judge = judges.load_judge("far-parts", folder=tmp_path)
     train = judges.JUDGES["far-parts"]("train")

@@ -1,4 +1,3 @@
-import json
 import math
 from types import SimpleNamespace
 
@@ -7,7 +6,6 @@ import pytest
 import torch
 from modes import modes_are_kept
 
-from attnbook.experiments import reproduce
 from attnbook.experiments.common import count_parameters
 from attnbook.experiments.language.language_models import (
     DISTANCES,
@@ -191,9 +189,8 @@ def test_the_peak_is_looked_for_at_the_step_that_predicts_and_at_the_step_that_r
 
 
 @pytest.mark.parametrize("name", ["lstmn-language", "lstm-language"])
-def test_a_recorded_run_holds_what_the_book_shows(tmp_path, name):
-    path = reproduce(name, seed=1, out=tmp_path, device="cpu", commit="abc", **TINY)
-    figures = json.loads(path.read_text())["figures"]
+def test_a_recorded_run_holds_what_the_book_shows(tmp_path, name, figures_of):
+    figures = figures_of(name, seed=1, **TINY)
     assert figures["perplexity"] > 1 and len(figures["curve"]) == 3 and figures["parameters"] > 1000
     assert {row["kind"] for row in figures["far_words"]} == {"agreement", "name"}
     assert (tmp_path / "lstmn-language.seed1.safetensors").exists() == (name == "lstmn-language")

@@ -1,7 +1,10 @@
+from functools import partial
+
 import pytest
 import torch
 
 from attnbook.experiments import reproduce
+from attnbook.experiments.language import summaries
 from attnbook.experiments.language.summaries import (
     MODELS,
     CompressionSettings,
@@ -111,7 +114,8 @@ def test_what_is_saved_grows_with_the_length():
     assert saved["local"][2] < 4.5 * saved["local"][1] and saved["full"][2] > 6 * saved["full"][1]
 
 
-def test_recorded_runs_hold_what_the_book_shows(tmp_path):
+def test_recorded_runs_hold_what_the_book_shows(tmp_path, monkeypatch):
+    monkeypatch.setattr(summaries, "quality", partial(quality, count=50))
     small = dict(steps=2, batch_size=2)
     rows = by_length(LengthSettings(models=("full", "L-M-L"), lengths=(4, 6), **small))["rows"]
     assert [(row["model"], row["sentences"], row["words"]) for row in rows] == [

@@ -52,19 +52,14 @@ def test_the_ranking_trains_all_eight_systems_alike(tmp_path, name):
     assert -1 <= record["figures"]["rank_correlation"] <= 1
 
 
-def test_the_windows_of_each_start_are_watched(tmp_path):
+def test_the_windows_of_each_start_are_watched(figures_of):
     tiny = {k: v for k, v in TINY.items() if k != "batch_size"} | {
         "steps": 5,
         "looks": (0, 3),
         "warmups": (1, 4),
     }
     one, again, other = (
-        json.loads(
-            reproduce(
-                "luong-local-p-starts", seed=seed, out=tmp_path / str(k), device="cpu", **tiny
-            ).read_text()
-        )["figures"]["rows"]
-        for k, seed in enumerate((0, 0, 1))
+        figures_of("luong-local-p-starts", seed=seed, **tiny)["rows"] for seed in (0, 0, 1)
     )
     assert [row["warmup"] for row in one] == [1, 4] and one == again != other
     for row in one:

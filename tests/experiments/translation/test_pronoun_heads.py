@@ -3,14 +3,12 @@ W_o set to zero by hand.
 """
 
 import copy
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from attnbook.experiments import reproduce
 from attnbook.experiments.translation.pronoun_heads import (
     KINDS,
     MASKED_EDGES,
@@ -157,7 +155,7 @@ def test_a_turned_pronoun_is_wrong_and_nothing_else(task, queries):
         assert right.tolist() == [not turned] * 12 and accuracy == 1.0
 
 
-def test_every_measure_is_there_and_the_run_can_be_made_again(model, queries, tmp_path):
+def test_every_measure_is_there_and_the_run_can_be_made_again(model, queries, figures_of):
     measured = measure(model, queries)
     assert set(measured["hidden"]) == set(MASKED_EDGES) and set(measured["heads"]) == set(KINDS)
     assert all(
@@ -170,18 +168,9 @@ def test_every_measure_is_there_and_the_run_can_be_made_again(model, queries, tm
     assert measured["heads"]["encoder"]["pairs"][0] == [0.0, 0.0] and measured["heads"]["encoder"][
         "more"
     ][0] == [0.5, 0.5]
-    path = reproduce(
-        "pronoun-heads",
-        out=tmp_path,
-        device="cpu",
-        train=60,
-        test_pairs=4,
-        steps=2,
-        d_model=8,
-        num_heads=2,
-        num_layers=1,
+    figures = figures_of(
+        "pronoun-heads", train=60, test_pairs=4, steps=2, d_model=8, num_heads=2, num_layers=1
     )
-    figures = json.loads(path.read_text())["figures"]
     assert figures["curve"][-1][0] == 2 and set(figures["trained"]) == set(measured) == set(
         figures["untrained"]
     )

@@ -31,7 +31,9 @@ def test_a_run_on_multi30k_has_the_figures_of_the_book(captions, tmp_path, model
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_sentences_with_several_translations_are_held_out_together(tmp_path, monkeypatch):
+def test_sentences_with_several_translations_are_held_out_together(
+    tmp_path, monkeypatch, figures_of
+):
     """A test sentence that came back in training would give BLEU for memory."""
     pairs = [
         corpora.Sentences(f"the dog {k}", f"{article} chien {k}")
@@ -43,10 +45,7 @@ def test_sentences_with_several_translations_are_held_out_together(tmp_path, mon
     monkeypatch.setattr(
         "attnbook.experiments.translation.real_sentences._aer", lambda *_: {"aer_alibi": 0.5}
     )
-    path = reproduce(
-        "tatoeba-en-fr", out=tmp_path, device="cpu", pieces=60, d_embed=4, hidden_size=4, steps=2
-    )
-    figures = json.loads(path.read_text())["figures"]
+    figures = figures_of("tatoeba-en-fr", pieces=60, d_embed=4, hidden_size=4, steps=2)
     assert figures["train_pairs"] == 2 * 300
     assert figures["bleu_greedy_one_reference"] <= figures["bleu_greedy_up_to_four_references"]
     stem = "tatoeba-en-fr.seed0"

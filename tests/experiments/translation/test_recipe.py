@@ -1,18 +1,15 @@
 """The recipe of the Transformer and its changes, at a size of seconds."""
 
-import json
-
 import pytest
 import torch
 
-from attnbook.experiments import reproduce
 from attnbook.experiments.translation.recipe import CHANGES, measure, without_rise
 from attnbook.models.rnn.common import Decoded, Step
 from attnbook.tasks import make_task
 from attnbook.training import inverse_sqrt
 
 
-def test_the_recipe_is_measured_part_by_part(tmp_path):
+def test_the_recipe_is_measured_part_by_part(figures_of):
     tiny = dict(
         train_pairs=60,
         test_pairs=20,
@@ -26,12 +23,7 @@ def test_the_recipe_is_measured_part_by_part(tmp_path):
         averaged=2,
         save_every=2,
     )
-    rows, again = (
-        json.loads(
-            reproduce("transformer-recipe", out=tmp_path / str(k), device="cpu", **tiny).read_text()
-        )["figures"]["rows"]
-        for k in range(2)
-    )
+    rows, again = (figures_of("transformer-recipe", **tiny)["rows"] for _ in range(2))
     assert rows == again and [row["changed"] for row in rows] == list(CHANGES)
     assert len({row["perplexity"] for row in rows}) == len(rows)  # every change changes something
     for row in rows:
